@@ -1,0 +1,354 @@
+"""The nouns: what a lab reports, what is asked of it, and how an answer ends.
+
+Units: rates in packets per second (pps), effects as ln ratios (ln bad - ln good), times in
+seconds. One boot is one sample: runs within a boot share its luck, so nothing here lets
+seconds of a run count as samples.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TypeAlias
+
+# ---------------------------------------------------------------------------------- the facts
+
+
+class Stage(StrEnum):
+    """Where on its way a kernel failed to become a sample."""
+
+    CHECKOUT = "checkout"
+    BUILD = "build"
+    DEPLOY = "deploy"
+    BOOT = "boot"
+    BENCH = "bench"
+
+
+class Reaction(StrEnum):
+    """What a failure asks for; the table of docs/lab.md."""
+
+    RETRY = "retry"
+    """Passing trouble: the same visit again."""
+    SKIP = "skip"
+    """The revision cannot be measured: a search goes round it."""
+    QUARANTINE = "quarantine"
+    """The testbed cannot be trusted until its owner has looked at it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A built kernel. Two kernels of one identity run the same instructions."""
+
+    revision: str
+    config: str
+    arch: str
+    identity: str
+    """Hash of what runs, without version strings, dates and paths."""
+    key: str
+    """Hash of the artefact, byte for byte; its name in the artefact store."""
+    version: str
+    """The text `uname -v` must contain once this kernel runs."""
+    size: int
+    """Bytes of the artefact."""
+    at: float
+    seconds: float
+    """What the build took."""
+
+
+@dataclass(frozen=True, slots=True)
+class Boot:
+    """A testbed that came up on the kernel it was told to run: the sampling unit."""
+
+    id: str
+    testbed: str
+    kernel: str
+    """Key of the kernel."""
+    revision: str
+    at: float
+    """When the kernel started, by the machine's own clock."""
+    seconds: float
+    """From the order to reboot until the machine answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """All that must be equal for two samples to be comparable, under one digest."""
+
+    digest: str
+    testbed: str
+    scenario: str
+    values: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One scenario on one boot: the receiver's median, and all that is needed to doubt it."""
+
+    id: str
+    boot: str
+    testbed: str
+    scenario: str
+    pps: float
+    offered_pps: float
+    received: tuple[float, ...]
+    """Packets per second, second by second."""
+    offered: tuple[float, ...]
+    problems: tuple[str, ...]
+    """Why this is not a sample; empty when it is one."""
+    conditions: str
+    """Digest of its Conditions."""
+    at: float
+    seconds: float
+
+    @property
+    def valid(self) -> bool:
+        """Nothing speaks against it, and a logarithm exists."""
+        return not self.problems and self.pps > 0
+
+
+@dataclass(frozen=True, slots=True)
+class Dud:
+    """A revision that could not be asked: no number came of it, and none may be made up."""
+
+    id: str
+    revision: str
+    stage: Stage
+    reaction: Reaction
+    why: str
+    at: float
+    seconds: float
+    testbed: str = ""
+    scenario: str = ""
+    log: str = ""
+    """The end of what the machine said, for people."""
+
+
+Fact: TypeAlias = Kernel | Boot | Conditions | Sample | Dud
+
+# ------------------------------------------------------------------------------- the questions
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A commit on the first-parent line that may have made the change."""
+
+    revision: str
+    weight: float = 1.0
+    """Prior weight, not normalised; never 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Night:
+    """How fast is this branch on this testbed tonight?"""
+
+    branch: str
+    testbed: str
+    revision: str
+    scenarios: tuple[str, ...]
+    boots: int
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Is `bad` slower than `good`? Measured in turns, each boot fresh."""
+
+    branch: str
+    testbed: str
+    good: str
+    bad: str
+    scenarios: tuple[str, ...]
+    lead: str
+    """The scenario that decides."""
+    suspected: float
+    """Effect that the screen saw, ln ratio; never reported as the answer."""
+    min_effect: float = math.log(1 / 0.98)
+    """Smallest |ln ratio| worth an alert."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bisection:
+    """Which of these commits made it slower?"""
+
+    branch: str
+    testbed: str
+    good: str
+    candidates: tuple[Candidate, ...]
+    """Oldest first; the last one is the bad end."""
+    scenarios: tuple[str, ...]
+    lead: str
+    effect: float
+    """Confirmed effect, ln ratio, negative for a drop."""
+    noise: Noise
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """How a testbed scatters in one scenario, as standard deviations of ln pps."""
+
+    boot: float = 0.009
+    """Between boots of one image."""
+    image: float = 0.0
+    """Between images that do the same work; no number of boots averages it out."""
+
+    def variance_of_mean(self, boots: int) -> float:
+        """Variance of the mean ln pps over `boots` boots of one image."""
+        return self.image**2 + self.boot**2 / boots
+
+
+Question: TypeAlias = Night | Comparison | Bisection
+
+# -------------------------------------------------------------------------------- the evidence
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What one boot said: ln pps by scenario, valid samples only."""
+
+    boot: str
+    revision: str
+    identity: str
+    """Of the kernel; readings of one identity are readings of one image."""
+    ln_pps: dict[str, float]
+    fresh: bool = True
+    """Measured for the question it is shown to, not inherited from an earlier one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """All facts that bear on a question. Beliefs are computed from this and nothing else."""
+
+    readings: tuple[Reading, ...] = ()
+    kernels: dict[str, Kernel] = field(default_factory=dict)
+    """By revision: what is built."""
+    skipped: dict[str, str] = field(default_factory=dict)
+    """By revision: why it cannot be measured."""
+
+    def of(self, revision: str) -> list[Reading]:
+        """Readings of that revision, oldest first."""
+        return [reading for reading in self.readings if reading.revision == revision]
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """What an action costs, in seconds of the lab."""
+
+    build: float = 600.0
+    boot: float = 180.0
+    run: float = 30.0
+
+
+# --------------------------------------------------------------------------------- the answers
+
+
+@dataclass(frozen=True, slots=True)
+class Belief:
+    """What a search holds to be true; `chances` and `none` sum to 1."""
+
+    chances: dict[str, float]
+    """By revision: that this commit made the change."""
+    none: float
+    """That nothing changed."""
+
+    def credible(self, mass: float = 0.9) -> list[str]:
+        """Fewest revisions that together hold `mass`, likeliest first."""
+        chosen: list[str] = []
+        total = 0.0
+        for revision, chance in sorted(self.chances.items(), key=lambda item: -item[1]):
+            if total >= mass:
+                break
+            chosen.append(revision)
+            total += chance
+        return chosen
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """The next thing worth doing: build it if need be, boot it once, run every scenario."""
+
+    revision: str
+    why: str
+    belief: Belief | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """A difference with its interval; ln ratio of bad over good."""
+
+    scenario: str
+    ln_ratio: float
+    low: float
+    high: float
+    p: float
+    good_boots: int
+    bad_boots: int
+
+    @property
+    def percent(self) -> float:
+        """The same as a percentage of the good side."""
+        return 100 * math.expm1(self.ln_ratio)
+
+
+@dataclass(frozen=True, slots=True)
+class NightDone:
+    """Measured as often as asked."""
+
+    boots: int
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmed:
+    """The difference was measured again, in turns, and is there."""
+
+    effects: tuple[Effect, ...]
+    """The leading scenario first."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotConfirmed:
+    """The difference did not come back."""
+
+    effects: tuple[Effect, ...]
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Culprit:
+    """One commit, verified against its parent by fresh boots in turns."""
+
+    revision: str
+    parent: str
+    belief: Belief
+    effects: tuple[Effect, ...]
+    """From the verification only; the leading scenario first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suspects:
+    """A few commits that measuring cannot tell apart (they do not build, or do not boot)."""
+
+    revisions: tuple[str, ...]
+    belief: Belief
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotReproduced:
+    """Within the range nothing changed."""
+
+    belief: Belief
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """It cannot go on; what is known so far, and never a name."""
+
+    why: str
+    belief: Belief | None = None
+
+
+Finding: TypeAlias = (
+    NightDone | Confirmed | NotConfirmed | Culprit | Suspects | NotReproduced | Unfinished
+)
+Move: TypeAlias = Visit | Finding
