@@ -1,0 +1,1 @@
+"""Act: build kernels, boot machines, send packets. No decisions, no database, no Buildbot."""

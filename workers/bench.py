@@ -1,0 +1,207 @@
+"""One scenario on a booted router: rules on, traffic through, a sample out."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import math
+import subprocess
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+from netbisect.bisect.model import Boot, Conditions, Reaction, Sample, Stage
+from netbisect.workers import firewall, pktgen, ports
+from netbisect.workers.faults import CommandError, HostKeyError, LabFault, UnreachableError
+from netbisect.workers.lab import Scenario, Testbed
+from netbisect.workers.ssh import Connections
+
+_OFFERED_SHARE = 0.99
+"""Of the line rate that the generator must reach for a run to count."""
+_RECEIVED_SHARE = 1.005
+"""Of what was offered, that can be received: clocks of two hosts differ, packets do not grow."""
+
+
+class Bench:
+    """The generator, the receiver and the router of one testbed."""
+
+    def __init__(
+        self,
+        testbed: Testbed,
+        connections: Connections,
+        say: Callable[[str], None],
+        logs: Path,
+    ) -> None:
+        self.testbed = testbed
+        self.router = connections.machine(testbed.dut.address)
+        self.generator = connections.machine(testbed.generator.address)
+        self.receiver = connections.machine(testbed.receiver.address)
+        self.say = say
+        self.logs = logs
+        self._interfaces: dict[str, ports.Interface] = {}
+
+    # ------------------------------------------------------------------------------- the run
+
+    def measure(self, scenario: Scenario, boot: Boot) -> tuple[Conditions, Sample]:
+        """One run.
+
+        Raises:
+            LabFault: there was no run to judge. A run that went wrong is a Sample with problems.
+        """
+        started = time.time()
+        try:
+            self._configure(scenario)
+            conditions = self._conditions(scenario)
+        except CommandError as error:
+            # The kernel's own firewall does not load or refuses the rules: this revision
+            # cannot do the scenario, others can.
+            raise LabFault(Stage.BENCH, Reaction.SKIP, str(error), error.said) from error
+        except (UnreachableError, HostKeyError) as error:
+            raise LabFault(Stage.BENCH, Reaction.RETRY, str(error)) from error
+        sender, receiver = self._run_traffic(scenario)
+        rates = pktgen.all_rates(receiver)
+        offered = pktgen.all_rates(sender)
+        pps, offered_pps, problems = self._judge(sender, receiver)
+        sample = Sample(
+            id=uuid.uuid4().hex,
+            boot=boot.id,
+            testbed=self.testbed.name,
+            scenario=scenario.name,
+            pps=pps,
+            offered_pps=offered_pps,
+            received=tuple(rates),
+            offered=tuple(offered),
+            problems=tuple(problems),
+            conditions=conditions.digest,
+            at=started,
+            seconds=time.time() - started,
+        )
+        return conditions, sample
+
+    def _judge(self, sender: str, receiver: str) -> tuple[float, float, list[str]]:
+        problems = []
+        pps = offered_pps = 0.0
+        if pktgen.crashed(receiver):
+            problems.append("the receiver's pkt-gen crashed")
+        if pktgen.crashed(sender):
+            problems.append("the generator's pkt-gen crashed")
+        try:
+            offered_pps = pktgen.offered_rate(sender)
+            if offered_pps < _OFFERED_SHARE * self.testbed.line_rate_pps:
+                problems.append(
+                    f"the generator offered {offered_pps:,.0f} pps, "
+                    f"less than 99 % of {self.testbed.line_rate_pps:,}"
+                )
+        except pktgen.NoRateError as error:
+            problems.append(str(error))
+        try:
+            kept = pktgen.kept_rates(receiver)
+            pps = pktgen.sample(receiver)
+            if len(kept) < pktgen.LEAST_SECONDS:
+                problems.append(
+                    f"{len(kept)} seconds of traffic are left after trimming, "
+                    f"{pktgen.LEAST_SECONDS} are needed"
+                )
+            if offered_pps and pps > _RECEIVED_SHARE * offered_pps:
+                problems.append(f"received {pps:,.0f} pps, more than was offered")
+        except pktgen.NoRateError as error:
+            problems.append(f"the receiver: {error}")
+        return pps, offered_pps, problems
+
+    def _run_traffic(self, scenario: Scenario) -> tuple[str, str]:
+        """What sender and receiver said."""
+        timing = self.testbed.timing
+        receiver_log = self.logs / f"{scenario.name}.receiver"
+        sender_log = self.logs / f"{scenario.name}.sender"
+        self.logs.mkdir(parents=True, exist_ok=True)
+        try:
+            sender_command = self._sender_command(scenario)
+            receiver_command = pktgen.receiver_command(
+                self._interface("receiver").name, timing.link_wait
+            )
+            # Whatever happens to us, no pkt-gen outlives its run.
+            limit = ["timeout", "-s", "INT", f"{math.ceil(timing.run_timeout)}"]
+            with self.receiver.running([*limit, *receiver_command], receiver_log) as receiving:
+                time.sleep(timing.settle)
+                with self.generator.running([*limit, *sender_command], sender_log) as sending:
+                    self._wait(sending, timing.run_timeout)
+                self._wait(receiving, timing.settle + 10)
+                if receiving.poll() is None:
+                    self.receiver.try_run(["pkill", "-INT", "-x", "pkt-gen"])
+                    self._wait(receiving, 5)
+        except (UnreachableError, HostKeyError, CommandError, ports.NoPortError) as error:
+            raise LabFault(Stage.BENCH, Reaction.RETRY, str(error)) from error
+        return (
+            sender_log.read_text(errors="replace"),
+            receiver_log.read_text(errors="replace"),
+        )
+
+    @staticmethod
+    def _wait(process: subprocess.Popen[bytes], limit: float) -> None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(limit)
+
+    def _sender_command(self, scenario: Scenario) -> list[str]:
+        traffic = scenario.traffic
+        return pktgen.sender_command(
+            self._interface("generator").name,
+            count=int(self.testbed.line_rate_pps * self.testbed.timing.run),
+            size=traffic.size,
+            family=traffic.family,
+            source=traffic.source,
+            destination=traffic.destination,
+            source_mac=self._interface("generator").mac,
+            destination_mac=self.testbed.dut.ingress.mac or self._interface("ingress").mac,
+            checksums=traffic.checksums,
+            wait=self.testbed.timing.link_wait,
+        )
+
+    def _interface(self, which: str) -> ports.Interface:
+        """One of the four ports by its part in the testbed, found once per boot."""
+        if which not in self._interfaces:
+            machine, port = {
+                "generator": (self.generator, self.testbed.generator.port),
+                "receiver": (self.receiver, self.testbed.receiver.port),
+                "ingress": (self.router, self.testbed.dut.ingress),
+                "egress": (self.router, self.testbed.dut.egress),
+            }[which]
+            self._interfaces[which] = ports.find(port, machine.run(["ifconfig", "-a"]))
+        return self._interfaces[which]
+
+    # ----------------------------------------------------------------------------- the router
+
+    def _configure(self, scenario: Scenario) -> None:
+        firewall.switch_off(self.router)
+        for name, value in scenario.sysctls.items():
+            self.router.run(["sysctl", "-n", f"{name}={value}"])
+        firewall.switch_on(self.router, scenario)
+
+    def clean_up(self) -> None:
+        """No firewall is left on; a router that does not answer is left as it is."""
+        try:
+            firewall.switch_off(self.router)
+        except (UnreachableError, HostKeyError, CommandError) as error:
+            self.say(f"{self.testbed.name}: the firewall could not be switched off: {error}")
+
+    def _conditions(self, scenario: Scenario) -> Conditions:
+        """What must be equal for another sample to be comparable with this one.
+
+        The driver's name is left out on purpose: a revision may rename it, and that revision may
+        be the culprit.
+        """
+        model, processors = self.router.run(["sysctl", "-n", "hw.model", "hw.ncpu"]).splitlines()
+        described = json.dumps(asdict(scenario), sort_keys=True)
+        values = {
+            "cpu": model.strip(),
+            "processors": processors.strip(),
+            "kernel_config": self.testbed.kernel_config,
+            "line_rate_pps": str(self.testbed.line_rate_pps),
+            "run_seconds": f"{self.testbed.timing.run:g}",
+            "generator": self.generator.run(["uname", "-v"]).strip(),
+            "scenario": hashlib.sha256(described.encode()).hexdigest()[:16],
+        }
+        digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
+        return Conditions(digest, self.testbed.name, scenario.name, values)

@@ -1,0 +1,243 @@
+"""netbisect-lab: what the lab can do, one command at a time, with or without the service.
+
+Facts go to standard output, one JSON line each; prose goes to standard error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import NoReturn
+
+from netbisect.bisect import wire
+from netbisect.bisect.model import Boot, Dud, Fact, Kernel, Reaction
+from netbisect.workers.artefact import FACT, ArtefactError, ArtefactStore
+from netbisect.workers.bench import Bench
+from netbisect.workers.build import KernelBuild
+from netbisect.workers.doctor import examine
+from netbisect.workers.faults import LabFault
+from netbisect.workers.lab import Lab, load_lab, load_scenario
+from netbisect.workers.router import Router
+from netbisect.workers.ssh import Connections
+from netbisect.workers.tomlfile import FileError
+from netbisect.workers.trial import Trial
+
+EXIT_USAGE = 2
+EXIT_DUD = 3
+"""The revision cannot be measured; a Dud on standard output says why."""
+EXIT_LAB = 4
+"""The testbed or the builder needs its owner."""
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _emit(fact: Fact) -> None:
+    print(wire.dumps(fact), flush=True)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="netbisect-lab",
+        description="Builds kernels, boots them on a testbed, sends packets through them. "
+        "Facts are printed as JSON lines on standard output, prose on standard error.",
+        epilog="example: netbisect-lab --lab lab.toml doctor",
+    )
+    parser.add_argument(
+        "--lab", type=Path, default=Path("lab.toml"), help="the lab file (default: lab.toml)"
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    def command(name: str, about: str, example: str) -> argparse.ArgumentParser:
+        return commands.add_parser(
+            name, help=about, description=about, epilog=f"example: netbisect-lab {example}"
+        )
+
+    build = command(
+        "build",
+        "Build the kernel of a revision into the builder's artefact store.",
+        "--lab lab.toml build --builder amd64 --revision 0a1b2c3d4e5f... --config GENERIC-NODEBUG",
+    )
+    build.add_argument("--builder", required=True, help="name of the builder in the lab file")
+    build.add_argument("--revision", required=True, help="full hash of the commit")
+    build.add_argument("--config", required=True, help="kernel configuration (KERNCONF)")
+
+    for name, about in (
+        ("boot", "Deploy a kernel to a testbed, boot it once, prove that it runs."),
+        ("trial", "Boot a kernel once and run scenarios on it: one visit."),
+    ):
+        one = command(
+            name, about, f"--lab lab.toml {name} --testbed c2558 --kernel 5f3a... --kernels kernels"
+        )
+        one.add_argument("--testbed", required=True, help="name of the testbed in the lab file")
+        one.add_argument("--kernel", required=True, help="key of the kernel in the artefact store")
+        one.add_argument("--kernels", type=Path, help="artefact store (default: the lab file's)")
+        one.add_argument("--logs", type=Path, help="folder for console and pkt-gen output")
+        if name == "trial":
+            _add_scenarios(one)
+
+    bench = command(
+        "bench",
+        "Run scenarios on whatever kernel the testbed runs now; for a look, not for the records.",
+        "--lab lab.toml bench --testbed c2558 --scenario inet4-forwarding",
+    )
+    bench.add_argument("--testbed", required=True, help="name of the testbed in the lab file")
+    bench.add_argument("--logs", type=Path, help="folder for pkt-gen output")
+    _add_scenarios(bench)
+
+    recover = command(
+        "recover",
+        "Bring a testbed back to its known-good kernel, by its power switch if need be.",
+        "--lab lab.toml recover --testbed c2558",
+    )
+    recover.add_argument("--testbed", required=True, help="name of the testbed in the lab file")
+
+    doctor = command(
+        "doctor",
+        "Look at every machine of the lab; exit status 0 when all is well.",
+        "--lab lab.toml doctor",
+    )
+    doctor.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    return parser
+
+
+def _add_scenarios(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--scenario",
+        action="append",
+        dest="scenarios",
+        metavar="NAME",
+        help="may be given several times (default: all that the lab file gives this testbed)",
+    )
+
+
+def _logs(arguments: argparse.Namespace) -> Path:
+    if arguments.logs:
+        return Path(arguments.logs)
+    return Path("netbisect-logs") / time.strftime("%Y%m%d-%H%M%S")
+
+
+def _build(lab: Lab, arguments: argparse.Namespace) -> int:
+    build = KernelBuild(
+        lab.builder(arguments.builder), lab.source, arguments.revision, arguments.config, _say
+    )
+    result = build.run()
+    _emit(result)
+    if isinstance(result, Dud):
+        _say(f"no kernel: {result.why}")
+        return EXIT_LAB if result.reaction is Reaction.QUARANTINE else EXIT_DUD
+    _say(f"built {result.version} in {result.seconds:.1f} s: {build.kernels.archive(result.key)}")
+    return 0
+
+
+def _kernel(lab: Lab, arguments: argparse.Namespace) -> tuple[Kernel, Path]:
+    store = ArtefactStore(arguments.kernels or lab.kernels)
+    archive = store.get(arguments.kernel)
+    try:
+        text = (archive.parent / FACT).read_text()
+        return wire.loads_as(text, Kernel), archive
+    except (OSError, wire.WireError) as error:
+        raise ArtefactError(f"{archive.parent / FACT}: {error}") from error
+
+
+def _boot(lab: Lab, arguments: argparse.Namespace) -> int:
+    return _trial(lab, arguments, names=[])
+
+
+def _trial(lab: Lab, arguments: argparse.Namespace, names: Sequence[str] | None = None) -> int:
+    testbed = lab.testbed(arguments.testbed)
+    kernel, archive = _kernel(lab, arguments)
+    if names is None:
+        names = arguments.scenarios or testbed.scenarios
+    scenarios = [load_scenario(name, lab.scenario_directories) for name in names]
+    emitted: list[Fact] = []
+
+    def emit(fact: Fact) -> None:
+        emitted.append(fact)
+        _emit(fact)
+
+    with Connections(lab.ssh) as connections:
+        trial = Trial(testbed, kernel, archive, scenarios, _logs(arguments))
+        sound = trial.run(connections, emit, _say)
+    if not sound:
+        return EXIT_LAB
+    return EXIT_DUD if any(isinstance(fact, Dud) for fact in emitted) else 0
+
+
+def _bench(lab: Lab, arguments: argparse.Namespace) -> int:
+    testbed = lab.testbed(arguments.testbed)
+    names = arguments.scenarios or testbed.scenarios
+    scenarios = [load_scenario(name, lab.scenario_directories) for name in names]
+    with Connections(lab.ssh) as connections:
+        running = Router(testbed, connections, _say).reach()
+        boot = Boot("by-hand", testbed.name, "", running.version, running.boottime, 0.0)
+        bench = Bench(testbed, connections, _say, _logs(arguments))
+        try:
+            for scenario in scenarios:
+                _, sample = bench.measure(scenario, boot)
+                _emit(sample)
+        finally:
+            bench.clean_up()
+    return 0
+
+
+def _recover(lab: Lab, arguments: argparse.Namespace) -> int:
+    testbed = lab.testbed(arguments.testbed)
+    with Connections(lab.ssh) as connections:
+        running = Router(testbed, connections, _say).recover()
+    _say(f"{testbed.name}: on {running.directory}")
+    return 0
+
+
+def _doctor(lab: Lab, arguments: argparse.Namespace) -> int:
+    with Connections(lab.ssh) as connections:
+        checks = list(examine(lab, connections))
+    if arguments.json:
+        print(json.dumps([asdict(check) for check in checks], indent=2))
+    else:
+        widths = [max(len(getattr(check, name)) for check in checks) for name in ("where", "what")]
+        for check in checks:
+            mark = "ok  " if check.good else "FAIL"
+            print(f"{mark} {check.where:{widths[0]}}  {check.what:{widths[1]}}  {check.found}")
+    return 0 if all(check.good for check in checks) else EXIT_LAB
+
+
+def _stop(number: int, _: object) -> NoReturn:
+    # As an exception, so that every `finally` on the way leaves its machine clean.
+    raise SystemExit(128 + number)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line; returns the exit status."""
+    signal.signal(signal.SIGTERM, _stop)
+    parsed = _parser().parse_args(arguments)
+    actions = {
+        "build": _build,
+        "boot": _boot,
+        "trial": _trial,
+        "bench": _bench,
+        "recover": _recover,
+        "doctor": _doctor,
+    }
+    try:
+        return actions[parsed.command](load_lab(parsed.lab), parsed)
+    except (FileError, ArtefactError) as error:
+        _say(f"netbisect-lab: {error}")
+        return EXIT_USAGE
+    except LabFault as fault:
+        _say(f"netbisect-lab: {fault.why}")
+        return EXIT_LAB
+    except KeyboardInterrupt:
+        _say("netbisect-lab: stopped")
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

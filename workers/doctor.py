@@ -1,0 +1,88 @@
+"""Looks at every machine of the lab and says what is in order and what is not."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+from netbisect.workers import ports
+from netbisect.workers.faults import CommandError, HostKeyError, LabFault, UnreachableError
+from netbisect.workers.lab import Lab, Port, Testbed
+from netbisect.workers.router import Router
+from netbisect.workers.ssh import Connections, Machine
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was looked at."""
+
+    where: str
+    what: str
+    good: bool
+    found: str
+
+
+def examine(lab: Lab, connections: Connections) -> Iterator[Check]:
+    """All checks, one after the other; none of them changes anything."""
+    yield _tree(lab)
+    for builder in lab.builders:
+        # A builder is looked at where it runs; elsewhere its directory means nothing.
+        make = shutil.which(builder.make[0])
+        yield Check(
+            builder.name, "make", make is not None, make or f"no {builder.make[0]} on this host"
+        )
+    for testbed in lab.testbeds:
+        yield from _testbed(testbed, connections)
+
+
+def _tree(lab: Lab) -> Check:
+    done = subprocess.run(
+        ["git", "ls-remote", "--heads", lab.source.repository],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    heads = [line.partition("refs/heads/")[2] for line in done.stdout.splitlines()]
+    if done.returncode != 0:
+        return Check("source", "repository", good=False, found=done.stderr.strip())
+    return Check(
+        "source", "branches", good=bool(heads), found=", ".join(heads[:6]) or "no branch at all"
+    )
+
+
+def _testbed(testbed: Testbed, connections: Connections) -> Iterator[Check]:
+    router = Router(testbed, connections, lambda _: None)
+    yield _try(testbed.name, f"dut {testbed.dut.address}", lambda: router.look().bootfile)
+    dut, generator, receiver = testbed.dut, testbed.generator, testbed.receiver
+    for part, address, port in (
+        ("ingress", dut.address, dut.ingress),
+        ("egress", dut.address, dut.egress),
+        ("generator", generator.address, generator.port),
+        ("receiver", receiver.address, receiver.port),
+    ):
+        look = partial(_port, connections.machine(address), port)
+        yield _try(testbed.name, f"{part} {address}", look)
+    cycle = testbed.power.cycle if testbed.power else ()
+    found = shutil.which(cycle[0]) if cycle else None
+    yield Check(
+        testbed.name,
+        "power",
+        found is not None,
+        found or (f"no {cycle[0]} on this host" if cycle else "the lab file names no switch"),
+    )
+
+
+def _port(machine: Machine, port: Port) -> str:
+    found = ports.find(port, machine.run(["ifconfig", "-a"]))
+    return f"{found.name} {found.mac} {found.status}".strip()
+
+
+def _try(where: str, what: str, look: Callable[[], str]) -> Check:
+    try:
+        return Check(where, what, good=True, found=look())
+    except (UnreachableError, HostKeyError, CommandError, LabFault, ports.NoPortError) as error:
+        return Check(where, what, good=False, found=str(error))

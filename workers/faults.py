@@ -1,0 +1,34 @@
+"""What can go wrong between a revision and its sample, and what it asks for."""
+
+from __future__ import annotations
+
+from netbisect.bisect.model import Reaction, Stage
+
+
+class LabFault(Exception):  # noqa: N818 - a fault of the lab, in the lab's own word
+    """No sample came of it; carries the place, the reaction and what the machine said."""
+
+    def __init__(self, stage: Stage, reaction: Reaction, why: str, log: str = "") -> None:
+        super().__init__(why)
+        self.stage = stage
+        self.reaction = reaction
+        self.why = why
+        self.log = log
+
+
+class UnreachableError(Exception):
+    """A machine does not answer ssh."""
+
+
+class HostKeyError(Exception):
+    """A machine shows another host key than the known one: it is not the machine we know."""
+
+
+class CommandError(Exception):
+    """A command on a machine failed or hung."""
+
+    def __init__(self, machine: str, command: str, status: int | None, said: str) -> None:
+        how = "did not end in time" if status is None else f"exited with status {status}"
+        super().__init__(f"{machine}: `{command}` {how}: {said.strip() or 'it said nothing'}")
+        self.status = status
+        self.said = said

@@ -1,0 +1,366 @@
+"""lab.toml: the machines, what is connected to what, and which scenarios run where.
+
+docs/lab.md explains every key. The classes here *are* the schema: a key that is not a field
+is refused with its place and what would be right.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from importlib import resources
+from pathlib import Path
+from typing import TypeVar
+
+from netbisect.workers import tomlfile
+from netbisect.workers.tomlfile import FileError, Scalar
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}\Z")
+_MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}\Z")
+_IDENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
+
+
+def _check(condition: object, message: str) -> None:
+    if not condition:
+        raise ValueError(message)
+
+
+def _check_name(name: str) -> None:
+    _check(
+        _NAME.match(name),
+        f"name {name!r}: expected lower-case letters, digits, '.', '_' or '-', at most 63",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Ssh:
+    """How machines are reached: OpenSSH with your own configuration and keys."""
+
+    config: Path | None = None
+    """OpenSSH configuration file; ~/.ssh/config when absent. Relative to lab.toml."""
+    connect_timeout: int = 10
+    """Seconds until a machine that does not answer counts as down."""
+    command_timeout: int = 60
+    """Seconds until a simple command on a machine counts as hung."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The tree under watch."""
+
+    repository: str
+    """Anything `git clone` accepts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Builder:
+    """A host that builds kernels."""
+
+    name: str
+    arch: str
+    directory: Path
+    """Clone, objects and finished kernels; tens of gigabytes for a FreeBSD tree."""
+    worker: str = ""
+    """Name of its Buildbot worker; the builder's own name when absent."""
+    make: tuple[str, ...] = ("make",)
+    """The make that builds the tree: `tools/build/make.py` with options when cross-building."""
+    jobs: int = 1
+    options: tuple[str, ...] = ()
+    """More arguments of make, such as WITHOUT_CLEAN=yes."""
+    build_timeout: int = 7200
+    """Seconds."""
+
+    def __post_init__(self) -> None:
+        _check_name(self.name)
+        _check(self.make, "make: expected at least the name of the program")
+        _check(self.jobs >= 1, f"jobs {self.jobs}: expected 1 or more")
+        _check(self.build_timeout > 0, f"build_timeout {self.build_timeout}: expected seconds > 0")
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """A network interface, by name or (since drivers rename them) by MAC address."""
+
+    interface: str = ""
+    mac: str = ""
+
+    def __post_init__(self) -> None:
+        _check(self.interface or self.mac, "expected `interface` or `mac`, or both")
+        _check(
+            not self.mac or _MAC.match(self.mac),
+            f"mac {self.mac!r}: expected six pairs of lower-case hex digits, as 00:1b:21:c4:95:7a",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Dut:
+    """The device under test: a FreeBSD router with two data ports."""
+
+    address: str
+    """Name for ssh; on the management network."""
+    ingress: Port
+    """Port that faces the generator."""
+    egress: Port
+    """Port that faces the receiver."""
+    known_good: str = "kernel"
+    """Directory below /boot of the kernel to come back to."""
+    kept_kernels: int = 2
+    """Test kernels left on its disk."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrafficHost:
+    """A host with a netmap port: generator or receiver."""
+
+    address: str
+    port: Port
+
+
+@dataclass(frozen=True, slots=True)
+class Power:
+    """How to switch the DUT off and on when it no longer answers."""
+
+    cycle: tuple[str, ...]
+    """Command run on the worker, such as ipmitool."""
+    timeout: int = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Console:
+    """Where the DUT's console can be read."""
+
+    command: tuple[str, ...]
+    """Command run on the worker that prints the console until it is stopped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """What to wait for, in seconds."""
+
+    boot_timeout: float = 600.0
+    """From the order to reboot until the machine must answer."""
+    poll: float = 2.0
+    """Between two looks whether it answers."""
+    settle: float = 5.0
+    """Between the receiver's start and the generator's: opening a port bounces its link."""
+    link_wait: int = 2
+    """What pkt-gen itself waits after it opened its port (-w)."""
+    run: float = 30.0
+    """Seconds of traffic per run; at least 15 of them must remain after trimming."""
+    run_timeout: float = 180.0
+
+    def __post_init__(self) -> None:
+        for name in ("boot_timeout", "poll", "run", "run_timeout"):
+            _check(getattr(self, name) > 0, f"{name}: expected seconds > 0")
+
+
+@dataclass(frozen=True, slots=True)
+class Testbed:
+    """A DUT with its generator and receiver."""
+
+    name: str
+    arch: str
+    kernel_config: str
+    line_rate_pps: int
+    """Packets per second that the generator must offer in every scenario."""
+    scenarios: tuple[str, ...]
+    dut: Dut
+    generator: TrafficHost
+    receiver: TrafficHost
+    description: str = ""
+    """Hardware in words, for reports."""
+    drivers: tuple[str, ...] = ()
+    """Drivers of its data ports: commits that touch them are likelier culprits."""
+    worker: str = ""
+    """Name of the Buildbot worker that drives it; the testbed's own name when absent."""
+    owner: str = ""
+    """Mail address of whoever looks after it."""
+    power: Power | None = None
+    console: Console | None = None
+    timing: Timing = field(default_factory=Timing)
+
+    def __post_init__(self) -> None:
+        _check_name(self.name)
+        _check(
+            _IDENT.match(self.kernel_config),
+            f"kernel_config {self.kernel_config!r}: expected the name of a file in sys/ARCH/conf",
+        )
+        _check(
+            self.line_rate_pps > 0, f"line_rate_pps {self.line_rate_pps}: expected packets/s > 0"
+        )
+        _check(self.scenarios, "scenarios: expected at least one")
+
+
+@dataclass(frozen=True, slots=True)
+class Lab:
+    """A whole lab file."""
+
+    source: Source
+    builders: tuple[Builder, ...]
+    testbeds: tuple[Testbed, ...]
+    ssh: Ssh = field(default_factory=Ssh)
+    kernels: Path = Path("kernels")
+    """Where a host that drives testbeds keeps the kernels it was sent."""
+    scenario_directories: tuple[Path, ...] = ()
+    """Folders with scenario files of your own, before those that ship."""
+
+    def __post_init__(self) -> None:
+        _check(self.builders, "builders: expected at least one")
+        _check(self.testbeds, "testbeds: expected at least one")
+        for kind, items in (("builder", self.builders), ("testbed", self.testbeds)):
+            names = [item.name for item in items]
+            for name in names:
+                _check(names.count(name) == 1, f"two {kind}s are named {name!r}")
+        arches = {builder.arch for builder in self.builders}
+        for testbed in self.testbeds:
+            _check(
+                testbed.arch in arches,
+                f"testbed {testbed.name!r}: no builder has arch {testbed.arch!r}; "
+                f"there is {', '.join(sorted(arches))}",
+            )
+
+    def testbed(self, name: str) -> Testbed:
+        """The testbed of that name; `FileError` with the known names otherwise."""
+        return _named(self.testbeds, name, "testbed")
+
+    def builder(self, name: str) -> Builder:
+        """The builder of that name; `FileError` with the known names otherwise."""
+        return _named(self.builders, name, "builder")
+
+
+_N = TypeVar("_N", Testbed, Builder)
+
+
+def _named(items: Iterable[_N], name: str, kind: str) -> _N:
+    for item in items:
+        if item.name == name:
+            return item
+    known = ", ".join(item.name for item in items)
+    raise FileError(f"there is no {kind} {name!r} in the lab file; there is {known}")
+
+
+# --------------------------------------------------------------------------------- scenarios
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """What the generator sends."""
+
+    family: str
+    """inet4 or inet6."""
+    source: str
+    """pkt-gen range: address:port-address:port."""
+    destination: str
+    size: int = 60
+    """Bytes without CRC."""
+    checksums: bool = True
+    """Let the generator fill in UDP checksums (pkt-gen -U)."""
+
+    def __post_init__(self) -> None:
+        _check(
+            self.family in ("inet4", "inet6"),
+            f"family {self.family!r}: expected 'inet4' or 'inet6'",
+        )
+        _check(46 <= self.size <= 1518, f"size {self.size}: expected 46 to 1518 bytes")  # noqa: PLR2004 - Ethernet's
+        for name in ("source", "destination"):
+            _check_range(name, getattr(self, name), self.family)
+
+
+def _check_range(name: str, text: str, family: str) -> None:
+    version = 4 if family == "inet4" else 6
+    pattern = (
+        r"(?P<a>[0-9.]+):\d+-(?P<b>[0-9.]+)(:\d+)?\Z"
+        if version == 4  # noqa: PLR2004
+        else r"\[(?P<a>[0-9a-f:]+)\](:\d+)?-\[(?P<b>[0-9a-f:]+)\](:\d+)?\Z"
+    )
+    match = re.match(pattern, text)
+    example = (
+        "198.18.10.1:2001-198.18.10.20"
+        if version == 4  # noqa: PLR2004
+        else "[2001:2::1]-[2001:2::14]"
+    )
+    _check(match, f"{name} {text!r}: expected a range such as {example}")
+    assert match is not None
+    for group in ("a", "b"):
+        try:
+            _check(ipaddress.ip_address(match[group]).version == version, "")
+        except ValueError:
+            raise ValueError(f"{name}: {match[group]!r} is no {family} address") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """Rules, sysctls and traffic: one way of using the router."""
+
+    name: str
+    title: str
+    traffic: Traffic
+    firewall: str = ""
+    """pf, ipfw, or nothing."""
+    rules: tuple[str, ...] = ()
+    """Lines of pf.conf, or arguments of `ipfw add`."""
+    sysctls: dict[str, Scalar] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _check_name(self.name)
+        _check(
+            self.firewall in ("", "pf", "ipfw"),
+            f"firewall {self.firewall!r}: expected 'pf', 'ipfw' or none",
+        )
+        _check(bool(self.firewall) == bool(self.rules), "firewall and rules go together")
+
+
+def shipped_scenarios() -> Path:
+    """The folder of the scenario files that come with netbisect."""
+    return Path(str(resources.files("netbisect.workers"))) / "scenarios"
+
+
+def load_scenario(name: str, folders: Sequence[Path] = ()) -> Scenario:
+    """The scenario of that name, from `folders` first, then from those that ship.
+
+    Raises:
+        FileError: there is none, or its file is wrong.
+    """
+    places = [*folders, shipped_scenarios()]
+    for folder in places:
+        path = folder / f"{name}.toml"
+        if path.is_file():
+            scenario = tomlfile.load(path, Scenario)
+            if scenario.name != name:
+                raise FileError(f"{path}: name: expected {name!r}, the name of the file")
+            return scenario
+    known = sorted({path.stem for folder in places for path in folder.glob("*.toml")})
+    raise FileError(f"there is no scenario {name!r}; there is {', '.join(known)}")
+
+
+def load_lab(path: Path) -> Lab:
+    """The lab file at `path`, checked as far as a file can be checked alone.
+
+    Raises:
+        FileError: one line per fault: file, key, what would be right.
+    """
+    lab = tomlfile.load(path, Lab)
+    here = path.resolve().parent
+    if lab.ssh.config is not None:
+        config = here / lab.ssh.config
+        if not config.is_file():
+            raise FileError(f"{path}: ssh.config: there is no file {config}")
+        lab = replace(lab, ssh=replace(lab.ssh, config=config))
+    lab = replace(
+        lab,
+        kernels=here / lab.kernels.expanduser(),
+        scenario_directories=tuple(here / folder for folder in lab.scenario_directories),
+        builders=tuple(
+            replace(builder, directory=here / builder.directory.expanduser())
+            for builder in lab.builders
+        ),
+    )
+    for number, testbed in enumerate(lab.testbeds):
+        for name in testbed.scenarios:
+            try:
+                load_scenario(name, lab.scenario_directories)
+            except FileError as error:
+                raise FileError(f"{path}: testbeds[{number}].scenarios: {error}") from error
+    return lab

@@ -1,0 +1,143 @@
+"""What netmap's pkt-gen prints, and what it means.
+
+A line of a run, by sender and receiver alike, in all the versions that netbenches has seen:
+
+    982.003708 main_thread [2277] 968409 pps (970243 pkts 465716640 bps in 1001894 usec) ...
+
+The number in brackets is a line of pkt-gen's source, so it names the version. Older versions
+leave out the bits per second; the normalised output (-N) writes plain packets per second.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import statistics
+
+_KEPT = re.compile(r"main_thread[ \t\n\v\f\r]\[[0-9]+\][ \t\n\v\f\r][1-9].*pps")
+_CRASHED = re.compile(r"ouch, thread \d+ exited with error")
+_SENT = re.compile(r"^Sent (\d+) packets", re.MULTILINE)
+
+_UNITS = {"pps": 1.0, "Kpps": 1e3, "Mpps": 1e6, "Gpps": 1e9}
+
+LEADING_LINES = 15
+"""Lines at the start of a receiver's file that netbenches drops: header and ramp."""
+TRAILING_LINES = 10
+"""Lines at its end."""
+LEAST_SECONDS = 15
+"""Fewer seconds of traffic than this after trimming are no sample (docs/lab.md)."""
+
+
+class NoRateError(ValueError):
+    """An output from which no rate can be taken."""
+
+
+def crashed(output: str) -> bool:
+    """pkt-gen says that a thread of its own died: the run must be repeated."""
+    return _CRASHED.search(output) is not None
+
+
+def _rate(line: str) -> float | None:
+    """Packets per second of one line `SECONDS main_thread [N] RATE UNIT ...`."""
+    words = line.split()
+    try:
+        rate = float(words[3]) * _UNITS[words[4]]
+    except (IndexError, ValueError, KeyError):
+        return None
+    return rate if math.isfinite(rate) and rate >= 0 else None
+
+
+def kept_rates(output: str) -> list[float]:
+    """Packets per second of the seconds that count, by the netbenches rule.
+
+    The rule, as in netbenches' bench-lab-ministat.sh: of L lines take
+    `head -n (L-10) | tail -n (L-25)`, of those the lines that report a rate other than zero,
+    of each the fourth word.
+
+    Raises:
+        NoRateError: no such line is left.
+    """
+    lines = output.split("\n")
+    if lines and lines[-1] == "":
+        lines.pop()
+    body = lines[: max(0, len(lines) - TRAILING_LINES)]
+    # tail -n K with K = L-25 of the L-10 lines that head left
+    keep = len(lines) - TRAILING_LINES - LEADING_LINES
+    body = body[-keep:] if keep > 0 else []
+    rates = []
+    for line in body:
+        if _KEPT.search(line):
+            rate = _rate(line)
+            if rate is not None:
+                rates.append(rate)
+    if not rates:
+        raise NoRateError(
+            f"none of its {len(lines)} lines reports a rate after the first {LEADING_LINES} "
+            f"and the last {TRAILING_LINES} are left out"
+        )
+    return rates
+
+
+def sample(output: str) -> float:
+    """The run's sample: the median of `kept_rates`, packets per second.
+
+    netbenches prints medians with ministat's `%.8g`; the value here is the one it prints.
+
+    Raises:
+        NoRateError: as `kept_rates`.
+    """
+    return float(f"{statistics.median(kept_rates(output)):.8g}")
+
+
+def all_rates(output: str) -> list[float]:
+    """Every second's packets per second, zeros included, in order."""
+    lines = (line for line in output.splitlines() if " main_thread [" in line)
+    return [rate for line in lines if (rate := _rate(line)) is not None]
+
+
+def offered_rate(output: str) -> float:
+    """What the sender offered: the median of its seconds between the first and the last two.
+
+    Raises:
+        NoRateError: it reports fewer than four seconds.
+    """
+    rates = [rate for rate in all_rates(output) if rate > 0]
+    if len(rates) < 4:  # noqa: PLR2004 - one of ramp, two of tail, one to count
+        raise NoRateError(f"the sender reports {len(rates)} seconds of traffic")
+    return statistics.median(rates[1:-2])
+
+
+def packets_sent(output: str) -> int | None:
+    """The sender's own total, when it lived to print it."""
+    found = _SENT.search(output)
+    return int(found[1]) if found else None
+
+
+def receiver_command(interface: str, wait: int) -> list[str]:
+    """Counts what arrives on `interface`, until it is stopped."""
+    return ["pkt-gen", "-N", "-f", "rx", "-i", interface, "-w", str(wait), "-W"]
+
+
+def sender_command(
+    interface: str,
+    *,
+    count: int,
+    size: int,
+    family: str,
+    source: str,
+    destination: str,
+    source_mac: str,
+    destination_mac: str,
+    checksums: bool,
+    wait: int,
+) -> list[str]:
+    """Sends `count` packets of `size` bytes as fast as the interface can."""
+    command = ["pkt-gen", "-N", "-f", "tx", "-i", interface, "-n", str(count), "-l", str(size)]
+    command += ["-4" if family == "inet4" else "-6", "-d", destination]
+    if destination_mac:
+        command += ["-D", destination_mac]
+    command += ["-s", source]
+    if source_mac:
+        command += ["-S", source_mac]
+    command += ["-w", str(wait)]
+    return [*command, "-U"] if checksums else command
