@@ -1,0 +1,2 @@
+/* Constants that everybody needs. */
+#define	__FreeBSD_version	1500000

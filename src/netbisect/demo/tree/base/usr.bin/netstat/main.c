@@ -1,0 +1,6 @@
+/* Shows network status. */
+int
+main(int argc, char **argv)
+{
+	return (0);
+}
