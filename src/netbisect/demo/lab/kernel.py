@@ -1,0 +1,55 @@
+"""Reads a kernel file as a machine would: what runs, and what it costs a packet."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from elftools.common.exceptions import ELFError
+from elftools.elf.elffile import ELFFile
+
+
+class NotBootableError(ValueError):
+    """The loader cannot load this file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A kernel or module in memory."""
+
+    version: str
+    costs: dict[str, int]
+    """Nanoseconds by place."""
+    panics: tuple[str, ...]
+    text: str
+    """Hash of its code."""
+
+
+def read(path: Path) -> Image:
+    """The image in a file.
+
+    Raises:
+        NotBootableError: there is none.
+    """
+    try:
+        elf = ELFFile(io.BytesIO(path.read_bytes()))
+        parts = {section.name: section.data() for section in elf.iter_sections()}
+        text = parts[".text"]
+        lines = parts["set_pathcost"].decode().splitlines()
+    except (OSError, ELFError, KeyError, UnicodeDecodeError) as error:
+        raise NotBootableError(f"can't load '{path.name}'") from error
+    costs: dict[str, int] = {}
+    for line in lines:
+        place, nanoseconds = line.split()
+        costs[place] = costs.get(place, 0) + int(nanoseconds)
+    panics = tuple(part for part in parts.get("set_sysinit", b"").decode().split("\0") if part)
+    version = re.search(rb"FreeBSD [^\0\n]*", parts.get(".data", b""))
+    return Image(
+        version=version[0].decode() if version else "",
+        costs=costs,
+        panics=panics,
+        text=hashlib.sha256(text + parts["set_pathcost"]).hexdigest(),
+    )
