@@ -126,6 +126,46 @@ class Dud:
 
 Fact: TypeAlias = Kernel | Boot | Conditions | Sample | Dud
 
+# ------------------------------------------------------------------------------ the background
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A commit on the first-parent line of a branch."""
+
+    revision: str
+    """Full hash; in imported histories of old, such as r311849."""
+    number: int
+    """Place on the first-parent line, as in `git rev-list --first-parent --count`."""
+    subject: str
+    body: str
+    author: str
+    email: str
+    at: float
+    """Commit time, seconds since the epoch."""
+    paths: tuple[str, ...] = ()
+    """Files it touches, against its first parent."""
+    lines: int = 0
+    """Lines added and removed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """All boots of one image on one testbed in one scenario: a point of a series."""
+
+    revision: str
+    identity: str
+    """Of the kernel."""
+    at: float
+    """When the first of its boots was measured, seconds since the epoch."""
+    ln_pps: tuple[float, ...]
+    """One value per boot; valid samples only, at least one."""
+
+    @property
+    def mean(self) -> float:
+        """Mean ln pps over its boots."""
+        return math.fsum(self.ln_pps) / len(self.ln_pps)
+
 # ------------------------------------------------------------------------------- the questions
 
 
