@@ -1,0 +1,108 @@
+"""SVG that belongs in a page: same bytes for same data, colours from the page's style sheet."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable
+from html import escape
+from threading import Lock
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+INK, GRID, BOOT, GOOD, BAD, CULPRIT, HEAT = (
+    "#1b1b1f",
+    "#d5d5dc",
+    "#5b6b7b",
+    "#0072b2",
+    "#d55e00",
+    "#a0307d",
+    "#006d5b",
+)
+"""What a colour means; the page gives each another value in the dark. Told apart by everyone, and
+no meaning rests on colour alone: shapes, dashes and words say the same."""
+
+_VARIABLES = {
+    INK: "--ink",
+    GRID: "--grid",
+    BOOT: "--boot",
+    GOOD: "--good",
+    BAD: "--bad",
+    CULPRIT: "--culprit",
+    HEAT: "--heat",
+}
+WIDTH = 8.0
+"""Inches."""
+_STYLE: dict[Any, Any] = {
+    "axes.axisbelow": True,
+    "axes.edgecolor": INK,
+    "axes.facecolor": "none",
+    "axes.grid": True,
+    "axes.grid.axis": "y",
+    "axes.labelcolor": INK,
+    "axes.linewidth": 0.8,
+    "axes.spines.top": False,
+    "axes.titlecolor": INK,
+    "figure.facecolor": "none",
+    "font.sans-serif": ["DejaVu Sans", "Verdana", "Arial"],
+    "font.size": 9.0,
+    "grid.color": GRID,
+    "grid.linewidth": 0.6,
+    "savefig.facecolor": "none",
+    "svg.fonttype": "none",
+    "svg.hashsalt": "netbisect",
+    "text.color": INK,
+    "text.parse_math": False,
+    "xtick.color": INK,
+    "xtick.labelsize": 8.0,
+    "ytick.color": INK,
+    "ytick.labelsize": 8.0,
+}
+_lock = Lock()
+"""matplotlib's style is one for the whole process, and reports are written in threads."""
+
+
+def draw(paint: Callable[[Axes], None], height: float, *, name: str, title: str, text: str) -> str:
+    """One pair of axes as an `<svg>` element.
+
+    Args:
+        paint: fills the axes.
+        height: in inches.
+        name: begins every id in the element, so that a page can hold several.
+        title: for people who hear the page.
+        text: the same in more words.
+    """
+    with _lock, mpl.rc_context(_STYLE):
+        figure = Figure(figsize=(WIDTH, height), layout="constrained")
+        paint(figure.add_subplot())
+        return _element(figure, name, title, text)
+
+
+def notice(sentence: str, *, name: str, title: str) -> str:
+    """An `<svg>` element that says why there is nothing to draw."""
+    with _lock, mpl.rc_context(_STYLE):
+        figure = Figure(figsize=(WIDTH, 0.5))
+        figure.text(0.01, 0.5, sentence, va="center")
+        return _element(figure, name, title, sentence)
+
+
+def _element(figure: Figure, name: str, title: str, text: str) -> str:
+    buffer = io.BytesIO()
+    nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    figure.savefig(buffer, format="svg", metadata=nothing)
+    svg = buffer.getvalue().decode()
+    svg = svg[svg.index("<svg ") :]
+    svg = re.sub(r'\bid="', f'id="{name}-', svg)
+    svg = re.sub(r'(url\(|href=")#', rf"\g<1>#{name}-", svg)
+    for colour, variable in _VARIABLES.items():
+        svg = svg.replace(f": {colour}", f": var({variable}, {colour})")
+    start = f'<svg role="img" aria-labelledby="{name}-title {name}-text" '
+    names = (
+        f'<title id="{name}-title">{escape(title)}</title>\n'
+        f'<desc id="{name}-text">{escape(text)}</desc>\n'
+    )
+    head, body = svg.removeprefix("<svg ").split(">\n", 1)
+    return f"{start}{head}>\n{names}{body}"

@@ -1,0 +1,137 @@
+"""What the service hands over to be told: one drop, from the alert to how its search ended.
+
+No logic here but names. Sequences of boots and attempts are oldest first; mappings keep the order
+in which they were filled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from netbisect.bisect.model import (
+    Belief,
+    Commit,
+    Confirmed,
+    Culprit,
+    Level,
+    NotReproduced,
+    Suspects,
+    Unfinished,
+)
+
+Ending: TypeAlias = Culprit | Suspects | NotReproduced | Unfinished
+"""How a search ends."""
+
+HASH_LENGTH = 12
+"""As FreeBSD's newvers.sh shortens a hash."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a case has cost the lab so far."""
+
+    builds: int
+    boots: int
+    runs: int
+    seconds: float
+    """Of build hosts and testbeds together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One thing that was done for a case: a kernel built, or a boot with its runs."""
+
+    seq: int
+    stage: Literal["kernel", "trial"]
+    revision: str
+    why: str
+    """Why the search chose it."""
+    outcome: str
+    """How it went, in a few words; for a boot without result, why there is none."""
+    belief: Belief | None
+    """What the search held to be true when it chose this."""
+    ln_pps: float | None
+    """Of the leading scenario; None where nothing was measured."""
+    at: float
+    """Seconds since the epoch."""
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """Where people look further; an empty one is left out."""
+
+    alert: str = ""
+    """Address of the page of this case."""
+    commit: str = ""
+    """Address of a commit, with `{revision}` where its hash belongs."""
+    review: str = "https://reviews.freebsd.org/{review}"
+    """Address of a review, with `{review}` where its number, such as D12345, belongs."""
+
+    def to_commit(self, revision: str) -> str:
+        """Address of that commit; empty when there is none."""
+        return self.commit.replace("{revision}", revision)
+
+    def to_review(self, review: str) -> str:
+        """Address of that review; empty when there is none."""
+        return self.review.replace("{review}", review)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One drop on one testbed: all that a mail or a page says about it."""
+
+    number: int
+    branch: str
+    testbed: str
+    hardware: str
+    """Processor and network card, for people; may be empty."""
+    titles: Mapping[str, str]
+    """By scenario: its name for people."""
+    lead: str
+    """The scenario that decides."""
+    good: Commit
+    bad: Commit
+    commits: tuple[Commit, ...]
+    """The candidates, oldest first: after `good`, to `bad` and with it."""
+    confirmed: Confirmed | None
+    pps: Mapping[str, Mapping[str, Sequence[float]]]
+    """By scenario and revision: packets per second > 0, one value per boot, oldest first. The
+    boots that a published effect counts are the latest ones of both its sides."""
+    series: Mapping[str, Sequence[Level]]
+    """By scenario: the nightly levels, oldest first."""
+    labels: Mapping[str, str]
+    """By revision: its short name, such as n302145-0a1b2c3d4e5f."""
+    finding: Ending | None = None
+    """None while the search runs."""
+    attempts: tuple[Attempt, ...] = ()
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    """By revision: why it could not be measured."""
+    cost: Cost = Cost(0, 0, 0, 0.0)
+    conditions: Mapping[str, str] = field(default_factory=dict)
+    links: Links = Links()
+    command: str = ""
+    """A shell command that measures the difference again."""
+    unmoved: tuple[str, ...] = ()
+    """Testbeds and scenarios that saw the same commits and did not change, for people."""
+
+    def label(self, revision: str) -> str:
+        """Short name of a revision."""
+        return self.labels.get(revision, revision[:HASH_LENGTH])
+
+    def title(self, scenario: str) -> str:
+        """Name of a scenario for people."""
+        return self.titles.get(scenario, scenario)
+
+    def commit(self, revision: str) -> Commit | None:
+        """The commit of that revision, if it is part of the case."""
+        for commit in (self.good, *self.commits):
+            if commit.revision == revision:
+                return commit
+        return None
+
+    def boots(self, scenario: str, revision: str) -> Sequence[float]:
+        """Packets per second, one value per boot; empty when there was none."""
+        return self.pps.get(scenario, {}).get(revision, ())

@@ -1,0 +1,302 @@
+"""What a case comes to: the figures that mail and page both tell, ready to be shown."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from statistics import geometric_mean
+from typing import assert_never
+
+from netbisect.bisect.model import (
+    Belief,
+    Commit,
+    Confirmed,
+    Culprit,
+    Effect,
+    NotReproduced,
+    Suspects,
+    Unfinished,
+)
+from netbisect.reports import words
+from netbisect.reports.case import HASH_LENGTH, Attempt, Case
+from netbisect.reports.ministat import POINTS_MIN, ministat
+
+_TRAILERS = ("PR", "Reviewed by", "Differential Revision", "MFC after")
+_TRAILER = re.compile(rf"^({'|'.join(_TRAILERS)}):[ \t]*(\S.*)$", re.MULTILINE | re.IGNORECASE)
+_REVIEW = re.compile(r"\bD\d+\b")
+_WAIT = re.compile(r"(\d{1,3})\s*(day|week|month)", re.IGNORECASE)
+_DAYS = {"day": 1, "week": 7, "month": 30}
+_SECONDS_OF_A_DAY = 86400
+_NAME_MAX = 72
+"""Longest name of a set in a ministat block that still fits the frame."""
+_NO_PROOF = "No difference proven"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A line of the table of effects; everything for people."""
+
+    title: str
+    before: str
+    after: str
+    change: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """A revision on the path of the search."""
+
+    label: str
+    boots: str
+    change: str
+    """Against the good end."""
+    result: str
+    """Its mean rate, or why there is none."""
+
+
+def effects(case: Case) -> tuple[Effect, ...]:
+    """The effects to publish, the leading scenario first: the verification's, if there was one."""
+    if isinstance(case.finding, Culprit):
+        return case.finding.effects
+    return case.confirmed.effects if case.confirmed else ()
+
+
+def sides(case: Case) -> tuple[str, str]:
+    """The two revisions that the published effects compare."""
+    if isinstance(case.finding, Culprit):
+        return case.finding.parent, case.finding.revision
+    return case.good.revision, case.bad.revision
+
+
+def latest(case: Case, effect: Effect) -> tuple[list[float], list[float]]:
+    """The boots behind an effect, in pps: the latest of either side, as many as it counts."""
+    good, bad = (case.boots(effect.scenario, revision) for revision in sides(case))
+    return (
+        list(good[max(len(good) - effect.good_boots, 0) :]),
+        list(bad[max(len(bad) - effect.bad_boots, 0) :]),
+    )
+
+
+def level(boots: list[float]) -> float | None:
+    """Their geometric mean, which is what an effect in ln compares; None without a boot."""
+    return geometric_mean(boots) if boots else None
+
+
+def rows(case: Case) -> list[Row]:
+    """The table of effects, the worst first."""
+    table = []
+    for effect in sorted(effects(case), key=lambda effect: effect.ln_ratio):
+        before, after = (_rate(level(side)) for side in latest(case, effect))
+        table.append(Row(case.title(effect.scenario), before, after, words.change(effect)))
+    return table
+
+
+def _rate(value: float | None) -> str:
+    return "-" if value is None else words.pps(value)
+
+
+def heading(case: Case) -> str:
+    """What the table of effects shows."""
+    match case.finding:
+        case Culprit():
+            return "What this commit changed"
+        case NotReproduced():
+            return "What the alert said"
+        case _:
+            return "What changed between the two ends"
+
+
+def headline(case: Case) -> str:
+    """What happened, how much, how sure."""
+    if case.finding is not None:
+        return words.sentence(case.finding, case.label, case.title)
+    ends = f"between {case.label(case.good.revision)} and {case.label(case.bad.revision)}"
+    if case.confirmed is None:
+        return f"A search runs on {case.testbed} {ends}."
+    lead = case.confirmed.effects[0]
+    return (
+        f"{case.branch} is {words.direction(lead)} on {case.testbed}: {case.title(lead.scenario)} "
+        f"{words.change(lead)} {ends}. {proof(case.confirmed)}"
+    )
+
+
+def proof(confirmed: Confirmed) -> str:
+    """Why a drop is held to be there."""
+    lead = confirmed.effects[0]
+    return (
+        f"Both ends were measured again in turns, {words.boots(lead)}, every boot fresh. If there "
+        f"were no difference, chance alone would show as much {words.odds(lead.p)}."
+    )
+
+
+def why(case: Case) -> list[str]:
+    """The rule behind the verdict with its numbers, a paragraph each."""
+    paragraphs = [proof(case.confirmed)] if case.confirmed else []
+    asked = len({attempt.revision for attempt in steps(case)})
+    if asked:
+        paragraphs.append(
+            f"The search asked {words.count(asked, 'revision')} of {len(case.commits) + 1}, each "
+            "time the one that promised to tell most for its price. Every boot shifted the chances "
+            "of all candidates; how far depends on how much this testbed scatters."
+        )
+    match case.finding:
+        case Culprit():
+            paragraphs.append(_verified(case, case.finding))
+        case Suspects():
+            paragraphs.append(
+                "A commit is named only when its kernel and its parent's have both been measured. "
+                "Here that cannot be done, so all commits that fit what was measured are listed."
+            )
+        case NotReproduced():
+            paragraphs.append(
+                f"With a certainty of {words.certainty(case.finding.belief.none)} no commit of the "
+                "range changed anything: what was measured fits one level throughout."
+            )
+        case Unfinished():
+            paragraphs.append("What was measured so far does not suffice to name a commit.")
+        case None:
+            paragraphs.append("The search has not ended. Nothing below is a verdict yet.")
+        case _:
+            assert_never(case.finding)
+    return paragraphs
+
+
+def _verified(case: Case, finding: Culprit) -> str:
+    lead = finding.effects[0]
+    return (
+        f"The likeliest commit, {case.label(finding.revision)}, was then put to the proof: its "
+        f"kernel and that of its parent {case.label(finding.parent)} were booted afresh in turns, "
+        f"{words.boots(lead)}. The effects told here come from these boots alone: "
+        f"{words.change(lead)} for {case.title(lead.scenario)}. If the two were equally fast, "
+        f"chance alone would show as much {words.odds(lead.p)}."
+    )
+
+
+def belief(case: Case) -> Belief | None:
+    """What is held to be true now."""
+    if case.finding is not None and case.finding.belief is not None:
+        return case.finding.belief
+    known = [attempt.belief for attempt in case.attempts if attempt.belief is not None]
+    return known[-1] if known else None
+
+
+def leader(case: Case, held: Belief | None) -> str:
+    """The likeliest answer and its chance: `n40-0a1b2c3d4e5f, 31.0 %`."""
+    if held is None:
+        return ""
+    most = max(held.chances.values(), default=0.0)
+    if held.none >= most:
+        return f"no change, {words.certainty(held.none)}"
+    first, *others = (revision for revision, chance in held.chances.items() if chance > 0.99 * most)
+    if others:
+        return f"{words.count(1 + len(others), 'commit')}, {words.certainty(most)} each"
+    return f"{case.label(first)}, {words.certainty(most)}"
+
+
+def subject_name(commit: Commit) -> str:
+    """A commit in the subject of a mail: n302145, or r311849 where histories count so."""
+    short = len(commit.revision) < HASH_LENGTH
+    return commit.revision if short else f"n{commit.number}"
+
+
+def trailers(commit: Commit) -> list[tuple[str, str]]:
+    """What the end of a commit message says about its review and its way to other branches."""
+    found = []
+    for match in _TRAILER.finditer(commit.body):
+        name = next(known for known in _TRAILERS if known.lower() == match[1].lower())
+        value = words.clean(match[2])
+        if name == "MFC after" and (wait := _WAIT.search(value)):
+            due = commit.at + int(wait[1]) * _DAYS[wait[2].lower()] * _SECONDS_OF_A_DAY
+            value = f"{value}, not before {words.day(due)}"
+        found.append((name, value))
+    return found
+
+
+def reviews(case: Case, commit: Commit) -> dict[str, str]:
+    """The reviews that a commit names, each with its address."""
+    numbers = [
+        number
+        for name, value in trailers(commit)
+        if name == "Differential Revision"
+        for number in _REVIEW.findall(value)
+    ]
+    return {number: case.links.to_review(number) for number in numbers}
+
+
+def block(case: Case) -> str:
+    """The leading scenario as `ministat -s` shows it, raw pps; empty with too few boots."""
+    lead = next((effect for effect in effects(case) if effect.scenario == case.lead), None)
+    if lead is None:
+        boots = [list(case.boots(case.lead, revision)) for revision in sides(case)]
+    else:
+        boots = list(latest(case, lead))
+    if min(map(len, boots)) < POINTS_MIN:
+        return ""
+    names = [words.clean(case.label(revision))[:_NAME_MAX] for revision in sides(case)]
+    return ministat(list(zip(names, boots, strict=True)))
+
+
+def remark(case: Case) -> str:
+    """Where ministat and the verdict seem to disagree, why; else empty."""
+    text = block(case)
+    if not text:
+        return ""
+    proven = _NO_PROOF not in text
+    if proven and isinstance(case.finding, NotReproduced):
+        return (
+            "ministat sees these two kernels differ. Every kernel image is a little faster or "
+            "slower than its neighbours for no reason in its sources; the search weighs that, "
+            "ministat does not."
+        )
+    if not proven and effects(case):
+        return (
+            "ministat does not prove this difference: it takes the scatter of both sides for "
+            "equal and normal. The verdict does not rest on it."
+        )
+    return ""
+
+
+def steps(case: Case) -> list[Attempt]:
+    """The attempts that told something: boots, and kernels that could not be had."""
+    return [
+        attempt
+        for attempt in case.attempts
+        if attempt.stage == "trial" or attempt.revision in case.skipped
+    ]
+
+
+def path(case: Case) -> list[Stop]:
+    """The revisions that were asked, in the order in which the search first came to them."""
+    visits: dict[str, list[Attempt]] = {}
+    for attempt in steps(case):
+        visits.setdefault(attempt.revision, []).append(attempt)
+    rates = {
+        revision: [attempt.ln_pps for attempt in attempts if attempt.ln_pps is not None]
+        for revision, attempts in visits.items()
+    }
+    good = rates.get(case.good.revision)
+    return [_stop(case, visits[revision][-1], rates[revision], good) for revision in visits]
+
+
+def _stop(case: Case, last: Attempt, rates: list[float], good: list[float] | None) -> Stop:
+    if not rates:
+        why = case.skipped.get(last.revision, last.outcome)
+        return Stop(case.label(last.revision), "", "", words.reason(why))
+    mean = math.fsum(rates) / len(rates)
+    against = "" if not good or rates is good else words.percent(mean - math.fsum(good) / len(good))
+    return Stop(
+        case.label(last.revision),
+        words.count(len(rates), "boot"),
+        against,
+        words.pps(math.exp(mean)),
+    )
+
+
+def cost(case: Case) -> str:
+    """What the case has cost, on one line."""
+    spent = case.cost
+    return (
+        f"{words.count(spent.builds, 'kernel')} built, {words.count(spent.boots, 'boot')}, "
+        f"{words.count(spent.runs, 'run')}, {words.duration(spent.seconds)} of the lab's time"
+    )

@@ -1,0 +1,123 @@
+"""The two messages about a drop: that it is there, and how the search for its commit ended."""
+
+from __future__ import annotations
+
+from dataclasses import astuple, dataclass
+from typing import Any
+
+from netbisect.bisect.model import Commit, Culprit, Suspects
+from netbisect.reports import gist, words
+from netbisect.reports.case import HASH_LENGTH, Case
+from netbisect.reports.templating import environment
+
+_LINES_MAX = 12
+"""Of a list in a mail; the page has all of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """What is sent: plain text, at most 76 columns but for addresses on lines of their own."""
+
+    subject: str
+    text: str
+
+
+def alert(case: Case) -> Letter:
+    """Tells that a drop was confirmed, before it is known which commit made it.
+
+    Raises:
+        ValueError: no drop was confirmed, so there is nothing to tell.
+    """
+    if case.confirmed is None:
+        raise ValueError(f"case {case.number}: no drop was confirmed, so there is no alert")
+    return Letter(_subject(case), environment.get_template("alert.txt").render(_view(case)))
+
+
+def outcome(case: Case) -> Letter:
+    """Tells how the search ended; a reply to the alert, if there was one.
+
+    Raises:
+        ValueError: the search has not ended.
+    """
+    if case.finding is None:
+        raise ValueError(f"case {case.number}: the search has not ended")
+    subject = f"Re: {_subject(case)}" if case.confirmed else _subject(case)
+    return Letter(subject, environment.get_template("outcome.txt").render(_view(case)))
+
+
+def _subject(case: Case) -> str:
+    effect = f" {words.percent(case.confirmed.effects[0].ln_ratio)}" if case.confirmed else ""
+    good, bad = gist.subject_name(case.good), gist.subject_name(case.bad)
+    return words.clean(
+        f"[netbisect] {case.branch} {case.testbed}: {case.title(case.lead)}{effect} "
+        f"between {good} and {bad}"
+    )
+
+
+def _view(case: Case) -> dict[str, Any]:
+    rows = gist.rows(case)
+    stops = gist.path(case)
+    conditions = [(words.clean(k), words.clean(v)) for k, v in case.conditions.items()]
+    return {
+        "case": case,
+        "headline": words.clean(gist.headline(case)),
+        "place": _place(case),
+        "culprit": _culprit(case),
+        "suspects": _suspects(case)[:_LINES_MAX],
+        "suspects_left": max(len(_suspects(case)) - _LINES_MAX, 0),
+        "heading": gist.heading(case),
+        "rows": [("", "before", "after", "change"), *map(astuple, rows)] if rows else [],
+        "unmoved": words.clean(words.listing(list(case.unmoved))),
+        "block": gist.block(case),
+        "remark": gist.remark(case),
+        "stops": [tuple(map(words.clean, astuple(stop))) for stop in stops[:_LINES_MAX]],
+        "stops_left": max(len(stops) - _LINES_MAX, 0),
+        "cost": gist.cost(case),
+        "conditions": conditions[:_LINES_MAX],
+        "conditions_left": max(len(conditions) - _LINES_MAX, 0),
+    }
+
+
+def _place(case: Case) -> list[tuple[str, str]]:
+    hardware = f" ({case.hardware})" if case.hardware else ""
+    ends = [("last good", case.good), ("first bad", case.bad)]
+    return [
+        ("branch", words.clean(case.branch)),
+        ("testbed", words.clean(f"{case.testbed}{hardware}")),
+        *(
+            (name, words.clean(f"{case.label(commit.revision)} of {words.day(commit.at)}"))
+            for name, commit in ends
+        ),
+        ("between", f"{words.count(len(case.commits), 'commit')}, the bad one included"),
+    ]
+
+
+def _culprit(case: Case) -> dict[str, Any] | None:
+    """The commit that was verified; None unless one was."""
+    if not isinstance(case.finding, Culprit):
+        return None
+    commit = case.commit(case.finding.revision)
+    return _card(case, commit) if commit else None
+
+
+def _card(case: Case, commit: Commit) -> dict[str, Any]:
+    number = f"n{commit.number} of {case.branch}"
+    return {
+        "line": words.clean(
+            f"{commit.revision[:HASH_LENGTH]}, {number}, {words.day(commit.at)}, {commit.author}"
+        ),
+        "subject": words.clean(commit.subject),
+        "link": words.clean(case.links.to_commit(commit.revision)),
+        "trailers": gist.trailers(commit),
+    }
+
+
+def _suspects(case: Case) -> list[tuple[str, str]]:
+    """Commits that remain, with their subjects."""
+    if not isinstance(case.finding, Suspects):
+        return []
+    lines = []
+    for revision in case.finding.revisions:
+        commit = case.commit(revision)
+        lines.append((case.label(revision), words.clean(commit.subject) if commit else ""))
+    return lines

@@ -1,0 +1,231 @@
+"""The page of a case: whole, readable and safe, whatever a commit says."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from dataclasses import replace
+from functools import cache
+from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from netbisect.reports.case import Case, Links
+from netbisect.reports.page import page
+
+made = runpy.run_path(str(Path(__file__).with_name("report_cases.py")))
+ENDINGS = ("culprit_case", "suspects_case", "not_reproduced_case", "unfinished_case")
+SVG = "{http://www.w3.org/2000/svg}"
+VOID = {"meta", "br", "img", "link", "hr", "input"}
+
+
+def make(name: str, **changes: object) -> Case:
+    case: Case = made[name](**changes)
+    return case
+
+
+@cache
+def page_of(name: str) -> str:
+    return page(make(name))
+
+
+class Outline(HTMLParser):
+    """Reads a page as a browser would; complains about elements that do not close."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str, str | None]] = []
+        self.words: list[str] = []
+        self.headings: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += [(tag, name, value) for name, value in attrs]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += [(tag, name, value) for name, value in attrs]
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if {"svg", "style"} & set(self.open):
+            return
+        self.words.append(data)
+        if self.open and re.fullmatch(r"h\d", self.open[-1]):
+            self.headings.append(data)
+
+    @property
+    def text(self) -> str:
+        return re.sub(r"\s+", " ", "".join(self.words))
+
+    def values(self, name: str) -> list[str | None]:
+        return [value for _, attribute, value in self.attributes if attribute == name]
+
+
+@pytest.fixture
+def culprit() -> str:
+    return page_of("culprit_case")
+
+
+def test_all_sections_are_there_in_the_order_of_questions_people_ask(culprit: str) -> None:
+    assert Outline(culprit).headings == [
+        "Case 17: forwarding, inet4 on c2558",
+        "The commit",
+        "Why we think so",
+        "What this commit changed",
+        "Nights and boots",
+        "forwarding, inet4",
+        "forwarding, inet6",
+        "pf, inet4",
+        "ministat",
+        "The search",
+        "Revisions that could not be measured",
+        "Candidates",
+        "Conditions",
+        "To measure it again",
+    ]
+
+
+def test_the_culprit_is_named_with_all_that_belongs_to_it(culprit: str) -> None:
+    outline = Outline(culprit)
+
+    for words in (
+        "commit verified Commit n40-84363a3ebf40 made forwarding, inet4 slower: -10.9 %",
+        "net: tidy up the route lookup, part 40",
+        "A Committer",
+        "MFC after: 2 weeks, not before 2026-03-16",
+        "n36-4f27976e51e1: does not build: route.c:12: unknown type name",
+        "9 kernels built, 60 boots, 180 runs, 8 h 37 min",
+        "GENERIC-NODEBUG",
+        "Difference at 95.0% confidence",
+    ):
+        assert words in outline.text
+    assert f"https://cgit.freebsd.org/src/commit/?id={made['revision'](40)}" in outline.values(
+        "href"
+    )
+    assert "https://reviews.freebsd.org/D51234" in outline.values("href")
+
+
+@pytest.mark.parametrize("name", ["alert_case", *ENDINGS])
+def test_every_page_is_one_file_without_script(name: str) -> None:
+    text = page_of(name)
+    outline = Outline(text)
+
+    assert "script" not in outline.tags
+    assert not {"src", "srcset"} & {attribute for _, attribute, _ in outline.attributes}
+    assert "link" not in outline.tags
+    assert ("html", "lang", "en") in outline.attributes
+    ids = outline.values("id")
+    assert len(ids) == len(set(ids))
+    assert not re.search(r"\b(broke|broken|blame)", outline.text)
+    text.encode()
+
+
+@pytest.mark.parametrize("name", ["alert_case", *ENDINGS])
+def test_every_picture_has_a_title_and_words_for_those_who_hear_it(name: str) -> None:
+    pictures = re.findall(r"<svg.*?</svg>", page_of(name), flags=re.DOTALL)
+
+    assert len(pictures) == 7
+    for picture in pictures:
+        root = ET.fromstring(picture)  # noqa: S314 - our own
+        space = "{http://www.w3.org/2000/svg}"
+        named = {
+            child.get("id") for child in root if child.tag in (f"{space}title", f"{space}desc")
+        }
+        assert set(root.attrib["aria-labelledby"].split()) == named
+        assert root.attrib["role"] == "img"
+
+
+def test_pages_of_one_case_are_equal_byte_for_byte(culprit: str) -> None:
+    assert page(make("culprit_case")) == culprit
+
+
+def test_what_a_commit_says_stays_text() -> None:
+    evil = '<script>alert("x")</script><img src=x onerror=y>&amp;{{ 7 * 7 }}\x00\ud800\u202e$x$'
+    case = make("culprit_case")
+    commits = tuple(
+        replace(commit, subject=evil, author=evil, body=f"Reviewed by: {evil}\n")
+        for commit in case.commits
+    )
+    case = replace(
+        case,
+        commits=commits,
+        good=replace(case.good, subject=evil),
+        titles={evil: evil, **case.titles},
+        labels=dict.fromkeys(case.labels, evil),
+        skipped=dict.fromkeys(case.skipped, evil),
+        attempts=tuple(
+            replace(attempt, why=evil, outcome=evil, ln_pps=None) for attempt in case.attempts
+        ),
+        conditions={evil: evil},
+        unmoved=(evil,),
+        branch=evil,
+        testbed=evil,
+        hardware=evil,
+        command=evil,
+    )
+
+    outline = Outline(page(case))
+    assert not {"script", "img"} & set(outline.tags)
+    assert not [name for _, name, _ in outline.attributes if name.startswith("on")]
+    assert '<script>alert("x")</script><img src=x onerror=y>&amp;{{ 7 * 7 }}' in outline.text
+
+
+@pytest.mark.parametrize("name", ["suspects_case", "not_reproduced_case", "unfinished_case"])
+def test_without_a_verified_commit_no_author_is_named(name: str) -> None:
+    assert "A Committer" not in page_of(name)
+
+
+def test_a_search_that_runs_gives_no_verdict() -> None:
+    text = Outline(page_of("alert_case")).text
+
+    assert "search running main is slower on c2558" in text
+    assert "Nothing below is a verdict yet." in text
+
+
+def test_the_likeliest_answer_is_told_step_by_step(culprit: str) -> None:
+    text = Outline(culprit).text
+
+    assert "64 commits, 1.5 % each" in text
+    assert f"{made['label'](40)}, 97.0 %" in text
+    assert "that none of them changed anything: 0.1 %" not in text
+    assert "that none of them changed anything: less than 0.1 %" not in text
+
+
+def test_a_belief_in_no_change_is_told_as_such() -> None:
+    case = make("not_reproduced_case")
+    attempts = tuple(
+        replace(attempt, belief=case.finding.belief if case.finding else None)
+        for attempt in case.attempts
+    )
+
+    assert "no change, 97.0 %" in Outline(page(replace(case, attempts=attempts))).text
+
+
+def test_an_empty_case_still_makes_a_page() -> None:
+    case = make(
+        "alert_case",
+        confirmed=None,
+        pps={},
+        series={},
+        links=Links(),
+        conditions={},
+        command="",
+        unmoved=(),
+        hardware="",
+    )
+
+    text = Outline(page(case)).text
+    assert "A search runs on c2558 between" in text
+    assert "Too few boots for ministat" in text
