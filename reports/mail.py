@@ -1,11 +1,11 @@
-"""The two messages about a drop: that it is there, and how the search for its commit ended."""
+"""What is mailed: that a drop is there, how the search for its commit ended, and trouble."""
 
 from __future__ import annotations
 
 from dataclasses import astuple, dataclass
 from typing import Any
 
-from netbisect.bisect.model import Commit, Culprit, Suspects
+from netbisect.bisect.model import Comparison, Commit, Culprit, Night, Suspects, Unfinished
 from netbisect.reports import gist, words
 from netbisect.reports.case import HASH_LENGTH, Case
 from netbisect.reports.templating import environment
@@ -43,6 +43,20 @@ def outcome(case: Case) -> Letter:
         raise ValueError(f"case {case.number}: the search has not ended")
     subject = f"Re: {_subject(case)}" if case.confirmed else _subject(case)
     return Letter(subject, environment.get_template("outcome.txt").render(_view(case)))
+
+
+def trouble(question: Night | Comparison, finding: Unfinished) -> Letter:
+    """Tells that a night or a confirmation ended without an answer."""
+    if isinstance(question, Night):
+        what, revisions = "the night", {"revision": question.revision}
+    else:
+        what, revisions = "the confirmation", {"good": question.good, "bad": question.bad}
+    headline = f"{what[0].upper()}{what[1:]} ended without an answer: {words.reason(finding.why)}."
+    place = [("branch", words.clean(question.branch)), ("testbed", words.clean(question.testbed))]
+    place += [(name, words.clean(revision)) for name, revision in revisions.items()]
+    text = environment.get_template("trouble.txt").render(headline=headline, place=place)
+    subject = f"[netbisect] {question.branch} {question.testbed}: {what} has no result"
+    return Letter(words.clean(subject), text)
 
 
 def _subject(case: Case) -> str:

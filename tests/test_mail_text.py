@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from netbisect.bisect.model import Confirmed, Effect, Suspects
+from netbisect.bisect.model import Comparison, Confirmed, Effect, Night, Suspects, Unfinished
 from netbisect.reports import mail, plaintext
 from netbisect.reports.case import Case, Links
 
@@ -271,3 +271,23 @@ def test_a_number_and_its_unit_stay_on_one_line() -> None:
         "10.9 % and " + "y" * 62,
         "1.488 Mpps",
     ]
+
+
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [
+        (Night("main", "c2558", "a" * 40, ("inet4-forwarding",), 5), "The night ended without"),
+        (
+            Comparison("main", "c2558", "a" * 40, "b" * 40, (), "inet4-forwarding", -0.1),
+            "The confirmation ended without",
+        ),
+    ],
+)
+def test_trouble_says_what_has_no_result_and_why(question: Night | Comparison, said: str) -> None:
+    """People learn that a night is missing, and what the lab said."""
+    letter = mail.trouble(question, Unfinished("c2558 does not come back after a power cycle."))
+
+    assert letter.subject.startswith("[netbisect] main c2558: the ")
+    assert said in letter.text
+    assert "c2558 does not come back after a power cycle." in " ".join(letter.text.split())
+    assert not too_wide(letter.text)

@@ -1,0 +1,204 @@
+"""A whole service on this machine: tree, lab, mail server, master and workers.
+
+Everything is in one folder. What runs has a file with its process number there, so that it can be
+ended whatever has become of whoever started it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from netbisect.demo.lab import setup
+from netbisect.demo.tree.create import Tree, create
+from netbisect.demo.tree.story import story
+from netbisect.steps import control
+from netbisect.steps.settings import load
+from netbisect.workers.lab import Builder, Lab, Testbed
+
+_PATIENCE = 30.0
+"""Seconds for a process to say that it is ready, and to end."""
+
+SETTINGS = """# The settings of the demonstration; docs/lab.md explains every key.
+branches = ["main"]
+lab = "lab/lab.toml"
+poll = 60
+tick = 1.0
+
+[night]
+boots = 3
+
+[mail]
+to = ["people@lab.invalid"]
+sender = "netbisect@lab.invalid"
+port = {mail}
+
+[web]
+url = "http://127.0.0.1:{web}/"
+port = {web}
+
+[workers]
+port = {workers}
+command = ["{python}", "-m", "netbisect.workers.cli"]
+"""
+
+
+class HouseError(Exception):
+    """The demonstration cannot be set up; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class House:
+    """The folder of a service on this machine."""
+
+    place: Path
+    """Absolute."""
+
+    @property
+    def mails(self) -> Path:
+        """Where the mail server keeps what it is given."""
+        return self.place / "mails"
+
+    @property
+    def processes(self) -> Path:
+        """Where the process numbers are."""
+        return self.place / "run"
+
+    # -------------------------------------------------------------------------------- building
+
+    def build(self, *, culprit: bool = True, seed: int = 1) -> Tree:
+        """Writes everything; nothing runs yet.
+
+        Raises:
+            HouseError: the folder is in use.
+        """
+        if self.place.exists():
+            raise HouseError(f"{self.place} exists; `make down` removes it")
+        self.place.mkdir(parents=True)
+        tree = create(self.place / "tree.git", story(culprit=culprit))
+        setup.prepare(self.place / "lab", repository=tree.repository, seed=seed)
+        mail, web, workers = _free_ports(3)
+        text = SETTINGS.format(mail=mail, web=web, workers=workers, python=sys.executable)
+        (self.place / control.SETTINGS).write_text(text)
+        password = self.place / "workers.password"
+        password.write_text(secrets.token_urlsafe() + "\n")
+        password.chmod(0o600)
+        return tree
+
+    # --------------------------------------------------------------------------------- running
+
+    def start(self) -> None:
+        """Starts the lab, the mail server, the master and the workers.
+
+        Raises:
+            HouseError, ServiceError: something does not start.
+        """
+        self.processes.mkdir(exist_ok=True)
+        settings, lab = load(self.place / control.SETTINGS)
+        simulator = str(self.place / "lab" / "simulator.toml")
+        self.run("lab", [sys.executable, "-m", "netbisect.demo.lab", simulator])
+        mailbox = [sys.executable, "-m", "netbisect.demo.mailbox"]
+        self.run("mailbox", [*mailbox, str(settings.mail.port), str(self.mails)])
+        workers = self._create_workers(lab, settings.workers.port)
+        control.start(self.place)
+        for name, folder in workers.items():
+            start = ["start", "--nodaemon", str(folder)]
+            self.run(f"worker-{name}", [*_module("buildbot_worker.scripts.runner"), *start], "")
+
+    def _create_workers(self, lab: Lab, port: int) -> dict[str, Path]:
+        password = (self.place / "workers.password").read_text().strip()
+        folders = {}
+        creating = []
+        hosts: list[Builder | Testbed] = [*lab.builders, *lab.testbeds]
+        for host in hosts:
+            folder = self.place / "workers" / host.name
+            folders[host.name] = folder
+            if not folder.exists():
+                folder.parent.mkdir(exist_ok=True)
+                command = [*_module("buildbot_worker.scripts.runner"), "create-worker", "--quiet"]
+                command += [str(folder), f"127.0.0.1:{port}", host.worker or host.name, password]
+                creating.append(subprocess.Popen(command, stdin=subprocess.DEVNULL))
+        if any(process.wait() != 0 for process in creating):
+            raise HouseError("a worker could not be created")
+        return folders
+
+    def run(self, name: str, command: Sequence[str], ready: str = "ready") -> None:
+        """Starts a process of our own and waits until it says that it is ready.
+
+        Raises:
+            HouseError: it ends instead, or says nothing.
+        """
+        log = self.processes / f"{name}.log"
+        with log.open("wb") as stream:
+            process = subprocess.Popen(
+                command,
+                cwd=self.place,
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        (self.processes / f"{name}.pid").write_text(str(process.pid))
+        end = time.monotonic() + _PATIENCE
+        while ready and ready not in log.read_text().splitlines():
+            if process.poll() is not None or time.monotonic() > end:
+                said = log.read_text().strip().splitlines()
+                raise HouseError(f"{name} does not start: {said[-1] if said else 'no word'}")
+            time.sleep(0.02)
+
+    def stop(self) -> None:
+        """Ends everything that runs, the master first."""
+        control.stop(self.place)
+        numbers = {}
+        for path in self.processes.glob("*.pid"):
+            with contextlib.suppress(ValueError):
+                numbers[path] = int(path.read_text())
+        for number in numbers.values():
+            _signal(number, signal.SIGTERM)
+        end = time.monotonic() + _PATIENCE
+        while any(map(_alive, numbers.values())) and time.monotonic() < end:
+            time.sleep(0.05)
+        for path, number in numbers.items():
+            _signal(number, signal.SIGKILL)
+            path.unlink()
+
+    def remove(self) -> None:
+        """Removes the folder."""
+        shutil.rmtree(self.place, ignore_errors=True)
+
+
+def _module(name: str) -> list[str]:
+    return [sys.executable, "-c", f"from {name} import run; run()"]
+
+
+def _signal(group: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)
+
+
+def _alive(process: int) -> bool:
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(process, os.WNOHANG)  # ours may be waiting to be buried
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
+
+
+def _free_ports(number: int) -> list[int]:
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]

@@ -1,0 +1,1 @@
+"""Drives the lab with Buildbot: everything that knows Buildbot or Twisted is here."""

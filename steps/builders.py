@@ -1,0 +1,151 @@
+"""Workers, builders and locks, made from the lab file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from buildbot.config import BuilderConfig
+from buildbot.plugins import util, worker
+from buildbot.process.factory import BuildFactory
+from buildbot.process.properties import Properties
+
+from netbisect.steps.lab_step import KERNEL_PROPERTY, LabStep
+from netbisect.steps.settings import Settings, read_password
+from netbisect.steps.transfer import download_steps, upload_steps
+from netbisect.workers.lab import Builder, Lab, Testbed
+
+MOST_OF_A_VISIT = 4 * 3600
+"""Seconds after which a visit is stopped; its own limits are far below."""
+_SILENCE = 2 * 3600
+"""Seconds without a word after which a command is stopped; a kernel takes minutes."""
+
+
+def kernel_builder(arch: str) -> str:
+    """Name of the Buildbot builder that builds kernels for an architecture."""
+    return f"kernel-{arch}"
+
+
+def bench_builder(testbed: str) -> str:
+    """Name of the Buildbot builder that visits a testbed."""
+    return f"bench-{testbed}"
+
+
+def recover_builder(testbed: str) -> str:
+    """Name of the Buildbot builder that brings a testbed back to its known-good kernel."""
+    return f"recover-{testbed}"
+
+
+def all_builders(lab: Lab) -> list[str]:
+    """Names of all builders of a lab."""
+    arches = dict.fromkeys(builder.arch for builder in lab.builders)
+    return [
+        *(kernel_builder(arch) for arch in arches),
+        *(bench_builder(testbed.name) for testbed in lab.testbeds),
+        *(recover_builder(testbed.name) for testbed in lab.testbeds),
+    ]
+
+
+def worker_of(host: Builder | Testbed) -> str:
+    """Name of the Buildbot worker of a builder or a testbed."""
+    return host.worker or host.name
+
+
+def workers(settings: Settings, lab: Lab) -> list[worker.Worker]:
+    """One worker per build host and per testbed, one build at a time each."""
+    password = read_password(settings.workers.password_file, "workers.password_file")
+    hosts: list[Builder | Testbed] = [*lab.builders, *lab.testbeds]
+    names = dict.fromkeys(map(worker_of, hosts))
+    return [worker.Worker(name, password, max_builds=1) for name in names]
+
+
+def dut_lock(testbed: Testbed) -> util.MasterLock:
+    """Whoever holds it has the testbed for itself."""
+    return util.MasterLock(f"dut-{testbed.name}", maxCount=1)
+
+
+def builders(settings: Settings, lab: Lab) -> list[BuilderConfig]:
+    """A kernel builder per architecture; for each testbed one to visit and one to recover it."""
+    arches: dict[str, list[Builder]] = {}
+    for builder in lab.builders:
+        arches.setdefault(builder.arch, []).append(builder)
+    found = [_kernel_config(settings, arch, hosts) for arch, hosts in arches.items()]
+    for testbed in lab.testbeds:
+        found += _testbed_configs(settings, lab, testbed)
+    return found
+
+
+def _lab_step(settings: Settings, verb: str, arguments: Any, **kwargs: Any) -> LabStep:
+    return LabStep(
+        verb,
+        arguments,
+        settings=settings,
+        timeout=_SILENCE,
+        maxTime=MOST_OF_A_VISIT,
+        sigtermTime=30,
+        **kwargs,
+    )
+
+
+def _kernel_config(settings: Settings, arch: str, hosts: list[Builder]) -> BuilderConfig:
+    by_worker = {worker_of(host): host for host in hosts}
+
+    @util.renderer
+    def arguments(properties: Properties) -> list[str]:
+        host = by_worker[properties["workername"]]
+        revision, config = properties["revision"], properties["kernel_config"]
+        return ["--builder", host.name, "--revision", revision, "--config", config]
+
+    @util.renderer
+    def place(properties: Properties) -> str:
+        host = by_worker[properties["workername"]]
+        return f"{host.directory}/kernels/{properties[KERNEL_PROPERTY]}"
+
+    return BuilderConfig(
+        name=kernel_builder(arch),
+        description=f"kernels for {arch}",
+        workernames=list(by_worker),
+        factory=BuildFactory(
+            [
+                _lab_step(settings, "build", arguments),
+                *upload_steps(place, settings.kernels, settings.kept_kernels),
+            ]
+        ),
+        collapseRequests=False,
+        tags=["kernel"],
+    )
+
+
+def _testbed_configs(settings: Settings, lab: Lab, testbed: Testbed) -> list[BuilderConfig]:
+    locks = [dut_lock(testbed).access("exclusive")]
+
+    @util.renderer
+    def arguments(properties: Properties) -> list[str]:
+        chosen = ["--testbed", testbed.name, "--kernel", properties[KERNEL_PROPERTY]]
+        for scenario in properties["scenarios"]:
+            chosen += ["--scenario", scenario]
+        return [*chosen, "--logs", "logs"]
+
+    bench = BuilderConfig(
+        name=bench_builder(testbed.name),
+        description=testbed.description or f"visits to {testbed.name}",
+        workernames=[worker_of(testbed)],
+        factory=BuildFactory(
+            [
+                *download_steps(settings.kernels, str(lab.kernels)),
+                _lab_step(settings, "trial", arguments),
+            ]
+        ),
+        locks=locks,
+        collapseRequests=False,
+        tags=["bench", testbed.name],
+    )
+    recover = BuilderConfig(
+        name=recover_builder(testbed.name),
+        description=f"{testbed.name} back to its known-good kernel",
+        workernames=[worker_of(testbed)],
+        factory=BuildFactory([_lab_step(settings, "recover", ["--testbed", testbed.name])]),
+        locks=locks,
+        collapseRequests=False,
+        tags=["recover", testbed.name],
+    )
+    return [bench, recover]

@@ -1,0 +1,201 @@
+"""Gathers what the ledger knows of a drop into one Case for the reports."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from netbisect.bisect.model import (
+    Bisection,
+    Boot,
+    Commit,
+    Comparison,
+    Conditions,
+    Confirmed,
+    Culprit,
+    Dud,
+    Fact,
+    Finding,
+    Kernel,
+    Reading,
+    Sample,
+)
+from netbisect.reports.case import Attempt, Case, Cost, Ending, Links
+from netbisect.steps.settings import Settings
+from netbisect.store.ledger import Ledger
+from netbisect.store.records import Asked, Decision, DecisionStage
+from netbisect.workers.lab import Lab, Testbed, load_scenario
+
+_UNKNOWN_SUBJECT = "(not in the tree that is watched)"
+
+
+def links(settings: Settings, alert: int) -> Links:
+    """Where people look further."""
+    return Links(alert=settings.report_address(alert), commit=settings.links.commit)
+
+
+def case_of(
+    ledger: Ledger,
+    settings: Settings,
+    lab: Lab,
+    asked: Asked,
+    finding: Finding | None,
+    commits: Sequence[Commit] = (),
+) -> Case:
+    """All that is known of the drop that a comparison has confirmed or a bisection looks into.
+
+    Args:
+        ledger: Where it is looked up.
+        settings: For links.
+        lab: For the hardware in words.
+        asked: A comparison, or the bisection that followed from one.
+        finding: The answer to `asked`, which need not be in the ledger yet.
+        commits: Those after the good end, to the bad one, where a comparison cannot tell them.
+
+    The case has the number 0 and links to no page until its alert has a number.
+    """
+    question = asked.question
+    assert isinstance(question, Comparison | Bisection)
+    testbed = lab.testbed(question.testbed)
+    comparison = asked if isinstance(question, Comparison) else _parent(ledger, asked)
+    confirmed = finding if asked is comparison else comparison.finding if comparison else None
+    asked_all = [one for one in (comparison, asked) if one is not None]
+    asked_all = list({one.id: one for one in asked_all}.values())
+    bad = question.bad if isinstance(question, Comparison) else question.candidates[-1].revision
+    commits = tuple(commits) or _commits(ledger, question)
+    facts = [fact for one in asked_all for fact in ledger.facts_of(one.id)]
+    evidence = ledger.evidence(asked, config=testbed.kernel_config, arch=testbed.arch)
+    revisions = {reading.revision for reading in evidence.readings} | {question.good, bad}
+    return Case(
+        number=0,
+        branch=question.branch,
+        testbed=testbed.name,
+        hardware=testbed.description,
+        titles={
+            name: load_scenario(name, lab.scenario_directories).title for name in question.scenarios
+        },
+        lead=question.lead,
+        good=_commit(ledger, question.good),
+        bad=_commit(ledger, bad),
+        commits=commits,
+        confirmed=confirmed if isinstance(confirmed, Confirmed) else None,
+        pps=_pps(evidence.readings, question.scenarios, _sides(question, finding)),
+        series={
+            name: ledger.series(testbed.name, name, question.branch) for name in question.scenarios
+        },
+        labels={
+            revision: _label(ledger, revision)
+            for revision in {*revisions, *(commit.revision for commit in commits)}
+        },
+        finding=finding if isinstance(finding, Ending) else None,
+        attempts=_attempts(ledger, asked_all, question.lead),
+        skipped=evidence.skipped,
+        cost=Cost(*_spent(ledger, asked_all)),
+        conditions=_conditions(facts, question.lead),
+        links=Links(commit=settings.links.commit),
+        command=_command(testbed, evidence.kernels, question.good, bad, settings),
+    )
+
+
+def _parent(ledger: Ledger, asked: Asked) -> Asked | None:
+    return ledger.question(asked.parent) if asked.parent is not None else None
+
+
+def _spent(ledger: Ledger, asked: Sequence[Asked]) -> tuple[int, int, int, float]:
+    cost = ledger.cost([one.id for one in asked])
+    return cost.builds, cost.boots, cost.runs, cost.seconds
+
+
+def _commit(ledger: Ledger, revision: str) -> Commit:
+    known = ledger.commit(revision)
+    return known or Commit(revision, 0, _UNKNOWN_SUBJECT, "", "", "", 0.0)
+
+
+def _commits(ledger: Ledger, question: Comparison | Bisection) -> tuple[Commit, ...]:
+    if isinstance(question, Bisection):
+        return tuple(_commit(ledger, candidate.revision) for candidate in question.candidates)
+    return (_commit(ledger, question.bad),)
+
+
+def _label(ledger: Ledger, revision: str) -> str:
+    known = ledger.commit(revision)
+    short = revision[:12]
+    return f"n{known.number}-{short}" if known is not None and len(revision) > len(short) else short
+
+
+def _sides(question: Comparison | Bisection, finding: Finding | None) -> set[str]:
+    """The revisions that are held against each other."""
+    if isinstance(finding, Culprit):
+        return {finding.revision, finding.parent}
+    if isinstance(question, Comparison):
+        return {question.good, question.bad}
+    return {question.good, question.candidates[-1].revision}
+
+
+def _pps(
+    readings: Sequence[Reading], scenarios: Sequence[str], sides: set[str]
+) -> dict[str, dict[str, list[float]]]:
+    """By scenario and revision; a side has the boots of all revisions with its very image."""
+    found: dict[str, dict[str, list[float]]] = {name: {} for name in scenarios}
+    image = {reading.revision: reading.identity for reading in readings}
+    for reading in readings:
+        twins = {side for side in sides if image.get(side) == reading.identity}
+        for name, value in reading.ln_pps.items():
+            for revision in {reading.revision, *twins} if name in found else ():
+                found[name].setdefault(revision, []).append(math.exp(value))
+    return found
+
+
+def _attempts(ledger: Ledger, asked: Sequence[Asked], lead: str) -> tuple[Attempt, ...]:
+    decisions = [decision for one in asked for decision in ledger.decisions(one.id)]
+    return tuple(
+        _attempt(number, decision, ledger.facts_from(decision.id), lead)
+        for number, decision in enumerate(decisions, 1)
+    )
+
+
+def _attempt(number: int, decision: Decision, facts: Sequence[Fact], lead: str) -> Attempt:
+    level, outcome, seconds = None, decision.note or str(decision.outcome or "under way"), 0.0
+    for fact in facts:
+        match fact:
+            case Kernel(version=version):
+                outcome = f"built {version}"
+            case Boot():
+                outcome = "booted"
+            case Sample(scenario=scenario) if scenario == lead and fact.valid:
+                level = math.log(fact.pps)
+            case Dud(why=why):
+                outcome = why
+        if not isinstance(fact, Conditions):
+            seconds += fact.seconds
+    return Attempt(
+        seq=number,
+        stage="kernel" if decision.stage is DecisionStage.KERNEL else "trial",
+        revision=decision.revision,
+        why=decision.why,
+        outcome=outcome,
+        belief=decision.belief,
+        ln_pps=level,
+        at=decision.intended_at,
+        seconds=seconds,
+    )
+
+
+def _conditions(facts: Sequence[Fact], lead: str) -> dict[str, str]:
+    for fact in reversed(facts):
+        if isinstance(fact, Conditions) and fact.scenario == lead:
+            return fact.values
+    return {}
+
+
+def _command(
+    testbed: Testbed, kernels: Mapping[str, Kernel], good: str, bad: str, settings: Settings
+) -> str:
+    """What measures one boot of either end again."""
+    lines = [
+        f"netbisect-lab --lab {settings.lab.name} trial --testbed {testbed.name} "
+        f"--kernel {kernels[revision].key}"
+        for revision in (good, bad)
+        if revision in kernels
+    ]
+    return " && ".join(lines)

@@ -1,0 +1,241 @@
+"""What follows from a finding: the next question, the alert, the mail, the page.
+
+Everything here is synchronous and runs in the ledger's thread. What belongs together is written
+in one transaction, so that no kill can separate a verdict from its mail.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from netbisect.bisect import detect, prior
+from netbisect.bisect.model import (
+    Bisection,
+    Commit,
+    Comparison,
+    Confirmed,
+    Culprit,
+    Finding,
+    Night,
+    NightDone,
+    Unfinished,
+)
+from netbisect.reports import mail, page
+from netbisect.steps.casefile import case_of, links
+from netbisect.steps.settings import Settings
+from netbisect.store.history import History, HistoryError
+from netbisect.store.ledger import Ledger
+from netbisect.store.questions import AlreadyClosedError, Closing
+from netbisect.store.records import Alert, AlertState, Asked
+from netbisect.workers.lab import Lab, Testbed
+
+PRIORITY_NIGHT = 100
+PRIORITY_BISECTION = 200
+PRIORITY_DEMAND = 300
+
+
+def open_night(
+    ledger: Ledger, history: History, settings: Settings, testbed: Testbed, branch: str
+) -> str:
+    """Asks how fast the head of a branch is on a testbed; says what came of it.
+
+    A revision is measured once per testbed: more boots of one image would not say more about
+    the next. It is asked again when the earlier night came to nothing.
+
+    Raises:
+        HistoryError: the tree cannot be read, or has no such branch.
+    """
+    history.update()
+    head = history.head(branch)
+    ledger.learn([history.commit(head)], branch)
+    key = f"night:{branch}:{testbed.name}:{head}"
+    night = Night(branch, testbed.name, head, testbed.scenarios, settings.night.boots)
+    asked = ledger.ask(night, key=key, priority=PRIORITY_NIGHT)
+    if isinstance(asked.finding, Unfinished):
+        key = f"{key}:{time.strftime('%Y-%m-%d', time.gmtime())}"
+        asked = ledger.ask(night, key=key, priority=PRIORITY_NIGHT)
+    if asked.finding is not None:
+        return f"{branch} on {testbed.name}: {head[:12]} has been measured"
+    return f"{branch} on {testbed.name}: {head[:12]} is to be measured"
+
+
+class Casework:
+    """Concludes questions."""
+
+    def __init__(self, settings: Settings, lab: Lab) -> None:
+        self.settings = settings
+        self.lab = lab
+        self.history = History(settings.mirror, lab.source.repository)
+
+    def conclude(self, ledger: Ledger, asked: Asked, finding: Finding) -> list[Asked]:
+        """Closes a question with its finding; returns the questions that follow from it."""
+        try:
+            match asked.question:
+                case Night() as night:
+                    return self._after_night(ledger, asked, night, finding)
+                case Comparison() as comparison:
+                    return self._after_comparison(ledger, asked, comparison, finding)
+                case Bisection():
+                    self._after_bisection(ledger, asked, finding)
+        except AlreadyClosedError:
+            pass  # what follows was done with it
+        return []
+
+    # -------------------------------------------------------------------------------- a night
+
+    def _after_night(
+        self, ledger: Ledger, asked: Asked, night: Night, finding: Finding
+    ) -> list[Asked]:
+        suspicion = None
+        if isinstance(finding, NightDone):
+            series = {}
+            for scenario in night.scenarios:
+                levels = ledger.baseline(night.testbed, scenario, night.branch)
+                if levels and levels[-1].revision == night.revision:
+                    series[scenario] = levels
+            suspicion = detect.suspicion(night, series, self.settings.min_effect)
+        with ledger.closing(asked, finding) as closing:
+            if isinstance(finding, Unfinished):
+                self._tell_trouble(closing, finding)
+            if suspicion is None:
+                return []
+            key = f"compare:{night.branch}:{night.testbed}:{suspicion.good}:{suspicion.bad}"
+            return [closing.ask(suspicion, key=key, priority=PRIORITY_BISECTION)]
+
+    def _tell_trouble(self, closing: Closing, finding: Unfinished) -> None:
+        question = closing.asked.question
+        assert isinstance(question, Night | Comparison)
+        letter = mail.trouble(question, finding)
+        closing.post(
+            f"trouble:{closing.asked.id}",
+            subject=letter.subject,
+            recipients=self.settings.mail.to,
+            body=letter.text,
+        )
+
+    # --------------------------------------------------------------------------- a comparison
+
+    def _after_comparison(
+        self, ledger: Ledger, asked: Asked, question: Comparison, finding: Finding
+    ) -> list[Asked]:
+        if not isinstance(finding, Confirmed):
+            with ledger.closing(asked, finding) as closing:
+                if isinstance(finding, Unfinished):
+                    self._tell_trouble(closing, finding)
+            return []
+        commits, trouble = self._commits(ledger, question)
+        bisection = self._bisection(ledger, question, finding, commits) if commits else None
+        case = case_of(ledger, self.settings, self.lab, asked, finding, commits)
+        followers = []
+        with ledger.closing(asked, finding) as closing:
+            alert = closing.open_alert(finding.effects, what="confirmed by boots in turns")
+            if bisection is not None:
+                key = f"bisect:{question.branch}:{question.testbed}:{question.good}:{question.bad}"
+                followers.append(closing.ask(bisection, key=key, priority=PRIORITY_BISECTION))
+                closing.change_alert(
+                    alert.id, what="the search for the commit begins", bisection=followers[0].id
+                )
+            else:
+                closing.change_alert(alert.id, what=trouble, state=AlertState.NO_CULPRIT)
+            case = replace(case, number=alert.id, links=links(self.settings, alert.id))
+            letter = mail.alert(case)
+            closing.post(
+                f"alert:{alert.id}",
+                subject=letter.subject,
+                recipients=self.settings.mail.to,
+                body=f"{letter.text}\n{trouble}\n" if trouble else letter.text,
+                alert=alert.id,
+            )
+        self._write_page(ledger, alert)
+        return followers
+
+    def _commits(self, ledger: Ledger, question: Comparison) -> tuple[list[Commit], str]:
+        """The commits between the ends of a comparison; or why there can be no search."""
+        try:
+            self.history.update()
+            commits = self.history.between(question.good, question.bad)
+            ledger.learn([self.history.commit(question.good), *commits], question.branch)
+        except HistoryError as error:
+            return [], f"There is no search for the commit: {error}"
+        return commits, ""
+
+    def _bisection(
+        self, ledger: Ledger, question: Comparison, finding: Confirmed, commits: list[Commit]
+    ) -> Bisection:
+        testbed = self.lab.testbed(question.testbed)
+        lead = finding.effects[0]
+        levels = ledger.baseline(question.testbed, lead.scenario, question.branch)
+        before = [level for level in levels if level.revision != question.bad]
+        return Bisection(
+            branch=question.branch,
+            testbed=question.testbed,
+            good=question.good,
+            candidates=prior.candidates(commits, testbed.drivers),
+            scenarios=question.scenarios,
+            lead=lead.scenario,
+            effect=lead.ln_ratio,
+            noise=detect.noise_of(before),
+        )
+
+    # ---------------------------------------------------------------------------- a bisection
+
+    def _after_bisection(self, ledger: Ledger, asked: Asked, finding: Finding) -> None:
+        alert = ledger.alert_about(asked.id)
+        if alert is None:
+            with ledger.closing(asked, finding):
+                return
+        case = replace(
+            case_of(ledger, self.settings, self.lab, asked, finding),
+            number=alert.id,
+            links=links(self.settings, alert.id),
+        )
+        letter = mail.outcome(case)
+        with ledger.closing(asked, finding) as closing:
+            culprit = finding.revision if isinstance(finding, Culprit) else None
+            closing.change_alert(
+                alert.id,
+                what=f"the search ended: {type(finding).__name__}",
+                state=AlertState.CULPRIT_FOUND if culprit else AlertState.NO_CULPRIT,
+                culprit=culprit,
+            )
+            closing.post(
+                f"outcome:{alert.id}",
+                subject=letter.subject,
+                recipients=self.settings.mail.to,
+                body=letter.text,
+                alert=alert.id,
+            )
+        self._write_page(ledger, alert)
+
+    # ---------------------------------------------------------------------------------- pages
+
+    def page_of(self, alert: int) -> Path:
+        """Where the page of an alert is."""
+        return self.settings.reports / f"alert-{alert}.html"
+
+    def _write_page(self, ledger: Ledger, alert: Alert) -> None:
+        alert = ledger.alert(alert.id)
+        last = alert.bisection or alert.comparison
+        if last is None:
+            return
+        asked = ledger.question(last)
+        case = replace(
+            case_of(ledger, self.settings, self.lab, asked, asked.finding),
+            number=alert.id,
+            links=links(self.settings, alert.id),
+        )
+        path = self.page_of(alert.id)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        work = path.with_suffix(".new")
+        work.write_text(page.page(case))
+        work.replace(path)
+
+    def write_missing_pages(self, ledger: Ledger) -> None:
+        """After a restart: the pages that a kill prevented, and those older than the news."""
+        for alert in ledger.alerts():
+            path = self.page_of(alert.id)
+            news = max(change.at for change in ledger.alert_changes(alert.id))
+            if not path.is_file() or path.stat().st_mtime < news:
+                self._write_page(ledger, alert)

@@ -1,0 +1,364 @@
+"""The conductor: turns moves into buildsets and buildsets into facts, one decision at a time.
+
+It holds no state. Whatever woke it - an event, the clock, a restart - it looks at the open
+questions in the ledger, sees what is missing, and orders that:
+
+    question -> decision (written first) -> buildset -> facts -> next move -> ... -> finding
+
+Submitting is safe against a kill at any instant: the decision stands in the ledger before
+Buildbot hears of it, its external id travels with the buildset, and a decision without a
+buildset first looks whether an orphan with its id exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import Any
+
+from buildbot.data import resultspec
+from buildbot.process.properties import Properties
+from buildbot.process.results import CANCELLED, SUCCESS, WARNINGS
+from buildbot.schedulers.base import ReconfigurableBaseScheduler
+from twisted.internet import defer, task
+from twisted.python import log
+
+from netbisect.bisect import plan
+from netbisect.bisect.model import Evidence, Finding, Move, Unfinished, Visit
+from netbisect.steps.builders import bench_builder, kernel_builder, recover_builder
+from netbisect.steps.casework import Casework
+from netbisect.steps.lab_step import DECISION_PROPERTY, EXIT_PROPERTY, KERNEL_PROPERTY
+from netbisect.steps.memory import memory
+from netbisect.steps.settings import Settings
+from netbisect.store.ledger import Ledger
+from netbisect.store.records import Asked, Decision, DecisionStage
+from netbisect.store.records import Outcome as Ended
+from netbisect.workers.artefact import FACT
+from netbisect.workers.cli import EXIT_DUD, EXIT_LAB
+from netbisect.workers.lab import Lab, Testbed
+
+NAME = "conductor"
+MOST_TRIES = 3
+"""Of one order; what fails as often without an answer from the lab will not come."""
+_SHUTDOWN = "(Master Shutdown)"
+
+
+class End(Enum):
+    """How a buildset ended."""
+
+    OK = "the lab has answered"
+    DUD = "the revision cannot be measured"
+    SHUT_DOWN = "the master was stopped under it"
+    CANCELLED = "somebody cancelled it"
+    LAB = "the lab needs its owner"
+    FAILED = "it ended without an answer"
+
+
+def judge(results: int, state: str, lab_exit: int | None) -> End:
+    """What Buildbot's result means for the decision behind it.
+
+    A stop of the master ends running builds as CANCELLED (their issue 6029): that is nobody's
+    wish, and they are ordered again.
+    """
+    if results in (SUCCESS, WARNINGS):
+        return End.OK
+    if results == CANCELLED:
+        return End.SHUT_DOWN if _SHUTDOWN in state else End.CANCELLED
+    return {EXIT_DUD: End.DUD, EXIT_LAB: End.LAB}.get(lab_exit or 0, End.FAILED)
+
+
+class Conductor(ReconfigurableBaseScheduler):
+    """A scheduler of Buildbot: claimed by one master, and with a switch in the web pages."""
+
+    compare_attrs = ("settings", "lab")
+
+    def __init__(self, **kwargs: Any) -> None:
+        self._lock = defer.DeferredLock()
+        self._wanted = False
+        self._consumer: Any = None
+        self._clock: task.LoopingCall | None = None
+        self._recovered: dict[str, str] = {}
+        super().__init__(**kwargs)
+
+    def checkConfig(
+        self,
+        builderNames: Sequence[str],
+        settings: Settings,
+        lab: Lab,
+        **kwargs: Any,
+    ) -> None:
+        super().checkConfig(builderNames=builderNames, **kwargs)
+
+    async def _reconfigure(self, settings: Settings, lab: Lab, **kwargs: Any) -> None:
+        await super().reconfigService(**kwargs)
+        self.settings = settings
+        self.lab = lab
+        self.memory = memory(settings)
+        self.casework = Casework(settings, lab)
+
+    def reconfigService(self, **kwargs: Any) -> defer.Deferred[None]:
+        return defer.ensureDeferred(self._reconfigure(**kwargs))
+
+    # ------------------------------------------------------------------------ coming and going
+
+    def activate(self) -> defer.Deferred[None]:
+        """Starts to listen, and catches up with what happened meanwhile."""
+        return defer.ensureDeferred(self._activate())
+
+    async def _activate(self) -> None:
+        await super().activate()
+        if not self.enabled:
+            return
+        self._consumer = await self.master.mq.startConsuming(
+            self._on_complete, ("buildsets", None, "complete")
+        )
+        await self.memory.do(self.casework.write_missing_pages)
+        self._clock = task.LoopingCall(self.advance)
+        self._clock.clock = self.master.reactor
+        self._clock.start(self.settings.tick, now=True)
+
+    def deactivate(self) -> defer.Deferred[None]:
+        """Stops to listen; a move in the making is finished first."""
+        return defer.ensureDeferred(self._deactivate())
+
+    async def _deactivate(self) -> None:
+        if self._clock is not None and self._clock.running:
+            self._clock.stop()
+        if self._consumer is not None:
+            self._consumer.stopConsuming()
+            self._consumer = None
+        await self._lock.run(lambda: None)
+        await super().deactivate()
+
+    def _on_complete(self, _: object, message: dict[str, Any]) -> None:
+        if (message.get("external_idstring") or "").startswith("nb:"):
+            self.advance()
+
+    def advance(self) -> defer.Deferred[None]:
+        """Looks at all open questions; calls that come while it looks become one more look."""
+        if self._wanted:
+            return defer.succeed(None)
+        self._wanted = True
+        done: defer.Deferred[None] = self._lock.run(
+            lambda: defer.ensureDeferred(self._advance_all())
+        )
+        return done.addErrback(lambda failure: log.err(failure, "the conductor; it looks again"))
+
+    # ------------------------------------------------------------------------------- the loop
+
+    async def _advance_all(self) -> None:
+        self._wanted = False
+        waiting = await self.memory.do(lambda ledger: ledger.open_questions())
+        while waiting:
+            asked = waiting.pop(0)
+            try:
+                followers = await self._advance(asked)
+            except Exception:  # noqa: BLE001 - one question must not hold up the others
+                log.err(None, f"question {asked.id}")
+                continue
+            waiting += followers
+        await self._recover_idle()
+
+    async def _advance(self, asked: Asked) -> list[Asked]:
+        """Takes one question as far as it goes now; the questions that follow from its end."""
+        while True:
+            decision = await self.memory.do(lambda ledger: ledger.open_decision(asked.id))
+            if decision is not None:
+                finding = await self._follow(asked, decision)
+                if finding is None:
+                    return []
+                if isinstance(finding, Unfinished):
+                    return await self._conclude(asked, finding)
+                continue
+            move = await self.memory.do(lambda ledger: self._decide(ledger, asked))
+            if move is None:
+                return []  # the end of that build wakes us
+            if not isinstance(move, Visit):
+                return await self._conclude(asked, move)
+
+    async def _conclude(self, asked: Asked, finding: Finding) -> list[Asked]:
+        followers: list[Asked] = await self.memory.do(
+            lambda ledger: self.casework.conclude(ledger, asked, finding)
+        )
+        self.master.mq.produce(("netbisect", str(asked.id), "closed"), {"id": asked.id})
+        return followers
+
+    def _evidence(self, ledger: Ledger, asked: Asked) -> Evidence:
+        testbed = self.lab.testbed(asked.question.testbed)
+        return ledger.evidence(asked, config=testbed.kernel_config, arch=testbed.arch)
+
+    def _decide(self, ledger: Ledger, asked: Asked) -> Move | None:
+        """The next move; a visit is written down. None when another question builds its kernel."""
+        testbed = self.lab.testbed(asked.question.testbed)
+        evidence = self._evidence(ledger, asked)
+        move = plan.next_move(asked.question, evidence, ledger.prices(testbed.name))
+        if not isinstance(move, Visit):
+            return move
+        kernel = evidence.kernels.get(move.revision)
+        if kernel is not None and (self.settings.kernels / kernel.key / FACT).is_file():
+            stage, target = DecisionStage.TRIAL, testbed.name
+        elif self._being_built(ledger, move.revision, testbed):
+            return None
+        else:
+            stage, target = DecisionStage.KERNEL, kernel_builder(testbed.arch)
+        ledger.intend(
+            asked.id,
+            stage,
+            move.revision,
+            target,
+            config=testbed.kernel_config,
+            arch=testbed.arch,
+            why=move.why,
+            belief=move.belief,
+        )
+        return move
+
+    @staticmethod
+    def _being_built(ledger: Ledger, revision: str, testbed: Testbed) -> bool:
+        wanted = (DecisionStage.KERNEL, revision, testbed.kernel_config, testbed.arch)
+        pending = (ledger.open_decision(asked.id) for asked in ledger.open_questions())
+        return any(
+            (one.stage, one.revision, one.config, one.arch) == wanted
+            for one in pending
+            if one is not None
+        )
+
+    # -------------------------------------------------------------------------- the buildsets
+
+    async def _follow(self, asked: Asked, decision: Decision) -> End | Unfinished | None:
+        """What became of a decision: None while it runs, Unfinished when it will never end."""
+        buildset = decision.buildset
+        if buildset is None:
+            submitted = buildset = await self._submit(asked, decision)
+            await self.memory.do(lambda ledger: ledger.submitted(decision.id, submitted))
+        ended = await self._ended(buildset)
+        if ended is None:
+            return None
+        end, note = ended
+        if end is End.SHUT_DOWN or (end is End.FAILED and decision.attempt < MOST_TRIES):
+            await self.memory.do(lambda ledger: ledger.retry(decision.id, note))
+            return end
+        outcome = {
+            End.OK: Ended.OK,
+            End.DUD: Ended.DUD,
+            End.CANCELLED: Ended.CANCELLED,
+        }.get(end, Ended.LOST)
+        await self.memory.do(lambda ledger: ledger.finish(decision.id, outcome, note))
+        if end in (End.OK, End.DUD):
+            return end
+        return Unfinished(_why_not(decision, end, note))
+
+    async def _submit(self, asked: Asked, decision: Decision) -> int:
+        """The buildset of a decision: an orphan that carries its id, or a new one."""
+        orphan = await self._buildset_called(decision.external_id)
+        if orphan is not None:
+            log.msg(f"question {asked.id}: adopting buildset {orphan} of {decision.external_id}")
+            return orphan
+        testbed = self.lab.testbed(asked.question.testbed)
+        properties = Properties()
+        values: dict[str, Any] = {
+            DECISION_PROPERTY: decision.id,
+            "question": asked.id,
+            "kernel_config": testbed.kernel_config,
+        }
+        if decision.stage is DecisionStage.TRIAL:
+            evidence = await self.memory.do(lambda ledger: self._evidence(ledger, asked))
+            values[KERNEL_PROPERTY] = evidence.kernels[decision.revision].key
+            values["scenarios"] = list(asked.question.scenarios)
+        for name, value in values.items():
+            properties.setProperty(name, value, NAME)
+        builder = (
+            kernel_builder(testbed.arch)
+            if decision.stage is DecisionStage.KERNEL
+            else bench_builder(testbed.name)
+        )
+        return await self._add(
+            builder, decision.external_id, decision.why, properties, asked, decision.revision
+        )
+
+    async def _add(
+        self,
+        builder: str,
+        external_id: str,
+        reason: str,
+        properties: Properties,
+        asked: Asked | None = None,
+        revision: str | None = None,
+    ) -> int:
+        stamp = {
+            "codebase": "",
+            "repository": self.lab.source.repository,
+            "branch": asked.question.branch if asked else None,
+            "revision": revision,
+            "project": "",
+        }
+        buildset, _ = await self.addBuildsetForSourceStamps(
+            sourcestamps=[stamp],
+            reason=reason,
+            external_idstring=external_id,
+            properties=properties,
+            builderNames=[builder],
+            priority=asked.priority if asked else 0,
+        )
+        return int(buildset)
+
+    async def _buildset_called(self, external_id: str) -> int | None:
+        found = await self.master.data.get(
+            ("buildsets",),
+            filters=[resultspec.Filter("external_idstring", "eq", [external_id])],
+        )
+        return max((int(one["bsid"]) for one in found), default=None)
+
+    async def _ended(self, buildset: int) -> tuple[End, str] | None:
+        """How a buildset ended, and what Buildbot says of it; None while it runs."""
+        found = await self.master.data.get(("buildsets", buildset))
+        if found is None:
+            return End.FAILED, f"Buildbot no longer knows buildset {buildset}"
+        if not found["complete"]:
+            return None
+        requests = await self.master.data.get(
+            ("buildrequests",), filters=[resultspec.Filter("buildsetid", "eq", [buildset])]
+        )
+        builds: list[dict[str, Any]] = []
+        for request in requests:
+            number = request["buildrequestid"]
+            builds += await self.master.data.get(("buildrequests", number, "builds"))
+        if not builds:
+            return End.CANCELLED, "cancelled before it began"
+        last = max(builds, key=lambda build: int(build["buildid"]))  # earlier ones were retried
+        properties = await self.master.data.get(("builds", last["buildid"], "properties"))
+        lab_exit, _ = properties.get(EXIT_PROPERTY, (None, ""))
+        return judge(found["results"], last["state_string"], lab_exit), last["state_string"]
+
+    # ------------------------------------------------------------------------------ idle lab
+
+    async def _recover_idle(self) -> None:
+        """Sends testbeds that nothing is asked of back to their known-good kernel, once."""
+        last, busy = await self.memory.do(
+            lambda ledger: (
+                ledger.last_boots(),
+                {asked.question.testbed for asked in ledger.open_questions()},
+            )
+        )
+        for testbed in self.lab.testbeds:
+            boot = last.get(testbed.name)
+            if boot is None or testbed.name in busy or self._recovered.get(testbed.name) == boot:
+                continue
+            external_id = f"nb:recover:{testbed.name}:{boot}"
+            if await self._buildset_called(external_id) is None:
+                await self._add(
+                    recover_builder(testbed.name),
+                    external_id,
+                    "nothing is asked of it: back to its known-good kernel",
+                    Properties(),
+                )
+            self._recovered[testbed.name] = boot
+
+
+def _why_not(decision: Decision, end: End, note: str) -> str:
+    what = "the kernel" if decision.stage is DecisionStage.KERNEL else "the visit"
+    tries = f" in {decision.attempt} tries" if end is End.FAILED else ""
+    return (
+        f"{what} of {decision.revision[:12]} on {decision.target} has no result{tries}: "
+        f"{end.value}: {note}"
+    )

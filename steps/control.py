@@ -1,0 +1,156 @@
+"""Checks a service's folder, starts its master and stops it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from netbisect.steps.settings import Settings, load, read_password
+from netbisect.store.database import StoreError, migrate, open_database
+from netbisect.store.history import History, HistoryError
+from netbisect.workers.lab import Lab
+from netbisect.workers.tomlfile import FileError
+
+SETTINGS = "netbisect.toml"
+_PID = "twistd.pid"
+_RUN = "from buildbot.scripts.runner import run; run()"
+_STOP_PATIENCE = 30.0
+"""Seconds for an orderly stop; afterwards the master is killed, which loses nothing."""
+
+
+class ServiceError(Exception):
+    """The service cannot do what was asked; the message says why in one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was looked at before a start."""
+
+    what: str
+    good: bool
+    found: str
+
+
+def examine(folder: Path) -> Iterator[Check]:
+    """All that must be right for a start; the first thing that is wrong is the last one told."""
+    try:
+        settings, lab = load(folder / SETTINGS)
+        yield Check("settings", True, f"{folder / SETTINGS} and {settings.lab}")
+        read_password(settings.workers.password_file, "workers.password_file")
+        yield Check("password of the workers", True, str(settings.workers.password_file))
+    except FileError as error:
+        yield Check("settings", False, str(error))
+        return
+    yield from _database(settings)
+    yield from _branches(settings, lab)
+    if running(folder) is None:
+        for name, interface, port in (
+            ("web.port", settings.web.interface, settings.web.port),
+            ("workers.port", settings.workers.interface, settings.workers.port),
+        ):
+            yield _port(name, interface, port)
+
+
+def _database(settings: Settings) -> Iterator[Check]:
+    try:
+        migrate(open_database(settings.database))
+        yield Check("database", True, settings.database)
+    except StoreError as error:
+        yield Check("database", False, str(error))
+
+
+def _branches(settings: Settings, lab: Lab) -> Iterator[Check]:
+    history = History(settings.mirror, lab.source.repository)
+    try:
+        history.update()
+        for branch in settings.branches:
+            yield Check("branch", True, f"{branch} is at {history.head(branch)[:12]}")
+    except HistoryError as error:
+        yield Check("branch", False, str(error))
+
+
+def _port(name: str, interface: str, port: int) -> Check:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((interface, port))
+        except OSError as error:
+            said = f"{name}: {interface}:{port} cannot be used: {error.strerror}"
+            return Check("port", False, said)
+    return Check("port", True, f"{name} {port} is free")
+
+
+def running(folder: Path) -> int | None:
+    """Process number of the master in that folder; None when it does not run."""
+    try:
+        process = int((folder / _PID).read_text())
+        os.kill(process, 0)
+    except (OSError, ValueError):
+        return None
+    return process
+
+
+def start(folder: Path) -> Settings:
+    """Starts the master and waits until it answers.
+
+    Raises:
+        ServiceError: it runs already, something is wrong with its folder, or it does not start.
+    """
+    if running(folder) is not None:
+        raise ServiceError(f"the master in {folder} runs already")
+    for check in examine(folder):
+        if not check.good:
+            raise ServiceError(check.found)
+    settings, _ = load(folder / SETTINGS)
+    configuration = Path(str(resources.files("netbisect") / "master.cfg")).resolve()
+    if not (folder / "buildbot.tac").is_file():
+        _buildbot("create-master", "-c", str(configuration), str(folder))
+    else:
+        _buildbot("upgrade-master", "--quiet", str(folder))
+    (folder / _PID).unlink(missing_ok=True)  # of a master that was killed
+    _buildbot("start", str(folder))
+    return settings
+
+
+def _buildbot(*arguments: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _RUN, *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        said = (done.stdout + done.stderr).strip().splitlines()
+        raise ServiceError(
+            f"`buildbot {arguments[0]}` failed: {said[-1] if said else 'it said nothing'}"
+        )
+
+
+def stop(folder: Path) -> bool:
+    """Stops the master and waits for its end; False when it did not run.
+
+    What it was doing is resumed at the next start: nothing is lost by stopping at any time.
+    """
+    process = running(folder)
+    if process is None:
+        return False
+    os.kill(process, signal.SIGTERM)
+    end = time.monotonic() + _STOP_PATIENCE
+    while time.monotonic() < end:
+        if running(folder) is None:
+            return True
+        time.sleep(0.1)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(process, signal.SIGKILL)
+    (folder / _PID).unlink(missing_ok=True)
+    return True

@@ -1,0 +1,59 @@
+"""The ledger for code that runs in the reactor: every call in a thread, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from twisted.internet import defer, threads
+
+from netbisect.steps.settings import Settings
+from netbisect.store.database import migrate, open_database
+from netbisect.store.ledger import Ledger
+
+T = TypeVar("T")
+
+_open: dict[str, Memory] = {}
+
+
+class Memory:
+    """One database, one caller at a time."""
+
+    def __init__(self, url: str, domain: str) -> None:
+        self.url = url
+        self.domain = domain
+        self._lock = defer.DeferredLock()
+        self._ledger: Ledger | None = None
+
+    async def do(self, work: Callable[[Ledger], T]) -> T:
+        """What `work` returns; it runs in a thread and must not touch the reactor."""
+        result: T = await self._lock.run(threads.deferToThread, self._with_ledger, work)
+        return result
+
+    def _with_ledger(self, work: Callable[[Ledger], T]) -> T:
+        if self._ledger is None:
+            self._ledger = open_ledger(self.url, self.domain)
+        return work(self._ledger)
+
+
+def open_ledger(url: str, domain: str = "netbisect.invalid") -> Ledger:
+    """The ledger in a database, which is brought up to date first.
+
+    Args:
+        url: SQLAlchemy address.
+        domain: What stands behind the @ of the Message-IDs made here.
+
+    Raises:
+        StoreError: it cannot be used.
+    """
+    engine = open_database(url)
+    migrate(engine)
+    return Ledger(engine, domain=domain)
+
+
+def memory(settings: Settings) -> Memory:
+    """The one Memory of the service's database in this process."""
+    url = settings.database
+    if url not in _open:
+        _open[url] = Memory(url, settings.mail.sender.rpartition("@")[2])
+    return _open[url]

@@ -1,0 +1,128 @@
+"""Takes mails from the outbox in the ledger to the mail server, as often as it needs."""
+
+from __future__ import annotations
+
+import smtplib
+import ssl
+import time
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from email.message import EmailMessage
+from email.utils import format_datetime
+from functools import partial
+from typing import Any
+
+from buildbot.util.service import BuildbotService
+from twisted.internet import defer, task, threads
+from twisted.python import log
+
+from netbisect.steps.memory import memory
+from netbisect.steps.settings import MailSettings, Settings, read_password
+from netbisect.store.ledger import Ledger
+from netbisect.store.records import Mail
+
+NAME = "netbisect-post"
+_TIMEOUT = 30
+"""Seconds for each answer of the mail server."""
+_FIRST_WAIT = 60.0
+_LONGEST_WAIT = 3600.0
+"""Seconds between two tries, doubled from the first to the longest."""
+
+
+def compose(mail: Mail, sender: str) -> EmailMessage:
+    """The message of a mail in the outbox; every try sends the same one."""
+    message = EmailMessage()
+    message["Message-ID"] = mail.message_id
+    message["Date"] = format_datetime(datetime.fromtimestamp(mail.created_at, UTC))
+    message["From"] = sender
+    message["To"] = ", ".join(mail.recipients)
+    message["Subject"] = mail.subject
+    if mail.in_reply_to:
+        message["In-Reply-To"] = mail.in_reply_to
+        message["References"] = " ".join(mail.references)
+    message["Auto-Submitted"] = "auto-generated"
+    message["Precedence"] = "bulk"
+    message.set_content(mail.body, cte="quoted-printable" if not mail.body.isascii() else "7bit")
+    return message
+
+
+def deliver(settings: MailSettings, messages: Iterable[EmailMessage]) -> None:
+    """Hands messages to the mail server, in this thread.
+
+    Raises:
+        OSError: it cannot be reached. smtplib.SMTPException: it refuses.
+    """
+    with smtplib.SMTP(settings.server, settings.port, timeout=_TIMEOUT) as server:
+        if settings.starttls:
+            server.starttls(context=ssl.create_default_context())
+        if settings.user and settings.password_file:
+            password = read_password(settings.password_file, "mail.password_file")
+            server.login(settings.user, password)
+        for message in messages:
+            server.send_message(message)
+
+
+def wait_after(attempts: int) -> float:
+    """Seconds until the next try after so many that failed."""
+    return float(min(_FIRST_WAIT * 2 ** min(attempts, 16), _LONGEST_WAIT))
+
+
+class Post(BuildbotService):
+    """Looks into the outbox again and again."""
+
+    compare_attrs = ("settings",)
+    name = NAME
+
+    def checkConfig(self, settings: Settings, **kwargs: Any) -> None:
+        super().checkConfig(**kwargs)
+
+    def reconfigService(
+        self,
+        settings: Settings,
+        **kwargs: Any,
+    ) -> defer.Deferred[None]:
+        self.settings = settings
+        return super().reconfigService(**kwargs)
+
+    def startService(self) -> defer.Deferred[None]:
+        """Starts to look."""
+        return defer.ensureDeferred(self._start())
+
+    async def _start(self) -> None:
+        await super().startService()
+        self._busy = defer.DeferredLock()
+        self._clock = task.LoopingCall(self.look)
+        self._clock.clock = self.master.reactor
+        self._clock.start(self.settings.tick, now=True)
+
+    def stopService(self) -> defer.Deferred[None]:
+        """Stops to look; a conversation with the server is finished first."""
+        if self._clock.running:
+            self._clock.stop()
+        done = self._busy.run(lambda: None)
+        return done.addCallback(lambda _: BuildbotService.stopService(self))
+
+    def look(self) -> defer.Deferred[None]:
+        """Sends what is due."""
+        done: defer.Deferred[None] = self._busy.run(lambda: defer.ensureDeferred(self._look()))
+        return done.addErrback(lambda failure: log.err(failure, "the outbox"))
+
+    async def _look(self) -> None:
+        store = memory(self.settings)
+        due = await store.do(lambda ledger: ledger.due_mails(time.time()))
+        for mail in due:
+            try:
+                message = compose(mail, self.settings.mail.sender)
+                await threads.deferToThread(deliver, self.settings.mail, [message])
+            except (OSError, smtplib.SMTPException, ValueError) as error:
+                later = time.time() + wait_after(mail.attempts)
+
+                def failed(
+                    ledger: Ledger, one: Mail = mail, why: str = str(error), at: float = later
+                ) -> None:
+                    ledger.mail_failed(one.id, why, at)
+
+                await store.do(failed)
+                log.msg(f"mail {mail.id} could not be sent ({error}); it will be tried again")
+            else:
+                await store.do(partial(Ledger.mail_sent, identifier=mail.id))

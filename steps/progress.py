@@ -1,0 +1,109 @@
+"""What happens in the lab, a line each, for people who watch."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from netbisect.bisect.model import Belief
+from netbisect.reports import words
+from netbisect.store.ledger import Ledger
+from netbisect.store.records import Event
+
+_BARS = " ▁▂▃▄▅▆▇█"
+_SHORT = 10.0
+"""Seconds below which tenths are told."""
+_WIDTH = 64
+"""Of the picture of a posterior, in characters."""
+_NAMED = 3
+"""Commits that are named beside it."""
+
+
+Data = dict[str, Any]
+
+_ENDS = {
+    "nightdone": "measured",
+    "confirmed": "the difference is there",
+    "notconfirmed": "the difference did not come back",
+    "culprit": "the commit is verified",
+    "suspects": "a few commits remain",
+    "notreproduced": "nothing changed in this range",
+    "unfinished": "no answer",
+}
+
+_TOLD: dict[str, Callable[[str, Data], tuple[str, str]]] = {
+    "kernel": lambda name, data: ("build", f"{name}  {_seconds(data)}"),
+    "boot": lambda name, data: ("boot", f"{name}  up after {_seconds(data)}"),
+    "sample": lambda name, data: ("run", f"{name}  {data['scenario']}  {_rate(data)}"),
+    "dud": lambda name, data: (data["stage"], f"{name}  {words.clean(data['why'])}"),
+    "asked": lambda _, data: (data["kind"], "begins"),
+    "decided": lambda name, data: ("next", f"{name}  {words.clean(data['why'])}{_tries(data)}"),
+    "closed": lambda _, data: (data["kind"], f"ends: {_ENDS[data['finding']]}"),
+    "mail": lambda _, data: ("mail", f"{data['state']}: {data['subject']}"),
+    "import": lambda _, data: ("import", f"{data['facts']:,} facts from {data['source']}"),
+}
+"""By kind of event: what it is and what is said of it; other kinds are of no interest here."""
+
+
+def lines(ledger: Ledger, events: list[Event]) -> list[str]:
+    """Some events as lines of text, with a posterior as a picture where one was formed."""
+    told = []
+    for event in events:
+        if event.kind not in _TOLD:
+            continue
+        data = event.data
+        where = data.get("testbed") or data.get("target") or data.get("arch") or ""
+        if event.kind == "closed":
+            where = data["key"].split(":")[2]
+        what, text = _TOLD[event.kind](_name(ledger, data.get("revision", "")), data)
+        when = time.strftime("%H:%M:%S", time.gmtime(event.at))
+        told.append(f"{when}  {where:<12} {what:<10}  {text}".rstrip())
+        if event.kind == "decided":
+            told += _narrower(ledger, data["decision"])
+    return told
+
+
+def _narrower(ledger: Ledger, decision: int) -> list[str]:
+    """The posterior behind a decision, unless it is the one behind the last decision."""
+    made = ledger.decision(decision)
+    before = [one for one in ledger.decisions(made.question) if one.id < decision]
+    if made.belief is None or (before and before[-1].belief == made.belief):
+        return []
+    return posterior(ledger, made.belief)
+
+
+def _seconds(data: Data) -> str:
+    seconds = float(data["seconds"])
+    return f"{seconds:.1f} s" if seconds < _SHORT else words.duration(seconds)
+
+
+def _tries(data: Data) -> str:
+    return f" (try {data['attempt']})" if data["attempt"] > 1 else ""
+
+
+def _name(ledger: Ledger, revision: str) -> str:
+    commit = ledger.commit(revision) if revision else None
+    short = revision[:12]
+    return f"n{commit.number}-{short}" if commit and len(revision) > len(short) else short
+
+
+def _rate(data: Data) -> str:
+    if data["problems"]:
+        return f"no sample: {'; '.join(data['problems'])}"
+    return words.pps(data["pps"])
+
+
+def posterior(ledger: Ledger, belief: Belief) -> list[str]:
+    """A belief as a picture, oldest commit left, and the likeliest commits by name."""
+    chances = list(belief.chances.values())
+    share = max(1, -(-len(chances) // _WIDTH))
+    groups = [sum(chances[at : at + share]) for at in range(0, len(chances), share)]
+    highest = max(groups, default=0.0) or 1.0
+    bars = "".join(_BARS[round((len(_BARS) - 1) * group / highest)] for group in groups)
+    best = sorted(belief.chances.items(), key=lambda item: -item[1])[:_NAMED]
+    named = ", ".join(f"{_name(ledger, one)} {words.certainty(p)}" for one, p in best)
+    mass = len(belief.credible(0.9))
+    indent = " " * 10
+    summary = f"{named}; 90 % in {words.count(mass, 'commit')}; none of them: "
+    return [f"{indent}│{bars}│", f"{indent}{summary}{words.certainty(belief.none)}"]

@@ -1,0 +1,208 @@
+"""netbisect.toml: what the service watches, when, and whom it tells.
+
+docs/lab.md explains every key. The classes here *are* the schema.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from netbisect.workers import tomlfile
+from netbisect.workers.lab import Lab, load_lab
+from netbisect.workers.tomlfile import FileError
+
+_PORT_MAX = 65535
+_ADDRESS = re.compile(r"[^@\s]+@[^@\s]+\Z")
+
+
+def _check(condition: object, message: str) -> None:
+    if not condition:
+        raise ValueError(message)
+
+
+def _check_port(name: str, port: int) -> None:
+    _check(0 < port <= _PORT_MAX, f"{name} {port}: expected a TCP port, 1 to {_PORT_MAX}")
+
+
+@dataclass(frozen=True, slots=True)
+class NightSettings:
+    """When a night starts, and how often each testbed boots in it."""
+
+    hour: int = 1
+    minute: int = 0
+    boots: int = 5
+
+    def __post_init__(self) -> None:
+        _check(0 <= self.hour < 24, f"hour {self.hour}: expected 0 to 23")  # noqa: PLR2004 - a day's
+        _check(0 <= self.minute < 60, f"minute {self.minute}: expected 0 to 59")  # noqa: PLR2004
+        _check(self.boots >= 1, f"boots {self.boots}: expected 1 or more")
+
+
+@dataclass(frozen=True, slots=True)
+class WebSettings:
+    """The web pages."""
+
+    url: str = "http://127.0.0.1:8010/"
+    """Under which people reach them; ends with a slash."""
+    port: int = 8010
+    interface: str = "127.0.0.1"
+    """Address to listen on; a proxy with TLS and passwords belongs in front of any other."""
+
+    def __post_init__(self) -> None:
+        _check_port("port", self.port)
+        parts = urlsplit(self.url)
+        _check(
+            parts.scheme in ("http", "https") and parts.netloc and self.url.endswith("/"),
+            f"url {self.url!r}: expected http:// or https:// and a slash at the end",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSettings:
+    """How workers reach the master, and what they run."""
+
+    port: int = 9989
+    interface: str = "127.0.0.1"
+    password_file: Path = Path("workers.password")
+    """One line; all workers of the lab know it."""
+    command: tuple[str, ...] = ("netbisect-lab",)
+    """The lab's command line, as workers find it."""
+
+    def __post_init__(self) -> None:
+        _check_port("port", self.port)
+        _check(self.command, "command: expected at least the name of the program")
+
+
+@dataclass(frozen=True, slots=True)
+class MailSettings:
+    """Whom to tell, and through which server."""
+
+    to: tuple[str, ...]
+    sender: str
+    server: str = "127.0.0.1"
+    port: int = 25
+    starttls: bool = False
+    user: str = ""
+    password_file: Path | None = None
+
+    def __post_init__(self) -> None:
+        _check_port("port", self.port)
+        _check(self.to, "to: expected at least one address")
+        for address in (*self.to, self.sender):
+            _check(_ADDRESS.match(address), f"{address!r}: expected a mail address")
+
+
+@dataclass(frozen=True, slots=True)
+class LinkSettings:
+    """Where people look at a commit; `{revision}` stands for its hash."""
+
+    commit: str = "https://cgit.freebsd.org/src/commit/?id={revision}"
+
+    def __post_init__(self) -> None:
+        _check("{revision}" in self.commit, f"commit {self.commit!r}: expected {{revision}} in it")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """A whole settings file."""
+
+    branches: tuple[str, ...]
+    mail: MailSettings
+    lab: Path = Path("lab.toml")
+    """The lab file; it must lie at the same place on every host of the lab."""
+    database: str = ""
+    """SQLAlchemy address; a file netbisect.sqlite beside the settings when absent."""
+    state: Path = Path()
+    """Folder for kernels, reports and the tree's mirror; the settings' own when absent."""
+    poll: int = 300
+    """Seconds between two looks at the tree."""
+    tick: float = 15.0
+    """Seconds between two looks at the open questions, should an event have been lost."""
+    min_effect_percent: float = 2.0
+    """Smallest drop worth an alert."""
+    kept_kernels: int = 200
+    """Finished kernels that the master keeps."""
+    night: NightSettings = field(default_factory=NightSettings)
+    web: WebSettings = field(default_factory=WebSettings)
+    workers: WorkerSettings = field(default_factory=WorkerSettings)
+    links: LinkSettings = field(default_factory=LinkSettings)
+
+    def __post_init__(self) -> None:
+        _check(self.branches, "branches: expected at least one")
+        _check(self.poll > 0, f"poll {self.poll}: expected seconds > 0")
+        _check(self.tick > 0, f"tick {self.tick}: expected seconds > 0")
+        _check(
+            0 < self.min_effect_percent < 50,  # noqa: PLR2004 - half the packets are no detail
+            f"min_effect_percent {self.min_effect_percent}: expected more than 0, less than 50",
+        )
+
+    @property
+    def min_effect(self) -> float:
+        """Smallest drop worth an alert, as |ln ratio|."""
+        return -math.log1p(-self.min_effect_percent / 100)
+
+    def report_address(self, alert: int) -> str:
+        """Where people find the page of an alert."""
+        return f"{self.web.url}plugins/netbisect/reports/alert-{alert}.html"
+
+    @property
+    def kernels(self) -> Path:
+        """The master's artefact store."""
+        return self.state / "kernels"
+
+    @property
+    def reports(self) -> Path:
+        """Folder of the report pages."""
+        return self.state / "reports"
+
+    @property
+    def mirror(self) -> Path:
+        """Bare clone of the tree under watch."""
+        return self.state / "tree.git"
+
+
+def load_settings(path: Path) -> Settings:
+    """The settings file at `path`; relative places are relative to it.
+
+    Raises:
+        FileError: one line per fault: file, key, what would be right.
+    """
+    settings = tomlfile.load(path, Settings)
+    here = path.resolve().parent
+    mail, workers = settings.mail, settings.workers
+    if mail.password_file is not None:
+        mail = replace(mail, password_file=here / mail.password_file)
+    state = here / settings.state
+    return replace(
+        settings,
+        lab=here / settings.lab,
+        state=state,
+        database=settings.database or f"sqlite:///{state / 'netbisect.sqlite'}",
+        mail=mail,
+        workers=replace(workers, password_file=here / workers.password_file),
+    )
+
+
+def read_password(path: Path, key: str) -> str:
+    """The one line of a password file.
+
+    Raises:
+        FileError: there is no such file, or nothing in it.
+    """
+    try:
+        password = path.read_text().strip()
+    except OSError as error:
+        raise FileError(f"{key}: {path} cannot be read: {error.strerror}") from error
+    if not password:
+        raise FileError(f"{key}: {path} is empty; expected a password on one line")
+    return password
+
+
+def load(path: Path) -> tuple[Settings, Lab]:
+    """Settings and lab file together; raises what either raises."""
+    settings = load_settings(path)
+    return settings, load_lab(settings.lab)

@@ -1,0 +1,71 @@
+"""What is documented is what there is."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+
+import pytest
+
+from netbisect.steps import settings
+from netbisect.workers import lab
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = (ROOT / "docs" / "lab.md").read_text()
+
+SECTIONS = {
+    lab.Lab: ("lab.toml", "### Top level"),
+    lab.Source: ("lab.toml", "### `[source]`"),
+    lab.Ssh: ("lab.toml", "### `[ssh]`"),
+    lab.Builder: ("lab.toml", "### `[[builders]]`"),
+    lab.Testbed: ("lab.toml", "### `[[testbeds]]`"),
+    lab.Dut: ("lab.toml", "`[testbeds.dut]`\n"),
+    lab.TrafficHost: ("lab.toml", "`[testbeds.generator]` and"),
+    lab.Power: ("lab.toml", "`[testbeds.power]`\n"),
+    lab.Console: ("lab.toml", "`[testbeds.console]`\n"),
+    lab.Timing: ("lab.toml", "`[testbeds.timing]`\n"),
+    lab.Scenario: ("Scenarios", "A scenario is a file"),
+    lab.Traffic: ("Scenarios", "`[traffic]`\n"),
+    settings.Settings: ("netbisect.toml", "### Top level"),
+    settings.NightSettings: ("netbisect.toml", "`[night]`\n"),
+    settings.MailSettings: ("netbisect.toml", "`[mail]`\n"),
+    settings.WebSettings: ("netbisect.toml", "`[web]`\n"),
+    settings.WorkerSettings: ("netbisect.toml", "`[workers]`\n"),
+    settings.LinkSettings: ("netbisect.toml", "`[links]`\n"),
+}
+
+
+def documented(chapter: str, heading: str) -> set[str]:
+    """The keys in the first table after a heading."""
+    body = PAGE.split(f"\n## {chapter}\n", 1)[1]
+    table = body.split(heading, 1)[1].split("|---", 1)[1].split("\n\n", 1)[0]
+    cells = [row.split("|")[1] for row in table.splitlines()[1:]]
+    return {key for cell in cells for key in re.findall(r"`(\w+)`", cell)}
+
+
+@pytest.mark.parametrize("schema", SECTIONS, ids=lambda schema: schema.__name__)
+def test_every_key_is_documented_and_no_other(schema: type) -> None:
+    """docs/lab.md lists the keys of each table, neither more nor fewer."""
+    keys = {field.name for field in dataclasses.fields(schema)}
+
+    assert documented(*SECTIONS[schema]) == keys
+
+
+def test_the_example_of_the_lab_file_is_one(tmp_path: Path) -> None:
+    """What people copy from the page loads."""
+    example = PAGE.split("\n## lab.toml\n", 1)[1].split("```toml\n", 1)[1].split("```", 1)[0]
+    path = tmp_path / "lab.toml"
+    path.write_text(example)
+    (tmp_path / "ssh_config").write_text("")
+
+    assert lab.load_lab(path).testbed("c2558").power is not None
+
+
+def test_the_example_of_the_settings_is_one(tmp_path: Path) -> None:
+    """So does the other file."""
+    example = PAGE.split("\n## netbisect.toml\n", 1)[1].split("```toml\n", 1)[1].split("```", 1)[0]
+    path = tmp_path / "netbisect.toml"
+    path.write_text(example)
+
+    assert settings.load_settings(path).branches == ("main", "stable/15")

@@ -1,0 +1,88 @@
+"""Buildbot 4.3.0's log pool: a reader who goes away must not keep its thread."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator
+from typing import Any
+
+import buildbot
+import pytest
+from buildbot.db import logs
+from twisted.internet import defer, reactor
+from twisted.python.threadpool import ThreadPool
+from twisted.trial.unittest import TestCase
+
+from netbisect.steps import patches
+
+ITEMS = 50
+
+
+class OneThread(TestCase):
+    """On a pool of one thread, as a small master has it."""
+
+    timeout = 20
+
+    def setUp(self) -> None:
+        self.pool = ThreadPool(1, 1)
+        self.pool.start()
+        self.ended = threading.Event()
+        self.addCleanup(self.pool.stop)
+
+    def numbers(self) -> Generator[int, None, None]:
+        try:
+            yield from range(ITEMS)
+        finally:
+            self.ended.set()
+
+    def iterate(self, iterator: Any) -> Any:
+        return iterator(self.numbers, reactor=reactor, provider_threadpool=self.pool)
+
+    def test_all_items_arrive_in_order(self) -> defer.Deferred[None]:
+        """Nothing changes for a reader who stays."""
+
+        async def work() -> None:
+            found = [item async for item in self.iterate(patches.iterate_on_pool)]
+            assert found == list(range(ITEMS))
+
+        return defer.ensureDeferred(work())
+
+    def test_an_abandoned_reader_gives_its_thread_back(self) -> defer.Deferred[None]:
+        """The next reader is served, although there is but one thread."""
+
+        async def work() -> None:
+            for _ in range(5):
+                stream = self.iterate(patches.iterate_on_pool)
+                assert await anext(stream) == 0
+                await stream.aclose()
+            found = [item async for item in self.iterate(patches.iterate_on_pool)]
+            assert len(found) == ITEMS
+
+        return defer.ensureDeferred(work())
+
+    def test_an_error_of_the_source_reaches_the_reader(self) -> defer.Deferred[None]:
+        """And the thread is free again."""
+
+        def failing() -> Generator[int, None, None]:
+            yield 1
+            raise RuntimeError("the database is gone")
+
+        async def work() -> None:
+            stream = patches.iterate_on_pool(
+                failing, reactor=reactor, provider_threadpool=self.pool
+            )
+            with pytest.raises(RuntimeError, match="the database is gone"):
+                assert [item async for item in stream] == [1]
+            assert len([item async for item in self.iterate(patches.iterate_on_pool)]) == ITEMS
+
+        return defer.ensureDeferred(work())
+
+
+def test_it_is_put_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The running Buildbot uses the mended function; another version is left alone."""
+    monkeypatch.setattr(logs, "_async_iter_on_pool", logs._async_iter_on_pool)
+
+    assert patches.apply()
+    assert logs._async_iter_on_pool is patches.iterate_on_pool
+    monkeypatch.setattr(buildbot, "version", "99.0")
+    assert not patches.apply()
