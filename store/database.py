@@ -1,0 +1,198 @@
+"""The database: how it is opened, and how it gets the tables of this version.
+
+SQLite and PostgreSQL do. On both of them writers take turns: SQLite by its write lock, taken
+when a transaction begins and not at its first write; PostgreSQL by an advisory lock. So a
+transaction may look before it writes, and nothing changes in between.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, Engine, create_engine, event, exc, make_url
+from sqlalchemy.engine import URL
+from sqlalchemy.pool import ConnectionPoolEntry
+
+VERSION_TABLE = "netbisect_version"
+"""Where the database keeps the number of its schema."""
+
+_WAIT_SECONDS = 60
+"""For another process that is writing; its transactions take milliseconds."""
+_WRITES = "netbisect_writes"
+_WRITERS_TURN = 6328_2473
+"""The advisory lock's number on PostgreSQL: "netbisect" on a telephone, cut to fit."""
+
+
+class StoreError(Exception):
+    """The store could not do what was asked; the text says why, in one sentence."""
+
+
+def open_database(url: str) -> Engine:
+    """Connects to the database, once, to see that it is there and can be written.
+
+    Args:
+        url: As SQLAlchemy writes it, such as `sqlite:////var/db/netbisect/netbisect.sqlite` or
+            `postgresql+psycopg://netbisect@localhost/netbisect`.
+
+    Raises:
+        StoreError: this is no such url, its driver is not installed, or what it names cannot
+            be opened for writing.
+    """
+    parsed = _parse(url)
+    sqlite = parsed.get_backend_name() == "sqlite"
+    if sqlite:
+        _check_path(parsed)
+    try:
+        engine = create_engine(
+            parsed,
+            connect_args={"timeout": _WAIT_SECONDS} if sqlite else {},
+            pool_pre_ping=not sqlite,
+        )
+    except ModuleNotFoundError as error:
+        raise StoreError(
+            f"the database {shown(parsed)} needs the Python module {error.name}, "
+            "which is not installed"
+        ) from error
+    if sqlite:
+        event.listen(engine, "connect", _on_sqlite_connect)
+    event.listen(engine, "begin", _on_begin)
+    try:
+        with speaking(engine), writer(engine).connect() as connection:
+            connection.begin().rollback()
+    except StoreError:
+        engine.dispose()
+        raise
+    return engine
+
+
+def writer(engine: Engine) -> Engine:
+    """The same engine, whose transactions wait for their turn to write."""
+    return engine.execution_options(**{_WRITES: True})
+
+
+def migrate(engine: Engine) -> None:
+    """Gives the database the tables of this version; does nothing to one that has them.
+
+    All or nothing, and two processes may do it at once.
+
+    Raises:
+        StoreError: a newer netbisect made the database, or it cannot be changed.
+    """
+    with speaking(engine), writer(engine).begin() as connection:
+        config = alembic_config(connection)
+        known = ScriptDirectory.from_config(config)
+        options = {"version_table": VERSION_TABLE}
+        context = MigrationContext.configure(connection, opts=options)
+        for version in context.get_current_heads():
+            if version not in {script.revision for script in known.walk_revisions()}:
+                raise StoreError(
+                    f"the database {shown(engine.url)} was made by a newer netbisect: its schema "
+                    f"is {version}, this one knows up to {known.get_current_head()}; update "
+                    "netbisect, or go back to a copy of the database from before"
+                )
+        command.upgrade(config, "head")
+
+
+def alembic_config(connection: Connection) -> Config:
+    """What alembic's commands need to work on this connection.
+
+    To write the next migration: change tables.py, then
+    `alembic.command.revision(alembic_config(connection), "What changes", autogenerate=True)`.
+    """
+    config = Config()
+    scripts = Path(__file__).resolve().parent / "migrations"
+    # A percent sign would be an interpolation to the file format that Config stands for.
+    config.set_main_option("script_location", str(scripts).replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    config.attributes["connection"] = connection
+    return config
+
+
+def shown(url: URL) -> str:
+    """The url as it may be shown: without its password."""
+    return url.render_as_string(hide_password=True)
+
+
+@contextlib.contextmanager
+def speaking(engine: Engine) -> Iterator[None]:
+    """Turns what goes wrong in the database into one sentence.
+
+    Raises:
+        StoreError: instead of SQLAlchemy's and the driver's own errors.
+    """
+    try:
+        yield
+    except exc.DBAPIError as error:
+        said = " ".join(str(error.orig).split())
+        raise StoreError(f"the database {shown(engine.url)} refused: {said}") from error
+    except exc.SQLAlchemyError as error:
+        said = " ".join(str(error).split())
+        raise StoreError(f"the database {shown(engine.url)} failed: {said}") from error
+
+
+def _parse(url: str) -> URL:
+    try:
+        parsed = make_url(url)
+        parsed.get_dialect()
+    except exc.NoSuchModuleError as error:
+        raise StoreError(
+            f"the database url {shown(parsed)} names no database that is known here; "
+            "sqlite:////path/to/file or postgresql+psycopg://user@host/name would be right"
+        ) from error
+    except exc.ArgumentError as error:
+        raise StoreError(
+            f"{url!r} is no database url; sqlite:////path/to/file or "
+            "postgresql+psycopg://user@host/name would be right"
+        ) from error
+    except ImportError as error:
+        raise StoreError(
+            f"the database {shown(parsed)} needs the Python module {error.name}, "
+            "which is not installed"
+        ) from error
+    if parsed.get_backend_name() not in {"sqlite", "postgresql"}:
+        raise StoreError(
+            f"the database {shown(parsed)} is neither SQLite nor PostgreSQL, "
+            "the two that netbisect works with"
+        )
+    return parsed
+
+
+def _check_path(url: URL) -> None:
+    if url.database in {None, "", ":memory:"}:
+        raise StoreError(
+            f"the database url {shown(url)} names no file, and what is kept in memory is "
+            "forgotten; sqlite:////path/to/file would be right"
+        )
+    path = Path(str(url.database))
+    if path.is_dir():
+        raise StoreError(f"the database {path} is a directory; a file would be right")
+    if not path.parent.is_dir():
+        raise StoreError(f"the database {path} cannot be made: there is no directory {path.parent}")
+
+
+def _on_sqlite_connect(connection: Any, _: ConnectionPoolEntry) -> None:  # noqa: ANN401 - as sqlite3 gives it
+    assert isinstance(connection, sqlite3.Connection)
+    # No transaction is begun behind our back: _on_begin does it.
+    connection.isolation_level = None
+    for pragma in (
+        "journal_mode = WAL",  # readers and the writer do not wait for each other
+        "synchronous = FULL",  # what was said to be written survives a power cut
+        "foreign_keys = ON",
+    ):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _on_begin(connection: Connection) -> None:
+    writes = connection.get_execution_options().get(_WRITES, False)
+    if connection.dialect.name == "sqlite":
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+    elif writes:
+        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_WRITERS_TURN})")

@@ -1,0 +1,261 @@
+"""Decisions: written down before anything is submitted, so that a crash repeats nothing.
+
+A decision whose attempt is open and has no buildset was intended, and may have been submitted
+or not: whoever finds it looks its external id up in Buildbot before submitting it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from netbisect.bisect.model import Belief
+from netbisect.store.database import StoreError
+from netbisect.store.questions import get_question
+from netbisect.store.records import Decision, DecisionStage, Outcome, QuestionState
+from netbisect.store.sessions import Sessions, Writing
+from netbisect.store.tables import DecisionRow
+
+
+class Decisions(Sessions):
+    """What was decided for each question, and what became of it."""
+
+    def intend(
+        self,
+        question: int,
+        stage: DecisionStage,
+        revision: str,
+        target: str,
+        *,
+        config: str,
+        arch: str,
+        why: str,
+        belief: Belief | None = None,
+    ) -> Decision:
+        """Writes down what is going to be done next for a question.
+
+        Args:
+            question: It must be open, and wait for nothing else.
+            stage: Build a kernel, or measure one.
+            revision: Of the kernel.
+            target: The builder or the testbed.
+            config: Of the kernel.
+            arch: Of the kernel.
+            why: In a sentence, for people.
+            belief: What the search held to be true when it decided this.
+
+        Raises:
+            StoreError: there is no such question, it is closed, or an earlier decision of it
+                is still open.
+        """
+        with self.writing() as writing:
+            session = writing.session
+            asked = get_question(session, question)
+            if asked.state == QuestionState.CLOSED.value:
+                raise StoreError(
+                    f"question {question} ({asked.key}) is closed: nothing more is done for it"
+                )
+            pending = _open(session, question)
+            if pending is not None:
+                raise StoreError(
+                    f"question {question} ({asked.key}) still waits for {pending.external_id}; "
+                    "it is finished or retried before anything else is decided"
+                )
+            last = session.scalar(
+                select(func.max(DecisionRow.seq)).where(DecisionRow.question_id == question)
+            )
+            row = DecisionRow(
+                question_id=question,
+                seq=(last or 0) + 1,
+                stage=stage.value,
+                revision=revision,
+                target=target,
+                config=config,
+                arch=arch,
+                why=why,
+                belief=_belief_to(belief),
+            )
+            return _add_attempt(writing, row, 1)
+
+    def retry(self, decision: int, note: str = "") -> Decision:
+        """A further attempt at a decision; one that was made already is returned as it is.
+
+        An open attempt is finished as `retry`, an attempt that was finished keeps its outcome.
+
+        Raises:
+            StoreError: there is no such decision, or its question has gone on to another.
+        """
+        with self.writing() as writing:
+            session = writing.session
+            row = _get(session, decision)
+            later = session.scalars(
+                select(DecisionRow)
+                .where(
+                    DecisionRow.question_id == row.question_id,
+                    DecisionRow.seq == row.seq,
+                    DecisionRow.attempt > row.attempt,
+                )
+                .order_by(DecisionRow.attempt.desc())
+            ).first()
+            if later is not None:
+                return decision_of(later)
+            _finish(writing, row, Outcome.RETRY, note)
+            pending = _open(session, row.question_id)
+            if pending is not None:
+                raise StoreError(
+                    f"{row.external_id} is not tried again: its question has gone on to "
+                    f"{pending.external_id}"
+                )
+            again = DecisionRow(
+                question_id=row.question_id,
+                seq=row.seq,
+                stage=row.stage,
+                revision=row.revision,
+                target=row.target,
+                config=row.config,
+                arch=row.arch,
+                why=row.why,
+                belief=row.belief,
+            )
+            return _add_attempt(writing, again, row.attempt + 1)
+
+    def submitted(self, decision: int, buildset: int) -> Decision:
+        """Buildbot has taken it, under this buildset; the first one told stands.
+
+        Raises:
+            StoreError: there is no such decision.
+        """
+        with self.writing() as writing:
+            row = _get(writing.session, decision)
+            if row.buildset is None:
+                row.buildset = buildset
+                row.submitted_at = writing.now
+                writing.note("submitted", row.question_id, decision=row.id, buildset=buildset)
+            return decision_of(row)
+
+    def finish(self, decision: int, outcome: Outcome, note: str = "") -> Decision:
+        """How it ended; the first outcome told stands.
+
+        Raises:
+            StoreError: there is no such decision.
+        """
+        with self.writing() as writing:
+            row = _get(writing.session, decision)
+            _finish(writing, row, outcome, note)
+            return decision_of(row)
+
+    def open_decision(self, question: int) -> Decision | None:
+        """What the question waits for; there is never more than one."""
+        with self.reading() as session:
+            row = _open(session, question)
+            return None if row is None else decision_of(row)
+
+    def decisions(self, question: int) -> list[Decision]:
+        """Every attempt at everything that was decided for it, in order."""
+        rows = (
+            select(DecisionRow)
+            .where(DecisionRow.question_id == question)
+            .order_by(DecisionRow.seq, DecisionRow.attempt)
+        )
+        with self.reading() as session:
+            return [decision_of(row) for row in session.scalars(rows)]
+
+    def decision(self, identifier: int) -> Decision:
+        """The decision.
+
+        Raises:
+            StoreError: there is none.
+        """
+        with self.reading() as session:
+            return decision_of(_get(session, identifier))
+
+    def decision_by(self, external_id: str) -> Decision | None:
+        """The decision that Buildbot knows by this external id."""
+        query = select(DecisionRow).where(DecisionRow.external_id == external_id)
+        with self.reading() as session:
+            row = session.scalar(query)
+            return None if row is None else decision_of(row)
+
+
+def _get(session: Session, identifier: int) -> DecisionRow:
+    row = session.get(DecisionRow, identifier)
+    if row is None:
+        raise StoreError(f"there is no decision {identifier}")
+    return row
+
+
+def _open(session: Session, question: int) -> DecisionRow | None:
+    return session.scalar(
+        select(DecisionRow).where(
+            DecisionRow.question_id == question, DecisionRow.outcome.is_(None)
+        )
+    )
+
+
+def _add_attempt(writing: Writing, row: DecisionRow, attempt: int) -> Decision:
+    row.attempt = attempt
+    row.external_id = f"nb:{row.question_id}:{row.seq}:{attempt}"
+    row.note = ""
+    row.intended_at = writing.now
+    writing.session.add(row)
+    writing.session.flush()
+    writing.note(
+        "decided",
+        row.question_id,
+        decision=row.id,
+        stage=row.stage,
+        revision=row.revision,
+        target=row.target,
+        why=row.why,
+        attempt=attempt,
+    )
+    return decision_of(row)
+
+
+def _finish(writing: Writing, row: DecisionRow, outcome: Outcome, note: str) -> None:
+    if row.outcome is not None:
+        return
+    row.outcome = outcome.value
+    row.note = note
+    row.finished_at = writing.now
+    writing.note(
+        "finished",
+        row.question_id,
+        decision=row.id,
+        stage=row.stage,
+        revision=row.revision,
+        target=row.target,
+        outcome=row.outcome,
+        note=note,
+    )
+
+
+def _belief_to(belief: Belief | None) -> dict[str, Any] | None:
+    return None if belief is None else {"chances": belief.chances, "none": belief.none}
+
+
+def decision_of(row: DecisionRow) -> Decision:
+    """The record in this row."""
+    belief = row.belief
+    return Decision(
+        id=row.id,
+        question=row.question_id,
+        seq=row.seq,
+        attempt=row.attempt,
+        external_id=row.external_id,
+        stage=DecisionStage(row.stage),
+        revision=row.revision,
+        target=row.target,
+        config=row.config,
+        arch=row.arch,
+        why=row.why,
+        belief=None if belief is None else Belief(belief["chances"], belief["none"]),
+        buildset=row.buildset,
+        outcome=None if row.outcome is None else Outcome(row.outcome),
+        note=row.note,
+        intended_at=row.intended_at,
+        submitted_at=row.submitted_at,
+        finished_at=row.finished_at,
+    )

@@ -1,0 +1,180 @@
+"""What bears on a question, gathered from the facts anew whenever it is asked for."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import assert_never
+
+from sqlalchemy import ColumnElement, Subquery, and_, func, or_, select
+from sqlalchemy.orm import Session
+
+from netbisect.bisect.model import (
+    Bisection,
+    Comparison,
+    Evidence,
+    Kernel,
+    Night,
+    Reading,
+)
+from netbisect.store.records import Asked
+from netbisect.store.rows import kernel_of
+from netbisect.store.sessions import Sessions
+from netbisect.store.skipped import skipped
+from netbisect.store.tables import BootRow, DecisionRow, KernelRow, SampleRow
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Where to look for the evidence of one question."""
+
+    question: int
+    testbed: str
+    revisions: tuple[str, ...]
+    scenarios: tuple[str, ...]
+    deciding: tuple[str, ...]
+    """Scenarios without which a boot says nothing to this question."""
+    only_fresh: bool
+    """Whether boots that were made for other questions are left out."""
+
+
+def scope_of(asked: Asked) -> Scope:
+    """Where to look for the evidence of this question."""
+    question = asked.question
+    match question:
+        case Night():
+            revisions: tuple[str, ...] = (question.revision,)
+            deciding = question.scenarios
+        case Comparison():
+            revisions = (question.good, question.bad)
+            deciding = (question.lead,)
+        case Bisection():
+            candidates = (candidate.revision for candidate in question.candidates)
+            revisions = (question.good, *candidates)
+            deciding = (question.lead,)
+        case _:
+            assert_never(question)
+    return Scope(
+        question=asked.id,
+        testbed=question.testbed,
+        revisions=revisions,
+        scenarios=tuple({*question.scenarios, *deciding}),
+        deciding=deciding,
+        only_fresh=isinstance(question, Night),
+    )
+
+
+class EvidenceReader(Sessions):
+    """Gathers evidence."""
+
+    def evidence(self, asked: Asked, *, config: str, arch: str) -> Evidence:
+        """All facts that bear on a question.
+
+        Readings are of valid samples only, and only of those whose conditions are the newest of
+        their testbed and scenario: unlike conditions never meet. A night sees the boots that
+        were made for it; comparisons and bisections see every boot of their revisions on their
+        testbed, and know by `fresh` which were made for them. Readings are in the order of
+        their boots.
+
+        Args:
+            asked: The question.
+            config: Of the kernels that its testbed runs.
+            arch: Of the kernels that its testbed runs.
+        """
+        scope = scope_of(asked)
+        with self.reading() as session:
+            return Evidence(
+                readings=_readings(session, scope),
+                kernels=_kernels(session, scope.revisions, config, arch),
+                skipped=skipped(
+                    session,
+                    question=scope.question,
+                    testbed=scope.testbed,
+                    revisions=scope.revisions,
+                    deciding=scope.deciding,
+                    config=config,
+                    arch=arch,
+                ),
+            )
+
+
+def identities() -> Subquery:
+    """Columns key, revision, identity: what runs in a kernel, however often it was built."""
+    return (
+        select(KernelRow.key, KernelRow.revision, func.max(KernelRow.identity).label("identity"))
+        .group_by(KernelRow.key, KernelRow.revision)
+        .subquery()
+    )
+
+
+def comparable(session: Session, testbed: str, scenarios: Iterable[str]) -> ColumnElement[bool]:
+    """The condition on samples that they can be compared: valid, and under the newest conditions.
+
+    The newest conditions of a testbed and scenario are those of its newest valid sample.
+    """
+    parts = []
+    for scenario in scenarios:
+        of_scenario = and_(
+            SampleRow.testbed == testbed, SampleRow.scenario == scenario, SampleRow.valid
+        )
+        newest = session.scalar(
+            select(SampleRow.conditions)
+            .where(of_scenario)
+            .order_by(SampleRow.at.desc(), SampleRow.id)
+            .limit(1)
+        )
+        if newest is not None:
+            parts.append(and_(of_scenario, SampleRow.conditions == newest))
+    return or_(False, *parts)
+
+
+def _readings(session: Session, scope: Scope) -> tuple[Reading, ...]:
+    identity = identities()
+    query = (
+        select(
+            BootRow.id,
+            BootRow.revision,
+            func.coalesce(identity.c.identity, BootRow.kernel),
+            DecisionRow.question_id,
+            SampleRow.scenario,
+            SampleRow.pps,
+        )
+        .join(SampleRow, SampleRow.boot_id == BootRow.id)
+        .outerjoin(DecisionRow, BootRow.decision_id == DecisionRow.id)
+        .outerjoin(
+            identity,
+            and_(identity.c.key == BootRow.kernel, identity.c.revision == BootRow.revision),
+        )
+        .where(
+            BootRow.testbed == scope.testbed,
+            BootRow.revision.in_(scope.revisions),
+            comparable(session, scope.testbed, scope.scenarios),
+        )
+        .order_by(BootRow.at, BootRow.id, SampleRow.at)
+    )
+    if scope.only_fresh:
+        query = query.where(DecisionRow.question_id == scope.question)
+    # One boot is one sample: of two good runs on one boot the later one counts.
+    rates: defaultdict[tuple[str, str, str, bool], dict[str, float]] = defaultdict(dict)
+    for boot, revision, runs, question, scenario, pps in session.execute(query):
+        rates[boot, revision, runs, question == scope.question][scenario] = math.log(pps)
+    return tuple(
+        Reading(boot=boot, revision=revision, identity=runs, ln_pps=ln_pps, fresh=fresh)
+        for (boot, revision, runs, fresh), ln_pps in rates.items()
+    )
+
+
+def _kernels(
+    session: Session, revisions: tuple[str, ...], config: str, arch: str
+) -> dict[str, Kernel]:
+    """By revision, the newest kernel of this config and arch."""
+    query = (
+        select(KernelRow)
+        .where(
+            KernelRow.revision.in_(revisions), KernelRow.config == config, KernelRow.arch == arch
+        )
+        .order_by(KernelRow.at, KernelRow.id)
+    )
+    return {row.revision: kernel_of(row) for row in session.scalars(query)}

@@ -1,0 +1,132 @@
+"""Facts and commits: taken in once, never changed, never lost."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from netbisect.bisect.model import Commit, Fact
+from netbisect.store.database import StoreError
+from netbisect.store.intake import take_in, tell
+from netbisect.store.rows import boot_of, commit_of, conditions_of, dud_of, kernel_of, sample_of
+from netbisect.store.sessions import Sessions
+from netbisect.store.tables import (
+    BootRow,
+    CommitRow,
+    ConditionsRow,
+    DecisionRow,
+    DudRow,
+    KernelRow,
+    PlaceRow,
+    SampleRow,
+)
+
+
+class Facts(Sessions):
+    """Takes in what the lab reports and what the history says."""
+
+    def record(self, fact: Fact, decision: int | None = None, log: str = "") -> None:
+        """Keeps a fact. The same fact told twice is kept once, as it was told first.
+
+        Args:
+            fact: From the lab.
+            decision: The decision it came from, if any.
+            log: The end of what the machine said, for a Dud that brings none of its own.
+
+        Raises:
+            StoreError: there is no such decision; the fact is a Sample of a boot that was not
+                recorded; or a number in it is not finite.
+        """
+        with self.writing() as writing:
+            question = _question_of(writing.session, decision)
+            for added in take_in(writing, [fact], decision, log):
+                tell(writing, added, question)
+
+    def record_all(self, facts: Iterable[Fact], source: str) -> list[Fact]:
+        """Keeps facts that were measured elsewhere, all or none; those that were new.
+
+        Args:
+            facts: In any number and order.
+            source: Where they come from; one event says so, instead of one for every fact.
+
+        Raises:
+            StoreError: as `record`.
+        """
+        with self.writing() as writing:
+            added = take_in(writing, list(facts))
+            if added:
+                writing.note("import", source=source, facts=len(added))
+            return added
+
+    def facts_of(self, question: int) -> list[Fact]:
+        """Everything that was measured for a question, oldest first; `explain` tells it."""
+        decisions = select(DecisionRow.id).where(DecisionRow.question_id == question)
+        with self.reading() as session:
+            return facts_where(session, list(session.scalars(decisions)))
+
+    # -------------------------------------------------------------------------- the background
+
+    def learn(self, commits: Iterable[Commit], branch: str) -> None:
+        """Takes in commits of a branch's first-parent line; what is said last is right.
+
+        A commit at a number where another one stood takes its place: the branch was rewritten.
+        Facts about the other one are kept, but it is no longer of this branch.
+        """
+        taught = {commit.revision: commit for commit in commits}
+        with self.writing() as writing:
+            for commit in taught.values():
+                writing.session.merge(_row_of(commit))
+            writing.session.flush()
+            for commit in taught.values():
+                place = PlaceRow(branch=branch, number=commit.number, revision=commit.revision)
+                writing.session.merge(place)
+
+    def commit(self, revision: str) -> Commit | None:
+        """The commit, if it was learned."""
+        with self.reading() as session:
+            row = session.get(CommitRow, revision)
+            return None if row is None else commit_of(row)
+
+
+def facts_where(session: Session, decisions: Sequence[int]) -> list[Fact]:
+    """What came of these decisions, oldest first; conditions before their first sample."""
+    kernels = session.scalars(select(KernelRow).where(KernelRow.decision_id.in_(decisions))).all()
+    boots = session.scalars(select(BootRow).where(BootRow.decision_id.in_(decisions))).all()
+    samples = session.scalars(select(SampleRow).where(SampleRow.decision_id.in_(decisions))).all()
+    duds = session.scalars(select(DudRow).where(DudRow.decision_id.in_(decisions))).all()
+    first: dict[tuple[str, str, str], float] = {}
+    for row in samples:
+        key = (row.testbed, row.scenario, row.conditions)
+        first[key] = min(row.at, first.get(key, row.at))
+    conditions = [
+        (at, held)
+        for key, at in first.items()
+        if (held := session.get(ConditionsRow, key)) is not None
+    ]
+    told: list[tuple[float, Fact]] = [
+        *((row.at, kernel_of(row)) for row in kernels),
+        *((row.at, boot_of(row)) for row in boots),
+        *((at, conditions_of(row)) for at, row in conditions),
+        *((row.at, sample_of(row)) for row in samples),
+        *((row.at, dud_of(row)) for row in duds),
+    ]
+    return [fact for _, fact in sorted(told, key=lambda item: item[0])]
+
+
+# ------------------------------------------------------------------------------------ into rows
+
+
+def _question_of(session: Session, decision: int | None) -> int | None:
+    if decision is None:
+        return None
+    row = session.get(DecisionRow, decision)
+    if row is None:
+        raise StoreError(f"there is no decision {decision} from which a fact could come")
+    return row.question_id
+
+
+def _row_of(commit: Commit) -> CommitRow:
+    return CommitRow(**{**dataclasses.asdict(commit), "paths": list(commit.paths)})

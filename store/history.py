@@ -1,0 +1,239 @@
+"""The tree's history: first-parent lines of branches as Commits, from a bare clone.
+
+git does the walking, one process for any number of commits.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from git import Git, GitCommandError, GitCommandNotFound
+
+from netbisect.bisect.model import Commit
+
+_ENVIRONMENT = {
+    "GIT_TERMINAL_PROMPT": "0",  # nobody is there to answer
+    "GIT_HTTP_LOW_SPEED_LIMIT": "1",  # a server that has gone silent is given up
+    "GIT_HTTP_LOW_SPEED_TIME": "300",
+}
+_FORMAT = "%H%x00%P%x00%ct%x00%an%x00%ae%x00%s%x00%b%x00"
+_FIELDS = _FORMAT.count("%x00")
+_CHANGED = re.compile(r"\n?(\d+|-)\t(\d+|-)\t(.*)", re.DOTALL)
+_SHOWN = 8
+"""Branches named in an error; FreeBSD has hundreds."""
+
+
+class HistoryError(Exception):
+    """The history could not be read; the text says why, in one sentence."""
+
+
+class History:
+    """The history of one repository."""
+
+    def __init__(self, directory: Path, url: str) -> None:
+        """Nothing is read yet; `update` makes the clone.
+
+        Args:
+            directory: Where the bare clone is, or will be: missing, empty, or made here.
+            url: As `git fetch` takes it; a path also.
+        """
+        self.directory = directory
+        self.url = url
+
+    def update(self) -> None:
+        """Fetches all branches and tags, and forgets those that are gone.
+
+        Raises:
+            HistoryError: the repository cannot be read, it has no commits, or the directory
+                holds something else.
+        """
+        if self.url.startswith("-"):
+            raise HistoryError(f"{self.url!r} is no url of a repository")
+        if not self._is_clone():
+            if self.directory.exists() and any(self.directory.iterdir()):
+                raise HistoryError(
+                    f"{self.directory} holds something that is no clone of {self.url}; "
+                    "an empty or a new directory would be right"
+                )
+            self._git("init", "--quiet", "--bare", str(self.directory.absolute()))
+        heads, tags = "+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"
+        options = ["--quiet", "--prune", "--no-write-fetch-head"]
+        # The graph makes counting 300 000 commits a matter of milliseconds.
+        graph = ["-c", "fetch.writeCommitGraph=true"]
+        self._git(*graph, "fetch", *options, self.url, heads, tags)
+        if not self.branches():
+            raise HistoryError(f"the repository {self.url} has no commits yet")
+
+    def branches(self) -> list[str]:
+        """Names of all branches, in order.
+
+        Raises:
+            HistoryError: the clone cannot be read.
+        """
+        refs = self._read("for-each-ref", "--format=%(refname:lstrip=2)", "refs/heads")
+        return refs.split()
+
+    def head(self, branch: str) -> str:
+        """Full hash of the newest commit of a branch.
+
+        Raises:
+            HistoryError: there is no such branch, or the clone cannot be read.
+        """
+        revision = self._lookup(f"refs/heads/{branch}")
+        if revision is None:
+            names = self.branches()
+            if not names:
+                raise HistoryError(self._not_yet())
+            others = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+            raise HistoryError(
+                f"there is no branch {branch!r} in {self.url}; "
+                f"there is {', '.join(names[:_SHOWN])}{others}"
+            )
+        return revision
+
+    def resolve(self, name: str) -> str:
+        """Full hash of the commit that a branch, a tag or a short hash means.
+
+        Raises:
+            HistoryError: it means none, or the clone cannot be read.
+        """
+        for reference in (f"refs/heads/{name}", f"refs/tags/{name}", name):
+            revision = self._lookup(reference)
+            if revision is not None:
+                return revision
+        raise HistoryError(
+            f"{name!r} is no branch, tag or commit of {self.url}; "
+            "if it is new, it may not have been fetched yet"
+        )
+
+    def commit(self, revision: str) -> Commit:
+        """One commit, by its full hash, short hash, branch or tag.
+
+        Raises:
+            HistoryError: as `resolve`.
+        """
+        revision = self.resolve(revision)
+        [(commit, _)] = self._log("-1", revision)
+        return replace(commit, number=self._number(revision))
+
+    def between(self, good: str, bad: str) -> list[Commit]:
+        """The commits that lead from `good` to `bad` on the first-parent line, oldest first.
+
+        `good` is left out and `bad` is the last one; a merge counts as one commit, with what it
+        changed against its first parent.
+
+        Raises:
+            HistoryError: one of them is unknown, or `good` is not on the first-parent line
+                that leads to `bad`.
+        """
+        first, last = self.resolve(good), self.resolve(bad)
+        if first == last:
+            return []
+        found = list(self._log(f"{first}..{last}"))
+        if not found or found[-1][1] != first:
+            if any(parent == last for _, parent in self._log(f"{last}..{first}")):
+                hint = "they are the other way round"
+            else:
+                hint = "the two must be on one line of first parents, the older one first"
+            raise HistoryError(f"{good} does not lead to {bad} in {self.url}: {hint}")
+        number = self._number(last)
+        commits = [replace(commit, number=number - i) for i, (commit, _) in enumerate(found)]
+        return commits[::-1]
+
+    # -------------------------------------------------------------------------------- inside
+
+    def _number(self, revision: str) -> int:
+        return int(self._read("rev-list", "--first-parent", "--count", revision))
+
+    def _log(self, *what: str) -> Iterator[tuple[Commit, str]]:
+        """Commits along first parents, newest first, each with its first parent's hash.
+
+        Their numbers are still 0.
+        """
+        options = ["-z", "--first-parent", "--numstat", "--no-renames", "--no-show-signature"]
+        text = self._read("log", *options, "--no-color", f"--format={_FORMAT}", *what, "--")
+        tokens = text.split("\0")
+        position = 0
+        while position < len(tokens):
+            if not tokens[position]:
+                position += 1
+                continue
+            revision, parents, at, author, email, subject, body = tokens[
+                position : position + _FIELDS
+            ]
+            position += _FIELDS
+            paths: list[str] = []
+            lines = 0
+            while position < len(tokens):
+                changed = _CHANGED.fullmatch(tokens[position])
+                if changed:
+                    paths.append(changed[3])
+                    lines += sum(int(count) for count in changed.group(1, 2) if count != "-")
+                elif tokens[position]:
+                    break
+                position += 1
+            yield (
+                Commit(
+                    revision=revision,
+                    number=0,
+                    subject=subject,
+                    body=body.strip("\n"),
+                    author=author,
+                    email=email,
+                    at=float(at),
+                    paths=tuple(paths),
+                    lines=lines,
+                ),
+                parents.split(" ")[0],
+            )
+
+    def _lookup(self, reference: str) -> str | None:
+        if reference.startswith("-"):
+            return None
+        arguments = ("rev-parse", "--verify", "--quiet", f"{reference}^{{commit}}")
+        return self._read(*arguments, ask=True).strip() or None
+
+    def _is_clone(self) -> bool:
+        return (self.directory / "HEAD").is_file() and (self.directory / "objects").is_dir()
+
+    def _not_yet(self) -> str:
+        return f"{self.url} has not been fetched into {self.directory} yet"
+
+    def _read(self, *arguments: str, ask: bool = False) -> str:
+        if not self._is_clone():
+            raise HistoryError(self._not_yet())
+        return self._git(*arguments, ask=ask)
+
+    def _git(self, *arguments: str, ask: bool = False) -> str:
+        """What git says; "" where it is only asked whether, and says no."""
+        try:
+            # The directory is named, never searched for: it may lie within another checkout.
+            said = Git().execute(
+                ["git", *arguments],
+                env={**_ENVIRONMENT, "GIT_DIR": str(self.directory.absolute())},
+                stdout_as_string=False,
+                strip_newline_in_stdout=False,
+            )
+        except GitCommandNotFound as error:
+            raise HistoryError("git is not installed, or not in PATH") from error
+        except GitCommandError as error:
+            if ask and error.status == 1:
+                return ""
+            raise HistoryError(
+                f"the repository {self.url} cannot be read: {_last_words(error)}"
+            ) from error
+        assert isinstance(said, bytes)
+        return said.decode(errors="replace")
+
+
+def _last_words(error: GitCommandError) -> str:
+    """What git gave as its reason."""
+    said = str(error.stderr).strip().removeprefix("stderr: '").removesuffix("'")
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    reasons = [line for line in lines if line.startswith(("fatal:", "error:"))] or lines
+    if not reasons:
+        return f"git ended with status {error.status}"
+    return reasons[0].partition(": ")[2] if ": " in reasons[0] else reasons[0]

@@ -1,0 +1,21 @@
+"""The ledger: everything that is remembered, behind one door.
+
+No SQL outside this folder. Every method is one short transaction of its own, so that a ledger
+can be used from any thread, and from several processes at once.
+"""
+
+from __future__ import annotations
+
+from netbisect.store.alerts import Alerts
+from netbisect.store.decisions import Decisions
+from netbisect.store.evidence import EvidenceReader
+from netbisect.store.facts import Facts
+from netbisect.store.lookup import Lookup
+from netbisect.store.outbox import Outbox
+from netbisect.store.questions import Questions
+from netbisect.store.series import Series
+from netbisect.store.sessions import Events
+
+
+class Ledger(Facts, Questions, Decisions, EvidenceReader, Series, Alerts, Outbox, Events, Lookup):
+    """Append and read; made as `Ledger(open_database(url))` once `migrate` has been called."""

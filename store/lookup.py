@@ -1,0 +1,76 @@
+"""What the service looks up besides: the latest of everything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlalchemy import func, select
+
+from netbisect.bisect.model import Fact
+from netbisect.store.alerts import alert_of
+from netbisect.store.facts import facts_where
+from netbisect.store.outbox import mail_of
+from netbisect.store.records import Alert, Mail, MailState
+from netbisect.store.sessions import Sessions
+from netbisect.store.tables import AlertRow, BootRow, MailRow, PlaceRow, SampleRow
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesName:
+    """By which a series is found."""
+
+    testbed: str
+    scenario: str
+    branch: str
+
+
+class Lookup(Sessions):
+    """Reads across subjects."""
+
+    def alerts(self) -> list[Alert]:
+        """All alerts, oldest first."""
+        with self.reading() as session:
+            return [
+                alert_of(row) for row in session.scalars(select(AlertRow).order_by(AlertRow.id))
+            ]
+
+    def alert_about(self, bisection: int) -> Alert | None:
+        """The alert whose commit this question looks for."""
+        query = select(AlertRow).where(AlertRow.bisection_id == bisection)
+        with self.reading() as session:
+            row = session.scalar(query)
+            return None if row is None else alert_of(row)
+
+    def facts_from(self, decision: int) -> list[Fact]:
+        """What came of one attempt at a decision, oldest first."""
+        with self.reading() as session:
+            return facts_where(session, [decision])
+
+    def last_boots(self) -> dict[str, str]:
+        """By testbed: the latest boot of a kernel under test."""
+        latest = select(BootRow.testbed, func.max(BootRow.at).label("at")).group_by(BootRow.testbed)
+        newest = latest.subquery()
+        query = select(BootRow.testbed, BootRow.id).join(
+            newest, (newest.c.testbed == BootRow.testbed) & (newest.c.at == BootRow.at)
+        )
+        with self.reading() as session:
+            return {row.testbed: row.id for row in session.execute(query)}
+
+    def known_series(self) -> list[SeriesName]:
+        """Every testbed, scenario and branch with at least one valid sample, in that order."""
+        query = (
+            select(SampleRow.testbed, SampleRow.scenario, PlaceRow.branch)
+            .join(BootRow, SampleRow.boot_id == BootRow.id)
+            .join(PlaceRow, PlaceRow.revision == BootRow.revision)
+            .where(SampleRow.valid)
+            .distinct()
+            .order_by(SampleRow.testbed, SampleRow.scenario, PlaceRow.branch)
+        )
+        with self.reading() as session:
+            return [SeriesName(*row) for row in session.execute(query)]
+
+    def waiting_mails(self) -> list[Mail]:
+        """Mails that are not sent and not given up, oldest first."""
+        query = select(MailRow).where(MailRow.state == MailState.WAITING.value).order_by(MailRow.id)
+        with self.reading() as session:
+            return [mail_of(row) for row in session.scalars(query)]

@@ -1,0 +1,189 @@
+"""The outbox: a mail is written here with the finding it tells of, and sent from here.
+
+A crash between the mail server's yes and `mail_sent` sends it again, under the same Message-ID,
+by which readers' mail programs know that they have it.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from netbisect.store.database import StoreError
+from netbisect.store.records import Mail, MailState
+from netbisect.store.sessions import Sessions, Writing
+from netbisect.store.tables import AlertRow, MailRow
+
+
+class Outbox(Sessions):
+    """Mails that wait, were sent, or were given up."""
+
+    def post(
+        self,
+        key: str,
+        *,
+        subject: str,
+        recipients: Sequence[str],
+        body: str,
+        alert: int | None = None,
+    ) -> Mail:
+        """Puts a mail into the outbox; under a key that was used before, nothing is added.
+
+        Args:
+            key: Unique, such as `alert:7:culprit`.
+            subject: One line.
+            recipients: Addresses.
+            body: Plain text.
+            alert: Its mails make one thread: each answers the one before it.
+
+        Returns:
+            The mail, with its Message-ID; under a used key the earlier mail as it is.
+
+        Raises:
+            StoreError: there are no recipients, or no such alert.
+        """
+        with self.writing() as writing:
+            return post_mail(
+                writing, key, subject=subject, recipients=recipients, body=body, alert=alert
+            )
+
+    def due_mails(self, now: float) -> list[Mail]:
+        """Mails to be tried at this time, oldest first."""
+        due = (
+            select(MailRow)
+            .where(MailRow.state == MailState.WAITING.value, MailRow.next_try_at <= now)
+            .order_by(MailRow.id)
+        )
+        with self.reading() as session:
+            return [mail_of(row) for row in session.scalars(due)]
+
+    def mail(self, identifier: int) -> Mail:
+        """The mail.
+
+        Raises:
+            StoreError: there is none.
+        """
+        with self.reading() as session:
+            return mail_of(_get(session, identifier))
+
+    def mail_sent(self, identifier: int) -> None:
+        """The mail server has taken it.
+
+        Raises:
+            StoreError: there is no such mail.
+        """
+        with self.writing() as writing:
+            row = _get(writing.session, identifier)
+            if row.state == MailState.SENT.value:
+                return
+            row.attempts += 1
+            row.state = MailState.SENT.value
+            row.sent_at = writing.now
+            writing.note("mail", state=row.state, subject=row.subject, key=row.key)
+
+    def mail_failed(self, identifier: int, why: str, next_try_at: float | None) -> None:
+        """It could not be sent.
+
+        Args:
+            identifier: Of the mail.
+            why: What the mail server said.
+            next_try_at: When to try again; None gives it up.
+
+        Raises:
+            StoreError: there is no such mail.
+        """
+        with self.writing() as writing:
+            row = _get(writing.session, identifier)
+            if row.state != MailState.WAITING.value:
+                return
+            row.attempts += 1
+            row.last_error = why
+            if next_try_at is None:
+                row.state = MailState.FAILED.value
+            else:
+                row.next_try_at = next_try_at
+            writing.note("mail", state=row.state, subject=row.subject, key=row.key, why=why)
+
+
+def post_mail(
+    writing: Writing,
+    key: str,
+    *,
+    subject: str,
+    recipients: Sequence[str],
+    body: str,
+    alert: int | None,
+) -> Mail:
+    """As `Outbox.post`, as part of a transaction."""
+    session = writing.session
+    known = session.scalar(select(MailRow).where(MailRow.key == key))
+    if known is not None:
+        return mail_of(known)
+    if not recipients:
+        raise StoreError(f"mail {key} has no recipients; at least one address is needed")
+    row = MailRow(
+        message_id=f"<{uuid.uuid4().hex}@{writing.domain}>",
+        key=key,
+        alert_id=alert,
+        subject=subject,
+        recipients=list(recipients),
+        body=body,
+        in_reply_to="",
+        refers_to=[],
+        state=MailState.WAITING.value,
+        attempts=0,
+        next_try_at=writing.now,
+        last_error="",
+        created_at=writing.now,
+    )
+    if alert is not None:
+        _thread(session, row, alert)
+    session.add(row)
+    writing.note("mail", state=row.state, subject=subject, key=key)
+    return mail_of(row)
+
+
+def _thread(session: Session, row: MailRow, alert: int) -> None:
+    """Makes it an answer to the alert's latest mail, or the first of its thread."""
+    about = session.get(AlertRow, alert)
+    if about is None:
+        raise StoreError(f"mail {row.key} is about alert {alert}, which does not exist")
+    earlier = session.scalars(
+        select(MailRow).where(MailRow.alert_id == alert).order_by(MailRow.id.desc()).limit(1)
+    ).first()
+    if earlier is None:
+        about.thread = row.message_id
+    else:
+        row.in_reply_to = earlier.message_id
+        row.refers_to = [*earlier.refers_to, earlier.message_id]
+
+
+def _get(session: Session, identifier: int) -> MailRow:
+    row = session.get(MailRow, identifier)
+    if row is None:
+        raise StoreError(f"there is no mail {identifier}")
+    return row
+
+
+def mail_of(row: MailRow) -> Mail:
+    """The record in this row."""
+    return Mail(
+        id=row.id,
+        key=row.key,
+        message_id=row.message_id,
+        alert=row.alert_id,
+        subject=row.subject,
+        recipients=tuple(row.recipients),
+        body=row.body,
+        in_reply_to=row.in_reply_to,
+        references=tuple(row.refers_to),
+        state=MailState(row.state),
+        attempts=row.attempts,
+        next_try_at=row.next_try_at,
+        last_error=row.last_error,
+        created_at=row.created_at,
+        sent_at=row.sent_at,
+    )

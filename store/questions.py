@@ -1,0 +1,262 @@
+"""Questions: asked once, and closed together with all that follows from the answer."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from netbisect.bisect import wire
+from netbisect.bisect.model import Effect, Finding, Question
+from netbisect.store.alerts import change_alert, open_alert
+from netbisect.store.database import StoreError
+from netbisect.store.outbox import post_mail
+from netbisect.store.records import Alert, AlertState, Asked, Mail, QuestionState
+from netbisect.store.sessions import Sessions, Writing
+from netbisect.store.tables import QuestionRow
+
+
+class AlreadyClosedError(StoreError):
+    """The question has its answer; what follows from it has been done with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """What follows from an answer: kept with it, or not at all."""
+
+    asked: Asked
+    """The question that is being closed."""
+    _writing: Writing
+
+    def ask(
+        self, question: Question, *, key: str, priority: int = 10, requested_by: str = ""
+    ) -> Asked:
+        """Asks what must be known next; its parent is the question that is being closed."""
+        return _ask(
+            self._writing,
+            question,
+            key=key,
+            parent=self.asked.id,
+            priority=priority,
+            requested_by=requested_by,
+        )
+
+    def open_alert(
+        self,
+        effects: Sequence[Effect],
+        *,
+        what: str,
+        who: str = "netbisect",
+        bisection: int | None = None,
+    ) -> Alert:
+        """Opens the alert for the change that is confirmed.
+
+        Args:
+            effects: The leading scenario first.
+            what: The first line of the alert's history.
+            who: Stands in that line.
+            bisection: Question that looks for the culprit, if there is one already.
+
+        Raises:
+            StoreError: the question is neither a comparison nor a bisection.
+        """
+        return open_alert(
+            self._writing, self.asked, effects, bisection=bisection, who=who, what=what
+        )
+
+    def change_alert(
+        self,
+        alert: int,
+        *,
+        what: str,
+        who: str = "netbisect",
+        state: AlertState | None = None,
+        culprit: str | None = None,
+        bisection: int | None = None,
+    ) -> Alert:
+        """Changes what is given, and notes who did it and why; the alert as it is then.
+
+        Raises:
+            StoreError: there is no such alert.
+        """
+        return change_alert(
+            self._writing,
+            alert,
+            who=who,
+            what=what,
+            state=state,
+            culprit=culprit,
+            bisection=bisection,
+        )
+
+    def post(
+        self,
+        key: str,
+        *,
+        subject: str,
+        recipients: Sequence[str],
+        body: str,
+        alert: int | None = None,
+    ) -> Mail:
+        """Puts a mail into the outbox, as `Outbox.post` does.
+
+        Raises:
+            StoreError: there are no recipients, or no such alert.
+        """
+        return post_mail(
+            self._writing, key, subject=subject, recipients=recipients, body=body, alert=alert
+        )
+
+
+class Questions(Sessions):
+    """What is asked, and what was answered."""
+
+    def ask(
+        self,
+        question: Question,
+        *,
+        key: str,
+        parent: int | None = None,
+        priority: int = 10,
+        requested_by: str = "",
+    ) -> Asked:
+        """Asks, unless this key was asked before: then that question, open or closed.
+
+        Args:
+            question: What is wanted to be known.
+            key: Unique, such as `night:main:c2558:2026-11-21`.
+            parent: The question it follows from.
+            priority: Higher ones come first.
+            requested_by: Who wants to know; "" for the service itself.
+        """
+        with self.writing() as writing:
+            return _ask(
+                writing,
+                question,
+                key=key,
+                parent=parent,
+                priority=priority,
+                requested_by=requested_by,
+            )
+
+    def open_questions(self) -> list[Asked]:
+        """What still wants an answer: the highest priority first, then the oldest."""
+        wanted = (
+            select(QuestionRow)
+            .where(QuestionRow.state == QuestionState.OPEN.value)
+            .order_by(QuestionRow.priority.desc(), QuestionRow.id)
+        )
+        with self.reading() as session:
+            return [asked_of(row) for row in session.scalars(wanted)]
+
+    def question(self, identifier: int) -> Asked:
+        """The question.
+
+        Raises:
+            StoreError: there is none.
+        """
+        with self.reading() as session:
+            return asked_of(get_question(session, identifier))
+
+    def children(self, identifier: int) -> list[Asked]:
+        """The questions that follow from it, oldest first."""
+        following = (
+            select(QuestionRow).where(QuestionRow.parent_id == identifier).order_by(QuestionRow.id)
+        )
+        with self.reading() as session:
+            return [asked_of(row) for row in session.scalars(following)]
+
+    @contextlib.contextmanager
+    def closing(self, asked: Asked, finding: Finding) -> Iterator[Closing]:
+        """Closes a question, and keeps with the answer all that follows from it.
+
+            with ledger.closing(asked, finding) as closing:
+                alert = closing.open_alert(finding.effects, what="confirmed")
+                closing.post(f"alert:{alert.id}", ...)
+
+        It is one transaction: after an exception or a crash nothing of it is there. Other
+        writers wait meanwhile, so what takes long is done before.
+
+        Raises:
+            AlreadyClosedError: the question was closed before; the block is not entered.
+            StoreError: there is no such question, or the database refused.
+        """
+        with self.writing() as writing:
+            row = get_question(writing.session, asked.id)
+            if row.state == QuestionState.CLOSED.value:
+                raise AlreadyClosedError(f"question {asked.id} ({asked.key}) is closed already")
+            row.state = QuestionState.CLOSED.value
+            row.finding = wire.dumps(finding)
+            row.closed_at = writing.now
+            writing.note("closed", row.id, key=row.key, kind=row.kind, finding=_name_of(finding))
+            yield Closing(asked_of(row), writing)
+
+
+def get_question(session: Session, identifier: int) -> QuestionRow:
+    """The question's row.
+
+    Raises:
+        StoreError: there is none.
+    """
+    row = session.get(QuestionRow, identifier)
+    if row is None:
+        raise StoreError(f"there is no question {identifier}")
+    return row
+
+
+def asked_of(row: QuestionRow) -> Asked:
+    """The record in this row."""
+    question: Question = wire.loads(row.noun)
+    finding: Finding | None = None if row.finding is None else wire.loads(row.finding)
+    return Asked(
+        id=row.id,
+        key=row.key,
+        question=question,
+        parent=row.parent_id,
+        priority=row.priority,
+        requested_by=row.requested_by,
+        state=QuestionState(row.state),
+        finding=finding,
+        opened_at=row.opened_at,
+        closed_at=row.closed_at,
+    )
+
+
+def _name_of(noun: Question | Finding) -> str:
+    return type(noun).__name__.lower()
+
+
+def _ask(
+    writing: Writing,
+    question: Question,
+    *,
+    key: str,
+    parent: int | None,
+    priority: int,
+    requested_by: str,
+) -> Asked:
+    session = writing.session
+    known = session.scalar(select(QuestionRow).where(QuestionRow.key == key))
+    if known is not None:
+        return asked_of(known)
+    if parent is not None:
+        get_question(session, parent)
+    row = QuestionRow(
+        kind=_name_of(question),
+        noun=wire.dumps(question),
+        parent_id=parent,
+        key=key,
+        branch=question.branch,
+        testbed=question.testbed,
+        priority=priority,
+        requested_by=requested_by,
+        state=QuestionState.OPEN.value,
+        opened_at=writing.now,
+    )
+    session.add(row)
+    session.flush()
+    writing.note("asked", row.id, key=key, kind=row.kind, branch=row.branch, testbed=row.testbed)
+    return asked_of(row)

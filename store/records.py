@@ -1,0 +1,194 @@
+"""What the ledger gives back besides the nouns of bisect/model.py: frozen, free of the database.
+
+Times are seconds since the epoch, UTC.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from netbisect.bisect.model import Belief, Effect, Finding, Question
+
+
+class QuestionState(StrEnum):
+    """Whether a question still wants an answer."""
+
+    OPEN = "open"
+    CLOSED = "closed"
+
+
+class DecisionStage(StrEnum):
+    """What kind of work was decided."""
+
+    KERNEL = "kernel"
+    """Build one."""
+    TRIAL = "trial"
+    """Boot one, and run every scenario."""
+
+
+class Outcome(StrEnum):
+    """How an attempt at a decision ended."""
+
+    OK = "ok"
+    DUD = "dud"
+    """It ran, and the revision could not be asked."""
+    RETRY = "retry"
+    """Passing trouble; a further attempt follows."""
+    CANCELLED = "cancelled"
+    LOST = "lost"
+    """Nobody can say any more what became of it."""
+
+
+class AlertState(StrEnum):
+    """How far an alert has come."""
+
+    OPEN = "open"
+    CULPRIT_FOUND = "culprit-found"
+    NO_CULPRIT = "no-culprit"
+    RECOVERED = "recovered"
+
+    @property
+    def standing(self) -> bool:
+        """The change is there and counts: levels from before it are no baseline."""
+        return self in {AlertState.OPEN, AlertState.CULPRIT_FOUND}
+
+
+class MailState(StrEnum):
+    """Whether a mail is on its way."""
+
+    WAITING = "waiting"
+    SENT = "sent"
+    FAILED = "failed"
+    """Given up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question with its place in the ledger."""
+
+    id: int
+    key: str
+    """Unique, such as `night:main:c2558:2026-11-21`: asked twice, it is one question."""
+    question: Question
+    parent: int | None
+    """The question it follows from."""
+    priority: int
+    """Higher ones first."""
+    requested_by: str
+    state: QuestionState
+    finding: Finding | None
+    opened_at: float
+    closed_at: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One attempt at something that was decided for a question."""
+
+    id: int
+    question: int
+    seq: int
+    """Counts the decisions of a question from 1."""
+    attempt: int
+    """Counts the attempts at a decision from 1."""
+    external_id: str
+    """`nb:<question>:<seq>:<attempt>`, by which Buildbot knows it."""
+    stage: DecisionStage
+    revision: str
+    target: str
+    """The builder of a kernel, the testbed of a trial."""
+    config: str
+    arch: str
+    why: str
+    belief: Belief | None
+    buildset: int | None
+    """None until it is known to have been submitted."""
+    outcome: Outcome | None
+    """None while it is open."""
+    note: str
+    intended_at: float
+    submitted_at: float | None
+    finished_at: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """A confirmed change; its numbers are those it was opened with."""
+
+    id: int
+    testbed: str
+    branch: str
+    lead: str
+    good: str
+    bad: str
+    effects: tuple[Effect, ...]
+    state: AlertState
+    culprit: str
+    """Revision; "" while there is none."""
+    comparison: int | None
+    """Question that confirmed it."""
+    bisection: int | None
+    """Question that looks for its culprit."""
+    thread: str
+    """Message-ID of its first mail; "" before."""
+    opened_at: float
+    closed_at: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class AlertChange:
+    """Who did what to an alert, and when."""
+
+    at: float
+    who: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mail:
+    """A mail of the outbox, with the headers that make a thread of an alert's mails."""
+
+    id: int
+    key: str
+    message_id: str
+    alert: int | None
+    subject: str
+    recipients: tuple[str, ...]
+    body: str
+    in_reply_to: str
+    references: tuple[str, ...]
+    """Message-IDs, oldest first."""
+    state: MailState
+    attempts: int
+    next_try_at: float
+    last_error: str
+    created_at: float
+    sent_at: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened.
+
+    `kind` is one of kernel, boot, sample, dud, asked, decided, submitted, finished, closed,
+    alert, mail or import; `data` says what, in texts and numbers.
+    """
+
+    id: int
+    """Grows; a marker for `events_since`."""
+    at: float
+    kind: str
+    question: int | None
+    data: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What questions have cost the lab, failures included."""
+
+    builds: int
+    boots: int
+    runs: int
+    seconds: float

@@ -1,0 +1,160 @@
+"""Levels over time, and what measuring costs."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable
+from typing import Any
+
+from sqlalchemy import ColumnElement, Select, and_, func, select
+from sqlalchemy.orm import Session
+
+from netbisect.bisect.model import Level, Prices, Stage
+from netbisect.store.evidence import comparable, identities
+from netbisect.store.records import AlertState, Cost
+from netbisect.store.sessions import Sessions
+from netbisect.store.tables import (
+    AlertRow,
+    BootRow,
+    CommitRow,
+    DecisionRow,
+    DudRow,
+    KernelRow,
+    PlaceRow,
+    SampleRow,
+)
+
+_RECENT = 50
+"""Of the past that says what a build, a boot or a run takes: labs change."""
+
+
+class Series(Sessions):
+    """Reads series of levels, and prices."""
+
+    def series(self, testbed: str, scenario: str, branch: str) -> list[Level]:
+        """One level for every kernel that was measured, in the order of the branch.
+
+        Every valid sample under the newest conditions counts, whatever question it was taken
+        for; two kernels of one revision that do not run the same are two levels.
+        """
+        with self.reading() as session:
+            return [level for _, level in _levels(session, testbed, scenario, branch)]
+
+    def baseline(self, testbed: str, scenario: str, branch: str) -> list[Level]:
+        """The levels since the last confirmed change: with them, a new one can be compared.
+
+        They begin with the culprit, or as long as it is not known with the bad end, of the
+        last standing alert of this testbed and branch.
+        """
+        with self.reading() as session:
+            start = _last_change(session, testbed, branch)
+            return [
+                level
+                for number, level in _levels(session, testbed, scenario, branch)
+                if number >= start
+            ]
+
+    def prices(self, testbed: str) -> Prices:
+        """What a build, a boot and a run take here: medians of the latest ones.
+
+        Where there is no experience yet, the defaults of Prices stand.
+        """
+        booted = select(BootRow.kernel).where(BootRow.testbed == testbed)
+        builds = select(KernelRow.seconds).where(KernelRow.key.in_(booted))
+        boots = select(BootRow.seconds).where(BootRow.testbed == testbed)
+        runs = select(SampleRow.seconds).where(SampleRow.testbed == testbed)
+        default = Prices()
+        with self.reading() as session:
+            return Prices(
+                build=_median(session, builds, KernelRow, default.build),
+                boot=_median(session, boots, BootRow, default.boot),
+                run=_median(session, runs, SampleRow, default.run),
+            )
+
+    def cost(self, questions: Iterable[int]) -> Cost:
+        """What these questions have cost the lab, with all that failed on the way."""
+        decisions = select(DecisionRow.id).where(DecisionRow.question_id.in_(list(questions)))
+        building = DudRow.stage.in_([Stage.CHECKOUT.value, Stage.BUILD.value])
+        running = DudRow.scenario != ""
+        with self.reading() as session:
+            builds = [
+                _spent(session, KernelRow, KernelRow.decision_id.in_(decisions)),
+                _spent(session, DudRow, DudRow.decision_id.in_(decisions), building),
+            ]
+            boots = [
+                _spent(session, BootRow, BootRow.decision_id.in_(decisions)),
+                _spent(session, DudRow, DudRow.decision_id.in_(decisions), ~building, ~running),
+            ]
+            runs = [
+                _spent(session, SampleRow, SampleRow.decision_id.in_(decisions)),
+                _spent(session, DudRow, DudRow.decision_id.in_(decisions), ~building, running),
+            ]
+        return Cost(
+            builds=sum(times for times, _ in builds),
+            boots=sum(times for times, _ in boots),
+            runs=sum(times for times, _ in runs),
+            seconds=math.fsum(seconds for _, seconds in (*builds, *boots, *runs)),
+        )
+
+
+def _levels(session: Session, testbed: str, scenario: str, branch: str) -> list[tuple[int, Level]]:
+    """Levels with the numbers of their commits, oldest first."""
+    runs = identities()
+    query = (
+        select(
+            PlaceRow.number,
+            BootRow.revision,
+            func.coalesce(runs.c.identity, BootRow.kernel),
+            BootRow.id,
+            SampleRow.at,
+            SampleRow.pps,
+        )
+        .join(BootRow, SampleRow.boot_id == BootRow.id)
+        .join(PlaceRow, and_(PlaceRow.branch == branch, PlaceRow.revision == BootRow.revision))
+        .outerjoin(runs, and_(runs.c.key == BootRow.kernel, runs.c.revision == BootRow.revision))
+        .where(comparable(session, testbed, [scenario]))
+        .order_by(PlaceRow.number, SampleRow.at, SampleRow.id)
+    )
+    # One boot is one sample: of two good runs on one boot the later one counts.
+    found: dict[tuple[int, str, str], tuple[float, dict[str, float]]] = {}
+    for number, revision, identity, boot, at, pps in session.execute(query):
+        _, boots = found.setdefault((number, revision, identity), (at, {}))
+        boots[boot] = math.log(pps)
+    return [
+        (number, Level(revision, identity, first, tuple(boots.values())))
+        for (number, revision, identity), (first, boots) in found.items()
+    ]
+
+
+def _last_change(session: Session, testbed: str, branch: str) -> int:
+    """Number of the commit with which the last confirmed change came; 0 when there was none."""
+    standing = [state.value for state in AlertState if state.standing]
+    alerts = select(AlertRow.culprit, AlertRow.bad).where(
+        AlertRow.testbed == testbed, AlertRow.branch == branch, AlertRow.state.in_(standing)
+    )
+    changes = {culprit or bad for culprit, bad in session.execute(alerts)}
+    latest = select(func.max(CommitRow.number)).where(CommitRow.revision.in_(changes))
+    return session.scalar(latest) or 0
+
+
+def _median(
+    session: Session,
+    query: Select[Any],
+    row: type[KernelRow | BootRow | SampleRow],
+    default: float,
+) -> float:
+    recent = query.where(row.seconds > 0).order_by(row.at.desc()).limit(_RECENT)
+    seconds = session.scalars(recent).all()
+    return statistics.median(seconds) if seconds else default
+
+
+def _spent(
+    session: Session,
+    row: type[KernelRow | BootRow | SampleRow | DudRow],
+    *conditions: ColumnElement[bool],
+) -> tuple[int, float]:
+    """How many there are, and their seconds together."""
+    query = select(func.count(), func.coalesce(func.sum(row.seconds), 0.0)).select_from(row)
+    times, seconds = session.execute(query.where(*conditions)).one()
+    return times, seconds
