@@ -29,12 +29,11 @@ def main() -> None:
     """A whole service with a simulated lab, on this machine."""
 
 
-def _perform(place: Path, seed: int, no_culprit: bool) -> bool:
-    house = House(place.resolve())
+def _perform(house: House, seed: int, no_culprit: bool) -> bool:
     house.stop()
     house.remove()
     try:
-        return play(place, culprit=not no_culprit, seed=seed)
+        return play(house, culprit=not no_culprit, seed=seed)
     except (HouseError, ServiceError) as error:
         say(f"the demonstration failed: {error}")
         return False
@@ -46,10 +45,11 @@ def _perform(place: Path, seed: int, no_culprit: bool) -> bool:
 @culprit_option
 def play_command(place: Path, seed: int, no_culprit: bool) -> None:
     """Play one story and stop; exit status 0 when the right commit was named."""
+    house = House(place)
     try:
-        right = _perform(place, seed, no_culprit)
+        right = _perform(house, seed, no_culprit)
     finally:
-        House(place.resolve()).stop()
+        house.stop()
     say("everything is stopped; `make up` plays it again and leaves it running")
     sys.exit(0 if right else 1)
 
@@ -60,12 +60,13 @@ def play_command(place: Path, seed: int, no_culprit: bool) -> None:
 @culprit_option
 def up(place: Path, seed: int, no_culprit: bool) -> None:
     """Play one story and leave everything running."""
+    house = House(place)
     right = False
     try:
-        right = _perform(place, seed, no_culprit)
+        right = _perform(house, seed, no_culprit)
     finally:
         if not right:
-            House(place.resolve()).stop()
+            house.stop()
     if right:
         say("everything runs on; `make down` ends it")
     sys.exit(0 if right else 1)
@@ -75,7 +76,7 @@ def up(place: Path, seed: int, no_culprit: bool) -> None:
 @place_option
 def down(place: Path) -> None:
     """End everything and remove its folder."""
-    house = House(place.resolve())
+    house = House(place)
     house.stop()
     house.remove()
     say("nothing is left")

@@ -15,8 +15,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from netbisect.demo.lab import setup
@@ -57,12 +56,12 @@ class HouseError(Exception):
     """The demonstration cannot be set up; the message says why."""
 
 
-@dataclass(frozen=True, slots=True)
 class House:
     """The folder of a service on this machine."""
 
-    place: Path
-    """Absolute."""
+    def __init__(self, place: Path) -> None:
+        self.place = place.resolve()
+        self._children: list[subprocess.Popen[bytes]] = []
 
     @property
     def mails(self) -> Path:
@@ -148,6 +147,7 @@ class House:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+        self._children.append(process)
         (self.processes / f"{name}.pid").write_text(str(process.pid))
         end = time.monotonic() + _PATIENCE
         while ready and ready not in log.read_text().splitlines():
@@ -166,11 +166,15 @@ class House:
         for number in numbers.values():
             _signal(number, signal.SIGTERM)
         end = time.monotonic() + _PATIENCE
-        while any(map(_alive, numbers.values())) and time.monotonic() < end:
+        while self._any_alive(numbers.values()) and time.monotonic() < end:
             time.sleep(0.05)
         for path, number in numbers.items():
             _signal(number, signal.SIGKILL)
             path.unlink()
+
+    def _any_alive(self, numbers: Iterable[int]) -> bool:
+        self._children = [child for child in self._children if child.poll() is None]
+        return any(map(_alive, numbers))
 
     def remove(self) -> None:
         """Removes the folder."""
@@ -187,8 +191,6 @@ def _signal(group: int, number: signal.Signals) -> None:
 
 
 def _alive(process: int) -> bool:
-    with contextlib.suppress(ChildProcessError):
-        os.waitpid(process, os.WNOHANG)  # ours may be waiting to be buried
     try:
         os.kill(process, 0)
     except (ProcessLookupError, PermissionError):

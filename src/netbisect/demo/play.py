@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from email.message import EmailMessage
-from pathlib import Path
 
 from netbisect.bisect.model import Bisection, Culprit
 from netbisect.demo.house import House, HouseError
@@ -100,13 +99,12 @@ def say(line: str) -> None:
     print(line, flush=True)
 
 
-def play(place: Path, *, culprit: bool = True, seed: int = 1) -> bool:
-    """Builds and starts a house, plays the story, and leaves the house running.
+def play(house: House, *, culprit: bool = True, seed: int = 1) -> bool:
+    """Builds and starts the house, plays the story, and leaves the house running.
 
     Raises:
         HouseError, ServiceError: it cannot be played.
     """
-    house = House(place.resolve())
     say(f"writing a tree, a lab and a service into {house.place}")
     tree = house.build(culprit=culprit, seed=seed)
     house.start()

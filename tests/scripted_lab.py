@@ -1,0 +1,107 @@
+"""Stands in for netbisect-lab where a test needs an ending that no real lab gives on demand.
+
+It speaks as netbisect-lab does: facts on standard output, the same exit statuses. What each
+revision does is read from `script.json` beside the lab file:
+
+    {"REVISION": {"build": "ok", "trial": "ok", "pps": 950000}}
+
+where an ending is ok, dud, lab (needs its owner), crash (dies without a word) or wait (until the
+file `go` appears).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+import time
+import uuid
+from pathlib import Path
+
+from netbisect.bisect import wire
+from netbisect.bisect.model import Boot, Conditions, Dud, Fact, Kernel, Reaction, Sample, Stage
+from netbisect.workers.artefact import FACT, ArtefactStore
+
+STATUS = {"ok": 0, "dud": 3, "lab": 4, "crash": 1}
+
+
+def say(fact: Fact) -> None:
+    print(wire.dumps(fact), flush=True)
+
+
+def dud(revision: str, stage: Stage, ending: str, testbed: str = "") -> Dud:
+    reaction = Reaction.QUARANTINE if ending == "lab" else Reaction.SKIP
+    return Dud(uuid.uuid4().hex, revision, stage, reaction, "as the script says", 0, 1, testbed)
+
+
+def wait(folder: Path) -> None:
+    (folder / "waiting").touch()
+    while not (folder / "go").exists():
+        time.sleep(0.02)
+
+
+def build(folder: Path, revision: str, config: str) -> None:
+    stage = folder / "stage"
+    stage.mkdir(exist_ok=True)
+    (stage / "kernel").write_text(f"kernel of {revision}")
+    log = folder / "log"
+    log.write_text("made\n")
+    say(
+        ArtefactStore(folder / "build" / "kernels").put(
+            stage,
+            lambda key, size: Kernel(
+                revision, config, "amd64", f"id-{revision}", key, revision[:12], size, 1.0, 1.0
+            ),
+            log,
+        )
+    )
+
+
+def trial(folder: Path, key: str, testbed: str, scenarios: list[str], pps: float) -> None:
+    kernel = wire.loads_as((folder / "kernels" / key / FACT).read_text(), Kernel)
+    now = time.time()
+    boot = Boot(uuid.uuid4().hex, testbed, key, kernel.revision, now, 1.0)
+    say(boot)
+    luck = random.Random(boot.id)
+    for scenario in scenarios:
+        say(Conditions("same", testbed, scenario, {}))
+        rate = pps * luck.gauss(1, 0.004)
+        name = uuid.uuid4().hex
+        say(Sample(name, boot.id, testbed, scenario, rate, 1e6, (), (), (), "same", now, 1.0))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    for name in ("lab", "builder", "revision", "config", "testbed", "kernel", "logs"):
+        parser.add_argument(f"--{name}")
+    parser.add_argument("--scenario", action="append", default=[])
+    parser.add_argument("verb")
+    asked = parser.parse_args()
+    folder = Path(asked.lab).parent
+    if asked.verb == "recover":
+        return 0
+    revision = asked.revision
+    if asked.verb == "trial":
+        fact = (folder / "kernels" / asked.kernel / FACT).read_text()
+        revision = wire.loads_as(fact, Kernel).revision
+    script = json.loads((folder / "script.json").read_text())
+    part = {"build": "ok", "trial": "ok", "pps": 950_000, **script.get(revision, {})}
+    ending = part[asked.verb]
+    with (folder / "calls").open("a") as calls:
+        calls.write(f"{asked.verb} {revision}\n")
+    if ending == "wait":
+        wait(folder)
+        ending = "ok"
+    if ending == "ok" and asked.verb == "build":
+        build(folder, revision, asked.config)
+    elif ending == "ok":
+        trial(folder, asked.kernel, asked.testbed, asked.scenario, part["pps"])
+    elif ending in ("dud", "lab"):
+        stage = Stage.BUILD if asked.verb == "build" else Stage.BOOT
+        say(dud(revision, stage, ending, asked.testbed or ""))
+    return STATUS[ending]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

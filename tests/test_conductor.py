@@ -1,0 +1,303 @@
+"""The conductor, in a real master with a scripted lab: orders, restarts, and how orders end."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from buildbot.plugins import worker
+from buildbot.process.results import CANCELLED, EXCEPTION, FAILURE, SUCCESS
+from buildbot.test.util.integration import RunMasterBase
+from twisted.internet import defer, reactor, task
+
+from netbisect.bisect.model import Boot, Night, NightDone, Unfinished
+from netbisect.steps import builders as wiring
+from netbisect.steps.conductor import MOST_TRIES, NAME, Conductor, End, judge
+from netbisect.steps.memory import memory, open_ledger
+from netbisect.steps.settings import load
+from netbisect.store.records import Asked, DecisionStage, QuestionState
+
+HERE = Path(__file__).parent
+REVISION = "a" * 40
+OTHER = "b" * 40
+
+LAB = """
+[source]
+repository = "{folder}/tree.git"
+[[builders]]
+name = "builder"
+arch = "amd64"
+directory = "build"
+[[testbeds]]
+name = "c2558"
+arch = "amd64"
+kernel_config = "GENERIC"
+line_rate_pps = 1_000_000
+scenarios = ["inet4-forwarding"]
+dut = {{ address = "d", ingress = {{ interface = "a" }}, egress = {{ interface = "b" }} }}
+generator = {{ address = "g", port = {{ interface = "a" }} }}
+receiver = {{ address = "g", port = {{ interface = "b" }} }}
+"""
+SETTINGS = """
+branches = ["main"]
+tick = 0.2
+[mail]
+to = ["people@lab.invalid"]
+sender = "netbisect@lab.invalid"
+[workers]
+command = ["{python}", "{script}"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("results", "state", "lab_exit", "end"),
+    [
+        (SUCCESS, "build successful", 0, End.OK),
+        (FAILURE, "failed trial", 3, End.DUD),
+        (FAILURE, "failed trial", 4, End.LAB),
+        (FAILURE, "failed trial", 1, End.FAILED),
+        (FAILURE, "failed upload kernel", 0, End.FAILED),
+        (EXCEPTION, "exception trial", None, End.FAILED),
+        (CANCELLED, "cancelled (Master Shutdown)", None, End.SHUT_DOWN),
+        (CANCELLED, "cancelled (by a person)", None, End.CANCELLED),
+    ],
+)
+def test_a_result_is_judged(results: int, state: str, lab_exit: int | None, end: End) -> None:
+    """A stop of the master is nobody's wish; what a person cancels is."""
+    assert judge(results, state, lab_exit) is end
+
+
+class RealMaster(RunMasterBase):
+    """A master with the conductor, and a worker in the same process."""
+
+    timeout = 60
+    proto = "null"
+
+    def setUp(self) -> Any:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        (self.folder / "lab.toml").write_text(LAB.format(folder=folder.name))
+        script = HERE / "scripted_lab.py"
+        text = SETTINGS.format(python=sys.executable, script=script)
+        (self.folder / "netbisect.toml").write_text(text)
+        subprocess.run(["git", "init", "-q", "--bare", self.folder / "tree.git"], check=True)
+        self.settings, self.lab = load(self.folder / "netbisect.toml")
+        self.ledger = open_ledger(self.settings.database)
+        self.script({})
+        return super().setUp()
+
+    def script(self, behaviours: dict[str, Any]) -> None:
+        (self.folder / "script.json").write_text(json.dumps(behaviours))
+
+    def calls(self) -> list[str]:
+        path = self.folder / "calls"
+        return path.read_text().splitlines() if path.exists() else []
+
+    async def start(self) -> None:
+        config: dict[str, Any] = {
+            "workers": [
+                worker.LocalWorker(name, max_builds=1, missing_timeout=0)
+                for name in ("builder", "c2558")
+            ],
+            "protocols": {"null": {}},
+            "builders": wiring.builders(self.settings, self.lab),
+            "schedulers": [
+                Conductor(
+                    name=NAME,
+                    builderNames=wiring.all_builders(self.lab),
+                    settings=self.settings,
+                    lab=self.lab,
+                )
+            ],
+        }
+        await self.setup_master(config, startWorker=False, basedir=str(self.folder / "master"))
+
+    def ask(self, revision: str = REVISION, boots: int = 2) -> Asked:
+        night = Night("main", "c2558", revision, ("inet4-forwarding",), boots)
+        return self.ledger.ask(night, key=f"night:main:c2558:{revision}")
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        while not condition():
+            await task.deferLater(reactor, 0.05)
+
+    async def closed(self, asked: Asked) -> Asked:
+        def is_closed() -> bool:
+            return self.ledger.question(asked.id).state is QuestionState.CLOSED
+
+        await self.until(is_closed)
+        return self.ledger.question(asked.id)
+
+    async def buildsets(self) -> list[dict[str, Any]]:
+        found = await self.master.data.get(("buildsets",))
+        return [one for one in found if not one["external_idstring"].startswith("nb:recover")]
+
+    def case(work: Callable[[RealMaster], Any]) -> Callable[[RealMaster], defer.Deferred[None]]:  # noqa: N805
+        def run(self: RealMaster) -> defer.Deferred[None]:
+            return defer.ensureDeferred(work(self))
+
+        run.__doc__ = work.__doc__
+        return run
+
+    # --------------------------------------------------------------------------- what is normal
+
+    @case
+    async def test_a_night_is_measured(self) -> None:
+        """One kernel, as many boots as asked, one buildset for each; then the lab is idle."""
+        await self.start()
+        asked = await self.closed(self.ask(boots=2))
+
+        assert asked.finding == NightDone(2)
+        assert self.calls() == [f"build {REVISION}", *[f"trial {REVISION}"] * 2]
+        decisions = self.ledger.decisions(asked.id)
+        stages = [one.stage for one in decisions]
+        assert stages == [DecisionStage.KERNEL, DecisionStage.TRIAL, DecisionStage.TRIAL]
+        buildsets = await self.buildsets()
+        names = sorted(one["external_idstring"] for one in buildsets)
+        assert names == sorted(one.external_id for one in decisions)
+
+    @case
+    async def test_an_idle_testbed_is_sent_home_once(self) -> None:
+        """When nothing is asked of it any more, it goes back to its known-good kernel."""
+        await self.start()
+        await self.closed(self.ask(boots=1))
+
+        async def recoveries() -> int:
+            builds = await self.master.data.get(("builds",))
+            builder = await self.master.data.updates.findBuilderId("recover-c2558")
+            return sum(one["builderid"] == builder and one["complete"] for one in builds)
+
+        while await recoveries() == 0:
+            await task.deferLater(reactor, 0.05)
+        await task.deferLater(reactor, 4 * self.settings.tick)
+        assert await recoveries() == 1
+
+    @case
+    async def test_two_questions_share_a_kernel(self) -> None:
+        """What one question builds, another one waits for."""
+        self.script({REVISION: {"build": "wait"}})
+        await self.start()
+        first = self.ask(boots=1)
+        await self.until((self.folder / "waiting").exists)
+        night = Night("stable/15", "c2558", REVISION, ("inet4-forwarding",), 1)
+        second = self.ledger.ask(night, key="night:stable/15:c2558")
+        await task.deferLater(reactor, 4 * self.settings.tick)
+        (self.folder / "go").touch()
+        await self.closed(first)
+        await self.closed(second)
+
+        assert self.calls().count(f"build {REVISION}") == 1
+
+    # ------------------------------------------------------------------- how an order can end
+
+    @case
+    async def test_a_revision_that_does_not_build_ends_its_night(self) -> None:
+        """The lab has answered; nothing is tried again, and people are told."""
+        self.script({REVISION: {"build": "dud"}})
+        await self.start()
+        asked = await self.closed(self.ask())
+
+        assert isinstance(asked.finding, Unfinished)
+        assert "as the script says" in asked.finding.why
+        assert self.calls() == [f"build {REVISION}"]
+        (mail,) = self.ledger.waiting_mails()
+        assert mail.subject == "[netbisect] main c2558: the night has no result"
+
+    @case
+    async def test_what_dies_without_an_answer_is_tried_again(self) -> None:
+        """But not for ever."""
+        self.script({REVISION: {"trial": "crash"}})
+        await self.start()
+        asked = await self.closed(self.ask())
+
+        assert isinstance(asked.finding, Unfinished)
+        assert f"in {MOST_TRIES} tries" in asked.finding.why
+        assert self.calls().count(f"trial {REVISION}") == MOST_TRIES
+
+    @case
+    async def test_a_lab_that_needs_its_owner_is_not_tried_again(self) -> None:
+        """Another visit would find it as it is."""
+        self.script({REVISION: {"trial": "lab"}})
+        await self.start()
+        asked = await self.closed(self.ask())
+
+        assert isinstance(asked.finding, Unfinished)
+        assert "the lab needs its owner" in asked.finding.why
+        assert self.calls().count(f"trial {REVISION}") == 1
+
+    @case
+    async def test_what_a_person_cancels_stays_cancelled(self) -> None:
+        """A click on stop is an answer."""
+        self.script({REVISION: {"build": "wait"}})
+        await self.start()
+        asked = self.ask()
+        await self.until((self.folder / "waiting").exists)
+        (build,) = await self.master.data.get(("builds",))
+        await self.master.data.control(
+            "stop", {"reason": "wrong tree"}, ("builds", build["buildid"])
+        )
+        asked = await self.closed(asked)
+
+        assert isinstance(asked.finding, Unfinished)
+        assert "somebody cancelled it" in asked.finding.why
+        assert self.calls() == [f"build {REVISION}"]
+
+    @case
+    async def test_a_kernel_that_was_pruned_is_built_again(self) -> None:
+        """The ledger knows it, but its archive is gone."""
+        await self.start()
+        await self.closed(self.ask(boots=1))
+        for archive in self.settings.kernels.glob("*/kernel.json"):
+            archive.unlink()
+        night = Night("stable/15", "c2558", REVISION, ("inet4-forwarding",), 1)
+        await self.closed(self.ledger.ask(night, key="night:stable/15:c2558"))
+
+        assert self.calls().count(f"build {REVISION}") == 2
+
+    # ------------------------------------------------------------------------ kills and stops
+
+    @case
+    async def test_an_orphan_is_adopted(self) -> None:
+        """Killed after Buildbot had the order and before the ledger knew: it is not given twice."""
+        asked = self.ask(boots=1)
+        decision = self.ledger.intend(
+            asked.id,
+            DecisionStage.KERNEL,
+            REVISION,
+            "kernel-amd64",
+            config="GENERIC",
+            arch="amd64",
+            why="the last word before the kill",
+        )
+        conductor_sleeps = self.patch(Conductor, "_activate", lambda _: defer.succeed(None))
+        assert conductor_sleeps is not None
+        await self.start()
+        conductor = self.master.scheduler_manager.namedServices[NAME]
+        orphan = await conductor._submit(asked, decision)
+        assert self.ledger.decision(decision.id).buildset is None
+        conductor.advance()
+        while not self.ledger.decision(decision.id).outcome:
+            await task.deferLater(reactor, 0.1)
+            conductor.advance()
+
+        assert self.ledger.decision(decision.id).buildset == orphan
+        named = [
+            one["bsid"]
+            for one in await self.buildsets()
+            if one["external_idstring"] == decision.external_id
+        ]
+        assert named == [orphan]
+
+    @case
+    async def test_the_memory_is_shared(self) -> None:
+        """Steps, post and conductor of one master wait for each other, not for the database."""
+        assert memory(self.settings) is memory(self.settings)
+        boot = Boot("x", "c2558", "k", REVISION, 1.0, 1.0)
+        await memory(self.settings).do(lambda ledger: ledger.record(boot))
+        assert self.ledger.last_boots() == {"c2558": "x"}

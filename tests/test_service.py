@@ -1,0 +1,159 @@
+"""The whole of it: commits land, the lab measures, and a name arrives by mail, or none does."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import struct
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from netbisect.bisect.model import Bisection, Comparison, Culprit, NightDone
+from netbisect.demo.house import House
+from netbisect.demo.mailbox import read
+from netbisect.demo.play import Play
+from netbisect.steps import control
+from netbisect.steps.casework import open_night
+from netbisect.steps.memory import open_ledger
+from netbisect.steps.settings import load
+from netbisect.store.history import History
+from netbisect.store.records import Event
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("service")]
+LIMIT = 400.0
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[House]:
+    one = House(tmp_path / "house")
+    yield one
+    one.stop()
+    assert control.running(one.place) is None
+
+
+def begin(house: House, *, culprit: bool) -> Play:
+    tree = house.build(culprit=culprit, seed=3)
+    house.start()
+    settings, lab = load(house.place / control.SETTINGS)
+    return Play(house, tree, settings, lab, open_ledger(settings.database))
+
+
+def open_nights(play: Play) -> None:
+    history = History(play.settings.mirror, play.lab.source.repository)
+    for testbed in play.lab.testbeds:
+        open_night(play.ledger, history, play.settings, testbed, "main")
+
+
+def watch(play: Play, wanted: Callable[[Event], bool] | None = None) -> None:
+    """Until something has happened; or until nothing is left to do."""
+    end = time.monotonic() + LIMIT
+    while time.monotonic() < end:
+        idle = not play.ledger.open_questions() and not play.ledger.waiting_mails()
+        events, play.marker = play.ledger.events_since(play.marker)
+        if wanted is not None and any(map(wanted, events)):
+            return
+        if wanted is None and idle:
+            return
+        time.sleep(0.1)
+    pytest.fail("it came to no end")
+
+
+def during(play: Play, kind: type, stage: str) -> Callable[[Event], bool]:
+    """A visit of that stage was submitted for a question of that kind."""
+
+    def happened(event: Event) -> bool:
+        if event.kind != "submitted" or event.question is None:
+            return False
+        decision = play.ledger.decision(event.data["decision"])
+        return (
+            isinstance(play.ledger.question(event.question).question, kind)
+            and decision.stage.value == stage
+        )
+
+    return happened
+
+
+def rest(play: Play, path: str) -> Any:
+    with urllib.request.urlopen(f"{play.settings.web.url}api/v2/{path}", timeout=20) as answer:
+        return json.load(answer)
+
+
+def abort_downloads(play: Play, times: int) -> None:
+    """Asks for a log and goes away, as people do who close a tab."""
+    for log in range(1, times + 1):
+        with socket.create_connection(("127.0.0.1", play.settings.web.port)) as one:
+            one.sendall(f"GET /api/v2/logs/{log}/raw HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+            one.recv(100)
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+def test_the_culprit_is_named_although_the_master_is_killed(house: House) -> None:
+    """Killed in the comparison, stopped in the bisection, downloads aborted: the same mail."""
+    play = begin(house, culprit=True)
+    open_nights(play)
+    watch(play)
+    assert read(house.mails) == []
+    play.tree.land(len(play.tree.revisions))
+    open_nights(play)
+
+    watch(play, during(play, Comparison, "trial"))
+    master = control.running(house.place)
+    assert master is not None
+    os.kill(master, signal.SIGKILL)
+    while control.running(house.place) is not None:
+        time.sleep(0.05)
+    control.start(house.place)
+    watch(play, during(play, Bisection, "kernel"))
+    abort_downloads(play, 10)
+    watch(play, during(play, Bisection, "trial"))
+    assert control.stop(house.place)
+    control.start(house.place)
+    watch(play)
+
+    (planted,) = (one for one, role in play.tree.roles.items() if role == "culprit")
+    (alert,) = play.ledger.alerts()
+    assert alert.culprit == planted
+    assert alert.testbed == "c2558"
+    assert alert.bisection is not None
+    finding = play.ledger.question(alert.bisection).finding
+    assert isinstance(finding, Culprit)
+    assert min(finding.effects[0].good_boots, finding.effects[0].bad_boots) >= 3
+    first, second = read(house.mails)
+    assert "inet4" in first["Subject"]
+    assert second["In-Reply-To"] == first["Message-ID"]
+    assert planted[:12] in second.get_content()
+    assert "e1000: Migrate igb(4) to iflib" in second.get_content()
+    lines = second.get_content().expandtabs().splitlines()
+    assert max(len(line) for line in lines if "://" not in line) <= 76
+    page = urllib.request.urlopen(play.settings.report_address(alert.id), timeout=20)
+    assert planted[:12] in page.read().decode()
+
+    named = [one["external_idstring"] for one in rest(play, "buildsets")["buildsets"]]
+    assert len(named) == len(set(named))
+    for question in (alert.comparison, alert.bisection):
+        assert question is not None
+        for decision in play.ledger.decisions(question):
+            assert decision.external_id in named
+            assert decision.outcome is not None
+
+
+def test_where_nothing_changed_nobody_is_named(house: House) -> None:
+    """The same week of commits without the slow one: no alert, and no mail."""
+    play = begin(house, culprit=False)
+    open_nights(play)
+    watch(play)
+    play.tree.land(len(play.tree.revisions))
+    open_nights(play)
+    watch(play)
+
+    nights = [play.ledger.question(number) for number in range(1, 5)]
+    assert all(isinstance(one.finding, NightDone) for one in nights)
+    assert play.ledger.alerts() == []
+    assert read(house.mails) == []
