@@ -12,6 +12,7 @@ import hashlib
 import shutil
 import tarfile
 import tempfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -66,7 +67,7 @@ def key_of(archive: Path) -> str:
         with gzip.open(archive, "rb") as stream:
             while block := stream.read(_BLOCK):
                 digest.update(block)
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise ArtefactError(f"{archive}: {error}") from error
     return digest.hexdigest()
 
@@ -118,3 +119,11 @@ class ArtefactStore:
         if found != key:
             raise ArtefactError(f"{archive}: its content has the key {found[:12]}")
         return archive
+
+    def prune(self, keep: int) -> None:
+        """Removes all but the `keep` kernels that were put here last."""
+        facts = sorted(
+            self.directory.glob(f"*/{FACT}"), key=lambda fact: fact.stat().st_mtime, reverse=True
+        )
+        for fact in facts[keep:]:
+            shutil.rmtree(fact.parent, ignore_errors=True)

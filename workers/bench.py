@@ -15,12 +15,15 @@ from pathlib import Path
 
 from netbisect.bisect.model import Boot, Conditions, Reaction, Sample, Stage
 from netbisect.workers import firewall, pktgen, ports
-from netbisect.workers.faults import CommandError, HostKeyError, LabFault, UnreachableError
+from netbisect.workers.faults import CommandError, HostKeyError, UnreachableError, lab_fault
 from netbisect.workers.lab import Scenario, Testbed
 from netbisect.workers.ssh import Connections
 
 _OFFERED_SHARE = 0.99
 """Of the line rate that the generator must reach for a run to count."""
+_READY_SECONDS = 30.0
+"""For a receiver to open its port, besides the wait that it is told."""
+_READY_POLL = 0.01
 _RECEIVED_SHARE = 1.005
 """Of what was offered, that can be received: clocks of two hosts differ, packets do not grow."""
 
@@ -41,7 +44,8 @@ class Bench:
         self.receiver = connections.machine(testbed.receiver.address)
         self.say = say
         self.logs = logs
-        self._interfaces: dict[str, ports.Interface] = {}
+        self._ifconfigs: dict[str, str] = {}
+        self._hosts: dict[str, str] = {}
 
     # ------------------------------------------------------------------------------- the run
 
@@ -52,19 +56,20 @@ class Bench:
             LabFault: there was no run to judge. A run that went wrong is a Sample with problems.
         """
         started = time.time()
+        conditions = self._conditions(scenario)
         try:
-            self._configure(scenario)
-            conditions = self._conditions(scenario)
+            firewall.switch_off(self.router)
+            firewall.set_up(self.router, scenario)
         except CommandError as error:
             # The kernel's own firewall does not load or refuses the rules: this revision
             # cannot do the scenario, others can.
-            raise LabFault(Stage.BENCH, Reaction.SKIP, str(error), error.said) from error
+            raise lab_fault(Stage.BENCH, error, Reaction.SKIP) from error
         except (UnreachableError, HostKeyError) as error:
-            raise LabFault(Stage.BENCH, Reaction.RETRY, str(error)) from error
+            raise lab_fault(Stage.BENCH, error) from error
         sender, receiver = self._run_traffic(scenario)
         rates = pktgen.all_rates(receiver)
         offered = pktgen.all_rates(sender)
-        pps, offered_pps, problems = self._judge(sender, receiver)
+        pps, offered_pps, problems = self._judge(scenario, sender, receiver)
         sample = Sample(
             id=uuid.uuid4().hex,
             boot=boot.id,
@@ -81,7 +86,9 @@ class Bench:
         )
         return conditions, sample
 
-    def _judge(self, sender: str, receiver: str) -> tuple[float, float, list[str]]:
+    def _judge(
+        self, scenario: Scenario, sender: str, receiver: str
+    ) -> tuple[float, float, list[str]]:
         problems = []
         pps = offered_pps = 0.0
         if pktgen.crashed(receiver):
@@ -90,10 +97,11 @@ class Bench:
             problems.append("the generator's pkt-gen crashed")
         try:
             offered_pps = pktgen.offered_rate(sender)
-            if offered_pps < _OFFERED_SHARE * self.testbed.line_rate_pps:
+            line_rate = self.testbed.line_rate(scenario.traffic.size)
+            if offered_pps < _OFFERED_SHARE * line_rate:
                 problems.append(
                     f"the generator offered {offered_pps:,.0f} pps, "
-                    f"less than 99 % of {self.testbed.line_rate_pps:,}"
+                    f"less than 99 % of {line_rate:,.0f}"
                 )
         except pktgen.NoRateError as error:
             problems.append(str(error))
@@ -125,6 +133,7 @@ class Bench:
             # Whatever happens to us, no pkt-gen outlives its run.
             limit = ["timeout", "-s", "INT", f"{math.ceil(timing.run_timeout)}"]
             with self.receiver.running([*limit, *receiver_command], receiver_log) as receiving:
+                self._wait_until_ready(receiving, receiver_log)
                 time.sleep(timing.settle)
                 with self.generator.running([*limit, *sender_command], sender_log) as sending:
                     self._wait(sending, timing.run_timeout)
@@ -133,11 +142,22 @@ class Bench:
                     self.receiver.try_run(["pkill", "-INT", "-x", "pkt-gen"])
                     self._wait(receiving, 5)
         except (UnreachableError, HostKeyError, CommandError, ports.NoPortError) as error:
-            raise LabFault(Stage.BENCH, Reaction.RETRY, str(error)) from error
+            raise lab_fault(Stage.BENCH, error) from error
         return (
             sender_log.read_text(errors="replace"),
             receiver_log.read_text(errors="replace"),
         )
+
+    def _wait_until_ready(self, receiving: subprocess.Popen[bytes], log: Path) -> None:
+        """Until the receiver has its port open, or has ended, or takes too long.
+
+        Who comes too late loses seconds of the run; the sample's own rules tell then.
+        """
+        deadline = time.monotonic() + self.testbed.timing.link_wait + _READY_SECONDS
+        while time.monotonic() < deadline and receiving.poll() is None:
+            if pktgen.ready(log.read_text(errors="replace")):
+                return
+            time.sleep(_READY_POLL)
 
     @staticmethod
     def _wait(process: subprocess.Popen[bytes], limit: float) -> None:
@@ -148,7 +168,7 @@ class Bench:
         traffic = scenario.traffic
         return pktgen.sender_command(
             self._interface("generator").name,
-            count=int(self.testbed.line_rate_pps * self.testbed.timing.run),
+            count=int(self.testbed.line_rate(traffic.size) * self.testbed.timing.run),
             size=traffic.size,
             family=traffic.family,
             source=traffic.source,
@@ -160,24 +180,17 @@ class Bench:
         )
 
     def _interface(self, which: str) -> ports.Interface:
-        """One of the four ports by its part in the testbed, found once per boot."""
-        if which not in self._interfaces:
-            machine, port = {
-                "generator": (self.generator, self.testbed.generator.port),
-                "receiver": (self.receiver, self.testbed.receiver.port),
-                "ingress": (self.router, self.testbed.dut.ingress),
-                "egress": (self.router, self.testbed.dut.egress),
-            }[which]
-            self._interfaces[which] = ports.find(port, machine.run(["ifconfig", "-a"]))
-        return self._interfaces[which]
+        """One of the three ports that pkt-gen must be told, by its part in the testbed."""
+        machine, port = {
+            "generator": (self.generator, self.testbed.generator.port),
+            "receiver": (self.receiver, self.testbed.receiver.port),
+            "ingress": (self.router, self.testbed.dut.ingress),
+        }[which]
+        if machine.address not in self._ifconfigs:
+            self._ifconfigs[machine.address] = machine.run(["ifconfig", "-a"])
+        return ports.find(port, self._ifconfigs[machine.address])
 
     # ----------------------------------------------------------------------------- the router
-
-    def _configure(self, scenario: Scenario) -> None:
-        firewall.switch_off(self.router)
-        for name, value in scenario.sysctls.items():
-            self.router.run(["sysctl", "-n", f"{name}={value}"])
-        firewall.switch_on(self.router, scenario)
 
     def clean_up(self) -> None:
         """No firewall is left on; a router that does not answer is left as it is."""
@@ -192,15 +205,20 @@ class Bench:
         The driver's name is left out on purpose: a revision may rename it, and that revision may
         be the culprit.
         """
-        model, processors = self.router.run(["sysctl", "-n", "hw.model", "hw.ncpu"]).splitlines()
+        if not self._hosts:
+            try:
+                cpu = self.router.run(["sysctl", "-n", "hw.model"]).strip()
+                processors = self.router.run(["sysctl", "-n", "hw.ncpu"]).strip()
+                generator = self.generator.run(["uname", "-v"]).strip()
+            except (UnreachableError, HostKeyError, CommandError) as error:
+                raise lab_fault(Stage.BENCH, error) from error
+            self._hosts = {"cpu": cpu, "processors": processors, "generator": generator}
         described = json.dumps(asdict(scenario), sort_keys=True)
         values = {
-            "cpu": model.strip(),
-            "processors": processors.strip(),
+            **self._hosts,
             "kernel_config": self.testbed.kernel_config,
             "line_rate_pps": str(self.testbed.line_rate_pps),
             "run_seconds": f"{self.testbed.timing.run:g}",
-            "generator": self.generator.run(["uname", "-v"]).strip(),
             "scenario": hashlib.sha256(described.encode()).hexdigest()[:16],
         }
         digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]

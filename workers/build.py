@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -34,6 +35,10 @@ def _default_interrupt() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
+_ERROR = re.compile(r"\b(error|ERROR): ")
+"""Of the compiler, of config(8)."""
+_STOP = re.compile(r"^\*\*\* ")
+"""Of make."""
 _TAIL_LINES = 40
 _GIT_TIMEOUT = 3600.0
 """Seconds; a first clone of a FreeBSD tree takes many minutes."""
@@ -97,6 +102,12 @@ class KernelBuild:
             )
         if self._git_says("cat-file", "-t", f"{self.revision}^{{commit}}") != "commit":
             self._git("fetch", "--force", self.source.repository, "+refs/heads/*:refs/remotes/up/*")
+            if self._git_says("cat-file", "-t", f"{self.revision}^{{commit}}") != "commit":
+                raise LabFault(
+                    Stage.CHECKOUT,
+                    Reaction.RETRY,
+                    f"revision {self.revision[:12]} is on no branch of {self.source.repository}",
+                )
         self._git("checkout", "--quiet", "--force", "--detach", self.revision)
         self._git("clean", "-qfdx")
         found = self._git_says("rev-parse", "HEAD")
@@ -122,11 +133,16 @@ class KernelBuild:
         make = [*self.builder.make]
         self.say(f"buildkernel {self.revision[:12]} {self.config}")
         jobs = f"-j{self.builder.jobs}"
-        if self._logged([*make, jobs, "buildkernel", *common], environment) != 0:
-            raise LabFault(Stage.BUILD, Reaction.SKIP, self._first_error())
-        install = [*make, "installkernel", *common, f"DESTDIR={stage}", "KODIR=/boot/kernel"]
-        if self._logged(install, environment) != 0:
-            raise LabFault(Stage.BUILD, Reaction.SKIP, self._first_error())
+        install = [f"DESTDIR={stage}", "KODIR=/boot/kernel"]
+        for target in ([jobs, "buildkernel", *common], ["installkernel", *common, *install]):
+            status = self._logged([*make, *target], environment)
+            if status is None:
+                limit = self.builder.build_timeout
+                raise LabFault(
+                    Stage.BUILD, Reaction.RETRY, f"the build had not ended after {limit} s"
+                )
+            if status != 0:
+                raise LabFault(Stage.BUILD, Reaction.SKIP, self._first_error())
         return stage / "boot" / "kernel"
 
     def _keep(self, stage: Path, started: float) -> Kernel:
@@ -182,8 +198,8 @@ class KernelBuild:
         *,
         cwd: Path | None = None,
         limit: float | None = None,
-    ) -> int:
-        """Runs a command with its output in the log; its exit status, or -1 when it hung.
+    ) -> int | None:
+        """Runs a command with its output in the log; its exit status, None when it hung.
 
         It gets a process group of its own so that nothing of a hung build stays behind, and the
         default action for SIGINT: bmake's own bootstrap tests fail where SIGINT is ignored.
@@ -215,7 +231,7 @@ class KernelBuild:
                 return process.wait(limit or self.builder.build_timeout)
             except subprocess.TimeoutExpired:
                 stream.write(b"netbisect: no end in sight, stopped\n")
-                return -1
+                return None
             finally:
                 if process.poll() is None:
                     os.killpg(process.pid, signal.SIGKILL)
@@ -263,7 +279,9 @@ class KernelBuild:
         return lines[-1] if lines else "it said nothing"
 
     def _first_error(self) -> str:
-        for line in self._lines():
-            if "error:" in line or line.startswith("*** "):
-                return line.strip()
+        lines = self._lines()
+        for pattern in (_ERROR, _STOP):
+            for line in lines:
+                if pattern.search(line):
+                    return line.strip()
         return self._last_line()

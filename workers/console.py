@@ -29,16 +29,18 @@ class ConsoleTap:
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
-        if self._console is not None:
-            self._log.parent.mkdir(parents=True, exist_ok=True)
-            # Without a console the boot goes on: its log is worth less than the night.
-            with self._log.open("wb") as stream, contextlib.suppress(OSError):
-                self._process = subprocess.Popen(
-                    self._console.command,
-                    stdin=subprocess.DEVNULL,
-                    stdout=stream,
-                    stderr=subprocess.DEVNULL,
-                )
+        self._log.parent.mkdir(parents=True, exist_ok=True)
+        # Also where nothing can be heard, lest what an earlier boot said be taken for this one's.
+        with self._log.open("wb") as stream:
+            if self._console is not None:
+                # Without a console the boot goes on: its log is worth less than the night.
+                with contextlib.suppress(OSError):
+                    self._process = subprocess.Popen(
+                        self._console.command,
+                        stdin=subprocess.DEVNULL,
+                        stdout=stream,
+                        stderr=subprocess.DEVNULL,
+                    )
         return self
 
     def __exit__(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -30,10 +30,7 @@ def examine(lab: Lab, connections: Connections) -> Iterator[Check]:
     yield _tree(lab)
     for builder in lab.builders:
         # A builder is looked at where it runs; elsewhere its directory means nothing.
-        make = shutil.which(builder.make[0])
-        yield Check(
-            builder.name, "make", make is not None, make or f"no {builder.make[0]} on this host"
-        )
+        yield _tool(builder.name, "make", builder.make, "")
     for testbed in lab.testbeds:
         yield from _testbed(testbed, connections)
 
@@ -67,18 +64,28 @@ def _testbed(testbed: Testbed, connections: Connections) -> Iterator[Check]:
         look = partial(_port, connections.machine(address), port)
         yield _try(testbed.name, f"{part} {address}", look)
     cycle = testbed.power.cycle if testbed.power else ()
-    found = shutil.which(cycle[0]) if cycle else None
-    yield Check(
-        testbed.name,
-        "power",
-        found is not None,
-        found or (f"no {cycle[0]} on this host" if cycle else "the lab file names no switch"),
+    yield _tool(testbed.name, "power", cycle, "the lab file names no switch")
+    attach = testbed.console.command if testbed.console else ()
+    yield _tool(testbed.name, "console", attach, "the lab file names no console")
+
+
+def _tool(where: str, what: str, command: Sequence[str], absent: str) -> Check:
+    """Whether the program of a command is there; running it would change something."""
+    found = shutil.which(command[0]) if command else None
+    return Check(
+        where,
+        what,
+        good=found is not None,
+        found=found or (f"no {command[0]} on this host" if command else absent),
     )
 
 
 def _port(machine: Machine, port: Port) -> str:
     found = ports.find(port, machine.run(["ifconfig", "-a"]))
-    return f"{found.name} {found.mac} {found.status}".strip()
+    said = f"{found.name} {found.mac} {found.status}".strip()
+    if found.status == "no carrier":
+        raise ports.NoPortError(said)
+    return said
 
 
 def _try(where: str, what: str, look: Callable[[], str]) -> Check:

@@ -32,3 +32,14 @@ class CommandError(Exception):
         super().__init__(f"{machine}: `{command}` {how}: {said.strip() or 'it said nothing'}")
         self.status = status
         self.said = said
+
+
+def lab_fault(stage: Stage, error: Exception, reaction: Reaction = Reaction.RETRY) -> LabFault:
+    """What an error of a machine means at that stage.
+
+    Whatever was tried: a machine with another host key is not to be trusted.
+    """
+    if isinstance(error, HostKeyError):
+        reaction = Reaction.QUARANTINE
+    log = error.said if isinstance(error, CommandError) else ""
+    return LabFault(stage, reaction, str(error), log)

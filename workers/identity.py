@@ -25,7 +25,8 @@ _NOTES = (".note.gnu.build-id",)
 
 
 def _mask(data: bytes) -> bytes:
-    return _VERSION_TEXT.sub(lambda match: b"\0" * len(match[0]), data)
+    """Without version texts: `n9-...` is a byte shorter than `n10-...`, and does as much work."""
+    return _VERSION_TEXT.sub(b"", data)
 
 
 def identity_of_file(data: bytes) -> str:
@@ -36,9 +37,11 @@ def identity_of_file(data: bytes) -> str:
         for section in elf.iter_sections():
             if not section["sh_flags"] & SH_FLAGS.SHF_ALLOC or section.name in _NOTES:
                 continue
-            digest.update(f"{section.name} {section['sh_type']} {section['sh_size']}\n".encode())
-            if section["sh_type"] != "SHT_NOBITS":
-                digest.update(_mask(section.data()))
+            nobits = section["sh_type"] == "SHT_NOBITS"
+            data = b"" if nobits else _mask(section.data())
+            size = section["sh_size"] if nobits else len(data)
+            digest.update(f"{section.name} {section['sh_type']} {size}\n".encode())
+            digest.update(data)
     except ELFError:
         digest.update(data)
     return digest.hexdigest()

@@ -19,6 +19,9 @@ from netbisect.workers.tomlfile import FileError, Scalar
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}\Z")
 _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}\Z")
+_FRAME_BYTES = 24
+"""CRC, preamble and gap, which a packet takes on the wire besides."""
+_SHORTEST_RUN = 25
 _IDENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
 
 
@@ -144,7 +147,7 @@ class Timing:
     poll: float = 2.0
     """Between two looks whether it answers."""
     settle: float = 5.0
-    """Between the receiver's start and the generator's: opening a port bounces its link."""
+    """Between the receiver's readiness and the generator's start: opening a port bounces links."""
     link_wait: int = 2
     """What pkt-gen itself waits after it opened its port (-w)."""
     run: float = 30.0
@@ -152,8 +155,15 @@ class Timing:
     run_timeout: float = 180.0
 
     def __post_init__(self) -> None:
-        for name in ("boot_timeout", "poll", "run", "run_timeout"):
+        for name in ("boot_timeout", "poll", "run_timeout"):
             _check(getattr(self, name) > 0, f"{name}: expected seconds > 0")
+        for name in ("settle", "link_wait"):
+            _check(getattr(self, name) >= 0, f"{name}: expected 0 seconds or more")
+        _check(
+            self.run >= _SHORTEST_RUN,
+            f"run {self.run:g}: expected {_SHORTEST_RUN} seconds or more: "
+            "ten are trimmed, and 15 must remain",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +174,8 @@ class Testbed:
     arch: str
     kernel_config: str
     line_rate_pps: int
-    """Packets per second that the generator must offer in every scenario."""
+    """Packets of 60 bytes without CRC per second that the generator must offer; of longer
+    packets it must offer as many fewer as fit on the wire."""
     scenarios: tuple[str, ...]
     dut: Dut
     generator: TrafficHost
@@ -191,6 +202,10 @@ class Testbed:
             self.line_rate_pps > 0, f"line_rate_pps {self.line_rate_pps}: expected packets/s > 0"
         )
         _check(self.scenarios, "scenarios: expected at least one")
+
+    def line_rate(self, size: int) -> float:
+        """Packets of `size` bytes without CRC per second that the generator must offer."""
+        return self.line_rate_pps * (60 + _FRAME_BYTES) / (size + _FRAME_BYTES)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,6 @@ import statistics
 
 _KEPT = re.compile(r"main_thread[ \t\n\v\f\r]\[[0-9]+\][ \t\n\v\f\r][1-9].*pps")
 _CRASHED = re.compile(r"ouch, thread \d+ exited with error")
-_SENT = re.compile(r"^Sent (\d+) packets", re.MULTILINE)
 
 _UNITS = {"pps": 1.0, "Kpps": 1e3, "Mpps": 1e6, "Gpps": 1e9}
 
@@ -35,6 +34,11 @@ class NoRateError(ValueError):
 def crashed(output: str) -> bool:
     """pkt-gen says that a thread of its own died: the run must be repeated."""
     return _CRASHED.search(output) is not None
+
+
+def ready(output: str) -> bool:
+    """pkt-gen has its port open and its link up."""
+    return "Ready..." in output
 
 
 def _rate(line: str) -> float | None:
@@ -105,12 +109,6 @@ def offered_rate(output: str) -> float:
     if len(rates) < 4:  # noqa: PLR2004 - one of ramp, two of tail, one to count
         raise NoRateError(f"the sender reports {len(rates)} seconds of traffic")
     return statistics.median(rates[1:-2])
-
-
-def packets_sent(output: str) -> int | None:
-    """The sender's own total, when it lived to print it."""
-    found = _SENT.search(output)
-    return int(found[1]) if found else None
 
 
 def receiver_command(interface: str, wait: int) -> list[str]:

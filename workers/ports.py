@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import dataclass
 
@@ -31,10 +32,9 @@ class Interface:
 def interfaces(ifconfig: str) -> list[Interface]:
     """All interfaces in the output of `ifconfig -a`."""
     heads = list(_HEAD.finditer(ifconfig))
-    ends = [head.start() for head in heads[1:]] + [len(ifconfig)]
     found = []
-    for head, end in zip(heads, ends, strict=True):
-        body = ifconfig[head.end() : end]
+    for head, following in itertools.zip_longest(heads, heads[1:]):
+        body = ifconfig[head.end() : following.start() if following else None]
         ether, status, media = (pattern.search(body) for pattern in (_ETHER, _STATUS, _MEDIA))
         found.append(
             Interface(

@@ -48,16 +48,18 @@ class Connections:
     def machine(self, address: str) -> Machine:
         """The machine at that ssh address."""
         if address not in self._machines:
-            self._machines[address] = Machine(address, self.settings, self._sockets)
+            socket = self._sockets / str(len(self._machines))
+            self._machines[address] = Machine(address, self.settings, socket)
         return self._machines[address]
 
 
 class Machine:
     """One machine behind ssh."""
 
-    def __init__(self, address: str, settings: Ssh, sockets: Path) -> None:
+    def __init__(self, address: str, settings: Ssh, socket: Path) -> None:
         self.address = address
         self._settings = settings
+        self._socket = socket
         options = {
             "BatchMode": "yes",
             "StrictHostKeyChecking": "yes",
@@ -65,7 +67,7 @@ class Machine:
             "ServerAliveInterval": "5",
             "ServerAliveCountMax": "3",
             "ControlMaster": "auto",
-            "ControlPath": str(sockets / "%C"),
+            "ControlPath": str(socket),
             "ControlPersist": "60",
             "LogLevel": "ERROR",
         }
@@ -147,6 +149,8 @@ class Machine:
 
     def forget_connection(self) -> None:
         """Closes the shared connection: what follows connects anew."""
+        if not self._socket.exists():
+            return
         with contextlib.suppress(subprocess.TimeoutExpired):
             subprocess.run(
                 [*self._ssh, "-O", "exit", self.address],
@@ -156,3 +160,5 @@ class Machine:
                 timeout=5,
                 check=False,
             )
+        # A master that hangs keeps its socket; nobody else shall ask there.
+        self._socket.unlink(missing_ok=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import tomllib
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, cast
 
@@ -85,6 +85,22 @@ def _sequence_of(converter: Converter) -> Any:
     return structure
 
 
+def _origin(kind: Any) -> object:
+    """What `kind` is made of: tuple for tuple[int, ...]."""
+    return getattr(kind, "__origin__", None)
+
+
+def _table(structure: Any) -> Any:
+    """The hook of a table, for nothing but tables."""
+
+    def checked(value: object, wanted: Any) -> object:
+        if not isinstance(value, dict):
+            raise _WrongTypeError(f"expected a table, found {_found(value)}")
+        return structure(value, wanted)
+
+    return checked
+
+
 def strict_converter() -> Converter:
     """A converter that accepts what was meant and nothing that merely looks like it."""
     converter = Converter(forbid_extra_keys=True)
@@ -93,7 +109,14 @@ def strict_converter() -> Converter:
     converter.register_structure_hook(Scalar, _scalar)
     converter.register_structure_hook(Path, lambda value, _: Path(_exactly(str)(value, str)))
     converter.register_structure_hook_func(
-        lambda kind: getattr(kind, "__origin__", None) is tuple, _sequence_of(converter)
+        lambda kind: _origin(kind) is tuple, _sequence_of(converter)
+    )
+    converter.register_structure_hook_factory(
+        is_dataclass, lambda kind: _table(converter.gen_structure_attrs_fromdict(kind))
+    )
+    converter.register_structure_hook_factory(
+        lambda kind: _origin(kind) is dict,
+        lambda kind: _table(converter.gen_structure_mapping(kind)),
     )
     return converter
 

@@ -14,7 +14,13 @@ from pathlib import Path
 
 from netbisect.bisect.model import Boot, Dud, Fact, Kernel, Reaction, Stage
 from netbisect.workers.bench import Bench
-from netbisect.workers.faults import CommandError, HostKeyError, LabFault, UnreachableError
+from netbisect.workers.faults import (
+    CommandError,
+    HostKeyError,
+    LabFault,
+    UnreachableError,
+    lab_fault,
+)
 from netbisect.workers.lab import Scenario, Testbed
 from netbisect.workers.router import Router
 from netbisect.workers.ssh import Connections
@@ -47,8 +53,11 @@ class Trial:
         bench = Bench(self.testbed, connections, say, self.logs)
         try:
             for scenario in self.scenarios:
-                if not self._measure(router, bench, scenario, boot, emit, say):
-                    break
+                fault = self._measure(router, bench, scenario, boot, emit, say)
+                if fault and fault.reaction is Reaction.QUARANTINE:
+                    return False
+                if fault and fault.stage is Stage.BOOT:
+                    break  # what was to be measured does not run any more
         finally:
             bench.clean_up()
         return True
@@ -92,8 +101,8 @@ class Trial:
         boot: Boot,
         emit: Callable[[Fact], None],
         say: Callable[[str], None],
-    ) -> bool:
-        """Runs one scenario until a run is good; False when the boot is over."""
+    ) -> LabFault | None:
+        """Runs one scenario until a run is good; what kept it from having any result."""
         for attempt in range(_TRIES):
             started = time.time()
             last = attempt == _TRIES - 1
@@ -102,10 +111,9 @@ class Trial:
                 self._still_up(router, boot)
             except LabFault as fault:
                 say(f"{self.testbed.name}: {scenario.name}: {fault.why}")
-                gone = fault.stage is Stage.BOOT
                 if last or fault.reaction is not Reaction.RETRY:
                     emit(self._dud(fault, started, scenario))
-                    return not gone
+                    return fault
                 continue
             emit(conditions)
             emit(sample)
@@ -114,9 +122,9 @@ class Trial:
                     f"{self.testbed.name}: {scenario.name}: {sample.pps:,.0f} pps "
                     f"of {sample.offered_pps:,.0f} offered"
                 )
-                return True
+                return None
             say(f"{self.testbed.name}: {scenario.name}: no sample: {'; '.join(sample.problems)}")
-        return True
+        return None
 
     def _still_up(self, router: Router, boot: Boot) -> None:
         """The router is still in the boot that was measured.
@@ -127,7 +135,7 @@ class Trial:
         try:
             running = router.look()
         except HostKeyError as error:
-            raise LabFault(Stage.BENCH, Reaction.QUARANTINE, str(error)) from error
+            raise lab_fault(Stage.BENCH, error) from error
         except (UnreachableError, CommandError):
             running = router.reach()
         if running.environment.get("netbisect.order") != boot.id:

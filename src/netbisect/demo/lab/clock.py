@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 
 
@@ -18,10 +19,18 @@ class Clock:
         """Now, in the lab."""
         return self._start + (time.monotonic() - self._wall) * self.compression
 
+    def wall(self, seconds: float) -> float:
+        """How long `seconds` of the lab take on the wall."""
+        return max(0.0, seconds) / self.compression
+
     async def sleep(self, seconds: float) -> None:
         """Waits `seconds` of the lab."""
-        await asyncio.sleep(max(0.0, seconds) / self.compression)
+        await asyncio.sleep(self.wall(seconds))
 
-    async def until(self, moment: float) -> None:
-        """Waits for a moment of the lab; not at all when it has passed."""
-        await self.sleep(moment - self.now())
+    async def until(self, moment: float, event: asyncio.Event) -> bool:
+        """Waits for a moment of the lab or for an event; True when it was the event."""
+        left = self.wall(moment - self.now())
+        if left:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(event.wait(), left)
+        return event.is_set()

@@ -9,6 +9,10 @@ from pathlib import Path
 from netbisect.workers import tomlfile
 
 
+class LabError(Exception):
+    """The simulated lab cannot be prepared, or cannot start; the message says why."""
+
+
 @dataclass(frozen=True, slots=True)
 class BootNoise:
     """Between boots of one image: the sd itself differs from image to image."""
@@ -54,6 +58,7 @@ class PortConfig:
 
     name: str
     mac: str
+    media: str = "1000baseT <full-duplex>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +72,12 @@ class RouterConfig:
     driver: str
     """Prefix of the costs its data ports pay in the kernel: igb, ix, cxgbe."""
     ports: tuple[PortConfig, ...]
-    boot_seconds: float = 90.0
+    shutdown_seconds: float = 5.0
+    """From the order to reboot until nothing answers any more."""
+    post_seconds: float = 40.0
+    """From reset to the loader."""
+    boot_seconds: float = 70.0
     """From the loader to ssh."""
-    shutdown_seconds: float = 15.0
     panic_seconds: float = 15.0
     """From a panic to the reboot."""
 
@@ -92,7 +100,8 @@ class Wire:
     generator_port: str
     receiver: str
     receiver_port: str
-    line_rate_pps: float
+    bits: float
+    """Per second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +121,23 @@ class LabConfig:
     compression: float = 300.0
     """Seconds of the lab in a second of the clock on the wall."""
     seed: int = 1
+
+    def __post_init__(self) -> None:
+        names = [router.name for router in self.routers] + [host.name for host in self.hosts]
+        for name in names:
+            if names.count(name) > 1 or name in ("power", "console"):
+                raise ValueError(f"name {name!r}: taken already")
+        routers = {router.name for router in self.routers if len(router.ports) == 2}
+        ports = {(host.name, port.name) for host in self.hosts for port in host.ports}
+        for number, wire in enumerate(self.wires):
+            there = {
+                "router": wire.router in routers,
+                "generator": (wire.generator, wire.generator_port) in ports,
+                "receiver": (wire.receiver, wire.receiver_port) in ports,
+            }
+            for end, good in there.items():
+                if not good:
+                    raise ValueError(f"wires[{number}].{end}: there is no such machine and port")
 
 
 def load(path: Path) -> LabConfig:

@@ -1,0 +1,43 @@
+"""`python -m netbisect.demo.lab CONFIG.toml`: runs the simulated lab until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from pathlib import Path
+
+from netbisect.demo.lab.config import LabError, load
+from netbisect.demo.lab.server import Lab
+from netbisect.workers.tomlfile import FileError
+
+
+async def _run(lab: Lab) -> None:
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    try:
+        await lab.start()
+        for name, door in lab.doors.items():
+            print(f"{name}: ssh on 127.0.0.1 port {door.port}")
+        print("ready", flush=True)
+        await stop.wait()
+    finally:
+        await lab.stop()
+
+
+def main() -> int:
+    """The command line; returns the exit status."""
+    if len(sys.argv) != 2:
+        print("usage: python -m netbisect.demo.lab CONFIG.toml", file=sys.stderr)
+        return 2
+    try:
+        asyncio.run(_run(Lab(load(Path(sys.argv[1])))))
+    except (FileError, LabError) as error:
+        print(f"netbisect.demo.lab: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,155 @@
+"""Commands on files."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import shutil
+import tarfile
+from pathlib import Path
+
+from netbisect.demo.lab.faults import Fault
+from netbisect.demo.lab.machine import Machine
+from netbisect.demo.lab.shell import CommandFailedError, Shell
+
+_DISK_KIB = 20_307_196
+_USED_KIB = 5_034_924
+_NONE = "No such file or directory"
+
+
+def cd(machine: Machine, shell: Shell, arguments: list[str]) -> None:
+    """Changes the folder of the session."""
+    place = machine.path(arguments[0], shell.folder)
+    if not place.is_dir():
+        raise CommandFailedError(f"cd: {arguments[0]}: {_NONE}", 2)
+    shell.folder = f"/{place.relative_to(machine.disk).as_posix()}"
+
+
+def ls(machine: Machine, shell: Shell, arguments: list[str]) -> None:
+    """Lists a folder; `-t` newest first."""
+    options = "".join(word[1:] for word in arguments if word.startswith("-"))
+    names = _names(arguments) or ["."]
+    place = machine.path(names[0], shell.folder)
+    if not place.exists():
+        raise CommandFailedError(f"ls: {names[0]}: {_NONE}")
+    found = sorted(place.iterdir() if place.is_dir() else [place])
+    if "t" in options:
+        found.sort(key=lambda path: path.stat().st_mtime, reverse=True)
+    shell.out("".join(f"{path.name}\n" for path in found))
+
+
+def cat(machine: Machine, shell: Shell, arguments: list[str]) -> None:
+    """Prints files."""
+    for name in arguments:
+        shell.out(_read(machine, shell, "cat", name).decode(errors="replace"))
+
+
+def sha256(machine: Machine, shell: Shell, arguments: list[str]) -> None:
+    """`sha256 -r`: hash, space, name."""
+    for name in _names(arguments):
+        data = _read(machine, shell, "sha256", name)
+        shell.out(f"{hashlib.sha256(data).hexdigest()} {name}\n")
+
+
+def _names(arguments: list[str]) -> list[str]:
+    """Arguments that are no options."""
+    return [word for word in arguments if not word.startswith("-")]
+
+
+def _read(machine: Machine, shell: Shell, command: str, name: str) -> bytes:
+    try:
+        return machine.path(name, shell.folder).read_bytes()
+    except FileNotFoundError:
+        raise CommandFailedError(f"{command}: {name}: {_NONE}") from None
+    except IsADirectoryError:
+        raise CommandFailedError(f"{command}: {name}: Is a directory") from None
+
+
+def mkdir(machine: Machine, shell: Shell, arguments: list[str]) -> None:
+    """`mkdir -p`."""
+    _need_room(machine, "mkdir")
+    for name in _names(arguments):
+        machine.path(name, shell.folder).mkdir(parents=True, exist_ok=True)
+
+
+def rm(machine: Machine, shell: Shell, arguments: list[str]) -> None:
+    """`rm -rf`."""
+    for name in _names(arguments):
+        place = machine.path(name, shell.folder)
+        if place.is_dir():
+            shutil.rmtree(place)
+        else:
+            place.unlink(missing_ok=True)
+
+
+def mv(machine: Machine, shell: Shell, arguments: list[str]) -> None:
+    """Renames; into the target when that is a folder."""
+    old, new = (machine.path(name, shell.folder) for name in arguments)
+    if not old.exists():
+        raise CommandFailedError(f"mv: rename {arguments[0]} to {arguments[1]}: {_NONE}")
+    old.rename(new / old.name if new.is_dir() else new)
+
+
+async def tar(machine: Machine, shell: Shell, arguments: list[str]) -> None:
+    """`tar -xzpf - -C FOLDER`."""
+    data = await shell.stdin.read()
+    folder = arguments[-1]
+    place = machine.path(folder, shell.folder)
+    if not place.is_dir():
+        raise CommandFailedError(f"tar: could not chdir to '{folder}'")
+    _need_room(machine, "tar")
+    try:
+        with tarfile.open(fileobj=io.BytesIO(data), mode="r:gz") as archive:
+            archive.extractall(place, filter="data")
+    except (tarfile.TarError, EOFError, OSError) as error:
+        raise CommandFailedError(
+            "tar: Truncated input file (needed more bytes)\n"
+            "tar: Error exit delayed from previous errors."
+        ) from error
+    if Fault.LOSES_WRITES in machine.faults:
+        for path in place.rglob("*"):
+            if path.is_file():
+                path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def _need_room(machine: Machine, command: str) -> None:
+    if Fault.DISK_FULL in machine.faults:
+        raise CommandFailedError(f"{command}: No space left on device")
+
+
+def df(machine: Machine, shell: Shell, _: list[str]) -> None:
+    """`df -k`."""
+    free = 0 if Fault.DISK_FULL in machine.faults else _DISK_KIB - _USED_KIB
+    used = _DISK_KIB - free
+    shell.out(
+        "Filesystem 1024-blocks    Used    Avail Capacity  Mounted on\n"
+        f"/dev/ada0p2   {_DISK_KIB:9} {used:7} {free:8} {100 * used // _DISK_KIB:6}%   /\n"
+    )
+
+
+def kldxref(machine: Machine, shell: Shell, arguments: list[str]) -> None:
+    """Writes linker.hints for a folder of modules."""
+    place: Path = machine.path(arguments[0], shell.folder)
+    if not place.is_dir():
+        raise CommandFailedError(f"kldxref: {arguments[0]}: {_NONE}")
+    names = sorted(path.name for path in place.glob("*.ko"))
+    (place / "linker.hints").write_text("".join(f"{name}\n" for name in names))
+
+
+def sync(_machine: Machine, _shell: Shell, _arguments: list[str]) -> None:
+    """What is written is written."""
+
+
+FILES = {
+    "cat": cat,
+    "cd": cd,
+    "df": df,
+    "kldxref": kldxref,
+    "ls": ls,
+    "mkdir": mkdir,
+    "mv": mv,
+    "rm": rm,
+    "sha256": sha256,
+    "sync": sync,
+    "tar": tar,
+}

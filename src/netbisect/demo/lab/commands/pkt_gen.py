@@ -1,0 +1,191 @@
+"""netmap's pkt-gen, sending and receiving, with the lines it prints.
+
+They are those of the version in FreeBSD 14 and later, as found in netbenches: seconds on
+standard error as they pass, the sum on standard output at the end.
+"""
+
+from __future__ import annotations
+
+import getopt
+import random
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from netbisect.demo.lab.faults import Fault
+from netbisect.demo.lab.machine import Host, Program
+from netbisect.demo.lab.shell import CommandFailedError, Shell
+from netbisect.demo.lab.traffic import Flow, Link, Network, schedule
+
+_OPTIONS = "46NUWf:i:n:l:d:s:D:S:w:"
+_CRASH_AFTER = 5
+"""Seconds of traffic."""
+_NOTICE = 1.0635
+"""Seconds that the main thread takes to notice the end of the others."""
+
+
+async def pkt_gen(host: Host, network: Network, shell: Shell, arguments: list[str]) -> int:
+    """`pkt-gen -f tx|rx -i PORT ...`."""
+    try:
+        pairs, _ = getopt.getopt(arguments, _OPTIONS)
+    except getopt.GetoptError as error:
+        raise CommandFailedError(f"pkt-gen: {error}\nUsage:\npkt-gen arguments") from error
+    options = dict(pairs)
+    port, sends = options.get("-i", ""), options.get("-f") == "tx"
+    find = network.from_generator if sends else network.to_receiver
+    link = find(host.name, port)
+    run = _Run(host, shell, options, port)
+    if link is None or (sends and not int(options.get("-n", "0"))):
+        run.say("main", 3247, f"Unable to open netmap:{port}: Device not configured")
+        return 1
+    host.programs.add(run.program)
+    shell.program = run.program
+    try:
+        await (run.send(link) if sends else run.receive(link))
+    finally:
+        host.programs.discard(run.program)
+        shell.program = None
+    return 0
+
+
+@dataclass
+class _Total:
+    """What went over the wire in a run."""
+
+    packets: int = 0
+    seconds: float = 0.0
+    busy: int = 0
+    """Lines that report packets."""
+
+
+@dataclass
+class _Run:
+    """One run of the program."""
+
+    host: Host
+    shell: Shell
+    options: dict[str, str]
+    port: str
+    program: Program = field(default_factory=lambda: Program("pkt-gen"))
+    total: _Total = field(default_factory=_Total)
+    luck: random.Random = field(default_factory=random.Random)
+
+    _IDLE: ClassVar = ("10.0.0.1:1234", "10.1.0.1:1234")
+
+    @property
+    def family(self) -> str:
+        return "inet6" if "-6" in self.options else "inet4"
+
+    @property
+    def size(self) -> int:
+        return int(self.options.get("-l", "60"))
+
+    # --------------------------------------------------------------------------------- printing
+
+    def say(self, who: str, line: int, text: str, at: float | None = None) -> None:
+        moment = (self.host.clock.now() if at is None else at) % 1000
+        self.shell.err(f"{moment:.6f} {who} [{line}] {text}\n")
+
+    def rate(self, begin: float, end: float, packets: int, batch: float) -> None:
+        """The line of a second."""
+        length = end - begin
+        bits = packets * self.size * 8 / length
+        self.say(
+            "main_thread",
+            2786,
+            f"{packets / length:.0f} pps ({packets} pkts {bits:.0f} bps "
+            f"in {length * 1e6:.0f} usec) {batch:.2f} avg_batch "
+            f"{99999 if batch > 100 or not self.total.packets else 1008} min_space",
+            at=end,
+        )
+        self.total.packets += packets
+        if packets:
+            self.total.seconds += length
+            self.total.busy += 1
+
+    def sum(self, doing: str, done: str, between: str = "") -> None:
+        """The summary, on standard output."""
+        total, size = self.total, self.size
+        seconds = max(total.seconds, 1e-6)
+        bits = total.packets * size * 8 / seconds
+        self.shell.out(
+            f"{doing} netmap:{self.port}: 5 queues, 1 threads and 1 cpus.\n{between}"
+            f"{done} {total.packets} packets {total.packets * size} bytes "
+            f"{total.packets // 400} events {size} bytes each in {seconds:.2f} seconds.\n"
+            f"Speed: {total.packets / seconds:.0f} pps Bandwidth: {bits:.0f} bps "
+            f"(raw {bits:.0f} bps). Average batch: 400.00 pkts\n"
+        )
+
+    async def open(self) -> None:
+        """Everything before the first packet."""
+        source, destination = self._IDLE
+        first = [self.options.get("-s", source), self.options.get("-d", destination)]
+        self.say("main", 3036, f"interface is {self.port}")
+        self.say("main", 3159, "using default burst size: 512")
+        self.say("main", 3167, f"running on 1 cpus (have {self.host.processors})")
+        for text in first:
+            begin, _, end = text.partition("-")
+            self.say("extract_ip_range", 477, f"range is {begin} to {end or begin}")
+        if self.options.get("-f") == "tx":
+            self.say("main", 3348, "--- SPECIAL OPTIONS: copy\n")
+            self.say("main", 3370, "Sending 512 packets every  0.000000000 s")
+        wait = int(self.options.get("-w", "2"))
+        self.say("start_threads", 2695, f"Wait {wait} secs for phy reset")
+        clock = self.host.clock
+        await clock.until(clock.now() + wait, self.program.interrupted)
+        self.say("start_threads", 2697, "Ready...")
+
+    def _crashes(self) -> bool:
+        crashes = Fault.PKT_GEN_CRASHES in self.host.faults and self.total.busy >= _CRASH_AFTER
+        if crashes:
+            self.say("main_thread", 2852, "ouch, thread 0 exited with error")
+        return crashes
+
+    # ------------------------------------------------------------------------------------- work
+
+    async def send(self, link: Link) -> None:
+        """`-f tx`."""
+        await self.open()
+        clock = self.host.clock
+        start = clock.now()
+        self.say("sender_body", 1702, "start, fd 3 main_fd 3")
+        self.say("sender_body", 1760, f"frags 1 frag_size {self.size}")
+        pps = link.line_rate(self.size)
+        seconds = tuple(schedule(start, int(self.options["-n"]), pps, self.luck))
+        flow = Flow(self.family, self.size, self.options.get("-D", ""), seconds)
+        link.send(flow)
+        try:
+            for second in seconds:
+                ended = await clock.until(second.end, self.program.interrupted)
+                if ended or self._crashes():
+                    break
+                length = max(second.end - second.begin, _NOTICE * (second is seconds[-1]))
+                self.rate(second.begin, second.begin + length, second.packets, 450.0)
+        finally:
+            flow.stopped = clock.now()
+        source, destination = self.options.get("-s", ""), self.options.get("-d", "")
+        macs = f"{self.options.get('-S', '')} -> {self.options.get('-D', '')}"
+        self.sum("Sending on", "Sent", f"{source} -> {destination} ({macs})\n")
+
+    async def receive(self, link: Link) -> None:
+        """`-f rx`; with -W it ends when traffic has ended."""
+        await self.open()
+        clock = self.host.clock
+        begin = clock.now()
+        self.say("receiver_body", 1940, f"reading from netmap:{self.port} fd 3 main_fd 3")
+        luck = link.router.seconds()
+        factor = next(luck)
+        while True:
+            end = begin + 1.0 + self.luck.uniform(0.0004, 0.0014)
+            if await clock.until(end, self.program.interrupted):
+                break
+            packets = link.arriving(begin, end, factor)
+            if packets:
+                factor = next(luck)
+            elif not self.total.packets:
+                text = "waiting for initial packets, poll returns 0 0"
+                self.say("receiver_body", 1955, text, at=end)
+            self.rate(begin, end, packets, 4.3 if packets else 0.0)
+            if self._crashes() or (not packets and self.total.packets and "-W" in self.options):
+                break
+            begin = end
+        self.sum("Receiving from", "Received")

@@ -1,0 +1,106 @@
+"""Commands on the running system: what it is, and how it starts again."""
+
+from __future__ import annotations
+
+import time
+
+from netbisect.demo.lab.machine import Machine
+from netbisect.demo.lab.router import Router
+from netbisect.demo.lab.shell import CommandFailedError, Shell
+
+
+def _sysctls(machine: Machine) -> dict[str, str]:
+    second, micro = divmod(round(machine.boottime * 1e6), 1_000_000)
+    return {
+        **machine.sysctls,
+        "kern.bootfile": machine.bootfile,
+        "kern.boottime": f"{{ sec = {second}, usec = {micro} }} {time.ctime(second)}",
+    }
+
+
+def sysctl(machine: Machine, shell: Shell, arguments: list[str]) -> int:
+    """Shows and sets values: `sysctl [-n] NAME[=VALUE] ...`."""
+    bare = "-n" in arguments
+    status = 0
+    for argument in arguments:
+        if argument.startswith("-"):
+            continue
+        name, equals, value = argument.partition("=")
+        known = _sysctls(machine)
+        if name not in known:
+            shell.err(f"sysctl: unknown oid '{name}'\n")
+            status = 1
+            continue
+        if equals and name.startswith(("kern.", "hw.")):
+            shell.err(f"sysctl: oid '{name}' is read only\n")
+            status = 1
+            continue
+        said = known[name]
+        if equals:
+            machine.sysctls[name] = value
+            said += f" -> {value}"
+        shell.out(f"{said}\n" if bare else f"{name}: {said}\n")
+    return status
+
+
+def uname(machine: Machine, shell: Shell, arguments: list[str]) -> None:
+    """`uname -v`, `uname -a`."""
+    version = machine.version
+    if arguments == ["-v"]:
+        shell.out(f"{version}\n")
+    elif arguments == ["-a"]:
+        release = version.split()[1]
+        shell.out(f"FreeBSD {machine.name} {release} {version} amd64\n")
+    else:
+        shell.out("FreeBSD\n")
+
+
+def kenv(machine: Machine, shell: Shell, arguments: list[str]) -> None:
+    """Shows the kernel's environment, or sets one variable."""
+    if not arguments:
+        shown = sorted(machine.environment.items())
+    else:
+        name, equals, value = arguments[0].partition("=")
+        if equals:
+            machine.environment[name] = value
+        elif name not in machine.environment:
+            raise CommandFailedError(f"kenv: unable to get {name}")
+        shown = [(name, machine.environment[name])]
+    shell.out("".join(f'{name}="{value}"\n' for name, value in shown))
+
+
+def date(machine: Machine, shell: Shell, _: list[str]) -> None:
+    """What time it is there."""
+    now = time.gmtime(machine.clock.now())
+    shell.out(time.strftime("%a %b %e %H:%M:%S UTC %Y\n", now))
+
+
+def nextboot(router: Router, shell: Shell, arguments: list[str]) -> None:
+    """`nextboot -e NAME=VALUE -k KERNEL`, `nextboot -D`."""
+    place = router.path("nextboot.conf", "/boot")
+    if arguments == ["-D"]:
+        place.unlink(missing_ok=True)
+        return
+    lines = ['nextboot_enable="YES"']
+    for option, value in zip(arguments[::2], arguments[1::2], strict=True):
+        if option == "-e":
+            name, _, text = value.partition("=")
+            lines.append(f'{name}="{text}"')
+        elif option == "-k":
+            if not router.path(value, "/boot").is_dir():
+                raise CommandFailedError(f"Error: /boot/{value} doesn't exist. Use -f to override.")
+            lines.append(f'kernel="{value}"')
+        else:
+            shell.err("Usage: nextboot [-e variable=value] [-f] [-k kernel] [-o options]\n")
+            raise CommandFailedError("       nextboot -D")
+    place.write_text("\n".join(lines) + "\n")
+
+
+def shutdown(router: Router, shell: Shell, _: list[str]) -> None:
+    """`shutdown -r now`: answers, then goes down."""
+    shell.out("Shutdown NOW!\nshutdown: [pid 1742]\n")
+    router.reboot()
+
+
+SYSTEM = {"date": date, "kenv": kenv, "sysctl": sysctl, "uname": uname}
+START = {"nextboot": nextboot, "shutdown": shutdown}

@@ -1,0 +1,265 @@
+"""The simulated device under test: runs whatever kernel its loader finds."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from netbisect.demo.lab import kernel
+from netbisect.demo.lab.clock import Clock
+from netbisect.demo.lab.config import RouterConfig, profile
+from netbisect.demo.lab.faults import Fault
+from netbisect.demo.lab.machine import Machine
+from netbisect.demo.lab.noise import Luck
+
+_GOOD = "kernel"
+"""Folder below /boot that loader.conf names."""
+_LOAD_SECONDS = 5.0
+"""Of traffic until a kernel that cannot bear it panics."""
+
+
+@dataclass
+class Firewalls:
+    """What is loaded and which rules are in force."""
+
+    loaded: set[str] = field(default_factory=set)
+    pf_enabled: bool = False
+    pf_rules: list[str] = field(default_factory=list)
+    ipfw_rules: list[str] = field(default_factory=list)
+
+
+class Router(Machine):
+    """A FreeBSD machine between a generator and a receiver."""
+
+    def __init__(self, config: RouterConfig, place: Path, clock: Clock, seed: int) -> None:
+        super().__init__(config.name, config.ports, place, clock)
+        self.config = config
+        self.profile = profile(config.profile)
+        self.luck = Luck(self.profile, seed, config.name)
+        self.model, self.processors = self.profile.model, self.profile.processors
+        self.listeners: set[asyncio.Queue[str]] = set()
+        self.image: kernel.Image | None = None
+        self.folder = _GOOD
+        self.modules: dict[str, kernel.Image] = {}
+        self.firewalls = Firewalls()
+        self._task: asyncio.Task[None] | None = None
+        self._restless = random.Random(seed)
+        self._runs = itertools.count()
+        self._served: Path | None = None
+        self._counter = place / "boots"
+        self.boots = int(self._counter.read_text()) if self._counter.exists() else 0
+
+    @property
+    def version(self) -> str:
+        """What `uname -v` says."""
+        return self.image.version if self.image else ""
+
+    # ------------------------------------------------------------------------------------ power
+
+    def say(self, text: str) -> None:
+        """Prints on the console."""
+        for listener in self.listeners:
+            listener.put_nowait(text)
+
+    async def power_on(self) -> None:
+        """Up at once: the lab itself starts."""
+        image = self._load()
+        if image is not None:
+            await self._come_up(image)
+
+    async def power_cycle(self) -> None:
+        """Off and on, whatever it was doing."""
+        await self.stop()
+        self._next(self._boot(self.config.post_seconds))
+
+    async def stop(self) -> None:
+        """Goes down, and whatever it was about to do is off."""
+        if self._task and self._task is not asyncio.current_task():
+            self._task.cancel()
+        await super().stop()
+
+    def reboot(self) -> None:
+        """Orderly: down in a few seconds, and up again through the loader."""
+        self._next(self._go_down())
+
+    def bear_load(self) -> None:
+        """Traffic begins."""
+        if Fault.PANICS_UNDER_LOAD in self.faults:
+            self._next(self._panic_soon())
+
+    def _next(self, what: object) -> None:
+        assert asyncio.iscoroutine(what)
+        if self._task:
+            self._task.cancel()
+        self._task = asyncio.get_running_loop().create_task(what)
+
+    async def _go_down(self) -> None:
+        await self.clock.sleep(self.config.shutdown_seconds * self._restless.uniform(0.5, 1.5))
+        await self.stop()
+        self.say("Uptime: 5m0s\nRebooting...\n")
+        await self._boot(self.config.post_seconds)
+
+    async def _panic_soon(self) -> None:
+        await self.clock.sleep(_LOAD_SECONDS)
+        await self.stop()
+        self._say_panic("page fault while in kernel mode")
+        await self._boot(self.config.panic_seconds + self.config.post_seconds)
+
+    def _say_panic(self, message: str) -> None:
+        self.say(
+            f"panic: {message}\ncpuid = 0\nKDB: stack backtrace:\n"
+            "kdb_backtrace() at kdb_backtrace+0x5d\nvpanic() at vpanic+0x151\n"
+            "panic() at panic+0x43\nmi_startup() at mi_startup+0x1bf\n"
+            f"Automatic reboot in {self.config.panic_seconds:.0f} seconds - "
+            "press a key on the console to abort\n"
+        )
+
+    # ----------------------------------------------------------------------------------- loader
+
+    async def _boot(self, wait: float) -> None:
+        """One start after the other until a kernel stays up, or nothing can be done."""
+        while True:
+            await self.clock.sleep(wait)
+            image = self._load()
+            if image is None:
+                return
+            if not image.panics:
+                break
+            await self.clock.sleep(1.0)
+            self._say_panic(image.panics[0])
+            wait = self.config.panic_seconds + self.config.post_seconds
+        await self.clock.sleep(self.config.boot_seconds * self._restless.uniform(0.9, 1.1))
+        await self._come_up(image)
+
+    def _load(self) -> kernel.Image | None:
+        """What loader(8) starts; None when nothing comes of it."""
+        if Fault.DEAD in self.faults:
+            return None
+        self.folder, extra = self._loader()
+        self.environment = {"kernelname": f"/boot/{self.folder}/kernel", **extra}
+        self.bootfile = self.environment["kernelname"]
+        file = self.path("kernel", f"/boot/{self.folder}")
+        if Fault.STALE_LOADER in self.faults and self._served is not None:
+            file = self._served
+        self._served = file
+        try:
+            image = kernel.read(file)
+        except kernel.NotBootableError as error:
+            self.say(f"{error}\n\nType '?' for a list of commands, 'help' for more help.\nOK ")
+            return None
+        self.say(f"Booting {self.bootfile}...\n---<<BOOT>>---\n{image.version}\n")
+        if Fault.HANGS in self.faults and self.folder != _GOOD:
+            return None
+        return image
+
+    def _loader(self) -> tuple[str, dict[str, str]]:
+        """Kernel folder and settings: of nextboot.conf once, of loader.conf else."""
+        nextboot = self.path("nextboot.conf", "/boot")
+        if Fault.IGNORES_NEXTBOOT in self.faults or not nextboot.is_file():
+            return _GOOD, {}
+        text = nextboot.read_text()
+        # Switched off before the kernel starts: a panic comes back to the good one.
+        nextboot.write_text(text.replace('nextboot_enable="YES"', 'nextboot_enable="NO "'))
+        settings = dict(re.findall(r'^([\w.]+)="(.*)"$', text, re.MULTILINE))
+        if settings.pop("nextboot_enable", "") != "YES":
+            return _GOOD, {}
+        folder = settings.pop("kernel", _GOOD)
+        if Fault.FALLS_BACK in self.faults:
+            self.say(f"can't load '{folder}'\n")
+            folder = _GOOD
+        return folder, settings
+
+    async def _come_up(self, image: kernel.Image) -> None:
+        self.boots += 1
+        self._counter.write_text(f"{self.boots}\n")
+        self.image = image
+        self.modules.clear()
+        self.firewalls = Firewalls()
+        self.faults.discard(Fault.OFF)
+        self.boottime = self.clock.now()
+        self.sysctls = {
+            "hw.model": self.model,
+            "hw.ncpu": str(self.processors),
+            "kern.ident": image.version.rsplit(" ", 1)[-1],
+            "net.inet.ip.forwarding": "1",
+            "net.inet.ip.redirect": "1",
+            "net.inet6.ip6.forwarding": "1",
+            "net.inet6.ip6.redirect": "1",
+        }
+        self.say(f"\nFreeBSD/amd64 ({self.name}) (ttyu0)\n\nlogin: ")
+        await self.start()
+
+    # ---------------------------------------------------------------------------------- packets
+
+    def load_module(self, name: str) -> None:
+        """kldload: from the folder of the running kernel.
+
+        Raises:
+            NotBootableError: it is not there.
+        """
+        self.modules[name] = kernel.read(self.path(f"{name}.ko", f"/boot/{self.folder}"))
+        self.firewalls.loaded.add(name)
+
+    def unload_module(self, name: str) -> bool:
+        """kldunload; False when it was not loaded."""
+        self.firewalls.loaded.discard(name)
+        if name == "pf":
+            self.firewalls.pf_enabled = False
+            self.firewalls.pf_rules = []
+        else:
+            self.firewalls.ipfw_rules = []
+        return self.modules.pop(name, None) is not None
+
+    def _way(self, family: str) -> list[str]:
+        """Where a packet pays on its way through."""
+        return [
+            self.config.driver,
+            "ether",
+            "mbuf",
+            "route",
+            "ip4" if family == "inet4" else "ip6",
+        ]
+
+    def _filters(self) -> list[str]:
+        """Where it pays besides, by the rules in force."""
+        places = []
+        walls = self.firewalls
+        if walls.pf_enabled and walls.pf_rules:
+            stateless = any("no state" in rule for rule in walls.pf_rules)
+            places += ["pf", "pf_rule" if stateless else "pf_state"]
+        if "ipfw" in walls.loaded:
+            stateful = any("keep-state" in rule for rule in walls.ipfw_rules)
+            places += ["ipfw", *(["ipfw_state"] if stateful else [])]
+        return places
+
+    def capacity(self, family: str) -> float:
+        """Packets per second that this boot forwards with the rules in force, on average."""
+        if not self.up or self.image is None or self._closed(family):
+            return 0.0
+        filters = self._filters()
+        images = [self.image, *self.modules.values()]
+        places = [*self._way(family), *filters]
+        nanoseconds = sum(image.costs.get(place, 0) for image in images for place in places)
+        if nanoseconds <= 0:
+            return 0.0
+        level = 1e9 / (nanoseconds * self.profile.nanoseconds)
+        text = "+".join(image.text for image in images)
+        return level * self.luck.boot_factor(text, self.boots, f"{family} {' '.join(filters)}")
+
+    def _closed(self, family: str) -> bool:
+        """Nothing is let through: no forwarding, or ipfw without rules says no."""
+        forwarding = "net.inet.ip" if family == "inet4" else "net.inet6.ip6"
+        if self.sysctls[f"{forwarding}.forwarding"] == "0":
+            return True
+        walls = self.firewalls
+        accept = self.environment.get("net.inet.ip.fw.default_to_accept") == "1"
+        return "ipfw" in walls.loaded and not walls.ipfw_rules and not accept
+
+    def seconds(self) -> Iterator[float]:
+        """Factors for the seconds of a new run on this boot."""
+        return self.luck.seconds(self.boots, next(self._runs))

@@ -1,0 +1,279 @@
+"""The lab's SSH servers: one for each machine, one for the power switch, one for the consoles.
+
+A machine that is down has no listener and no connections: who knocks is refused, as by a host
+whose sshd is gone. Keys are real: the host key of each machine is kept over its reboots, and
+only the keys in `authorized_keys` get in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import asyncssh
+
+from netbisect.demo.lab.clock import Clock
+from netbisect.demo.lab.commands.files import FILES
+from netbisect.demo.lab.commands.firewalls import FIREWALLS
+from netbisect.demo.lab.commands.pkt_gen import pkt_gen
+from netbisect.demo.lab.commands.programs import PROGRAMS
+from netbisect.demo.lab.commands.system import START, SYSTEM
+from netbisect.demo.lab.config import LabConfig, LabError
+from netbisect.demo.lab.faults import Fault
+from netbisect.demo.lab.machine import Host, Machine
+from netbisect.demo.lab.router import Router
+from netbisect.demo.lab.shell import Command, CommandFailedError, Shell
+from netbisect.demo.lab.traffic import Link, Network
+
+_ADDRESS = "127.0.0.1"
+_BIND_TRIES = 50
+_BIND_PAUSE = 0.1
+"""Seconds on the wall between two tries to have a port again after a reboot."""
+
+
+class _Visitor(asyncssh.SSHServer):
+    """One connection."""
+
+    def __init__(self, door: Door) -> None:
+        self._door = door
+        self._greeting = True
+
+    def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
+        self._connection = conn
+        if not self._door.is_open:
+            # It was on the threshold when the door was shut.
+            conn.abort()
+            return
+        self._door.connections.add(conn)
+        self._hurry()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        del exc
+        self._greeting = False
+        self._door.connections.discard(self._connection)
+
+    def auth_completed(self) -> None:
+        self._greeting = False
+
+    def _hurry(self) -> None:
+        """Acknowledges at once what a client says before it is let in.
+
+        OpenSSH's small packets wait for that until it has switched Nagle's algorithm off, and
+        Linux would take 40 ms each time: twelve seconds of the lab's own time.
+        """
+        at = self._connection.get_extra_info("socket")
+        if self._greeting and at is not None and hasattr(socket, "TCP_QUICKACK"):
+            at.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+            asyncio.get_running_loop().call_later(0.001, self._hurry)
+
+
+class Door:
+    """One SSH server: its listener comes and goes, its port and its key stay."""
+
+    def __init__(
+        self, port: int, host_key: Path, authorized_keys: Path, commands: Mapping[str, Command]
+    ) -> None:
+        self.port = port
+        self._host_key = asyncssh.read_private_key(host_key)
+        self._authorized_keys = str(authorized_keys)
+        self._commands = commands
+        self._listener: asyncssh.SSHAcceptor | None = None
+        self.connections: set[asyncssh.SSHServerConnection] = set()
+
+    @property
+    def is_open(self) -> bool:
+        """Somebody answers."""
+        return self._listener is not None
+
+    async def open(self, *, tries: int = 1, foreign: bool = False) -> None:
+        """Listens; with another key than its own when `foreign`.
+
+        Raises:
+            OSError: the port is taken.
+        """
+        key = asyncssh.generate_private_key("ssh-ed25519") if foreign else self._host_key
+        while self._listener is None:
+            tries -= 1
+            try:
+                self._listener = await asyncssh.create_server(
+                    partial(_Visitor, self),
+                    _ADDRESS,
+                    self.port,
+                    server_host_keys=[key],
+                    authorized_client_keys=self._authorized_keys,
+                    process_factory=self._session,
+                    encoding=None,
+                    line_editor=False,
+                    agent_forwarding=False,
+                    gss_host=None,
+                    kex_algs=["curve25519-sha256"],
+                    compression_algs=["none"],
+                )
+            except OSError:
+                if tries <= 0:
+                    raise
+                await asyncio.sleep(_BIND_PAUSE)
+
+    async def close(self) -> None:
+        """Nobody answers any more."""
+        listener, self._listener = self._listener, None
+        if listener:
+            listener.close()
+        for connection in tuple(self.connections):
+            connection.abort()
+        if listener:
+            await listener.wait_closed()
+
+    async def _session(self, process: asyncssh.SSHServerProcess[bytes]) -> None:
+        shell = Shell(self._commands, process.stdin, process.stdout, process.stderr)
+        if process.command is None:
+            shell.err("This machine takes commands, one line at a time.\n")
+            process.exit(1)
+            return
+        work = asyncio.ensure_future(shell.run(process.command))
+        gone = asyncio.ensure_future(process.wait_closed())
+        try:
+            await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
+            if work.done():
+                process.exit(work.result())
+        finally:
+            for task in (work, gone):
+                task.cancel()
+
+
+class Lab:
+    """All machines with their doors."""
+
+    def __init__(self, config: LabConfig) -> None:
+        self.config = config
+        self.clock = Clock(config.compression)
+        self._running = False
+        self.routers = {
+            one.name: Router(one, config.state / one.name, self.clock, config.seed)
+            for one in config.routers
+        }
+        self.hosts = {
+            one.name: Host(one, config.state / one.name, self.clock) for one in config.hosts
+        }
+        self.machines: dict[str, Machine] = {**self.routers, **self.hosts}
+        self.network = Network(
+            Link(
+                wire,
+                self.routers[wire.router],
+                self.hosts[wire.generator],
+                self.hosts[wire.receiver],
+            )
+            for wire in config.wires
+        )
+        self.doors = {name: self._door(name, *door) for name, door in self._plans().items()}
+
+    def _plans(self) -> dict[str, tuple[int, Mapping[str, Command]]]:
+        """Port and commands by name."""
+        plans: dict[str, tuple[int, Mapping[str, Command]]] = {}
+        for router in self.config.routers:
+            tables = {**FILES, **SYSTEM, **PROGRAMS, **START, **FIREWALLS}
+            plans[router.name] = (router.port, _bound(tables, self.routers[router.name]))
+        for one in self.config.hosts:
+            host = self.hosts[one.name]
+            commands = _bound({**SYSTEM, **PROGRAMS}, host)
+            commands["pkt-gen"] = partial(pkt_gen, host, self.network)
+            plans[one.name] = (one.port, commands)
+        switch = {"cycle": self._cycle, "break": self._break, "mend": self._mend}
+        plans["power"] = (self.config.switch_port, switch)
+        plans["console"] = (self.config.console_port, {"attach": self._attach})
+        return plans
+
+    def _door(self, name: str, port: int, commands: Mapping[str, Command]) -> Door:
+        key = self.config.state / name / "host_key"
+        try:
+            return Door(port, key, self.config.authorized_keys, commands)
+        except (OSError, asyncssh.KeyImportError) as error:
+            raise LabError(f"{key}: cannot be read as an SSH host key: {error}") from error
+
+    # ------------------------------------------------------------------------- power and consoles
+
+    def _named(self, shell: Shell, arguments: list[str]) -> Machine:
+        del shell
+        if not arguments or arguments[0] not in self.machines:
+            known = ", ".join(self.machines)
+            raise CommandFailedError(f"no such machine: {' '.join(arguments)}; there is {known}")
+        return self.machines[arguments[0]]
+
+    def _router(self, shell: Shell, arguments: list[str]) -> Router:
+        machine = self._named(shell, arguments)
+        if not isinstance(machine, Router):
+            raise CommandFailedError(f"{machine.name} is not wired here")
+        return machine
+
+    async def _cycle(self, shell: Shell, arguments: list[str]) -> None:
+        """`cycle ROUTER`."""
+        await self._router(shell, arguments).power_cycle()
+        shell.out(f"{arguments[0]}: off, on\n")
+
+    async def _break(self, shell: Shell, arguments: list[str]) -> None:
+        """`break MACHINE FAULT`."""
+        machine = self._named(shell, arguments)
+        try:
+            fault = Fault(" ".join(arguments[1:]))
+        except ValueError as error:
+            raise CommandFailedError(f"{error}; there is {', '.join(Fault)}") from error
+        await machine.break_down(fault)
+
+    async def _mend(self, shell: Shell, arguments: list[str]) -> None:
+        """`mend MACHINE`."""
+        await self._named(shell, arguments).mend()
+
+    async def _attach(self, shell: Shell, arguments: list[str]) -> None:
+        """`attach ROUTER`: its console, from now until the connection ends."""
+        router = self._router(shell, arguments)
+        heard: asyncio.Queue[str] = asyncio.Queue()
+        router.listeners.add(heard)
+        try:
+            while True:
+                shell.out((await heard.get()).replace("\n", "\r\n"))
+        finally:
+            router.listeners.discard(heard)
+
+    # ------------------------------------------------------------------------------ start and end
+
+    async def start(self) -> None:
+        """Switches everything on.
+
+        Raises:
+            LabError: a port is taken.
+        """
+        for name, door in self.doors.items():
+            try:
+                if name in self.machines:
+                    self.machines[name].on_down = door.close
+                    self.machines[name].on_up = partial(self._up, name)
+                    await self.machines[name].power_on()
+                else:
+                    await door.open()
+            except OSError as error:
+                raise LabError(
+                    f"{name}: TCP port {door.port} of {_ADDRESS} cannot be had: "
+                    f"{os.strerror(error.errno or 0)}"
+                ) from error
+        self._running = True
+
+    async def _up(self, name: str) -> None:
+        foreign = Fault.NEW_HOST_KEY in self.machines[name].faults
+        await self.doors[name].open(tries=_BIND_TRIES if self._running else 1, foreign=foreign)
+
+    async def stop(self) -> None:
+        """Switches everything off."""
+        for machine in self.machines.values():
+            await machine.stop()
+        for door in self.doors.values():
+            await door.close()
+
+
+def _bound(table: Mapping[str, Callable[..., Any]], machine: Machine) -> dict[str, Command]:
+    """The commands of a table, for one machine."""
+    return {name: partial(function, machine) for name, function in table.items()}

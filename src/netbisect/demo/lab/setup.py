@@ -1,0 +1,247 @@
+"""Writes the files of a small lab into a folder, and starts the lab they describe.
+
+`lab.toml` is the file that netbisect reads. Nothing in it says that the machines are simulated:
+it names SSH hosts, a power switch and consoles, as the file of any lab does. Below the folder:
+
+    lab.toml           for netbisect
+    ssh/               OpenSSH configuration, key and known hosts
+    simulator.toml     for `python -m netbisect.demo.lab`
+    machines/NAME/     disk and host key of each machine
+    builder/           directory of the one builder; its first kernel is the known-good one
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+import tarfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from netbisect.bisect.model import Dud, Kernel
+from netbisect.demo.lab.config import LabError
+from netbisect.demo.lab.testbeds import TESTBEDS, Bed, lab_toml, simulator_toml
+from netbisect.workers.build import KernelBuild
+from netbisect.workers.lab import load_lab
+
+KERNEL_CONFIG = "GENERIC-NODEBUG"
+_PORTS = range(20_000, 32_000)
+"""Below the ports that systems give to outgoing connections: a router's port is free while it
+reboots, and must still be free when it comes back."""
+_STOP_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class LabFiles:
+    """What `prepare` wrote."""
+
+    place: Path
+    known_good: Kernel
+    """What the routers run first: the kernel of the tree's first commit."""
+
+    @property
+    def lab(self) -> Path:
+        """The lab file for netbisect."""
+        return self.place / "lab.toml"
+
+    @property
+    def ssh_config(self) -> Path:
+        """The OpenSSH configuration that knows all machines."""
+        return self.place / "ssh" / "config"
+
+    @property
+    def simulator(self) -> Path:
+        """The configuration of the simulated lab."""
+        return self.place / "simulator.toml"
+
+    @property
+    def command(self) -> list[str]:
+        """Runs the simulated lab; it prints `ready`, and ends on SIGTERM or SIGINT."""
+        return [sys.executable, "-m", "netbisect.demo.lab", str(self.simulator)]
+
+    def disk(self, machine: str) -> Path:
+        """The root of a machine's disk."""
+        return self.place / "machines" / machine / "disk"
+
+
+def prepare(
+    place: Path,
+    *,
+    repository: Path,
+    testbeds: Sequence[str] = ("c2558", "e5-2650"),
+    compression: float = 300.0,
+    seed: int = 1,
+) -> LabFiles:
+    """Writes a lab into the folder `place`, which must be absent or empty.
+
+    Args:
+        place: the folder.
+        repository: the sample tree; the routers get the kernel of its first commit.
+        testbeds: names of those that shall be there; `TESTBEDS` has all.
+        compression: seconds of the lab in a second of the clock on the wall.
+        seed: of the machines' luck.
+
+    Raises:
+        LabError: it cannot be done; nothing is left behind.
+    """
+    unknown = [name for name in testbeds if name not in TESTBEDS]
+    if unknown or not testbeds:
+        raise LabError(f"no such testbed: {', '.join(unknown)}; there is {', '.join(TESTBEDS)}")
+    if place.exists() and any(place.iterdir()):
+        raise LabError(f"{place} is not empty: a lab is written into a folder of its own")
+    existed = place.exists()
+    place = place.resolve()
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        return _write(
+            place, repository.resolve(), [TESTBEDS[name] for name in testbeds], compression, seed
+        )
+    except BaseException:
+        shutil.rmtree(place)
+        if existed:
+            place.mkdir()
+        raise
+
+
+def _write(
+    place: Path, repository: Path, beds: Sequence[Bed], compression: float, seed: int
+) -> LabFiles:
+    names = [machine for bed in beds for machine in bed.machines]
+    doors = dict(zip([*names, "power", "console"], _free_ports(len(names) + 2), strict=True))
+    _write_keys(place, doors)
+    (place / "simulator.toml").write_text(simulator_toml(beds, doors, compression, seed))
+    lab = place / "lab.toml"
+    lab.write_text(lab_toml(beds, repository, place / "ssh" / "config", KERNEL_CONFIG))
+    kernel, archive = _first_kernel(lab, repository)
+    for bed in beds:
+        folder = place / "machines" / bed.dut / "disk" / "boot" / "kernel"
+        folder.mkdir(parents=True)
+        with tarfile.open(archive) as tar:
+            tar.extractall(folder, filter="data")
+    return LabFiles(place, kernel)
+
+
+def _free_ports(number: int) -> list[int]:
+    """Ports of loopback that nobody listens on.
+
+    Raises:
+        LabError: there are not enough.
+    """
+    found: list[int] = []
+    for port in random.SystemRandom().sample(_PORTS, len(_PORTS)):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            found.append(port)
+        if len(found) == number:
+            return found
+    raise LabError(f"fewer than {number} TCP ports of 127.0.0.1 are free")
+
+
+# --------------------------------------------------------------------------------------- ssh
+
+_HOST = """\
+Host {name}
+    HostName 127.0.0.1
+    HostKeyAlias {name}
+    Port {port}
+"""
+_ALL = """\
+Host *
+    User root
+    IdentityFile "{folder}/id"
+    IdentitiesOnly yes
+    UserKnownHostsFile "{folder}/known_hosts"
+    GlobalKnownHostsFile /dev/null
+    StrictHostKeyChecking yes
+    PreferredAuthentications publickey
+    AddressFamily inet
+    LogLevel ERROR
+"""
+
+
+def _write_keys(place: Path, doors: dict[str, int]) -> None:
+    folder = place / "ssh"
+    folder.mkdir()
+    public = _new_key(folder / "id", "netbisect")
+    (folder / "authorized_keys").write_text(public)
+    known = []
+    for name in doors:
+        machine = place / "machines" / name
+        machine.mkdir(parents=True)
+        known.append(f"{name} {_new_key(machine / 'host_key', name)}")
+    (folder / "known_hosts").write_text("".join(known))
+    hosts = [_HOST.format(name=name, port=port) for name, port in doors.items()]
+    (folder / "config").write_text("\n".join([*hosts, _ALL.format(folder=folder)]))
+
+
+def _new_key(path: Path, comment: str) -> str:
+    """Makes a key pair; returns the public line."""
+    _run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", str(path)])
+    return path.with_name(f"{path.name}.pub").read_text()
+
+
+def _run(command: list[str]) -> str:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise LabError(f"{command[0]} cannot be run: {error.strerror}") from error
+    if done.returncode != 0:
+        raise LabError(f"`{shlex.join(command)}` failed: {done.stderr.strip()}")
+    return done.stdout
+
+
+# -------------------------------------------------------------------------------------- kernel
+
+
+def _first_kernel(lab_file: Path, repository: Path) -> tuple[Kernel, Path]:
+    git = ["git", "--git-dir", str(repository)]
+    first = _run([*git, "rev-list", "--first-parent", "--max-parents=0", "main"]).split()[-1]
+    lab = load_lab(lab_file)
+    build = KernelBuild(lab.builders[0], lab.source, first, KERNEL_CONFIG, lambda _: None)
+    kernel = build.run()
+    if isinstance(kernel, Dud):
+        raise LabError(f"the kernel of the first commit cannot be built: {kernel.why}")
+    return kernel, build.kernels.archive(kernel.key)
+
+
+# ------------------------------------------------------------------------------------- running
+
+
+@contextlib.contextmanager
+def running(files: LabFiles) -> Iterator[subprocess.Popen[str]]:
+    """The simulated lab as a process of its own, for as long as the block lasts.
+
+    What it complains of goes to `simulator.log`.
+
+    Raises:
+        LabError: it does not start; the message is its own.
+    """
+    log = files.place / "simulator.log"
+    with (
+        log.open("w") as stream,
+        subprocess.Popen(
+            files.command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=stream,
+            text=True,
+        ) as process,
+    ):
+        try:
+            assert process.stdout is not None
+            if not any(line == "ready\n" for line in process.stdout):
+                said = log.read_text().strip().splitlines()
+                raise LabError(said[-1] if said else "the simulated lab ended without a word")
+            yield process
+        finally:
+            process.terminate()
+            try:
+                process.wait(_STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()

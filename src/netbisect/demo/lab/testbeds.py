@@ -1,0 +1,240 @@
+"""The testbeds of the small lab, and the two files that describe them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+_GIGABIT = "1000baseT <full-duplex>"
+_TEN_GIGABIT = "10Gbase-T <full-duplex>"
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """A host's port with netmap."""
+
+    host: str
+    port: str
+    mac: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bed:
+    """One testbed, as the simulator and as netbisect must know it."""
+
+    name: str
+    description: str
+    profile: str
+    driver: str
+    drivers: tuple[str, ...]
+    """Folders and names of the data ports' drivers in the tree."""
+    ports: tuple[tuple[str, str], tuple[str, str]]
+    """Name and MAC address of the router's ports: ingress, egress."""
+    generator: End
+    receiver: End
+    bits: float
+    """Of its links, per second."""
+    media: str
+    scenarios: tuple[str, ...]
+
+    @property
+    def dut(self) -> str:
+        """Name of the router."""
+        return f"{self.name}-dut"
+
+    @property
+    def hosts(self) -> dict[str, list[End]]:
+        """The traffic hosts with their ports."""
+        hosts: dict[str, list[End]] = {}
+        for end in (self.generator, self.receiver):
+            hosts.setdefault(end.host, []).append(end)
+        return hosts
+
+    @property
+    def machines(self) -> list[str]:
+        """Names of all its machines."""
+        return [self.dut, *self.hosts]
+
+    @property
+    def line_rate_pps(self) -> int:
+        """60-byte packets per second on its links."""
+        return int(self.bits / 672)
+
+
+TESTBEDS: dict[str, Bed] = {
+    bed.name: bed
+    for bed in (
+        Bed(
+            name="c2558",
+            description="Atom C2558, 4 cores, Intel i350",
+            profile="C2558-i350",
+            driver="igb",
+            drivers=("e1000", "igb"),
+            ports=(("igb2", "00:08:a2:09:33:da"), ("igb3", "00:08:a2:09:33:db")),
+            generator=End("c2558-gen", "igb2", "00:1b:21:c4:95:7a"),
+            receiver=End("c2558-gen", "igb3", "00:1b:21:c4:95:7b"),
+            bits=1e9,
+            media=_GIGABIT,
+            scenarios=(
+                "inet4-forwarding",
+                "inet6-forwarding",
+                "inet4-pf-stateful",
+                "inet4-ipfw-stateful",
+            ),
+        ),
+        Bed(
+            name="e5-2650",
+            description="Xeon E5-2650, 8 cores, Chelsio T540-CR",
+            profile="E5-2650-T540",
+            driver="cxgbe",
+            drivers=("cxgbe",),
+            ports=(("cxl0", "00:07:43:2e:e5:92"), ("cxl1", "00:07:43:2e:e5:9a")),
+            generator=End("e5-2650-gen", "vcxl0", "00:07:43:2e:e4:72"),
+            receiver=End("e5-2650-rcv", "vcxl1", "00:07:43:2e:e4:7a"),
+            bits=1e10,
+            media=_TEN_GIGABIT,
+            scenarios=("inet4-forwarding",),
+        ),
+        Bed(
+            name="l5630",
+            description="Xeon L5630, 4 cores, Intel 82599EB",
+            profile="L5630-82599",
+            driver="ix",
+            drivers=("ixgbe", "ix"),
+            ports=(("ix0", "00:1b:21:d3:8f:3e"), ("ix1", "00:1b:21:d3:8f:3f")),
+            generator=End("l5630-gen", "ix0", "00:1b:21:d4:0a:10"),
+            receiver=End("l5630-gen", "ix1", "00:1b:21:d4:0a:11"),
+            bits=1e10,
+            media=_TEN_GIGABIT,
+            scenarios=("inet4-forwarding",),
+        ),
+    )
+}
+
+
+def _text(value: object) -> str:
+    """A TOML value."""
+    if isinstance(value, tuple | list):
+        return f"[{', '.join(map(_text, value))}]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+# ----------------------------------------------------------------------------------- simulator
+
+
+def simulator_toml(
+    beds: Sequence[Bed], doors: Mapping[str, int], compression: float, seed: int
+) -> str:
+    """The configuration of the simulated lab; `doors` are TCP ports by name."""
+    parts = [
+        (
+            'state = "machines"\nauthorized_keys = "ssh/authorized_keys"\n'
+            f"switch_port = {doors['power']}\nconsole_port = {doors['console']}\n"
+            f"compression = {float(compression)}\nseed = {seed}\n"
+        )
+    ]
+    for bed in beds:
+        parts.append(
+            f'[[routers]]\nname = "{bed.dut}"\nport = {doors[bed.dut]}\n'
+            f'profile = "{bed.profile}"\ndriver = "{bed.driver}"\n'
+            f"ports = [{', '.join(_port(name, mac, bed.media) for name, mac in bed.ports)}]\n"
+        )
+        for host, ends in bed.hosts.items():
+            ports = ", ".join(_port(end.port, end.mac, bed.media) for end in ends)
+            parts.append(f'[[hosts]]\nname = "{host}"\nport = {doors[host]}\nports = [{ports}]\n')
+        parts.append(
+            f'[[wires]]\nrouter = "{bed.dut}"\n'
+            f'generator = "{bed.generator.host}"\ngenerator_port = "{bed.generator.port}"\n'
+            f'receiver = "{bed.receiver.host}"\nreceiver_port = "{bed.receiver.port}"\n'
+            f"bits = {bed.bits}\n"
+        )
+    return "\n".join(parts)
+
+
+def _port(name: str, mac: str, media: str) -> str:
+    return f'{{ name = "{name}", mac = "{mac}", media = "{media}" }}'
+
+
+# --------------------------------------------------------------------------------------- netbisect
+
+_HEAD = """\
+kernels = "kernels"
+
+[source]
+repository = {repository}
+
+[ssh]
+config = "ssh/config"
+connect_timeout = 5
+
+[[builders]]
+name = "amd64"
+arch = "amd64"
+directory = "builder"
+build_timeout = 120
+"""
+_BED = """\
+[[testbeds]]
+name = "{name}"
+description = "{description}"
+arch = "amd64"
+kernel_config = "{kernel_config}"
+drivers = {drivers}
+line_rate_pps = {line_rate_pps}
+scenarios = {scenarios}
+owner = "lab@netbisect.invalid"
+
+[testbeds.dut]
+address = "{dut}"
+ingress = {{ mac = "{ingress}" }}
+egress = {{ mac = "{egress}" }}
+
+[testbeds.generator]
+address = "{generator}"
+port = {{ interface = "{generator_port}" }}
+
+[testbeds.receiver]
+address = "{receiver}"
+port = {{ interface = "{receiver_port}" }}
+
+[testbeds.power]
+cycle = {cycle}
+
+[testbeds.console]
+command = {attach}
+
+[testbeds.timing]
+boot_timeout = 15.0
+poll = 0.05
+settle = 0.02
+run_timeout = 3600.0
+"""
+
+
+def lab_toml(beds: Sequence[Bed], repository: Path, ssh_config: Path, kernel_config: str) -> str:
+    """The lab file for netbisect."""
+    parts = [_HEAD.format(repository=_text(str(repository)))]
+    ssh = ["ssh", "-F", str(ssh_config), "-T"]
+    parts += [
+        _BED.format(
+            name=bed.name,
+            description=bed.description,
+            kernel_config=kernel_config,
+            drivers=_text(bed.drivers),
+            line_rate_pps=bed.line_rate_pps,
+            scenarios=_text(bed.scenarios),
+            dut=bed.dut,
+            ingress=bed.ports[0][1],
+            egress=bed.ports[1][1],
+            generator=bed.generator.host,
+            generator_port=bed.generator.port,
+            receiver=bed.receiver.host,
+            receiver_port=bed.receiver.port,
+            cycle=_text([*ssh, "power", "cycle", bed.dut]),
+            attach=_text([*ssh, "console", "attach", bed.dut]),
+        )
+        for bed in beds
+    ]
+    return "\n".join(parts)

@@ -1,0 +1,128 @@
+"""Packets on their way: from a generator's port through a router to a receiver's port.
+
+What a sender sends is written down when it starts, second by second. What arrives in a span of
+time follows from that, from what the router forwards and from the luck of the seconds; so a
+program that wakes up late prints the same numbers as one that is on time.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from netbisect.demo.lab.config import Wire
+from netbisect.demo.lab.faults import Fault
+from netbisect.demo.lab.machine import Host
+from netbisect.demo.lab.router import Router
+
+_OVERHEAD_BYTES = 24
+"""CRC, preamble and gap that every frame takes on the wire besides."""
+_RAMP = 0.36
+"""Of the rate, in a sender's first second."""
+_SLOW = 0.6
+
+
+@dataclass(frozen=True, slots=True)
+class Second:
+    """One line of a sender: from, to, packets."""
+
+    begin: float
+    end: float
+    packets: int
+
+
+@dataclass(slots=True)
+class Flow:
+    """What one sender sends."""
+
+    family: str
+    size: int
+    destination_mac: str
+    seconds: tuple[Second, ...]
+    stopped: float = math.inf
+    """When it was interrupted."""
+
+    def packets(self, begin: float, end: float) -> float:
+        """How many leave the sender in that span."""
+        total = 0.0
+        for second in self.seconds:
+            overlap = self._overlap(second, begin, end)
+            total += second.packets * overlap / (second.end - second.begin)
+        return total
+
+    def busy(self, begin: float, end: float) -> float:
+        """For how long of that span it sends, in seconds."""
+        return sum(self._overlap(second, begin, end) for second in self.seconds)
+
+    def _overlap(self, second: Second, begin: float, end: float) -> float:
+        return max(0.0, min(end, second.end, self.stopped) - max(begin, second.begin))
+
+
+def schedule(start: float, count: int, pps: float, luck: random.Random) -> Iterable[Second]:
+    """The seconds of a sender that sends `count` packets at `pps`."""
+    left, begin, share = count, start, _RAMP
+    while left > 0:
+        length = 1.0 + luck.uniform(0.0004, 0.0014)
+        packets = int(pps * length * share * (1 + luck.gauss(0, 0.0004)))
+        if packets >= left:
+            yield Second(begin, begin + length * left / packets, left)
+            return
+        yield Second(begin, begin + length, packets)
+        left, begin, share = left - packets, begin + length, 1.0
+
+
+@dataclass(slots=True)
+class Link:
+    """A wire with what is on it."""
+
+    wire: Wire
+    router: Router
+    generator: Host
+    receiver: Host
+    flow: Flow | None = None
+
+    def line_rate(self, size: int) -> float:
+        """Packets of `size` bytes that fit on it, per second."""
+        share = _SLOW if Fault.SLOW_SENDER in self.generator.faults else 1.0
+        return share * self.wire.bits / (8 * (size + _OVERHEAD_BYTES))
+
+    def send(self, flow: Flow) -> None:
+        """A sender starts."""
+        self.flow = flow
+        self.router.bear_load()
+
+    def arriving(self, begin: float, end: float, factor: float) -> int:
+        """Packets that reach the receiver in that span; `factor` is the luck of the second."""
+        flow = self.flow
+        if flow is None or any(
+            Fault.CABLE_OUT in machine.faults
+            for machine in (self.router, self.generator, self.receiver)
+        ):
+            return 0
+        if flow.destination_mac != self.router.ports[0].mac:
+            return 0
+        most = self.router.capacity(flow.family) * factor * flow.busy(begin, end)
+        return int(min(flow.packets(begin, end), most))
+
+
+class Network:
+    """All wires of the lab."""
+
+    def __init__(self, links: Iterable[Link]) -> None:
+        self.links = tuple(links)
+
+    def from_generator(self, host: str, port: str) -> Link | None:
+        """The link a sender on that port feeds."""
+        for link in self.links:
+            if (link.wire.generator, link.wire.generator_port) == (host, port):
+                return link
+        return None
+
+    def to_receiver(self, host: str, port: str) -> Link | None:
+        """The link that ends at that port."""
+        for link in self.links:
+            if (link.wire.receiver, link.wire.receiver_port) == (host, port):
+                return link
+        return None

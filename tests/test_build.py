@@ -1,0 +1,244 @@
+"""Building a revision: a kernel of exactly that revision, or a Dud that says why not."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from netbisect.bisect.model import Dud, Kernel, Reaction, Stage
+from netbisect.demo.lab.setup import KERNEL_CONFIG
+from netbisect.demo.tree.create import Tree
+from netbisect.workers.build import KernelBuild
+from netbisect.workers.identity import version_of
+from netbisect.workers.lab import Builder, Source
+
+if TYPE_CHECKING:
+    from tests.lab_fixtures import RunningLab
+
+
+@pytest.fixture
+def builder(tmp_path: Path) -> Builder:
+    return Builder("amd64", "amd64", tmp_path / "builder")
+
+
+def build(builder: Builder, tree: Tree, revision: str, config: str = KERNEL_CONFIG) -> Kernel | Dud:
+    source = Source(str(tree.repository))
+    return KernelBuild(builder, source, revision, config, lambda _: None).run()
+
+
+def make_that(tmp_path: Path, script: str) -> tuple[str, ...]:
+    """A make that does something else."""
+    path = tmp_path / "make.sh"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return (str(path),)
+
+
+def test_a_kernel_says_what_it_is(builder: Builder, sample_tree: Tree) -> None:
+    revision = sample_tree.revisions[4]
+    kernel = build(builder, sample_tree, revision)
+    assert isinstance(kernel, Kernel)
+    assert (kernel.revision, kernel.config, kernel.arch) == (revision, KERNEL_CONFIG, "amd64")
+    assert kernel.version == f"n5-{revision[:12]}"
+    assert version_of(builder.directory / "stage" / "boot" / "kernel" / "kernel") == kernel.version
+
+
+def test_building_a_revision_again_gives_the_same_bytes(
+    builder: Builder, sample_tree: Tree
+) -> None:
+    """Also after others were built in the same directory."""
+    first = build(builder, sample_tree, sample_tree.revisions[4])
+    build(builder, sample_tree, sample_tree.revisions[20])
+    again = build(builder, sample_tree, sample_tree.revisions[4])
+    assert isinstance(first, Kernel)
+    assert isinstance(again, Kernel)
+    assert (first.key, first.identity) == (again.key, again.identity)
+
+
+def test_a_revision_that_landed_after_the_clone_is_fetched(
+    builder: Builder, sample_tree: Tree, tmp_path: Path
+) -> None:
+    upstream = tmp_path / "upstream.git"
+    git = ["git", "--git-dir", str(upstream)]
+    first, later = sample_tree.revisions[4], sample_tree.revisions[30]
+    subprocess.run(["git", "init", "-q", "--bare", str(upstream)], check=True)
+    for revision in (first, later):
+        subprocess.run(
+            [*git, "fetch", "-q", str(sample_tree.repository), f"{revision}:refs/heads/main"],
+            check=True,
+        )
+        tree = replace(sample_tree, repository=upstream)
+        assert isinstance(build(builder, tree, revision), Kernel)
+
+
+@pytest.mark.parametrize(
+    ("which", "error"),
+    [
+        (0, "sys/net/route.c:3:10: fatal error: 'net/route_nhop.h' file not found"),
+        (1, "sys/netpfil/ipfw/ip_fw_dynamic.c:17:1: error: expected '}'"),
+    ],
+)
+def test_what_does_not_compile_is_skipped_with_the_first_error(
+    running_lab: RunningLab, which: int, error: str
+) -> None:
+    tree = running_lab.tree
+    revisions = [one for one in tree.revisions if tree.roles.get(one) == "unbuildable"]
+    dud = running_lab.build(tree.revisions.index(revisions[which]))
+    assert isinstance(dud, Dud)
+    assert (dud.stage, dud.reaction) == (Stage.BUILD, Reaction.SKIP)
+    assert dud.why == error
+    assert "1 error generated." in dud.log
+    assert dud.revision == revisions[which]
+
+
+def test_a_configuration_that_is_not_there_is_told(builder: Builder, sample_tree: Tree) -> None:
+    dud = build(builder, sample_tree, sample_tree.revisions[0], "LINT")
+    assert isinstance(dud, Dud)
+    assert dud.reaction is Reaction.SKIP
+    assert dud.why == "ERROR: Missing kernel configuration file(s) (LINT)."
+
+
+def test_an_unknown_revision_is_told(builder: Builder, sample_tree: Tree) -> None:
+    dud = build(builder, sample_tree, "0123456789abcdef0123456789abcdef01234567")
+    assert isinstance(dud, Dud)
+    assert (dud.stage, dud.reaction) == (Stage.CHECKOUT, Reaction.RETRY)
+    assert dud.why == f"revision 0123456789ab is on no branch of {sample_tree.repository}"
+
+
+def test_a_repository_that_is_not_there_is_told_and_leaves_no_half_clone(
+    builder: Builder, sample_tree: Tree, tmp_path: Path
+) -> None:
+    """The next build finds nothing to stumble over."""
+    gone = replace(sample_tree, repository=tmp_path / "gone.git")
+    dud = build(builder, gone, sample_tree.revisions[0])
+    assert isinstance(dud, Dud)
+    assert (dud.stage, dud.reaction) == (Stage.CHECKOUT, Reaction.RETRY)
+    assert dud.why.startswith("`git clone` failed for revision ")
+    assert "gone.git" in dud.why
+    assert isinstance(build(builder, sample_tree, sample_tree.revisions[0]), Kernel)
+
+
+def test_changes_left_in_the_tree_do_not_get_into_the_kernel(
+    builder: Builder, sample_tree: Tree
+) -> None:
+    first = build(builder, sample_tree, sample_tree.revisions[4])
+    source = builder.directory / "source" / "sys" / "netinet"
+    (source / "ip_input.c").write_text("void\nip_input(void)\n{\n}\n")
+    (source / "new.c").write_text("int\nnew(void)\n{\n}\n")
+    again = build(builder, sample_tree, sample_tree.revisions[4])
+    assert isinstance(first, Kernel)
+    assert isinstance(again, Kernel)
+    assert first.key == again.key
+
+
+# ----------------------------------------------------------------- kernels of something else
+
+
+def test_a_wrong_checkout_is_caught(builder: Builder, sample_tree: Tree, tmp_path: Path) -> None:
+    """A make that builds the parent instead gives a kernel that says so."""
+    script = 'git checkout -q HEAD~1; make "$@"; status=$?; git checkout -q -; exit $status'
+    builder = replace(builder, make=make_that(tmp_path, script))
+    dud = build(builder, sample_tree, sample_tree.revisions[4])
+    assert isinstance(dud, Dud)
+    assert (dud.stage, dud.reaction) == (Stage.BUILD, Reaction.RETRY)
+    parent = sample_tree.revisions[3][:12]
+    assert dud.why == (
+        f"the kernel that was built says it is n4-{parent}, not {sample_tree.revisions[4][:12]}: "
+        "a stale object directory or a wrong checkout"
+    )
+
+
+def test_a_stale_object_directory_is_caught(
+    builder: Builder, sample_tree: Tree, tmp_path: Path
+) -> None:
+    """A make that finds nothing to do leaves the kernel of the last build."""
+    assert isinstance(build(builder, sample_tree, sample_tree.revisions[4]), Kernel)
+    script = 'for a; do test "$a" = buildkernel && exit 0; done; make "$@"'
+    builder = replace(builder, make=make_that(tmp_path, script))
+    dud = build(builder, sample_tree, sample_tree.revisions[5])
+    assert isinstance(dud, Dud)
+    assert dud.reaction is Reaction.RETRY
+    assert f"says it is n5-{sample_tree.revisions[4][:12]}, not " in dud.why
+
+
+def test_a_make_that_makes_nothing_is_caught(
+    builder: Builder, sample_tree: Tree, tmp_path: Path
+) -> None:
+    builder = replace(builder, make=make_that(tmp_path, "exit 0"))
+    dud = build(builder, sample_tree, sample_tree.revisions[4])
+    assert isinstance(dud, Dud)
+    assert "says it is nothing" in dud.why
+
+
+def test_a_builder_without_its_make_is_quarantined(builder: Builder, sample_tree: Tree) -> None:
+    builder = replace(builder, make=("bmake-of-nowhere",))
+    dud = build(builder, sample_tree, sample_tree.revisions[4])
+    assert isinstance(dud, Dud)
+    assert dud.reaction is Reaction.QUARANTINE
+    assert dud.why == "builder amd64: bmake-of-nowhere cannot be run: No such file or directory"
+
+
+# -------------------------------------------------------------------------- builds that hang
+
+
+def test_a_build_without_an_end_is_stopped_with_all_its_processes(
+    builder: Builder, sample_tree: Tree, tmp_path: Path
+) -> None:
+    script = f"sleep 600 & echo $! > {tmp_path}/pid; wait"
+    builder = replace(builder, make=make_that(tmp_path, script), build_timeout=1)
+    dud = build(builder, sample_tree, sample_tree.revisions[4])
+    assert isinstance(dud, Dud)
+    assert dud.reaction is Reaction.RETRY
+    assert dud.why == "the build had not ended after 1 s"
+    assert dud.log.endswith("netbisect: no end in sight, stopped")
+    assert ended(int((tmp_path / "pid").read_text()))
+
+
+def test_what_a_killed_build_left_running_is_ended_before_the_next(
+    builder: Builder, sample_tree: Tree, tmp_path: Path
+) -> None:
+    """Two makes in one object directory would spoil it."""
+    pid = tmp_path / "pid"
+    slow = replace(builder, make=make_that(tmp_path, f"echo $$ > {pid}; exec sleep 600"))
+    program = (
+        "from pathlib import Path\n"
+        "from netbisect.workers.build import KernelBuild\n"
+        "from netbisect.workers.lab import Builder, Source\n"
+        f"builder = Builder('amd64', 'amd64', Path({str(slow.directory)!r}), make={slow.make!r})\n"
+        f"source = Source({str(sample_tree.repository)!r})\n"
+        f"KernelBuild(builder, source, {sample_tree.revisions[4]!r}, 'GENERIC', print).run()\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.DEVNULL) as process:
+        try:
+            while not (pid.exists() and pid.read_text().strip()):
+                assert process.poll() is None
+                time.sleep(0.02)
+        finally:
+            process.kill()
+    left = int(pid.read_text())
+    os.kill(left, 0)
+    assert isinstance(build(builder, sample_tree, sample_tree.revisions[5]), Kernel)
+    assert ended(left)
+
+
+def ended(process: int) -> bool:
+    """Whether it is gone, or a dead child that nobody has asked about yet."""
+    state = Path(f"/proc/{process}/stat")
+    for _ in range(100):
+        try:
+            os.kill(process, 0)
+        except ProcessLookupError:
+            return True
+        if state.exists() and state.read_text().rpartition(")")[2].split()[0] == "Z":
+            return True
+        time.sleep(0.02)
+    os.kill(process, signal.SIGKILL)
+    return False

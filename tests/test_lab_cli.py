@@ -1,0 +1,247 @@
+"""netbisect-lab: facts on standard output, prose on standard error, and what statuses mean."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from netbisect.bisect import wire
+from netbisect.bisect.model import Boot, Conditions, Dud, Kernel, Reaction, Sample
+from netbisect.demo.lab.setup import KERNEL_CONFIG
+from netbisect.workers import cli
+
+if TYPE_CHECKING:
+    from tests.lab_fixtures import RunningLab
+
+Run = Callable[..., tuple[int, list[Any], str]]
+"""Takes arguments; gives the status, the facts, and the prose."""
+
+
+@pytest.fixture
+def run(
+    running_lab: RunningLab,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> Iterator[Run]:
+    def run(*arguments: str) -> tuple[int, list[Any], str]:
+        status = cli.main(["--lab", str(running_lab.files.lab), *arguments])
+        said = capfd.readouterr()
+        return status, [wire.loads(line) for line in said.out.splitlines()], said.err
+
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.chdir(tmp_path)
+    yield run
+    signal.signal(signal.SIGTERM, before)
+
+
+def kernels(lab: RunningLab) -> str:
+    return str(lab.lab.builders[0].directory / "kernels")
+
+
+def test_build_prints_the_kernel(run: Run, running_lab: RunningLab) -> None:
+    revision = running_lab.tree.revisions[10]
+    status, facts, prose = run(
+        "build", "--builder", "amd64", "--revision", revision, "--config", KERNEL_CONFIG
+    )
+    (kernel,) = facts
+    assert status == 0
+    assert isinstance(kernel, Kernel)
+    assert kernel.revision == revision
+    assert f"built n11-{revision[:12]} in " in prose
+
+
+def test_a_revision_that_does_not_build_ends_with_status_3(
+    run: Run, running_lab: RunningLab
+) -> None:
+    revision = running_lab.tree.revisions[running_lab.place_of("unbuildable")]
+    status, facts, prose = run(
+        "build", "--builder", "amd64", "--revision", revision, "--config", KERNEL_CONFIG
+    )
+    (dud,) = facts
+    assert status == cli.EXIT_DUD == 3
+    assert isinstance(dud, Dud)
+    assert dud.reaction is Reaction.SKIP
+    assert prose.endswith(f"no kernel: {dud.why}\n")
+
+
+def test_trial_prints_every_fact_of_the_visit(
+    run: Run, running_lab: RunningLab, tmp_path: Path
+) -> None:
+    """And leaves what console and pkt-gen said in the folder of logs."""
+    kernel, _ = running_lab.kernel(10)
+    status, facts, prose = run(
+        *("trial", "--testbed", "c2558", "--kernel", kernel.key, "--kernels", kernels(running_lab)),
+        *("--scenario", "inet4-forwarding", "--logs", str(tmp_path / "logs")),
+    )
+    assert status == 0
+    assert [type(fact) for fact in facts] == [Boot, Conditions, Sample]
+    assert f"c2558: {kernel.version}: up after " in prose
+    assert sorted(path.name for path in (tmp_path / "logs").iterdir()) == [
+        "console.log",
+        "inet4-forwarding.receiver",
+        "inet4-forwarding.sender",
+    ]
+
+
+def test_boot_runs_no_scenario(run: Run, running_lab: RunningLab) -> None:
+    """Without a folder of logs it makes one for the moment."""
+    kernel, _ = running_lab.kernel(10)
+    status, facts, _ = run(
+        "boot", "--testbed", "c2558", "--kernel", kernel.key, "--kernels", kernels(running_lab)
+    )
+    assert status == 0
+    assert [type(fact) for fact in facts] == [Boot]
+    assert list(Path("netbisect-logs").glob("*/console.log"))
+
+
+def test_a_kernel_that_panics_ends_with_status_3(run: Run, c2558: RunningLab) -> None:
+    kernel, _ = c2558.kernel(c2558.place_of("panic"))
+    status, facts, prose = run(
+        "boot", "--testbed", "c2558", "--kernel", kernel.key, "--kernels", kernels(c2558)
+    )
+    assert status == cli.EXIT_DUD
+    assert [type(fact) for fact in facts] == [Dud]
+    assert "panic: mtx_lock() of destroyed mutex" in prose
+
+
+def test_a_testbed_that_needs_its_owner_ends_with_status_4(run: Run, c2558: RunningLab) -> None:
+    c2558.control("break", "c2558-dut", "new-host-key")
+    kernel, _ = c2558.kernel(10)
+    status, facts, _ = run(
+        "boot", "--testbed", "c2558", "--kernel", kernel.key, "--kernels", kernels(c2558)
+    )
+    assert status == cli.EXIT_LAB == 4
+    assert [fact.reaction for fact in facts] == [Reaction.QUARANTINE]
+    status, facts, prose = run("recover", "--testbed", "c2558")
+    assert (status, facts) == (cli.EXIT_LAB, [])
+    assert prose == "netbisect-lab: c2558-dut: the host key is not the known one\n"
+
+
+def test_bench_measures_whatever_runs(run: Run, running_lab: RunningLab) -> None:
+    status, facts, _ = run("bench", "--testbed", "c2558", "--scenario", "inet4-pf-stateless")
+    (sample,) = facts
+    assert status == 0
+    assert isinstance(sample, Sample)
+    assert sample.valid
+    assert sample.boot == "by-hand"
+
+
+def test_recover_brings_the_good_kernel_back(run: Run, running_lab: RunningLab) -> None:
+    assert run("recover", "--testbed", "c2558") == (0, [], "c2558: on kernel\n")
+    assert running_lab.booted("c2558-dut") == "kernel"
+
+
+# --------------------------------------------------------------------------------- the doctor
+
+
+def test_doctor_prints_a_table(
+    running_lab: RunningLab, capfd: pytest.CaptureFixture[str], run: Run
+) -> None:
+    assert cli.main(["--lab", str(running_lab.files.lab), "doctor"]) == 0
+    lines = capfd.readouterr().out.splitlines()
+    assert len(lines) == 2 + 2 * 7
+    assert lines[0] == "ok   source   branches               main"
+    assert lines[9].startswith("ok   e5-2650  dut e5-2650-dut        /boot/kernel")
+
+
+def test_doctor_prints_json_and_status_4_when_something_is_wrong(
+    c2558: RunningLab, capfd: pytest.CaptureFixture[str], run: Run
+) -> None:
+    c2558.control("break", "c2558-gen", "cable-out")
+    assert cli.main(["--lab", str(c2558.files.lab), "doctor", "--json"]) == cli.EXIT_LAB
+    checks = json.loads(capfd.readouterr().out)
+    assert {tuple(check) for check in checks} == {("where", "what", "good", "found")}
+    assert [check["what"] for check in checks if not check["good"]] == [
+        "generator c2558-gen",
+        "receiver c2558-gen",
+    ]
+
+
+# ---------------------------------------------------------------------------------- mistakes
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ("recover", "--testbed", "c2758"),
+            "there is no testbed 'c2758' in the lab file; there is c2558, e5-2650",
+        ),
+        (
+            ("build", "--builder", "arm64", "--revision", "0" * 40, "--config", "GENERIC"),
+            "there is no builder 'arm64' in the lab file; there is amd64",
+        ),
+        (
+            ("boot", "--testbed", "c2558", "--kernel", "0" * 64, "--kernels", "nowhere"),
+            "there is no kernel 000000000000 in nowhere",
+        ),
+    ],
+)
+def test_a_name_that_nothing_has_ends_with_status_2(
+    run: Run, arguments: tuple[str, ...], message: str
+) -> None:
+    assert run(*arguments) == (cli.EXIT_USAGE, [], f"netbisect-lab: {message}\n")
+
+
+def test_a_lab_file_that_is_not_there_ends_with_status_2(
+    capfd: pytest.CaptureFixture[str], run: Run
+) -> None:
+    assert cli.main(["--lab", "none.toml", "doctor"]) == cli.EXIT_USAGE
+    assert capfd.readouterr().err == (
+        "netbisect-lab: none.toml: cannot be read: No such file or directory\n"
+    )
+
+
+def test_a_kernel_without_its_description_ends_with_status_2(
+    run: Run, running_lab: RunningLab, tmp_path: Path
+) -> None:
+    kernel, archive = running_lab.kernel(10)
+    (tmp_path / kernel.key).mkdir()
+    (tmp_path / kernel.key / archive.name).write_bytes(archive.read_bytes())
+    status, facts, prose = run(
+        "boot", "--testbed", "c2558", "--kernel", kernel.key, "--kernels", str(tmp_path)
+    )
+    assert (status, facts) == (cli.EXIT_USAGE, [])
+    assert "kernel.json" in prose
+    assert prose.count("\n") == 1
+
+
+def test_help_gives_an_example_for_every_command(capfd: pytest.CaptureFixture[str]) -> None:
+    for command in ("build", "boot", "trial", "bench", "recover", "doctor"):
+        with pytest.raises(SystemExit) as ended:
+            cli.main([command, "--help"])
+        assert ended.value.code == 0
+        assert "example: netbisect-lab --lab lab.toml " + command in " ".join(
+            capfd.readouterr().out.split()
+        )
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_trial_that_is_told_to_stop_leaves_nothing_running(
+    c2558: RunningLab, tmp_path: Path, number: int
+) -> None:
+    """No pkt-gen, no firewall; it ends by the signal's own status."""
+    kernel, _ = c2558.kernel(10)
+    c2558.control("break", "c2558-dut", "cable-out")  # so that the receiver waits
+    command = [sys.executable, "-m", "netbisect.workers.cli", "--lab", str(c2558.files.lab)]
+    command += ["trial", "--testbed", "c2558", "--kernel", kernel.key, "--kernels"]
+    command += [kernels(c2558), "--scenario", "inet4-pf-stateful", "--logs", str(tmp_path)]
+    receiver = tmp_path / "inet4-pf-stateful.receiver"
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        while not (receiver.exists() and "waiting for initial" in receiver.read_text()):
+            assert process.poll() is None
+            time.sleep(0.02)
+        process.send_signal(number)
+        process.communicate(timeout=20)
+    assert process.returncode == 128 + number
+    assert "pf.ko" not in c2558.ssh("c2558-dut", "kldstat")
+    assert c2558.ssh("c2558-gen", "pkill -INT -x pkt-gen", status=1) == ""

@@ -1,0 +1,222 @@
+"""lab.toml and scenario files: what is read, and what is said of mistakes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from netbisect.demo.lab.testbeds import TESTBEDS, lab_toml
+from netbisect.workers.lab import Lab, Timing, load_lab, load_scenario, shipped_scenarios
+from netbisect.workers.tomlfile import FileError
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> str:
+    (tmp_path / "ssh").mkdir()
+    (tmp_path / "ssh" / "config").write_text("")
+    beds = [TESTBEDS["c2558"], TESTBEDS["e5-2650"]]
+    return lab_toml(beds, Path("/tree.git"), tmp_path / "ssh" / "config", "GENERIC-NODEBUG")
+
+
+def load(tmp_path: Path, text: str) -> Lab:
+    (tmp_path / "lab.toml").write_text(text)
+    return load_lab(tmp_path / "lab.toml")
+
+
+def test_relative_places_are_relative_to_the_file(tmp_path: Path, text: str) -> None:
+    lab = load(tmp_path, text)
+    assert lab.ssh.config == tmp_path / "ssh" / "config"
+    assert lab.kernels == tmp_path / "kernels"
+    assert lab.builders[0].directory == tmp_path / "builder"
+
+
+def test_absolute_places_stay(tmp_path: Path, text: str) -> None:
+    lab = load(tmp_path, text.replace('directory = "builder"', 'directory = "/var/nb"'))
+    assert lab.builders[0].directory == Path("/var/nb")
+
+
+def test_testbeds_and_builders_are_found_by_name(tmp_path: Path, text: str) -> None:
+    lab = load(tmp_path, text)
+    assert lab.testbed("e5-2650").line_rate_pps == 14_880_952
+    assert lab.builder("amd64").make == ("make",)
+    with pytest.raises(FileError) as caught:
+        lab.testbed("c2758")
+    assert str(caught.value) == (
+        "there is no testbed 'c2758' in the lab file; there is c2558, e5-2650"
+    )
+
+
+def test_longer_packets_fit_less_often_on_the_wire(tmp_path: Path, text: str) -> None:
+    """Gigabit Ethernet carries 1,488,095 packets of 60 bytes a second, 1,453,488 of 62."""
+    testbed = load(tmp_path, text).testbed("c2558")
+    assert testbed.line_rate(60) == 1_488_095
+    assert testbed.line_rate(62) == pytest.approx(1_453_488, abs=1)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "complaint"),
+    [
+        (
+            "owner =",
+            "ownr =",
+            "testbeds[0]: unknown key 'ownr'; did you mean 'owner'?",
+        ),
+        (
+            "cycle =",
+            "onoff = [1]\ncycle =",
+            "testbeds[0].power: unknown key 'onoff'; known here: cycle, timeout",
+        ),
+        (
+            "line_rate_pps = 1488095",
+            'line_rate_pps = "1.488 Mpps"',
+            "testbeds[0].line_rate_pps: expected a whole number, found a string ('1.488 Mpps')",
+        ),
+        (
+            'name = "e5-2650"',
+            'name = "c2558"',
+            "two testbeds are named 'c2558'",
+        ),
+        (
+            'name = "c2558"',
+            'name = "C2558"',
+            (
+                "testbeds[0]: name 'C2558': expected lower-case letters, digits, '.', '_' or '-', "
+                "at most 63"
+            ),
+        ),
+        (
+            '["inet4-forwarding"]',
+            '["inet4-frowarding"]',
+            "testbeds[1].scenarios: there is no scenario 'inet4-frowarding'; there is "
+            + ", ".join(sorted(path.stem for path in shipped_scenarios().glob("*.toml"))),
+        ),
+        (
+            'scenarios = ["inet4-forwarding"]',
+            "scenarios = []",
+            "testbeds[1]: scenarios: expected at least one",
+        ),
+        (
+            'arch = "amd64"\nkernel_config',
+            'arch = "arm64"\nkernel_config',
+            "testbed 'c2558': no builder has arch 'arm64'; there is amd64",
+        ),
+        (
+            'ingress = { mac = "00:08:a2:09:33:da" }',
+            'ingress = { mac = "00-08-A2-09-33-DA" }',
+            (
+                "testbeds[0].dut.ingress: mac '00-08-A2-09-33-DA': expected six pairs of "
+                "lower-case hex digits, as 00:1b:21:c4:95:7a"
+            ),
+        ),
+        (
+            'ingress = { mac = "00:08:a2:09:33:da" }',
+            "ingress = {}",
+            "testbeds[0].dut.ingress: expected `interface` or `mac`, or both",
+        ),
+        (
+            'kernel_config = "GENERIC-NODEBUG"',
+            'kernel_config = "../GENERIC"',
+            "testbeds[0]: kernel_config '../GENERIC': expected the name of a file in sys/ARCH/conf",
+        ),
+        (
+            "poll = 0.05",
+            "poll = 0",
+            "testbeds[0].timing: poll: expected seconds > 0",
+        ),
+        (
+            "settle = 0.02",
+            "settle = -1",
+            "testbeds[0].timing: settle: expected 0 seconds or more",
+        ),
+        (
+            "settle = 0.02",
+            "run = 10",
+            (
+                "testbeds[0].timing: run 10: expected 25 seconds or more: ten are trimmed, "
+                "and 15 must remain"
+            ),
+        ),
+    ],
+)
+def test_each_mistake_is_told_with_its_place_and_the_remedy(
+    tmp_path: Path, text: str, right: str, wrong: str, complaint: str
+) -> None:
+    assert right in text
+    with pytest.raises(FileError) as caught:
+        load(tmp_path, text.replace(right, wrong, 1))
+    assert str(caught.value) == f"{tmp_path / 'lab.toml'}: {complaint}"
+
+
+def test_a_missing_ssh_configuration_is_told(tmp_path: Path, text: str) -> None:
+    with pytest.raises(FileError) as caught:
+        load(tmp_path, text.replace("ssh/config", "ssh/cfg", 1))
+    assert str(caught.value) == (
+        f"{tmp_path / 'lab.toml'}: ssh.config: there is no file {tmp_path / 'ssh' / 'cfg'}"
+    )
+
+
+def test_timing_of_an_ordinary_lab_needs_no_word() -> None:
+    """The defaults allow ten minutes for a boot and half a minute for a run."""
+    assert (Timing().boot_timeout, Timing().run) == (600.0, 30.0)
+
+
+# --------------------------------------------------------------------------------- scenarios
+
+
+@pytest.mark.parametrize(
+    "path", sorted(shipped_scenarios().glob("*.toml")), ids=lambda path: str(path.stem)
+)
+def test_every_scenario_that_ships_is_read(path: Path) -> None:
+    """Its name says its family, its firewall and whether that keeps states."""
+    scenario = load_scenario(path.stem)
+    family, _, rest = path.stem.partition("-")
+    assert scenario.traffic.family == family
+    assert scenario.firewall == ("" if rest == "forwarding" else rest.partition("-")[0])
+    stateful = {"pf": "pass" in scenario.rules, "ipfw": "keep-state" in " ".join(scenario.rules)}
+    assert stateful.get(scenario.firewall, False) == rest.endswith("stateful")
+
+
+def test_scenarios_of_ones_own_come_first(tmp_path: Path) -> None:
+    text = (shipped_scenarios() / "inet4-forwarding.toml").read_text()
+    (tmp_path / "inet4-forwarding.toml").write_text(text.replace("forwarding, inet4", "mine"))
+    assert load_scenario("inet4-forwarding", [tmp_path]).title == "mine"
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "complaint"),
+    [
+        ('"pf"', '"ipf"', "firewall 'ipf': expected 'pf', 'ipfw' or none"),
+        ('rules = ["set skip on lo0", "pass"]\n', "", "firewall and rules go together"),
+        (
+            "198.18.10.1:2001-198.18.10.20",
+            "198.18.10.1",
+            "traffic: source '198.18.10.1': expected a range such as 198.18.10.1:2001-198.18.10.20",
+        ),
+        (
+            "198.18.10.20",
+            "198.18.10.200.1",
+            "traffic: source: '198.18.10.200.1' is no inet4 address",
+        ),
+        (
+            '"inet4"',
+            '"inet6"',
+            (
+                "traffic: source '198.18.10.1:2001-198.18.10.20': expected a range such as "
+                "[2001:2::1]-[2001:2::14]"
+            ),
+        ),
+        ("size = 60", "size = 20", "traffic: size 20: expected 46 to 1518 bytes"),
+        ('name = "mine"', 'name = "other"', "name: expected 'mine', the name of the file"),
+    ],
+)
+def test_mistakes_in_a_scenario_are_told(
+    tmp_path: Path, right: str, wrong: str, complaint: str
+) -> None:
+    text = (shipped_scenarios() / "inet4-pf-stateful.toml").read_text()
+    text = text.replace('name = "inet4-pf-stateful"', 'name = "mine"')
+    assert right in text
+    (tmp_path / "mine.toml").write_text(text.replace(right, wrong, 1))
+    with pytest.raises(FileError) as caught:
+        load_scenario("mine", [tmp_path])
+    assert str(caught.value) == f"{tmp_path / 'mine.toml'}: {complaint}"

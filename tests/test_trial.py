@@ -1,0 +1,470 @@
+"""A visit over real SSH: what is measured, and what is caught before it can be a wrong number."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from netbisect.bisect.model import Boot, Conditions, Dud, Fact, Reaction, Sample, Stage
+from netbisect.workers.faults import LabFault
+from netbisect.workers.lab import Ssh
+from netbisect.workers.router import Router
+from netbisect.workers.ssh import Connections
+
+if TYPE_CHECKING:
+    from tests.lab_fixtures import RunningLab
+
+FORWARDING = ("inet4-forwarding",)
+PATIENCE = 1.0
+"""Seconds for a boot, where one is expected to hang; a good one takes a quarter."""
+
+
+def duds(facts: list[Fact]) -> list[Dud]:
+    return [fact for fact in facts if isinstance(fact, Dud)]
+
+
+def samples(facts: list[Fact]) -> list[Sample]:
+    return [fact for fact in facts if isinstance(fact, Sample)]
+
+
+def only_dud(facts: list[Fact]) -> Dud:
+    (dud,) = facts
+    assert isinstance(dud, Dud), dud
+    return dud
+
+
+@pytest.fixture
+def router(c2558: RunningLab) -> Iterator[Router]:
+    with Connections(c2558.lab.ssh) as connections:
+        yield Router(c2558.lab.testbed("c2558"), connections, c2558.said.append)
+
+
+# ------------------------------------------------------------------------------- good visits
+
+
+@pytest.fixture(scope="module")
+def visit(running_lab: RunningLab) -> list[Fact]:
+    """What a good visit with every scenario of the testbed tells."""
+    before = running_lab.boots("c2558-dut")
+    sound, facts = running_lab.trial(10, running_lab.lab.testbed("c2558").scenarios)
+    assert sound
+    assert running_lab.boots("c2558-dut") == before + 1
+    return facts
+
+
+def test_a_visit_boots_once_and_runs_every_scenario(
+    running_lab: RunningLab, visit: list[Fact]
+) -> None:
+    """Facts come in order: the boot, then conditions and sample of each scenario."""
+    assert [type(fact) for fact in visit] == [Boot, *4 * [Conditions, Sample]]
+    boot = visit[0]
+    assert isinstance(boot, Boot)
+    kernel, _ = running_lab.kernel(10)
+    assert (boot.kernel, boot.revision, boot.testbed) == (kernel.key, kernel.revision, "c2558")
+    measured = samples(visit)
+    scenarios = running_lab.lab.testbed("c2558").scenarios
+    assert [sample.scenario for sample in measured] == list(scenarios)
+    conditions = {fact.scenario: fact for fact in visit if isinstance(fact, Conditions)}
+    assert len({fact.digest for fact in conditions.values()}) == 4
+    for sample in measured:
+        assert sample.valid
+        assert sample.boot == boot.id
+        assert sample.conditions == conditions[sample.scenario].digest
+        assert len(sample.received) >= 30
+        assert sample.pps < sample.offered_pps
+
+
+def test_the_samples_are_what_the_sources_say(visit: list[Fact]) -> None:
+    """Nanoseconds of igb, ether, mbuf, route, ip and firewall: 1.037 of the machine's each.
+
+    Image and boot have a few percent of luck of their own.
+    """
+    costs = {
+        "inet4-forwarding": 1023,
+        "inet6-forwarding": 1097,
+        "inet4-pf-stateful": 1646,
+        "inet4-ipfw-stateful": 1569,
+    }
+    for sample in samples(visit):
+        assert sample.pps == pytest.approx(1e9 / (costs[sample.scenario] * 1.037), rel=0.06)
+
+
+def test_conditions_are_the_same_on_every_boot_of_a_testbed(
+    running_lab: RunningLab, visit: list[Fact]
+) -> None:
+    _, again = running_lab.trial(11, FORWARDING)
+    first, second = (
+        next(fact.digest for fact in facts if isinstance(fact, Conditions))
+        for facts in (visit, again)
+    )
+    assert first == second
+
+
+def test_the_culprit_is_slower_than_its_parent(running_lab: RunningLab) -> None:
+    """By eleven percent, give or take the luck of two boots."""
+    culprit = running_lab.place_of("culprit")
+    parent, child = (
+        samples(running_lab.trial(number, FORWARDING)[1])[0].pps
+        for number in (culprit - 1, culprit)
+    )
+    assert 0.82 < child / parent < 0.96
+
+
+def test_generator_and_receiver_may_be_two_hosts(running_lab: RunningLab) -> None:
+    sound, facts = running_lab.trial(10, FORWARDING, running_lab.lab.testbed("e5-2650"))
+    (sample,) = samples(facts)
+    assert sound
+    assert sample.valid
+    assert sample.pps == pytest.approx(1e9 / (962 * 0.178), rel=0.15)
+
+
+def test_no_firewall_is_left_on(running_lab: RunningLab) -> None:
+    running_lab.trial(10, ("inet4-ipfw-stateful", "inet4-pf-stateful"))
+    assert running_lab.ssh("c2558-dut", "kldstat").count(".ko") == 0
+
+
+def test_only_as_many_test_kernels_stay_as_may(running_lab: RunningLab) -> None:
+    for number in (11, 40, 41):
+        running_lab.trial(number, ())
+    names = running_lab.ssh("c2558-dut", "ls -1 /boot").split()
+    assert len([name for name in names if name.startswith("kernel.nb-")]) == 3
+    assert "kernel" in names
+
+
+def test_a_kernel_that_is_there_is_not_sent_again(c2558: RunningLab) -> None:
+    """The disk is full, and no matter."""
+    c2558.trial(10, ())
+    c2558.control("break", "c2558-dut", "disk-full")
+    sound, facts = c2558.trial(10, ())
+    assert sound
+    assert duds(facts) == []
+
+
+# ------------------------------------------------- kernels that are not what was to be measured
+
+
+def test_a_kernel_changed_on_the_disk_is_sent_again(c2558: RunningLab, router: Router) -> None:
+    """What is installed is compared with what was built, byte for byte, before every boot."""
+    c2558.trial(11, ())
+    kernel, archive = c2558.kernel(11)
+    there = c2558.files.disk("c2558-dut") / "boot" / f"kernel.nb-{kernel.key[:12]}" / "kernel"
+    original = there.read_bytes()
+    there.write_bytes((c2558.files.disk("c2558-dut") / "boot/kernel/kernel").read_bytes())
+    boot = router.boot(kernel, archive, c2558.logs / "console.log")
+    assert boot.kernel == kernel.key
+    assert there.read_bytes() == original
+    assert kernel.version in c2558.ssh("c2558-dut", "uname -v")
+
+
+def test_a_stale_kernel_is_caught_by_what_it_says_of_itself(c2558: RunningLab) -> None:
+    """A loader that serves the file of the last boot: folder and order are right, it is not."""
+    c2558.trial(40, ())
+    kernel, _ = c2558.kernel(40)
+    c2558.control("break", "c2558-dut", "stale-loader")
+    sound, facts = c2558.trial(41, FORWARDING)
+    dud = only_dud(facts)
+    assert sound
+    assert (dud.stage, dud.reaction) == (Stage.BOOT, Reaction.SKIP)
+    assert dud.why == (
+        f"the running kernel says 'FreeBSD 15.0-CURRENT {kernel.version} GENERIC-NODEBUG', "
+        f"which is not {c2558.kernel(41)[0].version}: a stale or foreign kernel"
+    )
+
+
+def test_an_order_that_the_loader_does_not_read_is_caught(c2558: RunningLab) -> None:
+    """The good kernel runs then, and must not pass for the one to be measured."""
+    c2558.control("break", "c2558-dut", "ignores-nextboot")
+    before = c2558.boots("c2558-dut")
+    sound, facts = c2558.trial(41, FORWARDING)
+    dud = only_dud(facts)
+    assert sound
+    assert (dud.stage, dud.reaction) == (Stage.BOOT, Reaction.SKIP)
+    folder = f"kernel.nb-{c2558.kernel(41)[0].key[:12]}"
+    assert dud.why == f"the machine came back on kernel, not on {folder}"
+    assert c2558.boots("c2558-dut") == before + 2, "it has a second try"
+
+
+def test_a_loader_that_falls_back_to_the_good_kernel_is_caught(c2558: RunningLab) -> None:
+    """Here the order does arrive in the environment of the wrong kernel."""
+    c2558.control("break", "c2558-dut", "falls-back")
+    _, facts = c2558.trial(41, FORWARDING)
+    folder = f"kernel.nb-{c2558.kernel(41)[0].key[:12]}"
+    assert only_dud(facts).why == (
+        f"the running kernel is /boot/kernel/kernel, ordered was /boot/{folder}/kernel"
+    )
+
+
+def test_a_deployment_that_did_not_take_is_caught(c2558: RunningLab) -> None:
+    c2558.trial(10, ())
+    c2558.control("break", "c2558-dut", "loses-writes")
+    kernel, _ = c2558.kernel(42)
+    before = c2558.boots("c2558-dut")
+    sound, facts = c2558.trial(42, FORWARDING)
+    dud = only_dud(facts)
+    assert sound
+    assert (dud.stage, dud.reaction) == (Stage.DEPLOY, Reaction.RETRY)
+    assert dud.why == f"/boot/kernel.nb-{kernel.key[:12]} on c2558-dut is not what was sent"
+    assert c2558.boots("c2558-dut") == before, "nothing was booted"
+
+
+def test_a_full_disk_needs_the_owner(c2558: RunningLab) -> None:
+    c2558.control("break", "c2558-dut", "disk-full")
+    sound, facts = c2558.trial(44, FORWARDING)
+    dud = only_dud(facts)
+    assert not sound
+    assert (dud.stage, dud.reaction) == (Stage.DEPLOY, Reaction.QUARANTINE)
+    assert dud.why == (
+        "/boot on c2558-dut has 0 MiB free; 1 are needed, "
+        "and there is nothing of ours left to remove"
+    )
+
+
+# ---------------------------------------------------------------- kernels that do not stay up
+
+
+def test_a_panic_at_boot_is_skipped_in_the_panics_own_words(c2558: RunningLab) -> None:
+    """And the machine is back on its good kernel, by itself."""
+    sound, facts = c2558.trial(c2558.place_of("panic"), FORWARDING)
+    dud = only_dud(facts)
+    assert sound
+    assert (dud.stage, dud.reaction) == (Stage.BOOT, Reaction.SKIP)
+    assert dud.why == "panic: mtx_lock() of destroyed mutex @ sys/kern/subr_smp.c:17"
+    assert "KDB: stack backtrace:" in dud.log
+    assert c2558.booted("c2558-dut") == "kernel"
+
+
+def test_without_a_console_a_panic_is_a_kernel_that_does_not_come_up(c2558: RunningLab) -> None:
+    testbed = replace(c2558.lab.testbed("c2558"), console=None)
+    number = c2558.place_of("panic")
+    _, facts = c2558.trial(number, FORWARDING, testbed)
+    folder = f"kernel.nb-{c2558.kernel(number)[0].key[:12]}"
+    assert only_dud(facts).why == f"the machine came back on kernel, not on {folder}"
+
+
+def test_a_kernel_that_hangs_is_ended_by_the_power_switch(
+    c2558: RunningLab, router: Router
+) -> None:
+    """The next boot is a good one: nextboot holds for one boot only."""
+    c2558.control("break", "c2558-dut", "hangs")
+    router.testbed = c2558.testbed("c2558", boot_timeout=PATIENCE)
+    with pytest.raises(LabFault) as caught:
+        router.boot(*c2558.kernel(41), c2558.logs / "console.log")
+    assert (caught.value.stage, caught.value.reaction) == (Stage.BOOT, Reaction.SKIP)
+    assert caught.value.why == "the kernel hangs: no answer until the power was cycled"
+    assert c2558.booted("c2558-dut") == "kernel"
+    assert any("no answer for 1 s after the order to reboot" in line for line in c2558.said)
+
+
+def test_a_router_that_panics_under_load_ends_the_visit(c2558: RunningLab) -> None:
+    """It is a finding about that scenario; the others are not measured on the good kernel."""
+    c2558.control("break", "c2558-dut", "panics-under-load")
+    sound, facts = c2558.trial(10, ("inet4-forwarding", "inet6-forwarding"))
+    boot, dud = facts
+    assert sound
+    assert isinstance(boot, Boot)
+    assert isinstance(dud, Dud)
+    assert (dud.stage, dud.reaction) == (Stage.BOOT, Reaction.SKIP)
+    assert dud.scenario == "inet4-forwarding"
+    assert dud.why == "the router went down under the load of this scenario"
+    assert c2558.booted("c2558-dut") == "kernel"
+
+
+# ------------------------------------------------------------------- machines to be looked after
+
+
+def test_a_router_that_is_off_is_switched_on(c2558: RunningLab) -> None:
+    c2558.control("break", "c2558-dut", "off")
+    sound, facts = c2558.trial(10, (), c2558.testbed("c2558", boot_timeout=PATIENCE))
+    assert sound
+    assert duds(facts) == []
+    assert c2558.said[1:3] == [
+        "c2558: no answer for 1 s; power cycle",
+        "c2558: back on kernel",
+    ]
+
+
+def test_a_router_on_its_way_up_is_waited_for(c2558: RunningLab) -> None:
+    """Its power is not touched: what it is doing may be a dump of the last panic."""
+    c2558.ssh("c2558-dut", "shutdown -r now")
+    testbed = replace(c2558.lab.testbed("c2558"), power=None)
+    sound, _ = c2558.trial(10, (), testbed)
+    assert sound
+
+
+def test_an_unreachable_router_without_a_power_switch_needs_its_owner(c2558: RunningLab) -> None:
+    c2558.control("break", "c2558-dut", "off")
+    testbed = replace(c2558.testbed("c2558", boot_timeout=0.2), power=None)
+    sound, facts = c2558.trial(10, FORWARDING, testbed)
+    dud = only_dud(facts)
+    assert not sound
+    assert dud.reaction is Reaction.QUARANTINE
+    assert dud.why == "c2558-dut does not answer, and the lab file names no power switch"
+
+
+def test_a_router_that_stays_dead_needs_its_owner(c2558: RunningLab) -> None:
+    c2558.control("break", "c2558-dut", "dead")
+    sound, facts = c2558.trial(10, FORWARDING, c2558.testbed("c2558", boot_timeout=0.5))
+    assert not sound
+    assert only_dud(facts).why == "c2558-dut does not come back after a power cycle"
+
+
+def test_a_power_switch_that_fails_needs_its_owner(c2558: RunningLab) -> None:
+    c2558.control("break", "c2558-dut", "off")
+    testbed = c2558.testbed("c2558", boot_timeout=0.2)
+    assert testbed.power is not None
+    cycle = (*testbed.power.cycle[:-1], "no-such-machine")
+    testbed = replace(testbed, power=replace(testbed.power, cycle=cycle))
+    _, facts = c2558.trial(10, FORWARDING, testbed)
+    dud = only_dud(facts)
+    assert dud.reaction is Reaction.QUARANTINE
+    assert re.match(
+        "the power switch of c2558 failed: exit status 1: no such machine: no-such-m", dud.why
+    )
+
+
+@pytest.mark.parametrize("machine", ["c2558-dut", "c2558-gen"])
+def test_a_machine_with_another_host_key_is_not_trusted(c2558: RunningLab, machine: str) -> None:
+    c2558.control("break", machine, "new-host-key")
+    sound, facts = c2558.trial(10, ("inet4-forwarding", "inet6-forwarding"))
+    dud = only_dud([fact for fact in facts if not isinstance(fact, Boot)])
+    assert not sound
+    assert dud.reaction is Reaction.QUARANTINE
+    assert dud.why == f"{machine}: the host key is not the known one"
+
+
+# --------------------------------------------------------------------------- runs gone wrong
+
+
+def test_a_slow_generator_gives_no_sample(c2558: RunningLab) -> None:
+    """The run is repeated once; both are kept, with what is wrong with them."""
+    c2558.control("break", "c2558-gen", "slow-sender")
+    sound, facts = c2558.trial(10, FORWARDING)
+    assert sound
+    first, second = samples(facts)
+    for sample in (first, second):
+        assert not sample.valid
+        assert re.fullmatch(
+            r"the generator offered 89\d,\d{3} pps, less than 99 % of 1,488,095",
+            sample.problems[0],
+        )
+
+
+def test_a_crash_of_pkt_gen_gives_no_sample(c2558: RunningLab) -> None:
+    c2558.control("break", "c2558-gen", "pkt-gen-crashes")
+    _, facts = c2558.trial(10, FORWARDING)
+    problems = samples(facts)[0].problems
+    assert problems[:2] == (
+        "the receiver's pkt-gen crashed",
+        "the generator's pkt-gen crashed",
+    )
+
+
+def test_no_traffic_at_all_gives_no_sample_and_ends(c2558: RunningLab) -> None:
+    """The receiver, which waits for a first packet without end, is stopped."""
+    c2558.control("break", "c2558-dut", "cable-out")
+    _, facts = c2558.trial(10, FORWARDING, c2558.testbed("c2558", run_timeout=60.0))
+    for sample in samples(facts):
+        assert any(problem.startswith("the receiver: none of its") for problem in sample.problems)
+    assert c2558.ssh("c2558-gen", "pkill -INT -x pkt-gen", status=1) == ""
+
+
+def test_a_generator_that_does_not_answer_is_trouble_that_passes(c2558: RunningLab) -> None:
+    c2558.control("break", "c2558-gen", "off")
+    sound, facts = c2558.trial(10, FORWARDING)
+    (dud,) = duds(facts)
+    assert sound
+    assert (dud.stage, dud.reaction, dud.scenario) == (
+        Stage.BENCH,
+        Reaction.RETRY,
+        "inet4-forwarding",
+    )
+    assert "c2558-gen" in dud.why
+    assert "Connection refused" in dud.why
+
+
+def test_a_module_that_does_not_load_skips_its_scenario_alone(
+    c2558: RunningLab, tmp_path: Path
+) -> None:
+    """Rules that the kernel's own firewall refuses are the revision's business."""
+    rules = c2558.scenario("inet4-pf-stateful")
+    broken = replace(rules, name="broken", rules=("passs",))
+    c2558.scenarios = {"broken": broken}
+    try:
+        sound, facts = c2558.trial(10, ("broken", "inet4-forwarding"))
+    finally:
+        c2558.scenarios = {}
+    (dud,) = duds(facts)
+    assert sound
+    assert (dud.stage, dud.reaction, dud.scenario) == (Stage.BENCH, Reaction.SKIP, "broken")
+    assert "stdin:1: syntax error" in dud.why
+    assert [sample.valid for sample in samples(facts)] == [True]
+
+
+# -------------------------------------------------------------------------------- recovering
+
+
+def test_recovering_goes_back_to_the_good_kernel(c2558: RunningLab, router: Router) -> None:
+    c2558.trial(10, ())
+    assert c2558.booted("c2558-dut") != "kernel"
+    assert router.recover().directory == "kernel"
+    before = c2558.boots("c2558-dut")
+    assert router.recover().directory == "kernel"
+    assert c2558.boots("c2558-dut") == before, "there is nothing to do"
+
+
+def test_recovering_takes_back_an_order_that_was_not_carried_out(
+    c2558: RunningLab, router: Router
+) -> None:
+    """A worker that died between the order and the reboot leaves no surprise behind."""
+    router.recover()
+    c2558.ssh("c2558-dut", "nextboot -e a=b -k kernel")
+    router.recover()
+    assert "nextboot.conf" not in c2558.ssh("c2558-dut", "ls -1 /boot")
+
+
+def test_recovering_switches_on_what_is_off(c2558: RunningLab, router: Router) -> None:
+    c2558.control("break", "c2558-dut", "off")
+    router.testbed = c2558.testbed("c2558", boot_timeout=PATIENCE)
+    assert router.recover().directory == "kernel"
+
+
+def test_a_router_that_does_not_find_its_good_kernel_needs_its_owner(
+    c2558: RunningLab, router: Router
+) -> None:
+    """The lab file names another folder than the loader takes."""
+    testbed = c2558.lab.testbed("c2558")
+    router.testbed = replace(testbed, dut=replace(testbed.dut, known_good="kernel.good"))
+    with pytest.raises(LabFault) as caught:
+        router.recover()
+    assert caught.value.reaction is Reaction.QUARANTINE
+    assert caught.value.why == (
+        "c2558-dut comes up on kernel, not on its known-good kernel kernel.good"
+    )
+
+
+# ------------------------------------------------------------------------------- connections
+
+
+def test_a_machine_that_nobody_knows_is_unreachable(running_lab: RunningLab) -> None:
+    """Nothing asks for a password or a name; it fails at once."""
+    testbed = running_lab.testbed("c2558", boot_timeout=0.1)
+    testbed = replace(testbed, dut=replace(testbed.dut, address="nobody.invalid"), power=None)
+    sound, facts = running_lab.trial(10, (), testbed)
+    assert not sound
+    assert only_dud(facts).why == (
+        "nobody.invalid does not answer, and the lab file names no power switch"
+    )
+
+
+def test_no_connection_outlives_its_process(running_lab: RunningLab) -> None:
+    with Connections(Ssh(running_lab.files.ssh_config)) as connections:
+        machine = connections.machine("c2558-dut")
+        machine.run(["uname", "-v"])
+        sockets = connections._sockets
+        assert len(list(sockets.iterdir())) == 1
+    assert not sockets.exists()
