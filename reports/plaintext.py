@@ -25,18 +25,18 @@ def _lines(text: str, width: int) -> list[str]:
     return [line.replace(_TIE, " ") for line in lines] or [""]
 
 
-def table(rows: Iterable[Sequence[str]], indent: int = 2) -> str:
+def table(rows: Iterable[Sequence[str]], indent: int = 2, width: int = WIDTH) -> str:
     """Columns, as wide as their cells; the widest ones are wrapped where a line is too short."""
     lines = list(rows)
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    room = WIDTH - indent - len(_GAP) * (len(widths) - 1)
+    room = width - indent - len(_GAP) * (len(widths) - 1)
     while sum(widths) > room:
         widths[widths.index(max(widths))] -= 1
     text = []
     for row in lines:
-        cells = [_lines(cell, max(width, 1)) for cell, width in zip(row, widths, strict=True)]
+        cells = [_lines(cell, max(wide, 1)) for cell, wide in zip(row, widths, strict=True)]
         for parts in zip_longest(*cells, fillvalue=""):
-            line = _GAP.join(f"{part:{width}}" for part, width in zip(parts, widths, strict=True))
+            line = _GAP.join(f"{part:{wide}}" for part, wide in zip(parts, widths, strict=True))
             text.append((" " * indent + line).rstrip())
     return "\n".join(text)
 

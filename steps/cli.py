@@ -33,6 +33,8 @@ from netbisect.workers.tomlfile import FileError
 P = ParamSpec("P")
 R = TypeVar("R")
 _FOLLOW_SECONDS = 0.3
+_WIDE = 160
+"""Columns of a table on a terminal: names of testbeds are not cut."""
 
 Folder = click.Path(exists=True, file_okay=False, path_type=Path)
 folder_argument = click.argument("folder", type=Folder, default=".")
@@ -195,8 +197,8 @@ def import_netbenches(path: Path, database: str) -> None:
         open_ledger(database), path, parser=Parser(pktgen.sample, pktgen.all_rates)
     )
     click.echo(
-        f"{words.count(summary.series, 'series')[: -1 if summary.series != 1 else None]}, "
-        f"{words.count(summary.boots, 'boot')}, {words.count(summary.samples, 'sample')} are new"
+        f"{summary.series:,} series; {words.count(summary.boots, 'boot')} and "
+        f"{words.count(summary.samples, 'sample')} are new, {summary.known:,} were known"
     )
     for reason in summary.skipped:
         click.echo(f"left out: {reason}", err=True)
@@ -249,4 +251,4 @@ def detect(
         boots = f"{step.boots_before} + {step.boots_after}"
         change = words.percent(step.ln_ratio)
         rows.append((one.testbed, one.scenario, step.before, step.at, change, interval, boots))
-    click.echo(table(rows))
+    click.echo(table(rows, indent=0, width=_WIDE))

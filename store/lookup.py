@@ -47,11 +47,15 @@ class Lookup(Sessions):
             return facts_where(session, [decision])
 
     def last_boots(self) -> dict[str, str]:
-        """By testbed: the latest boot of a kernel under test."""
-        latest = select(BootRow.testbed, func.max(BootRow.at).label("at")).group_by(BootRow.testbed)
-        newest = latest.subquery()
+        """By testbed: the boot that was ordered last; the machines' own clocks have no say."""
+        last = (
+            select(BootRow.testbed, func.max(BootRow.decision_id).label("decision"))
+            .where(BootRow.decision_id.is_not(None))
+            .group_by(BootRow.testbed)
+            .subquery()
+        )
         query = select(BootRow.testbed, BootRow.id).join(
-            newest, (newest.c.testbed == BootRow.testbed) & (newest.c.at == BootRow.at)
+            last, (last.c.testbed == BootRow.testbed) & (last.c.decision == BootRow.decision_id)
         )
         with self.reading() as session:
             return {row.testbed: row.id for row in session.execute(query)}
