@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import math
 import sys
@@ -33,6 +34,8 @@ from netbisect.workers.tomlfile import FileError
 P = ParamSpec("P")
 R = TypeVar("R")
 _FOLLOW_SECONDS = 0.3
+_LIKE = 6
+"""Names that are offered for one that is not there."""
 _WIDE = 160
 """Columns of a table on a terminal: names of testbeds are not cut."""
 
@@ -208,7 +211,7 @@ def import_netbenches(path: Path, database: str) -> None:
 @database_option
 @click.option("--testbed", help="Only this testbed.")
 @click.option("--scenario", help="Only this scenario.")
-@click.option("--branch", default="head", show_default=True, help="Branch of the series.")
+@click.option("--branch", help="Only this branch.")
 @click.option(
     "--min-effect", default=2.0, show_default=True, help="Smallest change listed, in percent."
 )
@@ -218,7 +221,7 @@ def detect(
     database: str,
     testbed: str | None,
     scenario: str | None,
-    branch: str,
+    branch: str | None,
     min_effect: float,
     as_json: bool,
 ) -> None:
@@ -228,12 +231,16 @@ def detect(
     revisions made it is for a bisection to find.
     """
     ledger = open_ledger(database)
+    known = ledger.known_series()
+    _check_known("testbed", testbed, [one.testbed for one in known])
+    _check_known("scenario", scenario, [one.scenario for one in known])
+    _check_known("branch", branch, [one.branch for one in known])
     found = [
         (one, step)
-        for one in ledger.known_series()
+        for one in known
         if testbed in (None, one.testbed)
         and scenario in (None, one.scenario)
-        and one.branch == branch
+        and branch in (None, one.branch)
         for step in detection.steps(
             ledger.series(one.testbed, one.scenario, one.branch), -math.log1p(-min_effect / 100)
         )
@@ -252,3 +259,12 @@ def detect(
         change = words.percent(step.ln_ratio)
         rows.append((one.testbed, one.scenario, step.before, step.at, change, interval, boots))
     click.echo(table(rows, indent=0, width=_WIDE))
+
+
+def _check_known(kind: str, name: str | None, known: list[str]) -> None:
+    if name is None or name in known:
+        return
+    names = list(dict.fromkeys(known))
+    like = difflib.get_close_matches(name, names, n=_LIKE) or names[:_LIKE]
+    there = f"; there is {', '.join(like)}" if like else " at all"
+    raise click.ClickException(f"there is no {kind} {name!r} with measurements{there}")
