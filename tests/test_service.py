@@ -8,6 +8,7 @@ import signal
 import socket
 import struct
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -80,9 +81,14 @@ def during(play: Play, kind: type, stage: str) -> Callable[[Event], bool]:
     return happened
 
 
+def get(play: Play, path: str) -> str:
+    with urllib.request.urlopen(f"{play.settings.web.url}{path}", timeout=20) as answer:
+        text: bytes = answer.read()
+    return text.decode()
+
+
 def rest(play: Play, path: str) -> Any:
-    with urllib.request.urlopen(f"{play.settings.web.url}api/v2/{path}", timeout=20) as answer:
-        return json.load(answer)
+    return json.loads(get(play, f"api/v2/{path}"))
 
 
 def abort_downloads(play: Play, times: int) -> None:
@@ -132,8 +138,12 @@ def test_the_culprit_is_named_although_the_master_is_killed(house: House) -> Non
     assert "e1000: Migrate igb(4) to iflib" in second.get_content()
     lines = second.get_content().expandtabs().splitlines()
     assert max(len(line) for line in lines if "://" not in line) <= 76
-    page = urllib.request.urlopen(play.settings.report_address(alert.id), timeout=20)
-    assert planted[:12] in page.read().decode()
+    assert planted[:12] in get(play, f"plugins/netbisect/reports/alert-{alert.id}.html")
+    (shown,) = json.loads(get(play, "plugins/netbisect/overview.json"))["alerts"]
+    assert shown["culprit"] == planted
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        get(play, "plugins/netbisect/reports/..%2fnetbisect.toml")
+    assert "registerRoute" in get(play, "plugins/netbisect/scripts.js")
 
     named = [one["external_idstring"] for one in rest(play, "buildsets")["buildsets"]]
     assert len(named) == len(set(named))

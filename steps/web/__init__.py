@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from importlib import metadata, resources
+from pathlib import Path
 from typing import Any
 
 from buildbot.www.authz import Forbidden
@@ -19,7 +20,7 @@ from netbisect.steps.overview import overview
 from netbisect.steps.settings import Settings
 
 NAME = "netbisect"
-_FORBIDDEN, _FAILED = 403, 500
+_FORBIDDEN, _NOT_FOUND, _FAILED = 403, 404, 500
 
 
 def www(settings: Settings) -> dict[str, Any]:
@@ -97,16 +98,21 @@ class Report(_Guarded):
         return self._render(request, self._answer)
 
     async def _answer(self, request: Request) -> None:
-        folder = static.File(str(self.application.config["settings"].reports), "text/html")
-        page = folder.child(self.name)  # refuses names that leave the folder
-        if not page.isfile():
-            request.setResponseCode(404)
+        page = report(self.application.config["settings"].reports, self.name)
+        if page is None:
+            request.setResponseCode(_NOT_FOUND)
             request.setHeader(b"content-type", b"text/plain; charset=utf-8")
             request.write(f"There is no report {self.name}.\n".encode())
         else:
             request.setHeader(b"content-type", b"text/html; charset=utf-8")
-            request.write(page.getContent())
+            request.write(page)
         request.finish()
+
+
+def report(folder: Path, name: str) -> bytes | None:
+    """A page of that folder and of no other place; None when it is not there."""
+    page = {path.name: path for path in folder.glob("*.html")}.get(name)
+    return None if page is None else page.read_bytes()
 
 
 class Pages(Application):

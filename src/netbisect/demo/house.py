@@ -85,7 +85,7 @@ class House:
             raise HouseError(f"{self.place} exists; `make down` removes it")
         self.place.mkdir(parents=True)
         tree = create(self.place / "tree.git", story(culprit=culprit))
-        setup.prepare(self.place / "lab", repository=tree.repository, seed=seed)
+        setup.prepare(self.place / "lab", repository=tree.repository, compression=600, seed=seed)
         mail, web, workers = _free_ports(3)
         text = SETTINGS.format(mail=mail, web=web, workers=workers, python=sys.executable)
         (self.place / control.SETTINGS).write_text(text)
