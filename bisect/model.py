@@ -166,6 +166,7 @@ class Level:
         """Mean ln pps over its boots."""
         return math.fsum(self.ln_pps) / len(self.ln_pps)
 
+
 # ------------------------------------------------------------------------------- the questions
 
 

@@ -1,0 +1,114 @@
+"""The retest: is the bad kernel really slower, measured in turns with the good one?
+
+A group-sequential test. The boots are looked at when each side has 3, 6 and 9, and each look may
+err with a third of 1 %, so that all of them together err with at most 1 % (Bonferroni). The
+0.41 % that S. J. Pocock (Biometrika 64, 1977) gives for three looks would need a known variance.
+Between the looks nothing is tested.
+"""
+
+from __future__ import annotations
+
+import math
+
+from netbisect.bisect.compare import difference, effects, values
+from netbisect.bisect.model import (
+    Comparison,
+    Confirmed,
+    Effect,
+    Evidence,
+    Move,
+    NotConfirmed,
+    Reading,
+    Unfinished,
+    Visit,
+)
+from netbisect.bisect.turns import barren, good_is_next
+
+LOOKS = (3, 6, 9)
+"""Boots of each side at which the difference is judged."""
+ALPHA = 0.01
+"""Chance that two equal images are called different, over all looks."""
+
+
+def next_move(question: Comparison, evidence: Evidence) -> Move:
+    """Tells what to boot next, or whether `question.bad` is slower.
+
+    Only fresh readings count: what made the pair suspicious would favour a difference. It is
+    confirmed when p is below a third of 1 % at a look, and the drop is at least `min_effect`.
+    It is given up when the 95 % interval leaves no room for a drop of `min_effect`, or at the
+    last look.
+    """
+    for revision in (question.good, question.bad):
+        if revision in evidence.skipped:
+            return Unfinished(f"{revision[:12]} cannot be measured: {evidence.skipped[revision]}")
+    good, bad = (
+        [reading for reading in evidence.of(revision) if reading.fresh]
+        for revision in (question.good, question.bad)
+    )
+    found = effects(good, bad, question.lead, question.scenarios)
+    if _same_kernel(question, evidence):
+        return NotConfirmed(found, "both revisions build the same kernel")
+    for revision, boots in ((question.good, good), (question.bad, bad)):
+        if barren(boots, question.lead):
+            return Unfinished(
+                f"{len(boots)} boots of {revision[:12]} hardly gave a valid sample "
+                f"of {question.lead}"
+            )
+    sizes = tuple(len(values(boots, question.lead)) for boots in (good, bad))
+    answer = _look(question, good, bad) if _is_look(*sizes) else None
+    if answer is None:
+        return _visit(question, evidence, *sizes)
+    confirmed, why = answer
+    return Confirmed(found) if confirmed else NotConfirmed(found, why)
+
+
+def _is_look(good_boots: int, bad_boots: int) -> bool:
+    """Only balanced states are looked at: each of them is passed once."""
+    return min(good_boots, bad_boots) >= LOOKS[-1] or (
+        good_boots == bad_boots and good_boots in LOOKS
+    )
+
+
+def _look(question: Comparison, good: list[Reading], bad: list[Reading]) -> tuple[bool, str] | None:
+    """Whether it is confirmed and why not; None when only more boots can tell."""
+    sides = values(good, question.lead), values(bad, question.lead)
+    effect = difference(*sides, question.lead)
+    last = min(map(len, sides)) >= LOOKS[-1]
+    wanted = f"{_percent(question.min_effect)} %"
+    if effect.p < ALPHA / len(LOOKS) and effect.ln_ratio <= -question.min_effect:
+        return True, ""
+    if effect.low > -question.min_effect:
+        return False, f"{_counts(effect)} leave no room for a drop of {wanted}"
+    if last and effect.p < ALPHA / len(LOOKS):
+        return False, f"{_counts(effect)} do not show a drop of at least {wanted}"
+    if last:
+        return False, f"{_counts(effect)} do not tell the two kernels apart"
+    return None
+
+
+def _counts(effect: Effect) -> str:
+    return f"{effect.good_boots} good and {effect.bad_boots} bad boots"
+
+
+def _percent(min_effect: float) -> str:
+    return f"{-100 * math.expm1(-min_effect):.3g}"
+
+
+def _same_kernel(question: Comparison, evidence: Evidence) -> bool:
+    kernels = [evidence.kernels.get(revision) for revision in (question.good, question.bad)]
+    identities = {kernel.identity if kernel else "" for kernel in kernels}
+    return len(identities) == 1 and "" not in identities
+
+
+def _visit(question: Comparison, evidence: Evidence, good_boots: int, bad_boots: int) -> Visit:
+    good_next = good_is_next(good_boots, bad_boots)
+    if good_boots == bad_boots == 0 and question.good in evidence.kernels:
+        # A kernel that is not built comes first: it may turn out to be the same, and then
+        # nothing needs to boot. ABBA is as good the other way round.
+        good_next = question.bad in evidence.kernels
+    boots = good_boots if good_next else bad_boots
+    side = "last good" if good_next else "suspected"
+    return Visit(
+        question.good if good_next else question.bad,
+        f"boot {boots + 1} of the {side} revision, in turns with the other",
+    )

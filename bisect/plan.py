@@ -1,0 +1,49 @@
+"""What to do next for any question."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from netbisect.bisect import comparison, search
+from netbisect.bisect.model import (
+    Bisection,
+    Comparison,
+    Evidence,
+    Move,
+    Night,
+    NightDone,
+    Prices,
+    Question,
+    Unfinished,
+    Visit,
+)
+
+
+def next_move(question: Question, evidence: Evidence, prices: Prices) -> Move:
+    """Tells what to boot next for `question`, or its answer.
+
+    Args:
+        question: Any of the three.
+        evidence: All facts that bear on it.
+        prices: What actions cost, in seconds of the lab.
+    """
+    match question:
+        case Night():
+            return _night(question, evidence)
+        case Comparison():
+            return comparison.next_move(question, evidence)
+        case Bisection():
+            return search.next_move(question, evidence, prices)
+        case _:
+            assert_never(question)
+
+
+def _night(question: Night, evidence: Evidence) -> Move:
+    boots = sum(reading.fresh for reading in evidence.of(question.revision))
+    if boots >= question.boots:
+        return NightDone(boots)
+    if question.revision in evidence.skipped:
+        return Unfinished(
+            f"{question.revision[:12]} cannot be measured: {evidence.skipped[question.revision]}"
+        )
+    return Visit(question.revision, f"boot {boots + 1} of {question.boots} tonight")
