@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import astuple, dataclass
 from typing import Any
 
-from netbisect.bisect.model import Comparison, Commit, Culprit, Night, Suspects, Unfinished
+from netbisect.bisect.model import Commit, Comparison, Culprit, Night, Suspects, Unfinished
 from netbisect.reports import gist, words
 from netbisect.reports.case import HASH_LENGTH, Case
 from netbisect.reports.templating import environment

@@ -1,0 +1,144 @@
+"""Compiles and links the kernel of this tree.
+
+The language is what its sources are written in: C to the eye, of which four things are read.
+
+    PATH_COST(where, nanoseconds);   what a packet pays on its way through this function
+    PANIC_AT_BOOT("message");        a bug that shows when the kernel starts
+    #include "file.h"                must exist below sys/
+    braces                           must balance
+
+Comments and white space make no difference to the result; everything else does. The output is
+an ELF file: .text holds the code, .data the version, set_pathcost what packets pay.
+"""
+
+import re
+import struct
+import sys
+from pathlib import Path
+
+COST = re.compile(r"\bPATH_COST\((\w+), (\d+)\);")
+PANIC = re.compile(r'\bPANIC_AT_BOOT\("([^"]*)"\);')
+INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
+COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
+MODULES = {"pf.ko": "netpfil/pf", "ipfw.ko": "netpfil/ipfw"}
+DEVICES = {"em": "dev/e1000", "ix": "dev/ixgbe", "cxgbe": "dev/cxgbe"}
+
+
+def blank(match):
+    return re.sub(r"[^\n]", " ", match[0])
+
+
+def compile_file(top, path, errors):
+    """The code of one source file, its costs and its panics."""
+    source = COMMENT.sub(blank, path.read_text())
+    name = path.as_posix()
+    depth = 0
+    for number, line in enumerate(source.split("\n"), 1):
+        if line.startswith("#error"):
+            errors.append(f"{name}:{number}:2: error: {line[7:].strip()}")
+        for header in INCLUDE.findall(line):
+            if not (top / header).is_file():
+                errors.append(f"{name}:{number}:10: fatal error: '{header}' file not found")
+        depth += line.count("{") - line.count("}")
+        if depth < 0:
+            errors.append(f"{name}:{number}:1: error: extraneous closing brace ('}}')")
+            depth = 0
+    if depth:
+        errors.append(f"{name}:{number}:1: error: expected '}}'")
+    code = " ".join(source.split())
+    print(f"cc -c {name}")
+    return code, COST.findall(source), PANIC.findall(source)
+
+
+def section(name, kind, flags, data):
+    return {"name": name, "kind": kind, "flags": flags, "data": data}
+
+
+def elf(sections):
+    """A little-endian ELF64 executable with these sections."""
+    names = b"\0"
+    for one in sections:
+        one["at"] = len(names)
+        names += one["name"].encode() + b"\0"
+    shstrtab = section(".shstrtab", 3, 0, names + b".shstrtab\0")
+    shstrtab["at"] = len(names)
+    sections = [*sections, shstrtab]
+    offset = 64
+    body = b""
+    for one in sections:
+        body += b"\0" * (-len(body) % 16)
+        one["offset"] = offset + len(body)
+        body += one["data"]
+    body += b"\0" * (-len(body) % 16)
+    headers = b"\0" * 64
+    for one in sections:
+        headers += struct.pack(
+            "<IIQQQQIIQQ",
+            one["at"],
+            one["kind"],
+            one["flags"],
+            0xFFFFFFFF80200000 + one["offset"] if one["flags"] & 2 else 0,
+            one["offset"],
+            len(one["data"]),
+            0,
+            0,
+            16,
+            0,
+        )
+    header = struct.pack(
+        "<16sHHIQQQIHHHHHH",
+        b"\x7fELF\x02\x01\x01\x09",
+        2,
+        62,
+        1,
+        0xFFFFFFFF80200000,
+        0,
+        offset + len(body),
+        0,
+        64,
+        0,
+        0,
+        64,
+        len(sections) + 1,
+        len(sections),
+    )
+    return header + body + headers
+
+
+def link(out, objects, version):
+    text = "\n".join(code for code, _, _ in objects).encode()
+    costs = "".join(f"{where} {ns}\n" for _, costs, _ in objects for where, ns in costs)
+    panics = "\0".join(message for _, _, panics in objects for message in panics)
+    sections = [section(".text", 1, 6, text), section("set_pathcost", 1, 2, costs.encode())]
+    if panics:
+        sections.append(section("set_sysinit", 1, 2, panics.encode() + b"\0"))
+    sections.append(section(".data", 1, 3, version.encode() + b"\n\0"))
+    out.write_bytes(elf(sections))
+    print(f"ld -o {out.name}")
+
+
+def main():
+    top, arch, config, objdir = Path(sys.argv[1]), sys.argv[2], sys.argv[3], Path(sys.argv[4])
+    conf = top / arch / "conf" / config
+    if not conf.is_file():
+        sys.exit(f"ERROR: Missing kernel configuration file(s) ({config}).")
+    devices = re.findall(r"^device\s+(\w+)", conf.read_text(), re.MULTILINE)
+    version = re.search(r'version\[\] = "([^"]*)"', (objdir / "vers.c").read_text())[1]
+    errors = []
+    parts = {name: [] for name in ("kernel", *MODULES)}
+    left_out = [folder for device, folder in DEVICES.items() if device not in devices]
+    for path in sorted(top.rglob("*.c")):
+        place = path.relative_to(top).as_posix()
+        if any(place.startswith(folder + "/") for folder in left_out):
+            continue
+        part = next((m for m, folder in MODULES.items() if place.startswith(folder)), "kernel")
+        parts[part].append(compile_file(top, path, errors))
+    if errors:
+        print("\n".join(errors), file=sys.stderr)
+        print(f"{len(errors)} error{'s'[: len(errors) != 1]} generated.", file=sys.stderr)
+        sys.exit("*** [kernel] Error code 1")
+    for name, objects in parts.items():
+        link(objdir / name, objects, version if name == "kernel" else "")
+
+
+main()
