@@ -11,7 +11,7 @@ from buildbot.process.properties import Properties
 
 from netbisect.steps.lab_step import KERNEL_PROPERTY, LabStep
 from netbisect.steps.settings import Settings, read_password
-from netbisect.steps.transfer import download_steps, upload_steps
+from netbisect.steps.transfer import FetchKernel, upload_steps
 from netbisect.workers.lab import Builder, Lab, Testbed
 
 MOST_OF_A_VISIT = 4 * 3600
@@ -131,7 +131,7 @@ def _testbed_configs(settings: Settings, lab: Lab, testbed: Testbed) -> list[Bui
         workernames=[worker_of(testbed)],
         factory=BuildFactory(
             [
-                *download_steps(settings.kernels, str(lab.kernels)),
+                FetchKernel(store=settings.kernels, place=str(lab.kernels)),
                 _lab_step(settings, "trial", arguments),
             ]
         ),

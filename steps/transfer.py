@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from buildbot.plugins import steps, util
+from buildbot.process import remotetransfer
 from buildbot.process.buildstep import BuildStep
+from buildbot.process.remotecommand import RemoteCommand
 from buildbot.process.results import FAILURE, SUCCESS
 from buildbot.steps.worker import CompositeStepMixin
 from twisted.internet import threads
@@ -15,7 +17,8 @@ from twisted.internet import threads
 from netbisect.steps.lab_step import KERNEL_PROPERTY
 from netbisect.workers.artefact import ARCHIVE, FACT, LOG, ArtefactError, ArtefactStore, key_of
 
-_HERE = "kernel_is_here"
+_BLOCK = 1 << 18
+"""Bytes in one message to a worker."""
 
 
 class AcceptKernel(BuildStep):
@@ -75,42 +78,48 @@ def upload_steps(source: Any, store: Path, keep: int) -> list[BuildStep]:
     ]
 
 
-class LookForKernel(CompositeStepMixin, BuildStep):
-    """Finds out whether the worker has the kernel already."""
+class FetchKernel(CompositeStepMixin, BuildStep):
+    """Brings the kernel in property `kernel` to the worker, unless it is there already."""
 
-    name = "look for kernel"
+    name = "fetch kernel"
 
-    def __init__(self, *, place: str) -> None:
+    def __init__(self, *, store: Path, place: str) -> None:
+        self.store = store
         self.place = place
         self.logEnviron = False  # what pathExists expects of a step
-        super().__init__(haltOnFailure=True, hideStepIf=True)
+        super().__init__(haltOnFailure=True)
 
     async def run(self) -> int:
-        """The fact file arrives last: where it is, the archive is whole."""
+        """The fact file is sent last: where it is, the archive is whole."""
         await self.addLog("stdio")
         key = self.getProperty(KERNEL_PROPERTY)
-        here = await self.pathExists(f"{self.place}/{key}/{FACT}")
-        self.setProperty(_HERE, bool(here), self.name)
+        if await self.pathExists(f"{self.place}/{key}/{FACT}"):
+            self.descriptionDone = ["kernel is there"]
+            return int(SUCCESS)
+        for name in (ARCHIVE, FACT):
+            if not await self._send(self.store / key / name, f"{self.place}/{key}/{name}"):
+                return int(FAILURE)
         return int(SUCCESS)
 
-
-def download_steps(store: Path, place: str) -> list[BuildStep]:
-    """Steps that bring the kernel in property `kernel` from the master to `place`."""
-
-    def missing(step: BuildStep) -> bool:
-        return not step.getProperty(_HERE)
-
-    return [
-        LookForKernel(place=place),
-        *(
-            steps.FileDownload(
-                name=f"download {name}",
-                mastersrc=util.Interpolate(f"{store}/%(prop:{KERNEL_PROPERTY})s/{name}"),
-                workerdest=util.Interpolate(f"{place}/%(prop:{KERNEL_PROPERTY})s/{name}"),
-                doStepIf=missing,
-                hideStepIf=lambda _, step: not missing(step),
-                haltOnFailure=True,
-            )
-            for name in (ARCHIVE, FACT)
-        ),
-    ]
+    async def _send(self, source: Path, target: str) -> bool:
+        try:
+            stream = source.open("rb")
+        except OSError as error:
+            self.descriptionDone = [f"{source} cannot be read: {error.strerror}"]
+            return False
+        with stream:
+            arguments = {
+                "maxsize": None,
+                "reader": remotetransfer.FileReader(stream),
+                "blocksize": _BLOCK,
+                "workdir": self.workdir,
+                "mode": None,
+                "workerdest": target,
+            }
+            # A worker may tell no status at all when it is done.
+            command = RemoteCommand("downloadFile", arguments, decodeRC={None: SUCCESS, 0: SUCCESS})
+            await self.runCommand(command)
+        if command.didFail():
+            self.descriptionDone = [f"the worker cannot write {target}"]
+            return False
+        return True
