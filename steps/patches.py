@@ -1,18 +1,22 @@
-"""Repairs of Buildbot 4.3.0, its newest release; each is mended upstream and not yet released.
+"""Repairs of Buildbot 4.3.0, its newest release; most are mended upstream and not yet released.
 
 `apply` does nothing with any other version.
 
 - An aborted download of a log parks a thread of the log pool for ever. On a small master that is
   the only one: no log can be read, no build ends, the master does not stop.
+- With SQLite every transaction opens a connection of its own, and whenever the last one closes,
+  SQLite copies its log into the database: a third of the time of a short build (not mended).
 - The REST interface writes its answers from a thread other than the reactor's (their issue 9065).
 """
 
 from __future__ import annotations
 
 import json
+import sqlite3
 import threading
 from collections.abc import AsyncGenerator, Callable, Generator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 import buildbot
@@ -134,3 +138,14 @@ def apply() -> bool:
     logs._async_iter_on_pool = iterate_on_pool  # noqa: SLF001 - there is no public way in
     rest.V2RootResource._write_json_data = staticmethod(write_json)  # noqa: SLF001
     return True
+
+
+_held: dict[Path, sqlite3.Connection] = {}
+
+
+def hold_open(database: Path) -> None:
+    """Keeps one connection to Buildbot's SQLite file, if there is one, for as long as we live."""
+    if database not in _held and database.is_file():
+        connection = sqlite3.connect(database, check_same_thread=False)
+        connection.execute("PRAGMA schema_version").fetchone()  # only now it is really open
+        _held[database] = connection

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 import threading
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 import buildbot
@@ -86,3 +89,24 @@ def test_it_is_put_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
     assert logs._async_iter_on_pool is patches.iterate_on_pool
     monkeypatch.setattr(buildbot, "version", "99.0")
     assert not patches.apply()
+
+
+def test_the_log_of_the_database_outlives_a_transaction(tmp_path: Path) -> None:
+    """Held open, SQLite does not copy and remove its log whenever a connection closes."""
+    database = tmp_path / "state.sqlite"
+    log = tmp_path / "state.sqlite-wal"
+
+    def transaction() -> None:
+        with contextlib.closing(sqlite3.connect(database)) as connection:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("CREATE TABLE IF NOT EXISTS t (x)")
+            connection.execute("INSERT INTO t VALUES (1)")
+            connection.commit()
+
+    patches.hold_open(database)
+    transaction()
+    assert not log.exists()
+    patches.hold_open(database)
+    transaction()
+    assert log.exists()
+    patches._held.pop(database).close()
