@@ -83,6 +83,27 @@ class Orders(RealMaster):
 
         assert self.calls().count(f"build {REVISION}") == 1
 
+    @case
+    async def test_what_is_urgent_overtakes_what_waits(self) -> None:
+        """On demand before a bisection before a night, whatever was asked first."""
+        self.script({REVISION: {"build": "wait"}})
+        await self.start()
+        self.ask(boots=1)
+        await self.until((self.folder / "waiting").exists)
+        waiting = []
+        for priority, letter in ((100, "b"), (200, "c"), (300, "d")):
+            night = Night("main", "c2558", letter * 40, ("inet4-forwarding",), 1)
+            key = f"night:main:c2558:{letter}"
+            waiting.append(self.ledger.ask(night, key=key, priority=priority))
+        while len(await self.buildsets()) < 4:
+            await task.deferLater(reactor, 0.05)
+        (self.folder / "go").touch()
+        for asked in waiting:
+            await self.closed(asked)
+
+        built = [call[len("build ")] for call in self.calls() if call.startswith("build")]
+        assert built == ["a", "d", "c", "b"]
+
     # ------------------------------------------------------------------- how an order can end
 
     @case

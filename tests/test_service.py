@@ -119,6 +119,8 @@ def test_the_culprit_is_named_although_the_master_is_killed(house: House) -> Non
     watch(play, during(play, Bisection, "kernel"))
     abort_downloads(play, 10)
     watch(play, during(play, Bisection, "trial"))
+    while not rest(play, "builds?complete=false&state_string__contains=trial")["builds"]:
+        time.sleep(0.02)
     assert control.stop(house.place)
     control.start(house.place)
     watch(play)
@@ -152,6 +154,8 @@ def test_the_culprit_is_named_although_the_master_is_killed(house: House) -> Non
         for decision in play.ledger.decisions(question):
             assert decision.external_id in named
             assert decision.outcome is not None
+    stopped = [one for one in play.ledger.decisions(alert.bisection) if one.attempt > 1]
+    assert stopped, "the stop has cancelled nothing"
 
 
 def test_where_nothing_changed_nobody_is_named(house: House) -> None:
