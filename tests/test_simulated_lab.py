@@ -25,6 +25,7 @@ from netbisect.demo.lab.clock import Clock
 from netbisect.demo.lab.config import LabError, RouterConfig, load
 from netbisect.demo.lab.faults import Fault
 from netbisect.demo.lab.router import Router
+from netbisect.demo.lab.tar import unpack
 from netbisect.demo.lab.traffic import Flow, schedule
 from netbisect.demo.tree.create import Tree
 from netbisect.workers import pktgen
@@ -390,7 +391,7 @@ async def routers(lab: RunningLab, numbers: range, place: Path) -> list[Router]:
         folder = router.path("kernel", "/boot")
         folder.mkdir(parents=True)
         with tarfile.open(lab.kernel(number)[1]) as tar:
-            tar.extractall(folder, filter="data")
+            unpack(tar, folder)
         await router.power_on()
         router.load_module("pf")
         router.load_module("ipfw")

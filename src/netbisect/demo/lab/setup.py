@@ -26,6 +26,7 @@ from pathlib import Path
 
 from netbisect.bisect.model import Dud, Kernel
 from netbisect.demo.lab.config import LabError
+from netbisect.demo.lab.tar import unpack
 from netbisect.demo.lab.testbeds import TESTBEDS, Bed, lab_toml, simulator_toml
 from netbisect.workers.build import KernelBuild
 from netbisect.workers.lab import load_lab
@@ -123,7 +124,7 @@ def _write(
         folder = place / "machines" / bed.dut / "disk" / "boot" / "kernel"
         folder.mkdir(parents=True)
         with tarfile.open(archive) as tar:
-            tar.extractall(folder, filter="data")
+            unpack(tar, folder)
     return LabFiles(place, kernel)
 
 

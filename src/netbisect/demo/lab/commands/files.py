@@ -11,6 +11,7 @@ from pathlib import Path
 from netbisect.demo.lab.faults import Fault
 from netbisect.demo.lab.machine import Machine
 from netbisect.demo.lab.shell import CommandFailedError, Shell
+from netbisect.demo.lab.tar import unpack
 
 _DISK_KIB = 20_307_196
 _USED_KIB = 5_034_924
@@ -100,7 +101,7 @@ async def tar(machine: Machine, shell: Shell, arguments: list[str]) -> None:
     _need_room(machine, "tar")
     try:
         with tarfile.open(fileobj=io.BytesIO(data), mode="r:gz") as archive:
-            archive.extractall(place, filter="data")
+            unpack(archive, place)
     except (tarfile.TarError, EOFError, OSError) as error:
         raise CommandFailedError(
             "tar: Truncated input file (needed more bytes)\n"
