@@ -245,3 +245,20 @@ def test_a_trial_that_is_told_to_stop_leaves_nothing_running(
     assert process.returncode == 128 + number
     assert "pf.ko" not in c2558.ssh("c2558-dut", "kldstat")
     assert c2558.ssh("c2558-gen", "pkill -INT -x pkt-gen", status=1) == ""
+
+
+def test_old_kernels_make_room_on_the_build_host(
+    running_lab: RunningLab, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Only so many are kept; the newest ones."""
+    lab = tmp_path / "lab.toml"
+    lab.write_text(f"kept_kernels = 1\n{running_lab.files.lab.read_text()}")
+    (tmp_path / "ssh").symlink_to(running_lab.files.ssh_config.parent)
+    keys = []
+    for number in (1, 2):
+        revision = running_lab.tree.revisions[number]
+        build = ["build", "--builder", "amd64", "--revision", revision, "--config", KERNEL_CONFIG]
+        assert cli.main(["--lab", str(lab), *build]) == 0
+        keys.append(json.loads(capfd.readouterr().out)["key"])
+
+    assert [path.name for path in (tmp_path / "builder" / "kernels").iterdir()] == keys[-1:]

@@ -133,6 +133,7 @@ def _build(lab: Lab, arguments: argparse.Namespace) -> int:
     if isinstance(result, Dud):
         _say(f"no kernel: {result.why}")
         return EXIT_LAB if result.reaction is Reaction.QUARANTINE else EXIT_DUD
+    build.kernels.prune(lab.kept_kernels)
     _say(f"built {result.version} in {result.seconds:.1f} s: {build.kernels.archive(result.key)}")
     return 0
 
@@ -166,6 +167,8 @@ def _trial(lab: Lab, arguments: argparse.Namespace, names: Sequence[str] | None 
     with Connections(lab.ssh) as connections:
         trial = Trial(testbed, kernel, archive, scenarios, _logs(arguments))
         sound = trial.run(connections, emit, _say)
+    if not arguments.kernels:  # what somebody else names is not ours to tidy
+        ArtefactStore(lab.kernels).prune(lab.kept_kernels)
     if not sound:
         return EXIT_LAB
     return EXIT_DUD if any(isinstance(fact, Dud) for fact in emitted) else 0

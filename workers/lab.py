@@ -218,10 +218,13 @@ class Lab:
     ssh: Ssh = field(default_factory=Ssh)
     kernels: Path = Path("kernels")
     """Where a host that drives testbeds keeps the kernels it was sent."""
+    kept_kernels: int = 50
+    """Finished kernels that each host keeps."""
     scenario_directories: tuple[Path, ...] = ()
     """Folders with scenario files of your own, before those that ship."""
 
     def __post_init__(self) -> None:
+        _check(self.kept_kernels >= 1, f"kept_kernels {self.kept_kernels}: expected 1 or more")
         _check(self.builders, "builders: expected at least one")
         _check(self.testbeds, "testbeds: expected at least one")
         for kind, items in (("builder", self.builders), ("testbed", self.testbeds)):
