@@ -91,6 +91,20 @@ def rest(play: Play, path: str) -> Any:
     return json.loads(get(play, f"api/v2/{path}"))
 
 
+def wait_for_a_running_visit(play: Play) -> None:
+    """Until a command of the lab runs on the testbed."""
+    end = time.monotonic() + LIMIT
+    running: list[Any] = []
+    while not any(step["name"] == "trial" and step["started_at"] for step in running):
+        assert time.monotonic() < end, "no visit is made any more"
+        builds = rest(play, "builders/bench-c2558/builds?complete=false")["builds"]
+        running = [
+            step
+            for build in builds
+            for step in rest(play, f"builds/{build['buildid']}/steps?complete=false")["steps"]
+        ]
+
+
 def abort_downloads(play: Play, times: int) -> None:
     """Asks for a log and goes away, as people do who close a tab."""
     for log in range(1, times + 1):
@@ -119,8 +133,7 @@ def test_the_culprit_is_named_although_the_master_is_killed(house: House) -> Non
     watch(play, during(play, Bisection, "kernel"))
     abort_downloads(play, 10)
     watch(play, during(play, Bisection, "trial"))
-    while not rest(play, "builds?complete=false&state_string__contains=trial")["builds"]:
-        time.sleep(0.02)
+    wait_for_a_running_visit(play)
     assert control.stop(house.place)
     control.start(house.place)
     watch(play)
