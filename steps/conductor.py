@@ -309,6 +309,14 @@ class Conductor(ReconfigurableBaseScheduler):
         )
         return max((int(one["bsid"]) for one in found), default=None)
 
+    async def _was_carried_out(self, external_id: str) -> bool:
+        """Whether there is a buildset of that name that a stop of the master did not cancel."""
+        buildset = await self._buildset_called(external_id)
+        if buildset is None:
+            return False
+        found = await self.master.data.get(("buildsets", buildset))
+        return not (found["complete"] and found["results"] == CANCELLED)
+
     async def _ended(self, buildset: int) -> tuple[End, str] | None:
         """How a buildset ended, and what Buildbot says of it; None while it runs."""
         found = await self.master.data.get(("buildsets", buildset))
@@ -345,7 +353,7 @@ class Conductor(ReconfigurableBaseScheduler):
             if boot is None or testbed.name in busy or self._recovered.get(testbed.name) == boot:
                 continue
             external_id = f"nb:recover:{testbed.name}:{boot}"
-            if await self._buildset_called(external_id) is None:
+            if not await self._was_carried_out(external_id):
                 await self._add(
                     recover_builder(testbed.name),
                     external_id,
