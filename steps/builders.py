@@ -14,10 +14,8 @@ from netbisect.steps.settings import Settings, read_password
 from netbisect.steps.transfer import FetchKernel, upload_steps
 from netbisect.workers.lab import Builder, Lab, Testbed
 
-MOST_OF_A_VISIT = 4 * 3600
-"""Seconds after which a visit is stopped; its own limits are far below."""
-_SILENCE = 2 * 3600
-"""Seconds without a word after which a command is stopped; a kernel takes minutes."""
+_SLACK = 3600.0
+"""Seconds that a command may take beyond its own limits before Buildbot ends it."""
 
 
 def kernel_builder(arch: str) -> str:
@@ -74,15 +72,15 @@ def builders(settings: Settings, lab: Lab) -> list[BuilderConfig]:
     return found
 
 
-def _lab_step(settings: Settings, verb: str, arguments: Any, **kwargs: Any) -> LabStep:
+def _lab_step(settings: Settings, verb: str, arguments: Any, limit: float) -> LabStep:
+    """A step whose command ends itself; Buildbot only ends one that does not, after `limit`."""
     return LabStep(
         verb,
         arguments,
         settings=settings,
-        timeout=_SILENCE,
-        maxTime=MOST_OF_A_VISIT,
+        timeout=None,  # a build says nothing for hours: its output is in its log
+        maxTime=limit + _SLACK,
         sigtermTime=30,
-        **kwargs,
     )
 
 
@@ -100,13 +98,16 @@ def _kernel_config(settings: Settings, arch: str, hosts: list[Builder]) -> Build
         host = by_worker[properties["workername"]]
         return f"{host.directory}/kernels/{properties[KERNEL_PROPERTY]}"
 
+    limit = 2.0 * max(host.build_timeout for host in hosts)  # buildkernel and installkernel
     return BuilderConfig(
         name=kernel_builder(arch),
         description=f"kernels for {arch}",
         workernames=list(by_worker),
         factory=BuildFactory(
             [
-                _lab_step(settings, "build", arguments),
+                _lab_step(
+                    settings, "build", arguments, 2 * max(host.build_timeout for host in hosts)
+                ),
                 *upload_steps(place, settings.kernels, settings.kept_kernels),
             ]
         ),
@@ -117,6 +118,9 @@ def _kernel_config(settings: Settings, arch: str, hosts: list[Builder]) -> Build
 
 def _testbed_configs(settings: Settings, lab: Lab, testbed: Testbed) -> list[BuilderConfig]:
     locks = [dut_lock(testbed).access("exclusive")]
+    # Twice it is booted, each time perhaps by the power switch; twice every scenario is run.
+    timing = testbed.timing
+    limit = 8 * timing.boot_timeout + 2 * len(testbed.scenarios) * timing.run_timeout
 
     @util.renderer
     def arguments(properties: Properties) -> list[str]:
@@ -132,7 +136,7 @@ def _testbed_configs(settings: Settings, lab: Lab, testbed: Testbed) -> list[Bui
         factory=BuildFactory(
             [
                 FetchKernel(store=settings.kernels, place=str(lab.kernels)),
-                _lab_step(settings, "trial", arguments),
+                _lab_step(settings, "trial", arguments, limit),
             ]
         ),
         locks=locks,
@@ -143,7 +147,7 @@ def _testbed_configs(settings: Settings, lab: Lab, testbed: Testbed) -> list[Bui
         name=recover_builder(testbed.name),
         description=f"{testbed.name} back to its known-good kernel",
         workernames=[worker_of(testbed)],
-        factory=BuildFactory([_lab_step(settings, "recover", ["--testbed", testbed.name])]),
+        factory=BuildFactory([_lab_step(settings, "recover", ["--testbed", testbed.name], limit)]),
         locks=locks,
         collapseRequests=False,
         tags=["recover", testbed.name],
