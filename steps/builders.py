@@ -105,9 +105,7 @@ def _kernel_config(settings: Settings, arch: str, hosts: list[Builder]) -> Build
         workernames=list(by_worker),
         factory=BuildFactory(
             [
-                _lab_step(
-                    settings, "build", arguments, 2 * max(host.build_timeout for host in hosts)
-                ),
+                _lab_step(settings, "build", arguments, limit),
                 *upload_steps(place, settings.kernels, settings.kept_kernels),
             ]
         ),
