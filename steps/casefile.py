@@ -14,10 +14,10 @@ from netbisect.bisect.model import (
     Confirmed,
     Culprit,
     Dud,
+    Evidence,
     Fact,
     Finding,
     Kernel,
-    Reading,
     Sample,
 )
 from netbisect.reports.case import Attempt, Case, Cost, Ending, Links
@@ -79,7 +79,7 @@ def case_of(
         bad=_commit(ledger, bad),
         commits=commits,
         confirmed=confirmed if isinstance(confirmed, Confirmed) else None,
-        pps=_pps(evidence.readings, question.scenarios, _sides(question, finding)),
+        pps=_pps(evidence, question.scenarios, _sides(question, finding)),
         series={
             name: ledger.series(testbed.name, name, question.branch) for name in question.scenarios
         },
@@ -133,12 +133,12 @@ def _sides(question: Comparison | Bisection, finding: Finding | None) -> set[str
 
 
 def _pps(
-    readings: Sequence[Reading], scenarios: Sequence[str], sides: set[str]
+    evidence: Evidence, scenarios: Sequence[str], sides: set[str]
 ) -> dict[str, dict[str, list[float]]]:
     """By scenario and revision; a side has the boots of all revisions with its very image."""
     found: dict[str, dict[str, list[float]]] = {name: {} for name in scenarios}
-    image = {reading.revision: reading.identity for reading in readings}
-    for reading in readings:
+    image = {revision: kernel.identity for revision, kernel in evidence.kernels.items()}
+    for reading in evidence.readings:
         twins = {side for side in sides if image.get(side) == reading.identity}
         for name, value in reading.ln_pps.items():
             for revision in {reading.revision, *twins} if name in found else ():
