@@ -1,270 +1,88 @@
-"""netbisect: the service's own command line."""
+"""netbisect: the one command line, whose commands are imported when they are used.
+
+Who installed only the searching and judging has `netbisect bisect`, without Buildbot or a database;
+and nobody waits for what the command does not need.
+"""
 
 from __future__ import annotations
 
-import difflib
-import json
-import math
-import sys
-import time
-from collections.abc import Callable
-from dataclasses import asdict
-from functools import wraps
-from pathlib import Path
-from typing import ParamSpec, TypeVar
+import importlib
+from dataclasses import dataclass
 
 import click
 
-from netbisect.bisect import detect as detection
-from netbisect.reports import words
-from netbisect.reports.plaintext import table
-from netbisect.steps import control, progress
-from netbisect.steps.casework import open_night
-from netbisect.steps.memory import open_ledger
-from netbisect.steps.overview import overview
-from netbisect.steps.settings import load
-from netbisect.store import netbenches
-from netbisect.store.database import StoreError
-from netbisect.store.history import History, HistoryError
-from netbisect.store.ledger import Ledger
-from netbisect.store.netbenches_files import NetbenchesError, Parser
-from netbisect.workers import pktgen
-from netbisect.workers.tomlfile import FileError
 
-P = ParamSpec("P")
-R = TypeVar("R")
-_FOLLOW_SECONDS = 0.3
-_LIKE = 6
-"""Names that are offered for one that is not there."""
-_WIDE = 160
-"""Columns of a table on a terminal: names of testbeds are not cut."""
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a command is, and what is said of it before it is imported."""
 
-Folder = click.Path(exists=True, file_okay=False, path_type=Path)
-folder_argument = click.argument("folder", type=Folder, default=".")
+    module: str
+    attribute: str
+    help: str
+    """As `click.Command.get_short_help_str` says it of the command itself."""
+    extra: str = "service"
+    """Of netbisect, which the command needs."""
 
 
-def _sentences(command: Callable[P, R]) -> Callable[P, R]:
-    """Turns what people can mend into one sentence and exit status 1."""
+_SERVICE = "netbisect.steps.commands"
+_COMMANDS = {
+    "bisect": _Place(
+        "netbisect.steps.hand.cli",
+        "bisect",
+        "Search any repository with any command that prints a number.",
+        "search",
+    ),
+    "check": _Place(
+        _SERVICE,
+        "check",
+        "Look at settings, database, tree and ports; exit status 0 when a start would succeed.",
+    ),
+    "detect": _Place(
+        _SERVICE, "detect", "List the level shifts in the series of a database, of either sign."
+    ),
+    "follow": _Place(
+        _SERVICE, "follow", "Print a line for everything that happens, as it happens."
+    ),
+    "import": _Place(_SERVICE, "import_group", "Take in measurements that were made elsewhere."),
+    "night": _Place(_SERVICE, "night", "Measure the heads of the branches now, as a night would."),
+    "start": _Place(_SERVICE, "start", "Start the master; workers are started on their own hosts."),
+    "status": _Place(
+        _SERVICE, "status", "Show what is being asked of the lab, and which drops were confirmed."
+    ),
+    "stop": _Place(
+        _SERVICE, "stop", "Stop the master; what it was doing goes on at the next start."
+    ),
+}
 
-    @wraps(command)
-    def careful(*args: P.args, **kwargs: P.kwargs) -> R:
+
+class _Lazy(click.Group):
+    """A group that imports a command when it is called, not when the others are."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        place = _COMMANDS.get(cmd_name)
+        if place is None:
+            return None
         try:
-            return command(*args, **kwargs)
-        except (
-            FileError,
-            StoreError,
-            HistoryError,
-            control.ServiceError,
-            NetbenchesError,
-        ) as error:
-            raise click.ClickException(str(error)) from error
+            command: click.Command = getattr(importlib.import_module(place.module), place.attribute)
+        except ImportError as error:
+            raise click.ClickException(
+                f"`netbisect {cmd_name}` needs more than is installed here ({error}): "
+                f"pip install 'netbisect[{place.extra}]'"
+            ) from error
+        return command
 
-    return careful
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, _COMMANDS[name].help) for name in sorted(_COMMANDS)])
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="netbisect")
 def main() -> None:
     """Finds the commit that made a FreeBSD router slower, and proves it.
 
     FOLDER is where netbisect.toml is; the current one when it is left out.
     """
-
-
-# -------------------------------------------------------------------------------- the service
-
-
-@main.command(epilog="Example: netbisect check /var/netbisect")
-@folder_argument
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
-def check(folder: Path, as_json: bool) -> None:
-    """Look at settings, database, tree and ports; exit status 0 when a start would succeed."""
-    checks = list(control.examine(folder))
-    if as_json:
-        click.echo(json.dumps([asdict(one) for one in checks], indent=2))
-    else:
-        for one in checks:
-            click.echo(f"{'ok  ' if one.good else 'FAIL'} {one.what:<24} {one.found}")
-    sys.exit(0 if all(one.good for one in checks) else 1)
-
-
-@main.command(epilog="Example: netbisect start /var/netbisect")
-@folder_argument
-@_sentences
-def start(folder: Path) -> None:
-    """Start the master; workers are started on their own hosts."""
-    settings = control.start(folder)
-    click.echo(f"The master runs: {settings.web.url}")
-
-
-@main.command(epilog="Example: netbisect stop /var/netbisect")
-@folder_argument
-@_sentences
-def stop(folder: Path) -> None:
-    """Stop the master; what it was doing goes on at the next start."""
-    click.echo("The master has stopped." if control.stop(folder) else "The master did not run.")
-
-
-@main.command(epilog="Example: netbisect night --testbed c2558 /var/netbisect")
-@folder_argument
-@click.option("--branch", help="One branch (default: all that the settings name).")
-@click.option("--testbed", "testbed_name", help="One testbed (default: all).")
-@_sentences
-def night(folder: Path, branch: str | None, testbed_name: str | None) -> None:
-    """Measure the heads of the branches now, as a night would."""
-    settings, lab = load(folder / control.SETTINGS)
-    ledger = _ledger_of(folder)
-    history = History(settings.mirror, lab.source.repository)
-    testbeds = [lab.testbed(testbed_name)] if testbed_name else lab.testbeds
-    for one in [branch] if branch else settings.branches:
-        for testbed in testbeds:
-            click.echo(open_night(ledger, history, settings, testbed, one))
-
-
-@main.command(epilog="Example: netbisect status --json /var/netbisect")
-@folder_argument
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
-@_sentences
-def status(folder: Path, as_json: bool) -> None:
-    """Show what is being asked of the lab, and which drops were confirmed."""
-    data = overview(_ledger_of(folder))
-    if as_json:
-        click.echo(json.dumps(data, indent=2))
-        return
-    click.echo("Asked of the lab now:" if data["questions"] else "Nothing is asked of the lab.")
-    for one in data["questions"]:
-        click.echo(f"  {one['kind']} on {one['testbed']}, {one['branch']}: {one['now']}")
-    click.echo("Confirmed drops:" if data["alerts"] else "No drop was confirmed.")
-    for one in data["alerts"]:
-        culprit = f", commit {one['culprit'][:12]}" if one["culprit"] else ""
-        click.echo(
-            f"  alert {one['id']}, {words.day(one['opened_at'])}: {one['branch']} on "
-            f"{one['testbed']}, {one['lead']} {words.percent(one['ln_ratio'])}, "
-            f"{one['state']}{culprit}"
-        )
-
-
-@main.command(epilog="Example: netbisect follow --until-idle /var/netbisect")
-@folder_argument
-@click.option("--from-start", is_flag=True, help="Begin with what has happened already.")
-@click.option("--until-idle", is_flag=True, help="End when nothing is asked and no mail waits.")
-@_sentences
-def follow(folder: Path, from_start: bool, until_idle: bool) -> None:
-    """Print a line for everything that happens, as it happens."""
-    ledger = _ledger_of(folder)
-    marker = 0 if from_start else ledger.last_event()
-    while True:
-        idle = not ledger.open_questions() and not ledger.waiting_mails()
-        events, marker = ledger.events_since(marker)
-        for line in progress.lines(ledger, events):
-            click.echo(line)
-        if until_idle and idle and not events:
-            return
-        time.sleep(_FOLLOW_SECONDS)
-
-
-def _ledger_of(folder: Path) -> Ledger:
-    settings, _ = load(folder / control.SETTINGS)
-    return open_ledger(settings.database, settings.mail.sender.rpartition("@")[2])
-
-
-# ------------------------------------------------------------------------------- measurements
-
-database_option = click.option(
-    "--database",
-    metavar="ADDRESS",
-    default="sqlite:///netbisect.sqlite",
-    show_default=True,
-    help="SQLAlchemy address of the database.",
-)
-
-
-@main.group("import")
-def import_group() -> None:
-    """Take in measurements that were made elsewhere."""
-
-
-@import_group.command(
-    "netbenches", epilog="Example: netbisect import netbenches results/fbsd12-head.iflib"
-)
-@click.argument("path", type=click.Path(exists=True, path_type=Path))
-@database_option
-@_sentences
-def import_netbenches(path: Path, database: str) -> None:
-    """Take in a history file, or a folder of netbenches results.
-
-    Of a folder, `.pps` files and raw `bench.*.receiver` files are read; of the raw ones the
-    median of the receiver's seconds is taken, by the netbenches rule.
-    """
-    summary = netbenches.import_into(
-        open_ledger(database), path, parser=Parser(pktgen.sample, pktgen.all_rates)
-    )
-    click.echo(
-        f"{summary.series:,} series; {words.count(summary.boots, 'boot')} and "
-        f"{words.count(summary.samples, 'sample')} are new, {summary.known:,} were known"
-    )
-    for reason in summary.skipped:
-        click.echo(f"left out: {reason}", err=True)
-
-
-@main.command(epilog="Example: netbisect detect --testbed apu2 --json")
-@database_option
-@click.option("--testbed", help="Only this testbed.")
-@click.option("--scenario", help="Only this scenario.")
-@click.option("--branch", help="Only this branch.")
-@click.option(
-    "--min-effect", default=2.0, show_default=True, help="Smallest change listed, in percent."
-)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
-@_sentences
-def detect(
-    database: str,
-    testbed: str | None,
-    scenario: str | None,
-    branch: str | None,
-    min_effect: float,
-    as_json: bool,
-) -> None:
-    """List the level shifts in the series of a database, of either sign.
-
-    A shift names the first revision that was measured after it; which commit between the two
-    revisions made it is for a bisection to find.
-    """
-    ledger = open_ledger(database)
-    known = ledger.known_series()
-    _check_known("testbed", testbed, [one.testbed for one in known])
-    _check_known("scenario", scenario, [one.scenario for one in known])
-    _check_known("branch", branch, [one.branch for one in known])
-    found = [
-        (one, step)
-        for one in known
-        if testbed in (None, one.testbed)
-        and scenario in (None, one.scenario)
-        and branch in (None, one.branch)
-        for step in detection.steps(
-            ledger.series(one.testbed, one.scenario, one.branch), -math.log1p(-min_effect / 100)
-        )
-    ]
-    if as_json:
-        data = [{**asdict(one), **asdict(step)} for one, step in found]
-        click.echo(json.dumps(data, indent=2))
-        return
-    if not found:
-        click.echo("No shift of level was found.")
-        return
-    rows = [("testbed", "scenario", "before", "after", "change", "95 % interval", "boots")]
-    for one, step in found:
-        interval = f"{words.percent(step.low)} to {words.percent(step.high)}"
-        boots = f"{step.boots_before} + {step.boots_after}"
-        change = words.percent(step.ln_ratio)
-        rows.append((one.testbed, one.scenario, step.before, step.at, change, interval, boots))
-    click.echo(table(rows, indent=0, width=_WIDE))
-
-
-def _check_known(kind: str, name: str | None, known: list[str]) -> None:
-    if name is None or name in known:
-        return
-    names = list(dict.fromkeys(known))
-    like = difflib.get_close_matches(name, names, n=_LIKE) or names[:_LIKE]
-    there = f"; there is {', '.join(like)}" if like else " at all"
-    raise click.ClickException(f"there is no {kind} {name!r} with measurements{there}")

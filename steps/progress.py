@@ -6,18 +6,12 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from netbisect.bisect.model import Belief
-from netbisect.reports import words
+from netbisect.reports import picture, words
 from netbisect.store.ledger import Ledger
 from netbisect.store.records import Event
 
-_BARS = " ▁▂▃▄▅▆▇█"
 _SHORT = 10.0
 """Seconds below which tenths are told."""
-_WIDTH = 64
-"""Of the picture of a posterior, in characters."""
-_NAMED = 3
-"""Commits that are named beside it."""
 
 
 Data = dict[str, Any]
@@ -70,7 +64,7 @@ def _narrower(ledger: Ledger, decision: int) -> list[str]:
     before = [one for one in ledger.decisions(made.question) if one.id < decision]
     if made.belief is None or (before and before[-1].belief == made.belief):
         return []
-    return posterior(ledger, made.belief)
+    return picture.posterior(made.belief, lambda revision: _name(ledger, revision))
 
 
 def _seconds(data: Data) -> str:
@@ -92,18 +86,3 @@ def _rate(data: Data) -> str:
     if data["problems"]:
         return f"no sample: {'; '.join(data['problems'])}"
     return words.pps(data["pps"])
-
-
-def posterior(ledger: Ledger, belief: Belief) -> list[str]:
-    """A belief as a picture, oldest commit left, and the likeliest commits by name."""
-    chances = list(belief.chances.values())
-    share = max(1, -(-len(chances) // _WIDTH))
-    groups = [sum(chances[at : at + share]) for at in range(0, len(chances), share)]
-    highest = max(groups, default=0.0) or 1.0
-    bars = "".join(_BARS[round((len(_BARS) - 1) * group / highest)] for group in groups)
-    best = sorted(belief.chances.items(), key=lambda item: -item[1])[:_NAMED]
-    named = ", ".join(f"{_name(ledger, one)} {words.certainty(p)}" for one, p in best)
-    mass = len(belief.credible(0.9))
-    indent = " " * 10
-    summary = f"{named}; 90 % in {words.count(mass, 'commit')}; none of them: "
-    return [f"{indent}│{bars}│", f"{indent}{summary}{words.certainty(belief.none)}"]

@@ -15,7 +15,7 @@ hypothesis.settings.load_profile("settled")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    for name in ("lab_fixtures", "real_master"):
+    for name in ("hand_fixtures", "lab_fixtures", "real_master"):
         path = Path(__file__).with_name(f"{name}.py")
         spec = importlib.util.spec_from_file_location(name, path)
         assert spec is not None

@@ -1,0 +1,261 @@
+"""The commands of the service: what `netbisect` does with a lab and its database."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import math
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import wraps
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+import click
+
+from netbisect.bisect import detect as detection
+from netbisect.reports import words
+from netbisect.reports.plaintext import table
+from netbisect.steps import control, progress
+from netbisect.steps.casework import open_night
+from netbisect.steps.memory import open_ledger
+from netbisect.steps.overview import overview
+from netbisect.steps.settings import load
+from netbisect.store import netbenches
+from netbisect.store.database import StoreError
+from netbisect.store.history import History, HistoryError
+from netbisect.store.ledger import Ledger
+from netbisect.store.netbenches_files import NetbenchesError, Parser
+from netbisect.workers import pktgen
+from netbisect.workers.tomlfile import FileError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+_FOLLOW_SECONDS = 0.3
+_LIKE = 6
+"""Names that are offered for one that is not there."""
+_WIDE = 160
+"""Columns of a table on a terminal: names of testbeds are not cut."""
+
+Folder = click.Path(exists=True, file_okay=False, path_type=Path)
+folder_argument = click.argument("folder", type=Folder, default=".")
+
+
+def _sentences(command: Callable[P, R]) -> Callable[P, R]:
+    """Turns what people can mend into one sentence and exit status 1."""
+
+    @wraps(command)
+    def careful(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return command(*args, **kwargs)
+        except (
+            FileError,
+            StoreError,
+            HistoryError,
+            control.ServiceError,
+            NetbenchesError,
+        ) as error:
+            raise click.ClickException(str(error)) from error
+
+    return careful
+
+
+# -------------------------------------------------------------------------------- the service
+
+
+@click.command(epilog="Example: netbisect check /var/netbisect")
+@folder_argument
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+def check(folder: Path, as_json: bool) -> None:
+    """Look at settings, database, tree and ports; exit status 0 when a start would succeed."""
+    checks = list(control.examine(folder))
+    if as_json:
+        click.echo(json.dumps([asdict(one) for one in checks], indent=2))
+    else:
+        for one in checks:
+            click.echo(f"{'ok  ' if one.good else 'FAIL'} {one.what:<24} {one.found}")
+    sys.exit(0 if all(one.good for one in checks) else 1)
+
+
+@click.command(epilog="Example: netbisect start /var/netbisect")
+@folder_argument
+@_sentences
+def start(folder: Path) -> None:
+    """Start the master; workers are started on their own hosts."""
+    settings = control.start(folder)
+    click.echo(f"The master runs: {settings.web.url}")
+
+
+@click.command(epilog="Example: netbisect stop /var/netbisect")
+@folder_argument
+@_sentences
+def stop(folder: Path) -> None:
+    """Stop the master; what it was doing goes on at the next start."""
+    click.echo("The master has stopped." if control.stop(folder) else "The master did not run.")
+
+
+@click.command(epilog="Example: netbisect night --testbed c2558 /var/netbisect")
+@folder_argument
+@click.option("--branch", help="One branch (default: all that the settings name).")
+@click.option("--testbed", "testbed_name", help="One testbed (default: all).")
+@_sentences
+def night(folder: Path, branch: str | None, testbed_name: str | None) -> None:
+    """Measure the heads of the branches now, as a night would."""
+    settings, lab = load(folder / control.SETTINGS)
+    ledger = _ledger_of(folder)
+    history = History(settings.mirror, lab.source.repository)
+    testbeds = [lab.testbed(testbed_name)] if testbed_name else lab.testbeds
+    for one in [branch] if branch else settings.branches:
+        for testbed in testbeds:
+            click.echo(open_night(ledger, history, settings, testbed, one))
+
+
+@click.command(epilog="Example: netbisect status --json /var/netbisect")
+@folder_argument
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+@_sentences
+def status(folder: Path, as_json: bool) -> None:
+    """Show what is being asked of the lab, and which drops were confirmed."""
+    data = overview(_ledger_of(folder))
+    if as_json:
+        click.echo(json.dumps(data, indent=2))
+        return
+    click.echo("Asked of the lab now:" if data["questions"] else "Nothing is asked of the lab.")
+    for one in data["questions"]:
+        click.echo(f"  {one['kind']} on {one['testbed']}, {one['branch']}: {one['now']}")
+    click.echo("Confirmed drops:" if data["alerts"] else "No drop was confirmed.")
+    for one in data["alerts"]:
+        culprit = f", commit {one['culprit'][:12]}" if one["culprit"] else ""
+        click.echo(
+            f"  alert {one['id']}, {words.day(one['opened_at'])}: {one['branch']} on "
+            f"{one['testbed']}, {one['lead']} {words.percent(one['ln_ratio'])}, "
+            f"{one['state']}{culprit}"
+        )
+
+
+@click.command(epilog="Example: netbisect follow --until-idle /var/netbisect")
+@folder_argument
+@click.option("--from-start", is_flag=True, help="Begin with what has happened already.")
+@click.option("--until-idle", is_flag=True, help="End when nothing is asked and no mail waits.")
+@_sentences
+def follow(folder: Path, from_start: bool, until_idle: bool) -> None:
+    """Print a line for everything that happens, as it happens."""
+    ledger = _ledger_of(folder)
+    marker = 0 if from_start else ledger.last_event()
+    while True:
+        idle = not ledger.open_questions() and not ledger.waiting_mails()
+        events, marker = ledger.events_since(marker)
+        for line in progress.lines(ledger, events):
+            click.echo(line)
+        if until_idle and idle and not events:
+            return
+        time.sleep(_FOLLOW_SECONDS)
+
+
+def _ledger_of(folder: Path) -> Ledger:
+    settings, _ = load(folder / control.SETTINGS)
+    return open_ledger(settings.database, settings.mail.sender.rpartition("@")[2])
+
+
+# ------------------------------------------------------------------------------- measurements
+
+database_option = click.option(
+    "--database",
+    metavar="ADDRESS",
+    default="sqlite:///netbisect.sqlite",
+    show_default=True,
+    help="SQLAlchemy address of the database.",
+)
+
+
+@click.group("import")
+def import_group() -> None:
+    """Take in measurements that were made elsewhere."""
+
+
+@import_group.command(
+    "netbenches", epilog="Example: netbisect import netbenches results/fbsd12-head.iflib"
+)
+@click.argument("path", type=click.Path(exists=True, path_type=Path))
+@database_option
+@_sentences
+def import_netbenches(path: Path, database: str) -> None:
+    """Take in a history file, or a folder of netbenches results.
+
+    Of a folder, `.pps` files and raw `bench.*.receiver` files are read; of the raw ones the
+    median of the receiver's seconds is taken, by the netbenches rule.
+    """
+    summary = netbenches.import_into(
+        open_ledger(database), path, parser=Parser(pktgen.sample, pktgen.all_rates)
+    )
+    click.echo(
+        f"{summary.series:,} series; {words.count(summary.boots, 'boot')} and "
+        f"{words.count(summary.samples, 'sample')} are new, {summary.known:,} were known"
+    )
+    for reason in summary.skipped:
+        click.echo(f"left out: {reason}", err=True)
+
+
+@click.command(epilog="Example: netbisect detect --testbed apu2 --json")
+@database_option
+@click.option("--testbed", help="Only this testbed.")
+@click.option("--scenario", help="Only this scenario.")
+@click.option("--branch", help="Only this branch.")
+@click.option(
+    "--min-effect", default=2.0, show_default=True, help="Smallest change listed, in percent."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@_sentences
+def detect(
+    database: str,
+    testbed: str | None,
+    scenario: str | None,
+    branch: str | None,
+    min_effect: float,
+    as_json: bool,
+) -> None:
+    """List the level shifts in the series of a database, of either sign.
+
+    A shift names the first revision that was measured after it; which commit between the two
+    revisions made it is for a bisection to find.
+    """
+    ledger = open_ledger(database)
+    known = ledger.known_series()
+    _check_known("testbed", testbed, [one.testbed for one in known])
+    _check_known("scenario", scenario, [one.scenario for one in known])
+    _check_known("branch", branch, [one.branch for one in known])
+    found = [
+        (one, step)
+        for one in known
+        if testbed in (None, one.testbed)
+        and scenario in (None, one.scenario)
+        and branch in (None, one.branch)
+        for step in detection.steps(
+            ledger.series(one.testbed, one.scenario, one.branch), -math.log1p(-min_effect / 100)
+        )
+    ]
+    if as_json:
+        data = [{**asdict(one), **asdict(step)} for one, step in found]
+        click.echo(json.dumps(data, indent=2))
+        return
+    if not found:
+        click.echo("No shift of level was found.")
+        return
+    rows = [("testbed", "scenario", "before", "after", "change", "95 % interval", "boots")]
+    for one, step in found:
+        interval = f"{words.percent(step.low)} to {words.percent(step.high)}"
+        boots = f"{step.boots_before} + {step.boots_after}"
+        change = words.percent(step.ln_ratio)
+        rows.append((one.testbed, one.scenario, step.before, step.at, change, interval, boots))
+    click.echo(table(rows, indent=0, width=_WIDE))
+
+
+def _check_known(kind: str, name: str | None, known: list[str]) -> None:
+    if name is None or name in known:
+        return
+    names = list(dict.fromkeys(known))
+    like = difflib.get_close_matches(name, names, n=_LIKE) or names[:_LIKE]
+    there = f"; there is {', '.join(like)}" if like else " at all"
+    raise click.ClickException(f"there is no {kind} {name!r} with measurements{there}")

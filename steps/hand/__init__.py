@@ -1,0 +1,1 @@
+"""Searches by hand: any repository, any command that prints a number, no laboratory."""

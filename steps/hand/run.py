@@ -1,0 +1,271 @@
+"""Goes through a search: asks the engine, runs the commands, writes down both."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from netbisect.bisect import plan
+from netbisect.bisect.model import (
+    Bisection,
+    Boot,
+    Dud,
+    Finding,
+    Kernel,
+    Question,
+    Reaction,
+    Sample,
+    Stage,
+    Visit,
+)
+from netbisect.reports import picture, words
+from netbisect.steps.hand import command, search
+from netbisect.steps.hand.command import CommandError, OverBudgetError
+from netbisect.steps.hand.log import Log
+from netbisect.steps.hand.report import plainly
+from netbisect.steps.hand.repository import Worktree
+from netbisect.steps.hand.search import METRIC, Entry
+
+_TRIES = 2
+Tell = Callable[[str], None]
+
+
+class EndError(Exception):
+    """An end of the range cannot be measured, so that there is nothing to search; a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a search may take, in seconds."""
+
+    run: float
+    """One run of the command."""
+    whole: float
+    """All that is run for the search, over all calls; infinite without a budget."""
+
+
+def last_question(entries: list[Entry]) -> Question | None:
+    """What the engine was asked last."""
+    for entry in reversed(entries):
+        if isinstance(entry, Question):
+            return entry
+    return None
+
+
+def finished(entries: list[Entry]) -> Finding | None:
+    """How a search has ended; None while it has not."""
+    asked, last = entries[0], entries[-1]
+    assert isinstance(asked, search.Search)
+    if isinstance(last, Finding) and search.next_question(asked, last, entries) is None:
+        return last
+    return None
+
+
+class Runner:
+    """One search, from where its log ends."""
+
+    def __init__(self, log: Log, worktree: Worktree, limits: Limits, tell: Tell) -> None:
+        """Nothing is run yet.
+
+        Args:
+            log: Open.
+            worktree: Entered.
+            limits: What it may take.
+            tell: Takes lines for people who watch.
+        """
+        self._log = log
+        self._worktree = worktree
+        self._limits = limits
+        self._tell = tell
+        self._deadline = time.monotonic() + limits.whole - search.spent(log.entries)
+        self._current = ""
+        """Revision that is checked out and set up."""
+        self._shown: list[str] = []
+
+    def go(self) -> Finding:
+        """Searches to the end.
+
+        Raises:
+            EndError: An end cannot be measured.
+            OverBudgetError: The time is over.
+            LogError: The log cannot be written.
+            RepositoryError: A revision cannot be checked out.
+        """
+        asked = self._log.search
+        while True:
+            entries = self._log.entries
+            question = last_question(entries)
+            if question is None:
+                question = search.first_question(asked)
+                self._log.append(question)
+            evidence = search.evidence(asked, entries)
+            move = plan.next_move(question, evidence, search.prices(asked, entries))
+            if isinstance(move, Visit):
+                self._visit(move)
+                continue
+            self._decide(move)
+            follows = search.next_question(asked, move, entries)
+            if follows is None:
+                return move
+            self._log.append(follows)
+            self._began(follows)
+
+    def _decide(self, move: Visit | Finding) -> None:
+        """Writes a decision, unless a killed call has written the same one just before."""
+        last = self._log.entries[-1]
+        if type(last) is type(move) and (
+            not isinstance(move, Visit)
+            or (isinstance(last, Visit) and last.revision == move.revision)
+        ):
+            return
+        self._log.append(Visit(move.revision, move.why) if isinstance(move, Visit) else move)
+
+    def _began(self, question: Bisection) -> None:
+        self._tell(
+            f"The ends differ. Searching {words.count(len(question.candidates), 'commit')} for a "
+            f"change of about {words.percent(self._log.search.sign * question.effect)}; one run "
+            f"scatters by {100 * question.noise.boot:.2g} %."
+        )
+
+    # ------------------------------------------------------------------------------ one visit
+
+    def _visit(self, visit: Visit) -> None:
+        if visit.belief is not None:
+            drawn = picture.posterior(visit.belief, lambda revision: revision[:12])
+            if drawn != self._shown:
+                self._tell("\n".join(drawn))
+            self._shown = drawn
+        self._check_time()
+        self._decide(visit)
+        if self._current != visit.revision and not self._prepare(visit.revision):
+            return
+        for number in range(1, _TRIES + 1):
+            try:
+                self._measure(visit)
+            except CommandError as error:
+                again = error.again and number < _TRIES
+                self._failed(visit.revision, Stage.BENCH, error, again=again)
+                if not again:
+                    return
+            else:
+                return
+
+    def _check_time(self) -> float:
+        """Seconds that are left.
+
+        Raises:
+            OverBudgetError: None are.
+        """
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise OverBudgetError
+        return left
+
+    def _prepare(self, revision: str) -> bool:
+        """Checks a revision out and sets it up; whether that went well."""
+        self._current = ""
+        began = time.monotonic()
+        self._worktree.check_out(revision)
+        setup = self._log.search.setup
+        if setup:
+            try:
+                self._run(("sh", "-c", setup), revision, math.inf, "--setup")
+            except CommandError as error:
+                self._failed(revision, Stage.BUILD, error, again=False)
+                return False
+        tree = self._worktree.tree()
+        took = time.monotonic() - began
+        self._log.append(
+            Kernel(revision, "", "", tree, tree, revision, 0, time.time(), took),
+        )
+        if setup:
+            self._tell(f"{'':>5}  {revision[:12]}  set up in {_seconds(took)}")
+        self._current = revision
+        return True
+
+    def _measure(self, visit: Visit) -> None:
+        asked = self._log.search
+        at = time.time()
+        ended = self._run(asked.command, visit.revision, self._limits.run, "the command")
+        try:
+            value = command.number_in(ended.output, asked.metric)
+        except CommandError as error:
+            raise CommandError(
+                str(error), again=True, log=ended.log, seconds=ended.seconds
+            ) from error
+        number = str(1 + sum(isinstance(entry, Boot) for entry in self._log.entries))
+        kernel = next(e for e in reversed(self._log.entries) if isinstance(e, Kernel))
+        self._log.append(
+            Boot(number, "", kernel.key, visit.revision, at, 0.0),
+            Sample(
+                *(number, number, "", METRIC, value, 0.0, (value,), (), (), ""), at, ended.seconds
+            ),
+        )
+        self._tell(f"{number:>5}  {visit.revision[:12]}  {value:<12.6g}  {plainly(visit.why)}")
+
+    def _run(
+        self, words_of: tuple[str, ...], revision: str, most: float, name: str
+    ) -> command.Ended:
+        """Runs a command that has to succeed.
+
+        Raises:
+            CommandError: It did not.
+            OverBudgetError: The time of the search was over before.
+        """
+        left = self._check_time()
+        least = min(left, most)
+        began = time.monotonic()
+        try:
+            ended = command.run(
+                words_of, self._worktree.folder, revision, None if least == math.inf else least
+            )
+        except subprocess.TimeoutExpired as error:
+            if left <= most:
+                raise OverBudgetError from error
+            raise CommandError(
+                f"{name} was ended after {_seconds(most)}, its --timeout",
+                again=True,
+                seconds=time.monotonic() - began,
+            ) from error
+        if ended.status == 0:
+            return ended
+        why = f"{name} {ended.why}"
+        if ended.status == command.SKIP:
+            why = f"{name} asked to skip it, by exit status {command.SKIP}"
+        raise CommandError(
+            why, again=ended.status != command.SKIP, log=ended.log, seconds=ended.seconds
+        )
+
+    def _failed(self, revision: str, stage: Stage, error: CommandError, *, again: bool) -> None:
+        """Writes down that a revision could not be measured.
+
+        Raises:
+            EndError: It is an end of the range. That it must be skipped is not written down, so
+                that the search goes on from here once the command is mended.
+        """
+        asked = self._log.search
+        if not again and revision in (asked.good, asked.line[-1].revision):
+            end = "good" if revision == asked.good else "bad"
+            raise EndError(
+                f"the {end} end, {revision[:12]}, cannot be measured: {error}; "
+                "the same call goes on once that is mended"
+            )
+        number = 1 + sum(isinstance(entry, Dud) for entry in self._log.entries)
+        reaction = Reaction.RETRY if again else Reaction.SKIP
+        self._log.append(
+            Dud(
+                *(f"dud-{number}", revision, stage, reaction, str(error)),
+                time.time(),
+                error.seconds,
+                log=error.log,
+            )
+        )
+        then = "once more" if again else "skipped"
+        self._tell(f"{'':>5}  {revision[:12]}  {then}: {error}")
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds < 10 else words.duration(seconds)  # noqa: PLR2004 - digits

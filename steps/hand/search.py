@@ -1,0 +1,268 @@
+"""What a search by hand asks of the engine; pure, so that a log alone repeats it.
+
+A run of the user's command is what the engine calls a boot, a tree of files what it calls a kernel:
+commits with one tree are measured as one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from statistics import fmean, variance
+from typing import TypeAlias
+
+from netbisect.bisect.model import (
+    Belief,
+    Bisection,
+    Boot,
+    Candidate,
+    Commit,
+    Comparison,
+    Confirmed,
+    Dud,
+    Evidence,
+    Fact,
+    Finding,
+    Kernel,
+    Move,
+    Noise,
+    Prices,
+    Question,
+    Reaction,
+    Reading,
+    Sample,
+)
+
+METRIC = "number"
+"""The engine's name of what the command prints."""
+_NOISE, _NOISE_WEIGHT = 0.009, 2
+"""Scatter of a run that is expected until the ends have shown theirs, as a standard deviation of
+ln, and how many degrees of freedom that is worth."""
+_GIVEN_WEIGHT = 8
+"""The same for a scatter that the user knows."""
+_IMAGE_SHARE, _IMAGE_MOST = 0.1, 0.005
+"""Revisions that do the same work differ a little, by alignment for one: by a tenth of the effect,
+and by no more than half a percent."""
+_UNIFORM = 0.15
+"""Share of the prior that all commits get alike: patterns of paths must not exclude anybody."""
+_ELSEWHERE = 0.02
+"""Weight of a commit that touches none of the paths that matter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """A commit that may have made the change."""
+
+    revision: str
+    subject: str
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What was asked, and the line of commits it is asked of."""
+
+    good: str
+    bad: str
+    command: tuple[str, ...]
+    line: tuple[Spot, ...]
+    """Oldest first, each with a tree of its own; the last one has the tree of `bad`."""
+    commits: int
+    """From good, which is left out, to bad."""
+    good_subject: str = ""
+    metric: str = ""
+    """Regular expression; the last number when empty."""
+    direction: str = "higher"
+    """Which numbers are better, `higher` or `lower`."""
+    min_effect: float = 2.0
+    """Percent."""
+    effect: float | None = None
+    """Percent; what the ends show when None."""
+    setup: str = ""
+    noise: float | None = None
+    """Percent."""
+    paths: tuple[str, ...] = ()
+
+    @property
+    def sign(self) -> int:
+        """From ln of the number to the engine's ln pps, of which more is better."""
+        return -1 if self.direction == "lower" else 1
+
+    def drop(self, percent: float) -> float:
+        """A change for the worse as the engine counts it, a positive ln ratio."""
+        return self.sign * -math.log1p(-self.sign * percent / 100)
+
+    @property
+    def subjects(self) -> dict[str, str]:
+        """By revision."""
+        return {self.good: self.good_subject} | {one.revision: one.subject for one in self.line}
+
+
+Entry: TypeAlias = Search | Question | Move | Fact
+
+
+def same_trees(good: str, commits: Sequence[Commit], trees: Mapping[str, str]) -> list[Commit]:
+    """Leaves out the commits that cannot be told apart, or cannot have made a lasting change.
+
+    Where a tree comes back, what lies between its two commits was undone, and the later one is
+    the earlier one again.
+
+    Args:
+        good: The revision before the first commit.
+        commits: Oldest first.
+        trees: By revision.
+    """
+    kept: list[Commit] = []
+    places = {trees[good]: 0}
+    for commit in commits:
+        place = places.get(trees[commit.revision])
+        if place is None:
+            kept.append(commit)
+            places[trees[commit.revision]] = len(kept)
+        else:
+            for undone in kept[place:]:
+                del places[trees[undone.revision]]
+            del kept[place:]
+    return kept
+
+
+def weights(commits: Sequence[Commit], patterns: Sequence[str]) -> list[float]:
+    """Prior weights, 1 on average: by size, and by the paths that matter where they are given.
+
+    Args:
+        commits: With their paths and numbers of lines.
+        patterns: As a shell has them; `*` stands for a `/` too.
+    """
+    own = [_relevance(commit, patterns) * _size(commit) for commit in commits]
+    total = math.fsum(own)
+    return [_UNIFORM + (1 - _UNIFORM) * weight * len(own) / total for weight in own]
+
+
+def _relevance(commit: Commit, patterns: Sequence[str]) -> float:
+    if not patterns:
+        return 1.0
+    hit = any(fnmatchcase(path, pattern) for path in commit.paths for pattern in patterns)
+    return 1.0 if hit else _ELSEWHERE
+
+
+def _size(commit: Commit) -> float:
+    """From 1 for a one-liner to 2 for a thousand lines and more: bugs go with lines, slowly."""
+    return 1 + min(1.0, math.log10(1 + commit.lines) / 3)
+
+
+# ------------------------------------------------------------------------------- the questions
+
+
+def first_question(search: Search) -> Comparison:
+    """Is the bad end worse at all?"""
+    return Comparison(
+        branch="",
+        testbed="",
+        good=search.good,
+        bad=search.line[-1].revision,
+        scenarios=(METRIC,),
+        lead=METRIC,
+        suspected=-search.drop(search.effect or search.min_effect),
+        min_effect=search.drop(search.min_effect),
+    )
+
+
+def next_question(search: Search, finding: Finding, entries: Sequence[Entry]) -> Bisection | None:
+    """Which commit did it? Asked when the ends were found to differ; None at the end.
+
+    Args:
+        search: What was asked.
+        finding: The answer to the last question.
+        entries: The log up to it.
+    """
+    if not isinstance(finding, Confirmed):
+        return None
+    effect = finding.effects[0].ln_ratio
+    if search.effect is not None:
+        effect = -search.drop(search.effect)
+    return Bisection(
+        branch="",
+        testbed="",
+        good=search.good,
+        candidates=tuple(Candidate(one.revision, one.weight) for one in search.line),
+        scenarios=(METRIC,),
+        lead=METRIC,
+        effect=effect,
+        noise=Noise(
+            boot=_scatter(search, entries), image=min(_IMAGE_MOST, _IMAGE_SHARE * abs(effect))
+        ),
+    )
+
+
+def _scatter(search: Search, entries: Sequence[Entry]) -> float:
+    """Standard deviation of ln between runs of one revision: expected and seen, pooled."""
+    seen: dict[str, list[float]] = {}
+    for reading in evidence(search, entries).readings:
+        seen.setdefault(reading.identity, []).append(reading.ln_pps[METRIC])
+    given = search.noise is not None
+    weight = _GIVEN_WEIGHT if given else _NOISE_WEIGHT
+    squares = weight * ((search.noise or 0) / 100 if given else _NOISE) ** 2
+    for values in seen.values():
+        if len(values) > 1:
+            squares += (len(values) - 1) * variance(values)
+            weight += len(values) - 1
+    return math.sqrt(squares / weight)
+
+
+# -------------------------------------------------------------------------------- the evidence
+
+
+def evidence(search: Search, entries: Sequence[Entry]) -> Evidence:
+    """What a log says about the last question in it.
+
+    Only what is checked out counts as built: a search has one worktree. Runs that were made for
+    an earlier question are not fresh.
+    """
+    asked = max(
+        (i for i, entry in enumerate(entries) if isinstance(entry, Comparison | Bisection)),
+        default=0,
+    )
+    boots: dict[str, Boot] = {}
+    kernels: dict[str, Kernel] = {}
+    skipped: dict[str, str] = {}
+    readings: list[Reading] = []
+    for place, entry in enumerate(entries):
+        match entry:
+            case Kernel():
+                kernels = {entry.revision: entry}
+            case Boot():
+                boots[entry.id] = entry
+            case Dud(reaction=Reaction.SKIP):
+                skipped[entry.revision] = entry.why
+            case Sample():
+                boot = boots[entry.boot]
+                value = search.sign * math.log(entry.pps)
+                readings.append(
+                    Reading(boot.id, boot.revision, boot.kernel, {METRIC: value}, place > asked)
+                )
+            case _:
+                pass
+    return Evidence(tuple(readings), kernels, skipped)
+
+
+def prices(search: Search, entries: Sequence[Entry]) -> Prices:
+    """What a change of revision and a run of the command take, as far as they are known."""
+    builds = [entry.seconds for entry in entries if isinstance(entry, Kernel)]
+    runs = [entry.seconds for entry in entries if isinstance(entry, Sample)]
+    return Prices(
+        build=fmean(builds) if builds else float(bool(search.setup)),
+        boot=fmean(runs) if runs else 1.0,
+        run=0.0,
+    )
+
+
+def nobody() -> Belief:
+    """That nothing changed, for certain."""
+    return Belief({}, 1.0)
+
+
+def spent(entries: Sequence[Entry]) -> float:
+    """Seconds that all attempts took, those that failed among them."""
+    return math.fsum(e.seconds for e in entries if isinstance(e, Kernel | Sample | Dud))

@@ -1,0 +1,138 @@
+"""`netbisect bisect replay`: a log decides the same again, or says where it does not."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from hand_fixtures import Repository
+
+from netbisect.steps import cli
+
+Tamper = Callable[[list[dict[str, object]]], int]
+
+
+def replay(path: Path, *options: str) -> Result:
+    return CliRunner().invoke(cli.main, ["bisect", "replay", str(path), *options])
+
+
+@pytest.fixture
+def log(slower: Repository, tmp_path: Path) -> Path:
+    """The log of a finished search, where there is no repository any more."""
+    done = slower.search()
+    assert done.returncode == 0, done.stderr
+    path = tmp_path / "somewhere.log"
+    shutil.copy(slower.log, path)
+    shutil.rmtree(slower.place)
+    return path
+
+
+def tampered(path: Path, change: Tamper) -> tuple[Path, int]:
+    """A copy of a log that somebody has had a hand in, and the line that shows it."""
+    entries = [json.loads(line) for line in path.read_text().splitlines()]
+    line = change(entries)
+    copy = path.with_name("tampered.log")
+    copy.write_text("".join(f"{json.dumps(entry)}\n" for entry in entries))
+    return copy, line
+
+
+def places(entries: list[dict[str, object]], noun: str) -> list[int]:
+    return [place for place, entry in enumerate(entries) if entry["is"] == noun]
+
+
+def another_visit(entries: list[dict[str, object]]) -> int:
+    """The first order of the search goes to another revision."""
+    search = places(entries, "bisection")[0]
+    visit = next(place for place in places(entries, "visit") if place > search)
+    candidates = entries[search]["candidates"]
+    assert isinstance(candidates, list)
+    entries[visit]["revision"] = candidates[2]["revision"]
+    return visit + 1
+
+
+def another_number(entries: list[dict[str, object]]) -> int:
+    """A run of an end was a little faster: the ends differ by less."""
+    sample = entries[places(entries, "sample")[0]]
+    assert isinstance(sample["pps"], float)
+    sample["pps"] *= 1.0003
+    return places(entries, "confirmed")[0] + 1
+
+
+def another_end(entries: list[dict[str, object]]) -> int:
+    """Another commit is named."""
+    end = places(entries, "culprit")[0]
+    entries[end]["revision"] = entries[end]["parent"]
+    return end + 1
+
+
+def another_fact(entries: list[dict[str, object]]) -> int:
+    """A run is of a revision that was not ordered."""
+    kernels, boots = places(entries, "kernel"), places(entries, "boot")
+    assert entries[kernels[0]]["revision"] == entries[boots[0]]["revision"]
+    entries[boots[0]]["revision"] = entries[kernels[1]]["revision"]
+    return boots[0] + 1
+
+
+def test_a_log_decides_the_same_again(log: Path) -> None:
+    """From the log alone; every decision is shown with its reason. Tampering is named."""
+    done = replay(log)
+    data = json.loads(replay(log, "--json").stdout)
+    entries = [json.loads(line) for line in log.read_text().splitlines()]
+    decided = [entry for entry in entries if entry["is"] in ("visit", "confirmed", "culprit")]
+    asked = [entry for entry in entries if entry["is"] in ("comparison", "bisection")]
+
+    assert done.exit_code == 0, done.output
+    assert f"All {len(decided) + len(asked)} decisions are the same today." in done.output
+    assert "splits what is left in two halves" in done.output
+    assert data["same"] is True
+    assert len(data["lines"]) == len(decided) + len(asked)
+
+    for change in (another_visit, another_number, another_end, another_fact):
+        path, line = tampered(log, change)
+        done = replay(path)
+        data = json.loads(replay(path, "--json").stdout)
+
+        assert done.exit_code == 1
+        assert f"The first difference is in {path}, line {line}:" in " ".join(done.output.split())
+        assert "now: " in done.output
+        assert (data["same"], data["first_difference"]) == (False, line)
+
+
+def test_an_unfinished_line_is_no_difference(log: Path) -> None:
+    """It was never answered."""
+    log.write_bytes(log.read_bytes() + b'{"is":"vis')
+
+    assert replay(log).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "is empty: the log of a search expected"),
+        ("hello\n", "line 1: not a line of JSON"),
+        ('{"is":"search","format":9}\n', "line 1: a search of another format, expected 1"),
+        ('{"is":"search","format":1,"good":"a"}\n', "line 1: required field missing"),
+        ('{"is":"nightdone","boots":3}\n', "line 1: a log begins with one line of a search"),
+    ],
+)
+def test_what_is_no_log(text: str, sentence: str, tmp_path: Path) -> None:
+    """Exit status 2, with the line."""
+    path = tmp_path / "some.log"
+    path.write_text(text)
+    done = replay(path)
+
+    assert done.exit_code == 2
+    assert f"{path}" in done.stderr
+    assert sentence in done.stderr
+
+
+def test_a_log_that_is_not_there(tmp_path: Path) -> None:
+    """Said how one is begun."""
+    done = replay(tmp_path / "none.log")
+
+    assert done.exit_code == 2
+    assert "`netbisect bisect run` begins one" in done.stderr
