@@ -1,15 +1,11 @@
 """Facts in, chances out: which candidate made it slower, if any did.
 
-Levels are ln pps. Images before the culprit scatter about mu, those from the culprit on about
-mu + delta; the mean of n boots of an image does so with variance image² + (1.25 boot)² / n. The
-boots are inflated because real ones have heavier tails than the normal law, often two modes:
-without it, searches that claim 99 % are right 96 times of 100. mu is as good as unknown; delta is
-normal about the confirmed effect with a standard deviation of 30 % of it. Both are integrated
-out: means that are estimated and put in let a search measure the two ends for ever, for they
-may always turn out to be equal.
-
-That nothing changed is a hypothesis like the others. So is that one image of one or two boots
-was led astray by a bad boot.
+Levels are ln pps. Four kinds of hypotheses are held against the boots: nothing changed; one step,
+whose height is normal about the confirmed effect with a standard deviation of 30 % of it; two
+steps of whichever sign; and a level that moves bit by bit along the whole range. The levels
+themselves are as good as unknown, and so, within reason, is the noise. All of them are
+integrated out on a grid: means that are estimated and put in let a search measure the two ends
+for ever, for they may always turn out to be equal.
 """
 
 from __future__ import annotations
@@ -19,50 +15,81 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import special
 
-from netbisect.bisect.line import Image, Line, lay_out
-from netbisect.bisect.model import Belief, Bisection, Evidence, Noise
-from netbisect.bisect.robust import location
-
-Floats = NDArray[np.float64]
+from netbisect.bisect.levels import (
+    Floats,
+    Scatter,
+    level_grid,
+    log_likelihoods,
+    scatters,
+    toeplitz,
+)
+from netbisect.bisect.line import Line, lay_out
+from netbisect.bisect.model import Belief, Bisection, Evidence
 
 PRIOR_NONE = 0.1
 """That a drop which a retest confirmed is nobody's: it takes two images of unlike offset."""
-_INFLATED = 1.25
-_LEAST_BOOT_SD = 2e-4
-_LEVEL_SD = 0.5
-"""Of mu about what was measured, ln pps: anything goes."""
-_EFFECT_SHARE = 0.3
-_STRAY_CHANCE = 0.02
-"""That a boot is an outlier; 1 to 3 % on real routers."""
-_STRAY_SD = 0.08
-"""How far off it lies, ln pps."""
+PRIOR_TWO = 0.06
+"""That two commits share it, or that one made it slower and another one faster."""
+PRIOR_DRIFT, _NO_DRIFT = 0.02, 1e-12
+"""That it came bit by bit; over one commit or two that is a step or two."""
+_EFFECT_SHARE, _EFFECT_LEAST = 0.3, 0.5
+"""Standard deviation of the height of a single step, as a share of the confirmed effect, and the
+least that it can be: a smaller one is not what was confirmed, and could not be proved."""
+_PART_MEAN, _PART_SD, _PART_LEAST = 0.5, 0.7, 0.2
+"""Height of the first of two steps, as a share of the confirmed effect; both together are as high
+as a single one. Steps that are smaller than the last share are not asked for."""
+_DRIFTS = (
+    (0.4, 0.055), (0.6, 0.11), (0.8, 0.21), (1.0, 0.25), (1.2, 0.21), (1.4, 0.11), (1.6, 0.055)
+)  # fmt: skip
+"""Of a drift over the whole range: shares of the confirmed effect and their chances."""
+_OFF = -600.0
+"""Nats; as good as impossible."""
+_OPEN = 12.0
+"""Nats below the likeliest pair of steps at which another one is passed over."""
+_HEAVY, _HEAVIEST = 2e-3, 24
+"""Mass from which a hypothesis is looked at when the next boot is chosen, and how many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The C heaviest hypotheses, for the choice of the next boot.
+
+    Candidates between two neighbouring measured positions cannot be told apart yet: they share a
+    gap. Gap g holds the candidates above g of the m measured positions.
+    """
+
+    mass: Floats
+    """C values that sum to 1."""
+    first: NDArray[np.intp]
+    """C: gap of the first step; m + 1 where there is none."""
+    second: NDArray[np.intp]
+    """C: gap of the second step; m + 1 where there is none."""
+    density: Floats
+    """C x 3 x G: chances of the levels before, between and after the steps."""
+    levels: Floats
+    """G: the levels, ln pps."""
+    scatter: Scatter
+    """The likeliest noise."""
 
 
 @dataclass(frozen=True, slots=True)
 class Posterior:
-    """The belief about n candidates, and what it says of boots to come.
-
-    Candidates between two neighbouring measured positions cannot be told apart yet: they share a
-    gap. Gap g holds the candidates above g of the m measured positions; "none" is in gap m. A
-    part is one gap under one assumption about stray boots, C parts in all.
-    """
+    """The belief about n candidates."""
 
     chances: Floats
-    """n + 1 values, by position; 0 for the good end."""
+    """n + 1 values, by position: of the only step; 0 for the good end."""
+    steps: Floats
+    """n + 1 values, by position: of a step, the only one or one of two."""
     none: float
-    mass: Floats
-    """C: of each part; they sum to 1."""
-    gap: NDArray[np.intp]
-    """C."""
-    level: Floats
-    """C x 2: expected ln pps of good and of bad images."""
-    variance: Floats
-    """C x 2: of that level."""
+    two: float
+    drift: float
+    parts: Parts
 
 
 def believe(question: Bisection, evidence: Evidence) -> Belief:
-    """Computes the chances of all candidates and of "none" from the facts alone."""
+    """Computes the chances of all hypotheses from the facts alone."""
     line = lay_out(question, evidence)
     return as_belief(line, infer(line))
 
@@ -70,144 +97,258 @@ def believe(question: Bisection, evidence: Evidence) -> Belief:
 def as_belief(line: Line, posterior: Posterior) -> Belief:
     """Puts the revisions to the chances."""
     chances = dict(zip(line.revisions[1:], posterior.chances[1:].tolist(), strict=True))
-    return Belief(chances, posterior.none)
+    return Belief(chances, posterior.none, posterior.two, posterior.drift)
 
 
-def visit_variance(noise: Noise, boots: int) -> float:
-    """How well one more boot of an image with `boots` boots tells its side, as a variance.
+@dataclass(frozen=True, slots=True)
+class _Prior:
+    """The chances before any boot, by gap."""
 
-    The variance of a free observation that would add as much: one over the difference of the
-    precisions of the mean after and before. With image noise, each boot adds less.
-    """
-    boot, image = _boot_variance(noise), noise.image**2
-    if boots == 0:
-        return image + boot
-    return (image * (boots + 1) + boot) * (image * boots + boot) / boot
+    weights: Floats
+    """n + 1, by position; they sum to 1, or are all 0."""
+    gaps: NDArray[np.intp]
+    """n + 1: the gap of each position."""
+    one: Floats
+    """m + 1."""
+    two: Floats
+    """One value per pair of gaps."""
+    pairs: tuple[NDArray[np.intp], NDArray[np.intp]]
+    """First and second gap of every pair; they may be the same."""
+    none: float
+    drift: float
 
 
-def _boot_variance(noise: Noise) -> float:
-    return (_INFLATED * max(noise.boot, _LEAST_BOOT_SD)) ** 2
-
-
-def infer(line: Line) -> Posterior:
-    """Applies Bayes' rule to all hypotheses at once."""
-    question = line.question
-    weights = np.array([0.0, *(candidate.weight for candidate in question.candidates)])
+def _prior(line: Line) -> _Prior:
+    weights = np.array([0.0, *(candidate.weight for candidate in line.question.candidates)])
     weights = np.where(line.possible, weights, 0.0)
+    total = weights.sum()
+    weights = weights / total if total else weights
     positions = np.array([image.position for image in line.images], dtype=np.intp)
     gaps = np.searchsorted(positions, np.arange(len(weights)), side="left")
-    prior: Floats = np.bincount(gaps, weights, minlength=len(positions) + 1).astype(np.float64)
-    total = float(prior.sum())
-    if total == 0:  # every candidate builds the kernel of its predecessor
-        return Posterior(
-            np.zeros(len(weights)),
-            1.0,
-            np.ones(1),
-            np.array([len(positions)]),
-            np.zeros((1, 2)),
-            np.ones((1, 2)),
-        )
-    prior = prior * ((1 - PRIOR_NONE) / total)
-    nobody = np.zeros_like(prior)
-    nobody[-1] = PRIOR_NONE
-    fit = _fit(line)
-    with np.errstate(divide="ignore"):
-        mass = fit.log_likelihood + np.log(prior + nobody)
-    mass = np.exp(mass - mass.max())
-    mass /= mass.sum()
-    by_gap = mass.sum(axis=0)
-    share = np.divide(by_gap, prior + nobody, out=np.zeros_like(prior), where=prior + nobody > 0)
-    chances = weights * ((1 - PRIOR_NONE) / total) * share[gaps]
-    none = max(0.0, 1.0 - math.fsum(chances))
-    rows, columns = np.indices(mass.shape)
-    return Posterior(
-        chances,
-        none,
-        mass.ravel(),
-        columns.ravel(),
-        fit.level[rows.ravel(), columns.ravel()],
-        fit.variance[rows.ravel(), columns.ravel()],
+    count = len(positions) + 1
+    one: Floats = np.bincount(gaps, weights, minlength=count).astype(np.float64)
+    square = np.bincount(gaps, weights**2, minlength=count)
+    first, second = np.triu_indices(count)
+    two = one[first] * one[second]
+    two = np.where(first == second, np.maximum(one[first] ** 2 - square[first], 0.0) / 2, two)
+    kept = two > 1e-15  # noqa: PLR2004 - two steps cannot be one candidate
+    first, second, two = first[kept], second[kept], two[kept]
+    share_two = PRIOR_TWO if len(two) else 0.0
+    if not total:
+        return _Prior(weights, gaps, one, two, (first, second), 1.0, 0.0)
+    share_drift = PRIOR_DRIFT if np.count_nonzero(weights) > 2 else _NO_DRIFT  # noqa: PLR2004
+    share_one = 1 - PRIOR_NONE - share_two - share_drift
+    scale = share_two / two.sum() if len(two) else 1.0
+    return _Prior(
+        weights, gaps, one * share_one, two * scale, (first, second), PRIOR_NONE, share_drift
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Fit:
-    """F assumptions about stray boots by m + 1 gaps."""
+    """Log evidence of all hypotheses under one assumption about the noise."""
 
-    log_likelihood: Floats
-    """F x (m + 1), with the prior of the assumption, up to a constant."""
-    level: Floats
-    """F x (m + 1) x 2: of the good and the bad side."""
-    variance: Floats
-    """F x (m + 1) x 2: of these levels."""
+    none: float
+    one: Floats
+    two: Floats
+    drift: float
 
 
-def _fit(line: Line) -> _Fit:
-    """Marginal likelihood and levels for every gap, by the normal equations of (mu, delta)."""
-    noise, effect = line.question.noise, line.question.effect
-    y = np.array(
-        [location(image.ln_pps, math.sqrt(_boot_variance(noise))) for image in line.images]
+def infer(line: Line) -> Posterior:
+    """Applies Bayes' rule to all hypotheses at once."""
+    prior, levels = _prior(line), level_grid(line)
+    assumed = scatters(line, levels)
+    steps = _Steps.of(levels, line.question.effect)
+    start = _start(line, levels)
+    sums = [_sums(start, log_likelihoods(line, levels, scatter)) for scatter in assumed]
+    # Pairs of steps are many: only those that the likeliest noise leaves open are weighed on.
+    usual = int(np.argmax([scatter.log_weight for scatter in assumed]))
+    every = np.arange(len(prior.two))
+    two = _two(prior, steps, sums[usual], every) + np.log(prior.two)
+    open_ = np.flatnonzero(two > two.max(initial=-1e300) - _OPEN)
+    fits = [
+        _fit(line, prior, levels, steps, below, scatter.log_weight, open_)
+        for below, scatter in zip(sums, assumed, strict=True)
+    ]
+    with np.errstate(divide="ignore"):
+        table = np.array(
+            [np.concatenate([[fit.none, fit.drift], fit.one, fit.two]) for fit in fits]
+        ) + np.log(np.concatenate([[prior.none, prior.drift], prior.one, prior.two]))
+    mass = np.exp(table - table.max())
+    mass /= mass.sum()
+    best = int(np.argmax(mass.sum(axis=1)))
+    total = mass.sum(axis=0)
+    count = len(prior.one)
+    drift, one, two = float(total[1]), total[2 : 2 + count], total[2 + count :]
+    chances = _spread(prior, one)
+    none = max(0.0, 1.0 - math.fsum(chances) - math.fsum(two) - drift)
+    return Posterior(
+        chances,
+        chances + _spread_pairs(prior, two),
+        none,
+        math.fsum(two),
+        drift,
+        _parts(prior, (none, one, two), sums[best], levels, steps, assumed[best]),
     )
-    middle = float(np.median(y)) if len(y) else 0.0
-    y = y - middle
-    variance, log_odds = _assumptions(line.images, noise)
-    weight = 1 / variance
-    # Column g: sums over the images below gap g are good, those from it on are bad.
-    w_bad, wy_bad = _sums_from(weight), _sums_from(weight * y)
-    w, wy = w_bad[:, :1], wy_bad[:, :1]
-    spread = 1 / (_EFFECT_SHARE * effect) ** 2
-    a, b, c = 1 / _LEVEL_SD**2 + w, w_bad, spread + w_bad
-    u, v = wy, spread * effect + wy_bad
-    determinant = a * c - b * b
-    misfit = (weight * y * y).sum(axis=1, keepdims=True)
-    explained = (c * u * u - 2 * b * u * v + a * v * v) / determinant
-    log_likelihood = (
-        log_odds[:, None]
-        + np.log(weight).sum(axis=1, keepdims=True) / 2
-        - (misfit - explained + np.log(determinant)) / 2
-    )
-    good = (c * u - b * v) / determinant
-    bad = good + (a * v - b * u) / determinant
+
+
+def _start(line: Line, levels: Floats) -> Floats:
+    """Log prior of the level of the good end: any from which no step leads off the grid."""
+    reach = 2 * abs(line.question.effect)
+    inside = (levels >= levels[0] + reach) & (levels <= levels[-1] - reach)
+    return np.where(inside, 0.0, _OFF)
+
+
+def _sums(start: Floats, log_likelihood: Floats) -> Floats:
+    """Sums over the images below each gap and the prior of their level, m + 1 rows."""
+    return np.cumsum(np.concatenate([start[None, :], log_likelihood]), axis=0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Steps:
+    """Chances to come from one level (row) to another (column) by a step."""
+
+    only: Floats
+    """From before the first to after the last step."""
+    part: Floats
+    """From before the first to between the two."""
+
+    @classmethod
+    def of(cls, levels: Floats, effect: float) -> _Steps:
+        n, step = len(levels), float(levels[1] - levels[0])
+        shares = np.arange(-n + 1, n) * step / effect
+        density = np.exp(-(((shares - _PART_MEAN) / _PART_SD) ** 2) / 2)
+        least = np.minimum(np.abs(shares), np.abs(shares - 1))
+        density = np.where(least >= _PART_LEAST, density, 0.0)
+        only = np.exp(-(((shares - 1) / _EFFECT_SHARE) ** 2) / 2)
+        only = np.where(shares >= _EFFECT_LEAST, only, 0.0)
+        return cls(toeplitz(only / only.sum()), toeplitz(density / density.sum()))
+
+
+def _two(prior: _Prior, steps: _Steps, below: Floats, pairs: NDArray[np.intp]) -> Floats:
+    """Log evidence of these pairs of gaps."""
+    if not len(pairs):
+        return np.zeros(0)
+    good, good_top = _scaled(below)
+    bad, bad_top = _scaled(below[-1] - below)
+    first, second = prior.pairs[0][pairs], prior.pairs[1][pairs]
+    between = below[second] - below[first]
+    top = between.max(axis=1)
+    ends = good[first] * (bad @ steps.only.T)[second]
+    found = (ends * (np.exp(between - top[:, None]) @ steps.part.T)).sum(axis=1)
+    logs: Floats = np.log(found + 1e-300) + top + good_top[first] + bad_top[second]
+    return logs
+
+
+def _fit(
+    line: Line,
+    prior: _Prior,
+    levels: Floats,
+    steps: _Steps,
+    below: Floats,
+    log_weight: float,
+    pairs: NDArray[np.intp],
+) -> _Fit:
+    above = below[-1] - below
+    good, good_top = _scaled(below)
+    bad, bad_top = _scaled(above)
+    one = np.log((good * (bad @ steps.only.T)).sum(axis=1) + 1e-300) + good_top + bad_top
+    two = np.full(len(prior.two), -np.inf)
+    two[pairs] = _two(prior, steps, below, pairs)
     return _Fit(
-        log_likelihood,
-        np.stack([good, bad], axis=-1) + middle,
-        np.stack([c, a + c - 2 * b], axis=-1) / determinant[..., None],
+        float(special.logsumexp(below[-1])) + log_weight,
+        one + log_weight,
+        two + log_weight,
+        _drift(line, levels, below) + log_weight,
     )
 
 
-def _sums_from(values: Floats) -> Floats:
-    """Sums of the columns from g on, g = 0…m."""
-    sums = np.zeros((values.shape[0], values.shape[1] + 1))
-    sums[:, :-1] = np.cumsum(values[:, ::-1], axis=1)[:, ::-1]
-    return sums
+def _scaled(logs: Floats) -> tuple[Floats, Floats]:
+    top = logs.max(axis=1)
+    return np.exp(logs - top[:, None]), top
 
 
-def _assumptions(images: tuple[Image, ...], noise: Noise) -> tuple[Floats, Floats]:
-    """Variances of the m images, first if no boot is astray, then if one image has a stray one.
+def _drift(line: Line, levels: Floats, below: Floats) -> float:
+    """Log evidence of a level that moves in a straight line from the good to the bad end."""
+    own = np.diff(below, axis=0)
+    start = below[0]
+    span = line.question.effect / (len(line.revisions) - 1)
+    logs = []
+    for share, chance in _DRIFTS:
+        moved = start.copy()
+        for image, row in zip(line.images, own, strict=True):
+            moved += np.interp(levels + share * span * image.position, levels, row)
+        logs.append(float(special.logsumexp(moved)) + math.log(chance))
+    return float(special.logsumexp(logs))
 
-    Images of three boots and more have outvoted theirs already. Of two boots, the distance tells.
 
-    Returns:
-        F x m variances, and F log odds of the assumptions against the first.
-    """
-    boot = _boot_variance(noise)
-    sizes = np.array([len(image.ln_pps) for image in images], dtype=np.float64)
-    plain = noise.image**2 + boot / sizes
-    rows, log_odds = [plain], [0.0]
-    for i, image in enumerate(images):
-        boots = len(image.ln_pps)
-        if boots > 2:  # noqa: PLR2004 - a majority
-            continue
-        chance = boots * _STRAY_CHANCE
-        odds, shift = math.log(chance / (1 - chance)), _STRAY_SD**2
-        if boots > 1:
-            # If one of two is astray, it is by their distance, and their mean by half of that.
-            distance = (image.ln_pps[1] - image.ln_pps[0]) ** 2
-            usual, wide = 2 * boot, 2 * boot + _STRAY_SD**2
-            odds += (math.log(usual / wide) + distance / usual - distance / wide) / 2
-            shift = distance / 4
-        row = plain.copy()
-        row[i] += shift
-        rows.append(row)
-        log_odds.append(odds)
-    return np.array(rows), np.array(log_odds)
+def _spread(prior: _Prior, mass: Floats) -> Floats:
+    """Mass of gaps to their positions, by weight."""
+    by_gap = np.bincount(prior.gaps, prior.weights, minlength=len(mass))
+    share = np.divide(mass, by_gap, out=np.zeros_like(mass), where=by_gap > 0)
+    found: Floats = prior.weights * share[prior.gaps]
+    return found
+
+
+def _spread_pairs(prior: _Prior, two: Floats) -> Floats:
+    """Mass of pairs of gaps to the positions of either step."""
+    first, second = prior.pairs
+    count, apart = len(prior.one), first != second
+    lone = np.bincount(first[apart], two[apart], minlength=count) + np.bincount(
+        second[apart], two[apart], minlength=count
+    )
+    both = np.bincount(first[~apart], two[~apart], minlength=count)
+    # Of two steps in one gap, position k is one with a chance of w (W - w).
+    by_gap = np.bincount(prior.gaps, prior.weights, minlength=count)
+    pull = prior.weights * (by_gap[prior.gaps] - prior.weights)
+    pulls = np.bincount(prior.gaps, pull, minlength=count)
+    share = np.divide(2 * both, pulls, out=np.zeros(count), where=pulls > 0)
+    return _spread(prior, lone.astype(np.float64)) + pull * share[prior.gaps]
+
+
+def _parts(
+    prior: _Prior,
+    mass: tuple[float, Floats, Floats],
+    below: Floats,
+    levels: Floats,
+    steps: _Steps,
+    scatter: Scatter,
+) -> Parts:
+    """The heaviest hypotheses and what they say of the levels."""
+    none, one, two = mass
+    count = len(one)
+    good, _ = _scaled(below)
+    bad, _ = _scaled(below[-1] - below)
+    found: list[tuple[float, int, int, Floats]] = []
+    level = _chances(np.exp(below[-1] - below[-1].max()))
+    found.append((none, count, count, np.array([level, level, level])))
+    for g in np.flatnonzero(one > _HEAVY).tolist():
+        fast = _chances(good[g] * (steps.only @ bad[g]))
+        slow = _chances(bad[g] * (good[g] @ steps.only))
+        found.append((float(one[g]), g, count, np.array([fast, slow, slow])))
+    for i in np.argsort(-two, kind="stable")[:_HEAVIEST]:
+        if two[i] > _HEAVY:
+            g, h = int(prior.pairs[0][i]), int(prior.pairs[1][i])
+            middle = np.exp(below[h] - below[g] - (below[h] - below[g]).max())
+            rise, fall = steps.part @ middle, steps.only @ bad[h]
+            fast = good[g] * rise * fall
+            slow = bad[h] * ((good[g] * rise) @ steps.only)
+            middle = middle * ((good[g] * fall) @ steps.part)
+            found.append(
+                (float(two[i]), g, h, np.array([_chances(x) for x in (fast, middle, slow)]))
+            )
+    found = sorted(found, key=lambda part: -part[0])[:_HEAVIEST]
+    masses = np.array([part[0] for part in found])
+    return Parts(
+        masses / max(masses.sum(), 1e-300),
+        np.array([part[1] for part in found]),
+        np.array([part[2] for part in found]),
+        np.array([part[3] for part in found]),
+        levels,
+        scatter,
+    )
+
+
+def _chances(density: Floats) -> Floats:
+    total = density.sum()
+    return density / total if total > 0 else np.full(len(density), 1 / len(density))

@@ -26,6 +26,8 @@ class Image:
     """The first on the line that builds it."""
     ln_pps: tuple[float, ...]
     """Of the leading scenario, one value per boot, sorted; at least one."""
+    runs: tuple[int, ...]
+    """Of each of these boots."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +90,9 @@ def lay_out(question: Bisection, evidence: Evidence) -> Line:
     for where in positions.values():
         possible[where[0] + 1 : where[-1] + 1] = False
     images = [
-        Image(where[0], tuple(found))
+        _image(where[0], readings[key], question.lead)
         for key, where in positions.items()
-        if (found := values(readings.get(key, []), question.lead))
+        if values(readings.get(key, []), question.lead)
     ]
     places = _places(question, evidence, revisions, positions, readings)
     return Line(
@@ -102,6 +104,11 @@ def lay_out(question: Bisection, evidence: Evidence) -> Line:
         tuple(sorted(places.values(), key=lambda place: (place.position, place.revision))),
         tuple(places.get(keys.get(revision, revision)) for revision in revisions),
     )
+
+
+def _image(position: int, readings: list[Reading], lead: str) -> Image:
+    boots = sorted((r.ln_pps[lead], r.runs) for r in readings if lead in r.ln_pps)
+    return Image(position, tuple(x for x, _ in boots), tuple(runs for _, runs in boots))
 
 
 def _places(

@@ -221,6 +221,8 @@ class Bisection:
     effect: float
     """Confirmed effect, ln ratio, negative for a drop."""
     noise: Noise
+    budget_seconds: float = math.inf
+    """Of the lab, after which the search ends with what it knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +233,17 @@ class Noise:
     """Between boots of one image."""
     image: float = 0.0
     """Between images that do the same work; no number of boots averages it out."""
+    run: float = 0.0
+    """Between runs within one boot."""
+    slow_share: float = 0.0
+    """Chance of a boot to come up in a slower mode."""
+    slow_gap: float = 0.0
+    """How much slower that mode is, as a positive ln ratio; `boot` is the scatter within one."""
+
+    def variance_of_boot(self, runs: int = 1) -> float:
+        """Variance of the mean ln pps of so many runs of one boot, all modes together."""
+        mixed = self.slow_share * (1 - self.slow_share) * self.slow_gap**2
+        return self.boot**2 + self.run**2 / runs + mixed
 
     def variance_of_mean(self, boots: int) -> float:
         """Variance of the mean ln pps over `boots` boots of one image."""
@@ -253,6 +266,8 @@ class Reading:
     ln_pps: dict[str, float]
     fresh: bool = True
     """Measured for the question it is shown to, not inherited from an earlier one."""
+    runs: int = 1
+    """Of each scenario within the boot; `ln_pps` is the mean over them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,12 +299,16 @@ class Prices:
 
 @dataclass(frozen=True, slots=True)
 class Belief:
-    """What a search holds to be true; `chances` and `none` sum to 1."""
+    """What a search holds to be true; all its chances sum to 1."""
 
     chances: dict[str, float]
-    """By revision: that this commit made the change."""
+    """By revision: that this commit, and no other of them, made the change."""
     none: float
     """That nothing changed."""
+    two: float = 0.0
+    """That two commits made a change each, of whichever sign."""
+    drift: float = 0.0
+    """That the level changed bit by bit, and no commit made it."""
 
     def credible(self, mass: float = 0.9) -> list[str]:
         """Fewest revisions that together hold `mass`, likeliest first."""
@@ -310,6 +329,8 @@ class Visit:
     revision: str
     why: str
     belief: Belief | None = None
+    runs: int = 1
+    """Of each scenario, within this boot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,11 +383,33 @@ class Culprit:
     belief: Belief
     effects: tuple[Effect, ...]
     """From the verification only; the leading scenario first."""
+    chance: float = 0.0
+    """That this commit made a change, alone or as one of two."""
+
+
+@dataclass(frozen=True, slots=True)
+class Several:
+    """Two commits or more, each verified against its own parent."""
+
+    culprits: tuple[Culprit, ...]
+    """The largest effect first; their signs may differ."""
+    belief: Belief
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """It became slower bit by bit: no commit is to be named."""
+
+    belief: Belief
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
 class Suspects:
-    """A few commits that measuring cannot tell apart (they do not build, or do not boot)."""
+    """A few commits that measuring cannot tell apart.
+
+    They do not build or do not boot, or the offsets of their images hide which of them it is.
+    """
 
     revisions: tuple[str, ...]
     belief: Belief
@@ -390,6 +433,14 @@ class Unfinished:
 
 
 Finding: TypeAlias = (
-    NightDone | Confirmed | NotConfirmed | Culprit | Suspects | NotReproduced | Unfinished
+    NightDone
+    | Confirmed
+    | NotConfirmed
+    | Culprit
+    | Several
+    | Suspects
+    | Drift
+    | NotReproduced
+    | Unfinished
 )
 Move: TypeAlias = Visit | Finding

@@ -5,16 +5,19 @@ For tests, benchmarks and anyone who wants to know what a search would cost befo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from netbisect.bisect import plan
+from netbisect.bisect import plan, search
 from netbisect.bisect.model import (
+    Bisection,
     Evidence,
     Finding,
     Kernel,
+    Move,
     Noise,
     Prices,
     Question,
@@ -44,11 +47,14 @@ class PaperLab:
     twins: Mapping[str, str] = field(default_factory=dict)
     """By revision: another one that builds the same kernel."""
     prices: Prices = field(default_factory=Prices)
+    scatter: Mapping[str, float] = field(default_factory=dict)
+    """By revision: between its runs, where it is not that of `noise`, ln pps."""
     seconds: float = 0.0
-    """Of the laboratory, spent so far."""
+    """The clock of the laboratory."""
     builds: int = 0
-    """Tried so far, failed ones among them."""
+    """Begun so far, failed ones among them."""
     boots: int = 0
+    runs: int = 0
     _offsets: dict[str, float] = field(default_factory=dict)
 
     def build(self, evidence: Evidence, revision: str) -> Evidence:
@@ -77,9 +83,15 @@ class PaperLab:
         return Evidence(evidence.readings, evidence.kernels | {revision: kernel}, evidence.skipped)
 
     def boot(
-        self, evidence: Evidence, revision: str, scenarios: tuple[str, ...], *, fresh: bool = True
+        self,
+        evidence: Evidence,
+        revision: str,
+        scenarios: tuple[str, ...],
+        *,
+        fresh: bool = True,
+        runs: int = 1,
     ) -> Evidence:
-        """Returns the evidence with one more boot of a built kernel."""
+        """Returns the evidence with one more boot of a built kernel, of so many runs."""
         identity = evidence.kernels[revision].identity
         if identity not in self._offsets:
             self._offsets[identity] = float(self.random.normal(0, self.noise.image))
@@ -87,10 +99,15 @@ class PaperLab:
         level += float(self.random.normal(0, self.noise.boot))
         if self.random.random() < self.outliers:
             level -= float(self.random.normal(*_OUTLIER))
+        if self.noise.slow_share and self.random.random() < self.noise.slow_share:
+            level -= self.noise.slow_gap
+        if spread := self.scatter.get(revision, self.noise.run):
+            level += float(self.random.normal(0, spread / math.sqrt(runs)))
         self.boots += 1
-        self.seconds += self.prices.boot + self.prices.run * len(scenarios)
+        self.runs += runs
+        self.seconds += self.prices.boot + self.prices.run * runs * len(scenarios)
         reading = Reading(
-            f"boot {self.boots}", revision, identity, dict.fromkeys(scenarios, level), fresh
+            f"boot {self.boots}", revision, identity, dict.fromkeys(scenarios, level), fresh, runs
         )
         return Evidence((*evidence.readings, reading), evidence.kernels, evidence.skipped)
 
@@ -105,33 +122,97 @@ class Rehearsal:
     builds: int
     boots: int
     seconds: float
+    """By the clock: with several builders, building and measuring overlap."""
+    runs: int = 0
 
 
-def play(question: Question, lab: PaperLab, evidence: Evidence | None = None) -> Rehearsal:
+def play(
+    question: Question, lab: PaperLab, evidence: Evidence | None = None, builders: int = 1
+) -> Rehearsal:
     """Plays a question to its end.
 
     As in a real laboratory, a kernel that had to be built is looked at before it is booted: the
-    next move may be another one then.
+    next move may be another one then. With one builder nothing is built before it is asked for.
 
     Args:
         question: Any question about revisions of `lab`.
         lab: It is changed: its counters go on, and so does its generator.
         evidence: What is known before; nothing if left out.
+        builders: More than one build ahead, while the testbed measures or waits.
     """
     evidence = evidence or Evidence()
-    start = lab.builds, lab.boots, lab.seconds
+    start = lab.builds, lab.boots, lab.runs, lab.seconds
     visits: list[Visit] = []
-    while isinstance(move := plan.next_move(question, evidence, lab.prices), Visit):
+    yard = _Yard(lab, builders)
+    while isinstance(move := _move(question, evidence, lab, yard), Visit):
         if move.revision not in evidence.kernels:
-            evidence = lab.build(evidence, move.revision)
+            yard.order(move.revision)
+            if builders > 1:
+                yard.order_ahead(question, evidence)
+            evidence = yard.wait(evidence, move.revision)
             continue
+        if builders > 1:
+            yard.order_ahead(question, evidence)
         visits.append(move)
-        evidence = lab.boot(evidence, move.revision, question.scenarios)
+        evidence = lab.boot(evidence, move.revision, question.scenarios, runs=move.runs)
+        evidence = yard.collect(evidence)
     return Rehearsal(
         move,
         evidence,
         tuple(visits),
         lab.builds - start[0],
         lab.boots - start[1],
-        lab.seconds - start[2],
+        lab.seconds - start[3],
+        lab.runs - start[2],
     )
+
+
+def _move(question: Question, evidence: Evidence, lab: PaperLab, yard: _Yard) -> Move:
+    if isinstance(question, Bisection):
+        return search.next_move(question, evidence, lab.prices, yard.left())
+    return plan.next_move(question, evidence, lab.prices)
+
+
+@dataclass(slots=True)
+class _Yard:
+    """The builders of a laboratory, and when they are done."""
+
+    lab: PaperLab
+    builders: int
+    done: dict[str, float] = field(default_factory=dict)
+    """By revision: when its build ends."""
+
+    def left(self) -> dict[str, float]:
+        """By revision: seconds until it is built."""
+        return {name: max(0.0, at - self.lab.seconds) for name, at in self.done.items()}
+
+    def order(self, revision: str) -> None:
+        """Begins a build as soon as a builder is free."""
+        if revision in self.done:
+            return
+        ends = sorted(self.done.values())
+        begin = self.lab.seconds
+        if len(ends) >= self.builders:
+            begin = max(begin, ends[-self.builders])
+        self.lab.builds += 1
+        self.done[revision] = begin + self.lab.prices.build
+
+    def order_ahead(self, question: Question, evidence: Evidence) -> None:
+        """Gives every idle builder what is most likely to be wanted next."""
+        idle = self.builders - len(self.done)
+        if idle > 0 and isinstance(question, Bisection):
+            ahead = plan.builds_ahead(question, evidence, self.lab.prices, idle, tuple(self.done))
+            for revision in ahead:
+                self.order(revision)
+
+    def wait(self, evidence: Evidence, revision: str) -> Evidence:
+        """Moves the clock until that build ends."""
+        self.lab.seconds = max(self.lab.seconds, self.done[revision])
+        return self.collect(evidence)
+
+    def collect(self, evidence: Evidence) -> Evidence:
+        """Returns the evidence with all kernels that are built by now."""
+        for name in [name for name, at in self.done.items() if at <= self.lab.seconds]:
+            del self.done[name]
+            evidence = self.lab.with_built(evidence, name)
+        return evidence

@@ -8,6 +8,7 @@ to split the range, to measure an end again or to doubt a boot.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,100 +18,238 @@ from netbisect.bisect.belief import Posterior, as_belief, infer
 from netbisect.bisect.gain import information
 from netbisect.bisect.line import Line, Place, lay_out
 from netbisect.bisect.model import (
+    Belief,
     Bisection,
+    Culprit,
+    Drift,
     Evidence,
     Move,
     NotReproduced,
     Prices,
+    Several,
     Unfinished,
     Visit,
 )
-from netbisect.bisect.verify import MOST_BOOTS, SURE, Stretch, likeliest, prove
+from netbisect.bisect.verify import (
+    RUNS,
+    SURE,
+    SUSPECTED,
+    hidden,
+    most_boots,
+    moved,
+    prove,
+    runs_of_proof,
+    stretches,
+)
 
 SURE_NONE = 0.95
 """Chance of "none" at which a search ends without a name."""
+SURE_DRIFT = 0.9
+"""Chance of a drift at which a search ends without a name."""
+_ANOTHER = 0.07
+"""Chance of a second step at which a search goes on after its first name is proved."""
 _VISITS, _VISITS_PER_BIT = 60, 4
 """Boots that a search may take: three times what a drop of 3 % takes with 0.9 % of boot noise and
 0.5 % of image noise. What is not settled by then is hidden by noise."""
+_HARDEST = 6.0
+"""Times as many, at most, where the boots scatter more than half the effect."""
 _LEAST_GAIN, _LEAST_SHARE = 0.002, 0.005
 """Bits, and of the bits that are missing: a boot that teaches less is not worth ordering. Only
 the offsets of images make it so little, for no number of boots averages them out."""
+_LITTLE_GAIN = 0.02
+"""Bits: less is not worth a boot where all that is open is which of a few neighbours it is."""
 _NO_GAIN = 1e-4
 """Bits, when hardly any are missing."""
+_FORESIGHT = 1.3
+"""Seconds that a bit is worth, over what it costs at the place that is chosen, with one run."""
+_CLEAR_END = 5.5
+"""Standard deviations of the mean of the runs at an end that the effect should be."""
 _STRETCH = 5.0
 """Commits over which a failure to build or boot casts doubt on its neighbours."""
 
+Building = Mapping[str, float]
+"""By revision: seconds until its kernel is built."""
 
-def next_move(question: Bisection, evidence: Evidence, prices: Prices) -> Move:
+
+def next_move(
+    question: Bisection, evidence: Evidence, prices: Prices, building: Building | None = None
+) -> Move:
     """Tells what to boot next, or how the search ends.
 
     The same question and the same evidence, in any order, give the same move.
+
+    Args:
+        question: Which of these commits?
+        evidence: All facts that bear on it.
+        prices: What actions cost, in seconds of the lab.
+        building: What is being built at this moment, if anything.
     """
     line = lay_out(question, evidence)
     posterior = infer(line)
-    stretch = likeliest(line, posterior.chances)
-    return _settle(line, posterior, stretch) or _explore(line, posterior, stretch, prices)
+    return decide(line, posterior, prices, building or {})
 
 
-def _settle(line: Line, posterior: Posterior, stretch: Stretch | None) -> Move | None:
-    """The ends of a search that is sure, and the proof on the way there."""
+def decide(line: Line, posterior: Posterior, prices: Prices, building: Building) -> Move:
+    """As `next_move`, when the posterior is known."""
     belief = as_belief(line, posterior)
-    used = sum(reading.fresh for reading in line.evidence.readings)
-    allowed = _VISITS + _VISITS_PER_BIT * math.ceil(math.log2(len(line.revisions)))
-    if posterior.none >= SURE_NONE:
-        return NotReproduced(belief, _why_none(line))
-    if stretch is not None and stretch.chance >= SURE:
-        proof = prove(line, stretch, belief)
-        if proof is not None and (not isinstance(proof, Visit) or used < allowed + 2 * MOST_BOOTS):
-            return proof
-    if used >= allowed:
-        return Unfinished(f"{used} boots did not settle it", belief)
+    ended = _nobody(line, posterior, belief)
+    if ended is not None:
+        return ended
+    move, proved = _proof(line, posterior, belief)
+    spent = _spent(line, prices) >= line.question.budget_seconds
+    if move is not None and not (spent and isinstance(move, Visit)):
+        return move
+    limit = _limit(line, prices)
+    if limit:
+        return _stuck(line, posterior, proved, limit)
     if not line.places:
         return Unfinished("none of the revisions can be measured", belief)
+    return _explore(line, posterior, prices, building, proved)
+
+
+def _proof(line: Line, posterior: Posterior, belief: Belief) -> tuple[Move | None, list[Culprit]]:
+    """What the proofs ask for or come to, if anything, and the culprits that are proved."""
+    proved: list[Culprit] = []
+    open_proof: Visit | None = None
+    for stretch in stretches(line, posterior.steps, 2):
+        if stretch.chance < SUSPECTED:
+            break
+        proof = prove(line, stretch, belief)
+        if isinstance(proof, Visit):
+            open_proof = open_proof or proof
+        elif stretch.chance >= SURE and isinstance(proof, Culprit):
+            proved.append(proof)
+        elif stretch.chance >= SURE and proof is not None and not proved:
+            return proof, []
+    if len(proved) > 1:
+        ranked = sorted(proved, key=lambda one: -abs(one.effects[0].ln_ratio))
+        return Several(tuple(ranked), belief), proved
+    used = sum(reading.fresh for reading in line.evidence.readings)
+    if used >= _allowed(line.question) + 2 * most_boots(line.question):
+        open_proof = None
+    if open_proof is None and proved and posterior.two < _ANOTHER:
+        return proved[0], proved
+    return open_proof, proved
+
+
+def _limit(line: Line, prices: Prices) -> str:
+    """Why a search may not go on; empty if it may."""
+    used = sum(reading.fresh for reading in line.evidence.readings)
+    if used >= _allowed(line.question):
+        return f"{used} boots did not settle it"
+    spent = _spent(line, prices)
+    if spent >= line.question.budget_seconds:
+        return f"the budget is spent after {spent / 3600:.1f} hours"
+    return ""
+
+
+def _nobody(line: Line, posterior: Posterior, belief: Belief) -> Move | None:
+    """The ends without a name."""
+    if posterior.none >= SURE_NONE:
+        return NotReproduced(belief, _why_none(line))
+    if (shift := moved(line)) is not None:
+        return NotReproduced(
+            belief,
+            f"the good end itself changed by {shift.percent:+.1f} % since it was called good: "
+            "it is the testbed or its surroundings, not a commit",
+        )
+    if posterior.drift >= SURE_DRIFT:
+        return Drift(belief, f"{len(line.images)} kernels of the range lie along a slope")
     return None
 
 
+def _allowed(question: Bisection) -> int:
+    """Boots that a search may take."""
+    bits = math.ceil(math.log2(len(question.candidates) + 1))
+    hidden_by = question.noise.variance_of_boot(RUNS[-1]) / (question.effect / 2) ** 2
+    return int((_VISITS + _VISITS_PER_BIT * bits) * min(max(1.0, hidden_by), _HARDEST))
+
+
+def _spent(line: Line, prices: Prices) -> float:
+    """Seconds of the lab that the fresh boots took, with the kernels that were built for them."""
+    question, fresh = line.question, [r for r in line.evidence.readings if r.fresh]
+    ends = {line.revisions[0], line.revisions[-1]}
+    runs = sum(reading.runs for reading in fresh) * len(question.scenarios)
+    built = len({reading.revision for reading in fresh} - ends)
+    return len(fresh) * prices.boot + runs * prices.run + built * prices.build
+
+
+def _stuck(line: Line, posterior: Posterior, proved: list[Culprit], why: str) -> Move:
+    """How a search ends that cannot go on: with what is proved, or a range, or no name."""
+    belief = as_belief(line, posterior)
+    if proved:
+        return proved[0]
+    return hidden(line, posterior.steps, belief) or Unfinished(why, belief)
+
+
 def _explore(
-    line: Line, posterior: Posterior, stretch: Stretch | None, prices: Prices
-) -> Visit | Unfinished:
+    line: Line, posterior: Posterior, prices: Prices, building: Building, proved: list[Culprit]
+) -> Move:
     """The visit that teaches most for its price, unless none teaches anything."""
-    if not line.images:
-        return _first_visit(line, posterior)
-    bits = information(line, posterior)
-    missing = _entropy(posterior)
-    if bits.max() < max(_NO_GAIN, min(_LEAST_GAIN, _LEAST_SHARE * missing)):
-        return Unfinished(_why_stuck(line, stretch), as_belief(line, posterior))
-    return _visit(line, posterior, _best(line, posterior, bits, prices))
+    end = _measure_end(line, posterior)
+    if end is not None:
+        return end
+    options = RUNS if line.question.noise.run else RUNS[:1]
+    bits = np.array([information(line, posterior, runs) for runs in options])
+    least = min(_LEAST_GAIN, _LEAST_SHARE * _entropy(posterior))
+    if bits.max() < (max(_NO_GAIN, least) if line.question.noise.image else _NO_GAIN):
+        return _stuck(line, posterior, proved, _why_stuck(line, posterior))
+    if bits.max() < _LITTLE_GAIN:
+        found = hidden(line, posterior.steps, as_belief(line, posterior))
+        if found is not None:
+            return found
+    place, runs = _best(line, posterior, bits, prices, building)
+    return _visit(line, posterior, place, runs)
 
 
-def _first_visit(line: Line, posterior: Posterior) -> Visit:
-    """A level says nothing without another: the good end first, or else the bad end."""
+def _measure_end(line: Line, posterior: Posterior) -> Visit | None:
+    """A level says nothing without another: the good end first, then the bad end.
+
+    They come with more runs than others, for every later boot is held against them.
+    """
     first, last = line.places[0], line.places[-1]
-    return _visit(line, posterior, first if first.position == 0 else last)
+    runs = runs_of_proof(line.question.noise, line.question.effect, _CLEAR_END)
+    if not line.images:
+        return _visit(line, posterior, first if first.position == 0 else last, runs)
+    if last.built and not last.boots and not any(place.boots for place in line.places[1:]):
+        return _visit(line, posterior, last, runs)
+    return None
 
 
 def _entropy(posterior: Posterior) -> float:
     """What is not known yet, in bits."""
-    chances = np.array([*posterior.chances, posterior.none])
-    return float(special.entr(chances).sum()) / math.log(2)
+    rest = [posterior.none, posterior.two, posterior.drift]
+    return float(special.entr(np.array([*posterior.chances, *rest])).sum()) / math.log(2)
 
 
-def _best(line: Line, posterior: Posterior, bits: NDArray[np.float64], prices: Prices) -> Place:
-    """The place that teaches most per second; among equals, the one next to the median."""
-    runs = prices.boot + prices.run * len(line.question.scenarios)
+def _best(
+    line: Line,
+    posterior: Posterior,
+    bits: NDArray[np.float64],
+    prices: Prices,
+    building: Building,
+) -> tuple[Place, int]:
+    """The place that teaches most per second, and runs; among equals, next to the median."""
     skipped = [i for i, name in enumerate(line.revisions) if name in line.evidence.skipped]
-    seconds = np.array([runs + (0.0 if place.built else prices.build) for place in line.places])
+    run = prices.run * len(line.question.scenarios)
+    ready = np.array([_seconds_to_build(place, prices, building) for place in line.places])
+    seconds = np.array([ready + prices.boot + run * runs for runs in RUNS[: len(bits)]])
     success = np.array([_success(place, skipped) for place in line.places])
     rate = bits * success / np.maximum(seconds, 1.0)
     # Beyond nine digits it is the order of additions that speaks.
     rate = np.round(rate / rate.max(), 9)
-    below = np.cumsum(posterior.chances)
+    below = np.cumsum(posterior.steps)
     median = int(np.searchsorted(below, below[-1] / 2))
-    best = min(
-        range(len(line.places)),
-        key=lambda i: (-rate[i], abs(line.places[i].position - median), i),
-    )
-    return line.places[best]
+    away = np.array([abs(place.position - median) for place in line.places])
+    i = int(np.lexsort((np.arange(len(away)), away, -rate.max(axis=0)))[0])
+    # What a boot leaves open costs another boot: a bit is worth more than it costs just now.
+    worth = _FORESIGHT * seconds[:, i].min() / max(bits[np.argmin(seconds[:, i]), i], 1e-9)
+    k = int(np.argmax(np.round(bits[:, i] * worth - seconds[:, i], 6)))
+    return line.places[i], RUNS[k]
+
+
+def _seconds_to_build(place: Place, prices: Prices, building: Building) -> float:
+    return 0.0 if place.built else building.get(place.revision, prices.build)
 
 
 def _success(place: Place, skipped: list[int]) -> float:
@@ -125,8 +264,9 @@ def _success(place: Place, skipped: list[int]) -> float:
     return 1 - 0.5 * math.exp(-(max(distance, 1) - 1) / _STRETCH)
 
 
-def _visit(line: Line, posterior: Posterior, place: Place) -> Visit:
-    return Visit(place.revision, _why(line, posterior, place), as_belief(line, posterior))
+def _visit(line: Line, posterior: Posterior, place: Place, runs: int) -> Visit:
+    why = _why(line, posterior, place)
+    return Visit(place.revision, why, as_belief(line, posterior), runs)
 
 
 def _why(line: Line, posterior: Posterior, place: Place) -> str:
@@ -137,7 +277,7 @@ def _why(line: Line, posterior: Posterior, place: Place) -> str:
         return f"measures {'the bad end' if end else place.revision[:12]} again"
     if place is line.at[-1]:
         return "measures the bad end"
-    share = float(posterior.chances[: place.position + 1].sum() / posterior.chances.sum())
+    share = float(posterior.steps[: place.position + 1].sum() / posterior.steps.sum())
     if 0.4 <= share <= 0.6:  # noqa: PLR2004 - what people would call halves
         return "splits what is left in two halves"
     if not 0.02 < share < 0.98:  # noqa: PLR2004 - below that it is not to split the rest
@@ -152,8 +292,21 @@ def _why_none(line: Line) -> str:
     return f"{boots} boots of {len(line.images)} kernels of the range show one level"
 
 
-def _why_stuck(line: Line, stretch: Stretch | None) -> str:
-    if stretch is not None and stretch.chance >= SURE:
-        revision = line.revisions[stretch.positions[-1]]
+def _why_stuck(line: Line, posterior: Posterior) -> str:
+    found = stretches(line, posterior.steps, 1)
+    if found and found[0].chance >= SURE:
+        revision = line.revisions[found[0].positions[-1]]
         return f"boots of {revision[:12]} and of its parent do not differ as the search expects"
     return "the offsets of the kernels hide the rest: further boots would teach next to nothing"
+
+
+def capacity(question: Bisection, runs: int) -> float:
+    """Bits that one boot tells of whether a kernel is fast or slow, both levels known."""
+    noise = question.noise
+    variance = max(noise.variance_of_boot(runs) + noise.image**2, 1e-12)
+    distance = abs(question.effect) / math.sqrt(variance)
+    y = np.linspace(-8, 8 + distance, 801)
+    sides = np.exp(-((y - np.array([[0.0], [distance]])) ** 2) / 2)
+    sides /= sides.sum(axis=1, keepdims=True)
+    nats = special.entr(sides.mean(axis=0)).sum() - special.entr(sides).sum(axis=1).mean()
+    return max(float(nats) / math.log(2), 1e-3)

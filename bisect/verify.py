@@ -2,26 +2,49 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import special
 
-from netbisect.bisect.compare import difference, effects, values
-from netbisect.bisect.line import Line, Place
-from netbisect.bisect.model import Belief, Culprit, Reading, Suspects, Unfinished, Visit
+from netbisect.bisect.compare import Known, difference, effects, values
+from netbisect.bisect.levels import LEAST_BOOT_SD
+from netbisect.bisect.line import Image, Line, Place
+from netbisect.bisect.model import (
+    Belief,
+    Bisection,
+    Culprit,
+    Effect,
+    Noise,
+    Reading,
+    Suspects,
+    Unfinished,
+    Visit,
+)
+from netbisect.bisect.robust import location
 from netbisect.bisect.turns import good_is_next
 
 SURE = 0.99
-"""Chance at which a candidate, or candidates that cannot be told apart, go to the proof."""
+"""Chance at which a candidate, or candidates that cannot be told apart, are named when proved."""
+SUSPECTED = 0.8
+"""Chance at which the proof begins: its boots have to be made, and they tell as much as others."""
 LEAST_BOOTS = 3
 """Fresh boots on each side without which nobody is named."""
-MOST_BOOTS = 10
+ALPHA = 0.01
+RUNS = (1, 2, 4, 8, 12)
+"""Runs of a boot that are thought of."""
+_MOST_BOOTS = 10
 """Of each side, after which a proof that is still unclear has failed: enough for a drop of three
 standard deviations of a boot, even when one boot of each side is an outlier."""
-ALPHA = 0.01
-_LEAST_SHARE = 0.5
-"""Of the expected effect, by which the two sides must differ."""
+_LEAST_SHARE, _LEAST_PART = 0.5, 0.2
+"""Of the expected effect, by which the two sides must differ; less if two commits share it."""
+_KNOWN_WEIGHT = 4.0
+"""Degrees of freedom that the noise of the question counts for, on each side."""
+_CLEAR = 4.0
+"""Standard deviations of the mean of a boot's runs that the effect should be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,37 +59,59 @@ class Stretch:
     """The first kernel from the last of them on that can be measured."""
 
 
-def likeliest(line: Line, chances: NDArray[np.float64]) -> Stretch | None:
-    """Finds the stretch with the highest chance; None when no candidate is possible.
+def stretches(line: Line, chances: NDArray[np.float64], count: int) -> list[Stretch]:
+    """Finds the stretches with the highest chances, the highest first.
 
     Args:
         line: The question and its evidence.
         chances: n + 1 values, by position.
+        count: Of stretches, at most.
     """
     measurable = np.flatnonzero([place is not None for place in line.at])
     candidates = np.flatnonzero(line.possible)
     if len(candidates) == 0:
-        return None
+        return []
     # Candidates with the same measurable neighbours are one stretch.
     after = np.searchsorted(measurable, candidates)
-    best = int(np.argmax(np.bincount(after, chances[candidates])))
-    positions = candidates[after == best]
-    return Stretch(
-        tuple(positions.tolist()),
-        float(chances[positions].sum()),
-        line.at[measurable[best - 1]] if best > 0 else None,
-        line.at[measurable[best]] if best < len(measurable) else None,
-    )
+    sums = np.bincount(after, chances[candidates])
+    found = []
+    for best in np.argsort(-sums, kind="stable")[:count].tolist():
+        positions = candidates[after == best]
+        if len(positions):
+            found.append(
+                Stretch(
+                    tuple(positions.tolist()),
+                    float(chances[positions].sum()),
+                    line.at[measurable[best - 1]] if best > 0 else None,
+                    line.at[measurable[best]] if best < len(measurable) else None,
+                )
+            )
+    return found
+
+
+def most_boots(question: Bisection) -> int:
+    """Fresh boots of each side that a proof may take: more where the noise hides the effect."""
+    ratio = question.noise.variance_of_boot(RUNS[-1]) / question.effect**2
+    return max(_MOST_BOOTS, math.ceil(min(40 * ratio, 120)))
+
+
+def runs_of_proof(noise: Noise, effect: float, clear: float = _CLEAR) -> int:
+    """Runs of a boot after which its own scatter is small beside the effect."""
+    if not noise.run:
+        return 1
+    wanted = max(abs(effect) / clear, noise.boot)
+    return next((runs for runs in RUNS if noise.run / math.sqrt(runs) <= wanted), RUNS[-1])
 
 
 def prove(
     line: Line, stretch: Stretch, belief: Belief
 ) -> Visit | Culprit | Suspects | Unfinished | None:
-    """Takes the next step of the proof that the culprit is in `stretch`.
+    """Takes the next step of the proof that a culprit is in `stretch`.
 
     Facts do not say what they were ordered for, so the proof rests on all fresh boots of the two
     kernels: at least three of each, whose difference has a p below 1 % and is at least half the
-    expected effect. While that is open, they are booted in turns, up to ten of each.
+    expected effect. While that is open, they are booted in turns, up to ten of each. Where images
+    have offsets, the neighbours on both sides are held against each other too.
 
     Returns:
         A finding when it is proved, or when a side cannot be measured; None when the proof has
@@ -77,20 +122,97 @@ def prove(
             ("good", line.revisions[0]) if stretch.good is None else ("bad", line.revisions[-1])
         )
         return Unfinished(f"the {end} end cannot be measured: {_trouble(line, revision)}", belief)
+    question = line.question
     good, bad = ([r for r in place.readings if r.fresh] for place in (stretch.good, stretch.bad))
-    lead = line.question.lead
-    sides = values(good, lead), values(bad, lead)
+    sides = values(good, question.lead), values(bad, question.lead)
     boots = min(map(len, sides))
     if boots >= LEAST_BOOTS:
-        effect = difference(*sides, lead)
-        least = _LEAST_SHARE * abs(line.question.effect)
-        sign = 1 if line.question.effect > 0 else -1
-        if effect.p < ALPHA and sign * effect.ln_ratio >= least:
+        effect = difference(*sides, question.lead, known=_known(question.noise, (*good, *bad)))
+        if _shown(question, effect, belief) and sides_differ(line, stretch):
             return _name(line, stretch, belief, good, bad)
-        if max(sign * effect.low, sign * effect.high) < least or boots >= MOST_BOOTS:
+        if _refuted(question, effect, belief) or boots >= most_boots(question):
             return None
     place = stretch.good if good_is_next(*map(len, sides)) else stretch.bad
-    return Visit(place.revision, _why(line, stretch), belief)
+    runs = runs_of_proof(question.noise, 2 * _least(question, belief))
+    return Visit(place.revision, _why(line, stretch), belief, runs)
+
+
+def _least(question: Bisection, belief: Belief) -> float:
+    share = _LEAST_PART if belief.two > 0.5 else _LEAST_SHARE  # noqa: PLR2004 - likelier than not
+    return share * abs(question.effect)
+
+
+def _shown(question: Bisection, effect: Effect, belief: Belief) -> bool:
+    sign = 1 if question.effect > 0 else -1
+    shift = sign * effect.ln_ratio
+    if belief.two > 0.5:  # noqa: PLR2004 - one of two may go the other way
+        shift = abs(shift)
+    return effect.p < ALPHA and shift >= _least(question, belief)
+
+
+def _refuted(question: Bisection, effect: Effect, belief: Belief) -> bool:
+    sign = 1 if question.effect > 0 else -1
+    most = max(sign * effect.low, sign * effect.high)
+    if belief.two > 0.5:  # noqa: PLR2004 - as above
+        most = max(abs(effect.low), abs(effect.high))
+    return most < _least(question, belief)
+
+
+def _known(noise: Noise, boots: Sequence[Reading]) -> Known:
+    runs = min((reading.runs for reading in boots), default=1)
+    return Known(max(math.sqrt(noise.variance_of_boot(runs)), LEAST_BOOT_SD), _KNOWN_WEIGHT)
+
+
+def moved(line: Line) -> Effect | None:
+    """How the good end differs today from what it was; None if it does not, as far as is known.
+
+    It must have become slower, or whatever the search is for, by half the effect.
+    """
+    place, question = line.at[0], line.question
+    if place is None:
+        return None
+    before, today = (
+        values([r for r in place.readings if r.fresh is fresh], question.lead)
+        for fresh in (False, True)
+    )
+    if min(len(before), len(today)) < 2:  # noqa: PLR2004 - a spread takes two values
+        return None
+    effect = difference(before, today, question.lead, known=_known(question.noise, place.readings))
+    share = effect.ln_ratio / question.effect
+    return effect if effect.p < ALPHA and share >= _LEAST_SHARE else None
+
+
+def sides_differ(line: Line, stretch: Stretch) -> bool:
+    """Whether the images before and after a stretch differ by more than offsets explain.
+
+    Only where images have offsets; there, two images prove nothing, however often they are booted.
+    """
+    noise, effect = line.question.noise, line.question.effect
+    if not noise.image:
+        return True
+    first, last = stretch.positions[0], stretch.positions[-1]
+    before = _mean([image for image in line.images if image.position < first], noise)
+    after = _mean([image for image in line.images if image.position >= last], noise)
+    if before is None or after is None:
+        return False
+    shift = after[0] - before[0]
+    p = 2 * float(special.ndtr(-abs(shift) / math.sqrt(before[1] + after[1])))
+    return p < ALPHA and shift / effect >= _LEAST_SHARE
+
+
+def _mean(images: Sequence[Image], noise: Noise) -> tuple[float, float] | None:
+    """Mean level of some images, ln pps, and its variance with their offsets in it."""
+    if not images:
+        return None
+    sd = max(math.sqrt(noise.variance_of_boot()), LEAST_BOOT_SD)
+    y = np.array([location(image.ln_pps, sd) for image in images])
+    least = LEAST_BOOT_SD**2
+    own = [
+        1 / math.fsum(1 / max(noise.variance_of_boot(runs), least) for runs in image.runs)
+        for image in images
+    ]
+    weight = 1 / (noise.image**2 + np.array(own))
+    return float(weight @ y / weight.sum()), float(1 / weight.sum())
 
 
 def _name(
@@ -99,8 +221,15 @@ def _name(
     question, revisions = line.question, line.revisions
     if len(stretch.positions) == 1:
         (culprit,) = stretch.positions
-        found = effects(good, bad, question.lead, question.scenarios)
-        return Culprit(revisions[culprit], revisions[culprit - 1], belief, found)
+        known = _known(question.noise, (*good, *bad))
+        found = effects(good, bad, question.lead, question.scenarios, known)
+        return Culprit(
+            revisions[culprit],
+            revisions[culprit - 1],
+            belief,
+            found,
+            min(1.0, stretch.chance),
+        )
     suspects = tuple(revisions[position] for position in stretch.positions)
     blocked = [name for name in suspects if line.at[revisions.index(name)] is None]
     return Suspects(
@@ -109,6 +238,31 @@ def _name(
         f"{len(blocked)} of them cannot be measured; "
         f"{blocked[0][:12]}: {_trouble(line, blocked[0])}",
     )
+
+
+def hidden(line: Line, chances: NDArray[np.float64], belief: Belief) -> Suspects | None:
+    """The shortest range that holds the culprit, where the offsets of images hide which it is.
+
+    None unless the images before and after it differ by more than offsets explain, or when it is
+    no short range.
+    """
+    sums = np.concatenate([[0.0], np.cumsum(chances)])
+    ends = np.searchsorted(sums, sums[:-1] + SURE - 1e-12, side="left")
+    lengths = np.where(ends < len(sums), ends - np.arange(len(ends)), len(sums))
+    start = int(np.argmin(lengths))
+    stop = min(start + int(lengths[start]), len(chances))
+    positions = tuple(i for i in range(start, stop) if line.possible[i])
+    if not line.question.noise.image or not positions or lengths[start] > _longest(line):
+        return None
+    stretch = Stretch(positions, SURE, None, None)
+    if not sides_differ(line, stretch):
+        return None
+    revisions = tuple(line.revisions[i] for i in positions)
+    return Suspects(revisions, belief, "the offsets of their kernels hide which of them it is")
+
+
+def _longest(line: Line) -> int:
+    return max(3, len(line.revisions) // 8)
 
 
 def _why(line: Line, stretch: Stretch) -> str:

@@ -15,13 +15,15 @@ from netbisect.bisect.model import (
     Commit,
     Confirmed,
     Culprit,
+    Drift,
     Level,
     NotReproduced,
+    Several,
     Suspects,
     Unfinished,
 )
 
-Ending: TypeAlias = Culprit | Suspects | NotReproduced | Unfinished
+Ending: TypeAlias = Culprit | Several | Suspects | Drift | NotReproduced | Unfinished
 """How a search ends."""
 
 HASH_LENGTH = 12

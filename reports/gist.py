@@ -13,8 +13,10 @@ from netbisect.bisect.model import (
     Commit,
     Confirmed,
     Culprit,
+    Drift,
     Effect,
     NotReproduced,
+    Several,
     Suspects,
     Unfinished,
 )
@@ -143,6 +145,13 @@ def why(case: Case) -> list[str]:
     match case.finding:
         case Culprit():
             paragraphs.append(_verified(case, case.finding))
+        case Several():
+            paragraphs.extend(_verified(case, culprit) for culprit in case.finding.culprits)
+        case Drift():
+            paragraphs.append(
+                "A step between two neighbours would fit what was measured worse than a level "
+                "that moves a little with every commit, so there is no commit to be named."
+            )
         case Suspects():
             paragraphs.append(
                 "A commit is named only when its kernel and its parent's have both been measured. "

@@ -8,7 +8,14 @@ from typing import Any, assert_never
 
 from markupsafe import Markup
 
-from netbisect.bisect.model import Culprit, NotReproduced, Suspects, Unfinished
+from netbisect.bisect.model import (
+    Culprit,
+    Drift,
+    NotReproduced,
+    Several,
+    Suspects,
+    Unfinished,
+)
 from netbisect.reports import chart, gist, words
 from netbisect.reports.case import Attempt, Case
 from netbisect.reports.templating import environment
@@ -40,13 +47,17 @@ def page(case: Case) -> str:
     )
 
 
-def _state(case: Case) -> tuple[str, str]:
+def _state(case: Case) -> tuple[str, str]:  # noqa: PLR0911 - one for every ending
     """A word for the style sheet and one for people."""
     match case.finding:
         case None:
             return "open", "search running"
         case Culprit():
             return "sure", "commit verified"
+        case Several():
+            return "sure", "several commits verified"
+        case Drift():
+            return "calm", "no single commit"
         case Suspects():
             return "range", "narrowed to a few commits"
         case NotReproduced():

@@ -11,11 +11,13 @@ from typing import assert_never
 from netbisect.bisect.model import (
     Confirmed,
     Culprit,
+    Drift,
     Effect,
     Finding,
     NightDone,
     NotConfirmed,
     NotReproduced,
+    Several,
     Suspects,
     Unfinished,
 )
@@ -175,6 +177,14 @@ def sentence(finding: Finding, label: Name, title: Name) -> str:
             text = f"Measured again in turns, the difference did not come back: {reason(why)}."
         case Culprit():
             text = _culprit(finding, label, title)
+        case Several(culprits=culprits):
+            told = [_culprit(culprit, label, title) for culprit in culprits]
+            text = " ".join([f"There are {len(culprits)} such commits.", *told])
+        case Drift(why=why, belief=belief):
+            text = (
+                "The level changed bit by bit along the range, with a certainty of "
+                f"{certainty(belief.drift)}: {reason(why)}. No commit is named."
+            )
         case Suspects(revisions=revisions, why=why):
             text = (
                 f"One of {count(len(revisions), 'commit')} made the change, and measuring cannot "
@@ -199,7 +209,7 @@ def _lead(effects: tuple[Effect, ...], title: Name) -> str:
 
 def _culprit(finding: Culprit, label: Name, title: Name) -> str:
     lead = finding.effects[0]
-    chance = finding.belief.chances[finding.revision]
+    chance = max(finding.chance, finding.belief.chances[finding.revision])
     return (
         f"Commit {label(finding.revision)} made {title(lead.scenario)} {direction(lead)}: "
         f"{change(lead)}. It was verified against its parent {label(finding.parent)} by fresh "

@@ -19,6 +19,7 @@ from netbisect.bisect.model import (
     Finding,
     Kernel,
     Sample,
+    Several,
 )
 from netbisect.reports.case import Attempt, Case, Cost, Ending, Links
 from netbisect.steps.settings import Settings
@@ -127,6 +128,8 @@ def _sides(question: Comparison | Bisection, finding: Finding | None) -> set[str
     """The revisions that are held against each other."""
     if isinstance(finding, Culprit):
         return {finding.revision, finding.parent}
+    if isinstance(finding, Several):
+        return {end for one in finding.culprits for end in (one.revision, one.parent)}
     if isinstance(question, Comparison):
         return {question.good, question.bad}
     return {question.good, question.candidates[-1].revision}

@@ -20,6 +20,7 @@ from netbisect.bisect.model import (
     Finding,
     Night,
     NightDone,
+    Several,
     Unfinished,
 )
 from netbisect.reports import mail, page
@@ -59,6 +60,13 @@ def open_night(
     if asked.finding is not None:
         return f"{branch} on {testbed.name}: {head[:12]} has been measured"
     return f"{branch} on {testbed.name}: {head[:12]} is to be measured"
+
+
+def _named(finding: Finding) -> str | None:
+    """The commit that a finding names: of several, the one with the largest effect."""
+    if isinstance(finding, Several):
+        return finding.culprits[0].revision
+    return finding.revision if isinstance(finding, Culprit) else None
 
 
 class Casework:
@@ -193,7 +201,7 @@ class Casework:
         )
         letter = mail.outcome(case)
         with ledger.closing(asked, finding) as closing:
-            culprit = finding.revision if isinstance(finding, Culprit) else None
+            culprit = _named(finding)
             closing.change_alert(
                 alert.id,
                 what=f"the search ended: {type(finding).__name__}",

@@ -21,7 +21,9 @@ _ENDS = {
     "confirmed": "the difference is there",
     "notconfirmed": "the difference did not come back",
     "culprit": "the commit is verified",
+    "several": "several commits are verified",
     "suspects": "a few commits remain",
+    "drift": "it changed bit by bit",
     "notreproduced": "nothing changed in this range",
     "unfinished": "no answer",
 }

@@ -6,11 +6,13 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from netbisect.bisect.belief import PRIOR_NONE, believe, visit_variance
+from netbisect.bisect.belief import PRIOR_DRIFT, PRIOR_NONE, PRIOR_TWO, believe
+from netbisect.bisect.gain import visit_variance
+from netbisect.bisect.levels import Scatter
 from netbisect.bisect.model import Belief, Bisection, Candidate, Evidence, Kernel, Noise, Reading
 
 LEAD = "inet4"
@@ -54,7 +56,9 @@ READINGS = st.lists(
 def test_chances_sum_to_one(readings: list[Reading]) -> None:
     belief = believe(bisection(), Evidence(tuple(readings)))
 
-    assert math.fsum([*belief.chances.values(), belief.none]) == pytest.approx(1)
+    assert math.fsum(
+        [*belief.chances.values(), belief.none, belief.two, belief.drift]
+    ) == pytest.approx(1)
     assert min(*belief.chances.values(), belief.none) >= 0
     assert list(belief.chances) == ["r1", "r2", "r3", "r4"]
 
@@ -84,7 +88,9 @@ def test_the_unit_does_not_matter(readings: list[Reading], shift: float) -> None
 def test_before_any_boot_the_prior_speaks() -> None:
     belief = believe(bisection(r2=3.0), Evidence())
 
-    assert belief.none == pytest.approx(PRIOR_NONE)
+    assert belief.none == pytest.approx(PRIOR_NONE, rel=0.01)
+    assert belief.two == pytest.approx(PRIOR_TWO, rel=0.01)
+    assert belief.drift == pytest.approx(PRIOR_DRIFT, rel=0.01)
     assert belief.chances["r2"] == pytest.approx(3 * belief.chances["r1"])
 
 
@@ -111,39 +117,57 @@ def test_a_fast_bad_end_says_that_nothing_changed() -> None:
 def test_a_candidate_between_fast_and_slow_is_the_culprit() -> None:
     readings = boots("r2", 14.0, 14.002, 14.001) + boots("r3", 13.951, 13.949, 13.95)
 
-    assert believe(bisection(), Evidence(tuple(readings))).chances["r3"] > 0.99
+    assert believe(bisection(), Evidence(tuple(readings))).chances["r3"] > 0.95
 
 
 @given(
     st.lists(st.tuples(st.sampled_from(["r0", "r1", "r2"]), st.floats(13.95, 14.02)), max_size=4)
 )
+@settings(max_examples=8, deadline=None)
 def test_it_is_bayes_rule(facts: list[tuple[str, float]]) -> None:
-    """Three boots and more of an image, without stray ones: against numerical integration."""
+    """Against numerical integration over levels, offsets, step heights, strays and noise."""
     noise = Noise(0.012, 0.01)
     question = bisection(2, noise)
-    # Equal boots have their mean for a level, and no outlier among them.
+    # Boots of the same level, so that one integral over the offset does for all of them.
     levels = dict(facts)
     readings = [one for name, x in levels.items() for one in boots(name, x, x, x)]
-    sd = math.sqrt(noise.image**2 + (1.25 * noise.boot) ** 2 / 3)
-    middle = float(np.median(list(levels.values()))) if levels else 0.0
-
-    mu = np.linspace(-0.35, 0.35, 701)[:, None]
-    delta = np.linspace(-0.14, 0.04, 181)[None, :]
-
-    def likelihood(culprit: int) -> float:
-        density = stats.norm.pdf(mu, 0, 0.5) * stats.norm.pdf(delta, DROP, 0.3 * abs(DROP))
-        for name, x in levels.items():
-            level = mu + delta if int(name[1:]) >= culprit else mu
-            density = density * stats.norm.pdf(x - middle, level, sd)
-        return float(density.sum())
-
     if not levels:
         return
-    weights = [0.45 * likelihood(1), 0.45 * likelihood(2), 0.1 * likelihood(3)]
-    belief = believe(question, Evidence(tuple(readings)))
+    middle = float(np.median(list(levels.values())))
+    mu = np.linspace(-0.35, 0.35, 701)[:, None]
+    delta = np.linspace(-0.14, -0.5 * abs(DROP), 121)[None, :]
 
-    assert [belief.chances["r1"], belief.chances["r2"], belief.none] == pytest.approx(
-        [weight / sum(weights) for weight in weights], abs=0.01
+    def of_image(x: float, level: np.ndarray, boot: float, image: float) -> np.ndarray:
+        total = np.zeros(np.broadcast_shapes(level.shape))
+        for offset in np.linspace(-3, 3, 31):
+            off = x - middle - level - offset * image
+            one = 0.98 * stats.norm.pdf(off, 0, boot)
+            one += 0.02 * stats.norm.pdf(off, 0, math.hypot(boot, 0.08))
+            total = total + stats.norm.pdf(offset) * one**3
+        return total
+
+    def likelihood(culprit: int, boot: float, image: float) -> float:
+        density = np.ones((len(mu), delta.shape[1])) * stats.norm.pdf(delta, DROP, 0.3 * abs(DROP))
+        for name, x in levels.items():
+            level = mu + delta if int(name[1:]) >= culprit else mu
+            density = density * of_image(x, level, noise.boot * boot, noise.image * image)
+        return float(density.sum())
+
+    scales = [
+        (boot, image, math.exp(-(math.log(boot) ** 2 + math.log(image) ** 2) / (2 * 0.3**2)))
+        for boot in (0.8, 1.3)
+        for image in (0.7, 1.0, 1.4)
+    ]
+    one = (1 - PRIOR_NONE - PRIOR_TWO - PRIOR_DRIFT) / 2
+    weights = [
+        prior * sum(weight * likelihood(culprit, *sds) for *sds, weight in scales)
+        for culprit, prior in ((1, one), (2, one), (3, PRIOR_NONE))
+    ]
+    belief = believe(question, Evidence(tuple(readings)))
+    found = [belief.chances["r1"], belief.chances["r2"], belief.none]
+
+    assert [chance / sum(found) for chance in found] == pytest.approx(
+        [weight / sum(weights) for weight in weights], abs=0.02
     )
 
 
@@ -235,19 +259,24 @@ def test_image_noise_is_not_averaged_out() -> None:
     assert believe(bisection(noise=noise), Evidence(tuple(many))).chances["r3"] > 0.02
 
 
-@given(st.integers(0, 50), st.floats(0.002, 0.05), st.floats(0, 0.05))
-def test_a_visit_counts_for_what_it_adds(boots_before: int, boot: float, image: float) -> None:
+@given(
+    st.lists(st.integers(1, 8), max_size=20),
+    st.integers(1, 8),
+    st.builds(Noise, st.floats(0.002, 0.05), st.floats(0, 0.05), st.floats(0, 0.03)),
+)
+def test_a_visit_counts_for_what_it_adds(before: list[int], runs: int, noise: Noise) -> None:
     """The precision of n boots and one visit is that of n + 1 boots."""
-    noise = Noise(boot, image)
+    scatter = Scatter(noise, 0.0, 1e-4)
 
-    def variance(count: int) -> float:
-        return image**2 + (1.25 * boot) ** 2 / count
+    def precision(boots: list[int]) -> float:
+        if not boots:
+            return 0.0
+        own = sum(1 / (noise.boot**2 + noise.run**2 / count) for count in boots)
+        return 1 / (noise.image**2 + 1 / own)
 
-    before = 1 / variance(boots_before) if boots_before else 0.0
+    added = 1 / visit_variance(scatter, tuple(before), runs)
 
-    assert before + 1 / visit_variance(noise, boots_before) == pytest.approx(
-        1 / variance(boots_before + 1)
-    )
+    assert precision(before) + added == pytest.approx(precision([*before, runs]))
 
 
 def test_the_credible_set_is_the_smallest_one() -> None:
