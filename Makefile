@@ -27,7 +27,7 @@ check: $(VENV)/development
 	$(VENV)/bin/mypy
 
 bench: $(VENV)/development
-	$(RUN) benchmarks/search.py
+	$(RUN) -m benchmarks.search
 
 # The exact versions that are installed, with their hashes; needs uv and a network.
 requirements:

@@ -1,188 +1,293 @@
-"""How often a search is right, and what it takes, beside what it has to take at least.
+"""Plays searches in one simulated lab and prints how often they are right, and what they take.
 
-Plays searches on a paper laboratory: 64 or 256 commits, one of them slower by some percent or
-none, known boot and image noise, both ends built and measured six times by the retest before.
+    python -m benchmarks.search --case ideal --trials 100 --seed 1 --json
 
-The floor: at least (1 - d) log2 n - H(d) kernels must be built to be right with a chance of 1 - d
-(Fano's inequality: a kernel tells one bit, whether the culprit is in it); and a boot cannot tell
-more of that bit than noise lets through, nor can its last doubt go faster than the divergence of
-the two levels (the bound of M. V. Burnashev, Problems of Information Transmission 12, 1976).
-The floor knows both levels, and does not prove what it finds.
+Every engine meets the same truth, the same luck and the same prices: 600 s for a build, 180 s for
+a boot, 30 s for a run. The results depend on the seed alone, not on the number of processes.
 """
 
 from __future__ import annotations
 
 import json
-import math
-from collections import Counter
-from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
+import os
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from itertools import product
+from functools import partial
+from typing import Any
 
 import click
 import numpy as np
+from scipy import special
 
-from netbisect.bisect.model import (
-    Bisection,
-    Candidate,
-    Culprit,
-    Evidence,
-    Noise,
-    NotReproduced,
-    Prices,
-)
-from netbisect.bisect.rehearse import PaperLab, play
+from benchmarks import ours
+from benchmarks.cases import CASES
+from benchmarks.engine import Engine, Outcome, Task, play
+from benchmarks.floor import floor_hours
+from benchmarks.lab import Lab, World
+from benchmarks.peers import bayesect
+from benchmarks.peers.gitbisect import GitBisect
+from benchmarks.peers.pinpoint import Pinpoint
+from benchmarks.peers.psect import Psect
+from benchmarks.peers.robust import Robust
 
-WRONG = 0.01
-RETEST = 6
-SCENARIO = "inet4-forwarding"
-
-
-@dataclass(frozen=True)
-class Setting:
-    commits: int
-    drop_percent: float
-    boot_sd_percent: float
-    image_sd_percent: float
-    culprit: bool
-
-
-@dataclass(frozen=True)
-class Trial:
-    ending: str
-    builds: int
-    boots: int
-    hours: float
+SURE = 0.99
+OURS, SEARCHED = "netbisect", "netbisect, unverified"
+PEERS: dict[str, Callable[[Task], Engine]] = {
+    "git_bayesect": bayesect.Bayesect,
+    "robust-binary-search (rule)": Robust,
+    "psect (rule)": Psect,
+    "git bisect, mean of 5": partial(GitBisect, runs=5),
+    "git bisect, 1 run": partial(GitBisect, runs=1),
+    "Pinpoint (rule)": Pinpoint,
+}
+ENGINES = (OURS, SEARCHED, *PEERS)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Row:
-    setting: Setting
+    """An engine in a case; None where a number has no meaning."""
+
+    engine: str
+    case: str
     trials: int
-    right: float
-    wrong: float
-    none: float
-    open: float
-    builds: float
-    builds_floor: float
-    boots: float
-    boots_floor: float
-    hours_median: float
-    hours_p95: float
-    hours_floor: float
+    accuracy: float | None = None
+    """Share of right endings: the culprit named, all of them, or that there is none."""
+    blamed: float | None = None
+    """Share of searches that named somebody."""
+    blamed_wrong: float | None = None
+    """Share that named somebody who did nothing."""
+    builds_mean: float | None = None
+    boots_mean: float | None = None
+    runs_mean: float | None = None
+    hours_mean: float | None = None
+    hours_p95: float | None = None
+    calibration: float | None = None
+    """Share of right ones among the verdicts that claim 0.99 or more."""
+    floor_hours: float | None = None
+    """What no search can do without."""
+    builds_median: float | None = None
+    ranged: float | None = None
+    """Share of searches that ended with a range."""
+    ranged_right: float | None = None
+    """Share of these that hold the culprit."""
+    ranged_length: float | None = None
+    """Commits of such a range, mean."""
+    skipped: str = ""
+    """Why it was not played."""
+
+    def public(self) -> dict[str, Any]:
+        """The row as it is printed in JSON."""
+        row = asdict(self)
+        for name in ("builds_median", "ranged", "ranged_right", "ranged_length"):
+            del row[name]
+        if not self.skipped:
+            del row["skipped"]
+        return row
 
 
-def rehearse(setting: Setting, seed: int) -> Trial:
-    random = np.random.default_rng([seed, setting.commits, round(10 * setting.drop_percent)])
-    revisions = [f"r{i}" for i in range(setting.commits + 1)]
-    effect = math.log(1 - setting.drop_percent / 100)
-    noise = Noise(setting.boot_sd_percent / 100, setting.image_sd_percent / 100)
-    place = int(random.integers(1, len(revisions)))
-    slow_from = place if setting.culprit else len(revisions)
-    levels = {name: 14 + effect * (i >= slow_from) for i, name in enumerate(revisions)}
-    lab = PaperLab(levels, noise, random)
-    evidence = Evidence()
-    for end in (revisions[0], revisions[-1]):
-        evidence = lab.with_built(evidence, end)
-        for _ in range(RETEST if setting.culprit else 0):
-            evidence = lab.boot(evidence, end, (SCENARIO,), fresh=False)
-    candidates = tuple(Candidate(name) for name in revisions[1:])
-    question = Bisection(
-        "paper", "paper", revisions[0], candidates, (SCENARIO,), SCENARIO, effect, noise
+@dataclass(frozen=True, slots=True)
+class Score:
+    """How a search went."""
+
+    right: bool
+    blamed: bool
+    wrong: bool
+    sure: bool
+    held: bool | None
+    """Whether the range that it ended with holds the culprit; None if it is none."""
+    outcome: Outcome
+
+
+def score(world: World, done: Outcome) -> Score:
+    """Holds a verdict against the truth."""
+    verdict = done.verdict
+    named, guilty = set(verdict.culprits), set(world.culprits)
+    right = named == guilty if guilty else not named and (verdict.none or world.drifts)
+    sure = verdict.posterior is not None and verdict.posterior >= SURE
+    suspects = set(verdict.suspects)
+    held = bool(guilty) and guilty <= suspects if suspects else None
+    return Score(right, bool(named), bool(named - guilty), sure, held, done)
+
+
+def task(world: World, lab: Lab) -> Task:
+    """Tells a peer what it cannot find out itself."""
+    good = float(world.levels[0])
+    bad = good * float(np.exp(world.suspected))
+    threshold = (good + bad) / 2
+    return Task(
+        world.commits,
+        tuple(world.weights.tolist()),
+        threshold,
+        good - bad,
+        _failures(world, good, float(world.run_sd[0]), threshold),
+        _failures(world, bad, float(world.run_sd[-1]), threshold),
+        (lab.remembered(0), lab.remembered(world.commits)),
     )
-    played = play(question, lab, evidence)
-    match played.finding:
-        case Culprit(revision=revision):
-            ending = "right" if setting.culprit and revision == revisions[place] else "wrong"
-        case NotReproduced():
-            ending = "none"
-        case _:
-            ending = "open"
-    return Trial(ending, played.builds, played.boots, played.seconds / 3600)
 
 
-def floor(setting: Setting) -> tuple[float, float, float]:
-    """Builds, boots and hours that no search can do without."""
-    if not setting.culprit:
-        return 0.0, 0.0, 0.0
-    noise = math.hypot(setting.boot_sd_percent, setting.image_sd_percent)
-    distance = -100 * math.log(1 - setting.drop_percent / 100) / noise
-    doubt = -WRONG * math.log2(WRONG) - (1 - WRONG) * math.log2(1 - WRONG)
-    bits = (1 - WRONG) * math.log2(setting.commits)
-    builds = bits - doubt
-    boots = max(builds, bits / capacity(distance) + math.log(1 / WRONG) * 2 / distance**2)
-    prices = Prices()
-    return builds, boots, (builds * prices.build + boots * (prices.boot + prices.run)) / 3600
+def _failures(world: World, level: float, run_sd: float, threshold: float) -> float:
+    """Chance of a run to be below the threshold, over boots and images."""
+    noise = world.boot
+    sd = np.hypot(run_sd, level * np.hypot(noise.sd, world.image_sd))
+    high, low = special.ndtr((threshold - level * np.array([1, 1 - noise.low_gap])) / sd)
+    return float((1 - noise.low_share) * high + noise.low_share * low)
 
 
-def capacity(distance: float) -> float:
-    """Bits that one boot can tell of a side, `distance` standard deviations apart."""
-    x = np.linspace(-9, 9 + distance, 4001)
-    density = np.exp(-(np.array([x, x - distance]) ** 2) / 2) / math.sqrt(2 * math.pi)
-    mixed = density.mean(axis=0)
-    entropy = -np.sum(mixed * np.log2(mixed)) * (x[1] - x[0])
-    return float(entropy - math.log2(2 * math.pi * math.e) / 2)
+def trial(engine: str, case: str, seed: int, number: int) -> list[Score]:
+    """Plays one trial; our own search is scored twice, at its end and before it verifies."""
+    key = (seed, zlib.crc32(case.encode()), number)
+    world = CASES[case].draw(np.random.default_rng(key))
+    lab = Lab(world, key)
+    if engine == OURS:
+        played = ours.play(world, lab)
+        return [score(world, played.verified), score(world, played.searched)]
+    return [score(world, play(PEERS[engine](task(world, lab)), lab))]
 
 
-def summarise(setting: Setting, trials: Sequence[Trial]) -> Row:
-    endings = Counter(trial.ending for trial in trials)
-    hours = [trial.hours for trial in trials]
-    builds, boots, least = floor(setting)
+def missing(engine: str, case: str) -> str:
+    """Tells why an engine cannot play a case here; empty if it can."""
+    return CASES[case].missing() or (bayesect.missing() if engine == "git_bayesect" else "")
+
+
+def summarise(engine: str, case: str, scores: Sequence[Score]) -> Row:
+    """Means over trials."""
+    done = [one.outcome for one in scores]
+    hours = [one.hours for one in done]
+    sure = [one.right for one in scores if one.sure]
+    held = [one.held for one in scores if one.held is not None]
+    lengths = [len(one.verdict.suspects) for one in done if one.verdict.suspects]
+    least = floor_hours(case)
     return Row(
-        setting,
-        len(trials),
-        endings["right"] / len(trials),
-        endings["wrong"] / len(trials),
-        endings["none"] / len(trials),
-        endings["open"] / len(trials),
-        float(np.mean([trial.builds for trial in trials])),
-        builds,
-        float(np.mean([trial.boots for trial in trials])),
-        boots,
-        float(np.median(hours)),
-        float(np.percentile(hours, 95)),
-        least,
+        engine,
+        case,
+        len(scores),
+        accuracy=_mean(one.right for one in scores),
+        blamed=_mean(one.blamed for one in scores),
+        blamed_wrong=_mean(one.wrong for one in scores),
+        builds_mean=_mean(one.builds for one in done),
+        boots_mean=_mean(one.boots for one in done),
+        runs_mean=_mean(one.runs for one in done),
+        hours_mean=_mean(hours),
+        hours_p95=round(float(np.percentile(hours, 95)), 4),
+        calibration=_mean(sure) if sure else None,
+        floor_hours=least if least is None else round(least, 4),
+        builds_median=float(np.median([one.builds for one in done])),
+        ranged=_mean(one.held is not None for one in scores),
+        ranged_right=_mean(held) if held else None,
+        ranged_length=_mean(lengths) if lengths else None,
     )
 
 
-def line(row: Row) -> str:
-    setting = row.setting
-    drop = (
-        f"-{setting.drop_percent:.1f} %" if setting.culprit else f"(-{setting.drop_percent:.1f} %)"
+def _mean(values: Iterable[float]) -> float:
+    return round(float(np.mean(list(values))), 4)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Some trials of one engine in one case."""
+
+    engine: str
+    case: str
+    seed: int
+    numbers: range
+
+    def play(self) -> list[list[Score]]:
+        """Plays them."""
+        return [trial(self.engine, self.case, self.seed, number) for number in self.numbers]
+
+
+_AT_ONCE = 5
+"""Trials of a job."""
+
+
+def run(
+    engines: Iterable[str], cases: Iterable[str], trials: Mapping[str, int], seed: int, jobs: int
+) -> Iterator[Row]:
+    """Plays all engines in all cases, over processes; rows come case by case.
+
+    Args:
+        engines: Of `ENGINES`.
+        cases: Of `CASES`.
+        trials: By engine.
+        seed: Of everything.
+        jobs: Processes; a single one is this one.
+    """
+    wanted = tuple(engines)
+    players = [name for name in (OURS, *PEERS) if name in wanted]
+    if SEARCHED in wanted and OURS not in wanted:
+        players.insert(0, OURS)
+    with ThreadPoolExecutor(1) if jobs == 1 else ProcessPoolExecutor(jobs) as pool:
+        running = [
+            (engine, case, _submit(pool, engine, case, trials[engine], seed))
+            for case in cases
+            for engine in players
+        ]
+        for engine, case, futures in running:
+            scores = [one for future in futures for one in future.result()]
+            rows = (OURS, SEARCHED) if engine == OURS else (engine,)
+            for i, name in enumerate(rows):
+                if name in wanted and scores:
+                    yield summarise(name, case, [pair[i] for pair in scores])
+                elif name in wanted:
+                    yield Row(name, case, 0, skipped=missing(engine, case))
+
+
+def _submit(
+    pool: Executor, engine: str, case: str, trials: int, seed: int
+) -> list[Future[list[list[Score]]]]:
+    if missing(engine, case):
+        return []
+    parts = (range(i, min(i + _AT_ONCE, trials)) for i in range(0, trials, _AT_ONCE))
+    return [pool.submit(Job(engine, case, seed, part).play) for part in parts]
+
+
+def table(rows: Iterable[Row]) -> Iterator[str]:
+    """Lays rows out as text, line by line."""
+    yield (
+        f"{'case':9} {'engine':28} {'trials':>6} {'right':>6} {'named':>6} {'wrong':>6} "
+        f"{'builds':>6} {'boots':>6} {'runs':>6} {'hours':>6} {'p95':>6} {'calib.':>6} {'floor':>6}"
     )
-    return (
-        f"{setting.commits:7d} {drop:>9} {setting.image_sd_percent:5.1f} % "
-        f"{row.right:6.0%} {row.wrong:6.0%} {row.none:6.0%} {row.open:6.0%} "
-        f"{row.builds:7.1f} ({row.builds_floor:4.1f}) {row.boots:6.1f} ({row.boots_floor:4.1f}) "
-        f"{row.hours_median:6.2f} {row.hours_p95:6.2f} ({row.hours_floor:4.2f})"
-    )
+    for row in rows:
+        if row.skipped:
+            yield f"{row.case:9} {row.engine:28} not played: {row.skipped}"
+            continue
+        shares = " ".join(_cell(x, 3) for x in (row.accuracy, row.blamed, row.blamed_wrong))
+        work = " ".join(_cell(x, 1) for x in (row.builds_mean, row.boots_mean, row.runs_mean))
+        rest = (row.hours_mean, row.hours_p95, row.calibration, row.floor_hours)
+        yield (
+            f"{row.case:9} {row.engine:28} {row.trials:6} {shares} {work} "
+            + " ".join(_cell(x, 2) for x in rest)
+        )
+
+
+def _cell(value: float | None, digits: int) -> str:
+    return f"{'-':>6}" if value is None else f"{value:6.{digits}f}"
 
 
 @click.command(help=__doc__)
-@click.option("--trials", default=15, show_default=True, help="Searches per row.")
-@click.option("--seed", default=1, show_default=True, help="Of the first search of a row.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object per row.")
-def main(trials: int, seed: int, as_json: bool) -> None:
-    settings = [
-        Setting(commits, drop, 0.9, image, culprit)
-        for culprit, commits, drop, image in product(
-            (True, False), (64, 256), (11.0, 5.0, 3.2), (0.0, 1.0)
-        )
-        if culprit or commits == 64
-    ]
-    if not as_json:
-        print(f"{trials} searches per row, boot sd 0.9 %; in brackets the floor, and in the rows")
-        print("below it the drop that is looked for where there is none")
-        print(
-            "commits      drop   image  right  wrong   none   open  builds         boots        "
-            "  hours    p95"
-        )
-    with ProcessPoolExecutor() as pool:
-        for setting in settings:
-            jobs = [pool.submit(rehearse, setting, seed + i) for i in range(trials)]
-            row = summarise(setting, [job.result() for job in jobs])
-            print(json.dumps(asdict(row)) if as_json else line(row), flush=True)
+@click.option("--case", type=click.Choice(list(CASES)), help="One case; all of them if left out.")
+@click.option(
+    "--engine", "engines", type=click.Choice(ENGINES), multiple=True, help="May be repeated."
+)
+@click.option("--trials", type=click.IntRange(1), default=30, show_default=True)
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
+@click.option("--jobs", type=click.IntRange(1), default=os.cpu_count() or 1, help="Processes.")
+@click.option("--json", "as_json", is_flag=True, help="A list with one row per engine and case.")
+def main(
+    case: str | None, engines: Sequence[str], trials: int, seed: int, jobs: int, *, as_json: bool
+) -> None:
+    """Plays and prints."""
+    rows = []
+    chosen = engines or ENGINES
+    for row in run(chosen, [case] if case else CASES, dict.fromkeys(ENGINES, trials), seed, jobs):
+        rows.append(row)
+        click.echo(f"{row.case}: {row.engine} {row.skipped or 'done'}", err=True)
+    if as_json:
+        click.echo(json.dumps([row.public() for row in rows], indent=1))
+    else:
+        click.echo("\n".join(table(rows)))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,179 @@
+"""The cases: what is planted in the lab, drawn anew for each trial."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks import corpus
+from benchmarks.lab import BootNoise, World
+
+COMMITS = 256
+GOOD = (1_584_773.0, 20_518.0)
+"""Mean and standard deviation of a run of the good side, pps."""
+BAD = (1_534_220.0, 13_967.0)
+_RUN_SD = 0.0013
+"""Within a boot, where the boot is what scatters; the median of the corpus."""
+
+Random = np.random.Generator
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A kind of trial."""
+
+    name: str
+    title: str
+    draw: Callable[[Random], World]
+    missing: Callable[[], str] = str
+    """Why it cannot be played here; empty if it can."""
+
+
+def _world(culprit: int, bad: tuple[float, float] = BAD, *, commits: int = COMMITS) -> World:
+    slow = np.arange(commits + 1) >= culprit
+    return World(
+        levels=np.where(slow, bad[0], GOOD[0]),
+        run_sd=np.where(slow, bad[1], GOOD[1]),
+        culprits=(culprit,) if culprit <= commits else (),
+        suspected=math.log(bad[0] / GOOD[0]),
+        image=np.arange(commits + 1),
+        weights=np.ones(commits),
+    )
+
+
+def _any(random: Random) -> int:
+    return int(random.integers(1, COMMITS + 1))
+
+
+def ideal(random: Random) -> World:
+    """Every run an independent draw from one of two normal laws."""
+    return _world(_any(random))
+
+
+def history(random: Random) -> World:
+    """Twelve boots of each end are known."""
+    return replace(ideal(random), known=12)
+
+
+def bimodal(random: Random) -> World:
+    """30 % of the boots are 2 % slower, and all runs of such a boot are."""
+    return replace(ideal(random), boot=BootNoise(low_share=0.3, low_gap=0.02))
+
+
+def small(random: Random) -> World:
+    """A drop of 1 %, less than the scatter of a run."""
+    return _world(_any(random), (GOOD[0] * 0.99, BAD[1]))
+
+
+def none(random: Random) -> World:
+    """Nothing changed, though the drop of `ideal` is suspected."""
+    del random
+    return _world(COMMITS + 1)
+
+
+def two(random: Random) -> World:
+    """Drops of 2 % and of 1.2 %, in either order."""
+    first, second = sorted(random.choice(np.arange(1, COMMITS + 1), 2, replace=False).tolist())
+    drops = (0.02, 0.012) if random.random() < 1 / 2 else (0.012, 0.02)
+    steps = (np.arange(COMMITS + 1) >= first).astype(int) + (np.arange(COMMITS + 1) >= second)
+    ratios = np.array([1.0, 1 - drops[0], (1 - drops[0]) * (1 - drops[1])])
+    sds = np.array([GOOD[1], (GOOD[1] + BAD[1]) / 2, BAD[1]])
+    return replace(
+        _world(first),
+        levels=GOOD[0] * ratios[steps],
+        run_sd=sds[steps],
+        culprits=(first, second),
+        suspected=math.log(ratios[-1]),
+    )
+
+
+def drift(random: Random) -> World:
+    """The level falls by 3.2 % in equal parts from commit to commit."""
+    del random
+    slide = np.linspace(0, 1, COMMITS + 1)
+    return replace(
+        _world(COMMITS + 1),
+        levels=GOOD[0] * (1 - 0.032 * slide),
+        run_sd=GOOD[1] + (BAD[1] - GOOD[1]) * slide,
+        suspected=math.log(1 - 0.032),
+        drifts=True,
+    )
+
+
+def skips(random: Random) -> World:
+    """30 % of the revisions do not build; the ends, the culprit and its parent do."""
+    culprit = _any(random)
+    inner = np.setdiff1d(np.arange(1, COMMITS), [culprit, culprit - 1])
+    broken = inner[random.random(len(inner)) < 0.3]
+    return replace(_world(culprit), broken=frozenset(broken.tolist()))
+
+
+def paths(random: Random) -> World:
+    """10 % of the commits touch what matters, at 20 times the weight, and are as often guilty.
+
+    Half of the others build the kernel of the commit before them, and cannot be it.
+    """
+    weights = np.ones(COMMITS)
+    weights[random.choice(COMMITS, COMMITS // 10, replace=False)] = 20
+    twin = (weights == 1) & (random.random(COMMITS) < 1 / 2)
+    guilty = np.where(twin, 0, weights)
+    culprit = 1 + int(random.choice(COMMITS, p=guilty / guilty.sum()))
+    image = np.maximum.accumulate(np.where(np.append(False, twin), 0, np.arange(COMMITS + 1)))
+    return replace(_world(culprit), weights=weights, image=image)
+
+
+def parallel(random: Random) -> World:
+    """Three builders and one machine under test."""
+    return replace(ideal(random), builders=3)
+
+
+def image(random: Random) -> World:
+    """A drop of 5 %, under kernels that differ by 1.6 % for no reason and boots by 0.9 %."""
+    world = _world(_any(random), (GOOD[0] * 0.95, BAD[1]))
+    return replace(world, run_sd=_RUN_SD * world.levels, image_sd=0.016, boot=BootNoise(sd=0.009))
+
+
+def measured(random: Random) -> World:
+    """Noise of a real router, drawn anew each time; drops from 2 to 12 %.
+
+    A search begins when a retest has confirmed a drop: where ten boots of either side would not
+    tell it by three standard errors, noise and drop are drawn again.
+    """
+    while True:
+        noise, drop = corpus.draw(random), float(random.uniform(0.02, 0.12))
+        if drop > 3 * noise.boot.whole_sd * math.sqrt(2 / 10):
+            break
+    bad = noise.level * (1 - drop)
+    slow: NDArray[np.bool_] = np.arange(COMMITS + 1) >= (culprit := _any(random))
+    levels = np.where(slow, bad, noise.level)
+    return replace(
+        _world(culprit),
+        levels=levels,
+        run_sd=noise.run_sd * levels,
+        suspected=math.log(bad / noise.level),
+        image_sd=noise.image_sd,
+        boot=noise.boot,
+    )
+
+
+CASES = {
+    case.name: case
+    for case in (
+        Case("ideal", "a drop of 3.2 %, independent runs", ideal),
+        Case("history", "12 boots known at each end", history),
+        Case("bimodal", "30 % of boots 2 % slower", bimodal),
+        Case("small", "a drop of 1 %", small),
+        Case("none", "nothing changed", none),
+        Case("two", "drops of 2 % and 1.2 %", two),
+        Case("drift", "a slow slide of 3.2 %", drift),
+        Case("skips", "30 % do not build", skips),
+        Case("paths", "a prior by paths, and identical kernels", paths),
+        Case("parallel", "3 builders, 1 machine under test", parallel),
+        Case("image", "image noise 1.6 %, drop of 5 %", image),
+        Case("corpus", "real noise, drops of 2 to 12 %", measured, corpus.missing),
+    )
+}

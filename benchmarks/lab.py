@@ -1,0 +1,150 @@
+"""The simulated lab: one planted truth, one set of prices and one stream of luck for all engines.
+
+A revision's k-th boot and k-th run are the same whoever orders them, so that engines differ by
+what they ask, not by what they happen to be told.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netbisect.bisect.model import Prices
+
+PRICES = Prices(build=600.0, boot=180.0, run=30.0)
+
+
+@dataclass(frozen=True, slots=True)
+class BootNoise:
+    """What the boots of one image have in common with each other, and what not; ratios."""
+
+    sd: float = 0.0
+    low_share: float = 0.0
+    """Share of boots that come up in the lower mode."""
+    low_gap: float = 0.0
+    """How far below the other mode that is."""
+    outlier_share: float = 0.0
+    outlier_depth: float = 0.0
+    """Mean depth of an outlier; exponential."""
+
+    @property
+    def whole_sd(self) -> float:
+        """Of boots, modes included and outliers not."""
+        return math.hypot(self.sd, self.low_gap * math.sqrt(self.low_share * (1 - self.low_share)))
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """The truth of one trial. Positions 0 to n, the good end first."""
+
+    levels: NDArray[np.float64]
+    """n + 1, pps."""
+    run_sd: NDArray[np.float64]
+    """n + 1, pps: scatter of runs, each drawn anew."""
+    culprits: tuple[int, ...]
+    suspected: float
+    """What the detector reported before the search, ln ratio."""
+    image: NDArray[np.intp]
+    """n + 1: the first position that builds the same kernel."""
+    weights: NDArray[np.float64]
+    """n: of each commit before anything is measured."""
+    boot: BootNoise = field(default_factory=BootNoise)
+    image_sd: float = 0.0
+    """Ratio: offsets of images that do the same work."""
+    broken: frozenset[int] = frozenset()
+    """Positions that do not build."""
+    known: int = 0
+    """Boots of each end that were measured before."""
+    builders: int = 1
+    drifts: bool = False
+    """The level slides: there is no culprit, and to say that nothing changed is right too."""
+
+    @property
+    def commits(self) -> int:
+        """How many candidates there are."""
+        return len(self.levels) - 1
+
+
+class Lab:
+    """One machine under test and one world, with an account of what was spent."""
+
+    def __init__(self, world: World, key: Sequence[int]) -> None:
+        self.world = world
+        self.builds = 0
+        self.boots = 0
+        self.runs = 0
+        self.seconds = 0.0
+        self.deployed: int | None = None
+        self.built = {0, world.commits}
+        self.failed: set[int] = set()
+        self._key = tuple(key)
+        self._offset = 0.0
+        self._streams: dict[tuple[int, int], np.random.Generator] = {}
+        self._offsets: dict[int, float] = {}
+
+    def build(self, position: int) -> bool:
+        """Builds a revision unless it is built; a failure costs as much. Tells whether it is."""
+        assert position not in self.failed, f"position {position} is known not to build"
+        if position not in self.built:
+            self.builds += 1
+            self.seconds += PRICES.build
+            if position in self.world.broken:
+                self.failed.add(position)
+                return False
+            self.built.add(position)
+        return True
+
+    def boot(self, position: int) -> None:
+        """Boots a built revision; luck of this boot stays until the next one."""
+        assert position in self.built, f"position {position} is not built"
+        self.boots += 1
+        self.seconds += PRICES.boot
+        self.deployed = position
+        self._offset = self._draw_boot(position)
+
+    def run(self) -> float:
+        """Runs the benchmark once on what is deployed, in pps."""
+        assert self.deployed is not None, "nothing is deployed"
+        self.runs += 1
+        self.seconds += PRICES.run
+        return self._draw_run(self.deployed)
+
+    def remembered(self, position: int) -> tuple[float, ...]:
+        """Draws what was measured of an end before the search: one value per boot, free."""
+        values = []
+        for _ in range(self.world.known):
+            self._offset = self._draw_boot(position)
+            values.append(self._draw_run(position))
+        return tuple(values)
+
+    def _stream(self, kind: int, image: int) -> np.random.Generator:
+        if (kind, image) not in self._streams:
+            self._streams[kind, image] = np.random.default_rng([*self._key, kind, image])
+        return self._streams[kind, image]
+
+    def _draw_boot(self, position: int) -> float:
+        image, noise = int(self.world.image[position]), self.world.boot
+        if image not in self._offsets:
+            normal = self._stream(0, image).standard_normal()
+            self._offsets[image] = float(self.world.image_sd * normal)
+        random = self._stream(1, image)
+        # As many draws whatever comes of them: the next boot must not depend on this one.
+        normal, mode, odd, depth = (
+            random.standard_normal(),
+            random.random(),
+            random.random(),
+            random.exponential(),
+        )
+        offset = self._offsets[image] + noise.sd * normal
+        offset -= noise.low_gap * (mode < noise.low_share)
+        return float(offset - noise.outlier_depth * depth * (odd < noise.outlier_share))
+
+    def _draw_run(self, position: int) -> float:
+        normal = self._stream(2, int(self.world.image[position])).standard_normal()
+        level = self.world.levels[position] * (1 + self._offset)
+        # A rate has a floor, and a logarithm.
+        return float(max(level + self.world.run_sd[position] * normal, 1.0))

@@ -1,0 +1,1 @@
+"""Other searches, under the protocol of `benchmarks.engine`."""
