@@ -18,7 +18,6 @@ import click
 
 from netbisect.bisect.model import Culprit, Finding, NotReproduced, Sample, Unfinished
 from netbisect.reports import words
-from netbisect.reports.plaintext import wrap
 from netbisect.steps.hand import machine, outlook, replay, report, run, search
 from netbisect.steps.hand.command import OverBudgetError
 from netbisect.steps.hand.log import Log, LogError, read
@@ -326,5 +325,5 @@ def replay_command(log_path: Path, as_json: bool) -> None:
                 break
         same = f"All {words.count(len(made), 'decision')} are the same today."
         other = first and f"{path}, line {first.line}: it says {first.logged!r}; now: {first.now!r}"
-        click.echo(wrap(f"The first difference is in {other}.") if other else same)
+        click.echo(f"The first difference is in {other}." if other else same)
     sys.exit(os.EX_OK if first is None else 1)

@@ -140,7 +140,7 @@ def text(result: Result) -> str:
         blocks.append(block)
     if path := _path(result):
         blocks.append(f"What was measured, in the order of the commits:\n\n{path}")
-    blocks.append(wrap(f"{_cost(result)} Log: {result.log}"))
+    blocks.append(f"{wrap(_cost(result))}\nLog: {result.log}")  # a path is not cut
     return "\n\n".join(blocks)
 
 
