@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from netbisect.bisect.detect import Step, noise_of, screen, steps, suspicion
+from netbisect.bisect.detect import Step, noise_of, steps
+from netbisect.bisect.family import suspicion
+from netbisect.bisect.screen import screen
 from netbisect.bisect.model import Level, Night
 
 MEASURED = Path(__file__).resolve().parents[2] / "shared" / "netbenches" / "histories.jsonl"

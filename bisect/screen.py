@@ -1,0 +1,252 @@
+"""Is tonight's level off its baseline, so that a retest is worth its boots?
+
+What is found here only asks for a retest. The yardstick is the spread from image to image, for
+within a night boots of one image agree far better than two harmless revisions do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import special, stats
+
+from netbisect.bisect import modes as two_modes
+from netbisect.bisect.model import Level, Noise
+from netbisect.bisect.robust import locations
+from netbisect.bisect.segments import (
+    IMAGE_WEIGHT,
+    Floats,
+    Segmentation,
+    boots_of,
+    by_image,
+    merge,
+    segment_boots,
+    weighted,
+)
+from netbisect.bisect.states import AlertKind
+
+MIN_EFFECT = math.log(1 / 0.98)
+"""Smallest |ln ratio| worth an alert: 2 %."""
+CHANCE = 0.02
+"""That a series is called suspicious tonight without a change, for normal noise."""
+
+_WINDOWS = {1: 0.5, 2: 0.2, 3: 0.15, 5: 0.1, 8: 0.05}
+"""How many of the latest images are held against those before, as a small drop takes longer;
+and which share of the chance of an error each has, of those that there are (Bonferroni)."""
+_LEAST_SHARE = 0.75
+"""Of `min_effect`, that must be seen: a drop of just `min_effect` looks smaller every other
+time."""
+_SCREEN_SD = 0.015
+"""Image noise that a screen expects until a baseline shows its own."""
+_SETTLED = 5
+"""Images after a drop in the history before they are the new baseline."""
+_BASELINE = 40
+"""Images of the baseline that count, the latest ones."""
+_MEMORY = 120
+"""Images in which the beginning of the baseline is looked for."""
+_WINSORISED = 3.0
+"""Standard deviations from the middle of the baseline beyond which an image counts no further."""
+_MIX_CHANCE = 0.001
+"""As CHANCE, for how often the slow mode occurs."""
+_MIX_IMAGES = 3
+"""Latest images whose slow boots are counted."""
+
+
+_GOODS = 6
+"""Latest images of the baseline among which a good end is looked for."""
+_OFF = 0.5
+"""Share of the change that an image must show to be a suspect itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """How tonight compares with its baseline."""
+
+    suspicious: bool
+    ln_ratio: float
+    """The latest level, or levels, over the baseline."""
+    threshold: float
+    """Smallest change that is called suspicious, as a positive ln ratio."""
+    score: float
+    """The drop over the threshold, negative for a gain; suspicious from 1."""
+    baseline: float
+    """Level of the baseline, ln pps."""
+    good: str
+    """Revision of the last level that belongs to the baseline."""
+    p: float = 1.0
+    """Chance of so large a drop without a change, for normal noise and over all windows."""
+    suspects: tuple[str, ...] = ()
+    """Revisions of the latest levels that are off, the newest first."""
+    goods: tuple[str, ...] = ()
+    """Revisions of the baseline that lie nearest to its level, of the latest ones."""
+    kind: AlertKind = AlertKind.DROP
+    """What it would be."""
+
+
+def screen(
+    history: Sequence[Level],
+    tonight: Level,
+    min_effect: float = MIN_EFFECT,
+    *,
+    chance: float = CHANCE,
+) -> Screen:
+    """Tells whether tonight is lower than its baseline, so that a retest is worth its boots.
+
+    The baseline is what follows the last step of the history. A drop must stand for 14 images
+    before it becomes the new baseline; until then it stays suspicious. The latest 1, 2, 3, 5
+    and 8 images are held against the rest by a t-statistic whose yardstick is the spread from
+    image to image, from a prior of 1.5 % on 4 degrees of freedom and from the history, besides
+    the spread between boots. Boots of a slow mode that the history knows are no drop.
+
+    Args:
+        history: Oldest first, at least one level; since the last change that is known.
+        tonight: The level in question.
+        min_effect: Smallest drop worth an alert, as a positive ln ratio.
+        chance: Of a suspicion without a change.
+
+    Returns:
+        The window with the least p; of a gain or of a change in how often the slow mode occurs
+        when there is one and no drop is suspicious.
+
+    Raises:
+        ValueError: The history is empty.
+    """
+    if not history:
+        raise ValueError("a screen takes at least one earlier level, found none")
+    images = by_image([*history, tonight])[-_MEMORY:]
+    merged = [merge(group) for group in images]
+    boots = boots_of(merged)
+    past = segment_boots(boots[:-1] if len(boots) > 1 else boots, _SCREEN_SD)
+    y, variance = levels_of(boots, past.noise)
+    if len(images) == 1:
+        return _unchanged(history, tonight, past.noise)
+    start = max(_start(past), len(y) - 1 - _BASELINE)
+    windows = [window for window in _WINDOWS if window < len(y) - start]
+    whole = sum(_WINDOWS[window] for window in windows)
+    held = [
+        _hold(y[start:], variance[start:], window, chance, min_effect, _WINDOWS[window] / whole)
+        for window in windows
+    ]
+    best = min(held, key=lambda one: one.p)
+    if not best.suspicious and (gains := [one for one in held if one.gained]):
+        best = min(gains, key=lambda one: one.p_gain)
+    names = [group[-1].revision for group in images[start:]]
+    found = _tell(best, names, y[start:])
+    if _saturated(merged[start:]):
+        return replace(found, suspicious=False, score=min(found.score, 0.0))
+    if not found.suspicious and _mix_changed(boots[start:], y[start:], past.noise):
+        return replace(found, suspicious=True, kind=AlertKind.MODES)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """The latest `window` images against those before."""
+
+    window: int
+    before: float
+    ln_ratio: float
+    threshold: float
+    p: float
+    p_gain: float
+    suspicious: bool
+    gained: bool
+
+
+def levels_of(boots: Floats, noise: Noise) -> tuple[Floats, Floats]:
+    """Finds the levels of images, ln pps, and their variance about that of their stretch.
+
+    Args:
+        boots: ln pps, a row per image; NaN where one had fewer boots than others.
+        noise: Of the series, with its modes.
+    """
+    modes = two_modes.of(noise)
+    y = two_modes.levels(boots, modes) if modes else locations(boots, noise.boot)
+    count = (~np.isnan(boots)).sum(axis=1)
+    return y, noise.image**2 + noise.boot**2 / count
+
+
+def _unchanged(history: Sequence[Level], tonight: Level, noise: Noise) -> Screen:
+    """Tonight's kernel is the one of all nights before: it cannot be slower than itself."""
+    (baseline, level), _ = levels_of(boots_of([merge(history), tonight]), noise)
+    ratio = float(level - baseline)
+    return Screen(False, ratio, math.inf, 0.0, float(baseline), history[-1].revision)
+
+
+def _start(past: Segmentation) -> int:
+    """Index of the first level of the baseline."""
+    for last in reversed(past.cuts):
+        edges = (max((cut for cut in past.cuts if cut < last), default=0), last)
+        rose = past.mean(last, len(past.y))[0] > past.mean(*edges)[0]
+        if rose or len(past.y) - last >= _SETTLED:
+            return last
+    return 0
+
+
+def _hold(
+    y: Floats, variance: Floats, window: int, chance: float, min_effect: float, share: float
+) -> _Held:
+    """Holds the latest `window` images against those before, by a moderated t-test.
+
+    What is known of the spread counts as much as 4 images (G. K. Smyth, Statistical Applications
+    in Genetics and Molecular Biology 3, 2004).
+    """
+    past, spread = y[:-window], variance[:-window]
+    middle = float(np.median(past))
+    reach = _WINSORISED * np.sqrt(spread)
+    before, uncertain = weighted(np.clip(past, middle - reach, middle + reach), spread)
+    after, scatter = weighted(y[-window:], variance[-window:])
+    freedom = IMAGE_WEIGHT + len(past) - 1
+    error = math.sqrt(uncertain + scatter)
+    ratio = after - before
+    p = min(1.0, float(special.stdtr(freedom, ratio / error)) / share)
+    gain = min(1.0, float(special.stdtr(freedom, -ratio / error)) / share)
+    quantile = float(special.stdtrit(freedom, 1 - share * chance))
+    threshold = max(quantile * error, _LEAST_SHARE * min_effect)
+    return _Held(window, before, ratio, threshold, p, gain, -ratio >= threshold, ratio >= threshold)
+
+
+def _tell(held: _Held, names: Sequence[str], y: Floats) -> Screen:
+    """In terms of revisions: which may be the good end, which the bad one."""
+    # An odd image at the end of the baseline would make a poor good end.
+    past = y[: -held.window]
+    near = np.abs(past - held.before) < np.abs(held.ln_ratio) / 2
+    last = [i for i in range(len(past)) if near[i]] if held.suspicious or held.gained else []
+    recent = sorted(
+        range(max(len(past) - _GOODS, 0), len(past)), key=lambda i: abs(past[i] - held.before)
+    )
+    off = [i for i in range(len(past), len(y)) if (y[i] - held.before) / held.ln_ratio > _OFF]
+    return Screen(
+        suspicious=held.suspicious,
+        ln_ratio=held.ln_ratio,
+        threshold=held.threshold,
+        score=-held.ln_ratio / held.threshold,
+        baseline=held.before,
+        good=names[last[-1] if last else len(past) - 1],
+        p=held.p_gain if held.gained else held.p,
+        suspects=tuple(names[i] for i in reversed(off)),
+        goods=tuple(names[i] for i in recent),
+        kind=AlertKind.IMPROVEMENT if held.gained else AlertKind.DROP,
+    )
+
+
+def _saturated(images: Sequence[Level]) -> bool:
+    """The generator limits both sides: nothing can be said of the router."""
+    before = [level.saturated for level in images[:-1]]
+    return images[-1].saturated and 2 * sum(before) > len(before)
+
+
+def _mix_changed(boots: Floats, y: Floats, noise: Noise) -> bool:
+    """The slow mode occurs more often or less often than it did (Fisher's exact test)."""
+    modes = two_modes.of(noise)
+    if modes is None or len(y) <= _MIX_IMAGES:
+        return False
+    slow = two_modes.slow_ones(boots, y, modes).sum(axis=1)
+    fast = (~np.isnan(boots)).sum(axis=1) - slow
+    counts = np.array([slow, fast])
+    before, after = counts[:, :-_MIX_IMAGES].sum(axis=1), counts[:, -_MIX_IMAGES:].sum(axis=1)
+    table = np.array([before, after])
+    return bool(stats.fisher_exact(table).pvalue < _MIX_CHANCE)
