@@ -215,6 +215,8 @@ class Comparison:
     """Effect that the screen saw, ln ratio; never reported as the answer."""
     min_effect: float = math.log(1 / 0.98)
     """Smallest |ln ratio| worth an alert."""
+    noise: Noise | None = None
+    """How the testbed scatters in the leading scenario; None: nothing is known of it."""
 
 
 @dataclass(frozen=True, slots=True)

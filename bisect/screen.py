@@ -9,12 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 
 import numpy as np
 from scipy import special, stats
 
 from netbisect.bisect import modes as two_modes
 from netbisect.bisect.model import Level, Noise
+from netbisect.bisect.modes import Modes
 from netbisect.bisect.robust import locations
 from netbisect.bisect.segments import (
     IMAGE_WEIGHT,
@@ -61,6 +63,15 @@ _OFF = 0.5
 """Share of the change that an image must show to be a suspect itself."""
 
 
+class Learn(Enum):
+    """Says that modes are to be learned."""
+
+    LEARN = "learn"
+
+
+LEARN = Learn.LEARN
+
+
 @dataclass(frozen=True, slots=True)
 class Screen:
     """How tonight compares with its baseline."""
@@ -92,6 +103,7 @@ def screen(
     min_effect: float = MIN_EFFECT,
     *,
     chance: float = CHANCE,
+    modes: Modes | Learn | None = LEARN,
 ) -> Screen:
     """Tells whether tonight is lower than its baseline, so that a retest is worth its boots.
 
@@ -106,6 +118,7 @@ def screen(
         tonight: The level in question.
         min_effect: Smallest drop worth an alert, as a positive ln ratio.
         chance: Of a suspicion without a change.
+        modes: Of the boots, if they are known; learned from the history otherwise.
 
     Returns:
         The window with the least p; of a gain or of a change in how often the slow mode occurs
@@ -119,7 +132,9 @@ def screen(
     images = by_image([*history, tonight])[-_MEMORY:]
     merged = [merge(group) for group in images]
     boots = boots_of(merged)
-    past = segment_boots(boots[:-1] if len(boots) > 1 else boots, _SCREEN_SD)
+    before = boots[:-1] if len(boots) > 1 else boots
+    known = two_modes.learn(before) if isinstance(modes, Learn) else modes
+    past = segment_boots(before, known, _SCREEN_SD)
     y, variance = levels_of(boots, past.noise)
     if len(images) == 1:
         return _unchanged(history, tonight, past.noise)

@@ -25,6 +25,7 @@ from scipy import special
 
 from netbisect.bisect import modes as two_modes
 from netbisect.bisect.model import Level, Noise
+from netbisect.bisect.modes import Modes
 from netbisect.bisect.robust import locations
 
 Floats = NDArray[np.float64]
@@ -47,7 +48,7 @@ _LEAST_BOOTS = 3
 """Of a stretch: one or two may all be stray."""
 _FORBIDDEN = 1e6
 """Cost of a stretch with fewer, where there is a choice."""
-_ALL_TRIED = 150
+_ALL_TRIED = 60
 """Levels of a history up to which every place is tried."""
 _WINDOW, _OVERLAP = 400, 50
 """Levels that PELT sees at a time, and of the next window those that it has seen."""
@@ -135,8 +136,6 @@ def segment(
     levels: Sequence[Level],
     image_sd: float = IMAGE_SD,
     chances: Floats | None = None,
-    *,
-    mode_aware: bool = True,
 ) -> Segmentation:
     """Cuts a history and measures its noise.
 
@@ -145,20 +144,25 @@ def segment(
         image_sd: Image noise to expect, as a standard deviation of ln pps.
         chances: That a new level begins with each of the levels, before looking; 5 % each
             unless something else is known, as from other series of the same revisions.
-        mode_aware: Whether boots may have two modes; they are learned from the levels.
     """
-    return segment_boots(boots_of(levels), image_sd, chances, mode_aware=mode_aware)
+    boots = boots_of(levels)
+    return segment_boots(boots, two_modes.learn(boots), image_sd, chances)
 
 
 def segment_boots(
     boots: Floats,
+    found: Modes | None,
     image_sd: float = IMAGE_SD,
     chances: Floats | None = None,
-    *,
-    mode_aware: bool = True,
 ) -> Segmentation:
-    """As `segment`, of n images as rows of ln pps; NaN where one had fewer boots."""
-    found = two_modes.learn(boots) if mode_aware else None
+    """As `segment`, of n images as rows of ln pps, NaN where one had fewer boots.
+
+    Args:
+        boots: n rows.
+        found: The modes of the boots, which `modes.learn` takes from a history.
+        image_sd: As for `segment`.
+        chances: As for `segment`.
+    """
     if found is None:
         boot = boot_sd(boots)
         y = locations(boots, boot)
