@@ -21,9 +21,11 @@ LARGE = -math.log1p(-0.05)
 """|ln ratio| from which one pair of images is enough where images hardly differ: 5 %."""
 _OFFSETS = 3.0
 """Standard deviations of the difference of two images that a change has to exceed alone."""
-MOST_PAIRS = 4
+_HOPE = 0.5
+"""Share of `min_effect` below which two pairs and more leave no hope to see it."""
+MOST_PAIRS = 6
 """After which it is given up: the images differ too much for so small a change."""
-_BELIEF = 0.99
+_BELIEF = 0.998
 """One-sided, for the mean of all pairs."""
 _LEAST_SHARE = 0.9
 """Of `min_effect` that must be seen on average."""
@@ -73,10 +75,8 @@ def judge(
     alone = max(LARGE, _OFFSETS * math.sqrt(2) * image_sd)
     if sure and enough and (len(pairs) > 1 or seen >= alone):
         return Verdict(Word.CHANGED, effect, _count(pairs))
-    if sign * (effect.high if sign < 0 else effect.low) < 0 and len(pairs) > 1:
+    if seen < _HOPE * min_effect and len(pairs) > 1:
         return Verdict(Word.NO, effect, f"{_count(pairs)} differ no more than any two images")
-    if seen < _LEAST_SHARE * min_effect and len(pairs) > 1:
-        return Verdict(Word.NO, effect, f"{_count(pairs)} show less than is worth an alert")
     if len(pairs) >= MOST_PAIRS:
         return Verdict(Word.NO, effect, f"{_count(pairs)} do not settle it")
     return Verdict(Word.MORE, effect, "so small a difference may be the offset of an image")
@@ -105,3 +105,17 @@ def _together(pairs: Sequence[Effect], image_sd: float) -> tuple[Effect, float]:
 
 
 _REACH = float(special.ndtri(0.975))
+
+
+def effects_together(retests: Sequence[Sequence[Effect]], image_sd: float) -> tuple[Effect, ...]:
+    """Averages the effects of several retests, scenario by scenario, the lead first.
+
+    Args:
+        retests: Effects of each, the leading scenario first; at least one retest with effects.
+        image_sd: As for `judge`; of the lead, and taken for the others too.
+    """
+    if len(retests) == 1:
+        return tuple(retests[0])
+    by_scenario = [{effect.scenario: effect for effect in effects} for effects in retests]
+    shared = [name for name in by_scenario[0] if all(name in one for one in by_scenario)]
+    return tuple(_together([one[name] for one in by_scenario], image_sd)[0] for name in shared)

@@ -43,7 +43,7 @@ _LEAST_SHARE = 0.75
 time."""
 _SCREEN_SD = 0.015
 """Image noise that a screen expects until a baseline shows its own."""
-_SETTLED = 5
+_SETTLED = 7
 """Images after a drop in the history before they are the new baseline."""
 _BASELINE = 40
 """Images of the baseline that count, the latest ones."""

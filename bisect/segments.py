@@ -96,9 +96,13 @@ def by_image(levels: Sequence[Level]) -> list[list[Level]]:
 
 
 def merge(group: Sequence[Level]) -> Level:
-    """Makes one level of those of one image; its revision is that of the first."""
+    """Makes one level of those of one image; its revision is that of the first.
+
+    It is saturated when most of its boots belong to levels that are.
+    """
     boots = tuple(x for level in group for x in level.ln_pps)
-    return Level(group[0].revision, group[0].identity, group[0].at, boots)
+    limited = sum(len(level.ln_pps) for level in group if level.saturated)
+    return replace(group[0], ln_pps=boots, saturated=2 * limited > len(boots))
 
 
 def boots_of(levels: Sequence[Level]) -> Floats:

@@ -4,7 +4,7 @@
 
 A lab has 300 series. Every night has a new revision and 5 boots of it; images differ by 0.8 %,
 nights by 0.6 %, boots by 1 % with heavy tails, and 2 % of the boots are low for no reason. After
-30 quiet nights, 24 of the series become slower by 2, 3, 5 or 10 %, each in a night of its own.
+30 quiet nights, 48 of the series become slower by 2, 3, 5 or 10 %, each in a night of its own.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from benchmarks.detection.rules import RULES, Rule
 
 OURS = "netbisect"
 CASES = ("unimodal", "bimodal", "model")
-_SERIES, _NIGHTS, _CHANGED = 300, 70, 24
+_SERIES, _NIGHTS, _CHANGED = 300, 70, 48
 
 
 @dataclass
