@@ -148,6 +148,12 @@ class Commit:
     lines: int = 0
     """Lines added and removed."""
 
+    @property
+    def label(self) -> str:
+        """What people call it: `n302145-0a1b2c3d4e5f`, or r311849 where histories count so."""
+        short = self.revision[:12]
+        return short if short == self.revision else f"n{self.number}-{short}"
+
 
 @dataclass(frozen=True, slots=True)
 class Level:

@@ -52,7 +52,7 @@ def lines(ledger: Ledger, events: list[Event]) -> list[str]:
         where = data.get("testbed") or data.get("target") or data.get("arch") or ""
         if event.kind == "closed":
             where = data["key"].split(":")[2]
-        what, text = _TOLD[event.kind](_name(ledger, data.get("revision", "")), data)
+        what, text = _TOLD[event.kind](ledger.label(data.get("revision", "")), data)
         when = time.strftime("%H:%M:%S", time.gmtime(event.at))
         told.append(f"{when}  {where:<12} {what:<10}  {text}".rstrip())
         if event.kind == "decided":
@@ -66,7 +66,7 @@ def _narrower(ledger: Ledger, decision: int) -> list[str]:
     before = [one for one in ledger.decisions(made.question) if one.id < decision]
     if made.belief is None or (before and before[-1].belief == made.belief):
         return []
-    return picture.posterior(made.belief, lambda revision: _name(ledger, revision))
+    return picture.posterior(made.belief, ledger.label)
 
 
 def _seconds(data: Data) -> str:
@@ -76,12 +76,6 @@ def _seconds(data: Data) -> str:
 
 def _tries(data: Data) -> str:
     return f" (try {data['attempt']})" if data["attempt"] > 1 else ""
-
-
-def _name(ledger: Ledger, revision: str) -> str:
-    commit = ledger.commit(revision) if revision else None
-    short = revision[:12]
-    return f"n{commit.number}-{short}" if commit and len(revision) > len(short) else short
 
 
 def _rate(data: Data) -> str:

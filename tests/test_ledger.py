@@ -251,6 +251,16 @@ def commit(revision: str, number: int, subject: str = "a change") -> Commit:
     return Commit(revision, number, subject, "body", "A", "a@example.org", 5.0, ("sys/net/x.c",), 3)
 
 
+def test_a_revision_is_called_by_its_number_and_the_start_of_its_hash(ledger: Ledger) -> None:
+    full = "0a1b2c3d4e5f" + 28 * "0"
+    ledger.learn([commit(full, 302145), commit("r311849", 7)], "main")
+
+    assert ledger.label(full) == "n302145-0a1b2c3d4e5f"
+    assert ledger.label("r311849") == "r311849"
+    assert ledger.label(40 * "f") == 12 * "f"
+    assert ledger.label("") == ""
+
+
 def test_a_commit_learned_twice_is_as_it_was_said_last(ledger: Ledger) -> None:
     ledger.learn([commit("r1", 1), commit("r2", 2)], "main")
     ledger.learn([commit("r2", 2, "the same, said better")], "main")
