@@ -26,6 +26,8 @@ Name = Callable[[str], str]
 """From a revision or a scenario to what people call it."""
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
+_TENTHS = 10
+"""Seconds below which tenths are told."""
 _ALMOST_SURE = 0.999
 """No measurement is certain, so nothing is called more certain than this."""
 _RARE = 1e-6
@@ -118,6 +120,11 @@ def duration(seconds: float) -> str:
         return f"{minutes // 60} h {minutes % 60:02d} min"
     hours = round(seconds / _HOUR)
     return f"{hours // 24} d {hours % 24:02d} h"
+
+
+def elapsed(seconds: float) -> str:
+    """As `duration`, but with tenths below ten seconds: `4.2 s`."""
+    return f"{seconds:.1f} s" if seconds < _TENTHS else duration(seconds)
 
 
 def day(at: float) -> str:

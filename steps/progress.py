@@ -10,10 +10,6 @@ from netbisect.reports import picture, words
 from netbisect.store.ledger import Ledger
 from netbisect.store.records import Event
 
-_SHORT = 10.0
-"""Seconds below which tenths are told."""
-
-
 Data = dict[str, Any]
 
 _ENDS = {
@@ -29,8 +25,8 @@ _ENDS = {
 }
 
 _TOLD: dict[str, Callable[[str, Data], tuple[str, str]]] = {
-    "kernel": lambda name, data: ("build", f"{name}  {_seconds(data)}"),
-    "boot": lambda name, data: ("boot", f"{name}  up after {_seconds(data)}"),
+    "kernel": lambda name, data: ("build", f"{name}  {words.elapsed(data['seconds'])}"),
+    "boot": lambda name, data: ("boot", f"{name}  up after {words.elapsed(data['seconds'])}"),
     "sample": lambda name, data: ("run", f"{name}  {data['scenario']}  {_rate(data)}"),
     "dud": lambda name, data: (data["stage"], f"{name}  {words.clean(data['why'])}"),
     "asked": lambda _, data: (data["kind"], "begins"),
@@ -67,11 +63,6 @@ def _narrower(ledger: Ledger, decision: int) -> list[str]:
     if made.belief is None or (before and before[-1].belief == made.belief):
         return []
     return picture.posterior(made.belief, ledger.label)
-
-
-def _seconds(data: Data) -> str:
-    seconds = float(data["seconds"])
-    return f"{seconds:.1f} s" if seconds < _SHORT else words.duration(seconds)
 
 
 def _tries(data: Data) -> str:

@@ -108,6 +108,13 @@ def test_durations_never_say_sixty_minutes(seconds: float, text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("seconds", "text"), [(0, "0.0 s"), (4.23, "4.2 s"), (10, "10 s"), (720, "12 min")]
+)
+def test_what_took_a_moment_is_told_in_tenths(seconds: float, text: str) -> None:
+    assert words.elapsed(seconds) == text
+
+
+@pytest.mark.parametrize(
     ("chance", "text"),
     [
         (1.0, "more than 99.9 %"),

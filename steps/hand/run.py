@@ -182,7 +182,7 @@ class Runner:
             Kernel(revision, "", "", tree, tree, revision, 0, time.time(), took),
         )
         if setup:
-            self._tell(f"{'':>5}  {revision[:12]}  set up in {_seconds(took)}")
+            self._tell(f"{'':>5}  {revision[:12]}  set up in {words.elapsed(took)}")
         self._current = revision
         return True
 
@@ -226,7 +226,7 @@ class Runner:
             if left <= most:
                 raise OverBudgetError from error
             raise CommandError(
-                f"{name} was ended after {_seconds(most)}, its --timeout",
+                f"{name} was ended after {words.elapsed(most)}, its --timeout",
                 again=True,
                 seconds=time.monotonic() - began,
             ) from error
@@ -265,7 +265,3 @@ class Runner:
         )
         then = "once more" if again else "skipped"
         self._tell(f"{'':>5}  {revision[:12]}  {then}: {error}")
-
-
-def _seconds(seconds: float) -> str:
-    return f"{seconds:.1f} s" if seconds < 10 else words.duration(seconds)  # noqa: PLR2004 - digits
