@@ -62,7 +62,7 @@ class KernelBuild:
         self.say = say
         self.tree = builder.directory / "source"
         self.log = builder.directory / "logs" / f"{revision[:12]}-{config}.log"
-        self.kernels = ArtefactStore(builder.directory / "kernels")
+        self.kernels = ArtefactStore(builder.kernels)
         self._held: tuple[int, ...] = ()
 
     def run(self) -> Kernel | Dud:

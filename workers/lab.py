@@ -81,6 +81,11 @@ class Builder:
         _check(self.jobs >= 1, f"jobs {self.jobs}: expected 1 or more")
         _check(self.build_timeout > 0, f"build_timeout {self.build_timeout}: expected seconds > 0")
 
+    @property
+    def kernels(self) -> Path:
+        """Folder of its finished kernels, an artefact store."""
+        return self.directory / "kernels"
+
 
 @dataclass(frozen=True, slots=True)
 class Port:
