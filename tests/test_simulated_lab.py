@@ -487,14 +487,22 @@ def test_a_lab_can_have_all_three_testbeds(sample_tree: Tree, tmp_path: Path) ->
     ]
 
 
+def test_nobody_is_given_a_port_that_somebody_holds() -> None:
+    with setup.free_ports(20) as mine:
+        for port in mine:
+            with socket.socket() as other, pytest.raises(OSError, match="in use"):
+                other.bind(("127.0.0.1", port))
+
+
 @pytest.fixture
 def config(running_lab: RunningLab, tmp_path: Path) -> Path:
     """A configuration for a second lab: a copy of the first at other ports."""
     text = running_lab.files.simulator.read_text()
     for name in ("machines", "ssh"):
         shutil.copytree(running_lab.files.place / name, tmp_path / name)
-    ports = iter(setup._free_ports(len(re.findall(r"port = \d+", text))))
-    text = re.sub(r"port = \d+", lambda _: f"port = {next(ports)}", text)
+    with setup.free_ports(len(re.findall(r"port = \d+", text))) as found:
+        ports = iter(found)
+        text = re.sub(r"port = \d+", lambda _: f"port = {next(ports)}", text)
     path = tmp_path / "simulator.toml"
     path.write_text(text)
     return path
