@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import shutil
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -32,7 +30,7 @@ from netbisect.bisect.model import (
     Stage,
     Unfinished,
 )
-from netbisect.store.database import StoreError, migrate, open_database
+from netbisect.store.database import StoreError, open_database
 from netbisect.store.ledger import Ledger
 from netbisect.store.questions import AlreadyClosedError
 from netbisect.store.records import Decision, DecisionStage, Outcome, QuestionState
@@ -47,21 +45,6 @@ class Clock:
     def __call__(self) -> float:
         self.now += 1
         return self.now
-
-
-@pytest.fixture(scope="module")
-def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database with its tables and nothing in them, to be copied."""
-    path = tmp_path_factory.mktemp("migrated") / "ledger.sqlite"
-    engine = open_database(f"sqlite:///{path}")
-    migrate(engine)
-    engine.dispose()
-    return path
-
-
-@pytest.fixture
-def url(migrated: Path, tmp_path: Path) -> str:
-    return f"sqlite:///{shutil.copy(migrated, tmp_path)}"
 
 
 @pytest.fixture

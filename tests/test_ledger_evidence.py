@@ -5,10 +5,8 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pytest
 
@@ -31,7 +29,7 @@ from netbisect.bisect.model import (
     Sample,
     Stage,
 )
-from netbisect.store.database import migrate, open_database
+from netbisect.store.database import open_database
 from netbisect.store.ledger import Ledger
 from netbisect.store.records import AlertState, Asked, DecisionStage, Outcome
 
@@ -153,19 +151,9 @@ class Lab:
         return self.evidence(asked).skipped
 
 
-@pytest.fixture(scope="module")
-def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database with its tables and nothing in them, to be copied."""
-    path = tmp_path_factory.mktemp("migrated") / "ledger.sqlite"
-    engine = open_database(f"sqlite:///{path}")
-    migrate(engine)
-    engine.dispose()
-    return path
-
-
 @pytest.fixture
-def lab(migrated: Path, tmp_path: Path) -> Iterator[Lab]:
-    engine = open_database(f"sqlite:///{shutil.copy(migrated, tmp_path)}")
+def lab(url: str) -> Iterator[Lab]:
+    engine = open_database(url)
     yield Lab(Ledger(engine))
     engine.dispose()
 

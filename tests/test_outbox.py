@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -23,7 +21,7 @@ from netbisect.bisect.model import (
     NightDone,
     Noise,
 )
-from netbisect.store.database import StoreError, migrate, open_database
+from netbisect.store.database import StoreError, open_database
 from netbisect.store.ledger import Ledger
 from netbisect.store.records import Alert, AlertState, Asked, Mail, MailState
 
@@ -51,21 +49,6 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
-
-
-@pytest.fixture(scope="module")
-def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database with its tables and nothing in them, to be copied."""
-    path = tmp_path_factory.mktemp("migrated") / "ledger.sqlite"
-    engine = open_database(f"sqlite:///{path}")
-    migrate(engine)
-    engine.dispose()
-    return path
-
-
-@pytest.fixture
-def url(migrated: Path, tmp_path: Path) -> str:
-    return f"sqlite:///{shutil.copy(migrated, tmp_path)}"
 
 
 @pytest.fixture
