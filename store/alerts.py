@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from netbisect.bisect.model import Bisection, Comparison, Effect
 from netbisect.store.database import StoreError
 from netbisect.store.records import Alert, AlertChange, AlertState, Asked
-from netbisect.store.sessions import Sessions, Writing
+from netbisect.store.sessions import Sessions, Writing, get_row
 from netbisect.store.tables import AlertChangeRow, AlertRow, CommitRow
 
 _STANDING = [state.value for state in AlertState if state.standing]
@@ -33,7 +33,7 @@ class Alerts(Sessions):
             StoreError: there is none.
         """
         with self.reading() as session:
-            return alert_of(_get(session, identifier))
+            return alert_of(get_row(session, AlertRow, identifier))
 
     def alert_changes(self, identifier: int) -> list[AlertChange]:
         """Its history, oldest first."""
@@ -103,7 +103,7 @@ def change_alert(
     bisection: int | None,
 ) -> Alert:
     """As `Alerts.change_alert`, as part of a transaction."""
-    row = _get(writing.session, identifier)
+    row = get_row(writing.session, AlertRow, identifier)
     if state is not None:
         row.state = state.value
         row.closed_at = None if state.standing else writing.now
@@ -170,13 +170,6 @@ def _note_change(writing: Writing, row: AlertRow, who: str, what: str) -> None:
         who=who,
         what=what,
     )
-
-
-def _get(session: Session, identifier: int) -> AlertRow:
-    row = session.get(AlertRow, identifier)
-    if row is None:
-        raise StoreError(f"there is no alert {identifier}")
-    return row
 
 
 def _overlap(session: Session, row: AlertRow, good: str, bad: str) -> bool:

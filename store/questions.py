@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import select
-from sqlalchemy.orm import Session
 
 from netbisect.bisect import wire
 from netbisect.bisect.model import Effect, Finding, Question
@@ -15,7 +14,7 @@ from netbisect.store.alerts import change_alert, open_alert
 from netbisect.store.database import StoreError
 from netbisect.store.outbox import post_mail
 from netbisect.store.records import Alert, AlertState, Asked, Mail, QuestionState
-from netbisect.store.sessions import Sessions, Writing
+from netbisect.store.sessions import Sessions, Writing, get_row
 from netbisect.store.tables import QuestionRow
 
 
@@ -159,7 +158,7 @@ class Questions(Sessions):
             StoreError: there is none.
         """
         with self.reading() as session:
-            return asked_of(get_question(session, identifier))
+            return asked_of(get_row(session, QuestionRow, identifier))
 
     def children(self, identifier: int) -> list[Asked]:
         """The questions that follow from it, oldest first."""
@@ -185,7 +184,7 @@ class Questions(Sessions):
             StoreError: there is no such question, or the database refused.
         """
         with self.writing() as writing:
-            row = get_question(writing.session, asked.id)
+            row = get_row(writing.session, QuestionRow, asked.id)
             if row.state == QuestionState.CLOSED.value:
                 raise AlreadyClosedError(f"question {asked.id} ({asked.key}) is closed already")
             row.state = QuestionState.CLOSED.value
@@ -193,18 +192,6 @@ class Questions(Sessions):
             row.closed_at = writing.now
             writing.note("closed", row.id, key=row.key, kind=row.kind, finding=_name_of(finding))
             yield Closing(asked_of(row), writing)
-
-
-def get_question(session: Session, identifier: int) -> QuestionRow:
-    """The question's row.
-
-    Raises:
-        StoreError: there is none.
-    """
-    row = session.get(QuestionRow, identifier)
-    if row is None:
-        raise StoreError(f"there is no question {identifier}")
-    return row
 
 
 def asked_of(row: QuestionRow) -> Asked:
@@ -243,7 +230,7 @@ def _ask(
     if known is not None:
         return asked_of(known)
     if parent is not None:
-        get_question(session, parent)
+        get_row(session, QuestionRow, parent)
     row = QuestionRow(
         kind=_name_of(question),
         noun=wire.dumps(question),
