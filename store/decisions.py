@@ -193,16 +193,7 @@ def _add_attempt(writing: Writing, row: DecisionRow, attempt: int) -> Decision:
     row.intended_at = writing.now
     writing.session.add(row)
     writing.session.flush()
-    writing.note(
-        "decided",
-        row.question_id,
-        decision=row.id,
-        stage=row.stage,
-        revision=row.revision,
-        target=row.target,
-        why=row.why,
-        attempt=attempt,
-    )
+    _note(writing, "decided", row, why=row.why, attempt=attempt)
     return decision_of(row)
 
 
@@ -212,15 +203,18 @@ def _finish(writing: Writing, row: DecisionRow, outcome: Outcome, note: str) -> 
     row.outcome = outcome.value
     row.note = note
     row.finished_at = writing.now
+    _note(writing, "finished", row, outcome=row.outcome, note=note)
+
+
+def _note(writing: Writing, kind: str, row: DecisionRow, **more: object) -> None:
     writing.note(
-        "finished",
+        kind,
         row.question_id,
         decision=row.id,
         stage=row.stage,
         revision=row.revision,
         target=row.target,
-        outcome=row.outcome,
-        note=note,
+        **more,
     )
 
 
