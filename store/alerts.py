@@ -14,7 +14,8 @@ from netbisect.store.records import Alert, AlertChange, AlertState, Asked
 from netbisect.store.sessions import Sessions, Writing, get_row
 from netbisect.store.tables import AlertChangeRow, AlertRow, CommitRow
 
-_STANDING = [state.value for state in AlertState if state.standing]
+STANDING = [state.value for state in AlertState if state.standing]
+"""Values of the states in which an alert's change stands."""
 
 
 class Alerts(Sessions):
@@ -22,7 +23,7 @@ class Alerts(Sessions):
 
     def open_alerts(self) -> list[Alert]:
         """Alerts whose change stands, oldest first."""
-        standing = select(AlertRow).where(AlertRow.state.in_(_STANDING)).order_by(AlertRow.id)
+        standing = select(AlertRow).where(AlertRow.state.in_(STANDING)).order_by(AlertRow.id)
         with self.reading() as session:
             return [alert_of(row) for row in session.scalars(standing)]
 
@@ -55,7 +56,7 @@ class Alerts(Sessions):
             .where(
                 AlertRow.testbed == testbed,
                 AlertRow.branch == branch,
-                AlertRow.state.in_(_STANDING),
+                AlertRow.state.in_(STANDING),
             )
             .order_by(AlertRow.id.desc())
         )

@@ -11,8 +11,9 @@ from sqlalchemy import ColumnElement, Select, and_, func, select
 from sqlalchemy.orm import Session
 
 from netbisect.bisect.model import Level, Prices, Stage
+from netbisect.store.alerts import STANDING
 from netbisect.store.evidence import comparable, identities
-from netbisect.store.records import AlertState, Cost
+from netbisect.store.records import Cost
 from netbisect.store.sessions import Sessions
 from netbisect.store.tables import (
     AlertRow,
@@ -100,19 +101,19 @@ class Series(Sessions):
 
 def _levels(session: Session, testbed: str, scenario: str, branch: str) -> list[tuple[int, Level]]:
     """Levels with the numbers of their commits, oldest first."""
-    runs = identities()
+    runs, built, booted = identities()
     query = (
         select(
             PlaceRow.number,
             BootRow.revision,
-            func.coalesce(runs.c.identity, BootRow.kernel),
+            runs,
             BootRow.id,
             SampleRow.at,
             SampleRow.pps,
         )
         .join(BootRow, SampleRow.boot_id == BootRow.id)
         .join(PlaceRow, and_(PlaceRow.branch == branch, PlaceRow.revision == BootRow.revision))
-        .outerjoin(runs, and_(runs.c.key == BootRow.kernel, runs.c.revision == BootRow.revision))
+        .outerjoin(built, booted)
         .where(comparable(session, testbed, [scenario]))
         .order_by(PlaceRow.number, SampleRow.at, SampleRow.id)
     )
@@ -129,9 +130,8 @@ def _levels(session: Session, testbed: str, scenario: str, branch: str) -> list[
 
 def _last_change(session: Session, testbed: str, branch: str) -> int:
     """Number of the commit with which the last confirmed change came; 0 when there was none."""
-    standing = [state.value for state in AlertState if state.standing]
     alerts = select(AlertRow.culprit, AlertRow.bad).where(
-        AlertRow.testbed == testbed, AlertRow.branch == branch, AlertRow.state.in_(standing)
+        AlertRow.testbed == testbed, AlertRow.branch == branch, AlertRow.state.in_(STANDING)
     )
     changes = {culprit or bad for culprit, bad in session.execute(alerts)}
     latest = select(func.max(CommitRow.number)).where(CommitRow.revision.in_(changes))
