@@ -7,6 +7,8 @@ seconds of a run count as samples.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -79,6 +81,13 @@ class Conditions:
     testbed: str
     scenario: str
     values: dict[str, str]
+
+    @classmethod
+    def of(cls, testbed: str, scenario: str, values: dict[str, str]) -> Conditions:
+        """These conditions under the digest of their values, whatever the order of those."""
+        described = json.dumps(values, sort_keys=True)
+        digest = hashlib.sha256(described.encode()).hexdigest()[:16]
+        return cls(digest, testbed, scenario, values)
 
 
 @dataclass(frozen=True, slots=True)

@@ -221,5 +221,4 @@ class Bench:
             "run_seconds": f"{self.testbed.timing.run:g}",
             "scenario": hashlib.sha256(described.encode()).hexdigest()[:16],
         }
-        digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
-        return Conditions(digest, self.testbed.name, scenario.name, values)
+        return Conditions.of(self.testbed.name, scenario.name, values)
