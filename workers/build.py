@@ -20,7 +20,6 @@ import shutil
 import signal
 import subprocess
 import time
-import uuid
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -81,16 +80,7 @@ class KernelBuild:
             stage = self._make_kernel()
             return self._keep(stage, started)
         except LabFault as fault:
-            return Dud(
-                id=uuid.uuid4().hex,
-                revision=self.revision,
-                stage=fault.stage,
-                reaction=fault.reaction,
-                why=fault.why,
-                at=started,
-                seconds=time.time() - started,
-                log=fault.log or self._tail(),
-            )
+            return fault.dud(self.revision, started, log=self._tail())
 
     def _check_out(self) -> None:
         self.say(f"checking out {self.revision[:12]}")
