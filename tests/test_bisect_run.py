@@ -201,7 +201,7 @@ def test_a_kill_loses_one_run_at_most(slower: Repository) -> None:
     assert done.returncode == 0, done.stderr
     assert now["runs"] == 10
     assert now["next"]["revision"] == slower.runs()[10] == slower.runs()[11]
-    assert now["left"]["boots"] > 6
+    assert now["left"]["runs"] > 6
     assert f"Next: a run of {slower.runs()[10][:12]} Change " in told
     assert "Why: " in told
     assert "Left, about: " in told

@@ -9,22 +9,22 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 import click
 
-from netbisect.bisect.model import Culprit, Finding, NotReproduced, Sample, Unfinished
+from netbisect.bisect.model import Finding, NotReproduced, Sample, Unfinished
 from netbisect.reports import words
 from netbisect.steps.hand import machine, outlook, replay, report, run, search
 from netbisect.steps.hand.command import OverBudgetError
 from netbisect.steps.hand.log import Log, LogError, read
 from netbisect.steps.hand.options import Duration, Percent, expression
-from netbisect.steps.hand.report import Result, Status
 from netbisect.steps.hand.repository import Repository, RepositoryError, Worktree
 from netbisect.steps.hand.search import Search, Spot
+from netbisect.steps.hand.verdict import Result, Status, label
 from netbisect.store.history import HistoryError
 
 P = ParamSpec("P")
@@ -170,10 +170,8 @@ def run_command(
     except KeyboardInterrupt:
         click.echo(f"Interrupted. The same call goes on; what was measured is in {path}.", err=True)
         sys.exit(Status.INTERRUPTED)
-    if isinstance(result.finding, Culprit):
-        result = Result(
-            result.entries, result.finding, path, repository.commit(result.finding.revision)
-        )
+    known = {one.revision: repository.commit(one.revision) for one in result.culprits}
+    result = replace(result, commits=known)
     click.echo(json.dumps(machine.data(result), indent=2) if as_json else report.text(result))
     sys.exit(result.status)
 
@@ -257,7 +255,7 @@ def _begin(log: Log) -> None:
     left_out = f", {alike} of them without a tree of their own" if alike else ""
     known = words.count(sum(isinstance(e, Sample) for e in log.entries), "run")
     _tell(
-        f"{words.count(wanted.commits, 'commit')} after {report.label(wanted, wanted.good)}, "
+        f"{words.count(wanted.commits, 'commit')} after {label(wanted, wanted.good)}, "
         f"up to {wanted.bad[:12]}{left_out}."
     )
     if len(log.entries) > 1:

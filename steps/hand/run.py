@@ -6,7 +6,7 @@ import math
 import subprocess
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from netbisect.bisect import plan
 from netbisect.bisect.model import (
@@ -15,19 +15,18 @@ from netbisect.bisect.model import (
     Dud,
     Finding,
     Kernel,
-    Question,
     Reaction,
     Sample,
     Stage,
     Visit,
 )
-from netbisect.reports import picture, words
+from netbisect.reports import words
 from netbisect.steps.hand import command, search
 from netbisect.steps.hand.command import CommandError, OverBudgetError
 from netbisect.steps.hand.log import Log
-from netbisect.steps.hand.report import plainly
 from netbisect.steps.hand.repository import Worktree
 from netbisect.steps.hand.search import METRIC, Entry
+from netbisect.steps.hand.verdict import drawn, plainly
 
 _TRIES = 2
 Tell = Callable[[str], None]
@@ -45,14 +44,6 @@ class Limits:
     """One run of the command."""
     whole: float
     """All that is run for the search, over all calls; infinite without a budget."""
-
-
-def last_question(entries: list[Entry]) -> Question | None:
-    """What the engine was asked last."""
-    for entry in reversed(entries):
-        if isinstance(entry, Question):
-            return entry
-    return None
 
 
 def finished(entries: list[Entry]) -> Finding | None:
@@ -97,7 +88,7 @@ class Runner:
         asked = self._log.search
         while True:
             entries = self._log.entries
-            question = last_question(entries)
+            question = search.last_question(entries)
             if question is None:
                 question = search.first_question(asked)
                 self._log.append(question)
@@ -116,42 +107,50 @@ class Runner:
     def _decide(self, move: Visit | Finding) -> None:
         """Writes a decision, unless a killed call has written the same one just before."""
         last = self._log.entries[-1]
-        if type(last) is type(move) and (
-            not isinstance(move, Visit)
-            or (isinstance(last, Visit) and last.revision == move.revision)
-        ):
-            return
-        self._log.append(Visit(move.revision, move.why) if isinstance(move, Visit) else move)
+        if isinstance(move, Visit):
+            move = replace(move, belief=None)  # it follows from what is above
+            known = last == move
+        else:
+            known = type(last) is type(move)
+        if not known:
+            self._log.append(move)
 
     def _began(self, question: Bisection) -> None:
         self._tell(
             f"The ends differ. Searching {words.count(len(question.candidates), 'commit')} for a "
             f"change of about {words.percent(self._log.search.sign * question.effect)}; one run "
-            f"scatters by {100 * question.noise.boot:.2g} %."
+            f"scatters by {100 * math.sqrt(question.noise.variance_of_boot()):.2g} %."
         )
 
     # ------------------------------------------------------------------------------ one visit
 
     def _visit(self, visit: Visit) -> None:
         if visit.belief is not None:
-            drawn = picture.posterior(visit.belief, lambda revision: revision[:12])
-            if drawn != self._shown:
-                self._tell("\n".join(drawn))
-            self._shown = drawn
+            lines = drawn(visit.belief)
+            if lines != self._shown:
+                self._tell("\n".join(lines))
+            self._shown = lines
         self._check_time()
         self._decide(visit)
         if self._current != visit.revision and not self._prepare(visit.revision):
             return
+        for run in range(visit.runs):
+            if not self._try(visit, run):
+                return
+
+    def _try(self, visit: Visit, run: int) -> bool:
+        """Makes one run of a visit, the second time if need be; whether a number came of it."""
         for number in range(1, _TRIES + 1):
             try:
-                self._measure(visit)
+                self._measure(visit, run)
             except CommandError as error:
                 again = error.again and number < _TRIES
                 self._failed(visit.revision, Stage.BENCH, error, again=again)
-                if not again:
-                    return
             else:
-                return
+                return True
+            if not again:
+                break
+        return False
 
     def _check_time(self) -> float:
         """Seconds that are left.
@@ -186,8 +185,9 @@ class Runner:
         self._current = revision
         return True
 
-    def _measure(self, visit: Visit) -> None:
-        asked = self._log.search
+    def _measure(self, visit: Visit, run: int) -> None:
+        """Runs the command; the first run of a visit is written down together with it."""
+        asked, entries = self._log.search, self._log.entries
         at = time.time()
         ended = self._run(asked.command, visit.revision, self._limits.run, "the command")
         try:
@@ -196,15 +196,22 @@ class Runner:
             raise CommandError(
                 str(error), again=True, log=ended.log, seconds=ended.seconds
             ) from error
-        number = str(1 + sum(isinstance(entry, Boot) for entry in self._log.entries))
-        kernel = next(e for e in reversed(self._log.entries) if isinstance(e, Kernel))
+        number = str(1 + sum(isinstance(entry, Sample) for entry in entries))
+        visits = sum(isinstance(entry, Boot) for entry in entries)
+        began: list[Boot] = []
+        if run == 0:
+            visits += 1
+            kernel = next(e for e in reversed(entries) if isinstance(e, Kernel))
+            began = [Boot(str(visits), "", kernel.key, visit.revision, at, 0.0)]
+        boot = str(visits)
         self._log.append(
-            Boot(number, "", kernel.key, visit.revision, at, 0.0),
+            *began,
             Sample(
-                *(number, number, "", METRIC, value, 0.0, (value,), (), (), ""), at, ended.seconds
+                *(number, boot, "", METRIC, value, 0.0, (value,), (), (), ""), at, ended.seconds
             ),
         )
-        self._tell(f"{number:>5}  {visit.revision[:12]}  {value:<12.6g}  {plainly(visit.why)}")
+        why = f"run {run + 1} of {visit.runs} of this visit" if run else plainly(visit.why)
+        self._tell(f"{number:>5}  {visit.revision[:12]}  {value:<12.6g}  {why}")
 
     def _run(
         self, words_of: tuple[str, ...], revision: str, most: float, name: str
