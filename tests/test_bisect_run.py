@@ -19,8 +19,8 @@ from hand_fixtures import Done, Files, MakeRepository, Repository, numbered
 
 from netbisect.bisect.model import Commit
 from netbisect.steps import cli
+from netbisect.steps.hand import candidates
 from netbisect.steps.hand import cli as hand
-from netbisect.steps.hand import search
 from netbisect.steps.hand.command import CommandError, number_in
 
 CULPRIT = 37
@@ -412,8 +412,8 @@ def commit(name: str, lines: int = 0, paths: Sequence[str] = ()) -> Commit:
 def test_weights_favour_the_paths_that_matter() -> None:
     """And larger changes; they average 1 and leave nobody out."""
     commits = [commit("a", 10, ["src/x.c"]), commit("b", 10, ["doc/x.md"]), commit("c", 1000)]
-    given = search.weights(commits, ["src/*"])
-    by_size = search.weights(commits, [])
+    given = candidates.weights(commits, ["src/*"])
+    by_size = candidates.weights(commits, [])
 
     assert given[0] > 10 * given[1] > 1
     assert sum(given) == pytest.approx(3)
@@ -425,7 +425,7 @@ def test_trees_that_come_back() -> None:
     commits = [commit(name) for name in "abcdef"]
     trees = dict(zip("gabcdef", "0123145", strict=True))
 
-    assert [one.revision for one in search.same_trees("g", commits, trees)] == ["a", "e", "f"]
+    assert [one.revision for one in candidates.same_trees("g", commits, trees)] == ["a", "e", "f"]
 
 
 # ----------------------------------------------------------------------------- what it needs

@@ -18,7 +18,7 @@ import click
 
 from netbisect.bisect.model import Finding, NotReproduced, Sample, Unfinished
 from netbisect.reports import words
-from netbisect.steps.hand import machine, outlook, replay, report, run, search
+from netbisect.steps.hand import candidates, machine, outlook, overlay, replay, report, run, search
 from netbisect.steps.hand.command import OverBudgetError
 from netbisect.steps.hand.log import Log, LogError, read
 from netbisect.steps.hand.options import Duration, Percent, expression
@@ -38,7 +38,13 @@ def _sentences(command: Callable[P, R]) -> Callable[P, R]:
     def careful(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return command(*args, **kwargs)
-        except (RepositoryError, HistoryError, LogError, run.EndError) as error:
+        except (
+            RepositoryError,
+            HistoryError,
+            LogError,
+            overlay.OverlayError,
+            run.EndError,
+        ) as error:
             click.echo(f"Error: {error}.", err=True)
             sys.exit(Status.USAGE)
 
@@ -65,6 +71,7 @@ class _Asked:
     setup: str
     noise: float | None
     paths: tuple[str, ...]
+    overlays: tuple[str, ...]
     command: tuple[str, ...]
 
 
@@ -120,6 +127,14 @@ Example: netbisect bisect run --good v1.4 --bad main \\
     multiple=True,
     help="Commits that touch such files are likelier; none is excluded. May be repeated.",
 )
+@click.option(
+    "--overlay",
+    "overlays",
+    metavar="FILE",
+    multiple=True,
+    help="A patch for revisions that lack it, a fix of a broken stretch for one; "
+    "FILE@FIRST..LAST keeps it to a stretch. May be repeated.",
+)
 @click.option("--noise", type=Percent(), help="How a run scatters, standard deviation in percent.")
 @click.option("--timeout", type=Duration(), default="1h", show_default=True, help="For one run.")
 @click.option("--budget", type=Duration(), help="For all runs and builds, over all calls.")
@@ -161,12 +176,12 @@ def run_command(
     """
     options = _Asked(**asked)  # type: ignore[arg-type]  # click has checked them
     repository = Repository.around(Path.cwd())
-    wanted = _search(repository, good, bad, options)
+    wanted, patches = _search(repository, good, bad, options)
     path = (log_path or repository.log).absolute()
     limits = run.Limits(timeout, math.inf if budget is None else budget)
     try:
         with _interruptible(), Log(path, wanted, reset=reset) as log:
-            result = _go(log, repository, worktree, limits)
+            result = _go(log, repository, worktree, limits, patches)
     except KeyboardInterrupt:
         click.echo(f"Interrupted. The same call goes on; what was measured is in {path}.", err=True)
         sys.exit(Status.INTERRUPTED)
@@ -191,18 +206,23 @@ def _interruptible() -> Iterator[None]:
             signal.signal(name, handler)
 
 
-def _search(repository: Repository, good: str, bad: str, options: _Asked) -> Search:
-    """What is asked, of this repository.
+def _search(
+    repository: Repository, good: str, bad: str, options: _Asked
+) -> tuple[Search, list[overlay.Patch]]:
+    """What is asked, of this repository, and the patches that go with it.
 
     Raises:
         RepositoryError: The revisions are no range.
+        OverlayError: A patch cannot be used.
     """
     first = repository.resolve(good, "--good")
     last = repository.resolve(bad, "--bad")
     commits = repository.line(first, last, names=(good, bad))
-    kept = search.same_trees(first, commits, repository.trees(first, last))
-    line = zip(kept, search.weights(kept, options.paths), strict=True)
-    return Search(
+    kept = candidates.same_trees(first, commits, repository.trees(first, last))
+    line = zip(kept, candidates.weights(kept, options.paths), strict=True)
+    everything, run = ([first, *(one.revision for one in some)] for some in (commits, kept))
+    patches = overlay.read(options.overlays, repository, everything, run)
+    asked = Search(
         good=first,
         bad=last,
         command=options.command,
@@ -216,10 +236,18 @@ def _search(repository: Repository, good: str, bad: str, options: _Asked) -> Sea
         setup=options.setup,
         noise=options.noise,
         paths=options.paths,
+        overlays=tuple(patch.overlay for patch in patches),
     )
+    return asked, patches
 
 
-def _go(log: Log, repository: Repository, folder: Path | None, limits: run.Limits) -> Result:
+def _go(
+    log: Log,
+    repository: Repository,
+    folder: Path | None,
+    limits: run.Limits,
+    patches: list[overlay.Patch],
+) -> Result:
     """Searches to the end, which may have been reached before."""
     wanted = log.search
     if not wanted.line:
@@ -233,7 +261,7 @@ def _go(log: Log, repository: Repository, folder: Path | None, limits: run.Limit
         note = log.path.with_name(f"{log.path.name}.worktree")
         worktree = stack.enter_context(Worktree(repository, folder, note))
         try:
-            finding: Finding = run.Runner(log, worktree, limits, _tell).go()
+            finding: Finding = run.Runner(log, worktree, limits, _tell, patches).go()
         except OverBudgetError:
             why = f"the budget of {words.duration(limits.whole)} is spent, a larger one goes on"
             finding = Unfinished(why, outlook.belief(log.entries))

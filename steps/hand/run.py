@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from netbisect.bisect import plan
@@ -21,7 +21,7 @@ from netbisect.bisect.model import (
     Visit,
 )
 from netbisect.reports import words
-from netbisect.steps.hand import command, search
+from netbisect.steps.hand import command, overlay, search
 from netbisect.steps.hand.command import CommandError, OverBudgetError
 from netbisect.steps.hand.log import Log
 from netbisect.steps.hand.repository import Worktree
@@ -58,7 +58,14 @@ def finished(entries: list[Entry]) -> Finding | None:
 class Runner:
     """One search, from where its log ends."""
 
-    def __init__(self, log: Log, worktree: Worktree, limits: Limits, tell: Tell) -> None:
+    def __init__(
+        self,
+        log: Log,
+        worktree: Worktree,
+        limits: Limits,
+        tell: Tell,
+        patches: Sequence[overlay.Patch] = (),
+    ) -> None:
         """Nothing is run yet.
 
         Args:
@@ -66,11 +73,13 @@ class Runner:
             worktree: Entered.
             limits: What it may take.
             tell: Takes lines for people who watch.
+            patches: What is put on top of revisions that lack it.
         """
         self._log = log
         self._worktree = worktree
         self._limits = limits
         self._tell = tell
+        self._patches = patches
         self._deadline = time.monotonic() + limits.whole - search.spent(log.entries)
         self._current = ""
         """Revision that is checked out and set up."""
@@ -168,6 +177,13 @@ class Runner:
         self._current = ""
         began = time.monotonic()
         self._worktree.check_out(revision)
+        try:
+            applied = overlay.put_on(self._worktree, self._patches, self._log.search, revision)
+        except overlay.OverlayError as error:
+            failed = CommandError(str(error), again=False, seconds=time.monotonic() - began)
+            self._failed(revision, Stage.CHECKOUT, failed, again=False)
+            return False
+        tree = self._worktree.tree()
         setup = self._log.search.setup
         if setup:
             try:
@@ -175,13 +191,14 @@ class Runner:
             except CommandError as error:
                 self._failed(revision, Stage.BUILD, error, again=False)
                 return False
-        tree = self._worktree.tree()
         took = time.monotonic() - began
         self._log.append(
-            Kernel(revision, "", "", tree, tree, revision, 0, time.time(), took),
+            Kernel(revision, "\n".join(applied), "", tree, tree, revision, 0, time.time(), took),
         )
-        if setup:
-            self._tell(f"{'':>5}  {revision[:12]}  set up in {words.elapsed(took)}")
+        done = [f"set up in {words.elapsed(took)}"] if setup else []
+        done += [f"with {words.listing(list(applied))} applied"] if applied else []
+        if done:
+            self._tell(f"{'':>5}  {revision[:12]}  {', '.join(done)}")
         self._current = revision
         return True
 

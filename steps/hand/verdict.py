@@ -192,6 +192,8 @@ def headline(result: Result) -> str:
                 f"One of {words.count(len(finding.revisions), 'commit')} made the change, and "
                 f"measuring cannot tell which: {plainly(words.reason(finding.why))}."
             )
+            if "cannot be measured" in finding.why and not asked.overlays:
+                text += " If a fix makes them run, --overlay puts it on top of them."
         case _:
             text = plainly(
                 words.sentence(finding, lambda revision: label(asked, revision), lambda name: name)
