@@ -5,6 +5,7 @@ The engine speaks of routers; here a boot is a run of the user's command, and a 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -37,6 +38,8 @@ _CLEAR = 0.01
 """p below which the ends differ: a bad one that is better is taken for the good one."""
 _TOLD = 0.01
 """Chance from which an explanation other than one commit is mentioned."""
+_LIKELIER = 0.5
+"""Chance from which something is likelier than not."""
 
 
 class Status(IntEnum):
@@ -156,10 +159,14 @@ def belief_of(finding: Finding) -> Belief | None:
 
 def drawn(belief: Belief) -> list[str]:
     """A belief as a picture, with the other explanations where they count."""
-    lines = picture.posterior(belief, lambda revision: revision[:12])
+    bars, one_of_them = picture.posterior(belief, lambda revision: revision[:12])
+    alone = math.fsum(belief.chances.values())
     others = {"two commits or more": belief.two, "a drift": belief.drift}
     told = [f"{name}: {words.certainty(p)}" for name, p in others.items() if p >= _TOLD]
-    return [*lines, f"{'':>10}{'; '.join(told)}"] if told else lines
+    if alone < _LIKELIER and belief.none < _LIKELIER:
+        one_of_them = f"{'':>10}one commit alone: {words.certainty(alone)}"
+        return [bars, "; ".join([one_of_them, *told])]
+    return [bars, one_of_them, *([f"{'':>10}{'; '.join(told)}"] if told else [])]
 
 
 def headline(result: Result) -> str:
@@ -168,6 +175,12 @@ def headline(result: Result) -> str:
     match finding:
         case Culprit():
             text = _culprit(finding, asked)
+            if finding.belief.two >= _LIKELIER:
+                text += (
+                    " Another commit of the range made a change too, with a certainty of "
+                    f"{words.certainty(finding.belief.two)}, but none other was verified: search "
+                    "the commits before this one, and those after it."
+                )
         case Several(culprits=culprits):
             told = (_culprit(one, asked) for one in culprits)
             text = " ".join([f"{len(culprits)} commits made a change each.", *told])
