@@ -279,6 +279,7 @@ def test_a_range_that_is_none(
 
 WRONG_COMMANDS = [
     (["true"], "the command printed nothing"),
+    (["sh", "-c", "echo 5 >&2"], "nothing on its standard output, only on standard error: '5'"),
     (["echo", "all well"], "the command printed no number; its last line was 'all well'"),
     (["echo", "nan"], "the command printed nan, a finite number above 0 expected"),
     (["echo", "-inf"], "the command printed -inf, a finite number above 0 expected"),
@@ -307,6 +308,15 @@ def test_a_command_without_a_number(
     assert sentence in said
     assert slower.untouched()
     assert slower.facts("visit")
+
+
+def test_a_command_that_prints_without_end(slower: Repository) -> None:
+    """It is ended before it fills the disk."""
+    endless = "import os, time; os.ftruncate(1, 300 << 20); time.sleep(60)"
+    said = wrong(slower.search("--", sys.executable, "-c", endless))
+
+    assert "cannot be measured: the command printed more than 256 MB" in said
+    assert slower.untouched()
 
 
 def test_what_is_mended_goes_on(

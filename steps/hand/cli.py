@@ -78,11 +78,12 @@ class _Asked:
 _STATUSES = """
 \b
 Exit status:
-  0  a commit was found and verified
+  0  a commit was found and verified, or several were
   1  nothing changed
   2  it cannot be searched: an option, a revision, the log, or a command
      that gives no number at an end of the range; --good and --bad swapped
-  3  no answer: suspects that cannot be told apart, noise, the budget
+  3  no answer: suspects that cannot be told apart, a change bit by bit,
+     a good end that is no longer good, noise, the budget
   130  interrupted; the same call goes on
 
 \b

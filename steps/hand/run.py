@@ -207,12 +207,7 @@ class Runner:
         asked, entries = self._log.search, self._log.entries
         at = time.time()
         ended = self._run(asked.command, visit.revision, self._limits.run, "the command")
-        try:
-            value = command.number_in(ended.output, asked.metric)
-        except CommandError as error:
-            raise CommandError(
-                str(error), again=True, log=ended.log, seconds=ended.seconds
-            ) from error
+        value = command.number_of(ended, asked.metric)
         number = str(1 + sum(isinstance(entry, Sample) for entry in entries))
         visits = sum(isinstance(entry, Boot) for entry in entries)
         began: list[Boot] = []
