@@ -142,6 +142,7 @@ def test_long_set_ups_get_several_runs(make_repository: MakeRepository) -> None:
     assert max(int(str(visit["runs"])) for visit in visits) > 1
     assert list(boots.values()) == [visit["runs"] for visit in visits]
     assert "run 2 of " in done.stderr
+    assert "It was verified against its parent by fresh visits in turns, " in plain(done.stdout)
     assert "decisions are the same" in looked(repository, "replay")
 
     lines = repository.log.read_bytes().splitlines(keepends=True)

@@ -9,7 +9,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from typing import ParamSpec, TypeVar
@@ -18,12 +18,12 @@ import click
 
 from netbisect.bisect.model import Finding, NotReproduced, Sample, Unfinished
 from netbisect.reports import words
-from netbisect.steps.hand import candidates, machine, outlook, overlay, replay, report, run, search
+from netbisect.steps.hand import machine, outlook, overlay, replay, report, run, search
+from netbisect.steps.hand.asked import Options, search_of
 from netbisect.steps.hand.command import OverBudgetError
 from netbisect.steps.hand.log import Log, LogError, read
 from netbisect.steps.hand.options import Duration, Percent, expression
 from netbisect.steps.hand.repository import Repository, RepositoryError, Worktree
-from netbisect.steps.hand.search import Search, Spot
 from netbisect.steps.hand.verdict import Result, Status, label
 from netbisect.store.history import HistoryError
 
@@ -58,21 +58,6 @@ def bisect() -> None:
     The command may be noisy: what it prints is weighed, not believed. A commit is named only once
     it has been verified against its parent, and "nothing changed" is an answer.
     """
-
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """The options of `netbisect bisect run` that say what is searched."""
-
-    metric: str
-    direction: str
-    min_effect: float
-    effect: float | None
-    setup: str
-    noise: float | None
-    paths: tuple[str, ...]
-    overlays: tuple[str, ...]
-    command: tuple[str, ...]
 
 
 _STATUSES = """
@@ -175,9 +160,9 @@ def run_command(
     First the two ends are measured in turns; when they do not differ, nothing is searched.
     Everything is written down as it is measured: the same call goes on after an interruption.
     """
-    options = _Asked(**asked)  # type: ignore[arg-type]  # click has checked them
+    options = Options(**asked)  # type: ignore[arg-type]  # click has checked them
     repository = Repository.around(Path.cwd())
-    wanted, patches = _search(repository, good, bad, options)
+    wanted, patches = search_of(repository, good, bad, options)
     path = (log_path or repository.log).absolute()
     limits = run.Limits(timeout, math.inf if budget is None else budget)
     try:
@@ -205,41 +190,6 @@ def _interruptible() -> Iterator[None]:
     finally:
         for name, handler in before.items():
             signal.signal(name, handler)
-
-
-def _search(
-    repository: Repository, good: str, bad: str, options: _Asked
-) -> tuple[Search, list[overlay.Patch]]:
-    """What is asked, of this repository, and the patches that go with it.
-
-    Raises:
-        RepositoryError: The revisions are no range.
-        OverlayError: A patch cannot be used.
-    """
-    first = repository.resolve(good, "--good")
-    last = repository.resolve(bad, "--bad")
-    commits = repository.line(first, last, names=(good, bad))
-    kept = candidates.same_trees(first, commits, repository.trees(first, last))
-    line = zip(kept, candidates.weights(kept, options.paths), strict=True)
-    everything, run = ([first, *(one.revision for one in some)] for some in (commits, kept))
-    patches = overlay.read(options.overlays, repository, everything, run)
-    asked = Search(
-        good=first,
-        bad=last,
-        command=options.command,
-        line=tuple(Spot(one.revision, one.subject, weight) for one, weight in line),
-        commits=len(commits),
-        good_subject=repository.commit(first).subject,
-        metric=options.metric,
-        direction=options.direction,
-        min_effect=options.min_effect,
-        effect=options.effect,
-        setup=options.setup,
-        noise=options.noise,
-        paths=options.paths,
-        overlays=tuple(patch.overlay for patch in patches),
-    )
-    return asked, patches
 
 
 def _go(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from netbisect.bisect import plan
@@ -76,9 +77,9 @@ def look(entries: Sequence[Entry]) -> Outlook:
     move = plan.next_move(question, evidence, prices)
     if not isinstance(move, Visit):
         return Outlook(move, None, 0.0, 0.0, 0.0)
-    # As if the ends differed by what is looked for, and the runs so far were those of the search.
-    follows = search.which(asked, question.suspected, entries)
-    after = _searching(follows, Evidence(kernels=evidence.kernels), prices)
+    follows = search.which(asked, _expected(question, evidence), entries)
+    known = replace(evidence, readings=tuple(replace(r, fresh=False) for r in evidence.readings))
+    after = _searching(follows, known, prices)
     runs = _left_of_comparison(question, evidence)
     setups = math.ceil(runs / 2)
     return Outlook(
@@ -90,6 +91,17 @@ def look(entries: Sequence[Entry]) -> Outlook:
     )
 
 
+def _expected(question: Comparison, evidence: Evidence) -> float:
+    """The ln ratio to search for, if it comes to that: what the ends show, or what is worth it."""
+    good, bad = (
+        [reading.ln_pps[search.METRIC] for reading in evidence.of(revision)]
+        for revision in (question.good, question.bad)
+    )
+    if not good or not bad:
+        return question.suspected
+    return min(question.suspected, fmean(bad) - fmean(good))
+
+
 def _searching(question: Bisection, evidence: Evidence, prices: Prices) -> Outlook:
     seen = plan.outlook(question, evidence, prices)
     if not isinstance(seen.move, Visit):
@@ -99,7 +111,7 @@ def _searching(question: Bisection, evidence: Evidence, prices: Prices) -> Outlo
         seen.move,
         seen.belief,
         seen.builds_left + again,
-        seen.boots_left * seen.move.runs,
+        max(1.0, seen.boots_left) * seen.move.runs,
         seen.hours_left * _HOUR + again * prices.build,
     )
 

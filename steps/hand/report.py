@@ -24,7 +24,7 @@ from netbisect.reports.ministat import POINTS_MIN, ministat
 from netbisect.reports.plaintext import table, wrap
 from netbisect.steps.hand import search
 from netbisect.steps.hand.search import Entry, Search
-from netbisect.steps.hand.verdict import Result, belief_of, drawn, headline, label, runs_of, users
+from netbisect.steps.hand.verdict import Result, belief_of, drawn, headline, label, users
 
 
 def text(result: Result) -> str:
@@ -58,7 +58,7 @@ def _commit(result: Result, finding: Culprit) -> str:
     lead = users(finding.effects[0], result.search)
     rows += [
         ("parent", label(result.search, finding.parent)),
-        ("effect", f"{words.change(lead)}, {runs_of(lead)}"),
+        ("effect", f"{words.change(lead)}, {result.sides(lead)}"),
         ("chance", f"{words.odds(lead.p)} if both were equal"),
         ("certainty", words.certainty(finding.chance)),
     ]

@@ -26,13 +26,14 @@ from netbisect.bisect.model import (
     Several,
     Suspects,
     Unfinished,
+    Visit,
 )
 from netbisect.bisect.verify import moved
 from netbisect.reports import picture, words
 from netbisect.steps.hand import search
 from netbisect.steps.hand.search import Entry, Search
 
-_PLAIN = {"boot": "run", "booted": "run", "kernel": "revision", "testbed": "machine"}
+_PLAIN = {"kernel": "revision", "testbed": "machine"}
 _SPOKEN = re.compile(r"\b(boot|booted|kernel|testbed)(s?)\b")
 _CLEAR = 0.01
 """p below which the ends differ: a bad one that is better is taken for the good one."""
@@ -57,9 +58,15 @@ class Status(IntEnum):
     """It goes on when it is called again."""
 
 
-def plainly(text: str) -> str:
-    """A sentence of the engine's in the words of somebody who has no router."""
-    return _SPOKEN.sub(lambda match: _PLAIN[match[1]] + match[2], text)
+def plainly(text: str, boot: str = "run") -> str:
+    """A sentence of the engine's in the words of somebody who has no router.
+
+    Args:
+        text: The engine's.
+        boot: What a boot is called: a run, or a visit where one may have several runs.
+    """
+    said = _PLAIN | {"boot": boot, "booted": boot}
+    return _SPOKEN.sub(lambda match: said[match[1]] + match[2], text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +97,20 @@ class Result:
                 return self.finding.culprits
             case _:
                 return ()
+
+    @property
+    def boot(self) -> str:
+        """What a boot of the engine's is called: a visit where one has had several runs."""
+        several = any(isinstance(one, Visit) and one.runs > 1 for one in self.entries)
+        return "visit" if several else "run"
+
+    def sides(self, effect: Effect) -> str:
+        """What an effect rests on, on either side."""
+        return f"{effect.good_boots} + {effect.bad_boots} {self.boot}s"
+
+    def plain(self, why: str) -> str:
+        """A reason of the engine's as the tail of a sentence."""
+        return plainly(words.reason(why), self.boot)
 
     @property
     def swapped(self) -> bool:
@@ -145,11 +166,6 @@ def label(asked: Search, revision: str) -> str:
     return f"{revision[:12]} {words.clean(asked.subjects.get(revision, ''))}".rstrip()
 
 
-def runs_of(effect: Effect) -> str:
-    """What an effect rests on, on either side."""
-    return f"{effect.good_boots} + {effect.bad_boots} runs"
-
-
 def belief_of(finding: Finding) -> Belief | None:
     """What is held to be true at the end of a search; None if only the ends were compared."""
     if isinstance(finding, Culprit | Several | Drift | Suspects | Unfinished | NotReproduced):
@@ -174,7 +190,7 @@ def headline(result: Result) -> str:
     asked, finding = result.search, result.finding
     match finding:
         case Culprit():
-            text = _culprit(finding, asked)
+            text = _culprit(result, finding)
             if finding.belief.two >= _LIKELIER:
                 text += (
                     " Another commit of the range made a change too, with a certainty of "
@@ -182,75 +198,78 @@ def headline(result: Result) -> str:
                     "the commits before this one, and those after it."
                 )
         case Several(culprits=culprits):
-            told = (_culprit(one, asked) for one in culprits)
+            told = (_culprit(result, one) for one in culprits)
             text = " ".join([f"{len(culprits)} commits made a change each.", *told])
         case NotConfirmed():
             text = _not_confirmed(result, finding)
         case NotReproduced() if result.moved is not None:
-            text = _moved(users(result.moved, asked), asked)
+            text = _moved(result, users(result.moved, asked))
         case NotReproduced():
             text = (
                 "Nothing changed between the two ends, with a certainty of "
-                f"{words.certainty(finding.belief.none)}: {plainly(words.reason(finding.why))}. "
+                f"{words.certainty(finding.belief.none)}: {result.plain(finding.why)}. "
                 "No commit is named."
             )
         case Drift():
             text = (
                 "The number changed bit by bit along the range, with a certainty of "
-                f"{words.certainty(finding.belief.drift)}: {plainly(words.reason(finding.why))}. "
+                f"{words.certainty(finding.belief.drift)}: {result.plain(finding.why)}. "
                 "No commit is named."
             )
         case Suspects():
             text = (
                 f"One of {words.count(len(finding.revisions), 'commit')} made the change, and "
-                f"measuring cannot tell which: {plainly(words.reason(finding.why))}."
+                f"measuring cannot tell which: {result.plain(finding.why)}."
             )
             if "cannot be measured" in finding.why and not asked.overlays:
                 text += " If a fix makes them run, --overlay puts it on top of them."
         case _:
             text = plainly(
-                words.sentence(finding, lambda revision: label(asked, revision), lambda name: name)
+                words.sentence(finding, lambda revision: label(asked, revision), lambda name: name),
+                result.boot,
             )
     return text
 
 
-def _culprit(finding: Culprit, asked: Search) -> str:
+def _culprit(result: Result, finding: Culprit) -> str:
+    asked = result.search
     lead = users(finding.effects[0], asked)
     return (
         f"Commit {label(asked, finding.revision)} made the number "
         f"{'fall' if lead.ln_ratio < 0 else 'rise'}: {words.change(lead)}. It was verified "
-        f"against its parent by fresh runs in turns, {runs_of(lead)}. Certainty that it is "
-        f"this commit: {words.certainty(finding.chance)}."
+        f"against its parent by fresh {result.boot}s in turns, {result.sides(lead)}. "
+        f"Certainty that it is this commit: {words.certainty(finding.chance)}."
     )
 
 
-def _moved(effect: Effect, asked: Search) -> str:
+def _moved(result: Result, effect: Effect) -> str:
     """The good end against itself: its earlier runs are the good side, its later ones the bad."""
+    asked = result.search
     return (
         f"The good end, {label(asked, asked.good)}, is no longer what it was: "
-        f"{words.change(effect)} between its first {words.count(effect.good_boots, 'run')} and "
-        f"its last {effect.bad_boots}. It is the machine or its surroundings, not a commit; none "
-        "is named. --reset begins anew when it measures as before."
+        f"{words.change(effect)} between its first {words.count(effect.good_boots, result.boot)} "
+        f"and its last {effect.bad_boots}. It is the machine or its surroundings, not a commit; "
+        "none is named. --reset begins anew when it measures as before."
     )
 
 
 def _not_confirmed(result: Result, finding: NotConfirmed) -> str:
     if not finding.effects:
-        return f"Nothing changed: {plainly(words.reason(finding.why))}."
+        return f"Nothing changed: {result.plain(finding.why)}."
     lead = users(finding.effects[0], result.search)
     if result.swapped:
         return (
-            f"The bad end is better than the good one, {words.change(lead)}, {runs_of(lead)}: "
+            f"The bad end is better than the good one, {words.change(lead)}, {result.sides(lead)}: "
             "--good and --bad are the wrong way round, or --direction is not "
             f"{result.search.direction}."
         )
     if result.undecided:
         return (
             f"The two ends scatter too much to be told apart: {words.change(lead)}, "
-            f"{runs_of(lead)}. No commit is named; a command that measures longer, or the mean of "
-            "several measurements, scatters less."
+            f"{result.sides(lead)}. No commit is named; a command that measures longer, or the "
+            "mean of several measurements, scatters less."
         )
     return (
         f"Nothing changed between the two ends, or too little to search for: {words.change(lead)}, "
-        f"measured in turns: {plainly(words.reason(finding.why))}. No commit is named."
+        f"measured in turns: {result.plain(finding.why)}. No commit is named."
     )
