@@ -20,6 +20,7 @@ from netbisect.bisect.model import (
     Kernel,
     Move,
     Question,
+    Sample,
     Several,
     Suspects,
     Visit,
@@ -52,7 +53,7 @@ def replay(entries: list[Entry]) -> Iterator[Again]:
     """
     asked = entries[0]
     assert isinstance(asked, Search)
-    ordered = ""
+    ordered, runs = "", 0
     for place, entry in enumerate(entries):
         before = entries[:place]
         match entry:
@@ -60,11 +61,17 @@ def replay(entries: list[Entry]) -> Iterator[Again]:
                 yield _question(asked, before, entry, place + 1)
             case _ if isinstance(entry, Move):
                 yield _decision(asked, before, entry, place + 1)
-                ordered = entry.revision if isinstance(entry, Visit) else ""
+                ordered, runs = (
+                    (entry.revision, entry.runs) if isinstance(entry, Visit) else ("", 0)
+                )
             case Kernel() | Boot() | Dud() if entry.revision != ordered:
                 there = f"a fact of {label(asked, entry.revision)}"
                 wanted = f"a fact of {label(asked, ordered)}" if ordered else "no fact"
                 yield Again(place + 1, there, wanted, same=False)
+            case Sample() if runs == 0:
+                yield Again(place + 1, "a run more than was ordered", "no run", same=False)
+            case Sample():
+                runs -= 1
             case _:
                 pass
 
