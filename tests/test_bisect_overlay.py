@@ -76,6 +76,8 @@ def test_a_fix_that_does_not_apply(stretch: Repository) -> None:
     assert "link.patch@FIRST..LAST keeps it to a stretch" in ends.stderr
     assert found["result"] == "suspects"
     assert found["overlays"] == {"link.patch": []}
+    explained = CliRunner().invoke(cli.main, ["bisect", "explain", "--log", str(stretch.log)])
+    assert "link.patch was applied to none of the " in explained.output
     assert set(found["skipped"]) == set(stretch.revisions[10:26])
     for why in found["skipped"].values():
         assert "--overlay link.patch does not apply to it, nor is its change there: " in why

@@ -130,14 +130,15 @@ def overlaid_of(entries: Sequence[Entry]) -> dict[str, list[str]]:
 def overlay_sentences(entries: Sequence[Entry]) -> list[str]:
     """Where each patch was applied; a sentence for each."""
     measured = len({entry.revision for entry in entries if isinstance(entry, Kernel)})
+    if not measured:
+        return []
+    whole = words.count(measured, "revision")
     found = []
     for name, revisions in overlaid_of(entries).items():
-        which = words.listing([revision[:12] for revision in revisions])
-        where = f": {which}" if revisions else ""
-        found.append(
-            f"{name} was applied to {len(revisions)} of the "
-            f"{words.count(measured, 'revision')} that were measured{where}."
-        )
+        where = words.listing([revision[:12] for revision in revisions])
+        number = f"{len(revisions)} of the {whole} that were measured: {where}"
+        none = f"none of the {whole} that were measured"
+        found.append(f"{name} was applied to {number if revisions else none}.")
     return found
 
 
