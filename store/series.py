@@ -5,18 +5,21 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, and_, func, select
 from sqlalchemy.orm import Session
 
 from netbisect.bisect.model import Level, Prices, Stage
+from netbisect.bisect.states import AlertState
 from netbisect.store.alerts import STANDING
 from netbisect.store.evidence import comparable, identities
 from netbisect.store.records import Cost
 from netbisect.store.sessions import Sessions
 from netbisect.store.tables import (
     AlertRow,
+    AlertSeriesRow,
     BootRow,
     CommitRow,
     DecisionRow,
@@ -46,14 +49,16 @@ class Series(Sessions):
         """The levels since the last confirmed change: with them, a new one can be compared.
 
         They begin with the culprit, or as long as it is not known with the bad end, of the
-        last standing alert of this testbed and branch.
+        last standing alert that was seen in this series. Levels between a change and its
+        recovery are left out. What was called invalid, the lab's own or withdrawn counts for
+        nothing.
         """
         with self.reading() as session:
-            start = _last_change(session, testbed, branch)
+            start, gaps = _changes(session, testbed, scenario, branch)
             return [
                 level
                 for number, level in _levels(session, testbed, scenario, branch)
-                if number >= start
+                if number >= start and not any(gap.holds(number, level) for gap in gaps)
             ]
 
     def prices(self, testbed: str) -> Prices:
@@ -128,14 +133,47 @@ def _levels(session: Session, testbed: str, scenario: str, branch: str) -> list[
     ]
 
 
-def _last_change(session: Session, testbed: str, branch: str) -> int:
-    """Number of the commit with which the last confirmed change came; 0 when there was none."""
-    alerts = select(AlertRow.culprit, AlertRow.bad).where(
-        AlertRow.testbed == testbed, AlertRow.branch == branch, AlertRow.state.in_(STANDING)
+@dataclass(frozen=True, slots=True)
+class _Gap:
+    """A change that is over: levels that were measured while it was there."""
+
+    start: int
+    """Number of the commit with which it came."""
+    end: int | None
+    """Number of the commit with which it went; None where nobody knows it."""
+    closed_at: float
+
+    def holds(self, number: int, level: Level) -> bool:
+        """Whether this level is one of them."""
+        gone = level.at >= self.closed_at if self.end is None else number >= self.end
+        return number >= self.start and not gone
+
+
+def _changes(session: Session, testbed: str, scenario: str, branch: str) -> tuple[int, list[_Gap]]:
+    """Number of the commit with which the last standing change came, or 0; and those over."""
+    alerts = (
+        select(AlertRow, AlertSeriesRow.bad)
+        .join(AlertSeriesRow, AlertSeriesRow.alert_id == AlertRow.id)
+        .where(
+            AlertSeriesRow.testbed == testbed,
+            AlertSeriesRow.scenario == scenario,
+            AlertSeriesRow.branch == branch,
+            AlertRow.state.in_([*STANDING, AlertState.FIXED.value]),
+        )
     )
-    changes = {culprit or bad for culprit, bad in session.execute(alerts)}
-    latest = select(func.max(CommitRow.number)).where(CommitRow.revision.in_(changes))
-    return session.scalar(latest) or 0
+    start, gaps = 0, []
+    for alert, bad in session.execute(alerts):
+        came = _number(session, alert.culprit or bad)
+        if alert.closed_at is None:
+            start = max(start, came or 0)
+        elif came is not None:
+            gaps.append(_Gap(came, _number(session, alert.recovery), alert.closed_at))
+    return start, gaps
+
+
+def _number(session: Session, revision: str) -> int | None:
+    commit = session.get(CommitRow, revision)
+    return None if commit is None else commit.number
 
 
 def _median(

@@ -29,9 +29,10 @@ from netbisect.bisect.model import (
     Sample,
     Stage,
 )
+from netbisect.bisect.states import AlertState
 from netbisect.store.database import open_database
 from netbisect.store.ledger import Ledger
-from netbisect.store.records import AlertState, Asked, DecisionStage, Outcome
+from netbisect.store.records import Asked, DecisionStage, Outcome
 
 FORWARDING, PF = "inet4-forwarding", "inet4-pf-stateful"
 BOTH = (FORWARDING, PF)
@@ -558,13 +559,13 @@ def test_the_baseline_begins_with_the_last_confirmed_change(lab: Lab) -> None:
     assert baseline(lab) == ["r4", "r5"]
 
     def change(state: AlertState, culprit: str) -> None:
-        lab.ledger.change_alert(alert.id, who="me", what="", state=state, culprit=culprit)
+        lab.ledger.change_alert(alert.id, who="me", what="why", state=state, culprit=culprit)
 
     change(AlertState.CULPRIT_FOUND, "r3")
     assert baseline(lab) == ["r4", "r5"]
     change(AlertState.CULPRIT_FOUND, "r5")
     assert baseline(lab) == ["r5"]
-    change(AlertState.RECOVERED, "r3")
+    change(AlertState.INVALID, "")
     assert baseline(lab) == ["r1", "r2", "r4", "r5"]
 
 
