@@ -220,8 +220,3 @@ def recovery(
 
     row = list(itertools.takewhile(back, reversed(after)))
     return row[-1].revision if len(row) >= _RECOVERED_LEVELS else None
-
-
-def recovered(before: Sequence[Level], after: Sequence[Level], noise: Noise, effect: float) -> bool:
-    """Whether a level is back where it was before the alert; see `recovery`."""
-    return recovery(before, after, noise, effect) is not None

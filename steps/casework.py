@@ -27,6 +27,7 @@ from netbisect.bisect.model import (
 from netbisect.bisect.states import AlertState
 from netbisect.reports import mail, page
 from netbisect.steps.casefile import case_of, links
+from netbisect.steps.recovery import close_recovered
 from netbisect.steps.settings import Settings
 from netbisect.store.history import History, HistoryError
 from netbisect.store.ledger import Ledger
@@ -100,6 +101,8 @@ class Casework:
     ) -> list[Asked]:
         suspicion = None
         ledger.end_mutes()
+        for alert in close_recovered(ledger, night.testbed, night.branch):
+            self._write_page(ledger, alert)
         if isinstance(finding, NightDone):
             series = {}
             for scenario in night.scenarios:

@@ -15,7 +15,7 @@ from netbisect.bisect.model import Level, Prices, Stage
 from netbisect.bisect.states import AlertState
 from netbisect.store.alerts import STANDING
 from netbisect.store.evidence import comparable, identities
-from netbisect.store.records import Cost
+from netbisect.store.records import Alert, Cost
 from netbisect.store.sessions import Sessions
 from netbisect.store.tables import (
     AlertRow,
@@ -54,12 +54,32 @@ class Series(Sessions):
         nothing.
         """
         with self.reading() as session:
-            start, gaps = _changes(session, testbed, scenario, branch)
+            start, gaps = _changes(session, (testbed, scenario, branch))
             return [
                 level
                 for number, level in _levels(session, testbed, scenario, branch)
                 if number >= start and not any(gap.holds(number, level) for gap in gaps)
             ]
+
+    def around(self, alert: Alert) -> tuple[list[Level], list[Level]]:
+        """The levels before the change of an alert, and those since, in its leading series.
+
+        Before: what was its baseline, up to the good end. Since: from the culprit on, or as long
+        as it is not known from the bad end on. Either is empty where its commits are not known.
+        """
+        series = (alert.testbed, alert.lead, alert.branch)
+        with self.reading() as session:
+            good, came = _number(session, alert.good), _number(session, alert.culprit or alert.bad)
+            if good is None or came is None:
+                return [], []
+            start, gaps = _changes(session, series, before=(alert.id, came))
+            before, since = [], []
+            for number, level in _levels(session, *series):
+                if number >= came:
+                    since.append(level)
+                elif start <= number <= good and not any(gap.holds(number, level) for gap in gaps):
+                    before.append(level)
+        return before, since
 
     def prices(self, testbed: str) -> Prices:
         """What a build, a boot and a run take here: medians of the latest ones.
@@ -149,8 +169,18 @@ class _Gap:
         return number >= self.start and not gone
 
 
-def _changes(session: Session, testbed: str, scenario: str, branch: str) -> tuple[int, list[_Gap]]:
-    """Number of the commit with which the last standing change came, or 0; and those over."""
+def _changes(
+    session: Session, series: tuple[str, str, str], before: tuple[int, float] = (0, math.inf)
+) -> tuple[int, list[_Gap]]:
+    """Number of the commit with which the last standing change came, or 0; and those over.
+
+    Args:
+        session: Where they are looked up.
+        series: Testbed, scenario and branch.
+        before: An alert that is left out, and the number of a commit before which they came.
+    """
+    testbed, scenario, branch = series
+    besides, end = before
     alerts = (
         select(AlertRow, AlertSeriesRow.bad)
         .join(AlertSeriesRow, AlertSeriesRow.alert_id == AlertRow.id)
@@ -158,15 +188,18 @@ def _changes(session: Session, testbed: str, scenario: str, branch: str) -> tupl
             AlertSeriesRow.testbed == testbed,
             AlertSeriesRow.scenario == scenario,
             AlertSeriesRow.branch == branch,
+            AlertRow.id != besides,
             AlertRow.state.in_([*STANDING, AlertState.FIXED.value]),
         )
     )
     start, gaps = 0, []
     for alert, bad in session.execute(alerts):
         came = _number(session, alert.culprit or bad)
+        if came is None or came >= end:
+            continue
         if alert.closed_at is None:
-            start = max(start, came or 0)
-        elif came is not None:
+            start = max(start, came)
+        else:
             gaps.append(_Gap(came, _number(session, alert.recovery), alert.closed_at))
     return start, gaps
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from netbisect.bisect.model import (
     Sample,
 )
 from netbisect.bisect.states import AlertKind, AlertState
+from netbisect.steps.recovery import close_recovered
 from netbisect.store.database import StoreError, migrate, open_database
 from netbisect.store.ledger import Ledger
 from netbisect.store.records import Alert
@@ -437,14 +438,19 @@ def test_what_happened_lately_can_be_looked_up(ledger: Ledger, clock: Clock) -> 
 # -------------------------------------------------------------------------------- baselines
 
 
-def measured(ledger: Ledger, testbed: str = "c2558") -> None:
-    """Levels of FORWARDING at every fifth revision, a day apart."""
-    for number in range(5, 36, 5):
+def measured(
+    ledger: Ledger,
+    testbed: str = "c2558",
+    numbers: Sequence[int] = range(5, 36, 5),
+    pps: float = 1e6,
+) -> None:
+    """Levels of FORWARDING at some revisions, a day for each revision."""
+    for number in numbers:
         name = f"{testbed} r{number}"
         ledger.record(Kernel(f"r{number}", "c", "a", name, name, "v", 1, 0.0, 1.0))
         ledger.record(Boot(name, testbed, name, f"r{number}", number * DAY, 1.0))
         ledger.record(
-            Sample(name, name, testbed, FORWARDING, 1e6, 0.0, (), (), (), "", number * DAY, 1.0)
+            Sample(name, name, testbed, FORWARDING, pps, 0.0, (), (), (), "", number * DAY, 1.0)
         )
 
 
@@ -534,3 +540,67 @@ def test_an_alert_elsewhere_moves_no_baseline(ledger: Ledger) -> None:
     announce(ledger, "r10", "r20", replace(DROP, scenario=PF))
 
     assert baseline(ledger) == ALL
+
+
+# --------------------------------------------------------------------------------- recovery
+
+
+def around(ledger: Ledger, alert: Alert) -> tuple[list[str], list[str]]:
+    before, since = ledger.around(ledger.alert(alert.id))
+    return [one.revision for one in before], [one.revision for one in since]
+
+
+def test_an_alert_has_levels_before_and_since(ledger: Ledger) -> None:
+    """What lies between its ends belongs to neither, until the culprit is known."""
+    measured(ledger)
+    alert = announce(ledger)
+    assert around(ledger, alert) == (["r5", "r10"], ["r20", "r25", "r30", "r35"])
+
+    named(ledger, alert)
+    assert around(ledger, alert) == (["r5", "r10"], ["r15", "r20", "r25", "r30", "r35"])
+
+
+def test_the_levels_before_begin_with_the_change_before(ledger: Ledger) -> None:
+    """And what came after the alert says nothing of what was before it."""
+    measured(ledger)
+    announce(ledger, "r5", "r10")
+    alert = announce(ledger, "r15", "r20")
+    announce(ledger, "r25", "r30")
+
+    assert around(ledger, alert) == (["r10", "r15"], ["r20", "r25", "r30", "r35"])
+
+
+def test_levels_of_unknown_commits_say_nothing(ledger: Ledger) -> None:
+    """An alert of elsewhere has no place in the branch."""
+    measured(ledger)
+    assert around(ledger, announce(ledger, "other", "another")) == ([], [])
+
+
+def test_a_level_that_is_back_closes_its_alert(ledger: Ledger, clock: Clock) -> None:
+    """With the revision that was back first, and no sooner than three levels are."""
+    measured(ledger, numbers=range(1, 11))
+    measured(ledger, numbers=(20, 22), pps=9e5)
+    alert = announce(ledger)
+    measured(ledger, numbers=(25, 27))
+    clock.now = 30 * DAY
+    assert close_recovered(ledger, "c2558", "main") == []
+    measured(ledger, numbers=(29,))
+    assert close_recovered(ledger, "apu2", "main") == []
+    assert close_recovered(ledger, "c2558", "stable/15") == []
+
+    [fixed] = close_recovered(ledger, "c2558", "main")
+
+    assert (fixed.id, fixed.state, fixed.recovery) == (alert.id, AlertState.FIXED, "r25")
+    assert ledger.alert_changes(alert.id)[-1].what == "the level is back since r25"
+    assert baseline(ledger) == [*range(1, 11), 25, 27, 29]
+    assert close_recovered(ledger, "c2558", "main") == []
+
+
+def test_a_gain_that_is_lost_is_left_to_the_alert_of_its_loss(ledger: Ledger) -> None:
+    """An improvement stays the baseline to which that is a drop."""
+    measured(ledger, numbers=range(1, 11))
+    announce(ledger, "r10", "r20", GAIN)
+    measured(ledger, numbers=(20,), pps=1.1e6)
+    measured(ledger, numbers=(25, 27, 29))
+
+    assert close_recovered(ledger, "c2558", "main") == []
