@@ -218,13 +218,14 @@ class Casework:
                 culprit=culprit,
             )
             closing.join_same_culprit(alert.id)
-            closing.post(
-                f"outcome:{alert.id}:{asked.id}",
-                subject=letter.subject,
-                recipients=self.settings.mail.to,
-                body=letter.text,
-                alert=alert.id,
-            )
+            if not alert.state.silent:
+                closing.post(
+                    f"outcome:{alert.id}:{asked.id}",
+                    subject=letter.subject,
+                    recipients=self.settings.mail.to,
+                    body=letter.text,
+                    alert=alert.id,
+                )
         self._write_page(ledger, alert)
 
     # ---------------------------------------------------------------------------------- pages
