@@ -16,6 +16,7 @@ import click
 from netbisect.bisect.states import AlertState
 from netbisect.reports import words
 from netbisect.reports.plaintext import table
+from netbisect.steps.alert_news import news
 from netbisect.steps.control import SETTINGS
 from netbisect.steps.memory import open_ledger
 from netbisect.steps.settings import load_settings
@@ -268,7 +269,10 @@ def _do(
     _known(ledger, number)
     if until is not None and why.strip():
         why = f"{why} (until {words.day(until)})"
-    alert = ledger.change_alert(number, who=who or _login(), what=why, state=state, until=until)
+    who = who or _login()
+    alert = ledger.change_alert(
+        number, who=who, what=why, state=state, until=until, tell=news(who, why)
+    )
     if alert.state is state:
         click.echo(f"Alert {number} is {_now(alert)}.")
     else:

@@ -27,7 +27,7 @@ from netbisect.bisect.model import (
 from netbisect.bisect.states import AlertState
 from netbisect.reports import mail, page
 from netbisect.steps.casefile import case_of, links
-from netbisect.steps.recovery import close_recovered
+from netbisect.steps.recovery import close_recovered, end_mutes
 from netbisect.steps.settings import Settings
 from netbisect.store.history import History, HistoryError
 from netbisect.store.ledger import Ledger
@@ -100,7 +100,7 @@ class Casework:
         self, ledger: Ledger, asked: Asked, night: Night, finding: Finding
     ) -> list[Asked]:
         suspicion = None
-        ledger.end_mutes()
+        end_mutes(ledger)
         for alert in close_recovered(ledger, night.testbed, night.branch):
             self._write_page(ledger, alert)
         if isinstance(finding, NightDone):

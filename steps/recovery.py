@@ -1,12 +1,17 @@
-"""Closes the alerts whose level is back."""
+"""What a night does to the alerts there are: some end, some are open again."""
 
 from __future__ import annotations
 
 from netbisect.bisect import detect
 from netbisect.bisect.life import recovery
 from netbisect.bisect.states import AlertKind, AlertState
+from netbisect.steps.alert_news import news
 from netbisect.store.ledger import Ledger
 from netbisect.store.records import Alert
+
+_WHO = "netbisect"
+_SHORT = 12
+"""Letters of a hash."""
 
 
 def close_recovered(ledger: Ledger, testbed: str, branch: str) -> list[Alert]:
@@ -26,13 +31,21 @@ def close_recovered(ledger: Ledger, testbed: str, branch: str) -> list[Alert]:
         noise = detect.noise_of(before)
         back = recovery(before, since, noise, alert.effects[0].ln_ratio)
         if back is not None:
+            why = f"the level is back since {back[:_SHORT]}"
             closed.append(
                 ledger.change_alert(
                     alert.id,
-                    who="netbisect",
-                    what=f"the level is back since {back[:12]}",
+                    who=_WHO,
+                    what=why,
                     state=AlertState.FIXED,
                     recovery=back,
+                    tell=news(_WHO, why),
                 )
             )
     return closed
+
+
+def end_mutes(ledger: Ledger) -> list[Alert]:
+    """Opens the muted alerts whose date has come again; returns them as they are now."""
+    why = "the date has come until which it was muted"
+    return ledger.end_mutes(who=_WHO, what=why, tell=news(_WHO, why))

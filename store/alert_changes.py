@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from sqlalchemy import select, update
+from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
 from netbisect.bisect import life
@@ -13,9 +13,10 @@ from netbisect.bisect.model import Bisection, Comparison, Effect
 from netbisect.bisect.states import Action, AlertKind, AlertState, LifeError, towards
 from netbisect.store.alert_rows import alert_of, find_returned, get_alert, life_of, live_on
 from netbisect.store.database import StoreError
+from netbisect.store.outbox import post_mail
 from netbisect.store.records import Alert, Asked
 from netbisect.store.sessions import Writing
-from netbisect.store.tables import AlertChangeRow, AlertRow, AlertSeriesRow
+from netbisect.store.tables import AlertChangeRow, AlertRow, AlertSeriesRow, MailRow
 
 
 def open_candidate(
@@ -95,9 +96,11 @@ def change_alert(
     bisection: int | None = None,
     until: float | None = None,
     recovery: str = "",
+    tell: Callable[[Alert], str] | None = None,
 ) -> Alert:
     """As `Alerts.change_alert`, as part of a transaction."""
     row = get_alert(writing.session, identifier)
+    before = AlertState(row.state)
     if bisection is not None:
         row.bisection_id = bisection
     try:
@@ -108,7 +111,27 @@ def change_alert(
         action, writing.now, who, what, culprit=culprit or "", until=until, recovery=recovery
     )
     _apply(writing, row, change)
-    return alert_of(row)
+    alert = alert_of(row)
+    if tell is not None and life.told(before, alert.state):
+        _tell(writing, alert, tell(alert))
+    return alert
+
+
+def _tell(writing: Writing, alert: Alert, text: str) -> None:
+    """Answers the last mail of the alert, to whom it went; without one nobody has to know."""
+    mails = select(MailRow).where(MailRow.alert_id == alert.id).order_by(MailRow.id.desc())
+    last = writing.session.scalars(mails.limit(1)).first()
+    if last is None:
+        return
+    changes = select(func.count()).where(AlertChangeRow.alert_id == alert.id)
+    post_mail(
+        writing,
+        f"change:{alert.id}:{writing.session.scalar(changes)}",
+        subject=f"Re: {last.subject.removeprefix('Re: ')}",
+        recipients=last.recipients,
+        body=text,
+        alert=alert.id,
+    )
 
 
 def add_series(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from sqlalchemy import Select, select
 
 from netbisect.bisect.life import due
@@ -129,17 +131,19 @@ class Alerts(Sessions):
             rows = session.scalars(muted.order_by(AlertRow.id))
             return [alert_of(row) for row in rows if due(life_of(row), now)]
 
-    def end_mutes(self) -> list[Alert]:
-        """Opens the muted alerts whose date has come again; returns them as they are now."""
+    def end_mutes(self, *, who: str, what: str, tell: Callable[[Alert], str]) -> list[Alert]:
+        """Opens the muted alerts whose date has come again; returns them as they are now.
+
+        Args:
+            who: The author.
+            what: The reason, in words.
+            tell: Makes the text of the mail about it.
+        """
         muted = select(AlertRow).where(AlertRow.state == AlertState.MUTED.value)
         with self.writing() as writing:
             return [
                 change_alert(
-                    writing,
-                    row.id,
-                    who="netbisect",
-                    what="the date has come until which it was muted",
-                    state=AlertState.REOPENED,
+                    writing, row.id, who=who, what=what, state=AlertState.REOPENED, tell=tell
                 )
                 for row in writing.session.scalars(muted.order_by(AlertRow.id)).all()
                 if due(life_of(row), writing.now)
@@ -156,6 +160,7 @@ class Alerts(Sessions):
         bisection: int | None = None,
         until: float | None = None,
         recovery: str = "",
+        tell: Callable[[Alert], str] | None = None,
     ) -> Alert:
         """Changes what is given, and notes who did it and why; the alert as it is now.
 
@@ -171,6 +176,9 @@ class Alerts(Sessions):
             bisection: Question that looks for the culprit.
             until: With MUTED, when that ends by itself.
             recovery: With FIXED, the first revision whose level was back, where it is known.
+            tell: Makes the text of a mail of this change from the alert as it is then. It is
+                posted with it, to those who got the last mail of the alert, where
+                `life.told` says that they are to know.
 
         Raises:
             StoreError: there is no such alert, it cannot come to that state from the one it
@@ -187,6 +195,7 @@ class Alerts(Sessions):
                 bisection=bisection,
                 until=until,
                 recovery=recovery,
+                tell=tell,
             )
 
     def merge_alert(self, identifier: int, earlier: int, *, who: str, what: str) -> Alert:

@@ -25,7 +25,7 @@ from netbisect.bisect.model import (
     Sample,
 )
 from netbisect.bisect.states import AlertKind, AlertState
-from netbisect.steps.recovery import close_recovered
+from netbisect.steps.recovery import close_recovered, end_mutes
 from netbisect.store.database import StoreError, migrate, open_database
 from netbisect.store.ledger import Ledger
 from netbisect.store.records import Alert
@@ -414,14 +414,41 @@ def test_muting_ends_by_itself(ledger: Ledger, clock: Clock) -> None:
     other = announce(ledger, testbed="apu2")
 
     assert ledger.due_alerts(4999.0) == []
-    assert ledger.end_mutes() == []
+    assert end_mutes(ledger) == []
     assert ledger.due_alerts(5000.0) == [alert]
     clock.now = 5000.0
-    [again] = ledger.end_mutes()
+    [again] = end_mutes(ledger)
 
     assert (again.id, again.state, again.muted_until) == (alert.id, AlertState.REOPENED, None)
-    assert ledger.end_mutes() == []
+    assert end_mutes(ledger) == []
     assert ledger.open_alerts() == [again, other]
+
+
+def test_a_change_is_told_in_the_thread_to_those_who_were_told_before(
+    ledger: Ledger, clock: Clock
+) -> None:
+    """With its reason; what nobody needs to know, or never heard of, is not mailed."""
+    alert, unheard = announce(ledger), announce(ledger, testbed="apu2")
+    first = ledger.post(
+        "first", subject="-9.5 %", recipients=["net@example.org"], body="", alert=alert.id
+    )
+
+    def tell(now: Alert) -> str:
+        return f"now {now.state.value}"
+
+    to(ledger, alert, AlertState.MUTED, until=5000.0, tell=tell)
+    to(ledger, unheard, AlertState.FIXED, tell=tell)
+    assert len(ledger.waiting_mails()) == 1
+
+    clock.now = 5000.0
+    end_mutes(ledger)
+    to(ledger, alert, AlertState.INVALID, tell=tell)
+    _, reopened, invalid = ledger.waiting_mails()
+    assert "Alert 1 is there again." in reopened.body
+    assert "the date has come until which it was muted" in reopened.body
+    assert (invalid.body, invalid.subject) == ("now invalid", "Re: -9.5 %")
+    assert invalid.recipients == first.recipients
+    assert invalid.references == (first.message_id, reopened.message_id)
 
 
 def test_what_happened_lately_can_be_looked_up(ledger: Ledger, clock: Clock) -> None:
