@@ -11,11 +11,11 @@ from sqlalchemy.orm import Session
 from netbisect.bisect import life
 from netbisect.bisect.model import Bisection, Comparison, Effect
 from netbisect.bisect.states import Action, AlertKind, AlertState, LifeError, towards
-from netbisect.store.alert_rows import alert_of, find_returned, get_alert, life_of, live_on
+from netbisect.store.alert_rows import alert_of, find_returned, life_of, live_on
 from netbisect.store.database import StoreError
 from netbisect.store.outbox import post_mail
 from netbisect.store.records import Alert, Asked
-from netbisect.store.sessions import Writing
+from netbisect.store.sessions import Writing, get_row
 from netbisect.store.tables import AlertChangeRow, AlertRow, AlertSeriesRow, MailRow
 
 
@@ -99,7 +99,7 @@ def change_alert(
     tell: Callable[[Alert], str] | None = None,
 ) -> Alert:
     """As `Alerts.change_alert`, as part of a transaction."""
-    row = get_alert(writing.session, identifier)
+    row = get_row(writing.session, AlertRow, identifier)
     before = AlertState(row.state)
     if bisection is not None:
         row.bisection_id = bisection
@@ -147,7 +147,7 @@ def add_series(
     who: str,
 ) -> Alert:
     """Adds a series to an alert, beside what is known of it; one that is there stays as it is."""
-    row = get_alert(writing.session, identifier)
+    row = get_row(writing.session, AlertRow, identifier)
     seen = AlertSeriesRow(
         testbed=testbed,
         scenario=scenario,
@@ -172,7 +172,10 @@ def merge_alert(writing: Writing, identifier: int, earlier: int, *, who: str, wh
     Raises:
         StoreError: there is no such alert, or they are not one event.
     """
-    row, root = get_alert(writing.session, identifier), get_alert(writing.session, earlier)
+    row, root = (
+        get_row(writing.session, AlertRow, identifier),
+        get_row(writing.session, AlertRow, earlier),
+    )
     if row is root or not life.one_event(life_of(root), life_of(row)):
         raise StoreError(
             f"alert {identifier} and alert {earlier} are not one event: "
@@ -199,7 +202,7 @@ def join_same_culprit(writing: Writing, identifier: int, *, who: str) -> Alert:
     Raises:
         StoreError: there is no such alert.
     """
-    row = get_alert(writing.session, identifier)
+    row = get_row(writing.session, AlertRow, identifier)
     known = select(AlertRow).where(AlertRow.culprit == row.culprit, AlertRow.id != row.id)
     same = [
         other

@@ -8,21 +8,8 @@ from sqlalchemy.orm import Session
 from netbisect.bisect.life import REOPENING_SECONDS, Life, returns
 from netbisect.bisect.model import Effect
 from netbisect.bisect.states import AlertKind, AlertState
-from netbisect.store.database import StoreError
 from netbisect.store.records import Alert, AlertChange, AlertSeries
 from netbisect.store.tables import AlertChangeRow, AlertRow, AlertSeriesRow, CommitRow
-
-
-def get_alert(session: Session, identifier: int) -> AlertRow:
-    """The alert's row.
-
-    Raises:
-        StoreError: there is none.
-    """
-    row = session.get(AlertRow, identifier)
-    if row is None:
-        raise StoreError(f"there is no alert {identifier}")
-    return row
 
 
 def alert_of(row: AlertRow) -> Alert:

@@ -13,12 +13,11 @@ from netbisect.store.alert_rows import (
     alert_of,
     change_of,
     find_returned,
-    get_alert,
     life_of,
     overlap,
 )
 from netbisect.store.records import Alert, AlertChange
-from netbisect.store.sessions import Sessions
+from netbisect.store.sessions import Sessions, get_row
 from netbisect.store.tables import AlertChangeRow, AlertRow, AlertSeriesRow
 
 STANDING = tuple(state.value for state in AlertState if state.standing)
@@ -70,7 +69,7 @@ class Alerts(Sessions):
             StoreError: there is none.
         """
         with self.reading() as session:
-            return alert_of(get_alert(session, identifier))
+            return alert_of(get_row(session, AlertRow, identifier))
 
     def alert_changes(self, identifier: int) -> list[AlertChange]:
         """Its history, oldest first."""
