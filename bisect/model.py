@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
 
+from netbisect.bisect import validity
+
 # ---------------------------------------------------------------------------------- the facts
 
 
@@ -115,6 +117,11 @@ class Sample:
         """Nothing speaks against it, and a logarithm exists."""
         return not self.problems and self.pps > 0
 
+    @property
+    def saturated(self) -> bool:
+        """Limited by the generator: it neither improves nor regresses."""
+        return validity.saturated(self.pps, self.offered_pps)
+
 
 @dataclass(frozen=True, slots=True)
 class Dud:
@@ -175,6 +182,9 @@ class Level:
     """When the first of its boots was measured, seconds since the epoch."""
     ln_pps: tuple[float, ...]
     """One value per boot; valid samples only, at least one."""
+    saturated: bool = False
+    """Most of its boots were limited by the generator: between two such levels nothing can be
+    seen, and such a level never improves or regresses."""
 
     @property
     def mean(self) -> float:

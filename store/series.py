@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Select, and_, func, select
 from sqlalchemy.orm import Session
 
+from netbisect.bisect import validity
 from netbisect.bisect.model import Level, Prices, Stage
 from netbisect.bisect.states import AlertState
 from netbisect.store.alerts import STANDING
@@ -135,6 +136,7 @@ def _levels(session: Session, testbed: str, scenario: str, branch: str) -> list[
             BootRow.id,
             SampleRow.at,
             SampleRow.pps,
+            SampleRow.offered_pps,
         )
         .join(BootRow, SampleRow.boot_id == BootRow.id)
         .join(PlaceRow, and_(PlaceRow.branch == branch, PlaceRow.revision == BootRow.revision))
@@ -143,14 +145,22 @@ def _levels(session: Session, testbed: str, scenario: str, branch: str) -> list[
         .order_by(PlaceRow.number, SampleRow.at, SampleRow.id)
     )
     # One boot is one sample: of two good runs on one boot the later one counts.
-    found: dict[tuple[int, str, str], tuple[float, dict[str, float]]] = {}
-    for number, revision, identity, boot, at, pps in session.execute(query):
+    found: dict[tuple[int, str, str], tuple[float, dict[str, tuple[float, bool]]]] = {}
+    for number, revision, identity, boot, at, pps, offered in session.execute(query):
         _, boots = found.setdefault((number, revision, identity), (at, {}))
-        boots[boot] = math.log(pps)
+        boots[boot] = math.log(pps), validity.saturated(pps, offered)
     return [
-        (number, Level(revision, identity, first, tuple(boots.values())))
+        (number, _level(revision, identity, first, list(boots.values())))
         for (number, revision, identity), (first, boots) in found.items()
     ]
+
+
+def _level(revision: str, identity: str, first: float, boots: list[tuple[float, bool]]) -> Level:
+    """A level of boots, each with its ln pps and whether the generator limited it."""
+    limited = sum(saturated for _, saturated in boots)
+    return Level(
+        revision, identity, first, tuple(ln_pps for ln_pps, _ in boots), 2 * limited > len(boots)
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,7 @@ class Lab:
     ledger: Ledger
     count: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     conditions: str = "old"
+    offered: float = 1.0
 
     def ask(self, question: Question, parent: int | None = None) -> Asked:
         return self.ledger.ask(question, key=f"question {next(self.count)}", parent=parent)
@@ -113,7 +114,7 @@ class Lab:
             testbed=boot.testbed,
             scenario=scenario,
             pps=pps,
-            offered_pps=1.0,
+            offered_pps=self.offered,
             received=(),
             offered=(),
             problems=tuple(problems),
@@ -530,6 +531,18 @@ def test_a_series_has_a_level_for_every_image_in_the_order_of_the_branch(lab: La
     assert series[0].at < series[1].at
     assert lab.ledger.series("apu2", FORWARDING, "main") == []
     assert lab.ledger.series("c2558", FORWARDING, "stable/15") == []
+
+
+def test_a_level_is_saturated_when_the_generator_limited_most_of_its_boots(lab: Lab) -> None:
+    """Two of three boots at 98 % and more of what was offered; one of two is not most."""
+    learn(lab, "r1", "r5")
+    lab.offered = 1e5
+    for revision, rates in (("r1", (99e3, 80e3, 98e3)), ("r5", (99e3, 80e3))):
+        for rate in rates:
+            lab.boot(None, revision, {FORWARDING: rate})
+    first, second = lab.ledger.series("c2558", FORWARDING, "main")
+    assert first.saturated
+    assert not second.saturated
 
 
 def test_a_series_begins_anew_with_new_conditions(lab: Lab) -> None:

@@ -1,0 +1,186 @@
+"""The gate: which runs are samples, and what is said of those that are not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from netbisect.bisect import validity
+from netbisect.bisect.model import Sample
+from netbisect.bisect.validity import Look, Port, Run
+
+LINE_RATE = 1_488_095.0
+PORTS = ("the router's ingress", "the router's egress", "the generator", "the receiver")
+LOOK = Look(
+    ports={part: Port("igb2", "active", 1_000, 0, 0) for part in PORTS},
+    settings={"net.inet.ip.redirect": "0"},
+    clock=2400.0,
+    top_clock=2401.0,
+    programs={"sshd": 0.4, "devd": 0.0},
+)
+GOOD = Run(
+    pps=940_000.0,
+    offered_pps=LINE_RATE,
+    line_rate=LINE_RATE,
+    offered=(0.36 * LINE_RATE, *(28 * [LINE_RATE]), 0.5 * LINE_RATE, 0.1 * LINE_RATE),
+    received=(0.0, 0.0, 300_000.0, *(28 * [940_000.0]), 20_000.0, 0.0),
+    before=LOOK,
+    after=replace(LOOK, ports={part: Port("igb2", "active", 40_001_000, 0, 0) for part in PORTS}),
+    wanted={"net.inet.ip.redirect": "0"},
+)
+
+
+def port(part: str, **changes: object) -> Look:
+    """How it looks after the run when one port is another."""
+    ports = GOOD.after.ports
+    return replace(GOOD.after, ports={**ports, part: replace(ports[part], **changes)})  # type: ignore[arg-type] # of a field
+
+
+def test_a_good_run_has_no_problem() -> None:
+    assert validity.problems(GOOD) == []
+
+
+def test_what_nobody_told_is_no_problem() -> None:
+    """An older system has no counters, no sensors and no names for its clocks."""
+    assert validity.problems(replace(GOOD, before=Look(), after=Look())) == []
+    assert validity.problems(replace(GOOD, before=Look())) == []
+
+
+SLOW = [*GOOD.offered]
+SLOW[5:25:4] = 5 * [0.97 * LINE_RATE]
+FADING = [LINE_RATE * (1.03 - 0.02 * second / 30) for second in range(31)]
+GAP = [*GOOD.received]
+GAP[12:15] = [0.0, 0.0, 0.0]
+DOWN = "igb2: link state changed to DOWN"
+
+
+@pytest.mark.parametrize(
+    ("run", "said"),
+    [
+        (
+            replace(GOOD, offered_pps=1_400_000.0),
+            "the generator offered 1,400,000 pps, less than 99 % of 1,488,095",
+        ),
+        (
+            replace(GOOD, offered=SLOW),
+            "the generator offered less than 99 % of 1,488,095 pps in 5 of 28 seconds",
+        ),
+        (
+            replace(GOOD, offered=FADING),
+            "the rate of the generator drifted by -1.2 % within the run",
+        ),
+        (replace(GOOD, pps=1.01 * LINE_RATE), "received 1,502,976 pps, more than was offered"),
+        (
+            replace(GOOD, before=port("the receiver", link="no carrier")),
+            "the receiver (igb2) has no link before the run: no carrier",
+        ),
+        (
+            replace(GOOD, after=port("the router's egress", link="no carrier")),
+            "the router's egress (igb2) has no link after the run: no carrier",
+        ),
+        (
+            replace(GOOD, received=GAP, link_changes=(DOWN,)),
+            f"a link went down during the run, for 3 seconds: {DOWN}",
+        ),
+        (
+            replace(GOOD, after=port("the generator", errors=1_000)),
+            "the generator (igb2) counted 1,000 errors during the run",
+        ),
+        (
+            replace(GOOD, after=port("the router's ingress", damaged=12_345)),
+            "the router's ingress (igb2) counted 12,345 packets with a wrong CRC during the run",
+        ),
+        (
+            replace(GOOD, before=replace(LOOK, settings={"net.inet.ip.redirect": "1"})),
+            "net.inet.ip.redirect was '1' before the run, ordered was '0'",
+        ),
+        (
+            replace(GOOD, after=replace(GOOD.after, settings={"net.inet.ip.redirect": "1"})),
+            "net.inet.ip.redirect changed during the run, from '0' to '1'",
+        ),
+        (
+            replace(GOOD, after=replace(GOOD.after, clock=1200.0)),
+            "the router ran at 1200 MHz of 2401 after the run",
+        ),
+        (
+            replace(GOOD, after=replace(GOOD.after, tripped=("dev.cpu.0",))),
+            "the router was throttled for its heat during the run: dev.cpu.0",
+        ),
+        (
+            replace(GOOD, after=replace(GOOD.after, hot=("dev.cpu.0 101 of 100 C",))),
+            "the router was too hot after the run: dev.cpu.0 101 of 100 C",
+        ),
+        (
+            replace(GOOD, before=replace(LOOK, programs={"sshd": 1.0, "cc": 85.0, "make": 3.0})),
+            "other programs took 89 % of a processor of the router before the run, cc most of it",
+        ),
+    ],
+)
+def test_a_run_with_something_against_it_is_no_sample(run: Run, said: str) -> None:
+    problems = validity.problems(run)
+    assert said in problems
+    assert all(problem == said or said.startswith("net.inet") for problem in problems)
+
+
+def test_a_link_that_bounces_as_ports_are_opened_and_closed_is_no_flap() -> None:
+    """It is what netmap does at both ends of a cable, and no packet of the run is missing for it."""
+    assert validity.problems(replace(GOOD, link_changes=(DOWN, DOWN))) == []
+
+
+def test_a_router_that_stops_by_itself_is_measured_as_it_is() -> None:
+    """The revision may do that; only a link explains a gap away."""
+    assert validity.problems(replace(GOOD, received=GAP)) == []
+
+
+def test_a_sensor_that_had_tripped_before_says_nothing_about_the_run() -> None:
+    tripped = ("dev.cpu.0",)
+    before, after = replace(LOOK, tripped=tripped), replace(GOOD.after, tripped=tripped)
+    assert validity.problems(replace(GOOD, before=before, after=after)) == []
+
+
+def test_a_few_errors_as_links_come_up_are_no_problem() -> None:
+    """One in a hundred thousand packets: 400 of forty million."""
+    for kind in ("errors", "damaged"):
+        assert validity.problems(replace(GOOD, after=port("the receiver", **{kind: 400}))) == []
+        assert validity.problems(replace(GOOD, after=port("the receiver", **{kind: 401}))) != []
+
+
+def test_from_98_percent_on_a_rate_is_the_generators() -> None:
+    assert validity.saturated(0.98e6, 1e6)
+    assert validity.saturated(1.004e6, 1e6)
+    assert not validity.saturated(0.979e6, 1e6)
+    assert not validity.saturated(0.0, 0.0)
+    assert not validity.saturated(2e6, 1e6), "what was offered is not known then"
+
+
+def test_a_saturated_sample_is_valid() -> None:
+    sample = Sample(
+        id="s", boot="b", testbed="t", scenario="f", pps=99.0, offered_pps=100.0,
+        received=(), offered=(), problems=(), conditions="c", at=0.0, seconds=1.0,
+    )  # fmt: skip
+    assert sample.valid
+    assert sample.saturated
+    assert not replace(sample, pps=90.0).saturated
+
+
+rates = st.lists(st.floats(min_value=0, max_value=1e8), max_size=60)
+
+
+@given(rates, rates, st.floats(0, 1e8), st.floats(0, 1e8))
+def test_whatever_was_counted_there_is_an_answer(
+    offered: list[float], received: list[float], pps: float, offered_pps: float
+) -> None:
+    """Each problem is a sentence of one line."""
+    run = replace(GOOD, offered=offered, received=received, pps=pps, offered_pps=offered_pps)
+    assert all(problem and "\n" not in problem for problem in validity.problems(run))
+
+
+@given(st.lists(st.floats(min_value=1, max_value=1e8), min_size=1, max_size=60))
+def test_ramp_and_tail_are_no_gaps(received: list[float]) -> None:
+    """However slow the first and the last second, and however long the receiver idled."""
+    level = [max(received)] * 5
+    padded = [0.0, 0.0, level[0] / 100, *level, level[0] / 100, 0.0]
+    assert validity.gaps(padded) == 0
