@@ -29,6 +29,8 @@ OTHER_LOAD_PERCENT = 20.0
 """Of one processor of the router, that its programs may take together before the traffic starts."""
 _GAP = 0.5
 """Of the median, below which a second in the midst of a run is a gap."""
+_UNEVEN_SECONDS = 2
+"""By which a sender and a receiver may differ in when their seconds begin and end."""
 _TOP_CLOCK = 0.99
 """Of the highest clock, below which a processor is throttled; turbo is written as 1 MHz more."""
 
@@ -95,7 +97,7 @@ class Run:
     wanted: dict[str, str] = field(default_factory=dict)
     """Settings as they were ordered."""
     link_changes: tuple[str, ...] = ()
-    """Lines of the machines' logs since `before` that tell of a data port going down."""
+    """Data ports that lost their link since `before`, by the machines' logs, and how often."""
 
 
 def problems(run: Run) -> list[str]:
@@ -148,23 +150,28 @@ def _links(run: Run) -> Iterator[str]:
             if port.link not in ("", "active"):
                 yield f"{part} ({port.name}) has no link {when} the run: {port.link}"
     # Opening and closing a port for netmap takes its link down too, at both of its ends. So a
-    # line in a log is a flap only when packets were missing in the midst of the run.
-    gap = gaps(run.received)
-    if run.link_changes and gap:
-        seconds = "second" if gap == 1 else "seconds"
-        yield (
-            f"a link went down during the run, for {gap} {seconds}: {'; '.join(run.link_changes)}"
-        )
+    # line in a log is a flap only when packets were missing while they were sent.
+    lost = missing(run.offered, run.received)
+    if run.link_changes and lost:
+        seconds = "second" if lost == 1 else "seconds"
+        ports = ", ".join(run.link_changes)
+        yield f"packets were missing for {lost} {seconds}, and links went down: {ports}"
 
 
-def gaps(rates: Sequence[float]) -> int:
-    """Seconds in the midst of a run in which less than half of the usual came."""
-    busy = [index for index, rate in enumerate(rates) if rate > 0]
+def missing(offered: Sequence[float], received: Sequence[float]) -> int:
+    """Seconds of a run in which less than half of the usual came.
+
+    A receiver ends by itself when nothing comes any more, so the seconds at its end in which
+    packets were still sent are among them. 0 where nothing came at all.
+    """
+    busy = [index for index, rate in enumerate(received) if rate > 0]
     if not busy:
         return 0
-    inside = rates[busy[0] + 1 : busy[-1]]
-    usual = statistics.median(rates[index] for index in busy)
-    return sum(rate < _GAP * usual for rate in inside)
+    inside = received[busy[0] + 1 : busy[-1]]
+    usual = statistics.median(received[index] for index in busy)
+    sent = sum(rate > 0 for rate in offered)
+    early = sent - (len(inside) + 2) - _UNEVEN_SECONDS
+    return sum(rate < _GAP * usual for rate in inside) + max(0, early)
 
 
 def _errors(run: Run) -> Iterator[str]:
