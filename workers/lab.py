@@ -158,11 +158,13 @@ class Timing:
     run: float = 30.0
     """Seconds of traffic per run; at least 15 of them must remain after trimming."""
     run_timeout: float = 180.0
+    pause: float = 30.0
+    """Before a run that was no sample is made again: heat passes, and so does other load."""
 
     def __post_init__(self) -> None:
         for name in ("boot_timeout", "poll", "run_timeout"):
             _check(getattr(self, name) > 0, f"{name}: expected seconds > 0")
-        for name in ("settle", "link_wait"):
+        for name in ("settle", "link_wait", "pause"):
             _check(getattr(self, name) >= 0, f"{name}: expected 0 seconds or more")
         _check(
             self.run >= _SHORTEST_RUN,

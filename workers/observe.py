@@ -108,7 +108,9 @@ class Watch:
         if router:
             look = _router_look(values, *answers[len(names) :])
         else:
-            look = Look(settings={f"the system of {machine.address}": uname} if uname else {})
+            look = Look(
+                settings={f"the system of {machine.address}": uname.strip()} if uname else {}
+            )
         return replace(look, ports=found), log.splitlines()
 
     def look_again(self, scenario: Scenario, before: Seen) -> Seen:

@@ -103,6 +103,8 @@ class Trial:
     ) -> LabFault | None:
         """Runs one scenario until a run is good; what kept it from having any result."""
         for attempt in range(_TRIES):
+            if attempt:
+                time.sleep(self.testbed.timing.pause)
             started = time.time()
             last = attempt == _TRIES - 1
             try:
