@@ -61,9 +61,9 @@ def _counters(netstat: str) -> Mapping[str, Any]:
 
 
 def _sum(counters: Mapping[str, Any], *names: str) -> int | None:
-    numbers = [counters.get(name) for name in names]
-    whole = [number for number in numbers if isinstance(number, int)]
-    return sum(whole) if len(whole) == len(names) else None
+    numbers = [_number(str(counters.get(name))) for name in names]
+    known = [number for number in numbers if number is not None]
+    return sum(known) if len(known) == len(names) else None
 
 
 def _number(text: str | None) -> int | None:

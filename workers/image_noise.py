@@ -166,7 +166,7 @@ def as_text(plan: Plan, rates: Rates) -> str:
             "  to see a drop of   boot one image a side   or boot so many images once, a side"
         )
         for drop, need in _needs(found):
-            boots = f"{need.boots} times" if need.boots else "never enough"
+            boots = "never enough" if need.boots is None else f"{need.boots} x"
             parts.append(f"  {100 * drop:13.0f} %   {boots:>21}   {need.images:10}")
     return "\n".join(parts)
 
