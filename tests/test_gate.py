@@ -14,6 +14,7 @@ from netbisect.workers import freebsd, observe
 from netbisect.workers.lab import load_scenario
 from netbisect.workers.observe import Seen, Watch
 from netbisect.workers.ssh import Connections
+from netbisect.workers.trial import Trial
 
 if TYPE_CHECKING:
     from tests.lab_fixtures import RunningLab
@@ -85,8 +86,6 @@ def test_after_the_fault_the_second_run_is_a_sample(c2558: RunningLab) -> None:
     c2558.said.clear()
     kernel, archive = c2558.kernel(10)
     facts: list[Fact] = []
-    from netbisect.workers.trial import Trial  # noqa: PLC0415 - beside its only use
-
     trial = Trial(
         c2558.lab.testbed("c2558"), kernel, archive, [load_scenario(*FORWARDING)], c2558.logs
     )
