@@ -39,7 +39,19 @@ def builds_ahead(
     builders: int,
     building: Collection[str] = (),
 ) -> tuple[str, ...]:
-    """Names the revisions worth building while the testbed measures; see `plan`."""
+    """Names the revisions worth building while the testbed measures.
+
+    What is built already, or will be, cuts the posterior into pieces; the heaviest piece is cut
+    in half, then the heaviest of what is left, and so on: with nothing built, one builder takes
+    the median and three take the quartiles.
+
+    Args:
+        question: Which of these commits?
+        evidence: All facts that bear on it.
+        prices: What actions cost, in seconds of the lab.
+        builders: How many revisions to name, at most.
+        building: What is being built at this moment.
+    """
     if prices.build <= 0:
         return ()
     line = lay_out(question, evidence)

@@ -7,6 +7,8 @@ seconds of a run count as samples.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -82,6 +84,13 @@ class Conditions:
     scenario: str
     values: dict[str, str]
 
+    @classmethod
+    def of(cls, testbed: str, scenario: str, values: dict[str, str]) -> Conditions:
+        """These conditions under the digest of their values, whatever the order of those."""
+        described = json.dumps(values, sort_keys=True)
+        digest = hashlib.sha256(described.encode()).hexdigest()[:16]
+        return cls(digest, testbed, scenario, values)
+
 
 @dataclass(frozen=True, slots=True)
 class Sample:
@@ -154,6 +163,12 @@ class Commit:
     """Files it touches, against its first parent."""
     lines: int = 0
     """Lines added and removed."""
+
+    @property
+    def label(self) -> str:
+        """What people call it: `n302145-0a1b2c3d4e5f`, or r311849 where histories count so."""
+        short = self.revision[:12]
+        return short if short == self.revision else f"n{self.number}-{short}"
 
 
 @dataclass(frozen=True, slots=True)

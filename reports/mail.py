@@ -1,11 +1,19 @@
-"""What is mailed: that a drop is there, how the search for its commit ended, and trouble."""
+"""What is mailed: that a drop is there, how its search ended, what became of it, and trouble."""
 
 from __future__ import annotations
 
 from dataclasses import astuple, dataclass
 from typing import Any
 
-from netbisect.bisect.model import Commit, Comparison, Culprit, Night, Suspects, Unfinished
+from netbisect.bisect.model import (
+    Commit,
+    Comparison,
+    Culprit,
+    Effect,
+    Night,
+    Suspects,
+    Unfinished,
+)
 from netbisect.reports import gist, words
 from netbisect.reports.case import HASH_LENGTH, Case
 from netbisect.reports.templating import environment
@@ -57,6 +65,28 @@ def trouble(question: Night | Comparison, finding: Unfinished) -> Letter:
     text = environment.get_template("trouble.txt").render(headline=headline, place=place)
     subject = f"[netbisect] {question.branch} {question.testbed}: {what} has no result"
     return Letter(words.clean(subject), text)
+
+
+def change(number: int, now: str, place: str, effect: Effect, *, who: str, why: str) -> str:
+    """Tells in an alert's thread what has become of it.
+
+    Args:
+        number: Of the alert.
+        now: Its state, as `words.state` says it.
+        place: Its leading scenario, testbed and branch.
+        effect: That was announced.
+        who: Has changed it.
+        why: In their words.
+    """
+    facts = [
+        ("where", words.clean(place)),
+        ("change", words.change(effect)),
+        ("why", words.clean(why)),
+        ("who", words.clean(who)),
+    ]
+    return environment.get_template("change.txt").render(
+        headline=f"Alert {number} is {now}.", facts=facts, number=number
+    )
 
 
 def _subject(case: Case) -> str:

@@ -21,11 +21,14 @@ from netbisect.bisect.model import (
     Suspects,
     Unfinished,
 )
+from netbisect.bisect.states import AlertKind, AlertState
 
 Name = Callable[[str], str]
 """From a revision or a scenario to what people call it."""
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
+_TENTHS = 10
+"""Seconds below which tenths are told."""
 _ALMOST_SURE = 0.999
 """No measurement is certain, so nothing is called more certain than this."""
 _RARE = 1e-6
@@ -120,6 +123,11 @@ def duration(seconds: float) -> str:
     return f"{hours // 24} d {hours % 24:02d} h"
 
 
+def elapsed(seconds: float) -> str:
+    """As `duration`, but with tenths below ten seconds: `4.2 s`."""
+    return f"{seconds:.1f} s" if seconds < _TENTHS else duration(seconds)
+
+
 def day(at: float) -> str:
     """The date in UTC, `2026-03-01`."""
     return datetime.fromtimestamp(at, tz=UTC).strftime("%Y-%m-%d")
@@ -158,6 +166,51 @@ def boots(effect: Effect) -> str:
 def reason(why: str) -> str:
     """A reason as the tail of a sentence that we end ourselves."""
     return clean(why).rstrip(".") or "no reason was recorded"
+
+
+_KINDS = {
+    AlertKind.DROP: "a drop",
+    AlertKind.IMPROVEMENT: "an improvement",
+    AlertKind.MODES: "a change of how often boots are slow",
+    AlertKind.DRIFT: "a slow drift",
+}
+_STATES = {
+    AlertState.CANDIDATE: "seen once, and not measured again yet",
+    AlertState.CONFIRMING: "being measured again",
+    AlertState.OPEN: "confirmed",
+    AlertState.BISECTING: "confirmed, and its commit is searched for",
+    AlertState.CULPRIT_FOUND: "confirmed, and its commit is known",
+    AlertState.NO_CULPRIT: "confirmed, and no commit could be named",
+    AlertState.ACKNOWLEDGED: "known and accepted; the level after it is the baseline now",
+    AlertState.MUTED: "muted",
+    AlertState.REOPENED: "there again",
+    AlertState.FIXED: "over; the level is back",
+    AlertState.INVALID: "called invalid; there was no such change",
+    AlertState.INFRA: "called the lab's own; the code did not change the level",
+    AlertState.WITHDRAWN: "withdrawn; measured again, it was not there",
+    AlertState.MERGED: "the same event as an earlier alert",
+}
+
+
+def kind(what: AlertKind) -> str:
+    """What changed: `a drop`."""
+    return _KINDS[what]
+
+
+def state(now: AlertState, *, until: float | None = None, into: int | None = None) -> str:
+    """How far an alert has come, as the end of "It is ...".
+
+    Args:
+        now: Its state.
+        until: For a muted alert, when that ends.
+        into: For a merged alert, the earlier one.
+    """
+    text = _STATES[now]
+    if until is not None:
+        text += f" until {day(until)}"
+    if into is not None:
+        text += f", alert {into}"
+    return text
 
 
 def sentence(finding: Finding, label: Name, title: Name) -> str:

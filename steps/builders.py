@@ -96,7 +96,7 @@ def _kernel_config(settings: Settings, arch: str, hosts: list[Builder]) -> Build
     @util.renderer
     def place(properties: Properties) -> str:
         host = by_worker[properties["workername"]]
-        return f"{host.directory}/kernels/{properties[KERNEL_PROPERTY]}"
+        return str(host.kernels / properties[KERNEL_PROPERTY])
 
     limit = 2.0 * max(host.build_timeout for host in hosts)  # buildkernel and installkernel
     return BuilderConfig(

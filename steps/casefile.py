@@ -85,7 +85,7 @@ def case_of(
             name: ledger.series(testbed.name, name, question.branch) for name in question.scenarios
         },
         labels={
-            revision: _label(ledger, revision)
+            revision: ledger.label(revision)
             for revision in {*revisions, *(commit.revision for commit in commits)}
         },
         finding=finding if isinstance(finding, Ending) else None,
@@ -116,12 +116,6 @@ def _commits(ledger: Ledger, question: Comparison | Bisection) -> tuple[Commit, 
     if isinstance(question, Bisection):
         return tuple(_commit(ledger, candidate.revision) for candidate in question.candidates)
     return (_commit(ledger, question.bad),)
-
-
-def _label(ledger: Ledger, revision: str) -> str:
-    known = ledger.commit(revision)
-    short = revision[:12]
-    return f"n{known.number}-{short}" if known is not None and len(revision) > len(short) else short
 
 
 def _sides(question: Comparison | Bisection, finding: Finding | None) -> set[str]:

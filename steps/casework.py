@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from netbisect.bisect import detect, prior
+from netbisect.bisect.life import after_search
 from netbisect.bisect.model import (
     Bisection,
     Commit,
@@ -23,13 +24,15 @@ from netbisect.bisect.model import (
     Several,
     Unfinished,
 )
+from netbisect.bisect.states import AlertState
 from netbisect.reports import mail, page
 from netbisect.steps.casefile import case_of, links
+from netbisect.steps.recovery import close_recovered, end_mutes
 from netbisect.steps.settings import Settings
 from netbisect.store.history import History, HistoryError
 from netbisect.store.ledger import Ledger
 from netbisect.store.questions import AlreadyClosedError, Closing
-from netbisect.store.records import Alert, AlertState, Asked
+from netbisect.store.records import Alert, Asked
 from netbisect.workers.lab import Lab, Testbed
 
 PRIORITY_NIGHT = 100
@@ -97,6 +100,9 @@ class Casework:
         self, ledger: Ledger, asked: Asked, night: Night, finding: Finding
     ) -> list[Asked]:
         suspicion = None
+        end_mutes(ledger)
+        for alert in close_recovered(ledger, night.testbed, night.branch):
+            self._write_page(ledger, alert)
         if isinstance(finding, NightDone):
             series = {}
             for scenario in night.scenarios:
@@ -143,14 +149,17 @@ class Casework:
                 key = f"bisect:{question.branch}:{question.testbed}:{question.good}:{question.bad}"
                 followers.append(closing.ask(bisection, key=key, priority=PRIORITY_BISECTION))
                 closing.change_alert(
-                    alert.id, what="the search for the commit begins", bisection=followers[0].id
+                    alert.id,
+                    what="the search for the commit begins",
+                    bisection=followers[0].id,
+                    state=AlertState.BISECTING,
                 )
             else:
                 closing.change_alert(alert.id, what=trouble, state=AlertState.NO_CULPRIT)
             case = replace(case, number=alert.id, links=links(self.settings, alert.id))
             letter = mail.alert(case)
             closing.post(
-                f"alert:{alert.id}",
+                f"alert:{alert.id}:{asked.id}",
                 subject=letter.subject,
                 recipients=self.settings.mail.to,
                 body=f"{letter.text}\n{trouble}\n" if trouble else letter.text,
@@ -205,16 +214,18 @@ class Casework:
             closing.change_alert(
                 alert.id,
                 what=f"the search ended: {type(finding).__name__}",
-                state=AlertState.CULPRIT_FOUND if culprit else AlertState.NO_CULPRIT,
+                state=after_search(finding),
                 culprit=culprit,
             )
-            closing.post(
-                f"outcome:{alert.id}",
-                subject=letter.subject,
-                recipients=self.settings.mail.to,
-                body=letter.text,
-                alert=alert.id,
-            )
+            closing.join_same_culprit(alert.id)
+            if not alert.state.silent:
+                closing.post(
+                    f"outcome:{alert.id}:{asked.id}",
+                    subject=letter.subject,
+                    recipients=self.settings.mail.to,
+                    body=letter.text,
+                    alert=alert.id,
+                )
         self._write_page(ledger, alert)
 
     # ---------------------------------------------------------------------------------- pages

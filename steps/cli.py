@@ -26,6 +26,11 @@ class _Place:
 
 _SERVICE = "netbisect.steps.commands"
 _COMMANDS = {
+    "alerts": _Place(
+        "netbisect.steps.alert_commands",
+        "alerts",
+        "List the confirmed changes of level, and say what is to become of them.",
+    ),
     "bisect": _Place(
         "netbisect.steps.hand.cli",
         "bisect",

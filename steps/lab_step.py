@@ -15,6 +15,7 @@ from netbisect.bisect import wire
 from netbisect.bisect.model import Boot, Dud, Fact, Kernel, Sample
 from netbisect.steps.memory import memory
 from netbisect.steps.settings import Settings
+from netbisect.workers.cli import EXIT_DUD, EXIT_LAB, EXIT_USAGE
 
 EXIT_PROPERTY = "lab_exit"
 """Build property with the exit status of netbisect-lab (docs/lab.md has the table)."""
@@ -24,9 +25,9 @@ DECISION_PROPERTY = "decision"
 """Build property with the number of the decision that ordered this build."""
 
 _MEANINGS = {
-    2: "the lab file or the command line is wrong",
-    3: "this revision cannot be measured",
-    4: "the lab needs its owner",
+    EXIT_USAGE: "the lab file or the command line is wrong",
+    EXIT_DUD: "this revision cannot be measured",
+    EXIT_LAB: "the lab needs its owner",
 }
 
 

@@ -10,10 +10,6 @@ from netbisect.reports import picture, words
 from netbisect.store.ledger import Ledger
 from netbisect.store.records import Event
 
-_SHORT = 10.0
-"""Seconds below which tenths are told."""
-
-
 Data = dict[str, Any]
 
 _ENDS = {
@@ -29,8 +25,8 @@ _ENDS = {
 }
 
 _TOLD: dict[str, Callable[[str, Data], tuple[str, str]]] = {
-    "kernel": lambda name, data: ("build", f"{name}  {_seconds(data)}"),
-    "boot": lambda name, data: ("boot", f"{name}  up after {_seconds(data)}"),
+    "kernel": lambda name, data: ("build", f"{name}  {words.elapsed(data['seconds'])}"),
+    "boot": lambda name, data: ("boot", f"{name}  up after {words.elapsed(data['seconds'])}"),
     "sample": lambda name, data: ("run", f"{name}  {data['scenario']}  {_rate(data)}"),
     "dud": lambda name, data: (data["stage"], f"{name}  {words.clean(data['why'])}"),
     "asked": lambda _, data: (data["kind"], "begins"),
@@ -52,7 +48,7 @@ def lines(ledger: Ledger, events: list[Event]) -> list[str]:
         where = data.get("testbed") or data.get("target") or data.get("arch") or ""
         if event.kind == "closed":
             where = data["key"].split(":")[2]
-        what, text = _TOLD[event.kind](_name(ledger, data.get("revision", "")), data)
+        what, text = _TOLD[event.kind](ledger.label(data.get("revision", "")), data)
         when = time.strftime("%H:%M:%S", time.gmtime(event.at))
         told.append(f"{when}  {where:<12} {what:<10}  {text}".rstrip())
         if event.kind == "decided":
@@ -66,22 +62,11 @@ def _narrower(ledger: Ledger, decision: int) -> list[str]:
     before = [one for one in ledger.decisions(made.question) if one.id < decision]
     if made.belief is None or (before and before[-1].belief == made.belief):
         return []
-    return picture.posterior(made.belief, lambda revision: _name(ledger, revision))
-
-
-def _seconds(data: Data) -> str:
-    seconds = float(data["seconds"])
-    return f"{seconds:.1f} s" if seconds < _SHORT else words.duration(seconds)
+    return picture.posterior(made.belief, ledger.label)
 
 
 def _tries(data: Data) -> str:
     return f" (try {data['attempt']})" if data["attempt"] > 1 else ""
-
-
-def _name(ledger: Ledger, revision: str) -> str:
-    commit = ledger.commit(revision) if revision else None
-    short = revision[:12]
-    return f"n{commit.number}-{short}" if commit and len(revision) > len(short) else short
 
 
 def _rate(data: Data) -> str:

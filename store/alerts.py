@@ -1,30 +1,66 @@
-"""Alerts: confirmed changes, from the day they were confirmed until they are over."""
+"""Alerts: changes of level, from the first suspicion until they are over."""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable
 
-from sqlalchemy import select
-from sqlalchemy.orm import Session
+from sqlalchemy import Select, select
 
-from netbisect.bisect.model import Bisection, Comparison, Effect
-from netbisect.store.database import StoreError
-from netbisect.store.records import Alert, AlertChange, AlertState, Asked
-from netbisect.store.sessions import Sessions, Writing
-from netbisect.store.tables import AlertChangeRow, AlertRow, CommitRow
+from netbisect.bisect.life import due
+from netbisect.bisect.states import AlertKind, AlertState
+from netbisect.store.alert_changes import change_alert, merge_alert
+from netbisect.store.alert_rows import (
+    alert_of,
+    change_of,
+    find_returned,
+    life_of,
+    overlap,
+)
+from netbisect.store.records import Alert, AlertChange
+from netbisect.store.sessions import Sessions, get_row
+from netbisect.store.tables import AlertChangeRow, AlertRow, AlertSeriesRow
 
-_STANDING = [state.value for state in AlertState if state.standing]
+STANDING = tuple(state.value for state in AlertState if state.standing)
+"""As the database knows them."""
 
 
 class Alerts(Sessions):
     """Reads and changes alerts; they are opened in a `closing`."""
 
+    def alerts(self, *, candidates: bool = False) -> list[Alert]:
+        """All alerts that were ever announced, and the others only if asked for; oldest first."""
+        query = select(AlertRow).order_by(AlertRow.id)
+        return self._alerts(
+            query if candidates else query.where(AlertRow.announced_at.is_not(None))
+        )
+
     def open_alerts(self) -> list[Alert]:
         """Alerts whose change stands, oldest first."""
-        standing = select(AlertRow).where(AlertRow.state.in_(_STANDING)).order_by(AlertRow.id)
-        with self.reading() as session:
-            return [alert_of(row) for row in session.scalars(standing)]
+        return self._alerts(
+            select(AlertRow).where(AlertRow.state.in_(STANDING)).order_by(AlertRow.id)
+        )
+
+    def recent_alerts(self, since: float) -> list[Alert]:
+        """Alerts to which something was done at or after this time, oldest first."""
+        changed = select(AlertChangeRow.alert_id).where(AlertChangeRow.at >= since)
+        return self._alerts(select(AlertRow).where(AlertRow.id.in_(changed)).order_by(AlertRow.id))
+
+    def alerts_of_culprit(self, culprit: str) -> list[Alert]:
+        """Alerts whose change this commit made, oldest first."""
+        return self._alerts(
+            select(AlertRow)
+            .where(AlertRow.culprit == culprit, AlertRow.culprit != "")
+            .order_by(AlertRow.id)
+        )
+
+    def alerts_touching(self, testbed: str, scenario: str, branch: str) -> list[Alert]:
+        """Alerts that were seen in this series, in whatever state, oldest first."""
+        touching = select(AlertSeriesRow.alert_id).where(
+            AlertSeriesRow.testbed == testbed,
+            AlertSeriesRow.scenario == scenario,
+            AlertSeriesRow.branch == branch,
+        )
+        return self._alerts(select(AlertRow).where(AlertRow.id.in_(touching)).order_by(AlertRow.id))
 
     def alert(self, identifier: int) -> Alert:
         """The alert.
@@ -33,7 +69,7 @@ class Alerts(Sessions):
             StoreError: there is none.
         """
         with self.reading() as session:
-            return alert_of(_get(session, identifier))
+            return alert_of(get_row(session, AlertRow, identifier))
 
     def alert_changes(self, identifier: int) -> list[AlertChange]:
         """Its history, oldest first."""
@@ -43,27 +79,74 @@ class Alerts(Sessions):
             .order_by(AlertChangeRow.id)
         )
         with self.reading() as session:
-            return [AlertChange(row.at, row.who, row.what) for row in session.scalars(changes)]
+            return [change_of(row) for row in session.scalars(changes)]
 
     def alert_for(self, testbed: str, branch: str, good: str, bad: str) -> Alert | None:
         """The newest standing alert that may be about the change between these revisions.
 
-        It is one whose own range, or culprit, has a commit in common with (`good`, `bad`].
+        It is one with a series there, whose range, or culprit, has a commit in common with
+        (`good`, `bad`].
         """
         candidates = (
-            select(AlertRow)
+            select(AlertRow, AlertSeriesRow)
+            .join(AlertSeriesRow, AlertSeriesRow.alert_id == AlertRow.id)
             .where(
-                AlertRow.testbed == testbed,
-                AlertRow.branch == branch,
-                AlertRow.state.in_(_STANDING),
+                AlertSeriesRow.testbed == testbed,
+                AlertSeriesRow.branch == branch,
+                AlertRow.state.in_(STANDING),
             )
-            .order_by(AlertRow.id.desc())
+            .order_by(AlertRow.id.desc(), AlertSeriesRow.id.desc())
         )
         with self.reading() as session:
-            for row in session.scalars(candidates):
-                if _overlap(session, row, good, bad):
+            for row, seen in session.execute(candidates):
+                if overlap(session, seen, row.culprit, good, bad):
                     return alert_of(row)
         return None
+
+    def alert_to_reopen(
+        self, testbed: str, branch: str, *, kind: AlertKind, lead: str, good: str, bad: str
+    ) -> Alert | None:
+        """The alert that a change would bring back: over for at most 30 days, of this kind.
+
+        It led with the same scenario, or its range has a commit in common with (`good`, `bad`].
+        """
+        with self.reading() as session:
+            row = find_returned(
+                session,
+                testbed,
+                branch,
+                kind=kind,
+                lead=lead,
+                good=good,
+                bad=bad,
+                now=self.clock(),
+            )
+            return None if row is None else alert_of(row)
+
+    def due_alerts(self, now: float) -> list[Alert]:
+        """Muted alerts whose date has come, oldest first."""
+        muted = select(AlertRow).where(AlertRow.state == AlertState.MUTED.value)
+        with self.reading() as session:
+            rows = session.scalars(muted.order_by(AlertRow.id))
+            return [alert_of(row) for row in rows if due(life_of(row), now)]
+
+    def end_mutes(self, *, who: str, what: str, tell: Callable[[Alert], str]) -> list[Alert]:
+        """Opens the muted alerts whose date has come again; returns them as they are now.
+
+        Args:
+            who: The author.
+            what: The reason, in words.
+            tell: Makes the text of the mail about it.
+        """
+        muted = select(AlertRow).where(AlertRow.state == AlertState.MUTED.value)
+        with self.writing() as writing:
+            return [
+                change_alert(
+                    writing, row.id, who=who, what=what, state=AlertState.REOPENED, tell=tell
+                )
+                for row in writing.session.scalars(muted.order_by(AlertRow.id)).all()
+                if due(life_of(row), writing.now)
+            ]
 
     def change_alert(
         self,
@@ -74,11 +157,31 @@ class Alerts(Sessions):
         state: AlertState | None = None,
         culprit: str | None = None,
         bisection: int | None = None,
+        until: float | None = None,
+        recovery: str = "",
+        tell: Callable[[Alert], str] | None = None,
     ) -> Alert:
         """Changes what is given, and notes who did it and why; the alert as it is now.
 
+        The answer of a search that ends after people have decided, or after the alert has
+        ended, is recorded and leaves the state as it is.
+
+        Args:
+            identifier: Of the alert.
+            who: The author.
+            what: The reason, in words.
+            state: To which the change is to lead, by the table of bisect/states.py.
+            culprit: Revision.
+            bisection: Question that looks for the culprit.
+            until: With MUTED, when that ends by itself.
+            recovery: With FIXED, the first revision whose level was back, where it is known.
+            tell: Makes the text of a mail of this change from the alert as it is then. It is
+                posted with it, to those who got the last mail of the alert, where
+                `life.told` says that they are to know.
+
         Raises:
-            StoreError: there is no such alert.
+            StoreError: there is no such alert, it cannot come to that state from the one it
+                is in, or it has no author or reason; nothing is changed then.
         """
         with self.writing() as writing:
             return change_alert(
@@ -89,129 +192,20 @@ class Alerts(Sessions):
                 state=state,
                 culprit=culprit,
                 bisection=bisection,
+                until=until,
+                recovery=recovery,
+                tell=tell,
             )
 
+    def merge_alert(self, identifier: int, earlier: int, *, who: str, what: str) -> Alert:
+        """Makes an alert part of an earlier one with the same culprit; the earlier one.
 
-def change_alert(
-    writing: Writing,
-    identifier: int,
-    *,
-    who: str,
-    what: str,
-    state: AlertState | None,
-    culprit: str | None,
-    bisection: int | None,
-) -> Alert:
-    """As `Alerts.change_alert`, as part of a transaction."""
-    row = _get(writing.session, identifier)
-    if state is not None:
-        row.state = state.value
-        row.closed_at = None if state.standing else writing.now
-    if culprit is not None:
-        row.culprit = culprit
-    if bisection is not None:
-        row.bisection_id = bisection
-    _note_change(writing, row, who, what)
-    return alert_of(row)
+        Raises:
+            StoreError: there is no such alert, or they are not one event.
+        """
+        with self.writing() as writing:
+            return merge_alert(writing, identifier, earlier, who=who, what=what)
 
-
-def open_alert(
-    writing: Writing,
-    asked: Asked,
-    effects: Sequence[Effect],
-    *,
-    bisection: int | None,
-    who: str,
-    what: str,
-) -> Alert:
-    """Opens the alert for a change that this question has confirmed.
-
-    Raises:
-        StoreError: the question is neither a comparison nor a bisection.
-    """
-    question = asked.question
-    if isinstance(question, Comparison):
-        bad, comparison = question.bad, asked.id
-    elif isinstance(question, Bisection):
-        bad, comparison, bisection = question.candidates[-1].revision, None, asked.id
-    else:
-        raise StoreError(
-            f"question {asked.id} ({asked.key}) compares nothing, so it opens no alert"
-        )
-    row = AlertRow(
-        testbed=question.testbed,
-        branch=question.branch,
-        lead=question.lead,
-        good=question.good,
-        bad=bad,
-        effects=[dataclasses.asdict(effect) for effect in effects],
-        state=AlertState.OPEN.value,
-        culprit="",
-        comparison_id=comparison,
-        bisection_id=bisection,
-        thread="",
-        opened_at=writing.now,
-    )
-    writing.session.add(row)
-    writing.session.flush()
-    _note_change(writing, row, who, what)
-    return alert_of(row)
-
-
-def _note_change(writing: Writing, row: AlertRow, who: str, what: str) -> None:
-    change = AlertChangeRow(alert_id=row.id, at=writing.now, who=who, what=what)
-    writing.session.add(change)
-    writing.note(
-        "alert",
-        row.bisection_id or row.comparison_id,
-        alert=row.id,
-        testbed=row.testbed,
-        state=row.state,
-        who=who,
-        what=what,
-    )
-
-
-def _get(session: Session, identifier: int) -> AlertRow:
-    row = session.get(AlertRow, identifier)
-    if row is None:
-        raise StoreError(f"there is no alert {identifier}")
-    return row
-
-
-def _overlap(session: Session, row: AlertRow, good: str, bad: str) -> bool:
-    """Whether (row.good, row.bad], or its culprit, and (good, bad] share a commit."""
-    if (row.good, row.bad) == (good, bad):
-        return True
-    numbers = {
-        revision: commit.number
-        for revision in (row.good, row.bad, row.culprit, good, bad)
-        if (commit := session.get(CommitRow, revision)) is not None
-    }
-    if good not in numbers or bad not in numbers:
-        return False
-    if row.culprit in numbers:
-        return numbers[good] < numbers[row.culprit] <= numbers[bad]
-    if row.good not in numbers or row.bad not in numbers:
-        return False
-    return max(numbers[good], numbers[row.good]) < min(numbers[bad], numbers[row.bad])
-
-
-def alert_of(row: AlertRow) -> Alert:
-    """The record in this row."""
-    return Alert(
-        id=row.id,
-        testbed=row.testbed,
-        branch=row.branch,
-        lead=row.lead,
-        good=row.good,
-        bad=row.bad,
-        effects=tuple(Effect(**effect) for effect in row.effects),
-        state=AlertState(row.state),
-        culprit=row.culprit,
-        comparison=row.comparison_id,
-        bisection=row.bisection_id,
-        thread=row.thread,
-        opened_at=row.opened_at,
-        closed_at=row.closed_at,
-    )
+    def _alerts(self, query: Select[AlertRow]) -> list[Alert]:
+        with self.reading() as session:
+            return [alert_of(row) for row in session.scalars(query)]

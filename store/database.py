@@ -24,6 +24,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 VERSION_TABLE = "netbisect_version"
 """Where the database keeps the number of its schema."""
 
+_RIGHT = "sqlite:////path/to/file or postgresql+psycopg://user@host/name would be right"
 _WAIT_SECONDS = 60
 """For another process that is writing; its transactions take milliseconds."""
 _WRITES = "netbisect_writes"
@@ -57,10 +58,7 @@ def open_database(url: str) -> Engine:
             pool_pre_ping=not sqlite,
         )
     except ModuleNotFoundError as error:
-        raise StoreError(
-            f"the database {shown(parsed)} needs the Python module {error.name}, "
-            "which is not installed"
-        ) from error
+        raise _lacking(parsed, error) from error
     if sqlite:
         event.listen(engine, "connect", _on_sqlite_connect)
     event.listen(engine, "begin", _on_begin)
@@ -144,25 +142,24 @@ def _parse(url: str) -> URL:
         parsed.get_dialect()
     except exc.NoSuchModuleError as error:
         raise StoreError(
-            f"the database url {shown(parsed)} names no database that is known here; "
-            "sqlite:////path/to/file or postgresql+psycopg://user@host/name would be right"
+            f"the database url {shown(parsed)} names no database that is known here; {_RIGHT}"
         ) from error
     except exc.ArgumentError as error:
-        raise StoreError(
-            f"{url!r} is no database url; sqlite:////path/to/file or "
-            "postgresql+psycopg://user@host/name would be right"
-        ) from error
+        raise StoreError(f"{url!r} is no database url; {_RIGHT}") from error
     except ImportError as error:
-        raise StoreError(
-            f"the database {shown(parsed)} needs the Python module {error.name}, "
-            "which is not installed"
-        ) from error
+        raise _lacking(parsed, error) from error
     if parsed.get_backend_name() not in {"sqlite", "postgresql"}:
         raise StoreError(
             f"the database {shown(parsed)} is neither SQLite nor PostgreSQL, "
             "the two that netbisect works with"
         )
     return parsed
+
+
+def _lacking(url: URL, error: ImportError) -> StoreError:
+    return StoreError(
+        f"the database {shown(url)} needs the Python module {error.name}, which is not installed"
+    )
 
 
 def _check_path(url: URL) -> None:

@@ -13,10 +13,9 @@ from sqlalchemy.orm import Session
 
 from netbisect.bisect.model import Belief
 from netbisect.store.database import StoreError
-from netbisect.store.questions import get_question
 from netbisect.store.records import Decision, DecisionStage, Outcome, QuestionState
-from netbisect.store.sessions import Sessions, Writing
-from netbisect.store.tables import DecisionRow
+from netbisect.store.sessions import Sessions, Writing, get_row
+from netbisect.store.tables import DecisionRow, QuestionRow
 
 
 class Decisions(Sessions):
@@ -52,7 +51,7 @@ class Decisions(Sessions):
         """
         with self.writing() as writing:
             session = writing.session
-            asked = get_question(session, question)
+            asked = get_row(session, QuestionRow, question)
             if asked.state == QuestionState.CLOSED.value:
                 raise StoreError(
                     f"question {question} ({asked.key}) is closed: nothing more is done for it"
@@ -89,7 +88,7 @@ class Decisions(Sessions):
         """
         with self.writing() as writing:
             session = writing.session
-            row = _get(session, decision)
+            row = get_row(session, DecisionRow, decision)
             later = session.scalars(
                 select(DecisionRow)
                 .where(
@@ -128,7 +127,7 @@ class Decisions(Sessions):
             StoreError: there is no such decision.
         """
         with self.writing() as writing:
-            row = _get(writing.session, decision)
+            row = get_row(writing.session, DecisionRow, decision)
             if row.buildset is None:
                 row.buildset = buildset
                 row.submitted_at = writing.now
@@ -142,7 +141,7 @@ class Decisions(Sessions):
             StoreError: there is no such decision.
         """
         with self.writing() as writing:
-            row = _get(writing.session, decision)
+            row = get_row(writing.session, DecisionRow, decision)
             _finish(writing, row, outcome, note)
             return decision_of(row)
 
@@ -169,7 +168,7 @@ class Decisions(Sessions):
             StoreError: there is none.
         """
         with self.reading() as session:
-            return decision_of(_get(session, identifier))
+            return decision_of(get_row(session, DecisionRow, identifier))
 
     def decision_by(self, external_id: str) -> Decision | None:
         """The decision that Buildbot knows by this external id."""
@@ -177,13 +176,6 @@ class Decisions(Sessions):
         with self.reading() as session:
             row = session.scalar(query)
             return None if row is None else decision_of(row)
-
-
-def _get(session: Session, identifier: int) -> DecisionRow:
-    row = session.get(DecisionRow, identifier)
-    if row is None:
-        raise StoreError(f"there is no decision {identifier}")
-    return row
 
 
 def _open(session: Session, question: int) -> DecisionRow | None:
@@ -201,16 +193,7 @@ def _add_attempt(writing: Writing, row: DecisionRow, attempt: int) -> Decision:
     row.intended_at = writing.now
     writing.session.add(row)
     writing.session.flush()
-    writing.note(
-        "decided",
-        row.question_id,
-        decision=row.id,
-        stage=row.stage,
-        revision=row.revision,
-        target=row.target,
-        why=row.why,
-        attempt=attempt,
-    )
+    _note(writing, "decided", row, why=row.why, attempt=attempt)
     return decision_of(row)
 
 
@@ -220,15 +203,18 @@ def _finish(writing: Writing, row: DecisionRow, outcome: Outcome, note: str) -> 
     row.outcome = outcome.value
     row.note = note
     row.finished_at = writing.now
+    _note(writing, "finished", row, outcome=row.outcome, note=note)
+
+
+def _note(writing: Writing, kind: str, row: DecisionRow, **more: object) -> None:
     writing.note(
-        "finished",
+        kind,
         row.question_id,
         decision=row.id,
         stage=row.stage,
         revision=row.revision,
         target=row.target,
-        outcome=row.outcome,
-        note=note,
+        **more,
     )
 
 

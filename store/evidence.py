@@ -100,13 +100,18 @@ class EvidenceReader(Sessions):
             )
 
 
-def identities() -> Subquery:
-    """Columns key, revision, identity: what runs in a kernel, however often it was built."""
-    return (
+def identities() -> tuple[ColumnElement[str], Subquery, ColumnElement[bool]]:
+    """What ran in a boot, however often its kernel was built: a column, and the outer join for it.
+
+    A boot whose kernel is not known stands for itself, by the kernel's key.
+    """
+    built = (
         select(KernelRow.key, KernelRow.revision, func.max(KernelRow.identity).label("identity"))
         .group_by(KernelRow.key, KernelRow.revision)
         .subquery()
     )
+    booted = and_(built.c.key == BootRow.kernel, built.c.revision == BootRow.revision)
+    return func.coalesce(built.c.identity, BootRow.kernel), built, booted
 
 
 def comparable(session: Session, testbed: str, scenarios: Iterable[str]) -> ColumnElement[bool]:
@@ -131,22 +136,19 @@ def comparable(session: Session, testbed: str, scenarios: Iterable[str]) -> Colu
 
 
 def _readings(session: Session, scope: Scope) -> tuple[Reading, ...]:
-    identity = identities()
+    identity, built, booted = identities()
     query = (
         select(
             BootRow.id,
             BootRow.revision,
-            func.coalesce(identity.c.identity, BootRow.kernel),
+            identity,
             DecisionRow.question_id,
             SampleRow.scenario,
             SampleRow.pps,
         )
         .join(SampleRow, SampleRow.boot_id == BootRow.id)
         .outerjoin(DecisionRow, BootRow.decision_id == DecisionRow.id)
-        .outerjoin(
-            identity,
-            and_(identity.c.key == BootRow.kernel, identity.c.revision == BootRow.revision),
-        )
+        .outerjoin(built, booted)
         .where(
             BootRow.testbed == scope.testbed,
             BootRow.revision.in_(scope.revisions),

@@ -90,6 +90,11 @@ class Facts(Sessions):
             row = session.get(CommitRow, revision)
             return None if row is None else commit_of(row)
 
+    def label(self, revision: str) -> str:
+        """What people call a revision: its commit's label, or a short hash if none was learned."""
+        commit = self.commit(revision)
+        return revision[:12] if commit is None else commit.label
+
 
 def facts_where(session: Session, decisions: Sequence[int]) -> list[Fact]:
     """What came of these decisions, oldest first; conditions before their first sample."""

@@ -143,6 +143,21 @@ class History:
         commits = [replace(commit, number=number - i) for i, (commit, _) in enumerate(found)]
         return commits[::-1]
 
+    def since(self, branch: str, at: float) -> list[Commit]:
+        """The commits of a branch from that moment on, on the first-parent line, oldest first.
+
+        Args:
+            branch: Its name.
+            at: Seconds since the epoch, by the commits' own time.
+
+        Raises:
+            HistoryError: there is no such branch, or the clone cannot be read.
+        """
+        head = self.head(branch)
+        found = list(self._log(f"--since=@{int(at)}", head))
+        number = self._number(head)
+        return [replace(commit, number=number - i) for i, (commit, _) in enumerate(found)][::-1]
+
     # -------------------------------------------------------------------------------- inside
 
     def _number(self, revision: str) -> int:

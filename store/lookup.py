@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sqlalchemy import func, select
 
 from netbisect.bisect.model import Fact
-from netbisect.store.alerts import alert_of
+from netbisect.store.alert_rows import alert_of
 from netbisect.store.facts import facts_where
 from netbisect.store.outbox import mail_of
 from netbisect.store.records import Alert, Mail, MailState
@@ -27,16 +27,11 @@ class SeriesName:
 class Lookup(Sessions):
     """Reads across subjects."""
 
-    def alerts(self) -> list[Alert]:
-        """All alerts, oldest first."""
-        with self.reading() as session:
-            return [
-                alert_of(row) for row in session.scalars(select(AlertRow).order_by(AlertRow.id))
-            ]
-
-    def alert_about(self, bisection: int) -> Alert | None:
-        """The alert whose commit this question looks for."""
-        query = select(AlertRow).where(AlertRow.bisection_id == bisection)
+    def alert_about(self, question: int) -> Alert | None:
+        """The alert that this comparison is to confirm, or whose commit this search looks for."""
+        query = select(AlertRow).where(
+            (AlertRow.bisection_id == question) | (AlertRow.comparison_id == question)
+        )
         with self.reading() as session:
             row = session.scalar(query)
             return None if row is None else alert_of(row)

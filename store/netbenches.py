@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import json
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
@@ -148,8 +147,7 @@ def _import_series(
 def _facts(image: Imported) -> Iterator[Fact]:
     """The facts of an image; the same ones whenever it is read again."""
     number = float(image.revision.number)
-    described = json.dumps(image.values, sort_keys=True)
-    digest = hashlib.sha256(described.encode()).hexdigest()[:16]
+    conditions = Conditions.of(image.testbed, image.scenario, image.values)
     kernel = f"{image.testbed} {image.revision.name}"
     key = hashlib.sha256(f"netbenches {kernel}".encode()).hexdigest()
     yield Kernel(
@@ -163,7 +161,7 @@ def _facts(image: Imported) -> Iterator[Fact]:
         at=number,
         seconds=0.0,
     )
-    yield Conditions(digest, image.testbed, image.scenario, image.values)
+    yield conditions
     for run in image.runs:
         at = number + run.iteration / 1000
         name = f"netbenches:{kernel} {image.scenario} {run.iteration}"
@@ -179,7 +177,7 @@ def _facts(image: Imported) -> Iterator[Fact]:
             received=run.received,
             offered=(),
             problems=run.problems,
-            conditions=digest,
+            conditions=conditions.digest,
             at=at,
             seconds=0.0,
         )

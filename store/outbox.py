@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 
 from netbisect.store.database import StoreError
 from netbisect.store.records import Mail, MailState
-from netbisect.store.sessions import Sessions, Writing
+from netbisect.store.sessions import Sessions, Writing, get_row
 from netbisect.store.tables import AlertRow, MailRow
 
 
@@ -67,7 +67,7 @@ class Outbox(Sessions):
             StoreError: there is none.
         """
         with self.reading() as session:
-            return mail_of(_get(session, identifier))
+            return mail_of(get_row(session, MailRow, identifier))
 
     def mail_sent(self, identifier: int) -> None:
         """The mail server has taken it.
@@ -76,7 +76,7 @@ class Outbox(Sessions):
             StoreError: there is no such mail.
         """
         with self.writing() as writing:
-            row = _get(writing.session, identifier)
+            row = get_row(writing.session, MailRow, identifier)
             if row.state == MailState.SENT.value:
                 return
             row.attempts += 1
@@ -96,7 +96,7 @@ class Outbox(Sessions):
             StoreError: there is no such mail.
         """
         with self.writing() as writing:
-            row = _get(writing.session, identifier)
+            row = get_row(writing.session, MailRow, identifier)
             if row.state != MailState.WAITING.value:
                 return
             row.attempts += 1
@@ -159,13 +159,6 @@ def _thread(session: Session, row: MailRow, alert: int) -> None:
     else:
         row.in_reply_to = earlier.message_id
         row.refers_to = [*earlier.refers_to, earlier.message_id]
-
-
-def _get(session: Session, identifier: int) -> MailRow:
-    row = session.get(MailRow, identifier)
-    if row is None:
-        raise StoreError(f"there is no mail {identifier}")
-    return row
 
 
 def mail_of(row: MailRow) -> Mail:

@@ -7,15 +7,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import select
-from sqlalchemy.orm import Session
 
 from netbisect.bisect import wire
 from netbisect.bisect.model import Effect, Finding, Question
-from netbisect.store.alerts import change_alert, open_alert
+from netbisect.bisect.states import AlertKind, AlertState
+from netbisect.store import alert_changes
 from netbisect.store.database import StoreError
 from netbisect.store.outbox import post_mail
-from netbisect.store.records import Alert, AlertState, Asked, Mail, QuestionState
-from netbisect.store.sessions import Sessions, Writing
+from netbisect.store.records import Alert, Asked, Mail, QuestionState
+from netbisect.store.sessions import Sessions, Writing, get_row
 from netbisect.store.tables import QuestionRow
 
 
@@ -44,6 +44,18 @@ class Closing:
             requested_by=requested_by,
         )
 
+    def open_candidate(
+        self, asked: Asked, *, kind: AlertKind, what: str, who: str = "netbisect"
+    ) -> Alert:
+        """Writes down the suspicion that a comparison, asked here, is to confirm.
+
+        `open_alert` announces it when that comparison is closed; `change_alert` withdraws it.
+
+        Raises:
+            StoreError: the question is no comparison.
+        """
+        return alert_changes.open_candidate(self._writing, asked, kind=kind, who=who, what=what)
+
     def open_alert(
         self,
         effects: Sequence[Effect],
@@ -51,20 +63,33 @@ class Closing:
         what: str,
         who: str = "netbisect",
         bisection: int | None = None,
+        kind: AlertKind | None = None,
     ) -> Alert:
-        """Opens the alert for the change that is confirmed.
+        """Announces the change that is confirmed.
+
+        It is the candidate of this comparison; or an alert of the same testbed, branch and
+        kind that ended at most 30 days ago, about the same leading scenario or range, which is
+        opened again; or a new one.
 
         Args:
-            effects: The leading scenario first.
-            what: The first line of the alert's history.
-            who: Stands in that line.
+            effects: The leading scenario first, at least one.
+            what: Why, in words, for the alert's history.
+            who: The author there.
             bisection: Question that looks for the culprit, if there is one already.
+            kind: What changed; by the sign of the leading effect when left out.
 
         Raises:
-            StoreError: the question is neither a comparison nor a bisection.
+            StoreError: the question is neither a comparison nor a bisection, or nothing was
+                measured.
         """
-        return open_alert(
-            self._writing, self.asked, effects, bisection=bisection, who=who, what=what
+        return alert_changes.open_alert(
+            self._writing,
+            self.asked,
+            effects,
+            bisection=bisection,
+            kind=kind,
+            who=who,
+            what=what,
         )
 
     def change_alert(
@@ -77,12 +102,12 @@ class Closing:
         culprit: str | None = None,
         bisection: int | None = None,
     ) -> Alert:
-        """Changes what is given, and notes who did it and why; the alert as it is then.
+        """Changes what is given, and notes who did it and why, as `Alerts.change_alert` does.
 
         Raises:
-            StoreError: there is no such alert.
+            StoreError: there is no such alert, or it cannot come to that state.
         """
-        return change_alert(
+        return alert_changes.change_alert(
             self._writing,
             alert,
             who=who,
@@ -91,6 +116,46 @@ class Closing:
             culprit=culprit,
             bisection=bisection,
         )
+
+    def add_series(
+        self,
+        alert: int,
+        *,
+        testbed: str,
+        scenario: str,
+        branch: str,
+        good: str,
+        bad: str,
+        effect: Effect | None = None,
+        who: str = "netbisect",
+    ) -> Alert:
+        """Adds a series in which the alert was seen too; what is known of it already stays.
+
+        Raises:
+            StoreError: there is no such alert.
+        """
+        return alert_changes.add_series(
+            self._writing,
+            alert,
+            testbed=testbed,
+            scenario=scenario,
+            branch=branch,
+            good=good,
+            bad=bad,
+            effect=effect,
+            who=who,
+        )
+
+    def join_same_culprit(self, alert: int, *, who: str = "netbisect") -> Alert:
+        """Makes one event of all standing alerts with this one's culprit and kind.
+
+        Returns:
+            The alert that stands for it: the one that was announced first.
+
+        Raises:
+            StoreError: there is no such alert.
+        """
+        return alert_changes.join_same_culprit(self._writing, alert, who=who)
 
     def post(
         self,
@@ -159,7 +224,7 @@ class Questions(Sessions):
             StoreError: there is none.
         """
         with self.reading() as session:
-            return asked_of(get_question(session, identifier))
+            return asked_of(get_row(session, QuestionRow, identifier))
 
     def children(self, identifier: int) -> list[Asked]:
         """The questions that follow from it, oldest first."""
@@ -185,7 +250,7 @@ class Questions(Sessions):
             StoreError: there is no such question, or the database refused.
         """
         with self.writing() as writing:
-            row = get_question(writing.session, asked.id)
+            row = get_row(writing.session, QuestionRow, asked.id)
             if row.state == QuestionState.CLOSED.value:
                 raise AlreadyClosedError(f"question {asked.id} ({asked.key}) is closed already")
             row.state = QuestionState.CLOSED.value
@@ -193,18 +258,6 @@ class Questions(Sessions):
             row.closed_at = writing.now
             writing.note("closed", row.id, key=row.key, kind=row.kind, finding=_name_of(finding))
             yield Closing(asked_of(row), writing)
-
-
-def get_question(session: Session, identifier: int) -> QuestionRow:
-    """The question's row.
-
-    Raises:
-        StoreError: there is none.
-    """
-    row = session.get(QuestionRow, identifier)
-    if row is None:
-        raise StoreError(f"there is no question {identifier}")
-    return row
 
 
 def asked_of(row: QuestionRow) -> Asked:
@@ -243,7 +296,7 @@ def _ask(
     if known is not None:
         return asked_of(known)
     if parent is not None:
-        get_question(session, parent)
+        get_row(session, QuestionRow, parent)
     row = QuestionRow(
         kind=_name_of(question),
         noun=wire.dumps(question),

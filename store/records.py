@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 from netbisect.bisect.model import Belief, Effect, Finding, Question
+from netbisect.bisect.states import AlertKind, AlertState
 
 
 class QuestionState(StrEnum):
@@ -39,20 +40,6 @@ class Outcome(StrEnum):
     CANCELLED = "cancelled"
     LOST = "lost"
     """Nobody can say any more what became of it."""
-
-
-class AlertState(StrEnum):
-    """How far an alert has come."""
-
-    OPEN = "open"
-    CULPRIT_FOUND = "culprit-found"
-    NO_CULPRIT = "no-culprit"
-    RECOVERED = "recovered"
-
-    @property
-    def standing(self) -> bool:
-        """The change is there and counts: levels from before it are no baseline."""
-        return self in {AlertState.OPEN, AlertState.CULPRIT_FOUND}
 
 
 class MailState(StrEnum):
@@ -114,8 +101,31 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
+class AlertSeries:
+    """A series in which an alert was seen, with the numbers that were announced then."""
+
+    testbed: str
+    scenario: str
+    branch: str
+    good: str
+    bad: str
+    """Where in the series: between these revisions."""
+    effect: Effect | None
+    """None where it was only seen, and not measured again."""
+    at: float
+
+    @property
+    def moved(self) -> bool:
+        """Whether the series changed; one that was measured and did not is listed too."""
+        return self.effect is None or self.effect.low * self.effect.high > 0
+
+
+@dataclass(frozen=True, slots=True)
 class Alert:
-    """A confirmed change; its numbers are those it was opened with."""
+    """A change of level, with the numbers that were announced last.
+
+    All that were ever announced are in `series`, oldest first.
+    """
 
     id: int
     testbed: str
@@ -124,6 +134,7 @@ class Alert:
     good: str
     bad: str
     effects: tuple[Effect, ...]
+    """The leading scenario first; empty before it is announced."""
     state: AlertState
     culprit: str
     """Revision; "" while there is none."""
@@ -135,6 +146,15 @@ class Alert:
     """Message-ID of its first mail; "" before."""
     opened_at: float
     closed_at: float | None
+    kind: AlertKind
+    announced_at: float | None
+    """None for what never became more than a candidate."""
+    muted_until: float | None
+    recovery: str
+    """First revision whose level was back; "" while it is not, or where nobody knows it."""
+    merged_into: int | None
+    """The earlier alert that stands for this one too."""
+    series: tuple[AlertSeries, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +164,9 @@ class AlertChange:
     at: float
     who: str
     what: str
+    """Why, in words."""
+    state: AlertState | None
+    """Of the alert since then; None where an older netbisect did not write it down."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, and_, func, select
@@ -12,11 +13,14 @@ from sqlalchemy.orm import Session
 
 from netbisect.bisect import validity
 from netbisect.bisect.model import Level, Prices, Stage
+from netbisect.bisect.states import AlertState
+from netbisect.store.alerts import STANDING
 from netbisect.store.evidence import comparable, identities
-from netbisect.store.records import AlertState, Cost
+from netbisect.store.records import Alert, Cost
 from netbisect.store.sessions import Sessions
 from netbisect.store.tables import (
     AlertRow,
+    AlertSeriesRow,
     BootRow,
     CommitRow,
     DecisionRow,
@@ -46,15 +50,37 @@ class Series(Sessions):
         """The levels since the last confirmed change: with them, a new one can be compared.
 
         They begin with the culprit, or as long as it is not known with the bad end, of the
-        last standing alert of this testbed and branch.
+        last standing alert that was seen in this series. Levels between a change and its
+        recovery are left out. What was called invalid, the lab's own or withdrawn counts for
+        nothing.
         """
         with self.reading() as session:
-            start = _last_change(session, testbed, branch)
+            start, gaps = _changes(session, (testbed, scenario, branch))
             return [
                 level
                 for number, level in _levels(session, testbed, scenario, branch)
-                if number >= start
+                if number >= start and not any(gap.holds(number, level) for gap in gaps)
             ]
+
+    def around(self, alert: Alert) -> tuple[list[Level], list[Level]]:
+        """The levels before the change of an alert, and those since, in its leading series.
+
+        Before: what was its baseline, up to the good end. Since: from the culprit on, or as long
+        as it is not known from the bad end on. Either is empty where its commits are not known.
+        """
+        series = (alert.testbed, alert.lead, alert.branch)
+        with self.reading() as session:
+            good, came = _number(session, alert.good), _number(session, alert.culprit or alert.bad)
+            if good is None or came is None:
+                return [], []
+            start, gaps = _changes(session, series, before=(alert.id, came))
+            before, since = [], []
+            for number, level in _levels(session, *series):
+                if number >= came:
+                    since.append(level)
+                elif start <= number <= good and not any(gap.holds(number, level) for gap in gaps):
+                    before.append(level)
+        return before, since
 
     def prices(self, testbed: str) -> Prices:
         """What a build, a boot and a run take here: medians of the latest ones.
@@ -101,12 +127,12 @@ class Series(Sessions):
 
 def _levels(session: Session, testbed: str, scenario: str, branch: str) -> list[tuple[int, Level]]:
     """Levels with the numbers of their commits, oldest first."""
-    runs = identities()
+    runs, built, booted = identities()
     query = (
         select(
             PlaceRow.number,
             BootRow.revision,
-            func.coalesce(runs.c.identity, BootRow.kernel),
+            runs,
             BootRow.id,
             SampleRow.at,
             SampleRow.pps,
@@ -114,7 +140,7 @@ def _levels(session: Session, testbed: str, scenario: str, branch: str) -> list[
         )
         .join(BootRow, SampleRow.boot_id == BootRow.id)
         .join(PlaceRow, and_(PlaceRow.branch == branch, PlaceRow.revision == BootRow.revision))
-        .outerjoin(runs, and_(runs.c.key == BootRow.kernel, runs.c.revision == BootRow.revision))
+        .outerjoin(built, booted)
         .where(comparable(session, testbed, [scenario]))
         .order_by(PlaceRow.number, SampleRow.at, SampleRow.id)
     )
@@ -137,15 +163,60 @@ def _level(revision: str, identity: str, first: float, boots: list[tuple[float, 
     )
 
 
-def _last_change(session: Session, testbed: str, branch: str) -> int:
-    """Number of the commit with which the last confirmed change came; 0 when there was none."""
-    standing = [state.value for state in AlertState if state.standing]
-    alerts = select(AlertRow.culprit, AlertRow.bad).where(
-        AlertRow.testbed == testbed, AlertRow.branch == branch, AlertRow.state.in_(standing)
+@dataclass(frozen=True, slots=True)
+class _Gap:
+    """A change that is over: levels that were measured while it was there."""
+
+    start: int
+    """Number of the commit with which it came."""
+    end: int | None
+    """Number of the commit with which it went; None where nobody knows it."""
+    closed_at: float
+
+    def holds(self, number: int, level: Level) -> bool:
+        """Whether this level is one of them."""
+        gone = level.at >= self.closed_at if self.end is None else number >= self.end
+        return number >= self.start and not gone
+
+
+def _changes(
+    session: Session, series: tuple[str, str, str], before: tuple[int, float] = (0, math.inf)
+) -> tuple[int, list[_Gap]]:
+    """Number of the commit with which the last standing change came, or 0; and those over.
+
+    Args:
+        session: Where they are looked up.
+        series: Testbed, scenario and branch.
+        before: An alert that is left out, and the number of a commit before which they came.
+    """
+    testbed, scenario, branch = series
+    besides, end = before
+    alerts = (
+        select(AlertRow, AlertSeriesRow.bad)
+        .join(AlertSeriesRow, AlertSeriesRow.alert_id == AlertRow.id)
+        .where(
+            AlertSeriesRow.testbed == testbed,
+            AlertSeriesRow.scenario == scenario,
+            AlertSeriesRow.branch == branch,
+            AlertRow.id != besides,
+            AlertRow.state.in_([*STANDING, AlertState.FIXED.value]),
+        )
     )
-    changes = {culprit or bad for culprit, bad in session.execute(alerts)}
-    latest = select(func.max(CommitRow.number)).where(CommitRow.revision.in_(changes))
-    return session.scalar(latest) or 0
+    start, gaps = 0, []
+    for alert, bad in session.execute(alerts):
+        came = _number(session, alert.culprit or bad)
+        if came is None or came >= end:
+            continue
+        if alert.closed_at is None:
+            start = max(start, came)
+        else:
+            gaps.append(_Gap(came, _number(session, alert.recovery), alert.closed_at))
+    return start, gaps
+
+
+def _number(session: Session, revision: str) -> int | None:
+    commit = session.get(CommitRow, revision)
+    return None if commit is None else commit.number
 
 
 def _median(

@@ -7,14 +7,16 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import Engine, func, select
 from sqlalchemy.orm import Session
 
 from netbisect.store.database import StoreError, speaking, writer
 from netbisect.store.records import Event
-from netbisect.store.tables import EventRow
+from netbisect.store.tables import Base, EventRow
+
+_Row = TypeVar("_Row", bound=Base)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,19 @@ class Writing:
         self.session.add(EventRow(at=self.now, kind=kind, question_id=question, data=data))
         # At once: events are numbered in the order in which they are noted.
         self.session.flush()
+
+
+def get_row(session: Session, table: type[_Row], identifier: int) -> _Row:
+    """The row of that number.
+
+    Raises:
+        StoreError: there is none; the message calls it as the table's class does, less `Row`.
+    """
+    row = session.get(table, identifier)
+    if row is None:
+        noun = table.__name__.removesuffix("Row").lower()
+        raise StoreError(f"there is no {noun} {identifier}")
+    return row
 
 
 class Sessions:

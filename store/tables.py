@@ -21,7 +21,7 @@ from sqlalchemy import (
     text,
 )
 from sqlalchemy.engine import Dialect
-from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 from sqlalchemy.types import TypeDecorator
 
 
@@ -258,7 +258,7 @@ class DudRow(Base):
 
 
 class AlertRow(Base):
-    """A confirmed change, from the day it was confirmed until it is over."""
+    """A change, from the first suspicion until it is over."""
 
     __tablename__ = "alerts"
     __table_args__ = (Index(None, "testbed", "branch", "state"),)
@@ -278,10 +278,41 @@ class AlertRow(Base):
     """Message-ID of its first mail."""
     opened_at: Mapped[float]
     closed_at: Mapped[float | None]
+    kind: Mapped[str]
+    announced_at: Mapped[float | None]
+    """None for what never became more than a candidate."""
+    muted_until: Mapped[float | None]
+    recovery: Mapped[str]
+    """First revision whose level was back."""
+    merged_into: Mapped[int | None] = mapped_column(ForeignKey("alerts.id"))
+    series: Mapped[list[AlertSeriesRow]] = relationship(
+        order_by="AlertSeriesRow.id", lazy="selectin"
+    )
+
+
+class AlertSeriesRow(Base):
+    """A series in which an alert was seen, with the numbers it was announced with.
+
+    Rows are only ever added: what comes later stands beside what was announced.
+    """
+
+    __tablename__ = "alert_series"
+    __table_args__ = (Index(None, "testbed", "scenario", "branch"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    alert_id: Mapped[int] = mapped_column(ForeignKey(AlertRow.id), index=True)
+    testbed: Mapped[str]
+    scenario: Mapped[str]
+    branch: Mapped[str]
+    good: Mapped[str]
+    bad: Mapped[str]
+    effect: Mapped[dict[str, Any] | None]
+    """None where it was only seen, and not measured again."""
+    at: Mapped[float]
 
 
 class AlertChangeRow(Base):
-    """Who did what to an alert, and when."""
+    """Who did what to an alert, when and why."""
 
     __tablename__ = "alert_changes"
 
@@ -290,6 +321,9 @@ class AlertChangeRow(Base):
     at: Mapped[float]
     who: Mapped[str]
     what: Mapped[str]
+    """Why, in words."""
+    state: Mapped[str]
+    """Of the alert since then; "" where an older netbisect did not write it down."""
 
 
 class MailRow(Base):

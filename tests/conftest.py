@@ -1,4 +1,4 @@
-"""What all tests share: a home of their own, the laboratory's fixtures, and settled chances."""
+"""What all tests share: a home of their own, fixtures, and settled chances."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ hypothesis.settings.load_profile("settled")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    for name in ("hand_fixtures", "lab_fixtures", "real_master"):
+    for name in ("hand_fixtures", "lab_fixtures", "real_master", "store_fixtures"):
         path = Path(__file__).with_name(f"{name}.py")
         spec = importlib.util.spec_from_file_location(name, path)
         assert spec is not None

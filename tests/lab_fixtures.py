@@ -68,7 +68,7 @@ class RunningLab:
         """A kernel with its archive."""
         kernel = self.build(number)
         assert isinstance(kernel, Kernel), kernel
-        return kernel, self.lab.builders[0].directory / "kernels" / kernel.key / "kernel.tar.gz"
+        return kernel, self.lab.builders[0].kernels / kernel.key / "kernel.tar.gz"
 
     def place_of(self, role: str) -> int:
         """Where on the line the first commit with that role is."""

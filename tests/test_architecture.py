@@ -13,10 +13,12 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("bisect", "store", "workers", "steps", "reports")
 
+LIGHT = ("model", "wire", "validity", "anova")
+"""What of bisect/ the hosts of a lab use, which have neither numpy nor scipy."""
 MAY_IMPORT = {
     "bisect": {"bisect"},
     "store": {"store", "bisect"},
-    "workers": {"workers", "bisect.model", "bisect.wire"},
+    "workers": {"workers", *(f"bisect.{name}" for name in LIGHT)},
     "reports": {"reports", "bisect"},
     "steps": {"steps", "store", "workers", "reports", "bisect"},
 }
@@ -73,6 +75,16 @@ def test_a_library_lives_in_one_folder(folder: str) -> None:
             home = AT_HOME.get(name.partition(".")[0])
 
             assert home in (None, folder), f"{path.relative_to(ROOT)} imports {name}"
+
+
+@pytest.mark.parametrize("name", LIGHT)
+def test_what_the_hosts_of_a_lab_use_is_light(name: str) -> None:
+    """It imports nothing but the standard library, cattrs and its like."""
+    for imported in imports(ROOT / "bisect" / f"{name}.py"):
+        top = imported.partition(".")[0]
+        like = imported.removeprefix("netbisect.bisect.").partition(".")[0]
+
+        assert top in {*sys.stdlib_module_names, "cattrs"} or like in LIGHT, imported
 
 
 @pytest.mark.parametrize("folder", ["bisect", "reports"])

@@ -19,8 +19,8 @@ from hand_fixtures import Done, Files, MakeRepository, Repository, numbered
 
 from netbisect.bisect.model import Commit
 from netbisect.steps import cli
+from netbisect.steps.hand import candidates
 from netbisect.steps.hand import cli as hand
-from netbisect.steps.hand import search
 from netbisect.steps.hand.command import CommandError, number_in
 
 CULPRIT = 37
@@ -201,7 +201,7 @@ def test_a_kill_loses_one_run_at_most(slower: Repository) -> None:
     assert done.returncode == 0, done.stderr
     assert now["runs"] == 10
     assert now["next"]["revision"] == slower.runs()[10] == slower.runs()[11]
-    assert now["left"]["boots"] > 6
+    assert now["left"]["runs"] > 6
     assert f"Next: a run of {slower.runs()[10][:12]} Change " in told
     assert "Why: " in told
     assert "Left, about: " in told
@@ -279,6 +279,7 @@ def test_a_range_that_is_none(
 
 WRONG_COMMANDS = [
     (["true"], "the command printed nothing"),
+    (["sh", "-c", "echo 5 >&2"], "nothing on its standard output, only on standard error: '5'"),
     (["echo", "all well"], "the command printed no number; its last line was 'all well'"),
     (["echo", "nan"], "the command printed nan, a finite number above 0 expected"),
     (["echo", "-inf"], "the command printed -inf, a finite number above 0 expected"),
@@ -307,6 +308,15 @@ def test_a_command_without_a_number(
     assert sentence in said
     assert slower.untouched()
     assert slower.facts("visit")
+
+
+def test_a_command_that_prints_without_end(slower: Repository) -> None:
+    """It is ended before it fills the disk."""
+    endless = "import os, time; os.ftruncate(1, 300 << 20); time.sleep(60)"
+    said = wrong(slower.search("--", sys.executable, "-c", endless))
+
+    assert "cannot be measured: the command printed more than 256 MB" in said
+    assert slower.untouched()
 
 
 def test_what_is_mended_goes_on(
@@ -412,8 +422,8 @@ def commit(name: str, lines: int = 0, paths: Sequence[str] = ()) -> Commit:
 def test_weights_favour_the_paths_that_matter() -> None:
     """And larger changes; they average 1 and leave nobody out."""
     commits = [commit("a", 10, ["src/x.c"]), commit("b", 10, ["doc/x.md"]), commit("c", 1000)]
-    given = search.weights(commits, ["src/*"])
-    by_size = search.weights(commits, [])
+    given = candidates.weights(commits, ["src/*"])
+    by_size = candidates.weights(commits, [])
 
     assert given[0] > 10 * given[1] > 1
     assert sum(given) == pytest.approx(3)
@@ -425,7 +435,7 @@ def test_trees_that_come_back() -> None:
     commits = [commit(name) for name in "abcdef"]
     trees = dict(zip("gabcdef", "0123145", strict=True))
 
-    assert [one.revision for one in search.same_trees("g", commits, trees)] == ["a", "e", "f"]
+    assert [one.revision for one in candidates.same_trees("g", commits, trees)] == ["a", "e", "f"]
 
 
 # ----------------------------------------------------------------------------- what it needs

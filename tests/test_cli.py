@@ -197,6 +197,20 @@ def test_stopping_what_does_not_run(written: Path) -> None:
         ["follow"],
         ["import", "netbenches"],
         ["detect"],
+        ["alerts"],
+        *(
+            ["alerts", name]
+            for name in (
+                "show",
+                "ack",
+                "mute",
+                "reopen",
+                "invalid",
+                "infra",
+                "fixed",
+                "withdraw",
+            )
+        ),
     ],
 )
 def test_every_command_explains_itself(command: list[str]) -> None:

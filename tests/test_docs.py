@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from netbisect.bisect.states import AlertState
 from netbisect.steps import settings
+from netbisect.steps.alert_commands import alerts
 from netbisect.workers import lab
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -69,3 +71,26 @@ def test_the_example_of_the_settings_is_one(tmp_path: Path) -> None:
     path.write_text(example)
 
     assert settings.load_settings(path).branches == ("main", "stable/15")
+
+
+def test_the_states_of_an_alert_are_documented_as_they_are() -> None:
+    """docs/alerts.md says of each whether it stands, is silent and may be searched."""
+    page = (ROOT / "docs" / "alerts.md").read_text()
+    body = page.split("\n## States\n", 1)[1].split("|---", 1)[1].split("\n\n", 1)[0]
+    rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in body.splitlines()[1:]]
+
+    assert [(name, *flags) for name, _, *flags in rows] == [
+        (
+            f"`{one.value}`",
+            *("yes" if so else "" for so in (one.standing, one.silent, one.searchable)),
+        )
+        for one in AlertState
+    ]
+
+
+def test_the_documented_commands_for_alerts_are_those_there_are() -> None:
+    """Every subcommand, and no other."""
+    page = (ROOT / "docs" / "alerts.md").read_text()
+    commands = page.split("\n## Commands\n", 1)[1]
+
+    assert set(re.findall(r"`netbisect alerts ([a-z]+) 7", commands)) == set(alerts.commands)

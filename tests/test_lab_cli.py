@@ -44,7 +44,7 @@ def run(
 
 
 def kernels(lab: RunningLab) -> str:
-    return str(lab.lab.builders[0].directory / "kernels")
+    return str(lab.lab.builders[0].kernels)
 
 
 def test_build_prints_the_kernel(run: Run, running_lab: RunningLab) -> None:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import shutil
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -32,7 +30,7 @@ from netbisect.bisect.model import (
     Stage,
     Unfinished,
 )
-from netbisect.store.database import StoreError, migrate, open_database
+from netbisect.store.database import StoreError, open_database
 from netbisect.store.ledger import Ledger
 from netbisect.store.questions import AlreadyClosedError
 from netbisect.store.records import Decision, DecisionStage, Outcome, QuestionState
@@ -47,21 +45,6 @@ class Clock:
     def __call__(self) -> float:
         self.now += 1
         return self.now
-
-
-@pytest.fixture(scope="module")
-def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database with its tables and nothing in them, to be copied."""
-    path = tmp_path_factory.mktemp("migrated") / "ledger.sqlite"
-    engine = open_database(f"sqlite:///{path}")
-    migrate(engine)
-    engine.dispose()
-    return path
-
-
-@pytest.fixture
-def url(migrated: Path, tmp_path: Path) -> str:
-    return f"sqlite:///{shutil.copy(migrated, tmp_path)}"
 
 
 @pytest.fixture
@@ -249,6 +232,16 @@ def test_facts_from_elsewhere_come_all_or_not_at_all(ledger: Ledger) -> None:
 
 def commit(revision: str, number: int, subject: str = "a change") -> Commit:
     return Commit(revision, number, subject, "body", "A", "a@example.org", 5.0, ("sys/net/x.c",), 3)
+
+
+def test_a_revision_is_called_by_its_number_and_the_start_of_its_hash(ledger: Ledger) -> None:
+    full = "0a1b2c3d4e5f" + 28 * "0"
+    ledger.learn([commit(full, 302145), commit("r311849", 7)], "main")
+
+    assert ledger.label(full) == "n302145-0a1b2c3d4e5f"
+    assert ledger.label("r311849") == "r311849"
+    assert ledger.label(40 * "f") == 12 * "f"
+    assert ledger.label("") == ""
 
 
 def test_a_commit_learned_twice_is_as_it_was_said_last(ledger: Ledger) -> None:

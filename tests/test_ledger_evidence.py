@@ -5,10 +5,8 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pytest
 
@@ -31,9 +29,10 @@ from netbisect.bisect.model import (
     Sample,
     Stage,
 )
-from netbisect.store.database import migrate, open_database
+from netbisect.bisect.states import AlertState
+from netbisect.store.database import open_database
 from netbisect.store.ledger import Ledger
-from netbisect.store.records import AlertState, Asked, DecisionStage, Outcome
+from netbisect.store.records import Asked, DecisionStage, Outcome
 
 FORWARDING, PF = "inet4-forwarding", "inet4-pf-stateful"
 BOTH = (FORWARDING, PF)
@@ -154,19 +153,9 @@ class Lab:
         return self.evidence(asked).skipped
 
 
-@pytest.fixture(scope="module")
-def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database with its tables and nothing in them, to be copied."""
-    path = tmp_path_factory.mktemp("migrated") / "ledger.sqlite"
-    engine = open_database(f"sqlite:///{path}")
-    migrate(engine)
-    engine.dispose()
-    return path
-
-
 @pytest.fixture
-def lab(migrated: Path, tmp_path: Path) -> Iterator[Lab]:
-    engine = open_database(f"sqlite:///{shutil.copy(migrated, tmp_path)}")
+def lab(url: str) -> Iterator[Lab]:
+    engine = open_database(url)
     yield Lab(Ledger(engine))
     engine.dispose()
 
@@ -583,13 +572,13 @@ def test_the_baseline_begins_with_the_last_confirmed_change(lab: Lab) -> None:
     assert baseline(lab) == ["r4", "r5"]
 
     def change(state: AlertState, culprit: str) -> None:
-        lab.ledger.change_alert(alert.id, who="me", what="", state=state, culprit=culprit)
+        lab.ledger.change_alert(alert.id, who="me", what="why", state=state, culprit=culprit)
 
     change(AlertState.CULPRIT_FOUND, "r3")
     assert baseline(lab) == ["r4", "r5"]
     change(AlertState.CULPRIT_FOUND, "r5")
     assert baseline(lab) == ["r5"]
-    change(AlertState.RECOVERED, "r3")
+    change(AlertState.INVALID, "")
     assert baseline(lab) == ["r1", "r2", "r4", "r5"]
 
 

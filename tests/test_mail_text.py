@@ -291,3 +291,16 @@ def test_trouble_says_what_has_no_result_and_why(question: Night | Comparison, s
     assert said in letter.text
     assert "c2558 does not come back after a power cycle." in " ".join(letter.text.split())
     assert not too_wide(letter.text)
+
+
+def test_what_became_of_an_alert_is_told_with_its_reason() -> None:
+    """In a few lines that fit, whatever the reason says."""
+    effect = Effect("fwd4", math.log(0.9), math.log(0.88), math.log(0.92), 1e-6, 5, 6)
+    why = "the level is back\x07 " + "since " * 40
+    text = mail.change(7, "over; the level is back", "fwd4 on c2558", effect, who="olga", why=why)
+
+    assert text.startswith("Alert 7 is over; the level is back.\n\n  where   fwd4 on c2558\n")
+    assert "-10.0 % (-12.0 to -8.0)" in text
+    assert "`netbisect alerts show 7` has its history." in text
+    assert "\x07" not in text
+    assert not too_wide(text)

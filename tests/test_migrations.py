@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import stat
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,8 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import Engine, inspect, text
 
-from netbisect.bisect.model import Boot
+from netbisect.bisect.model import Boot, Effect
+from netbisect.bisect.states import AlertState
 from netbisect.store.database import (
     VERSION_TABLE,
     StoreError,
@@ -87,6 +90,101 @@ def test_migrating_again_changes_nothing_and_keeps_what_is_there(engine: Engine)
     events, _ = ledger.events_since(0)
     assert [event.kind for event in events] == ["boot"]
     assert ledger.last_event() == marker
+
+
+OLD_ALERTS = [
+    # state, ln ratio, finding of its search, closed at; and what it is in this version
+    ("open", -0.1, "", None, ("open", "drop", None)),
+    ("culprit-found", -0.1, "culprit", None, ("culprit-found", "drop", None)),
+    ("no-culprit", -0.1, "suspects", 7.0, ("no-culprit", "drop", None)),
+    ("no-culprit", -0.1, "notreproduced", 7.0, ("withdrawn", "drop", 7.0)),
+    ("recovered", -0.1, "culprit", 7.0, ("fixed", "drop", 7.0)),
+    ("open", 0.1, "", None, ("open", "improvement", None)),
+]
+
+
+def write_old_alerts(engine: Engine) -> None:
+    """Into the tables of the first version."""
+    question = text(
+        "INSERT INTO questions (id, kind, noun, key, branch, testbed, priority, requested_by, "
+        "state, finding, opened_at) "
+        "VALUES (:id, 'bisection', '{}', :key, 'main', 'c2558', 1, '', 'closed', :finding, 1.0)"
+    )
+    alert = text(
+        "INSERT INTO alerts (id, testbed, branch, lead, good, bad, effects, state, culprit, "
+        "bisection_id, thread, opened_at, closed_at) "
+        "VALUES (:id, 'c2558', 'main', 's', 'r1', 'r2', :effects, :state, '', :id, '<1@x>', "
+        "5.0, :closed)"
+    )
+    with writer(engine).begin() as connection:
+        command.upgrade(alembic_config(connection), "0001")
+        for number, (state, ln_ratio, finding, closed, _) in enumerate(OLD_ALERTS, 1):
+            effect = Effect("s", ln_ratio, ln_ratio - 0.01, ln_ratio + 0.01, 0.001, 5, 6)
+            other = Effect("other", 0.0, -0.01, 0.01, 0.9, 5, 6)
+            found = f'{{"is":"{finding}"}}' if finding else None
+            connection.execute(question, {"id": number, "key": str(number), "finding": found})
+            effects = json.dumps([asdict(effect), asdict(other)])
+            connection.execute(
+                alert, {"id": number, "effects": effects, "state": state, "closed": closed}
+            )
+            connection.execute(
+                text(
+                    "INSERT INTO alert_changes (alert_id, at, who, what) "
+                    "VALUES (:id, 5.0, 'netbisect', 'confirmed')"
+                ),
+                {"id": number},
+            )
+
+
+def test_the_alerts_of_an_older_netbisect_live_on(engine: Engine) -> None:
+    """With their numbers as those of their series, and the states of this version."""
+    write_old_alerts(engine)
+
+    migrate(engine)
+
+    assert differences(engine) == []
+    ledger = Ledger(engine)
+    alerts = ledger.alerts()
+    assert [(one.state.value, one.kind.value, one.closed_at) for one in alerts] == [
+        expected for *_, expected in OLD_ALERTS
+    ]
+    for one in alerts:
+        assert one.announced_at == one.opened_at == 5.0
+        assert [series.effect for series in one.series] == list(one.effects)
+        assert {
+            (series.testbed, series.branch, series.good, series.bad, series.at)
+            for series in one.series
+        } == {("c2558", "main", "r1", "r2", 5.0)}
+        assert one.thread == "<1@x>"
+        [change] = ledger.alert_changes(one.id)
+        assert (change.at, change.what, change.state) == (5.0, "confirmed", None)
+    assert [one.id for one in ledger.open_alerts()] == [1, 2, 3, 6]
+    ledger.change_alert(3, who="me", what="as it is", state=AlertState.ACKNOWLEDGED)
+
+
+def test_going_back_to_the_first_version_keeps_the_alerts(engine: Engine) -> None:
+    """In states that it knows."""
+    write_old_alerts(engine)
+    migrate(engine)
+    ledger = Ledger(engine)
+    ledger.change_alert(1, who="me", what="so it is", state=AlertState.ACKNOWLEDGED)
+
+    with writer(engine).begin() as connection:
+        command.downgrade(alembic_config(connection), "0001")
+        states = connection.execute(text("SELECT state FROM alerts ORDER BY id")).scalars().all()
+
+    assert states == [
+        "open",
+        "culprit-found",
+        "no-culprit",
+        "no-culprit",
+        "recovered",
+        "open",
+    ]
+    migrate(engine)
+    assert [one.state.value for one in Ledger(engine).alerts()] == [
+        expected[0] for *_, expected in OLD_ALERTS
+    ]
 
 
 def test_migrating_leaves_the_logging_of_its_caller_alone(tmp_path: Path) -> None:

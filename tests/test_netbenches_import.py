@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from netbisect.bisect.model import Comparison
-from netbisect.store.database import migrate, open_database
+from netbisect.store.database import open_database
 from netbisect.store.ledger import Ledger
 from netbisect.store.netbenches import Summary, import_into
 from netbisect.store.netbenches_files import NetbenchesError, Parser
@@ -27,19 +27,9 @@ UNAME = (
 )
 
 
-@pytest.fixture(scope="module")
-def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database with its tables and nothing in them, to be copied."""
-    path = tmp_path_factory.mktemp("migrated") / "ledger.sqlite"
-    engine = open_database(f"sqlite:///{path}")
-    migrate(engine)
-    engine.dispose()
-    return path
-
-
 @pytest.fixture
-def ledger(migrated: Path, tmp_path: Path) -> Iterator[Ledger]:
-    engine = open_database(f"sqlite:///{shutil.copy(migrated, tmp_path)}")
+def ledger(url: str) -> Iterator[Ledger]:
+    engine = open_database(url)
     yield Ledger(engine)
     engine.dispose()
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -23,9 +21,10 @@ from netbisect.bisect.model import (
     NightDone,
     Noise,
 )
-from netbisect.store.database import StoreError, migrate, open_database
+from netbisect.bisect.states import AlertState
+from netbisect.store.database import StoreError, open_database
 from netbisect.store.ledger import Ledger
-from netbisect.store.records import Alert, AlertState, Asked, Mail, MailState
+from netbisect.store.records import Alert, Asked, Mail, MailState
 
 COMPARISON = Comparison("main", "c2558", "r10", "r20", ("inet4-forwarding",), "inet4-forwarding", 0)
 BISECTION = Bisection(
@@ -51,21 +50,6 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
-
-
-@pytest.fixture(scope="module")
-def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database with its tables and nothing in them, to be copied."""
-    path = tmp_path_factory.mktemp("migrated") / "ledger.sqlite"
-    engine = open_database(f"sqlite:///{path}")
-    migrate(engine)
-    engine.dispose()
-    return path
-
-
-@pytest.fixture
-def url(migrated: Path, tmp_path: Path) -> str:
-    return f"sqlite:///{shutil.copy(migrated, tmp_path)}"
 
 
 @pytest.fixture
@@ -266,13 +250,11 @@ def test_an_alert_that_is_over_says_since_when(ledger: Ledger, clock: Clock) -> 
     alert = open_alert(ledger)
     clock.now = 5000.0
 
-    over = ledger.change_alert(
-        alert.id, who="olga", what="level is back", state=AlertState.RECOVERED
-    )
+    over = ledger.change_alert(alert.id, who="olga", what="level is back", state=AlertState.FIXED)
     assert over.closed_at == 5000.0
     assert ledger.open_alerts() == []
 
-    again = ledger.change_alert(alert.id, who="olga", what="not yet", state=AlertState.OPEN)
+    again = ledger.change_alert(alert.id, who="olga", what="not yet", state=AlertState.REOPENED)
     assert again.closed_at is None
     assert ledger.open_alerts() == [again]
     assert [change.who for change in ledger.alert_changes(alert.id)] == [
@@ -322,7 +304,8 @@ def test_once_the_culprit_is_known_only_it_counts(
 ) -> None:
     learn(ledger)
     alert = open_alert(ledger, "r9", "r21")
-    ledger.change_alert(alert.id, who="me", what="", state=AlertState.CULPRIT_FOUND, culprit="r15")
+    found = AlertState.CULPRIT_FOUND
+    ledger.change_alert(alert.id, who="me", what="proved", state=found, culprit="r15")
 
     assert (ledger.alert_for("c2558", "main", good, bad) is not None) == about
 
@@ -335,5 +318,5 @@ def test_only_standing_alerts_of_the_same_testbed_and_branch_are_found(ledger: L
     assert ledger.alert_for("apu2", "main", "r10", "r20") is None
     assert ledger.alert_for("c2558", "stable/15", "r10", "r20") is None
 
-    ledger.change_alert(newer.id, who="me", what="", state=AlertState.NO_CULPRIT)
+    ledger.change_alert(newer.id, who="me", what="not there", state=AlertState.WITHDRAWN)
     assert ledger.alert_for("c2558", "main", "r10", "r20") == older

@@ -36,6 +36,7 @@ def test_every_interface_is_read() -> None:
             "00:07:43:2e:e4:72",
             "no carrier",
             "Ethernet 10Gbase-Twinax <full-duplex,rxpause,txpause>",
+            up=False,
         ),
         Interface("lo0", "", "", ""),
     ]

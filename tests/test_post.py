@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
 import tempfile
@@ -13,16 +12,11 @@ from buildbot.plugins import util, worker
 from buildbot.test.util.integration import RunMasterBase
 from twisted.internet import defer, reactor, task
 
+from netbisect.demo.lab.setup import free_ports
 from netbisect.demo.mailbox import read
 from netbisect.steps import post
 from netbisect.steps.memory import open_ledger
 from netbisect.steps.settings import MailSettings, Settings
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Outbox(RunMasterBase):
@@ -36,9 +30,11 @@ class Outbox(RunMasterBase):
         self.addCleanup(folder.cleanup)
         self.folder = Path(folder.name)
         self.mails = self.folder / "mails"
+        with free_ports(1) as [port]:
+            pass
         self.settings = Settings(
             branches=("main",),
-            mail=MailSettings(("people@lab.invalid",), "netbisect@lab.invalid", port=free_port()),
+            mail=MailSettings(("people@lab.invalid",), "netbisect@lab.invalid", port=port),
             database=f"sqlite:///{folder.name}/netbisect.sqlite",
             tick=0.2,
         )

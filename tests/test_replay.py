@@ -77,6 +77,13 @@ def another_fact(entries: list[dict[str, object]]) -> int:
     return boots[0] + 1
 
 
+def another_run(entries: list[dict[str, object]]) -> int:
+    """A visit has one run more than was ordered."""
+    sample = places(entries, "sample")[-1]
+    entries.insert(sample + 1, {**entries[sample], "id": "another"})
+    return sample + 2
+
+
 def test_a_log_decides_the_same_again(log: Path) -> None:
     """From the log alone; every decision is shown with its reason. Tampering is named."""
     done = replay(log)
@@ -91,7 +98,7 @@ def test_a_log_decides_the_same_again(log: Path) -> None:
     assert data["same"] is True
     assert len(data["lines"]) == len(decided) + len(asked)
 
-    for change in (another_visit, another_number, another_end, another_fact):
+    for change in (another_visit, another_number, another_end, another_fact, another_run):
         path, line = tampered(log, change)
         done = replay(path)
         data = json.loads(replay(path, "--json").stdout)

@@ -482,20 +482,23 @@ def test_the_proof_measures_in_turns() -> None:
     assert turns[:9] == ["r2", "r3", "r3", "r2", "r2", "r3", "r3", "r2", "r2"]
 
 
-def test_a_proof_that_fails_names_nobody() -> None:
-    """Inherited boots say r3, ten fresh ones of each side say nothing."""
+def proof_that_fails(good: str, bad: str, old: int) -> Evidence:
+    """So many inherited boots of each say that they differ, ten fresh ones say nothing."""
     inherited = [
         Reading(f"old {name} {i}", name, "", {LEAD: level + 1e-3 * (i % 3)}, fresh=False)
-        for name, level in (("r2", 14.0), ("r3", 13.9))
-        for i in range(60)
+        for name, level in ((good, 14.0), (bad, 13.9))
+        for i in range(old)
     ]
     fresh = [
         Reading(f"new {name} {i}", name, "", {LEAD: 13.98 + 0.02 * math.sin(i)})
-        for name in ("r2", "r3")
+        for name in (good, bad)
         for i in range(10)
     ]
+    return Evidence((*inherited, *fresh))
 
-    move = next_move(bisection(6), Evidence((*inherited, *fresh)), PRICES)
+
+def test_a_proof_that_fails_names_nobody() -> None:
+    move = next_move(bisection(6), proof_that_fails("r2", "r3", 60), PRICES)
 
     assert isinstance(move, Visit | Unfinished)
     assert not (isinstance(move, Visit) and move.why.startswith("verifies"))
@@ -503,18 +506,7 @@ def test_a_proof_that_fails_names_nobody() -> None:
 
 def test_a_failed_proof_is_said_when_nothing_else_is_left() -> None:
     """With a single candidate there is nothing else to measure."""
-    inherited = [
-        Reading(f"old {name} {i}", name, "", {LEAD: level + 1e-3 * (i % 3)}, fresh=False)
-        for name, level in (("r0", 14.0), ("r1", 13.9))
-        for i in range(90)
-    ]
-    fresh = [
-        Reading(f"new {name} {i}", name, "", {LEAD: 13.98 + 0.02 * math.sin(i)})
-        for name in ("r0", "r1")
-        for i in range(10)
-    ]
-
-    move = next_move(bisection(1), Evidence((*inherited, *fresh)), PRICES)
+    move = next_move(bisection(1), proof_that_fails("r0", "r1", 90), PRICES)
 
     assert isinstance(move, Unfinished)
     assert move.why == "boots of r1 and of its parent do not differ as the search expects"

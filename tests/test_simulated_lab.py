@@ -78,6 +78,31 @@ def test_settings_are_kept_and_shown(running_lab: RunningLab) -> None:
     assert "unknown oid" in running_lab.ssh(dut, "sysctl no.such", status=1)
 
 
+def test_what_is_asked_for_may_be_missing(running_lab: RunningLab) -> None:
+    """`sysctl -i` is silent on it, netstat and ps are not."""
+    ask = running_lab.ssh
+    assert ask("c2558-dut", "sysctl -ie kern.nothing hw.ncpu") == "hw.ncpu=4\n"
+    assert ask("c2558-dut", "sysctl kern.nothing", status=1) == (
+        "sysctl: unknown oid 'kern.nothing'\n"
+    )
+    assert ask("c2558-gen", "netstat -I em7 -bn --libxo json", status=1) == (
+        "netstat: em7: unknown interface\n"
+    )
+    assert ask("c2558-gen", "ps -l", status=1) == "ps: illegal option\n"
+    assert ask("c2558-gen", "echo 'a  b' c") == "a  b c\n"
+
+
+def test_a_name_of_sysctl_stands_for_all_below_it(running_lab: RunningLab) -> None:
+    said = running_lab.ssh("c2558-dut", "sysctl -e dev.cpu").splitlines()
+    assert "dev.cpu.0.freq=2400" in said
+    assert "dev.cpu.3.coretemp.throttle_log=0" in said
+    said = running_lab.ssh("c2558-dut", "sysctl -e dev.igb").splitlines()
+    assert [line.partition("=")[0] for line in said] == [
+        "dev.igb.2.mac_stats.crc_errs",
+        "dev.igb.3.mac_stats.crc_errs",
+    ]
+
+
 def test_files_are_made_moved_and_removed(running_lab: RunningLab) -> None:
     dut = "e5-2650-dut"
     running_lab.ssh(dut, "mkdir -p /tmp/a/b && cd /tmp && mv a/b c && rm -rf a")
@@ -487,14 +512,22 @@ def test_a_lab_can_have_all_three_testbeds(sample_tree: Tree, tmp_path: Path) ->
     ]
 
 
+def test_nobody_is_given_a_port_that_somebody_holds() -> None:
+    with setup.free_ports(20) as mine:
+        for port in mine:
+            with socket.socket() as other, pytest.raises(OSError, match="in use"):
+                other.bind(("127.0.0.1", port))
+
+
 @pytest.fixture
 def config(running_lab: RunningLab, tmp_path: Path) -> Path:
     """A configuration for a second lab: a copy of the first at other ports."""
     text = running_lab.files.simulator.read_text()
     for name in ("machines", "ssh"):
         shutil.copytree(running_lab.files.place / name, tmp_path / name)
-    ports = iter(setup._free_ports(len(re.findall(r"port = \d+", text))))
-    text = re.sub(r"port = \d+", lambda _: f"port = {next(ports)}", text)
+    with setup.free_ports(len(re.findall(r"port = \d+", text))) as found:
+        ports = iter(found)
+        text = re.sub(r"port = \d+", lambda _: f"port = {next(ports)}", text)
     path = tmp_path / "simulator.toml"
     path.write_text(text)
     return path

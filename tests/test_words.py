@@ -21,6 +21,7 @@ from netbisect.bisect.model import (
     Suspects,
     Unfinished,
 )
+from netbisect.bisect.states import AlertKind, AlertState
 from netbisect.reports import words
 
 DROP = Effect("fwd4", math.log(0.891), math.log(0.879), math.log(0.903), 1e-9, 12, 11)
@@ -105,6 +106,13 @@ def test_an_interval_without_end_is_said_to_be_none(end: float) -> None:
 )
 def test_durations_never_say_sixty_minutes(seconds: float, text: str) -> None:
     assert words.duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0, "0.0 s"), (4.23, "4.2 s"), (10, "10 s"), (720, "12 min")]
+)
+def test_what_took_a_moment_is_told_in_tenths(seconds: float, text: str) -> None:
+    assert words.elapsed(seconds) == text
 
 
 @pytest.mark.parametrize(
@@ -212,3 +220,24 @@ def test_a_gain_is_not_called_a_loss() -> None:
 
     assert words.direction(gain) == "faster"
     assert words.direction(DROP) == "slower"
+
+
+@pytest.mark.parametrize("state", list(AlertState))
+def test_every_state_of_an_alert_has_words(state: AlertState) -> None:
+    """They end a sentence that is ended elsewhere."""
+    text = words.state(state)
+
+    assert text
+    assert not text.endswith(".")
+    assert f"It is {text}."[6].islower()
+
+
+def test_a_state_says_until_when_and_into_what() -> None:
+    """A muted alert has a date, a merged one an earlier alert."""
+    assert words.state(AlertState.MUTED, until=86400.0) == "muted until 1970-01-02"
+    assert words.state(AlertState.MERGED, into=7) == "the same event as an earlier alert, alert 7"
+
+
+def test_every_kind_of_alert_has_words() -> None:
+    """A noun with its article."""
+    assert {words.kind(one).split()[0] for one in AlertKind} == {"a", "an"}

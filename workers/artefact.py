@@ -62,14 +62,11 @@ def pack(directory: Path, archive: Path) -> str:
 
 def key_of(archive: Path) -> str:
     """The key of a packed archive, computed from its content."""
-    digest = hashlib.sha256()
     try:
         with gzip.open(archive, "rb") as stream:
-            while block := stream.read(_BLOCK):
-                digest.update(block)
+            return hashlib.file_digest(stream, "sha256").hexdigest()
     except (OSError, EOFError, zlib.error) as error:
         raise ArtefactError(f"{archive}: {error}") from error
-    return digest.hexdigest()
 
 
 class ArtefactStore:

@@ -17,15 +17,12 @@ from netbisect.bisect.model import Boot, Conditions, Reaction, Sample, Stage
 from netbisect.workers import firewall, pktgen, ports
 from netbisect.workers.faults import CommandError, HostKeyError, UnreachableError, lab_fault
 from netbisect.workers.lab import Scenario, Testbed
+from netbisect.workers.observe import Seen, Watch, judge
 from netbisect.workers.ssh import Connections
 
-_OFFERED_SHARE = 0.99
-"""Of the line rate that the generator must reach for a run to count."""
 _READY_SECONDS = 30.0
 """For a receiver to open its port, besides the wait that it is told."""
 _READY_POLL = 0.01
-_RECEIVED_SHARE = 1.005
-"""Of what was offered, that can be received: clocks of two hosts differ, packets do not grow."""
 
 
 class Bench:
@@ -46,6 +43,7 @@ class Bench:
         self.logs = logs
         self._ifconfigs: dict[str, str] = {}
         self._hosts: dict[str, str] = {}
+        self._watch = Watch(testbed, self.router, self.generator, self.receiver)
 
     # ------------------------------------------------------------------------------- the run
 
@@ -66,10 +64,12 @@ class Bench:
             raise lab_fault(Stage.BENCH, error, Reaction.SKIP) from error
         except (UnreachableError, HostKeyError) as error:
             raise lab_fault(Stage.BENCH, error) from error
+        before = self._look(scenario)
         sender, receiver = self._run_traffic(scenario)
-        rates = pktgen.all_rates(receiver)
-        offered = pktgen.all_rates(sender)
-        pps, offered_pps, problems = self._judge(scenario, sender, receiver)
+        after = self._look(scenario, before)
+        pps, offered_pps, problems = judge(
+            self.testbed, scenario, (sender, receiver), before, after
+        )
         sample = Sample(
             id=uuid.uuid4().hex,
             boot=boot.id,
@@ -77,8 +77,8 @@ class Bench:
             scenario=scenario.name,
             pps=pps,
             offered_pps=offered_pps,
-            received=tuple(rates),
-            offered=tuple(offered),
+            received=tuple(pktgen.all_rates(receiver)),
+            offered=tuple(pktgen.all_rates(sender)),
             problems=tuple(problems),
             conditions=conditions.digest,
             at=started,
@@ -86,38 +86,13 @@ class Bench:
         )
         return conditions, sample
 
-    def _judge(
-        self, scenario: Scenario, sender: str, receiver: str
-    ) -> tuple[float, float, list[str]]:
-        problems = []
-        pps = offered_pps = 0.0
-        if pktgen.crashed(receiver):
-            problems.append("the receiver's pkt-gen crashed")
-        if pktgen.crashed(sender):
-            problems.append("the generator's pkt-gen crashed")
+    def _look(self, scenario: Scenario, before: Seen | None = None) -> Seen:
         try:
-            offered_pps = pktgen.offered_rate(sender)
-            line_rate = self.testbed.line_rate(scenario.traffic.size)
-            if offered_pps < _OFFERED_SHARE * line_rate:
-                problems.append(
-                    f"the generator offered {offered_pps:,.0f} pps, "
-                    f"less than 99 % of {line_rate:,.0f}"
-                )
-        except pktgen.NoRateError as error:
-            problems.append(str(error))
-        try:
-            kept = pktgen.kept_rates(receiver)
-            pps = pktgen.sample(receiver)
-            if len(kept) < pktgen.LEAST_SECONDS:
-                problems.append(
-                    f"{len(kept)} seconds of traffic are left after trimming, "
-                    f"{pktgen.LEAST_SECONDS} are needed"
-                )
-            if offered_pps and pps > _RECEIVED_SHARE * offered_pps:
-                problems.append(f"received {pps:,.0f} pps, more than was offered")
-        except pktgen.NoRateError as error:
-            problems.append(f"the receiver: {error}")
-        return pps, offered_pps, problems
+            if before is None:
+                return self._watch.look(scenario)
+            return self._watch.look_again(scenario, before)
+        except HostKeyError as error:
+            raise lab_fault(Stage.BENCH, error) from error
 
     def _run_traffic(self, scenario: Scenario) -> tuple[str, str]:
         """What sender and receiver said."""
@@ -221,5 +196,4 @@ class Bench:
             "run_seconds": f"{self.testbed.timing.run:g}",
             "scenario": hashlib.sha256(described.encode()).hexdigest()[:16],
         }
-        digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
-        return Conditions(digest, self.testbed.name, scenario.name, values)
+        return Conditions.of(self.testbed.name, scenario.name, values)

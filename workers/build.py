@@ -4,6 +4,7 @@ The clone, the object directory and the finished kernels live in the builder's d
 
     source/     clone, checked out at the revision being built
     obj/        MAKEOBJDIRPREFIX, kept between builds
+    obj-layout/ the same, for builds with a layout of their own
     stage/      where installkernel puts the last kernel
     kernels/    the artefact store
     logs/       the log of the last build of each revision
@@ -20,7 +21,6 @@ import shutil
 import signal
 import subprocess
 import time
-import uuid
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -39,6 +39,9 @@ _ERROR = re.compile(r"\b(error|ERROR): ")
 """Of the compiler, of config(8)."""
 _STOP = re.compile(r"^\*\*\* ")
 """Of make."""
+_SHUFFLE = "-Wl,--shuffle-sections=.text*={}"
+"""LLD's: with the seed, the order of the objects' code; nothing else depends on it."""
+_LINKED = (".ko", ".kld", ".full", ".debug")
 _TAIL_LINES = 40
 _GIT_TIMEOUT = 3600.0
 """Seconds; a first clone of a FreeBSD tree takes many minutes."""
@@ -54,15 +57,29 @@ class KernelBuild:
         revision: str,
         config: str,
         say: Callable[[str], None],
+        layout: int = 0,
     ) -> None:
+        """Nothing is done yet.
+
+        Args:
+            builder: where to build.
+            source: what to build from.
+            revision: full hash of the commit.
+            config: kernel configuration.
+            say: takes what happens on the way.
+            layout: when not 0, the seed of an order in which the linker takes the objects: the
+                same code at other addresses.
+        """
         self.builder = builder
         self.source = source
         self.revision = revision
         self.config = config
         self.say = say
         self.tree = builder.directory / "source"
-        self.log = builder.directory / "logs" / f"{revision[:12]}-{config}.log"
-        self.kernels = ArtefactStore(builder.directory / "kernels")
+        self.layout = layout
+        suffix = f"-layout{layout}" if layout else ""
+        self.log = builder.directory / "logs" / f"{revision[:12]}-{config}{suffix}.log"
+        self.kernels = ArtefactStore(builder.kernels)
         self._held: tuple[int, ...] = ()
 
     def run(self) -> Kernel | Dud:
@@ -81,16 +98,7 @@ class KernelBuild:
             stage = self._make_kernel()
             return self._keep(stage, started)
         except LabFault as fault:
-            return Dud(
-                id=uuid.uuid4().hex,
-                revision=self.revision,
-                stage=fault.stage,
-                reaction=fault.reaction,
-                why=fault.why,
-                at=started,
-                seconds=time.time() - started,
-                log=fault.log or self._tail(),
-            )
+            return fault.dud(self.revision, started, log=self._tail())
 
     def _check_out(self) -> None:
         self.say(f"checking out {self.revision[:12]}")
@@ -129,7 +137,7 @@ class KernelBuild:
             "WITH_REPRODUCIBLE_BUILD=yes",
             *self.builder.options,
         ]
-        environment = {"MAKEOBJDIRPREFIX": str(self.builder.directory / "obj")}
+        environment = self._environment()
         make = [*self.builder.make]
         self.say(f"buildkernel {self.revision[:12]} {self.config}")
         jobs = f"-j{self.builder.jobs}"
@@ -144,6 +152,24 @@ class KernelBuild:
             if status != 0:
                 raise LabFault(Stage.BUILD, Reaction.SKIP, self._first_error())
         return stage / "boot" / "kernel"
+
+    def _environment(self) -> dict[str, str]:
+        """What make is given besides its arguments.
+
+        A layout is asked for in the environment, because makefiles add to LDFLAGS there, and not
+        to what stands on the command line; sys.mk takes off `-Wl,` where ld is called by itself.
+        Such builds have objects of their own, or the next kernel would be linked as they were.
+        """
+        objects = self.builder.directory / ("obj-layout" if self.layout else "obj")
+        environment = {"MAKEOBJDIRPREFIX": str(objects)}
+        if self.layout:
+            flags = [os.environ.get("LDFLAGS", ""), _SHUFFLE.format(self.layout)]
+            environment["LDFLAGS"] = " ".join(filter(None, flags))
+            for path in objects.rglob("*"):
+                # make does not know that what is there was linked with another seed.
+                if path.is_file() and (path.suffix in _LINKED or path.name == "kernel"):
+                    path.unlink()
+        return environment
 
     def _keep(self, stage: Path, started: float) -> Kernel:
         image = stage / "kernel"

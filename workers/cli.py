@@ -22,6 +22,7 @@ from netbisect.workers.bench import Bench
 from netbisect.workers.build import KernelBuild
 from netbisect.workers.doctor import examine
 from netbisect.workers.faults import LabFault
+from netbisect.workers.image_noise import ImageNoiseError, Plan, as_data, as_text, measure
 from netbisect.workers.lab import Lab, load_lab, load_scenario
 from netbisect.workers.router import Router
 from netbisect.workers.ssh import Connections
@@ -92,6 +93,24 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_argument("--logs", type=Path, help="folder for pkt-gen output")
     _add_scenarios(bench)
 
+    noise = command(
+        "image-noise",
+        "Measure how much kernels differ that do the same work: build one revision several "
+        "times with its code in another order, boot each in turns, tell scatter of images from "
+        "scatter of boots. Runs where the builder is, and drives the testbed from there.",
+        "--lab lab.toml image-noise --testbed c2558 --revision 0a1b2c3d4e5f... --builds 8",
+    )
+    noise.add_argument("--testbed", required=True, help="name of the testbed in the lab file")
+    noise.add_argument("--builder", help="name of the builder (default: the first of that arch)")
+    noise.add_argument("--revision", required=True, help="full hash of the commit")
+    noise.add_argument("--builds", type=_several, required=True, help="images to build, 2 or more")
+    noise.add_argument(
+        "--boots", type=_several, default=3, help="of each image, 2 or more (default: 3)"
+    )
+    noise.add_argument("--logs", type=Path, help="folder for console and pkt-gen output")
+    noise.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    _add_scenarios(noise)
+
     recover = command(
         "recover",
         "Bring a testbed back to its known-good kernel, by its power switch if need be.",
@@ -106,6 +125,17 @@ def _parser() -> argparse.ArgumentParser:
     )
     doctor.add_argument("--json", action="store_true", help="print JSON instead of a table")
     return parser
+
+
+def _several(text: str) -> int:
+    """For argparse: a number without which there is no scatter to see."""
+    number = int(text)
+    if number < 2:  # noqa: PLR2004 - what several means
+        raise argparse.ArgumentTypeError(f"{number}: expected 2 or more")
+    return number
+
+
+_several.__name__ = "number"  # as argparse names it in its complaint
 
 
 def _add_scenarios(parser: argparse.ArgumentParser) -> None:
@@ -191,6 +221,37 @@ def _bench(lab: Lab, arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _image_noise(lab: Lab, arguments: argparse.Namespace) -> int:
+    testbed = lab.testbed(arguments.testbed)
+    same = [builder.name for builder in lab.builders if builder.arch == testbed.arch]
+    plan = Plan(
+        lab=lab,
+        testbed=testbed,
+        builder=lab.builder(arguments.builder or same[0]),
+        revision=arguments.revision,
+        builds=arguments.builds,
+        boots=arguments.boots,
+        scenarios=[
+            load_scenario(name, lab.scenario_directories)
+            for name in arguments.scenarios or testbed.scenarios
+        ],
+        logs=_logs(arguments),
+        say=_say,
+    )
+    try:
+        rates = measure(plan)
+        if isinstance(rates, Dud):
+            _emit(rates)
+            _say(f"no image noise: {rates.why}")
+            return EXIT_DUD
+        print(json.dumps(as_data(plan, rates)) if arguments.json else as_text(plan, rates))
+    except ImageNoiseError as error:
+        _say(f"netbisect-lab: {error}")
+        return EXIT_LAB
+    ArtefactStore(plan.builder.directory / "kernels").prune(lab.kept_kernels)
+    return 0
+
+
 def _recover(lab: Lab, arguments: argparse.Namespace) -> int:
     testbed = lab.testbed(arguments.testbed)
     with Connections(lab.ssh) as connections:
@@ -226,6 +287,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "boot": _boot,
         "trial": _trial,
         "bench": _bench,
+        "image-noise": _image_noise,
         "recover": _recover,
         "doctor": _doctor,
     }

@@ -113,9 +113,8 @@ def _contents(archive: Path) -> tuple[dict[str, str], int]:
             stream = tar.extractfile(member) if member.isfile() else None
             if stream is None:
                 continue
-            digest = hashlib.sha256()
-            while block := stream.read(1 << 20):
-                digest.update(block)
+            # It is an io.BufferedReader, of which its declared type, IO, lacks readinto.
+            digest = hashlib.file_digest(stream, "sha256")  # type: ignore[arg-type]
             hashes[member.name] = digest.hexdigest()
             size += member.size
     return hashes, size

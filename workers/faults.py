@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from netbisect.bisect.model import Reaction, Stage
+import time
+import uuid
+
+from netbisect.bisect.model import Dud, Reaction, Stage
 
 
 class LabFault(Exception):  # noqa: N818 - a fault of the lab, in the lab's own word
@@ -14,6 +17,23 @@ class LabFault(Exception):  # noqa: N818 - a fault of the lab, in the lab's own 
         self.reaction = reaction
         self.why = why
         self.log = log
+
+    def dud(
+        self, revision: str, started: float, *, testbed: str = "", scenario: str = "", log: str = ""
+    ) -> Dud:
+        """The fact that it makes of an attempt at a revision; `log` where it has none itself."""
+        return Dud(
+            id=uuid.uuid4().hex,
+            revision=revision,
+            stage=self.stage,
+            reaction=self.reaction,
+            why=self.why,
+            at=started,
+            seconds=time.time() - started,
+            testbed=testbed,
+            scenario=scenario,
+            log=self.log or log,
+        )
 
 
 class UnreachableError(Exception):

@@ -81,6 +81,11 @@ class Builder:
         _check(self.jobs >= 1, f"jobs {self.jobs}: expected 1 or more")
         _check(self.build_timeout > 0, f"build_timeout {self.build_timeout}: expected seconds > 0")
 
+    @property
+    def kernels(self) -> Path:
+        """Folder of its finished kernels, an artefact store."""
+        return self.directory / "kernels"
+
 
 @dataclass(frozen=True, slots=True)
 class Port:
@@ -153,11 +158,13 @@ class Timing:
     run: float = 30.0
     """Seconds of traffic per run; at least 15 of them must remain after trimming."""
     run_timeout: float = 180.0
+    pause: float = 30.0
+    """Before a run that was no sample is made again: heat passes, and so does other load."""
 
     def __post_init__(self) -> None:
         for name in ("boot_timeout", "poll", "run_timeout"):
             _check(getattr(self, name) > 0, f"{name}: expected seconds > 0")
-        for name in ("settle", "link_wait"):
+        for name in ("settle", "link_wait", "pause"):
             _check(getattr(self, name) >= 0, f"{name}: expected 0 seconds or more")
         _check(
             self.run >= _SHORTEST_RUN,

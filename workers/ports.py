@@ -27,6 +27,8 @@ class Interface:
     status: str
     """`active` when there is a link; "" where ifconfig does not say."""
     media: str
+    up: bool = True
+    """Whether it is switched on; without that it has no link."""
 
 
 def interfaces(ifconfig: str) -> list[Interface]:
@@ -42,6 +44,7 @@ def interfaces(ifconfig: str) -> list[Interface]:
                 mac=ether[1] if ether else "",
                 status=status[1].strip() if status else "",
                 media=media[1].strip() if media else "",
+                up="UP" in head[2].split(","),
             )
         )
     return found

@@ -21,6 +21,7 @@ from netbisect.workers.lab import Ssh
 
 _SSH_FAILED = 255
 """What ssh(1) returns when it is ssh itself that failed."""
+_END = "netbisect: the end of this answer"
 _KEY_SAID = ("REMOTE HOST IDENTIFICATION HAS CHANGED", "Host key verification failed")
 
 
@@ -91,6 +92,11 @@ class Machine:
             CommandError: a command failed, or did not end within `timeout` seconds.
         """
         line = " && ".join(shlex.join(command) for command in commands)
+        return self._run_line(line, stdin, timeout)
+
+    def _run_line(
+        self, line: str, stdin: bytes | IO[bytes] | None = None, timeout: float | None = None
+    ) -> str:
         limit = timeout or self._settings.command_timeout
         feed: dict[str, object] = {"stdin": subprocess.DEVNULL}
         if isinstance(stdin, bytes):
@@ -125,6 +131,18 @@ class Machine:
             return self.run(*commands)
         except CommandError:
             return None
+
+    def ask(self, *commands: Sequence[str]) -> list[str]:
+        """What each of these prints; "" for one that fails, whatever the others do.
+
+        Raises:
+            UnreachableError: the machine does not answer.
+            HostKeyError: it is not the machine we know.
+            CommandError: they did not end in time.
+        """
+        end = shlex.join(["echo", _END])
+        said = self._run_line("; ".join(f"{shlex.join(command)}; {end}" for command in commands))
+        return said.split(f"{_END}\n")[: len(commands)]
 
     @contextlib.contextmanager
     def running(self, command: Sequence[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:

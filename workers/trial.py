@@ -7,7 +7,6 @@ kept. Nothing here decides what to measure next.
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -104,6 +103,8 @@ class Trial:
     ) -> LabFault | None:
         """Runs one scenario until a run is good; what kept it from having any result."""
         for attempt in range(_TRIES):
+            if attempt:
+                time.sleep(self.testbed.timing.pause)
             started = time.time()
             last = attempt == _TRIES - 1
             try:
@@ -144,15 +145,9 @@ class Trial:
             )
 
     def _dud(self, fault: LabFault, started: float, scenario: Scenario | None = None) -> Dud:
-        return Dud(
-            id=uuid.uuid4().hex,
-            revision=self.kernel.revision,
-            stage=fault.stage,
-            reaction=fault.reaction,
-            why=fault.why,
-            at=started,
-            seconds=time.time() - started,
+        return fault.dud(
+            self.kernel.revision,
+            started,
             testbed=self.testbed.name,
             scenario=scenario.name if scenario else "",
-            log=fault.log,
         )

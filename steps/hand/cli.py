@@ -9,22 +9,22 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 import click
 
-from netbisect.bisect.model import Culprit, Finding, NotReproduced, Sample, Unfinished
+from netbisect.bisect.model import Finding, NotReproduced, Sample, Unfinished
 from netbisect.reports import words
-from netbisect.steps.hand import machine, outlook, replay, report, run, search
+from netbisect.steps.hand import machine, outlook, overlay, replay, report, run, search
+from netbisect.steps.hand.asked import Options, search_of
 from netbisect.steps.hand.command import OverBudgetError
 from netbisect.steps.hand.log import Log, LogError, read
 from netbisect.steps.hand.options import Duration, Percent, expression
-from netbisect.steps.hand.report import Result, Status
 from netbisect.steps.hand.repository import Repository, RepositoryError, Worktree
-from netbisect.steps.hand.search import Search, Spot
+from netbisect.steps.hand.verdict import Result, Status, label
 from netbisect.store.history import HistoryError
 
 P = ParamSpec("P")
@@ -38,7 +38,13 @@ def _sentences(command: Callable[P, R]) -> Callable[P, R]:
     def careful(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return command(*args, **kwargs)
-        except (RepositoryError, HistoryError, LogError, run.EndError) as error:
+        except (
+            RepositoryError,
+            HistoryError,
+            LogError,
+            overlay.OverlayError,
+            run.EndError,
+        ) as error:
             click.echo(f"Error: {error}.", err=True)
             sys.exit(Status.USAGE)
 
@@ -54,28 +60,15 @@ def bisect() -> None:
     """
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """The options of `netbisect bisect run` that say what is searched."""
-
-    metric: str
-    direction: str
-    min_effect: float
-    effect: float | None
-    setup: str
-    noise: float | None
-    paths: tuple[str, ...]
-    command: tuple[str, ...]
-
-
 _STATUSES = """
 \b
 Exit status:
-  0  a commit was found and verified
+  0  a commit was found and verified, or several were
   1  nothing changed
   2  it cannot be searched: an option, a revision, the log, or a command
      that gives no number at an end of the range; --good and --bad swapped
-  3  no answer: suspects that cannot be told apart, noise, the budget
+  3  no answer: suspects that cannot be told apart, a change bit by bit,
+     a good end that is no longer good, noise, the budget
   130  interrupted; the same call goes on
 
 \b
@@ -120,6 +113,14 @@ Example: netbisect bisect run --good v1.4 --bad main \\
     multiple=True,
     help="Commits that touch such files are likelier; none is excluded. May be repeated.",
 )
+@click.option(
+    "--overlay",
+    "overlays",
+    metavar="FILE",
+    multiple=True,
+    help="A patch for revisions that lack it, a fix of a broken stretch for one; "
+    "FILE@FIRST..LAST keeps it to a stretch. May be repeated.",
+)
 @click.option("--noise", type=Percent(), help="How a run scatters, standard deviation in percent.")
 @click.option("--timeout", type=Duration(), default="1h", show_default=True, help="For one run.")
 @click.option("--budget", type=Duration(), help="For all runs and builds, over all calls.")
@@ -159,21 +160,19 @@ def run_command(
     First the two ends are measured in turns; when they do not differ, nothing is searched.
     Everything is written down as it is measured: the same call goes on after an interruption.
     """
-    options = _Asked(**asked)  # type: ignore[arg-type]  # click has checked them
+    options = Options(**asked)  # type: ignore[arg-type]  # click has checked them
     repository = Repository.around(Path.cwd())
-    wanted = _search(repository, good, bad, options)
+    wanted, patches = search_of(repository, good, bad, options)
     path = (log_path or repository.log).absolute()
     limits = run.Limits(timeout, math.inf if budget is None else budget)
     try:
         with _interruptible(), Log(path, wanted, reset=reset) as log:
-            result = _go(log, repository, worktree, limits)
+            result = _go(log, repository, worktree, limits, patches)
     except KeyboardInterrupt:
         click.echo(f"Interrupted. The same call goes on; what was measured is in {path}.", err=True)
         sys.exit(Status.INTERRUPTED)
-    if isinstance(result.finding, Culprit):
-        result = Result(
-            result.entries, result.finding, path, repository.commit(result.finding.revision)
-        )
+    known = {one.revision: repository.commit(one.revision) for one in result.culprits}
+    result = replace(result, commits=known)
     click.echo(json.dumps(machine.data(result), indent=2) if as_json else report.text(result))
     sys.exit(result.status)
 
@@ -193,35 +192,13 @@ def _interruptible() -> Iterator[None]:
             signal.signal(name, handler)
 
 
-def _search(repository: Repository, good: str, bad: str, options: _Asked) -> Search:
-    """What is asked, of this repository.
-
-    Raises:
-        RepositoryError: The revisions are no range.
-    """
-    first = repository.resolve(good, "--good")
-    last = repository.resolve(bad, "--bad")
-    commits = repository.line(first, last, names=(good, bad))
-    kept = search.same_trees(first, commits, repository.trees(first, last))
-    line = zip(kept, search.weights(kept, options.paths), strict=True)
-    return Search(
-        good=first,
-        bad=last,
-        command=options.command,
-        line=tuple(Spot(one.revision, one.subject, weight) for one, weight in line),
-        commits=len(commits),
-        good_subject=repository.commit(first).subject,
-        metric=options.metric,
-        direction=options.direction,
-        min_effect=options.min_effect,
-        effect=options.effect,
-        setup=options.setup,
-        noise=options.noise,
-        paths=options.paths,
-    )
-
-
-def _go(log: Log, repository: Repository, folder: Path | None, limits: run.Limits) -> Result:
+def _go(
+    log: Log,
+    repository: Repository,
+    folder: Path | None,
+    limits: run.Limits,
+    patches: list[overlay.Patch],
+) -> Result:
     """Searches to the end, which may have been reached before."""
     wanted = log.search
     if not wanted.line:
@@ -235,7 +212,7 @@ def _go(log: Log, repository: Repository, folder: Path | None, limits: run.Limit
         note = log.path.with_name(f"{log.path.name}.worktree")
         worktree = stack.enter_context(Worktree(repository, folder, note))
         try:
-            finding: Finding = run.Runner(log, worktree, limits, _tell).go()
+            finding: Finding = run.Runner(log, worktree, limits, _tell, patches).go()
         except OverBudgetError:
             why = f"the budget of {words.duration(limits.whole)} is spent, a larger one goes on"
             finding = Unfinished(why, outlook.belief(log.entries))
@@ -257,7 +234,7 @@ def _begin(log: Log) -> None:
     left_out = f", {alike} of them without a tree of their own" if alike else ""
     known = words.count(sum(isinstance(e, Sample) for e in log.entries), "run")
     _tell(
-        f"{words.count(wanted.commits, 'commit')} after {report.label(wanted, wanted.good)}, "
+        f"{words.count(wanted.commits, 'commit')} after {label(wanted, wanted.good)}, "
         f"up to {wanted.bad[:12]}{left_out}."
     )
     if len(log.entries) > 1:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from netbisect.reports.words import clean
 
@@ -19,6 +20,10 @@ SKIP = 125
 """Exit status of a command that cannot tell, as in `git bisect run`."""
 _PATIENCE = 2.0
 """Seconds between the request to end and the end."""
+_LOOK = 0.2
+"""Seconds between looks at how much was printed."""
+_MOST = 256 << 20
+"""Bytes of output that are taken for no benchmark's."""
 _TAIL = 4000
 _SHOWN = 100
 _NUMBER = re.compile(
@@ -90,7 +95,7 @@ def run(command: Sequence[str], folder: Path, revision: str, seconds: float | No
         seconds: What it may take; None is without end.
 
     Raises:
-        CommandError: It cannot be started.
+        CommandError: It cannot be started, or prints without end.
         subprocess.TimeoutExpired: It took too long, and was ended with all it had started.
     """
     environment = {k: v for k, v in os.environ.items() if k not in ("GIT_DIR", "GIT_WORK_TREE")}
@@ -109,7 +114,7 @@ def run(command: Sequence[str], folder: Path, revision: str, seconds: float | No
         except (OSError, ValueError) as error:
             raise CommandError(_not_started(command[0], error), again=False) from error
         try:
-            status = process.wait(seconds)
+            status = _wait(process, seconds, (output, errors))
         except BaseException:
             _end(process)
             raise
@@ -119,6 +124,22 @@ def run(command: Sequence[str], folder: Path, revision: str, seconds: float | No
             stream.seek(0)
             texts.append(stream.read().decode(errors="replace"))
     return Ended(status, texts[0], texts[1], took)
+
+
+def _wait(
+    process: subprocess.Popen[bytes], seconds: float | None, streams: Sequence[IO[bytes]]
+) -> int:
+    """Waits for the exit status, and that what is printed does not fill the disk."""
+    deadline = time.monotonic() + (math.inf if seconds is None else seconds)
+    while True:
+        left = deadline - time.monotonic()
+        try:
+            return process.wait(min(left, _LOOK))
+        except subprocess.TimeoutExpired:
+            if left <= _LOOK:
+                raise
+        if any(os.fstat(stream.fileno()).st_size > _MOST for stream in streams):
+            raise CommandError(f"the command printed more than {_MOST >> 20} MB", again=False)
 
 
 def _not_started(program: str, error: OSError | ValueError) -> str:
@@ -142,6 +163,21 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         except subprocess.TimeoutExpired:
             continue
     process.wait()
+
+
+def number_of(ended: Ended, metric: str) -> float:
+    """The number that a command printed; as `number_in` where it printed at all.
+
+    Raises:
+        CommandError: There is none, or not one above 0.
+    """
+    try:
+        return number_in(ended.output, metric)
+    except CommandError as error:
+        why, elsewhere = str(error), _last_line(ended.errors)
+        if elsewhere and not ended.output.strip():
+            why += f" on its standard output, only on standard error: {elsewhere!r}"
+        raise CommandError(why, again=error.again, log=ended.log, seconds=ended.seconds) from error
 
 
 def number_in(text: str, metric: str) -> float:

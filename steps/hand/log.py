@@ -39,7 +39,7 @@ def dumps(entry: Entry) -> str:
         return json.dumps(data, separators=(",", ":"))
     if isinstance(entry, Visit):
         # It follows from the lines above, and would be the greater part of the file.
-        entry = Visit(entry.revision, entry.why)
+        entry = Visit(entry.revision, entry.why, runs=entry.runs)
     return wire.dumps(entry)
 
 
@@ -96,16 +96,18 @@ def differences(old: Search, new: Search) -> list[str]:
     for name in (field.name for field in fields(Search) if field.name not in _DERIVED):
         before, now = getattr(old, name), getattr(new, name)
         if before != now:
-            option = {"paths": "--path", "command": "the command"}.get(
-                name, f"--{name.replace('_', '-')}"
-            )
+            option = {
+                "paths": "--path",
+                "overlays": "--overlay",
+                "command": "the command",
+            }.get(name, f"--{name.replace('_', '-')}")
             found.append(f"{option} was {_show(before)} and is {_show(now)}")
     return found
 
 
 def _show(value: object) -> str:
     if isinstance(value, tuple):
-        return repr(" ".join(value)) if value else "not given"
+        return repr(" ".join(map(str, value))) if value else "not given"
     return "not given" if value in (None, "") else str(value)
 
 

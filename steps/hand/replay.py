@@ -20,12 +20,14 @@ from netbisect.bisect.model import (
     Kernel,
     Move,
     Question,
+    Sample,
+    Several,
     Suspects,
     Visit,
 )
 from netbisect.steps.hand import search
-from netbisect.steps.hand.report import label, plainly
 from netbisect.steps.hand.search import Entry, Search
+from netbisect.steps.hand.verdict import label, plainly
 
 _EXACT = 1e-6
 """Difference of numbers that are the same but for the last digits: machines add differently."""
@@ -51,7 +53,7 @@ def replay(entries: list[Entry]) -> Iterator[Again]:
     """
     asked = entries[0]
     assert isinstance(asked, Search)
-    ordered = ""
+    ordered, runs = "", 0
     for place, entry in enumerate(entries):
         before = entries[:place]
         match entry:
@@ -59,11 +61,17 @@ def replay(entries: list[Entry]) -> Iterator[Again]:
                 yield _question(asked, before, entry, place + 1)
             case _ if isinstance(entry, Move):
                 yield _decision(asked, before, entry, place + 1)
-                ordered = entry.revision if isinstance(entry, Visit) else ""
+                ordered, runs = (
+                    (entry.revision, entry.runs) if isinstance(entry, Visit) else ("", 0)
+                )
             case Kernel() | Boot() | Dud() if entry.revision != ordered:
                 there = f"a fact of {label(asked, entry.revision)}"
                 wanted = f"a fact of {label(asked, ordered)}" if ordered else "no fact"
                 yield Again(place + 1, there, wanted, same=False)
+            case Sample() if runs == 0:
+                yield Again(place + 1, "a run more than was ordered", "no run", same=False)
+            case Sample():
+                runs -= 1
             case _:
                 pass
 
@@ -83,7 +91,10 @@ def _asks(question: Comparison | Bisection | None) -> str:
         case Comparison():
             return f"asks whether {question.bad[:12]} is worse than {question.good[:12]}"
         case Bisection():
-            effect, noise = 100 * math.expm1(question.effect), 100 * question.noise.boot
+            effect, noise = (
+                100 * math.expm1(question.effect),
+                100 * math.sqrt(question.noise.variance_of_boot()),
+            )
             return (
                 f"asks which of {len(question.candidates)} commits did it, effect {effect:+.3g} %, "
                 f"noise {noise:.3g} %"
@@ -132,11 +143,14 @@ def _says(asked: Search, move: Move) -> str:
     name = type(move).__name__.lower()
     match move:
         case Visit():
-            return f"visit {label(asked, move.revision)}: {plainly(move.why)}"
+            runs = f", {move.runs} runs" if move.runs > 1 else ""
+            return f"visit {label(asked, move.revision)}{runs}: {plainly(move.why)}"
         case Culprit():
             return f"{name} {label(asked, move.revision)}, {move.effects[0].percent:+.6g} %"
         case Confirmed():
             return f"{name}, {move.effects[0].percent:+.6g} %"
+        case Several():
+            return "; ".join(_says(asked, one) for one in move.culprits)
         case Suspects():
             return f"{name} {', '.join(one[:12] for one in move.revisions)}"
         case _:

@@ -29,25 +29,35 @@ class RepositoryError(Exception):
 
 def _git(folder: Path, *arguments: str, ask: bool = False) -> str:
     """What git says, without the end of its last line; "" where it is asked and says no."""
+    done = _called(folder, *arguments)
+    if done.returncode == 0:
+        return done.stdout.decode(errors="replace").rstrip("\n")
+    if ask:
+        return ""
+    raise RepositoryError(f"git {arguments[0]} in {folder} failed: {_complaint(done)}")
+
+
+def _called(
+    folder: Path, *arguments: str, given: bytes = b""
+) -> subprocess.CompletedProcess[bytes]:
     environment = {name: value for name, value in os.environ.items() if name not in _LOCATION}
     try:
-        done = subprocess.run(
+        return subprocess.run(
             ["git", *_OPTIONS, *arguments],
             cwd=folder,
             env=environment | _OURS,
-            stdin=subprocess.DEVNULL,
+            input=given,
             capture_output=True,
             check=False,
         )
     except FileNotFoundError as error:
         raise RepositoryError("git is not installed, or not in PATH") from error
-    if done.returncode == 0:
-        return done.stdout.decode(errors="replace").rstrip("\n")
-    if ask:
-        return ""
+
+
+def _complaint(done: subprocess.CompletedProcess[bytes]) -> str:
+    """The last line of what git says is wrong."""
     said = done.stderr.decode(errors="replace").strip().splitlines()
-    last = said[-1].partition(": ")[2] or said[-1] if said else f"exit status {done.returncode}"
-    raise RepositoryError(f"git {arguments[0]} in {folder} failed: {last}")
+    return said[-1].partition(": ")[2] or said[-1] if said else f"exit status {done.returncode}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +130,16 @@ class Repository:
                 f"the commit of that line before it came in is {before[:12]}"
             )
         return History(self.common, str(self.common)).between(good, bad)
+
+    def check_patch(self, content: bytes) -> None:
+        """Makes sure that git takes it for a patch.
+
+        Raises:
+            RepositoryError: It does not; the text is git's.
+        """
+        done = _called(self.common, "apply", "--numstat", "-", given=content)
+        if done.returncode or not done.stdout:
+            raise RepositoryError(_complaint(done) if done.returncode else "it changes no file")
 
     def commit(self, revision: str) -> Commit:
         """What is known of a commit, by its full hash."""
@@ -194,15 +214,34 @@ class Worktree:
                 revision,
             )
         else:
+            _git(self.folder, "reset", "--quiet", "--hard")  # away with what patches have added
             _git(self.folder, "checkout", "--quiet", "--force", "--detach", revision)
             _git(self.folder, "clean", "--quiet", "-d", "--force")
         found = _git(self.folder, "rev-parse", "HEAD")
         if found != revision:
             raise RepositoryError(f"{self.folder} is at {found[:12]} instead of {revision[:12]}")
 
+    def apply(self, patch: bytes) -> bool:
+        """Puts a patch on top of what is checked out, until the next `check_out`.
+
+        Returns:
+            False if its change is there already.
+
+        Raises:
+            RepositoryError: It does not apply; the text is git's. Nothing has changed then.
+        """
+        apply = ("apply", "--index", "--whitespace=nowarn")
+        contained = _called(self.folder, *apply, "--check", "--reverse", "-", given=patch)
+        if contained.returncode == 0:
+            return False
+        done = _called(self.folder, *apply, "-", given=patch)
+        if done.returncode:
+            raise RepositoryError(_complaint(done))
+        return True
+
     def tree(self) -> str:
-        """Hash of the tree that is checked out."""
-        return _git(self.folder, "rev-parse", "HEAD^{tree}")
+        """Hash of the tree that is checked out, patches included."""
+        return _git(self.folder, "write-tree")
 
     def __exit__(
         self,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import subprocess
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from netbisect.bisect import plan
 from netbisect.bisect.model import (
@@ -15,19 +15,18 @@ from netbisect.bisect.model import (
     Dud,
     Finding,
     Kernel,
-    Question,
     Reaction,
     Sample,
     Stage,
     Visit,
 )
-from netbisect.reports import picture, words
-from netbisect.steps.hand import command, search
+from netbisect.reports import words
+from netbisect.steps.hand import command, overlay, search
 from netbisect.steps.hand.command import CommandError, OverBudgetError
 from netbisect.steps.hand.log import Log
-from netbisect.steps.hand.report import plainly
 from netbisect.steps.hand.repository import Worktree
 from netbisect.steps.hand.search import METRIC, Entry
+from netbisect.steps.hand.verdict import drawn, plainly
 
 _TRIES = 2
 Tell = Callable[[str], None]
@@ -47,14 +46,6 @@ class Limits:
     """All that is run for the search, over all calls; infinite without a budget."""
 
 
-def last_question(entries: list[Entry]) -> Question | None:
-    """What the engine was asked last."""
-    for entry in reversed(entries):
-        if isinstance(entry, Question):
-            return entry
-    return None
-
-
 def finished(entries: list[Entry]) -> Finding | None:
     """How a search has ended; None while it has not."""
     asked, last = entries[0], entries[-1]
@@ -67,7 +58,14 @@ def finished(entries: list[Entry]) -> Finding | None:
 class Runner:
     """One search, from where its log ends."""
 
-    def __init__(self, log: Log, worktree: Worktree, limits: Limits, tell: Tell) -> None:
+    def __init__(
+        self,
+        log: Log,
+        worktree: Worktree,
+        limits: Limits,
+        tell: Tell,
+        patches: Sequence[overlay.Patch] = (),
+    ) -> None:
         """Nothing is run yet.
 
         Args:
@@ -75,11 +73,13 @@ class Runner:
             worktree: Entered.
             limits: What it may take.
             tell: Takes lines for people who watch.
+            patches: What is put on top of revisions that lack it.
         """
         self._log = log
         self._worktree = worktree
         self._limits = limits
         self._tell = tell
+        self._patches = patches
         self._deadline = time.monotonic() + limits.whole - search.spent(log.entries)
         self._current = ""
         """Revision that is checked out and set up."""
@@ -97,7 +97,7 @@ class Runner:
         asked = self._log.search
         while True:
             entries = self._log.entries
-            question = last_question(entries)
+            question = search.last_question(entries)
             if question is None:
                 question = search.first_question(asked)
                 self._log.append(question)
@@ -116,42 +116,50 @@ class Runner:
     def _decide(self, move: Visit | Finding) -> None:
         """Writes a decision, unless a killed call has written the same one just before."""
         last = self._log.entries[-1]
-        if type(last) is type(move) and (
-            not isinstance(move, Visit)
-            or (isinstance(last, Visit) and last.revision == move.revision)
-        ):
-            return
-        self._log.append(Visit(move.revision, move.why) if isinstance(move, Visit) else move)
+        if isinstance(move, Visit):
+            move = replace(move, belief=None)  # it follows from what is above
+            known = last == move
+        else:
+            known = type(last) is type(move)
+        if not known:
+            self._log.append(move)
 
     def _began(self, question: Bisection) -> None:
         self._tell(
             f"The ends differ. Searching {words.count(len(question.candidates), 'commit')} for a "
             f"change of about {words.percent(self._log.search.sign * question.effect)}; one run "
-            f"scatters by {100 * question.noise.boot:.2g} %."
+            f"scatters by {100 * math.sqrt(question.noise.variance_of_boot()):.2g} %."
         )
 
     # ------------------------------------------------------------------------------ one visit
 
     def _visit(self, visit: Visit) -> None:
         if visit.belief is not None:
-            drawn = picture.posterior(visit.belief, lambda revision: revision[:12])
-            if drawn != self._shown:
-                self._tell("\n".join(drawn))
-            self._shown = drawn
+            lines = drawn(visit.belief)
+            if lines != self._shown:
+                self._tell("\n".join(lines))
+            self._shown = lines
         self._check_time()
         self._decide(visit)
         if self._current != visit.revision and not self._prepare(visit.revision):
             return
+        for run in range(visit.runs):
+            if not self._try(visit, run):
+                return
+
+    def _try(self, visit: Visit, run: int) -> bool:
+        """Makes one run of a visit, the second time if need be; whether a number came of it."""
         for number in range(1, _TRIES + 1):
             try:
-                self._measure(visit)
+                self._measure(visit, run)
             except CommandError as error:
                 again = error.again and number < _TRIES
                 self._failed(visit.revision, Stage.BENCH, error, again=again)
-                if not again:
-                    return
             else:
-                return
+                return True
+            if not again:
+                break
+        return False
 
     def _check_time(self) -> float:
         """Seconds that are left.
@@ -169,6 +177,13 @@ class Runner:
         self._current = ""
         began = time.monotonic()
         self._worktree.check_out(revision)
+        try:
+            applied = overlay.put_on(self._worktree, self._patches, self._log.search, revision)
+        except overlay.OverlayError as error:
+            failed = CommandError(str(error), again=False, seconds=time.monotonic() - began)
+            self._failed(revision, Stage.CHECKOUT, failed, again=False)
+            return False
+        tree = self._worktree.tree()
         setup = self._log.search.setup
         if setup:
             try:
@@ -176,35 +191,39 @@ class Runner:
             except CommandError as error:
                 self._failed(revision, Stage.BUILD, error, again=False)
                 return False
-        tree = self._worktree.tree()
         took = time.monotonic() - began
         self._log.append(
-            Kernel(revision, "", "", tree, tree, revision, 0, time.time(), took),
+            Kernel(revision, "\n".join(applied), "", tree, tree, revision, 0, time.time(), took),
         )
-        if setup:
-            self._tell(f"{'':>5}  {revision[:12]}  set up in {_seconds(took)}")
+        done = [f"set up in {words.elapsed(took)}"] if setup else []
+        done += [f"with {words.listing(list(applied))} applied"] if applied else []
+        if done:
+            self._tell(f"{'':>5}  {revision[:12]}  {', '.join(done)}")
         self._current = revision
         return True
 
-    def _measure(self, visit: Visit) -> None:
-        asked = self._log.search
+    def _measure(self, visit: Visit, run: int) -> None:
+        """Runs the command; the first run of a visit is written down together with it."""
+        asked, entries = self._log.search, self._log.entries
         at = time.time()
         ended = self._run(asked.command, visit.revision, self._limits.run, "the command")
-        try:
-            value = command.number_in(ended.output, asked.metric)
-        except CommandError as error:
-            raise CommandError(
-                str(error), again=True, log=ended.log, seconds=ended.seconds
-            ) from error
-        number = str(1 + sum(isinstance(entry, Boot) for entry in self._log.entries))
-        kernel = next(e for e in reversed(self._log.entries) if isinstance(e, Kernel))
+        value = command.number_of(ended, asked.metric)
+        number = str(1 + sum(isinstance(entry, Sample) for entry in entries))
+        visits = sum(isinstance(entry, Boot) for entry in entries)
+        began: list[Boot] = []
+        if run == 0:
+            visits += 1
+            kernel = next(e for e in reversed(entries) if isinstance(e, Kernel))
+            began = [Boot(str(visits), "", kernel.key, visit.revision, at, 0.0)]
+        boot = str(visits)
         self._log.append(
-            Boot(number, "", kernel.key, visit.revision, at, 0.0),
+            *began,
             Sample(
-                *(number, number, "", METRIC, value, 0.0, (value,), (), (), ""), at, ended.seconds
+                *(number, boot, "", METRIC, value, 0.0, (value,), (), (), ""), at, ended.seconds
             ),
         )
-        self._tell(f"{number:>5}  {visit.revision[:12]}  {value:<12.6g}  {plainly(visit.why)}")
+        why = f"run {run + 1} of {visit.runs} of this visit" if run else plainly(visit.why)
+        self._tell(f"{number:>5}  {visit.revision[:12]}  {value:<12.6g}  {why}")
 
     def _run(
         self, words_of: tuple[str, ...], revision: str, most: float, name: str
@@ -226,7 +245,7 @@ class Runner:
             if left <= most:
                 raise OverBudgetError from error
             raise CommandError(
-                f"{name} was ended after {_seconds(most)}, its --timeout",
+                f"{name} was ended after {words.elapsed(most)}, its --timeout",
                 again=True,
                 seconds=time.monotonic() - began,
             ) from error
@@ -265,7 +284,3 @@ class Runner:
         )
         then = "once more" if again else "skipped"
         self._tell(f"{'':>5}  {revision[:12]}  {then}: {error}")
-
-
-def _seconds(seconds: float) -> str:
-    return f"{seconds:.1f} s" if seconds < 10 else words.duration(seconds)  # noqa: PLR2004 - digits

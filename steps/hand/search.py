@@ -1,15 +1,15 @@
 """What a search by hand asks of the engine; pure, so that a log alone repeats it.
 
-A run of the user's command is what the engine calls a boot, a tree of files what it calls a kernel:
-commits with one tree are measured as one.
+What the engine calls a kernel is a tree of files that is checked out and set up: commits with one
+tree are measured as one. A boot is a visit to it, one run of the user's command; where a set-up
+takes much longer than a run, a visit may have several.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from statistics import fmean, variance
 from typing import TypeAlias
 
@@ -18,7 +18,6 @@ from netbisect.bisect.model import (
     Bisection,
     Boot,
     Candidate,
-    Commit,
     Comparison,
     Confirmed,
     Dud,
@@ -42,13 +41,13 @@ _NOISE, _NOISE_WEIGHT = 0.009, 2
 ln, and how many degrees of freedom that is worth."""
 _GIVEN_WEIGHT = 8
 """The same for a scatter that the user knows."""
+_LONG_SETUP = 4.0
+"""Runs that a set-up lasts from which on several runs of one visit are cheaper than more visits."""
+_VISIT_SHARE = 0.1
+"""Of the variance of a run, what all runs of one visit share: the state of the machine by then."""
 _IMAGE_SHARE, _IMAGE_MOST = 0.1, 0.005
 """Revisions that do the same work differ a little, by alignment for one: by a tenth of the effect,
 and by no more than half a percent."""
-_UNIFORM = 0.15
-"""Share of the prior that all commits get alike: patterns of paths must not exclude anybody."""
-_ELSEWHERE = 0.02
-"""Weight of a commit that touches none of the paths that matter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +57,25 @@ class Spot:
     revision: str
     subject: str
     weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class Overlay:
+    """A patch that is put on top of revisions that lack it."""
+
+    name: str
+    """Of its file, without the folder."""
+    digest: str
+    """SHA-256 of its content."""
+    first: str = ""
+    """First revision that it is for; from the good end on when empty."""
+    last: str = ""
+    """Last revision that it is for; to the bad end when empty."""
+
+    def __str__(self) -> str:
+        """Short, for people."""
+        stretch = f" for {self.first[:12]}..{self.last[:12]}" if self.first else ""
+        return f"{self.name} ({self.digest[:12]}){stretch}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +102,7 @@ class Search:
     noise: float | None = None
     """Percent."""
     paths: tuple[str, ...] = ()
+    overlays: tuple[Overlay, ...] = ()
 
     @property
     def sign(self) -> int:
@@ -99,60 +118,22 @@ class Search:
         """By revision."""
         return {self.good: self.good_subject} | {one.revision: one.subject for one in self.line}
 
+    def is_for(self, overlay: Overlay, revision: str) -> bool:
+        """Whether a patch is meant for a revision of the line."""
+        order = [self.good, *(one.revision for one in self.line)]
+        first, last = overlay.first or order[0], overlay.last or order[-1]
+        return order.index(first) <= order.index(revision) <= order.index(last)
+
 
 Entry: TypeAlias = Search | Question | Move | Fact
 
 
-def same_trees(good: str, commits: Sequence[Commit], trees: Mapping[str, str]) -> list[Commit]:
-    """Leaves out the commits that cannot be told apart, or cannot have made a lasting change.
-
-    Where a tree comes back, what lies between its two commits was undone, and the later one is
-    the earlier one again.
-
-    Args:
-        good: The revision before the first commit.
-        commits: Oldest first.
-        trees: By revision.
-    """
-    kept: list[Commit] = []
-    places = {trees[good]: 0}
-    for commit in commits:
-        place = places.get(trees[commit.revision])
-        if place is None:
-            kept.append(commit)
-            places[trees[commit.revision]] = len(kept)
-        else:
-            for undone in kept[place:]:
-                del places[trees[undone.revision]]
-            del kept[place:]
-    return kept
-
-
-def weights(commits: Sequence[Commit], patterns: Sequence[str]) -> list[float]:
-    """Prior weights, 1 on average: by size, and by the paths that matter where they are given.
-
-    Args:
-        commits: With their paths and numbers of lines.
-        patterns: As a shell has them; `*` stands for a `/` too.
-    """
-    own = [_relevance(commit, patterns) * _size(commit) for commit in commits]
-    total = math.fsum(own)
-    return [_UNIFORM + (1 - _UNIFORM) * weight * len(own) / total for weight in own]
-
-
-def _relevance(commit: Commit, patterns: Sequence[str]) -> float:
-    if not patterns:
-        return 1.0
-    hit = any(fnmatchcase(path, pattern) for path in commit.paths for pattern in patterns)
-    return 1.0 if hit else _ELSEWHERE
-
-
-def _size(commit: Commit) -> float:
-    """From 1 for a one-liner to 2 for a thousand lines and more: bugs go with lines, slowly."""
-    return 1 + min(1.0, math.log10(1 + commit.lines) / 3)
-
-
 # ------------------------------------------------------------------------------- the questions
+
+
+def last_question(entries: Sequence[Entry]) -> Question | None:
+    """What the engine was asked last."""
+    return next((entry for entry in reversed(entries) if isinstance(entry, Question)), None)
 
 
 def first_question(search: Search) -> Comparison:
@@ -182,6 +163,11 @@ def next_question(search: Search, finding: Finding, entries: Sequence[Entry]) ->
     effect = finding.effects[0].ln_ratio
     if search.effect is not None:
         effect = -search.drop(search.effect)
+    return which(search, effect, entries)
+
+
+def which(search: Search, effect: float, entries: Sequence[Entry]) -> Bisection:
+    """Which commit made an effect, as an ln ratio that is negative for the worse?"""
     return Bisection(
         branch="",
         testbed="",
@@ -190,10 +176,22 @@ def next_question(search: Search, finding: Finding, entries: Sequence[Entry]) ->
         scenarios=(METRIC,),
         lead=METRIC,
         effect=effect,
-        noise=Noise(
-            boot=_scatter(search, entries), image=min(_IMAGE_MOST, _IMAGE_SHARE * abs(effect))
-        ),
+        noise=_noise(search, effect, entries),
     )
+
+
+def _noise(search: Search, effect: float, entries: Sequence[Entry]) -> Noise:
+    """How visits scatter. The engine wants several runs of one only if they scatter by themselves.
+
+    That saves set-ups. Where these are short, single runs are better: each is answered by a
+    decision.
+    """
+    scatter, known = _scatter(search, entries), prices(search, entries)
+    image = min(_IMAGE_MOST, _IMAGE_SHARE * abs(effect))
+    if search.setup and known.build > _LONG_SETUP * known.run:
+        share = _VISIT_SHARE
+        return Noise(math.sqrt(share) * scatter, image, math.sqrt(1 - share) * scatter)
+    return Noise(boot=scatter, image=image)
 
 
 def _scatter(search: Search, entries: Sequence[Entry]) -> float:
@@ -218,33 +216,35 @@ def evidence(search: Search, entries: Sequence[Entry]) -> Evidence:
     """What a log says about the last question in it.
 
     Only what is checked out counts as built: a search has one worktree. Runs that were made for
-    an earlier question are not fresh.
+    an earlier question are not fresh. All runs of a visit are one reading.
     """
     asked = max(
         (i for i, entry in enumerate(entries) if isinstance(entry, Comparison | Bisection)),
         default=0,
     )
-    boots: dict[str, Boot] = {}
+    boots: dict[str, tuple[Boot, bool]] = {}
     kernels: dict[str, Kernel] = {}
     skipped: dict[str, str] = {}
-    readings: list[Reading] = []
+    values: dict[str, list[float]] = {}
     for place, entry in enumerate(entries):
         match entry:
             case Kernel():
                 kernels = {entry.revision: entry}
             case Boot():
-                boots[entry.id] = entry
+                boots[entry.id] = entry, place > asked
             case Dud(reaction=Reaction.SKIP):
                 skipped[entry.revision] = entry.why
             case Sample():
-                boot = boots[entry.boot]
-                value = search.sign * math.log(entry.pps)
-                readings.append(
-                    Reading(boot.id, boot.revision, boot.kernel, {METRIC: value}, place > asked)
-                )
+                values.setdefault(entry.boot, []).append(search.sign * math.log(entry.pps))
             case _:
                 pass
+    readings = (_reading(*boots[name], found) for name, found in values.items())
     return Evidence(tuple(readings), kernels, skipped)
+
+
+def _reading(boot: Boot, fresh: bool, values: Sequence[float]) -> Reading:
+    """What a visit said: the mean over its runs, of which an interruption may have left fewer."""
+    return Reading(boot.id, boot.revision, boot.kernel, {METRIC: fmean(values)}, fresh, len(values))
 
 
 def prices(search: Search, entries: Sequence[Entry]) -> Prices:
@@ -253,8 +253,8 @@ def prices(search: Search, entries: Sequence[Entry]) -> Prices:
     runs = [entry.seconds for entry in entries if isinstance(entry, Sample)]
     return Prices(
         build=fmean(builds) if builds else float(bool(search.setup)),
-        boot=fmean(runs) if runs else 1.0,
-        run=0.0,
+        boot=0.0,
+        run=fmean(runs) if runs else 1.0,
     )
 
 

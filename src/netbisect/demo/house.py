@@ -11,7 +11,6 @@ import os
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -85,8 +84,9 @@ class House:
             raise HouseError(f"{self.place} exists; `make down` removes it")
         self.place.mkdir(parents=True)
         tree = create(self.place / "tree.git", story(culprit=culprit))
-        setup.prepare(self.place / "lab", repository=tree.repository, compression=600, seed=seed)
-        mail, web, workers = _free_ports(3)
+        with setup.free_ports(3) as (mail, web, workers):
+            lab = self.place / "lab"
+            setup.prepare(lab, repository=tree.repository, compression=600, seed=seed)
         text = SETTINGS.format(mail=mail, web=web, workers=workers, python=sys.executable)
         (self.place / control.SETTINGS).write_text(text)
         password = self.place / "workers.password"
@@ -196,11 +196,3 @@ def _alive(process: int) -> bool:
     except (ProcessLookupError, PermissionError):
         return False
     return True
-
-
-def _free_ports(number: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]

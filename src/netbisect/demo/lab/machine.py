@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from netbisect.demo.lab.clock import Clock
@@ -19,6 +20,19 @@ class Program:
     def __init__(self, name: str) -> None:
         self.name = name
         self.interrupted = asyncio.Event()
+
+
+@dataclass(slots=True)
+class Counters:
+    """Packets of a port since the machine started, as netstat(1) tells them."""
+
+    received: int = 0
+    received_errors: int = 0
+    dropped: int = 0
+    sent: int = 0
+    send_errors: int = 0
+    damaged: int = 0
+    """With a wrong CRC; they are among the errors."""
 
 
 class Machine:
@@ -40,6 +54,9 @@ class Machine:
         self.bootfile = "/boot/kernel/kernel"
         self.faults: set[Fault] = set()
         self.programs: set[Program] = set()
+        self.messages: list[str] = []
+        """Of the kernel, as dmesg(8) tells them."""
+        self.counters = {port.name: Counters() for port in ports}
         self.on_up: Hook | None = None
         self.on_down: Hook | None = None
         self.disk.mkdir(parents=True, exist_ok=True)
@@ -48,6 +65,20 @@ class Machine:
     def version(self) -> str:
         """What `uname -v` says."""
         return "FreeBSD 14.2-RELEASE releng/14.2-n269506-c8918d6c7412 GENERIC"
+
+    def link_changed(self, port: str, *states: str) -> None:
+        """The kernel says that the link of a port went DOWN or UP."""
+        self.messages += [f"{port}: link state changed to {state}" for state in states]
+
+    def sensors(self) -> dict[str, str]:
+        """Sysctls that are different whenever they are read."""
+        found = {}
+        for name, counters in self.counters.items():
+            driver = name.rstrip("0123456789")
+            leaf = "stats.rx_fcs_err" if driver == "cxl" else "mac_stats.crc_errs"
+            unit = name.removeprefix(driver)
+            found[f"dev.{driver}.{unit}.{leaf}"] = str(counters.damaged)
+        return found
 
     def path(self, name: str, folder: str = "/") -> Path:
         """A file of the machine on the disk of this host; never outside the machine's own."""

@@ -14,11 +14,16 @@ from netbisect.demo.lab import kernel
 from netbisect.demo.lab.clock import Clock
 from netbisect.demo.lab.config import RouterConfig, profile
 from netbisect.demo.lab.faults import Fault
-from netbisect.demo.lab.machine import Machine
+from netbisect.demo.lab.machine import Counters, Machine
 from netbisect.demo.lab.noise import Luck
 
 _GOOD = "kernel"
 """Folder below /boot that loader.conf names."""
+_THROTTLED = 0.6
+"""Of its speed, that a processor has left when it is too hot."""
+_BUSY = 0.9
+"""Of its speed, that a router has left beside another program."""
+_CLOCK = re.compile(r"@ ([0-9.]+)GHz")
 _LOAD_SECONDS = 5.0
 """Of traffic until a kernel that cannot bear it panics."""
 
@@ -51,6 +56,7 @@ class Router(Machine):
         self._restless = random.Random(seed)
         self._runs = itertools.count()
         self._served: Path | None = None
+        self._hot = False
         self._counter = place / "boots"
         self.boots = int(self._counter.read_text()) if self._counter.exists() else 0
 
@@ -89,6 +95,10 @@ class Router(Machine):
 
     def bear_load(self) -> None:
         """Traffic begins."""
+        if Fault.THROTTLES in self.faults:
+            self._hot = True
+        if Fault.MEDDLER in self.faults:
+            self.sysctls["net.inet.ip.redirect"] = "1"
         if Fault.PANICS_UNDER_LOAD in self.faults:
             self._next(self._panic_soon())
 
@@ -179,6 +189,9 @@ class Router(Machine):
         self._counter.write_text(f"{self.boots}\n")
         self.image = image
         self.modules.clear()
+        self.messages = [image.version, *(f"{port.name}: <Ethernet>" for port in self.ports)]
+        self.counters = {port.name: Counters() for port in self.ports}
+        self._hot = False
         self.firewalls = Firewalls()
         self.faults.discard(Fault.OFF)
         self.boottime = self.clock.now()
@@ -193,6 +206,23 @@ class Router(Machine):
         }
         self.say(f"\nFreeBSD/amd64 ({self.name}) (ttyu0)\n\nlogin: ")
         await self.start()
+
+    def sensors(self) -> dict[str, str]:
+        """Clocks and temperatures, besides what every machine has."""
+        clock = _CLOCK.search(self.model)
+        top = round(1000 * float(clock[1])) if clock else 2400
+        found = {
+            "hw.acpi.thermal.tz0._PSV": "-1",
+            "hw.acpi.thermal.tz0.temperature": "27.9C",
+            "dev.cpu.0.freq_levels": f"{top + 1}/80000 {top}/80000 {top // 2}/40000",
+            "dev.cpu.0.freq": str(round(top * _THROTTLED) if self._hot else top),
+        }
+        for number in range(self.processors):
+            place = f"dev.cpu.{number}"
+            found[f"{place}.temperature"] = "101.0C" if self._hot else "48.0C"
+            found[f"{place}.coretemp.tjmax"] = "100.0C"
+            found[f"{place}.coretemp.throttle_log"] = "1" if self._hot else "0"
+        return {**super().sensors(), **found}
 
     # ---------------------------------------------------------------------------------- packets
 
@@ -249,6 +279,8 @@ class Router(Machine):
             return 0.0
         level = 1e9 / (nanoseconds * self.profile.nanoseconds)
         text = "+".join(image.text for image in images)
+        level *= _THROTTLED if self._hot else 1.0
+        level *= _BUSY if Fault.BUSY in self.faults else 1.0
         return level * self.luck.boot_factor(text, self.boots, f"{family} {' '.join(filters)}")
 
     def _closed(self, family: str) -> bool:

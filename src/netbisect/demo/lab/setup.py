@@ -114,7 +114,8 @@ def _write(
     place: Path, repository: Path, beds: Sequence[Bed], compression: float, seed: int
 ) -> LabFiles:
     names = [machine for bed in beds for machine in bed.machines]
-    doors = dict(zip([*names, "power", "console"], _free_ports(len(names) + 2), strict=True))
+    with free_ports(len(names) + 2) as ports:
+        doors = dict(zip([*names, "power", "console"], ports, strict=True))
     _write_keys(place, doors)
     (place / "simulator.toml").write_text(simulator_toml(beds, doors, compression, seed))
     lab = place / "lab.toml"
@@ -128,20 +129,29 @@ def _write(
     return LabFiles(place, kernel)
 
 
-def _free_ports(number: int) -> list[int]:
-    """Ports of loopback that nobody listens on.
+@contextlib.contextmanager
+def free_ports(number: int) -> Iterator[list[int]]:
+    """Ports of loopback that nobody listens on; nobody else is given them within the block.
 
     Raises:
         LabError: there are not enough.
     """
     found: list[int] = []
-    for port in random.SystemRandom().sample(_PORTS, len(_PORTS)):
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
+    with contextlib.ExitStack() as held:
+        for port in random.SystemRandom().sample(_PORTS, len(_PORTS)):
+            probe = socket.socket()
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                probe.close()
+                continue
+            held.enter_context(probe)
             found.append(port)
-        if len(found) == number:
-            return found
-    raise LabError(f"fewer than {number} TCP ports of 127.0.0.1 are free")
+            if len(found) == number:
+                break
+        else:
+            raise LabError(f"fewer than {number} TCP ports of 127.0.0.1 are free")
+        yield found
 
 
 # --------------------------------------------------------------------------------------- ssh

@@ -210,6 +210,7 @@ boot_timeout = 15.0
 poll = 0.05
 settle = 0.02
 run_timeout = 3600.0
+pause = 0.1
 """
 
 

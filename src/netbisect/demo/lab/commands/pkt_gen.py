@@ -39,9 +39,11 @@ async def pkt_gen(host: Host, network: Network, shell: Shell, arguments: list[st
         return 1
     host.programs.add(run.program)
     shell.program = run.program
+    link.bounce(host, port)
     try:
         await (run.send(link) if sends else run.receive(link))
     finally:
+        link.bounce(host, port)
         host.programs.discard(run.program)
         shell.program = None
     return 0
@@ -150,7 +152,8 @@ class _Run:
         self.say("sender_body", 1702, "start, fd 3 main_fd 3")
         self.say("sender_body", 1760, f"frags 1 frag_size {self.size}")
         pps = link.line_rate(self.size)
-        seconds = tuple(schedule(start, int(self.options["-n"]), pps, self.luck))
+        count = int(self.options["-n"])
+        seconds = tuple(schedule(start, count, pps, self.luck, link.fade))
         flow = Flow(self.family, self.size, self.options.get("-D", ""), seconds)
         link.send(flow)
         try:
@@ -162,6 +165,7 @@ class _Run:
                 self.rate(second.begin, second.begin + length, second.packets, 450.0)
         finally:
             flow.stopped = clock.now()
+            link.sent(flow)
         source, destination = self.options.get("-s", ""), self.options.get("-d", "")
         macs = f"{self.options.get('-S', '')} -> {self.options.get('-D', '')}"
         self.sum("Sending on", "Sent", f"{source} -> {destination} ({macs})\n")

@@ -1,8 +1,9 @@
-"""ifconfig, and the commands that start and stop programs."""
+"""Commands on ports, and those that show, start and stop programs."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 
 from netbisect.demo.lab.faults import Fault
 from netbisect.demo.lab.machine import Machine
@@ -19,6 +20,16 @@ _PORT = """\
 	status: {status}
 	nd6 options=29<PERFORMNUD,IFDISABLED,AUTO_LINKLOCAL>
 """
+_PROCESSES = [
+    (0, 0.0, "kernel"),
+    (0, 0.0, "init"),
+    (0, 398.6, "idle"),
+    (0, 0.7, "intr"),
+    (1, 0.0, "devd"),
+    (1, 0.0, "sshd"),
+    (1, 0.0, "cron"),
+]
+"""Parent, percent of a processor, name."""
 _LOOPBACK = """\
 lo0: flags=1008049<UP,LOOPBACK,RUNNING,MULTICAST,LOWER_UP> metric 0 mtu 16384
 	options=680003<RXCSUM,TXCSUM,LINKSTATE,RXCSUM_IPV6,TXCSUM_IPV6>
@@ -35,6 +46,45 @@ def ifconfig(machine: Machine, shell: Shell, _: list[str]) -> None:
     for port in machine.ports:
         shell.out(_PORT.format(name=port.name, mac=port.mac, media=port.media, status=status))
     shell.out(_LOOPBACK)
+
+
+def netstat(machine: Machine, shell: Shell, arguments: list[str]) -> None:
+    """`netstat -I PORT -bn --libxo json`; only the row of the port as a whole."""
+    name = arguments[arguments.index("-I") + 1] if "-I" in arguments else ""
+    rows = []
+    for number, port in enumerate(machine.ports, 1):
+        counters = machine.counters[port.name]
+        if port.name == name:
+            rows.append(
+                {
+                    "name": name,
+                    "flags": "0x1008843",
+                    "mtu": 1500,
+                    "network": f"<Link#{number}>",
+                    "address": port.mac,
+                    "received-packets": counters.received,
+                    "received-errors": counters.received_errors,
+                    "dropped-packets": counters.dropped,
+                    "received-bytes": counters.received * 60,
+                    "sent-packets": counters.sent,
+                    "send-errors": counters.send_errors,
+                    "sent-bytes": counters.sent * 60,
+                    "collisions": 0,
+                }
+            )
+    if not rows:
+        raise CommandFailedError(f"netstat: {name}: unknown interface")
+    shell.out(json.dumps({"statistics": {"interface": rows}}))
+
+
+def ps(machine: Machine, shell: Shell, arguments: list[str]) -> None:
+    """`ps -ax -o ppid= -o pcpu= -o comm=`; no other columns."""
+    if arguments != ["-ax", "-o", "ppid=", "-o", "pcpu=", "-o", "comm="]:
+        raise CommandFailedError("ps: illegal option")
+    busy = Fault.BUSY in machine.faults
+    running = [*_PROCESSES, *([(812, 93.4, "cc")] if busy else [])]
+    running += [(917, 1.2, program.name) for program in machine.programs]
+    shell.out("".join(f"{parent:5} {percent:4.1f} {name}\n" for parent, percent, name in running))
 
 
 def pkill(machine: Machine, _: Shell, arguments: list[str]) -> int:
@@ -61,4 +111,10 @@ async def timeout(machine: Machine, shell: Shell, arguments: list[str]) -> int:
     return status if done else _TIMED_OUT
 
 
-PROGRAMS = {"ifconfig": ifconfig, "pkill": pkill, "timeout": timeout}
+PROGRAMS = {
+    "ifconfig": ifconfig,
+    "netstat": netstat,
+    "pkill": pkill,
+    "ps": ps,
+    "timeout": timeout,
+}

@@ -13,21 +13,34 @@ def _sysctls(machine: Machine) -> dict[str, str]:
     second, micro = divmod(round(machine.boottime * 1e6), 1_000_000)
     return {
         **machine.sysctls,
+        **machine.sensors(),
         "kern.bootfile": machine.bootfile,
         "kern.boottime": f"{{ sec = {second}, usec = {micro} }} {time.ctime(second)}",
     }
 
 
 def sysctl(machine: Machine, shell: Shell, arguments: list[str]) -> int:
-    """Shows and sets values: `sysctl [-n] NAME[=VALUE] ...`."""
-    bare = "-n" in arguments
+    """Shows and sets values: `sysctl [-n] [-ie] NAME[=VALUE] ...`.
+
+    A name that others begin with stands for all of them; `-i` is silent on names that are not
+    there, `-e` prints with an equals sign.
+    """
+    options = "".join(argument[1:] for argument in arguments if argument.startswith("-"))
+    bare = "n" in options
+    joint = "=" if "e" in options else ": "
     status = 0
     for argument in arguments:
         if argument.startswith("-"):
             continue
         name, equals, value = argument.partition("=")
         known = _sysctls(machine)
+        below = {one: said for one, said in known.items() if one.startswith(f"{name}.")}
+        if below:
+            shell.out("".join(f"{one}{joint}{said}\n" for one, said in below.items()))
+            continue
         if name not in known:
+            if "i" in options:
+                continue
             shell.err(f"sysctl: unknown oid '{name}'\n")
             status = 1
             continue
@@ -39,7 +52,7 @@ def sysctl(machine: Machine, shell: Shell, arguments: list[str]) -> int:
         if equals:
             machine.sysctls[name] = value
             said += f" -> {value}"
-        shell.out(f"{said}\n" if bare else f"{name}: {said}\n")
+        shell.out(f"{said}\n" if bare else f"{name}{joint}{said}\n")
     return status
 
 
@@ -102,5 +115,22 @@ def shutdown(router: Router, shell: Shell, _: list[str]) -> None:
     router.reboot()
 
 
-SYSTEM = {"date": date, "kenv": kenv, "sysctl": sysctl, "uname": uname}
+def dmesg(machine: Machine, shell: Shell, _: list[str]) -> None:
+    """What the kernel has said."""
+    shell.out("".join(f"{message}\n" for message in machine.messages))
+
+
+def echo(_: Machine, shell: Shell, arguments: list[str]) -> None:
+    """Prints its arguments."""
+    shell.out(f"{' '.join(arguments)}\n")
+
+
+SYSTEM = {
+    "date": date,
+    "dmesg": dmesg,
+    "echo": echo,
+    "kenv": kenv,
+    "sysctl": sysctl,
+    "uname": uname,
+}
 START = {"nextboot": nextboot, "shutdown": shutdown}

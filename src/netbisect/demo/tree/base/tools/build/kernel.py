@@ -7,10 +7,13 @@ The language is what its sources are written in: C to the eye, of which four thi
     #include "file.h"                must exist below sys/
     braces                           must balance
 
-Comments and white space make no difference to the result; everything else does. The output is
-an ELF file: .text holds the code, .data the version, set_pathcost what packets pay.
+Comments and white space make no difference to the result; everything else does. The linker takes
+the objects in the order of their names, or with --shuffle-sections=.text*=SEED in that of the
+seed, which changes where the code lies and nothing else. The output is an ELF file: .text holds the code, .data the version, set_pathcost what packets pay.
 """
 
+import fnmatch
+import random
 import re
 import struct
 import sys
@@ -20,6 +23,7 @@ COST = re.compile(r"\bPATH_COST\((\w+), (\d+)\);")
 PANIC = re.compile(r'\bPANIC_AT_BOOT\("([^"]*)"\);')
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
+SHUFFLE = re.compile(r"--shuffle-sections=([^=\s]+)=(\d+)")
 MODULES = {"pf.ko": "netpfil/pf", "ipfw.ko": "netpfil/ipfw"}
 DEVICES = {"em": "dev/e1000", "ix": "dev/ixgbe", "cxgbe": "dev/cxgbe"}
 
@@ -117,8 +121,17 @@ def link(out, objects, version):
     print(f"ld -o {out.name}")
 
 
+def shuffle(objects, flags):
+    """The objects in the order in which the linker takes them."""
+    for glob, seed in SHUFFLE.findall(flags):
+        if fnmatch.fnmatch(".text", glob):
+            objects = random.Random(int(seed)).sample(objects, len(objects))
+    return objects
+
+
 def main():
     top, arch, config, objdir = Path(sys.argv[1]), sys.argv[2], sys.argv[3], Path(sys.argv[4])
+    flags = " ".join(sys.argv[5:])
     conf = top / arch / "conf" / config
     if not conf.is_file():
         sys.exit(f"ERROR: Missing kernel configuration file(s) ({config}).")
@@ -138,7 +151,7 @@ def main():
         print(f"{len(errors)} error{'s'[: len(errors) != 1]} generated.", file=sys.stderr)
         sys.exit("*** [kernel] Error code 1")
     for name, objects in parts.items():
-        link(objdir / name, objects, version if name == "kernel" else "")
+        link(objdir / name, shuffle(objects, flags), version if name == "kernel" else "")
 
 
 main()

@@ -1,0 +1,217 @@
+"""Splits the scatter of a testbed: how much is between images, how much between boots.
+
+A one-way random-effects model of ln pps: level + image + boot, both normal. Its two variances
+are estimated by restricted maximum likelihood (Patterson and Thompson, Biometrika 58, 1971),
+their intervals from the profile of that likelihood: the values whose deviance lies within the
+chi-square quantile of one degree of freedom. For equal numbers of boots the estimate is that of
+the classic analysis of variance where this is not negative.
+
+Needs the standard library alone, as all that runs on the hosts of a lab.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+_SMALLEST = 1e-6
+"""Of the whole scatter: a standard deviation that counts as none."""
+_LARGEST = 1e2
+"""Of the whole scatter: more than any standard deviation."""
+_FLAT = 1e-9
+"""Of a deviance, that makes no difference."""
+_ERROR, _POWER = 0.01, 0.9
+"""Chance of a false alarm, and of seeing a drop that is there, when a measurement is planned."""
+_GOLDEN = (math.sqrt(5) - 1) / 2
+_STEPS = 40
+"""Of a search between two ends; each step divides what is left by 1.6 or by 2."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A standard deviation of ln pps with its interval."""
+
+    sd: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Components:
+    """What the scatter is made of."""
+
+    images: int
+    boots: int
+    """All of them together."""
+    level: float
+    """Weighted mean of ln pps over the images."""
+    image: Spread
+    """Between images that do the same work."""
+    boot: Spread
+    """Between boots of one image."""
+    confidence: float
+    """Of both intervals."""
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What it takes to see a drop, on each of the two sides that are compared."""
+
+    drop: float
+    """Positive ln ratio."""
+    boots: int | None
+    """Of a single image; None where its offset hides the drop, however often it is booted."""
+    images: int
+    """Booted once each."""
+
+
+def need(drop: float, image: float, boot: float) -> Need:
+    """How often to boot one image, or how many images to boot once, to see a drop.
+
+    With a chance of 1 in 100 of a false alarm and of 9 in 10 of seeing it, both sides alike:
+    drop^2 = 2 (z_error + z_power)^2 (image^2 + boot^2 / boots) / images.
+
+    Args:
+        drop: positive ln ratio.
+        image: standard deviation of ln pps between images.
+        boot: standard deviation of ln pps between boots of one image.
+
+    Raises:
+        ValueError: the drop is not positive.
+    """
+    if not drop > 0:
+        raise ValueError(f"a drop of {drop!r}: expected a positive ln ratio")
+    z = NormalDist().inv_cdf(1 - _ERROR) + NormalDist().inv_cdf(_POWER)
+    variance = drop**2 / (2 * z**2)
+    left = variance - image**2
+    return Need(
+        drop=drop,
+        boots=max(1, math.ceil(boot**2 / left)) if left > 0 else None,
+        images=max(1, math.ceil((image**2 + boot**2) / variance)),
+    )
+
+
+def components(groups: Sequence[Sequence[float]], confidence: float = 0.9) -> Components:
+    """The scatter between images and between boots.
+
+    Args:
+        groups: ln pps of every boot, a group for each image; the groups may differ in size.
+        confidence: of the intervals.
+
+    Raises:
+        ValueError: fewer than two images, or no image with two boots, or a value that is no
+            number, or no scatter at all.
+    """
+    boots = [len(group) for group in groups]
+    if len(groups) < 2 or min(boots) < 1 or max(boots) < 2:  # noqa: PLR2004 - to see a scatter
+        raise ValueError(
+            "two images or more are needed, each with a boot, and one of them with two: "
+            f"there is {', '.join(map(str, boots)) or 'none'}"
+        )
+    values = [value for group in groups for value in group]
+    if not all(map(math.isfinite, values)):
+        raise ValueError("a value is no number: each must be the logarithm of a rate above 0")
+    total = math.sqrt(_squares(values) / (len(values) - 1))
+    if total == 0:
+        raise ValueError("all boots are alike to the last digit: that is no measurement")
+    likelihood = _Likelihood(groups)
+    low, high = _SMALLEST * total, _LARGEST * total
+
+    def of_image(image: float) -> float:
+        return _least(lambda boot: likelihood.deviance(image, boot), low, high)[1]
+
+    def of_boot(boot: float) -> float:
+        return _least(lambda image: likelihood.deviance(image, boot), low, high)[1]
+
+    threshold = NormalDist().inv_cdf((1 + confidence) / 2) ** 2
+    image = _interval(of_image, low, high, threshold)
+    boot = _interval(of_boot, low, high, threshold)
+    return Components(
+        images=len(groups),
+        boots=len(values),
+        level=groups[0][0] + likelihood.level(max(image.sd, low), max(boot.sd, low))[2],
+        image=image,
+        boot=boot,
+        confidence=confidence,
+    )
+
+
+def _squares(values: Sequence[float]) -> float:
+    mean = math.fsum(values) / len(values)
+    return math.fsum((value - mean) ** 2 for value in values)
+
+
+class _Likelihood:
+    """Minus twice the restricted log-likelihood, but for a constant."""
+
+    def __init__(self, groups: Sequence[Sequence[float]]) -> None:
+        self._sizes = [len(group) for group in groups]
+        # From a value among them: the differences keep more digits.
+        self._means = [
+            math.fsum(value - groups[0][0] for value in group) / len(group) for group in groups
+        ]
+        self._within = math.fsum(_squares(group) for group in groups)
+        self._free = sum(self._sizes) - len(groups)
+
+    def deviance(self, image: float, boot: float) -> float:
+        weights, total, level = self.level(image, boot)
+        between = sum(
+            weight * (mean - level) ** 2 - math.log(weight)
+            for weight, mean in zip(weights, self._means, strict=True)
+        )
+        inside = self._free * math.log(boot**2) + self._within / boot**2
+        return between + inside + math.log(total)
+
+    def level(self, image: float, boot: float) -> tuple[list[float], float, float]:
+        """Weights of the images, their sum, and the mean so weighted, from the first boot."""
+        weights = [1 / (image**2 + boot**2 / size) for size in self._sizes]
+        total = sum(weights)
+        level = sum(map(operator.mul, weights, self._means)) / total
+        return weights, total, level
+
+
+def _least(function: Callable[[float], float], low: float, high: float) -> tuple[float, float]:
+    """Where a function with one valley between two positive ends is least, and how much it is.
+
+    Golden section on the logarithm.
+    """
+    first, last = math.log(low), math.log(high)
+    near, far = last - _GOLDEN * (last - first), first + _GOLDEN * (last - first)
+    at_near, at_far = function(math.exp(near)), function(math.exp(far))
+    for _ in range(_STEPS):
+        if at_near <= at_far:
+            last, far, at_far = far, near, at_near
+            near = last - _GOLDEN * (last - first)
+            at_near = function(math.exp(near))
+        else:
+            first, near, at_near = near, far, at_far
+            far = first + _GOLDEN * (last - first)
+            at_far = function(math.exp(far))
+    return math.exp((first + last) / 2), min(at_near, at_far)
+
+
+def _interval(
+    profile: Callable[[float], float], low: float, high: float, threshold: float
+) -> Spread:
+    best, least = _least(profile, low, high)
+    limit = least + threshold
+    lower = 0.0 if profile(low) <= limit else _crossing(profile, low, best, limit)
+    upper = _crossing(profile, high, best, limit)
+    none = profile(low) - least < _FLAT
+    return Spread(0.0 if none else best, lower, upper)
+
+
+def _crossing(
+    profile: Callable[[float], float], outside: float, inside: float, limit: float
+) -> float:
+    """Where a profile passes its limit between a place beyond it and one below."""
+    for _ in range(_STEPS):
+        middle = math.sqrt(outside * inside)
+        if profile(middle) > limit:
+            outside = middle
+        else:
+            inside = middle
+    return inside

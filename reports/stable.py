@@ -1,0 +1,49 @@
+"""Says what becomes of a commit on the stable branches, and whether a fix is in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from netbisect.bisect.trailers import Fate
+from netbisect.reports.words import Name, clean, day, listing
+
+
+def stable_sentences(fate: Fate, branches: Sequence[str], label: Name, now: float) -> list[str]:
+    """Sentences for a report about a culprit; none where nothing is known.
+
+    Args:
+        fate: what its message and those of others say.
+        branches: the stable branches under watch, as `stable/14`.
+        label: names revisions.
+        now: seconds since the epoch; decides between `is due` and `was due`.
+    """
+    told = [
+        f"It has been on {branch} since {day(carrier.at)} ({label(carrier.revision)})"
+        + (
+            f", and was fixed there by {label(fate.fixed[branch].revision)}."
+            if branch in fate.fixed
+            else "."
+        )
+        for branch, carrier in sorted(fate.landed.items())
+    ]
+    told += _due(fate, branches, now)
+    if fate.fixes:
+        fixes = listing([f"{label(fix.revision)} ({clean(fix.subject)})" for fix in fate.fixes])
+        told.append(f"A later commit says that it fixes it: {fixes}.")
+        waiting = sorted(branch for branch in fate.landed if branch not in fate.fixed)
+        if waiting:
+            told.append(f"The fix is not yet on {listing(waiting)}.")
+    return told
+
+
+def _due(fate: Fate, branches: Sequence[str], now: float) -> list[str]:
+    """Where it is still to go, and when."""
+    wanted = fate.to or tuple(branches)
+    left = [branch for branch in wanted if branch not in fate.landed]
+    if fate.due is None or (wanted and not left):
+        return []
+    where = listing(left) or "the stable branches"
+    said = f"(MFC after: {clean(fate.words)})"
+    if fate.due < now:
+        return [f"It was due on {where} on {day(fate.due)} {said}, and is not there yet."]
+    return [f"It is due on {where} on {day(fate.due)} {said}."]

@@ -1,0 +1,180 @@
+"""What the service does with alerts, from a confirmation to the end of the search."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from netbisect.bisect.model import (
+    Belief,
+    Comparison,
+    Confirmed,
+    Culprit,
+    Effect,
+    Finding,
+    NightDone,
+    NotReproduced,
+    Suspects,
+)
+from netbisect.bisect.states import AlertState
+from netbisect.demo.house import House
+from netbisect.steps import control
+from netbisect.steps.casework import Casework, open_night
+from netbisect.steps.memory import open_ledger
+from netbisect.steps.settings import load
+from netbisect.store.ledger import Ledger
+from netbisect.store.records import Alert, Asked
+
+BELIEF = Belief({}, 0.99)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a service that never runs; its tree has a mirror."""
+    house = House(tmp_path_factory.mktemp("casework") / "house")
+    house.build()
+    settings, lab = load(house.place / control.SETTINGS)
+    Casework(settings, lab).history.update()
+    return house.place
+
+
+class Desk:
+    """Casework with a ledger, and questions that are answered at once."""
+
+    def __init__(self, place: Path, ledger: Ledger) -> None:
+        settings, self.lab = load(place / control.SETTINGS)
+        self.ledger = ledger
+        self.casework = Casework(settings, self.lab)
+        self.settings = settings
+        head = self.casework.history.head("main")
+        self.line = [head]
+        while len(self.line) < 8:
+            self.line.insert(0, self.casework.history.resolve(f"{self.line[0]}~1"))
+
+    def confirm(self, testbed: str, good: int, bad: int, ln_ratio: float = -0.1) -> Asked:
+        """The search that follows from a confirmed comparison of two commits of the line."""
+        scenario = self.lab.testbed(testbed).scenarios[0]
+        ends = self.line[good], self.line[bad]
+        question = Comparison("main", testbed, *ends, (scenario,), scenario, ln_ratio)
+        asked = self.ledger.ask(question, key=f"compare {testbed} {good} {bad}")
+        [search] = self.casework.conclude(
+            self.ledger, asked, Confirmed((self.effect(scenario, ln_ratio),))
+        )
+        return search
+
+    def effect(self, scenario: str, ln_ratio: float = -0.1) -> Effect:
+        return Effect(scenario, ln_ratio, ln_ratio - 0.01, ln_ratio + 0.01, 1e-6, 5, 6)
+
+    def culprit(self, search: Asked, number: int) -> Culprit:
+        revision, parent = self.line[number], self.line[number - 1]
+        effect = self.effect(search.question.scenarios[0])
+        return Culprit(revision, parent, Belief({revision: 0.99}, 0.01), (effect,))
+
+    def end(self, search: Asked, finding: Finding) -> Alert:
+        """The alert after its search has ended."""
+        self.casework.conclude(self.ledger, search, finding)
+        found = self.ledger.alert_about(search.id)
+        assert found is not None
+        return found
+
+    def mails(self) -> list[str]:
+        return [mail.key for mail in self.ledger.waiting_mails()]
+
+
+@pytest.fixture
+def desk(built: Path, tmp_path: Path) -> Iterator[Desk]:
+    ledger = open_ledger(f"sqlite:///{tmp_path / 'ledger.sqlite'}")
+    desk = Desk(built, ledger)
+    yield desk
+    ledger.engine.dispose()
+    shutil.rmtree(desk.settings.reports, ignore_errors=True)
+
+
+def test_a_search_takes_its_alert_from_open_to_the_culprit(desk: Desk) -> None:
+    """And every step is in its history, with a mail for its beginning and its end."""
+    search = desk.confirm("c2558", 1, 6)
+    alert = desk.end(search, desk.culprit(search, 4))
+
+    assert (alert.state, alert.culprit) == (AlertState.CULPRIT_FOUND, desk.line[4])
+    assert [one.state for one in desk.ledger.alert_changes(alert.id)] == [
+        AlertState.OPEN,
+        AlertState.BISECTING,
+        AlertState.CULPRIT_FOUND,
+    ]
+    assert desk.mails() == [
+        f"alert:{alert.id}:{alert.comparison}",
+        f"outcome:{alert.id}:{alert.bisection}",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("finding", "state"),
+    [
+        (NotReproduced(BELIEF, "both ends are alike"), AlertState.WITHDRAWN),
+        (Suspects(("x", "y"), BELIEF, "they do not build"), AlertState.NO_CULPRIT),
+    ],
+)
+def test_a_search_without_a_name_says_whether_the_change_is_there(
+    desk: Desk, finding: Finding, state: AlertState
+) -> None:
+    """Then it stands without a culprit; or it is withdrawn."""
+    alert = desk.end(desk.confirm("c2558", 1, 6), finding)
+
+    assert alert.state is state
+    assert len(desk.mails()) == 2
+
+
+@pytest.mark.parametrize("state", [AlertState.MUTED, AlertState.INVALID, AlertState.ACKNOWLEDGED])
+def test_what_people_have_said_meanwhile_stands(desk: Desk, state: AlertState) -> None:
+    """The culprit is remembered; of what was muted or called invalid nothing is mailed."""
+    search = desk.confirm("c2558", 1, 6)
+    desk.ledger.change_alert(1, who="olga", what="we know", state=state, until=9e9)
+    alert = desk.end(search, desk.culprit(search, 4))
+
+    assert (alert.state, alert.culprit) == (state, desk.line[4])
+    assert len(desk.mails()) == (2 if state is AlertState.ACKNOWLEDGED else 1)
+    assert not desk.ledger.open_questions()
+
+
+def test_two_testbeds_with_one_culprit_are_one_event(desk: Desk) -> None:
+    """The second alert is merged into the first, whose series are those of both."""
+    searches = [desk.confirm("c2558", 1, 6), desk.confirm("e5-2650", 2, 7)]
+    first, second = (desk.end(search, desk.culprit(search, 4)) for search in searches)
+
+    assert (second.state, second.merged_into) == (AlertState.MERGED, first.id)
+    [stands] = desk.ledger.open_alerts()
+    assert stands.id == first.id
+    assert [one.testbed for one in stands.series] == ["c2558", "e5-2650"]
+
+
+def test_what_comes_back_is_announced_again_under_its_number(desk: Desk) -> None:
+    """In the same thread, with a search of its own."""
+    search = desk.confirm("c2558", 1, 4)
+    desk.end(search, desk.culprit(search, 3))
+    desk.ledger.change_alert(1, who="olga", what="reverted", state=AlertState.FIXED)
+    again = desk.confirm("c2558", 5, 7)
+    [alert] = desk.ledger.alerts()
+
+    assert (alert.id, alert.state, alert.bisection) == (1, AlertState.BISECTING, again.id)
+    assert (alert.good, alert.bad, alert.culprit) == (desk.line[5], desk.line[7], "")
+    assert len(desk.mails()) == 3
+    assert desk.ledger.waiting_mails()[-1].in_reply_to == desk.ledger.waiting_mails()[1].message_id
+    assert desk.end(again, desk.culprit(again, 6)).culprit == desk.line[6]
+    assert len(desk.mails()) == 4
+
+
+def test_a_night_ends_what_was_muted_until_then(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By itself."""
+    desk.confirm("c2558", 1, 6)
+    desk.ledger.change_alert(1, who="olga", what="wait", state=AlertState.MUTED, until=8e9)
+    open_night(desk.ledger, desk.casework.history, desk.settings, desk.lab.testbed("c2558"), "main")
+    monkeypatch.setattr(desk.ledger, "clock", lambda: 8e9)
+    [night] = [one for one in desk.ledger.open_questions() if one.key.startswith("night:")]
+    desk.casework.conclude(desk.ledger, night, NightDone(3))
+
+    assert desk.ledger.alert(1).state is AlertState.REOPENED

@@ -1,0 +1,162 @@
+"""All ways in which `netbisect bisect run` can end, each from a repository whose truth it is."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+
+import pytest
+from click.testing import CliRunner
+from hand_fixtures import Files, MakeRepository, Repository, numbered
+
+from netbisect.steps import cli
+
+MOODY = """
+n=$(($(wc -l < "$JOURNAL" || echo 0)))
+case "$n" in {when}) factor=0.95 ;; *) factor=1 ;; esac
+./bench.sh | awk -v factor="$factor" '/^result:/ {{ print $2 * factor }}'
+"""
+"""A machine that is slow at some runs, counted from 0, whichever the revision."""
+
+
+def plain(text: str) -> str:
+    return " ".join(text.split())
+
+
+def looked(repository: Repository, command: str) -> str:
+    """What `explain` or `replay` says of the log, on one line."""
+    where = [str(repository.log)] if command == "replay" else ["--log", str(repository.log)]
+    done = CliRunner().invoke(cli.main, ["bisect", command, *where])
+    assert done.exit_code == 0, done.output
+    return plain(done.output)
+
+
+def test_two_commits_are_both_found(make_repository: MakeRepository) -> None:
+    """Each is verified against its own parent and told with author, effect and proof."""
+    changes: dict[int, Files] = {8: {"level": "960\n"}, 24: {"level": "920\n"}}
+    repository = make_repository(numbered(32, changes))
+    done = repository.search()
+    found = json.loads(repository.search("--json").stdout)
+    culprits = [repository.revisions[number] for number in (8, 24)]
+    told = plain(done.stdout)
+
+    assert done.returncode == 0, done.stderr
+    assert told.startswith("2 commits made a change each. Commit ")
+    assert (found["result"], found["status"]) == ("several", 0)
+    assert {one["culprit"] for one in found["culprits"]} == set(culprits)
+    for one, revision in zip((8, 24), culprits, strict=True):
+        assert f"Commit {revision[:12]} Change {one} made the number fall: -" in told
+        assert f"commit {revision} subject Change {one} author Ann Author" in told
+        parent = repository.revisions[one - 1]
+        assert f"x {parent[:12]} + {revision[:12]}" in told
+    for culprit in found["culprits"]:
+        assert culprit["commit"]["author"] == "Ann Author"
+        assert -6 < culprit["effects"][0]["percent"] < -2
+        assert culprit["certainty"] >= 0.99
+    assert "two commits or more: more than 9" in looked(repository, "explain")
+    assert "decisions are the same" in looked(repository, "replay")
+
+
+@pytest.mark.slow
+def test_a_change_for_the_better_in_the_range_is_mentioned(
+    make_repository: MakeRepository,
+) -> None:
+    """The one that made it worse is named; that there is another is said or it is named too."""
+    changes: dict[int, Files] = {8: {"level": "1060\n"}, 24: {"level": "900\n"}}
+    repository = make_repository(numbered(32, changes))
+    done = repository.search()
+
+    assert done.returncode == 0, done.stderr
+    assert f"Commit {repository.revisions[24][:12]} Change 24 made the number fall: -1" in (
+        plain(done.stdout)
+    )
+    assert "Another commit of the range made a change too" in plain(done.stdout) or (
+        f"Commit {repository.revisions[8][:12]} Change 8 made the number rise" in done.stdout
+    )
+
+
+def test_a_drift_names_nobody(make_repository: MakeRepository) -> None:
+    """It became slower bit by bit."""
+    slope: dict[int, Files] = {
+        n: {"level": f"{1000 * math.exp(-0.06 * n / 63):.3f}\n"} for n in range(64)
+    }
+    repository = make_repository(numbered(64, slope))
+    done = repository.search()
+    found = json.loads(repository.search("--json").stdout)
+
+    assert done.returncode == 3, done.stdout
+    assert plain(done.stdout).startswith("The number changed bit by bit along the range, with")
+    assert "No commit is named." in plain(done.stdout)
+    assert "The likeliest" not in done.stdout
+    assert (found["result"], found["status"]) == ("drift", 3)
+    assert found["posterior"]["drift"] >= 0.9
+    assert "The search has ended. The number changed bit by bit" in looked(repository, "explain")
+    assert "decisions are the same" in looked(repository, "replay")
+
+
+def test_what_only_seemed_to_differ(make_repository: MakeRepository) -> None:
+    """The machine was slow at the runs of the bad end; the commits between show one level."""
+    repository = make_repository(numbered(30))
+    done = repository.search("--", "sh", "-c", MOODY.format(when="1|2|5"), SPREAD="0.002")
+    said = plain(done.stdout)
+
+    assert repository.facts("confirmed")
+    assert done.returncode == 1, done.stdout
+    assert said.startswith("Nothing changed between the two ends, with a certainty of ")
+    assert "No commit is named." in said
+
+
+def test_a_good_end_that_is_no_longer_good(make_repository: MakeRepository) -> None:
+    """The machine became slow once the ends were compared: no commit is to be named for it."""
+    repository = make_repository(numbered(30, {20: {"level": "950\n"}}))
+    command = MOODY.format(when="[6-9]|[1-9][0-9]*")
+    command = command.replace("./bench", "grep -q 950 level && factor=1; ./bench")
+    done = repository.search("--", "sh", "-c", command, SPREAD="0.002")
+    said = plain(done.stdout)
+    data = json.loads(repository.search("--json", "--", "sh", "-c", command).stdout)
+
+    assert done.returncode == 3, done.stdout
+    assert (
+        f"The good end, {repository.revisions[0][:12]} Change 0, is no longer what it was: -"
+        in (said)
+    )
+    assert "It is the machine or its surroundings, not a commit; none is named." in said
+    assert "Nothing changed" not in said
+    assert (data["result"], data["status"]) == ("notreproduced", 3)
+
+
+# --------------------------------------------------------------------- several runs of a visit
+
+
+@pytest.mark.slow
+def test_long_set_ups_get_several_runs(make_repository: MakeRepository) -> None:
+    """They are one reading; what an interruption leaves of them counts, and replays."""
+    repository = make_repository(numbered(12, {7: {"level": "940\n"}}))
+    call = ("--setup", "sleep 0.3")
+    done = repository.search(*call, SPREAD="0.02")
+    visits = repository.facts("visit")
+    boots = Counter(str(sample["boot"]) for sample in repository.facts("sample"))
+
+    assert done.returncode == 0, done.stderr
+    assert f"Commit {repository.revisions[7][:12]}" in done.stdout
+    assert max(int(str(visit["runs"])) for visit in visits) > 1
+    assert list(boots.values()) == [visit["runs"] for visit in visits]
+    assert "run 2 of " in done.stderr
+    assert "It was verified against its parent by fresh visits in turns, " in plain(done.stdout)
+    assert "decisions are the same" in looked(repository, "replay")
+
+    lines = repository.log.read_bytes().splitlines(keepends=True)
+    entries = [json.loads(line) for line in lines]
+    several = next(n for n, one in enumerate(entries) if one["is"] == "visit" and one["runs"] > 1)
+    first = next(n for n in range(several, len(entries)) if entries[n]["is"] == "sample")
+    before = b"".join(lines[: first + 1])
+    repository.log.write_bytes(before)
+    explained = looked(repository, "explain")
+    done = repository.search(*call, SPREAD="0.02")
+
+    assert "Next: " in explained
+    assert done.returncode == 0, done.stderr
+    assert repository.log.read_bytes().startswith(before)
+    assert f"Commit {repository.revisions[7][:12]}" in done.stdout
+    assert "decisions are the same" in looked(repository, "replay")
