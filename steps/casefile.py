@@ -21,7 +21,7 @@ from netbisect.bisect.model import (
     Sample,
     Several,
 )
-from netbisect.reports.case import Attempt, Case, Cost, Ending, Links
+from netbisect.reports.case import Attempt, Case, Ending, Links
 from netbisect.steps.settings import Settings
 from netbisect.store.ledger import Ledger
 from netbisect.store.records import Asked, Decision, DecisionStage
@@ -91,7 +91,7 @@ def case_of(
         finding=finding if isinstance(finding, Ending) else None,
         attempts=_attempts(ledger, asked_all, question.lead),
         skipped=evidence.skipped,
-        cost=Cost(*_spent(ledger, asked_all)),
+        cost=ledger.cost([one.id for one in asked_all]),
         conditions=_conditions(facts, question.lead),
         links=Links(commit=settings.links.commit),
         command=_command(testbed, evidence.kernels, question.good, bad, settings),
@@ -100,11 +100,6 @@ def case_of(
 
 def _parent(ledger: Ledger, asked: Asked) -> Asked | None:
     return ledger.question(asked.parent) if asked.parent is not None else None
-
-
-def _spent(ledger: Ledger, asked: Sequence[Asked]) -> tuple[int, int, int, float]:
-    cost = ledger.cost([one.id for one in asked])
-    return cost.builds, cost.boots, cost.runs, cost.seconds
 
 
 def _commit(ledger: Ledger, revision: str) -> Commit:

@@ -205,13 +205,3 @@ class Event:
     kind: str
     question: int | None
     data: dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """What questions have cost the lab, failures included."""
-
-    builds: int
-    boots: int
-    runs: int
-    seconds: float

@@ -12,11 +12,11 @@ from sqlalchemy import ColumnElement, Select, and_, func, select
 from sqlalchemy.orm import Session
 
 from netbisect.bisect import validity
-from netbisect.bisect.model import Level, Prices, Stage
+from netbisect.bisect.model import Cost, Level, Prices, Stage
 from netbisect.bisect.states import AlertState
 from netbisect.store.alerts import STANDING
 from netbisect.store.evidence import comparable, identities
-from netbisect.store.records import Alert, Cost
+from netbisect.store.records import Alert
 from netbisect.store.sessions import Sessions
 from netbisect.store.tables import (
     AlertRow,
