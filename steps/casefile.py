@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from netbisect.bisect.model import (
     Bisection,
@@ -30,9 +31,11 @@ from netbisect.workers.lab import Lab, Testbed, load_scenario
 _UNKNOWN_SUBJECT = "(not in the tree that is watched)"
 
 
-def links(settings: Settings, alert: int) -> Links:
-    """Where people look further."""
-    return Links(alert=settings.report_address(alert), commit=settings.links.commit)
+def numbered(case: Case, settings: Settings, alert: int) -> Case:
+    """The case of an alert, with its number and the address of its page."""
+    return replace(
+        case, number=alert, links=replace(case.links, alert=settings.report_address(alert))
+    )
 
 
 def case_of(

@@ -7,7 +7,6 @@ in one transaction, so that no kill can separate a verdict from its mail.
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from pathlib import Path
 
 from netbisect.bisect import detect, prior
@@ -26,7 +25,7 @@ from netbisect.bisect.model import (
 )
 from netbisect.bisect.states import AlertState
 from netbisect.reports import mail, page
-from netbisect.steps.casefile import case_of, links
+from netbisect.steps.casefile import case_of, numbered
 from netbisect.steps.recovery import close_recovered, end_mutes
 from netbisect.steps.settings import Settings
 from netbisect.store.history import History, HistoryError
@@ -37,7 +36,6 @@ from netbisect.workers.lab import Lab, Testbed
 
 PRIORITY_NIGHT = 100
 PRIORITY_BISECTION = 200
-PRIORITY_DEMAND = 300
 
 
 def open_night(
@@ -156,8 +154,7 @@ class Casework:
                 )
             else:
                 closing.change_alert(alert.id, what=trouble, state=AlertState.NO_CULPRIT)
-            case = replace(case, number=alert.id, links=links(self.settings, alert.id))
-            letter = mail.alert(case)
+            letter = mail.alert(numbered(case, self.settings, alert.id))
             closing.post(
                 f"alert:{alert.id}:{asked.id}",
                 subject=letter.subject,
@@ -203,12 +200,8 @@ class Casework:
         if alert is None:
             with ledger.closing(asked, finding):
                 return
-        case = replace(
-            case_of(ledger, self.settings, self.lab, asked, finding),
-            number=alert.id,
-            links=links(self.settings, alert.id),
-        )
-        letter = mail.outcome(case)
+        case = case_of(ledger, self.settings, self.lab, asked, finding)
+        letter = mail.outcome(numbered(case, self.settings, alert.id))
         with ledger.closing(asked, finding) as closing:
             culprit = _named(finding)
             closing.change_alert(
@@ -240,15 +233,11 @@ class Casework:
         if last is None:
             return
         asked = ledger.question(last)
-        case = replace(
-            case_of(ledger, self.settings, self.lab, asked, asked.finding),
-            number=alert.id,
-            links=links(self.settings, alert.id),
-        )
+        case = case_of(ledger, self.settings, self.lab, asked, asked.finding)
         path = self.page_of(alert.id)
         path.parent.mkdir(parents=True, exist_ok=True)
         work = path.with_suffix(".new")
-        work.write_text(page.page(case))
+        work.write_text(page.page(numbered(case, self.settings, alert.id)))
         work.replace(path)
 
     def write_missing_pages(self, ledger: Ledger) -> None:
