@@ -61,13 +61,16 @@ def case_of(
     question = asked.question
     assert isinstance(question, Comparison | Bisection)
     testbed = lab.testbed(question.testbed)
-    comparison = asked if isinstance(question, Comparison) else _parent(ledger, asked)
-    confirmed = finding if asked is comparison else comparison.finding if comparison else None
-    asked_all = [one for one in (comparison, asked) if one is not None]
-    asked_all = list({one.id: one for one in asked_all}.values())
+    before = _parent(ledger, asked) if isinstance(question, Bisection) else None
+    confirmed = before.finding if before is not None else finding
+    numbers = [one.id for one in (before, asked) if one is not None]
     bad = question.bad if isinstance(question, Comparison) else question.candidates[-1].revision
     commits = tuple(commits) or _commits(ledger, question)
-    facts = [fact for one in asked_all for fact in ledger.facts_of(one.id)]
+    done = [
+        (decision, ledger.facts_from(decision.id))
+        for number in numbers
+        for decision in ledger.decisions(number)
+    ]
     evidence = ledger.evidence(asked, config=testbed.kernel_config, arch=testbed.arch)
     revisions = {reading.revision for reading in evidence.readings} | {question.good, bad}
     return Case(
@@ -92,10 +95,13 @@ def case_of(
             for revision in {*revisions, *(commit.revision for commit in commits)}
         },
         finding=finding if isinstance(finding, Ending) else None,
-        attempts=_attempts(ledger, asked_all, question.lead),
+        attempts=tuple(
+            _attempt(number, decision, facts, question.lead)
+            for number, (decision, facts) in enumerate(done, 1)
+        ),
         skipped=evidence.skipped,
-        cost=ledger.cost([one.id for one in asked_all]),
-        conditions=_conditions(facts, question.lead),
+        cost=ledger.cost(numbers),
+        conditions=_conditions([fact for _, facts in done for fact in facts], question.lead),
         links=Links(commit=settings.links.commit),
         command=_command(testbed, evidence.kernels, question.good, bad, settings),
     )
@@ -139,14 +145,6 @@ def _pps(
             for revision in {reading.revision, *twins} if name in found else ():
                 found[name].setdefault(revision, []).append(math.exp(value))
     return found
-
-
-def _attempts(ledger: Ledger, asked: Sequence[Asked], lead: str) -> tuple[Attempt, ...]:
-    decisions = [decision for one in asked for decision in ledger.decisions(one.id)]
-    return tuple(
-        _attempt(number, decision, ledger.facts_from(decision.id), lead)
-        for number, decision in enumerate(decisions, 1)
-    )
 
 
 def _attempt(number: int, decision: Decision, facts: Sequence[Fact], lead: str) -> Attempt:
