@@ -252,8 +252,9 @@ class Conductor(ReconfigurableBaseScheduler):
         """The buildset of a decision: an orphan that carries its id, or a new one."""
         orphan = await self._buildset_called(decision.external_id)
         if orphan is not None:
-            log.msg(f"question {asked.id}: adopting buildset {orphan} of {decision.external_id}")
-            return orphan
+            number = int(orphan["bsid"])
+            log.msg(f"question {asked.id}: adopting buildset {number} of {decision.external_id}")
+            return number
         testbed = self.lab.testbed(asked.question.testbed)
         properties = Properties()
         values: dict[str, Any] = {
@@ -302,20 +303,13 @@ class Conductor(ReconfigurableBaseScheduler):
         )
         return int(buildset)
 
-    async def _buildset_called(self, external_id: str) -> int | None:
-        found = await self.master.data.get(
+    async def _buildset_called(self, external_id: str) -> dict[str, Any] | None:
+        """The newest buildset of that name."""
+        found: list[dict[str, Any]] = await self.master.data.get(
             ("buildsets",),
             filters=[resultspec.Filter("external_idstring", "eq", [external_id])],
         )
-        return max((int(one["bsid"]) for one in found), default=None)
-
-    async def _was_carried_out(self, external_id: str) -> bool:
-        """Whether there is a buildset of that name that a stop of the master did not cancel."""
-        buildset = await self._buildset_called(external_id)
-        if buildset is None:
-            return False
-        found = await self.master.data.get(("buildsets", buildset))
-        return not (found["complete"] and found["results"] == CANCELLED)
+        return max(found, key=lambda one: int(one["bsid"]), default=None)
 
     async def _ended(self, buildset: int) -> tuple[End, str] | None:
         """How a buildset ended, and what Buildbot says of it; None while it runs."""
@@ -353,7 +347,8 @@ class Conductor(ReconfigurableBaseScheduler):
             if boot is None or testbed.name in busy or self._recovered.get(testbed.name) == boot:
                 continue
             external_id = f"nb:recover:{testbed.name}:{boot}"
-            if not await self._was_carried_out(external_id):
+            sent = await self._buildset_called(external_id)
+            if sent is None or (sent["complete"] and sent["results"] == CANCELLED):
                 await self._add(
                     recover_builder(testbed.name),
                     external_id,
