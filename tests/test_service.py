@@ -22,7 +22,7 @@ from netbisect.demo.mailbox import read
 from netbisect.demo.play import Play
 from netbisect.steps import control
 from netbisect.steps.casework import open_night
-from netbisect.steps.memory import open_ledger
+from netbisect.steps.memory import ledger_of
 from netbisect.steps.settings import load
 from netbisect.store.history import History
 from netbisect.store.records import Event
@@ -43,7 +43,7 @@ def begin(house: House, *, culprit: bool) -> Play:
     tree = house.build(culprit=culprit, seed=3)
     house.start()
     settings, lab = load(house.place / control.SETTINGS)
-    return Play(house, tree, settings, lab, open_ledger(settings.database))
+    return Play(house, tree, settings, lab, ledger_of(settings))
 
 
 def open_nights(play: Play) -> None:

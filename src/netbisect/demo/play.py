@@ -13,7 +13,7 @@ from netbisect.demo.tree.create import Tree
 from netbisect.reports import words
 from netbisect.steps import control, progress
 from netbisect.steps.casework import open_night
-from netbisect.steps.memory import open_ledger
+from netbisect.steps.memory import ledger_of
 from netbisect.steps.settings import Settings, load
 from netbisect.store.history import History
 from netbisect.store.ledger import Ledger
@@ -110,7 +110,7 @@ def play(house: House, *, culprit: bool = True, seed: int = 1) -> bool:
     house.start()
     settings, lab = load(house.place / control.SETTINGS)
     say(f"master, workers, lab and mail server run: {settings.web.url}")
-    performance = Play(house, tree, settings, lab, open_ledger(settings.database))
+    performance = Play(house, tree, settings, lab, ledger_of(settings))
     say("\nthe first night")
     performance.night()
     tree.land(len(tree.revisions))
