@@ -7,6 +7,8 @@ in one transaction, so that no kill can separate a verdict from its mail.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
+from itertools import product
 from pathlib import Path
 
 from netbisect.bisect import detect, prior
@@ -38,20 +40,34 @@ PRIORITY_NIGHT = 100
 PRIORITY_BISECTION = 200
 
 
-def open_night(
-    ledger: Ledger, history: History, settings: Settings, testbed: Testbed, branch: str
-) -> str:
-    """Asks how fast the head of a branch is on a testbed; says what came of it.
+def open_nights(
+    ledger: Ledger,
+    history: History,
+    settings: Settings,
+    testbeds: Iterable[Testbed],
+    branches: Iterable[str],
+) -> list[str]:
+    """Asks how fast the heads of branches are on testbeds; says what came of each.
 
     A revision is measured once per testbed: more boots of one image would not say more about
     the next. It is asked again when the earlier night came to nothing.
 
     Raises:
-        HistoryError: the tree cannot be read, or has no such branch.
+        HistoryError: the tree cannot be read, or has no such branch; nothing is asked then.
     """
     history.update()
-    head = history.head(branch)
-    ledger.learn([history.commit(head)], branch)
+    heads = {branch: history.commit(history.head(branch)) for branch in branches}
+    for branch, head in heads.items():
+        ledger.learn([head], branch)
+    return [
+        _open_night(ledger, settings, testbed, branch, head.revision)
+        for (branch, head), testbed in product(heads.items(), testbeds)
+    ]
+
+
+def _open_night(
+    ledger: Ledger, settings: Settings, testbed: Testbed, branch: str, head: str
+) -> str:
     key = f"night:{branch}:{testbed.name}:{head}"
     night = Night(branch, testbed.name, head, testbed.scenarios, settings.night.boots)
     asked = ledger.ask(night, key=key, priority=PRIORITY_NIGHT)

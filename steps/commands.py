@@ -19,7 +19,7 @@ from netbisect.bisect import detect as detection
 from netbisect.reports import words
 from netbisect.reports.plaintext import table
 from netbisect.steps import control, progress
-from netbisect.steps.casework import open_night
+from netbisect.steps.casework import open_nights
 from netbisect.steps.memory import ledger_of, open_ledger
 from netbisect.steps.overview import overview
 from netbisect.steps.settings import load, load_settings
@@ -106,9 +106,9 @@ def night(folder: Path, branch: str | None, testbed_name: str | None) -> None:
     ledger = ledger_of(settings)
     history = History(settings.mirror, lab.source.repository)
     testbeds = [lab.testbed(testbed_name)] if testbed_name else lab.testbeds
-    for one in [branch] if branch else settings.branches:
-        for testbed in testbeds:
-            click.echo(open_night(ledger, history, settings, testbed, one))
+    branches = [branch] if branch else settings.branches
+    for said in open_nights(ledger, history, settings, testbeds, branches):
+        click.echo(said)
 
 
 @click.command(epilog="Example: netbisect status --json /var/netbisect")

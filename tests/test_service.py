@@ -21,7 +21,7 @@ from netbisect.demo.house import House
 from netbisect.demo.mailbox import read
 from netbisect.demo.play import Play
 from netbisect.steps import control
-from netbisect.steps.casework import open_night
+from netbisect.steps.casework import open_nights
 from netbisect.steps.memory import ledger_of
 from netbisect.steps.settings import load
 from netbisect.store.history import History
@@ -46,10 +46,9 @@ def begin(house: House, *, culprit: bool) -> Play:
     return Play(house, tree, settings, lab, ledger_of(settings))
 
 
-def open_nights(play: Play) -> None:
+def begin_night(play: Play) -> None:
     history = History(play.settings.mirror, play.lab.source.repository)
-    for testbed in play.lab.testbeds:
-        open_night(play.ledger, history, play.settings, testbed, "main")
+    open_nights(play.ledger, history, play.settings, play.lab.testbeds, ["main"])
 
 
 def watch(play: Play, wanted: Callable[[Event], bool] | None = None) -> None:
@@ -117,11 +116,11 @@ def abort_downloads(play: Play, times: int) -> None:
 def test_the_culprit_is_named_although_the_master_is_killed(house: House) -> None:
     """Killed in the comparison, stopped in the bisection, downloads aborted: the same mail."""
     play = begin(house, culprit=True)
-    open_nights(play)
+    begin_night(play)
     watch(play)
     assert read(house.mails) == []
     play.tree.land(len(play.tree.revisions))
-    open_nights(play)
+    begin_night(play)
 
     watch(play, during(play, Comparison, "trial"))
     master = control.running(house.place)
@@ -174,10 +173,10 @@ def test_the_culprit_is_named_although_the_master_is_killed(house: House) -> Non
 def test_where_nothing_changed_nobody_is_named(house: House) -> None:
     """The same week of commits without the slow one: no alert, and no mail."""
     play = begin(house, culprit=False)
-    open_nights(play)
+    begin_night(play)
     watch(play)
     play.tree.land(len(play.tree.revisions))
-    open_nights(play)
+    begin_night(play)
     watch(play)
 
     nights = [play.ledger.question(number) for number in range(1, 5)]

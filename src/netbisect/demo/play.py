@@ -12,7 +12,7 @@ from netbisect.demo.mailbox import read
 from netbisect.demo.tree.create import Tree
 from netbisect.reports import words
 from netbisect.steps import control, progress
-from netbisect.steps.casework import open_night
+from netbisect.steps.casework import open_nights
 from netbisect.steps.memory import ledger_of
 from netbisect.steps.settings import Settings, load
 from netbisect.store.history import History
@@ -38,8 +38,8 @@ class Play:
     def night(self) -> None:
         """Asks for a night on every testbed and watches until nothing is left to do."""
         history = History(self.settings.mirror, self.lab.source.repository)
-        for testbed in self.lab.testbeds:
-            open_night(self.ledger, history, self.settings, testbed, "main")
+        branches = self.settings.branches
+        open_nights(self.ledger, history, self.settings, self.lab.testbeds, branches)
         end = time.monotonic() + _LIMIT_SECONDS
         idle = False
         while not idle:
