@@ -6,7 +6,7 @@ or not: whoever finds it looks its external id up in Buildbot before submitting 
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import asdict
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
@@ -74,7 +74,7 @@ class Decisions(Sessions):
                 config=config,
                 arch=arch,
                 why=why,
-                belief=_belief_to(belief),
+                belief=None if belief is None else asdict(belief),
             )
             return _add_attempt(writing, row, 1)
 
@@ -218,10 +218,6 @@ def _note(writing: Writing, kind: str, row: DecisionRow, **more: object) -> None
     )
 
 
-def _belief_to(belief: Belief | None) -> dict[str, Any] | None:
-    return None if belief is None else {"chances": belief.chances, "none": belief.none}
-
-
 def decision_of(row: DecisionRow) -> Decision:
     """The record in this row."""
     belief = row.belief
@@ -237,7 +233,7 @@ def decision_of(row: DecisionRow) -> Decision:
         config=row.config,
         arch=row.arch,
         why=row.why,
-        belief=None if belief is None else Belief(belief["chances"], belief["none"]),
+        belief=None if belief is None else Belief(**belief),
         buildset=row.buildset,
         outcome=None if row.outcome is None else Outcome(row.outcome),
         note=row.note,
