@@ -13,12 +13,9 @@ buildset first looks whether an orphan with its id exists.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import Enum
 from typing import Any
 
-from buildbot.data import resultspec
-from buildbot.process.properties import Properties
-from buildbot.process.results import CANCELLED, SUCCESS, WARNINGS
+from buildbot.process.results import CANCELLED
 from buildbot.schedulers.base import ReconfigurableBaseScheduler
 from twisted.internet import defer, task
 from twisted.python import log
@@ -27,44 +24,19 @@ from netbisect.bisect import plan
 from netbisect.bisect.model import Evidence, Finding, Move, Unfinished, Visit
 from netbisect.steps.builders import bench_builder, kernel_builder, recover_builder
 from netbisect.steps.casework import Casework
-from netbisect.steps.lab_step import DECISION_PROPERTY, EXIT_PROPERTY, KERNEL_PROPERTY
+from netbisect.steps.lab_step import DECISION_PROPERTY, KERNEL_PROPERTY
 from netbisect.steps.memory import memory
+from netbisect.steps.orders import End, Orders
 from netbisect.steps.settings import Settings
 from netbisect.store.ledger import Ledger
 from netbisect.store.records import Asked, Decision, DecisionStage
 from netbisect.store.records import Outcome as Ended
 from netbisect.workers.artefact import FACT
-from netbisect.workers.cli import EXIT_DUD, EXIT_LAB
 from netbisect.workers.lab import Lab, Testbed
 
 NAME = "conductor"
 MOST_TRIES = 3
 """Of one order; what fails as often without an answer from the lab will not come."""
-_SHUTDOWN = "(Master Shutdown)"
-
-
-class End(Enum):
-    """How a buildset ended."""
-
-    OK = "the lab has answered"
-    DUD = "the revision cannot be measured"
-    SHUT_DOWN = "the master was stopped under it"
-    CANCELLED = "somebody cancelled it"
-    LAB = "the lab needs its owner"
-    FAILED = "it ended without an answer"
-
-
-def judge(results: int, state: str, lab_exit: int | None) -> End:
-    """What Buildbot's result means for the decision behind it.
-
-    A stop of the master ends running builds as CANCELLED (their issue 6029): that is nobody's
-    wish, and they are ordered again.
-    """
-    if results in (SUCCESS, WARNINGS):
-        return End.OK
-    if results == CANCELLED:
-        return End.SHUT_DOWN if _SHUTDOWN in state else End.CANCELLED
-    return {EXIT_DUD: End.DUD, EXIT_LAB: End.LAB}.get(lab_exit or 0, End.FAILED)
 
 
 class Conductor(ReconfigurableBaseScheduler):
@@ -95,6 +67,7 @@ class Conductor(ReconfigurableBaseScheduler):
         self.lab = lab
         self.memory = memory(settings)
         self.casework = Casework(settings, lab)
+        self.orders = Orders(self, lab.source.repository)
 
     def reconfigService(self, **kwargs: Any) -> defer.Deferred[None]:
         return defer.ensureDeferred(self._reconfigure(**kwargs))
@@ -231,7 +204,7 @@ class Conductor(ReconfigurableBaseScheduler):
         if buildset is None:
             submitted = buildset = await self._submit(asked, decision)
             await self.memory.do(lambda ledger: ledger.submitted(decision.id, submitted))
-        ended = await self._ended(buildset)
+        ended = await self.orders.ended(buildset)
         if ended is None:
             return None
         end, note = ended
@@ -250,87 +223,32 @@ class Conductor(ReconfigurableBaseScheduler):
 
     async def _submit(self, asked: Asked, decision: Decision) -> int:
         """The buildset of a decision: an orphan that carries its id, or a new one."""
-        orphan = await self._buildset_called(decision.external_id)
+        orphan = await self.orders.called(decision.external_id)
         if orphan is not None:
             number = int(orphan["bsid"])
             log.msg(f"question {asked.id}: adopting buildset {number} of {decision.external_id}")
             return number
         testbed = self.lab.testbed(asked.question.testbed)
-        properties = Properties()
-        values: dict[str, Any] = {
+        properties: dict[str, Any] = {
             DECISION_PROPERTY: decision.id,
             "question": asked.id,
             "kernel_config": testbed.kernel_config,
         }
+        builder = kernel_builder(testbed.arch)
         if decision.stage is DecisionStage.TRIAL:
             evidence = await self.memory.do(lambda ledger: self._evidence(ledger, asked))
-            values[KERNEL_PROPERTY] = evidence.kernels[decision.revision].key
-            values["scenarios"] = list(asked.question.scenarios)
-        for name, value in values.items():
-            properties.setProperty(name, value, NAME)
-        builder = (
-            kernel_builder(testbed.arch)
-            if decision.stage is DecisionStage.KERNEL
-            else bench_builder(testbed.name)
+            properties[KERNEL_PROPERTY] = evidence.kernels[decision.revision].key
+            properties["scenarios"] = list(asked.question.scenarios)
+            builder = bench_builder(testbed.name)
+        return await self.orders.give(
+            decision.external_id,
+            builder,
+            decision.why,
+            properties,
+            branch=asked.question.branch,
+            revision=decision.revision,
+            priority=asked.priority,
         )
-        return await self._add(
-            builder, decision.external_id, decision.why, properties, asked, decision.revision
-        )
-
-    async def _add(
-        self,
-        builder: str,
-        external_id: str,
-        reason: str,
-        properties: Properties,
-        asked: Asked | None = None,
-        revision: str | None = None,
-    ) -> int:
-        stamp = {
-            "codebase": "",
-            "repository": self.lab.source.repository,
-            "branch": asked.question.branch if asked else None,
-            "revision": revision,
-            "project": "",
-        }
-        buildset, _ = await self.addBuildsetForSourceStamps(
-            sourcestamps=[stamp],
-            reason=reason,
-            external_idstring=external_id,
-            properties=properties,
-            builderNames=[builder],
-            priority=asked.priority if asked else 0,
-        )
-        return int(buildset)
-
-    async def _buildset_called(self, external_id: str) -> dict[str, Any] | None:
-        """The newest buildset of that name."""
-        found: list[dict[str, Any]] = await self.master.data.get(
-            ("buildsets",),
-            filters=[resultspec.Filter("external_idstring", "eq", [external_id])],
-        )
-        return max(found, key=lambda one: int(one["bsid"]), default=None)
-
-    async def _ended(self, buildset: int) -> tuple[End, str] | None:
-        """How a buildset ended, and what Buildbot says of it; None while it runs."""
-        found = await self.master.data.get(("buildsets", buildset))
-        if found is None:
-            return End.FAILED, f"Buildbot no longer knows buildset {buildset}"
-        if not found["complete"]:
-            return None
-        requests = await self.master.data.get(
-            ("buildrequests",), filters=[resultspec.Filter("buildsetid", "eq", [buildset])]
-        )
-        builds: list[dict[str, Any]] = []
-        for request in requests:
-            number = request["buildrequestid"]
-            builds += await self.master.data.get(("buildrequests", number, "builds"))
-        if not builds:
-            return End.CANCELLED, "cancelled before it began"
-        last = max(builds, key=lambda build: int(build["buildid"]))  # earlier ones were retried
-        properties = await self.master.data.get(("builds", last["buildid"], "properties"))
-        lab_exit, _ = properties.get(EXIT_PROPERTY, (None, ""))
-        return judge(found["results"], last["state_string"], lab_exit), last["state_string"]
 
     # ------------------------------------------------------------------------------ idle lab
 
@@ -347,13 +265,13 @@ class Conductor(ReconfigurableBaseScheduler):
             if boot is None or testbed.name in busy or self._recovered.get(testbed.name) == boot:
                 continue
             external_id = f"nb:recover:{testbed.name}:{boot}"
-            sent = await self._buildset_called(external_id)
+            sent = await self.orders.called(external_id)
             if sent is None or (sent["complete"] and sent["results"] == CANCELLED):
-                await self._add(
-                    recover_builder(testbed.name),
+                await self.orders.give(
                     external_id,
+                    recover_builder(testbed.name),
                     "nothing is asked of it: back to its known-good kernel",
-                    Properties(),
+                    {},
                 )
             self._recovered[testbed.name] = boot
 

@@ -8,8 +8,9 @@ from real_master import REVISION, RealMaster, case
 from twisted.internet import defer, reactor, task
 
 from netbisect.bisect.model import Boot, Night, NightDone, Unfinished
-from netbisect.steps.conductor import MOST_TRIES, NAME, Conductor, End, judge
+from netbisect.steps.conductor import MOST_TRIES, NAME, Conductor
 from netbisect.steps.memory import memory
+from netbisect.steps.orders import End, judge
 from netbisect.store.records import DecisionStage
 
 
