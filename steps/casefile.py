@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from netbisect.bisect.model import (
@@ -71,6 +71,11 @@ def case_of(
         for number in numbers
         for decision in ledger.decisions(number)
     ]
+    attempts = [
+        attempt
+        for decision, facts in done
+        for attempt in (_attempt(decision, facts, question.lead), *_built_ahead(decision, facts))
+    ]
     evidence = ledger.evidence(asked, config=testbed.kernel_config, arch=testbed.arch)
     revisions = {reading.revision for reading in evidence.readings} | {question.good, bad}
     return Case(
@@ -95,10 +100,7 @@ def case_of(
             for revision in {*revisions, *(commit.revision for commit in commits)}
         },
         finding=finding if isinstance(finding, Ending) else None,
-        attempts=tuple(
-            _attempt(number, decision, facts, question.lead)
-            for number, (decision, facts) in enumerate(done, 1)
-        ),
+        attempts=tuple(replace(attempt, seq=seq) for seq, attempt in enumerate(attempts, 1)),
         skipped=evidence.skipped,
         cost=ledger.cost(numbers),
         conditions=_conditions([fact for _, facts in done for fact in facts], question.lead),
@@ -147,10 +149,15 @@ def _pps(
     return found
 
 
-def _attempt(number: int, decision: Decision, facts: Sequence[Fact], lead: str) -> Attempt:
+def _attempt(decision: Decision, facts: Sequence[Fact], lead: str) -> Attempt:
+    """What came of a decision; kernels of other revisions were built ahead beside it."""
     level, outcome, seconds = None, decision.note or str(decision.outcome or "under way"), 0.0
     for fact in facts:
         match fact:
+            case Kernel(revision=revision) | Dud(revision=revision) if (
+                revision != decision.revision
+            ):
+                continue
             case Kernel(version=version):
                 outcome = f"built {version}"
             case Boot():
@@ -162,7 +169,7 @@ def _attempt(number: int, decision: Decision, facts: Sequence[Fact], lead: str) 
         if not isinstance(fact, Conditions):
             seconds += fact.seconds
     return Attempt(
-        seq=number,
+        seq=0,
         stage="kernel" if decision.stage is DecisionStage.KERNEL else "trial",
         revision=decision.revision,
         why=decision.why,
@@ -172,6 +179,23 @@ def _attempt(number: int, decision: Decision, facts: Sequence[Fact], lead: str) 
         at=decision.intended_at,
         seconds=seconds,
     )
+
+
+def _built_ahead(decision: Decision, facts: Sequence[Fact]) -> Iterator[Attempt]:
+    """The kernels that were built, or failed to, while the search waited for something else."""
+    for fact in facts:
+        if isinstance(fact, Kernel | Dud) and fact.revision != decision.revision:
+            yield Attempt(
+                seq=0,
+                stage="kernel",
+                revision=fact.revision,
+                why="built ahead, while the search waited",
+                outcome=f"built {fact.version}" if isinstance(fact, Kernel) else fact.why,
+                belief=None,
+                ln_pps=None,
+                at=fact.at,
+                seconds=fact.seconds,
+            )
 
 
 def _conditions(facts: Sequence[Fact], lead: str) -> dict[str, str]:

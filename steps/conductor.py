@@ -12,7 +12,9 @@ buildset first looks whether an orphan with its id exists.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from buildbot.process.results import CANCELLED
@@ -20,10 +22,11 @@ from buildbot.schedulers.base import ReconfigurableBaseScheduler
 from twisted.internet import defer, task
 from twisted.python import log
 
-from netbisect.bisect import plan
-from netbisect.bisect.model import Evidence, Finding, Move, Unfinished, Visit
+from netbisect.bisect import plan, search
+from netbisect.bisect.model import Bisection, Evidence, Finding, Move, Unfinished, Visit
 from netbisect.steps.builders import bench_builder, kernel_builder, recover_builder
 from netbisect.steps.casework import Casework
+from netbisect.steps.foresight import Foresight
 from netbisect.steps.lab_step import DECISION_PROPERTY, KERNEL_PROPERTY
 from netbisect.steps.memory import memory
 from netbisect.steps.orders import End, Orders
@@ -68,6 +71,7 @@ class Conductor(ReconfigurableBaseScheduler):
         self.memory = memory(settings)
         self.casework = Casework(settings, lab)
         self.orders = Orders(self, lab.source.repository)
+        self.foresight = Foresight(self.orders, self.memory, lab)
 
     def reconfigService(self, **kwargs: Any) -> defer.Deferred[None]:
         return defer.ensureDeferred(self._reconfigure(**kwargs))
@@ -143,7 +147,10 @@ class Conductor(ReconfigurableBaseScheduler):
                 if isinstance(finding, Unfinished):
                     return await self._conclude(asked, finding)
                 continue
-            move = await self.memory.do(lambda ledger: self._decide(ledger, asked))
+            testbed = self.lab.testbed(asked.question.testbed)
+            ahead = await self.foresight.under_way(testbed)
+            decide = partial(self._decide, asked=asked, ahead=ahead)
+            move = await self.memory.do(decide)
             if move is None:
                 return []  # the end of that build wakes us
             if not isinstance(move, Visit):
@@ -160,11 +167,23 @@ class Conductor(ReconfigurableBaseScheduler):
         testbed = self.lab.testbed(asked.question.testbed)
         return ledger.evidence(asked, config=testbed.kernel_config, arch=testbed.arch)
 
-    def _decide(self, ledger: Ledger, asked: Asked) -> Move | None:
-        """The next move; a visit is written down. None when another question builds its kernel."""
+    def _decide(self, ledger: Ledger, asked: Asked, ahead: Mapping[str, float]) -> Move | None:
+        """The next move; a visit is written down. None when another question builds its kernel.
+
+        Args:
+            ledger: Where it is written down.
+            asked: For which question.
+            ahead: By revision: since when its kernel is built ahead.
+        """
         testbed = self.lab.testbed(asked.question.testbed)
         evidence = self._evidence(ledger, asked)
-        move = plan.next_move(asked.question, evidence, ledger.prices(testbed.name))
+        prices = ledger.prices(testbed.name)
+        if isinstance(asked.question, Bisection):
+            now = time.time()
+            left = {name: max(0.0, at + prices.build - now) for name, at in ahead.items()}
+            move = search.next_move(asked.question, evidence, prices, left)
+        else:
+            move = plan.next_move(asked.question, evidence, prices)
         if not isinstance(move, Visit):
             return move
         kernel = evidence.kernels.get(move.revision)
@@ -189,11 +208,9 @@ class Conductor(ReconfigurableBaseScheduler):
     @staticmethod
     def _being_built(ledger: Ledger, revision: str, testbed: Testbed) -> bool:
         wanted = (DecisionStage.KERNEL, revision, testbed.kernel_config, testbed.arch)
-        pending = (ledger.open_decision(asked.id) for asked in ledger.open_questions())
         return any(
             (one.stage, one.revision, one.config, one.arch) == wanted
-            for one in pending
-            if one is not None
+            for one in ledger.open_decisions()
         )
 
     # -------------------------------------------------------------------------- the buildsets
@@ -206,6 +223,7 @@ class Conductor(ReconfigurableBaseScheduler):
             await self.memory.do(lambda ledger: ledger.submitted(decision.id, submitted))
         ended = await self.orders.ended(buildset)
         if ended is None:
+            await self.foresight.look(asked, decision)
             return None
         end, note = ended
         if end is End.SHUT_DOWN or (end is End.FAILED and decision.attempt < MOST_TRIES):
@@ -222,12 +240,15 @@ class Conductor(ReconfigurableBaseScheduler):
         return Unfinished(_why_not(decision, end, note))
 
     async def _submit(self, asked: Asked, decision: Decision) -> int:
-        """The buildset of a decision: an orphan that carries its id, or a new one."""
+        """The buildset of a decision: an orphan that carries its id, one ahead, or a new one."""
         orphan = await self.orders.called(decision.external_id)
         if orphan is not None:
             number = int(orphan["bsid"])
             log.msg(f"question {asked.id}: adopting buildset {number} of {decision.external_id}")
             return number
+        adopted = await self.foresight.adopt(asked, decision)
+        if adopted is not None:
+            return adopted
         testbed = self.lab.testbed(asked.question.testbed)
         properties: dict[str, Any] = {
             DECISION_PROPERTY: decision.id,

@@ -96,13 +96,16 @@ class Orders:
         found = await self._buildsets(resultspec.Filter("external_idstring", "eq", [name]))
         return max(found, key=lambda one: int(one["bsid"]), default=None)
 
-    async def containing(self, part: str) -> list[Buildset]:
-        """The buildsets with that in their names, oldest first."""
-        found = await self._buildsets(resultspec.Filter("external_idstring", "contains", [part]))
+    async def containing(self, part: str, *, unfinished: bool = False) -> list[Buildset]:
+        """The buildsets with that in their names, oldest first; all, or the unfinished ones."""
+        filters = [resultspec.Filter("external_idstring", "contains", [part])]
+        if unfinished:
+            filters.append(resultspec.Filter("complete", "eq", [False]))
+        found = await self._buildsets(*filters)
         return sorted(found, key=lambda one: int(one["bsid"]))
 
-    async def _buildsets(self, wanted: resultspec.Filter) -> list[Buildset]:
-        found: list[Buildset] = await self._data.get(("buildsets",), filters=[wanted])
+    async def _buildsets(self, *filters: resultspec.Filter) -> list[Buildset]:
+        found: list[Buildset] = await self._data.get(("buildsets",), filters=list(filters))
         return found
 
     async def waiting_at(self, builder: str) -> int:

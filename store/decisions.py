@@ -151,6 +151,17 @@ class Decisions(Sessions):
             row = _open(session, question)
             return None if row is None else decision_of(row)
 
+    def open_decisions(self) -> list[Decision]:
+        """What the open questions wait for, oldest first."""
+        pending = (
+            select(DecisionRow)
+            .join(QuestionRow, DecisionRow.question_id == QuestionRow.id)
+            .where(DecisionRow.outcome.is_(None), QuestionRow.state == QuestionState.OPEN.value)
+            .order_by(DecisionRow.id)
+        )
+        with self.reading() as session:
+            return [decision_of(row) for row in session.scalars(pending)]
+
     def decisions(self, question: int) -> list[Decision]:
         """Every attempt at everything that was decided for it, in order."""
         rows = (

@@ -42,10 +42,10 @@ def wait(folder: Path) -> None:
 
 
 def build(folder: Path, revision: str, config: str) -> None:
-    stage = folder / "stage"
+    stage = folder / f"stage-{revision}"  # several builders may be at work
     stage.mkdir(exist_ok=True)
     (stage / "kernel").write_text(f"kernel of {revision}")
-    log = folder / "log"
+    log = folder / f"log-{revision}"
     log.write_text("made\n")
     say(
         ArtefactStore(folder / "build" / "kernels").put(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 
-from netbisect.bisect.model import Evidence, Kernel, Reading
-from netbisect.steps.casefile import _pps
+from netbisect.bisect.model import Boot, Dud, Evidence, Kernel, Reaction, Reading, Sample, Stage
+from netbisect.steps.casefile import _attempt, _built_ahead, _pps
+from netbisect.store.records import Decision, DecisionStage, Outcome
 
 
 def kernel(revision: str, identity: str) -> Kernel:
@@ -35,3 +36,40 @@ def test_a_culprit_that_was_never_booted_itself_shows_the_boots_of_its_twin() ->
     assert [round(value) for value in pps["culprit"]] == [840, 850]
     assert [round(value) for value in pps["page"]] == [840, 850]
     assert [round(value) for value in pps["parent"]] == [950]
+
+
+def test_what_was_built_ahead_is_told_beside_the_visit_and_not_as_its_outcome() -> None:
+    """A kernel that fails to build while another one is measured spoils no boot."""
+    decision = Decision(
+        id=1,
+        question=1,
+        seq=1,
+        attempt=1,
+        external_id="nb:1:1:1",
+        stage=DecisionStage.TRIAL,
+        revision="middle",
+        target="c2558",
+        config="GENERIC",
+        arch="amd64",
+        why="splits what is left in two halves",
+        belief=None,
+        buildset=1,
+        outcome=Outcome.OK,
+        note="",
+        intended_at=10.0,
+        submitted_at=10.0,
+        finished_at=99.0,
+    )
+    facts = [
+        Boot("boot", "c2558", "key-middle", "middle", 11.0, 60.0),
+        kernel("later", "fast"),
+        Sample("s", "boot", "c2558", "forwarding", 900.0, 1e3, (), (), (), "c", 12.0, 30.0),
+        Dud("dud", "last", Stage.BUILD, Reaction.SKIP, "no rule", 13.0, 5.0),
+    ]
+    visit = _attempt(decision, facts, "forwarding")
+    later, last = _built_ahead(decision, facts)
+
+    assert (visit.outcome, visit.seconds, visit.stage) == ("booted", 90.0, "trial")
+    assert visit.ln_pps == math.log(900.0)
+    assert (later.revision, later.outcome, later.stage) == ("later", "built v", "kernel")
+    assert (last.revision, last.outcome, last.seconds) == ("last", "no rule", 5.0)

@@ -347,6 +347,18 @@ def test_a_decision_goes_from_intended_to_submitted_to_finished(ledger: Ledger) 
     assert ledger.decision(decision.id) == done
 
 
+def test_what_the_open_questions_wait_for_is_told_at_once(ledger: Ledger) -> None:
+    first, second = ledger.ask(NIGHT, key="first"), ledger.ask(NIGHT, key="second")
+    done, waiting = decide(ledger, first.id), decide(ledger, second.id)
+    ledger.finish(done.id, Outcome.OK)
+    another = decide(ledger, first.id, "r2")
+
+    assert [one.id for one in ledger.open_decisions()] == [waiting.id, another.id]
+    with ledger.closing(second, Unfinished("nobody wants to know any more")):
+        pass
+    assert [one.id for one in ledger.open_decisions()] == [another.id]
+
+
 def test_an_attempt_is_followed_by_one_further_attempt_however_often_it_is_asked_for(
     ledger: Ledger,
 ) -> None:
