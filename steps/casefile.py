@@ -151,7 +151,8 @@ def _pps(
 
 def _attempt(decision: Decision, facts: Sequence[Fact], lead: str) -> Attempt:
     """What came of a decision; kernels of other revisions were built ahead beside it."""
-    level, outcome, seconds = None, decision.note or str(decision.outcome or "under way"), 0.0
+    outcome, seconds = decision.note or str(decision.outcome or "under way"), 0.0
+    runs: list[float] = []
     for fact in facts:
         match fact:
             case Kernel(revision=revision) | Dud(revision=revision) if (
@@ -163,7 +164,7 @@ def _attempt(decision: Decision, facts: Sequence[Fact], lead: str) -> Attempt:
             case Boot():
                 outcome = "booted"
             case Sample(scenario=scenario) if scenario == lead and fact.valid:
-                level = math.log(fact.pps)
+                runs.append(math.log(fact.pps))
             case Dud(why=why):
                 outcome = why
         if not isinstance(fact, Conditions):
@@ -175,7 +176,7 @@ def _attempt(decision: Decision, facts: Sequence[Fact], lead: str) -> Attempt:
         why=decision.why,
         outcome=outcome,
         belief=decision.belief,
-        ln_pps=level,
+        ln_pps=math.fsum(runs) / len(runs) if runs else None,
         at=decision.intended_at,
         seconds=seconds,
     )

@@ -6,8 +6,10 @@ in one transaction, so that no kill can separate a verdict from its mail.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -20,8 +22,10 @@ from netbisect.bisect.model import (
     Confirmed,
     Culprit,
     Finding,
+    Level,
     Night,
     NightDone,
+    Noise,
     Several,
     Unfinished,
 )
@@ -36,6 +40,8 @@ from netbisect.store.questions import AlreadyClosedError, Closing
 from netbisect.store.records import Alert, Asked
 from netbisect.workers.lab import Lab, Testbed
 
+_LEAST_BOOT_SHARE = 0.25
+"""Of the scatter of boots with one run, that is the boots' own whatever the lab file says."""
 PRIORITY_NIGHT = 100
 PRIORITY_BISECTION = 200
 
@@ -77,6 +83,13 @@ def _open_night(
     if asked.finding is not None:
         return f"{branch} on {testbed.name}: {head[:12]} has been measured"
     return f"{branch} on {testbed.name}: {head[:12]} is to be measured"
+
+
+def _noise_of(levels: list[Level], testbed: Testbed) -> Noise:
+    """What the levels show between boots of one run; the lab file says which part is the run's."""
+    noise, run = detect.noise_of(levels), testbed.run_noise_percent / 100
+    boot = math.sqrt(max(noise.boot**2 - run**2, (_LEAST_BOOT_SHARE * noise.boot) ** 2))
+    return replace(noise, boot=boot, run=run)
 
 
 def _named(finding: Finding) -> str | None:
@@ -206,7 +219,7 @@ class Casework:
             scenarios=question.scenarios,
             lead=lead.scenario,
             effect=lead.ln_ratio,
-            noise=detect.noise_of(before),
+            noise=_noise_of(before, testbed),
         )
 
     # ---------------------------------------------------------------------------- a bisection

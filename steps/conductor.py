@@ -27,7 +27,7 @@ from netbisect.bisect.model import Bisection, Evidence, Finding, Move, Unfinishe
 from netbisect.steps.builders import bench_builder, kernel_builder, recover_builder
 from netbisect.steps.casework import Casework
 from netbisect.steps.foresight import Foresight
-from netbisect.steps.lab_step import DECISION_PROPERTY, KERNEL_PROPERTY
+from netbisect.steps.lab_step import DECISION_PROPERTY, KERNEL_PROPERTY, RUNS_PROPERTY
 from netbisect.steps.memory import memory
 from netbisect.steps.orders import End, Orders
 from netbisect.steps.settings import Settings
@@ -202,6 +202,7 @@ class Conductor(ReconfigurableBaseScheduler):
             arch=testbed.arch,
             why=move.why,
             belief=move.belief,
+            runs=move.runs,
         )
         return move
 
@@ -260,6 +261,7 @@ class Conductor(ReconfigurableBaseScheduler):
             evidence = await self.memory.do(lambda ledger: self._evidence(ledger, asked))
             properties[KERNEL_PROPERTY] = evidence.kernels[decision.revision].key
             properties["scenarios"] = list(asked.question.scenarios)
+            properties[RUNS_PROPERTY] = decision.runs
             builder = bench_builder(testbed.name)
         return await self.orders.give(
             decision.external_id,

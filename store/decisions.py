@@ -32,6 +32,7 @@ class Decisions(Sessions):
         arch: str,
         why: str,
         belief: Belief | None = None,
+        runs: int = 1,
     ) -> Decision:
         """Writes down what is going to be done next for a question.
 
@@ -44,6 +45,7 @@ class Decisions(Sessions):
             arch: Of the kernel.
             why: In a sentence, for people.
             belief: What the search held to be true when it decided this.
+            runs: Of each scenario within the boot, of a trial.
 
         Raises:
             StoreError: there is no such question, it is closed, or an earlier decision of it
@@ -73,6 +75,7 @@ class Decisions(Sessions):
                 target=target,
                 config=config,
                 arch=arch,
+                runs=runs,
                 why=why,
                 belief=None if belief is None else asdict(belief),
             )
@@ -115,6 +118,7 @@ class Decisions(Sessions):
                 target=row.target,
                 config=row.config,
                 arch=row.arch,
+                runs=row.runs,
                 why=row.why,
                 belief=row.belief,
             )
@@ -243,6 +247,7 @@ def decision_of(row: DecisionRow) -> Decision:
         target=row.target,
         config=row.config,
         arch=row.arch,
+        runs=row.runs,
         why=row.why,
         belief=None if belief is None else Belief(**belief),
         buildset=row.buildset,

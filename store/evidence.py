@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -158,13 +159,21 @@ def _readings(session: Session, scope: Scope) -> tuple[Reading, ...]:
     )
     if scope.only_fresh:
         query = query.where(DecisionRow.question_id == scope.question)
-    # One boot is one sample: of two good runs on one boot the later one counts.
-    rates: defaultdict[tuple[str, str, str, bool], dict[str, float]] = defaultdict(dict)
-    for boot, revision, runs, question, scenario, pps in session.execute(query):
-        rates[boot, revision, runs, question == scope.question][scenario] = math.log(pps)
+    # One boot is one sample, however many runs it made.
+    rates: dict[tuple[str, str, str, bool], defaultdict[str, list[float]]] = {}
+    for boot, revision, image, question, scenario, pps in session.execute(query):
+        of_boot = (boot, revision, image, question == scope.question)
+        rates.setdefault(of_boot, defaultdict(list))[scenario].append(math.log(pps))
     return tuple(
-        Reading(boot=boot, revision=revision, identity=runs, ln_pps=ln_pps, fresh=fresh)
-        for (boot, revision, runs, fresh), ln_pps in rates.items()
+        Reading(
+            boot=boot,
+            revision=revision,
+            identity=image,
+            ln_pps={scenario: statistics.fmean(runs) for scenario, runs in found.items()},
+            fresh=fresh,
+            runs=min((len(found[one]) for one in scope.deciding if one in found), default=1),
+        )
+        for (boot, revision, image, fresh), found in rates.items()
     )
 
 

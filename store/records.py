@@ -88,6 +88,8 @@ class Decision:
     """The builder of a kernel, the testbed of a trial."""
     config: str
     arch: str
+    runs: int
+    """Of each scenario, of a trial."""
     why: str
     belief: Belief | None
     buildset: int | None

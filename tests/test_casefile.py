@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import pytest
+
 from netbisect.bisect.model import Boot, Dud, Evidence, Kernel, Reaction, Reading, Sample, Stage
 from netbisect.steps.casefile import _attempt, _built_ahead, _pps
 from netbisect.store.records import Decision, DecisionStage, Outcome
@@ -51,6 +53,7 @@ def test_what_was_built_ahead_is_told_beside_the_visit_and_not_as_its_outcome() 
         target="c2558",
         config="GENERIC",
         arch="amd64",
+        runs=2,
         why="splits what is left in two halves",
         belief=None,
         buildset=1,
@@ -64,12 +67,13 @@ def test_what_was_built_ahead_is_told_beside_the_visit_and_not_as_its_outcome() 
         Boot("boot", "c2558", "key-middle", "middle", 11.0, 60.0),
         kernel("later", "fast"),
         Sample("s", "boot", "c2558", "forwarding", 900.0, 1e3, (), (), (), "c", 12.0, 30.0),
+        Sample("t", "boot", "c2558", "forwarding", 902.0, 1e3, (), (), (), "c", 12.5, 30.0),
         Dud("dud", "last", Stage.BUILD, Reaction.SKIP, "no rule", 13.0, 5.0),
     ]
     visit = _attempt(decision, facts, "forwarding")
     later, last = _built_ahead(decision, facts)
 
-    assert (visit.outcome, visit.seconds, visit.stage) == ("booted", 90.0, "trial")
-    assert visit.ln_pps == math.log(900.0)
+    assert (visit.outcome, visit.seconds, visit.stage) == ("booted", 120.0, "trial")
+    assert visit.ln_pps == pytest.approx((math.log(900.0) + math.log(902.0)) / 2)
     assert (later.revision, later.outcome, later.stage) == ("later", "built v", "kernel")
     assert (last.revision, last.outcome, last.seconds) == ("last", "no rule", 5.0)

@@ -242,7 +242,17 @@ def test_one_boot_is_one_sample_however_often_it_was_run(lab: Lab) -> None:
     lab.run(boot, None, FORWARDING, 3e5)
 
     [reading] = lab.evidence(asked).readings
-    assert reading.ln_pps == {FORWARDING: math.log(3e5)}
+    assert reading.ln_pps == {FORWARDING: pytest.approx((math.log(2e5) + math.log(3e5)) / 2)}
+    assert reading.runs == 2
+
+
+def test_the_runs_that_count_are_those_of_the_scenario_that_decides(lab: Lab) -> None:
+    asked = lab.ask(comparison())
+    boot = lab.boot(asked, "r1", {FORWARDING: 1e5, PF: 5e4})
+    lab.run(boot, None, FORWARDING, 1e5)
+
+    [reading] = lab.evidence(asked).readings
+    assert (reading.runs, set(reading.ln_pps)) == (2, {FORWARDING, PF})
 
 
 def test_scenarios_that_were_not_asked_for_are_left_out(lab: Lab) -> None:

@@ -195,6 +195,8 @@ class Testbed:
     """Name of the Buildbot worker that drives it; the testbed's own name when absent."""
     owner: str = ""
     """Mail address of whoever looks after it."""
+    run_noise_percent: float = 0.0
+    """Scatter between runs within one boot; where there is any, a boot may make several runs."""
     power: Power | None = None
     console: Console | None = None
     timing: Timing = field(default_factory=Timing)
@@ -209,6 +211,10 @@ class Testbed:
             self.line_rate_pps > 0, f"line_rate_pps {self.line_rate_pps}: expected packets/s > 0"
         )
         _check(self.scenarios, "scenarios: expected at least one")
+        _check(
+            0 <= self.run_noise_percent < 50,  # noqa: PLR2004 - half the packets are no noise
+            f"run_noise_percent {self.run_noise_percent:g}: expected 0 or more, less than 50",
+        )
 
     def line_rate(self, size: int) -> float:
         """Packets of `size` bytes without CRC per second that the generator must offer."""
