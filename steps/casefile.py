@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -22,11 +23,13 @@ from netbisect.bisect.model import (
     Sample,
     Several,
 )
+from netbisect.reports import words
 from netbisect.reports.case import Attempt, Case, Ending, Links
+from netbisect.steps.kernels import Kernels
 from netbisect.steps.settings import Settings
 from netbisect.store.ledger import Ledger
 from netbisect.store.records import Asked, Decision, DecisionStage
-from netbisect.workers.lab import Lab, Testbed, load_scenario
+from netbisect.workers.lab import OVERLAY_MARK, Testbed, load_scenario
 
 _UNKNOWN_SUBJECT = "(not in the tree that is watched)"
 
@@ -41,7 +44,7 @@ def numbered(case: Case, settings: Settings, alert: int) -> Case:
 def case_of(
     ledger: Ledger,
     settings: Settings,
-    lab: Lab,
+    kernels: Kernels,
     asked: Asked,
     finding: Finding | None,
     commits: Sequence[Commit] = (),
@@ -51,7 +54,7 @@ def case_of(
     Args:
         ledger: Where it is looked up.
         settings: For links.
-        lab: For the hardware in words.
+        kernels: Of which testbed, and with which fixes.
         asked: A comparison, or the bisection that followed from one.
         finding: The answer to `asked`, which need not be in the ledger yet.
         commits: Those after the good end, to the bad one, where a comparison cannot tell them.
@@ -60,6 +63,7 @@ def case_of(
     """
     question = asked.question
     assert isinstance(question, Comparison | Bisection)
+    lab = kernels.lab
     testbed = lab.testbed(question.testbed)
     before = _parent(ledger, asked) if isinstance(question, Bisection) else None
     confirmed = before.finding if before is not None else finding
@@ -76,7 +80,7 @@ def case_of(
         for decision, facts in done
         for attempt in (_attempt(decision, facts, question.lead), *_built_ahead(decision, facts))
     ]
-    evidence = ledger.evidence(asked, config=testbed.kernel_config, arch=testbed.arch)
+    evidence = kernels.evidence(ledger, asked)
     revisions = {reading.revision for reading in evidence.readings} | {question.good, bad}
     return Case(
         number=0,
@@ -103,7 +107,10 @@ def case_of(
         attempts=tuple(replace(attempt, seq=seq) for seq, attempt in enumerate(attempts, 1)),
         skipped=evidence.skipped,
         cost=ledger.cost(numbers),
-        conditions=_conditions([fact for _, facts in done for fact in facts], question.lead),
+        conditions={
+            **_conditions([fact for _, facts in done for fact in facts], question.lead),
+            **_overlays(evidence),
+        },
         links=Links(commit=settings.links.commit),
         command=_command(testbed, evidence.kernels, question.good, bad, settings),
     )
@@ -159,8 +166,8 @@ def _attempt(decision: Decision, facts: Sequence[Fact], lead: str) -> Attempt:
                 revision != decision.revision
             ):
                 continue
-            case Kernel(version=version):
-                outcome = f"built {version}"
+            case Kernel():
+                outcome = _built(fact)
             case Boot():
                 outcome = "booted"
             case Sample(scenario=scenario) if scenario == lead and fact.valid:
@@ -191,7 +198,7 @@ def _built_ahead(decision: Decision, facts: Sequence[Fact]) -> Iterator[Attempt]
                 stage="kernel",
                 revision=fact.revision,
                 why="built ahead, while the search waited",
-                outcome=f"built {fact.version}" if isinstance(fact, Kernel) else fact.why,
+                outcome=_built(fact) if isinstance(fact, Kernel) else fact.why,
                 belief=None,
                 ln_pps=None,
                 at=fact.at,
@@ -204,6 +211,21 @@ def _conditions(facts: Sequence[Fact], lead: str) -> dict[str, str]:
         if isinstance(fact, Conditions) and fact.scenario == lead:
             return fact.values
     return {}
+
+
+def _built(kernel: Kernel) -> str:
+    fixes = " and ".join(kernel.config.split(OVERLAY_MARK)[1:])
+    return f"built {kernel.version}" + (f" with {fixes}" if fixes else "")
+
+
+def _overlays(evidence: Evidence) -> dict[str, str]:
+    """By fix: how many kernels it was applied to; the attempts say which."""
+    kernels = evidence.kernels.values()
+    applied = Counter(name for one in kernels for name in one.config.split(OVERLAY_MARK)[1:])
+    return {
+        f"with {name} applied": f"{count} of {words.count(len(kernels), 'kernel')}"
+        for name, count in sorted(applied.items())
+    }
 
 
 def _command(

@@ -32,6 +32,7 @@ from netbisect.bisect.model import (
 from netbisect.bisect.states import AlertState
 from netbisect.reports import mail, page
 from netbisect.steps.casefile import case_of, numbered
+from netbisect.steps.kernels import Kernels
 from netbisect.steps.recovery import close_recovered, end_mutes
 from netbisect.steps.settings import Settings
 from netbisect.store.history import History, HistoryError
@@ -106,6 +107,7 @@ class Casework:
         self.settings = settings
         self.lab = lab
         self.history = History(settings.mirror, lab.source.repository)
+        self.kernels = Kernels(lab, self.history)
 
     def conclude(self, ledger: Ledger, asked: Asked, finding: Finding) -> list[Asked]:
         """Closes a question with its finding; returns the questions that follow from it."""
@@ -168,7 +170,7 @@ class Casework:
             return []
         commits, trouble = self._commits(ledger, question)
         bisection = self._bisection(ledger, question, finding, commits) if commits else None
-        case = case_of(ledger, self.settings, self.lab, asked, finding, commits)
+        case = case_of(ledger, self.settings, self.kernels, asked, finding, commits)
         followers = []
         with ledger.closing(asked, finding) as closing:
             alert = closing.open_alert(finding.effects, what="confirmed by boots in turns")
@@ -229,7 +231,7 @@ class Casework:
         if alert is None:
             with ledger.closing(asked, finding):
                 return
-        case = case_of(ledger, self.settings, self.lab, asked, finding)
+        case = case_of(ledger, self.settings, self.kernels, asked, finding)
         letter = mail.outcome(numbered(case, self.settings, alert.id))
         with ledger.closing(asked, finding) as closing:
             culprit = _named(finding)
@@ -262,7 +264,7 @@ class Casework:
         if last is None:
             return
         asked = ledger.question(last)
-        case = case_of(ledger, self.settings, self.lab, asked, asked.finding)
+        case = case_of(ledger, self.settings, self.kernels, asked, asked.finding)
         path = self.page_of(alert.id)
         path.parent.mkdir(parents=True, exist_ok=True)
         work = path.with_suffix(".new")

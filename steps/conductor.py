@@ -23,7 +23,7 @@ from twisted.internet import defer, task
 from twisted.python import log
 
 from netbisect.bisect import plan, search
-from netbisect.bisect.model import Bisection, Evidence, Finding, Move, Unfinished, Visit
+from netbisect.bisect.model import Bisection, Finding, Move, Unfinished, Visit
 from netbisect.steps.builders import bench_builder, kernel_builder, recover_builder
 from netbisect.steps.casework import Casework
 from netbisect.steps.foresight import Foresight
@@ -35,7 +35,7 @@ from netbisect.store.ledger import Ledger
 from netbisect.store.records import Asked, Decision, DecisionStage
 from netbisect.store.records import Outcome as Ended
 from netbisect.workers.artefact import FACT
-from netbisect.workers.lab import Lab, Testbed
+from netbisect.workers.lab import Lab
 
 NAME = "conductor"
 MOST_TRIES = 3
@@ -71,7 +71,7 @@ class Conductor(ReconfigurableBaseScheduler):
         self.memory = memory(settings)
         self.casework = Casework(settings, lab)
         self.orders = Orders(self, lab.source.repository)
-        self.foresight = Foresight(self.orders, self.memory, lab)
+        self.foresight = Foresight(self.orders, self.memory, self.casework.kernels)
 
     def reconfigService(self, **kwargs: Any) -> defer.Deferred[None]:
         return defer.ensureDeferred(self._reconfigure(**kwargs))
@@ -163,10 +163,6 @@ class Conductor(ReconfigurableBaseScheduler):
         self.master.mq.produce(("netbisect", str(asked.id), "closed"), {"id": asked.id})
         return followers
 
-    def _evidence(self, ledger: Ledger, asked: Asked) -> Evidence:
-        testbed = self.lab.testbed(asked.question.testbed)
-        return ledger.evidence(asked, config=testbed.kernel_config, arch=testbed.arch)
-
     def _decide(self, ledger: Ledger, asked: Asked, ahead: Mapping[str, float]) -> Move | None:
         """The next move; a visit is written down. None when another question builds its kernel.
 
@@ -176,7 +172,7 @@ class Conductor(ReconfigurableBaseScheduler):
             ahead: By revision: since when its kernel is built ahead.
         """
         testbed = self.lab.testbed(asked.question.testbed)
-        evidence = self._evidence(ledger, asked)
+        evidence = self.casework.kernels.evidence(ledger, asked)
         prices = ledger.prices(testbed.name)
         if isinstance(asked.question, Bisection):
             now = time.time()
@@ -186,10 +182,11 @@ class Conductor(ReconfigurableBaseScheduler):
             move = plan.next_move(asked.question, evidence, prices)
         if not isinstance(move, Visit):
             return move
+        config = self.casework.kernels.config_of(testbed, move.revision)
         kernel = evidence.kernels.get(move.revision)
         if kernel is not None and (self.settings.kernels / kernel.key / FACT).is_file():
             stage, target = DecisionStage.TRIAL, testbed.name
-        elif self._being_built(ledger, move.revision, testbed):
+        elif self._being_built(ledger, move.revision, config, testbed.arch):
             return None
         else:
             stage, target = DecisionStage.KERNEL, kernel_builder(testbed.arch)
@@ -198,7 +195,7 @@ class Conductor(ReconfigurableBaseScheduler):
             stage,
             move.revision,
             target,
-            config=testbed.kernel_config,
+            config=config,
             arch=testbed.arch,
             why=move.why,
             belief=move.belief,
@@ -207,8 +204,8 @@ class Conductor(ReconfigurableBaseScheduler):
         return move
 
     @staticmethod
-    def _being_built(ledger: Ledger, revision: str, testbed: Testbed) -> bool:
-        wanted = (DecisionStage.KERNEL, revision, testbed.kernel_config, testbed.arch)
+    def _being_built(ledger: Ledger, revision: str, config: str, arch: str) -> bool:
+        wanted = (DecisionStage.KERNEL, revision, config, arch)
         return any(
             (one.stage, one.revision, one.config, one.arch) == wanted
             for one in ledger.open_decisions()
@@ -254,11 +251,11 @@ class Conductor(ReconfigurableBaseScheduler):
         properties: dict[str, Any] = {
             DECISION_PROPERTY: decision.id,
             "question": asked.id,
-            "kernel_config": testbed.kernel_config,
+            "kernel_config": decision.config,
         }
         builder = kernel_builder(testbed.arch)
         if decision.stage is DecisionStage.TRIAL:
-            evidence = await self.memory.do(lambda ledger: self._evidence(ledger, asked))
+            evidence = await self.memory.do(partial(self.casework.kernels.evidence, asked=asked))
             properties[KERNEL_PROPERTY] = evidence.kernels[decision.revision].key
             properties["scenarios"] = list(asked.question.scenarios)
             properties[RUNS_PROPERTY] = decision.runs

@@ -17,12 +17,13 @@ from buildbot.process.results import CANCELLED
 from netbisect.bisect import plan
 from netbisect.bisect.model import Bisection
 from netbisect.steps.builders import kernel_builder
+from netbisect.steps.kernels import Kernels
 from netbisect.steps.lab_step import DECISION_PROPERTY
 from netbisect.steps.memory import Memory
 from netbisect.steps.orders import Buildset, End, Orders
 from netbisect.store.ledger import Ledger
 from netbisect.store.records import Asked, Decision, DecisionStage
-from netbisect.workers.lab import Lab, Testbed
+from netbisect.workers.lab import OVERLAY_MARK, Testbed
 
 _NAME = "nb:ahead:"
 
@@ -32,8 +33,9 @@ class _Ahead:
     """An order that nobody had asked for when it was given."""
 
     buildset: Buildset
-    kind: str
-    """Architecture and configuration."""
+    arch: str
+    config: str
+    """With overlays, if there are any."""
     revision: str
 
     @property
@@ -47,27 +49,28 @@ class _Ahead:
         return bool(self.buildset["complete"])
 
 
-def _kind(arch: str, config: str) -> str:
-    return f"{arch}:{config}"
+def _meant_for(arch: str, config: str, testbed: Testbed) -> bool:
+    """Whether such a kernel is one for this testbed, whatever its overlays."""
+    return (arch, config.partition(OVERLAY_MARK)[0]) == (testbed.arch, testbed.kernel_config)
 
 
 class Foresight:
     """Orders kernels ahead, and finds those orders again."""
 
-    def __init__(self, orders: Orders, memory: Memory, lab: Lab) -> None:
+    def __init__(self, orders: Orders, memory: Memory, kernels: Kernels) -> None:
         self._orders = orders
         self._memory = memory
-        self._lab = lab
+        self._kernels = kernels
+        self._lab = kernels.lab
         self._seen: dict[int, tuple[object, ...]] = {}
         """By question: what was the case when nothing was worth ordering; it takes long to see."""
 
     async def under_way(self, testbed: Testbed) -> dict[str, float]:
         """By revision: since when its kernel for this testbed is built ahead, by the clock."""
-        kind = _kind(testbed.arch, testbed.kernel_config)
         return {
             one.revision: float(one.buildset["submitted_at"])
             for one in await self._ordered(_NAME, unfinished=True)
-            if one.kind == kind
+            if _meant_for(one.arch, one.config, testbed)
         }
 
     async def adopt(self, asked: Asked, decision: Decision) -> int | None:
@@ -78,9 +81,8 @@ class Foresight:
         """
         if decision.stage is not DecisionStage.KERNEL or decision.attempt > 1:
             return None
-        kind = _kind(decision.arch, decision.config)
         for one in await self._ordered(f":{decision.revision}:"):
-            if one.kind != kind:
+            if (one.arch, one.config) != (decision.arch, decision.config):
                 continue
             if not one.complete:
                 await self._orders.hurry(one.number, asked.priority)
@@ -105,28 +107,28 @@ class Foresight:
         room = await self._room(testbed.arch, builders, pending, ahead)
         if room <= 0:
             return
-        kind = _kind(testbed.arch, testbed.kernel_config)
-        attempts, building = await self._tried(asked, kind)
-        building |= {one.revision for one in ahead if one.kind == kind}
-        building |= {
+        attempts, building = await self._tried(asked)
+        building |= {one.revision for one in ahead if _meant_for(one.arch, one.config, testbed)} | {
             one.revision
             for one in pending
-            if one.stage is DecisionStage.KERNEL and _kind(one.arch, one.config) == kind
+            if one.stage is DecisionStage.KERNEL and _meant_for(one.arch, one.config, testbed)
         }
         now = (decision.id, room, frozenset(building))
         if self._seen.get(asked.id) == now:
             return
 
-        def wanted(ledger: Ledger) -> tuple[str, ...]:
-            evidence = ledger.evidence(asked, config=testbed.kernel_config, arch=testbed.arch)
+        def wanted(ledger: Ledger) -> dict[str, str]:
+            evidence = self._kernels.evidence(ledger, asked)
             prices = ledger.prices(testbed.name)
-            return plan.builds_ahead(question, evidence, prices, room, sorted(building))
+            found = plan.builds_ahead(question, evidence, prices, room, sorted(building))
+            return {name: self._kernels.config_of(testbed, name) for name in found}
 
-        revisions = await self._memory.do(wanted)
-        for revision in revisions:
+        configs = await self._memory.do(wanted)
+        for revision, config in configs.items():
+            kind = f"{testbed.arch}:{config}"
             name = f"{_NAME}{asked.id}:{kind}:{revision}:{attempts[revision] + 1}"
-            await self._order(name, asked, decision, testbed, revision)
-        if not revisions:
+            await self._order(name, asked, decision, config, revision)
+        if not configs:
             open_questions = {one.question for one in pending}
             self._seen = {one: seen for one, seen in self._seen.items() if one in open_questions}
             self._seen[asked.id] = now
@@ -141,24 +143,24 @@ class Foresight:
         return min(builders - busy, builders - 1 - unasked)
 
     async def _order(
-        self, name: str, asked: Asked, decision: Decision, testbed: Testbed, revision: str
+        self, name: str, asked: Asked, decision: Decision, config: str, revision: str
     ) -> None:
         await self._orders.give(
             name,
-            kernel_builder(testbed.arch),
+            kernel_builder(decision.arch),
             "built ahead: the search is likely to want it next",
             {
                 DECISION_PROPERTY: decision.id,
                 "question": asked.id,
-                "kernel_config": testbed.kernel_config,
+                "kernel_config": config,
             },
             branch=asked.question.branch,
             revision=revision,
         )
 
-    async def _tried(self, asked: Asked, kind: str) -> tuple[Counter[str], set[str]]:
+    async def _tried(self, asked: Asked) -> tuple[Counter[str], set[str]]:
         """How often each revision was ordered ahead for a question; which stay as they are."""
-        ordered = [one for one in await self._ordered(f"{_NAME}{asked.id}:") if one.kind == kind]
+        ordered = await self._ordered(f"{_NAME}{asked.id}:")
         attempts = Counter(one.revision for one in ordered)
         stay = set()
         for revision, last in {one.revision: one for one in ordered}.items():
@@ -175,6 +177,6 @@ class Foresight:
         for buildset in await self._orders.containing(part, unfinished=unfinished):
             name = buildset["external_idstring"]
             if name.startswith(_NAME):
-                _, *kind, revision, _ = name.removeprefix(_NAME).split(":")
-                found.append(_Ahead(buildset, ":".join(kind), revision))
+                _, arch, config, revision, _ = name.removeprefix(_NAME).split(":")
+                found.append(_Ahead(buildset, arch, config, revision))
         return found

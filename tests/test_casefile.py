@@ -7,12 +7,12 @@ import math
 import pytest
 
 from netbisect.bisect.model import Boot, Dud, Evidence, Kernel, Reaction, Reading, Sample, Stage
-from netbisect.steps.casefile import _attempt, _built_ahead, _pps
+from netbisect.steps.casefile import _attempt, _built_ahead, _overlays, _pps
 from netbisect.store.records import Decision, DecisionStage, Outcome
 
 
-def kernel(revision: str, identity: str) -> Kernel:
-    return Kernel(revision, "GENERIC", "amd64", identity, f"key-{revision}", "v", 1, 0.0, 1.0)
+def kernel(revision: str, identity: str, config: str = "GENERIC") -> Kernel:
+    return Kernel(revision, config, "amd64", identity, f"key-{revision}", "v", 1, 0.0, 1.0)
 
 
 def reading(boot: str, revision: str, identity: str, pps: float) -> Reading:
@@ -65,7 +65,7 @@ def test_what_was_built_ahead_is_told_beside_the_visit_and_not_as_its_outcome() 
     )
     facts = [
         Boot("boot", "c2558", "key-middle", "middle", 11.0, 60.0),
-        kernel("later", "fast"),
+        kernel("later", "fast", "GENERIC+fix-igb"),
         Sample("s", "boot", "c2558", "forwarding", 900.0, 1e3, (), (), (), "c", 12.0, 30.0),
         Sample("t", "boot", "c2558", "forwarding", 902.0, 1e3, (), (), (), "c", 12.5, 30.0),
         Dud("dud", "last", Stage.BUILD, Reaction.SKIP, "no rule", 13.0, 5.0),
@@ -75,5 +75,24 @@ def test_what_was_built_ahead_is_told_beside_the_visit_and_not_as_its_outcome() 
 
     assert (visit.outcome, visit.seconds, visit.stage) == ("booted", 120.0, "trial")
     assert visit.ln_pps == pytest.approx((math.log(900.0) + math.log(902.0)) / 2)
-    assert (later.revision, later.outcome, later.stage) == ("later", "built v", "kernel")
+    assert (later.revision, later.outcome, later.stage) == (
+        "later",
+        "built v with fix-igb",
+        "kernel",
+    )
     assert (last.revision, last.outcome, last.seconds) == ("last", "no rule", 5.0)
+
+
+def test_what_was_built_with_a_fix_is_said() -> None:
+    """Of a comparison of kernels it is a condition like any other."""
+    kernels = {
+        "a": kernel("a", "1"),
+        "b": kernel("b", "2", "GENERIC+fix-igb"),
+        "c": kernel("c", "3", "GENERIC+fix-igb+fix-pf"),
+    }
+
+    assert _overlays(Evidence(kernels=kernels)) == {
+        "with fix-igb applied": "2 of 3 kernels",
+        "with fix-pf applied": "1 of 3 kernels",
+    }
+    assert _overlays(Evidence(kernels={"a": kernels["a"]})) == {}

@@ -68,7 +68,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     build.add_argument("--builder", required=True, help="name of the builder in the lab file")
     build.add_argument("--revision", required=True, help="full hash of the commit")
-    build.add_argument("--config", required=True, help="kernel configuration (KERNCONF)")
+    build.add_argument(
+        "--config",
+        required=True,
+        help="kernel configuration (KERNCONF); GENERIC+fix-igb is GENERIC with that overlay",
+    )
 
     for name, about in (
         ("boot", "Deploy a kernel to a testbed, boot it once, prove that it runs."),
