@@ -147,8 +147,7 @@ class Conductor(ReconfigurableBaseScheduler):
                 if isinstance(finding, Unfinished):
                     return await self._conclude(asked, finding)
                 continue
-            testbed = self.lab.testbed(asked.question.testbed)
-            ahead = await self.foresight.under_way(testbed)
+            ahead = await self.foresight.under_way(asked)
             decide = partial(self._decide, asked=asked, ahead=ahead)
             move = await self.memory.do(decide)
             if move is None:

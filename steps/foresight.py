@@ -65,8 +65,11 @@ class Foresight:
         self._seen: dict[int, tuple[object, ...]] = {}
         """By question: what was the case when nothing was worth ordering; it takes long to see."""
 
-    async def under_way(self, testbed: Testbed) -> dict[str, float]:
-        """By revision: since when its kernel for this testbed is built ahead, by the clock."""
+    async def under_way(self, asked: Asked) -> dict[str, float]:
+        """By revision: since when a kernel that a search can use is built ahead, by the clock."""
+        if not isinstance(asked.question, Bisection):
+            return {}
+        testbed = self._lab.testbed(asked.question.testbed)
         return {
             one.revision: float(one.buildset["submitted_at"])
             for one in await self._ordered(_NAME, unfinished=True)
