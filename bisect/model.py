@@ -321,6 +321,17 @@ class Prices:
     run: float = 30.0
 
 
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What questions have cost the lab so far, failures included."""
+
+    builds: int = 0
+    boots: int = 0
+    runs: int = 0
+    seconds: float = 0.0
+    """Of build hosts and testbeds together."""
+
+
 # --------------------------------------------------------------------------------- the answers
 
 

@@ -14,6 +14,7 @@ from netbisect.bisect.model import (
     Belief,
     Commit,
     Confirmed,
+    Cost,
     Culprit,
     Drift,
     Level,
@@ -28,17 +29,6 @@ Ending: TypeAlias = Culprit | Several | Suspects | Drift | NotReproduced | Unfin
 
 HASH_LENGTH = 12
 """As FreeBSD's newvers.sh shortens a hash."""
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """What a case has cost the lab so far."""
-
-    builds: int
-    boots: int
-    runs: int
-    seconds: float
-    """Of build hosts and testbeds together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +101,7 @@ class Case:
     attempts: tuple[Attempt, ...] = ()
     skipped: Mapping[str, str] = field(default_factory=dict)
     """By revision: why it could not be measured."""
-    cost: Cost = Cost(0, 0, 0, 0.0)
+    cost: Cost = field(default_factory=Cost)
     conditions: Mapping[str, str] = field(default_factory=dict)
     links: Links = Links()
     command: str = ""

@@ -9,7 +9,7 @@ from buildbot.plugins import util, worker
 from buildbot.process.factory import BuildFactory
 from buildbot.process.properties import Properties
 
-from netbisect.steps.lab_step import KERNEL_PROPERTY, LabStep
+from netbisect.steps.lab_step import KERNEL_PROPERTY, RUNS_PROPERTY, LabStep
 from netbisect.steps.settings import Settings, read_password
 from netbisect.steps.transfer import FetchKernel, upload_steps
 from netbisect.workers.lab import Builder, Lab, Testbed
@@ -72,14 +72,14 @@ def builders(settings: Settings, lab: Lab) -> list[BuilderConfig]:
     return found
 
 
-def _lab_step(settings: Settings, verb: str, arguments: Any, limit: float) -> LabStep:
+def _lab_step(settings: Settings, verb: str, arguments: Any, limit: Any) -> LabStep:
     """A step whose command ends itself; Buildbot only ends one that does not, after `limit`."""
     return LabStep(
         verb,
         arguments,
         settings=settings,
         timeout=None,  # a build says nothing for hours: its output is in its log
-        maxTime=limit + _SLACK,
+        maxTime=limit,
         sigtermTime=30,
     )
 
@@ -105,7 +105,7 @@ def _kernel_config(settings: Settings, arch: str, hosts: list[Builder]) -> Build
         workernames=list(by_worker),
         factory=BuildFactory(
             [
-                _lab_step(settings, "build", arguments, limit),
+                _lab_step(settings, "build", arguments, limit + _SLACK),
                 *upload_steps(place, settings.kernels, settings.kept_kernels),
             ]
         ),
@@ -116,15 +116,22 @@ def _kernel_config(settings: Settings, arch: str, hosts: list[Builder]) -> Build
 
 def _testbed_configs(settings: Settings, lab: Lab, testbed: Testbed) -> list[BuilderConfig]:
     locks = [dut_lock(testbed).access("exclusive")]
-    # Twice it is booted, each time perhaps by the power switch; twice every scenario is run.
+    # Twice it is booted, each time perhaps by the power switch; twice every run is tried.
     timing = testbed.timing
-    limit = 8 * timing.boot_timeout + 2 * len(testbed.scenarios) * timing.run_timeout
+    shortest = 8 * timing.boot_timeout + 2 * len(testbed.scenarios) * timing.run_timeout
+
+    @util.renderer
+    def limit(properties: Properties) -> float:
+        further = properties.getProperty(RUNS_PROPERTY, 1) - 1
+        return shortest + 2 * further * len(testbed.scenarios) * timing.run_timeout + _SLACK
 
     @util.renderer
     def arguments(properties: Properties) -> list[str]:
         chosen = ["--testbed", testbed.name, "--kernel", properties[KERNEL_PROPERTY]]
         for scenario in properties["scenarios"]:
             chosen += ["--scenario", scenario]
+        if (runs := properties.getProperty(RUNS_PROPERTY, 1)) > 1:
+            chosen += ["--runs", str(runs)]
         return [*chosen, "--logs", "logs"]
 
     bench = BuilderConfig(
@@ -145,7 +152,9 @@ def _testbed_configs(settings: Settings, lab: Lab, testbed: Testbed) -> list[Bui
         name=recover_builder(testbed.name),
         description=f"{testbed.name} back to its known-good kernel",
         workernames=[worker_of(testbed)],
-        factory=BuildFactory([_lab_step(settings, "recover", ["--testbed", testbed.name], limit)]),
+        factory=BuildFactory(
+            [_lab_step(settings, "recover", ["--testbed", testbed.name], shortest + _SLACK)]
+        ),
         locks=locks,
         collapseRequests=False,
         tags=["recover", testbed.name],

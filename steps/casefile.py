@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from netbisect.bisect.model import (
     Bisection,
@@ -21,24 +23,28 @@ from netbisect.bisect.model import (
     Sample,
     Several,
 )
-from netbisect.reports.case import Attempt, Case, Cost, Ending, Links
+from netbisect.reports import words
+from netbisect.reports.case import Attempt, Case, Ending, Links
+from netbisect.steps.kernels import Kernels
 from netbisect.steps.settings import Settings
 from netbisect.store.ledger import Ledger
 from netbisect.store.records import Asked, Decision, DecisionStage
-from netbisect.workers.lab import Lab, Testbed, load_scenario
+from netbisect.workers.lab import OVERLAY_MARK, Testbed, load_scenario
 
 _UNKNOWN_SUBJECT = "(not in the tree that is watched)"
 
 
-def links(settings: Settings, alert: int) -> Links:
-    """Where people look further."""
-    return Links(alert=settings.report_address(alert), commit=settings.links.commit)
+def numbered(case: Case, settings: Settings, alert: int) -> Case:
+    """The case of an alert, with its number and the address of its page."""
+    return replace(
+        case, number=alert, links=replace(case.links, alert=settings.report_address(alert))
+    )
 
 
 def case_of(
     ledger: Ledger,
     settings: Settings,
-    lab: Lab,
+    kernels: Kernels,
     asked: Asked,
     finding: Finding | None,
     commits: Sequence[Commit] = (),
@@ -48,7 +54,7 @@ def case_of(
     Args:
         ledger: Where it is looked up.
         settings: For links.
-        lab: For the hardware in words.
+        kernels: Of which testbed, and with which fixes.
         asked: A comparison, or the bisection that followed from one.
         finding: The answer to `asked`, which need not be in the ledger yet.
         commits: Those after the good end, to the bad one, where a comparison cannot tell them.
@@ -57,15 +63,24 @@ def case_of(
     """
     question = asked.question
     assert isinstance(question, Comparison | Bisection)
+    lab = kernels.lab
     testbed = lab.testbed(question.testbed)
-    comparison = asked if isinstance(question, Comparison) else _parent(ledger, asked)
-    confirmed = finding if asked is comparison else comparison.finding if comparison else None
-    asked_all = [one for one in (comparison, asked) if one is not None]
-    asked_all = list({one.id: one for one in asked_all}.values())
+    before = _parent(ledger, asked) if isinstance(question, Bisection) else None
+    confirmed = before.finding if before is not None else finding
+    numbers = [one.id for one in (before, asked) if one is not None]
     bad = question.bad if isinstance(question, Comparison) else question.candidates[-1].revision
     commits = tuple(commits) or _commits(ledger, question)
-    facts = [fact for one in asked_all for fact in ledger.facts_of(one.id)]
-    evidence = ledger.evidence(asked, config=testbed.kernel_config, arch=testbed.arch)
+    done = [
+        (decision, ledger.facts_from(decision.id))
+        for number in numbers
+        for decision in ledger.decisions(number)
+    ]
+    attempts = [
+        attempt
+        for decision, facts in done
+        for attempt in (_attempt(decision, facts, question.lead), *_built_ahead(decision, facts))
+    ]
+    evidence = kernels.evidence(ledger, asked)
     revisions = {reading.revision for reading in evidence.readings} | {question.good, bad}
     return Case(
         number=0,
@@ -89,10 +104,13 @@ def case_of(
             for revision in {*revisions, *(commit.revision for commit in commits)}
         },
         finding=finding if isinstance(finding, Ending) else None,
-        attempts=_attempts(ledger, asked_all, question.lead),
+        attempts=tuple(replace(attempt, seq=seq) for seq, attempt in enumerate(attempts, 1)),
         skipped=evidence.skipped,
-        cost=Cost(*_spent(ledger, asked_all)),
-        conditions=_conditions(facts, question.lead),
+        cost=ledger.cost(numbers),
+        conditions={
+            **_conditions([fact for _, facts in done for fact in facts], question.lead),
+            **_overlays(evidence),
+        },
         links=Links(commit=settings.links.commit),
         command=_command(testbed, evidence.kernels, question.good, bad, settings),
     )
@@ -100,11 +118,6 @@ def case_of(
 
 def _parent(ledger: Ledger, asked: Asked) -> Asked | None:
     return ledger.question(asked.parent) if asked.parent is not None else None
-
-
-def _spent(ledger: Ledger, asked: Sequence[Asked]) -> tuple[int, int, int, float]:
-    cost = ledger.cost([one.id for one in asked])
-    return cost.builds, cost.boots, cost.runs, cost.seconds
 
 
 def _commit(ledger: Ledger, revision: str) -> Commit:
@@ -143,39 +156,54 @@ def _pps(
     return found
 
 
-def _attempts(ledger: Ledger, asked: Sequence[Asked], lead: str) -> tuple[Attempt, ...]:
-    decisions = [decision for one in asked for decision in ledger.decisions(one.id)]
-    return tuple(
-        _attempt(number, decision, ledger.facts_from(decision.id), lead)
-        for number, decision in enumerate(decisions, 1)
-    )
-
-
-def _attempt(number: int, decision: Decision, facts: Sequence[Fact], lead: str) -> Attempt:
-    level, outcome, seconds = None, decision.note or str(decision.outcome or "under way"), 0.0
+def _attempt(decision: Decision, facts: Sequence[Fact], lead: str) -> Attempt:
+    """What came of a decision; kernels of other revisions were built ahead beside it."""
+    outcome, seconds = decision.note or str(decision.outcome or "under way"), 0.0
+    runs: list[float] = []
     for fact in facts:
         match fact:
-            case Kernel(version=version):
-                outcome = f"built {version}"
+            case Kernel(revision=revision) | Dud(revision=revision) if (
+                revision != decision.revision
+            ):
+                continue
+            case Kernel():
+                outcome = _built(fact)
             case Boot():
                 outcome = "booted"
             case Sample(scenario=scenario) if scenario == lead and fact.valid:
-                level = math.log(fact.pps)
+                runs.append(math.log(fact.pps))
             case Dud(why=why):
                 outcome = why
         if not isinstance(fact, Conditions):
             seconds += fact.seconds
     return Attempt(
-        seq=number,
+        seq=0,
         stage="kernel" if decision.stage is DecisionStage.KERNEL else "trial",
         revision=decision.revision,
         why=decision.why,
         outcome=outcome,
         belief=decision.belief,
-        ln_pps=level,
+        ln_pps=math.fsum(runs) / len(runs) if runs else None,
         at=decision.intended_at,
         seconds=seconds,
     )
+
+
+def _built_ahead(decision: Decision, facts: Sequence[Fact]) -> Iterator[Attempt]:
+    """The kernels that were built, or failed to, while the search waited for something else."""
+    for fact in facts:
+        if isinstance(fact, Kernel | Dud) and fact.revision != decision.revision:
+            yield Attempt(
+                seq=0,
+                stage="kernel",
+                revision=fact.revision,
+                why="built ahead, while the search waited",
+                outcome=_built(fact) if isinstance(fact, Kernel) else fact.why,
+                belief=None,
+                ln_pps=None,
+                at=fact.at,
+                seconds=fact.seconds,
+            )
 
 
 def _conditions(facts: Sequence[Fact], lead: str) -> dict[str, str]:
@@ -183,6 +211,21 @@ def _conditions(facts: Sequence[Fact], lead: str) -> dict[str, str]:
         if isinstance(fact, Conditions) and fact.scenario == lead:
             return fact.values
     return {}
+
+
+def _built(kernel: Kernel) -> str:
+    fixes = " and ".join(kernel.config.split(OVERLAY_MARK)[1:])
+    return f"built {kernel.version}" + (f" with {fixes}" if fixes else "")
+
+
+def _overlays(evidence: Evidence) -> dict[str, str]:
+    """By fix: how many kernels it was applied to; the attempts say which."""
+    kernels = evidence.kernels.values()
+    applied = Counter(name for one in kernels for name in one.config.split(OVERLAY_MARK)[1:])
+    return {
+        f"with {name} applied": f"{count} of {words.count(len(kernels), 'kernel')}"
+        for name, count in sorted(applied.items())
+    }
 
 
 def _command(

@@ -6,8 +6,11 @@ in one transaction, so that no kill can separate a verdict from its mail.
 
 from __future__ import annotations
 
+import math
 import time
+from collections.abc import Iterable
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 from netbisect.bisect import detect, prior
@@ -19,14 +22,17 @@ from netbisect.bisect.model import (
     Confirmed,
     Culprit,
     Finding,
+    Level,
     Night,
     NightDone,
+    Noise,
     Several,
     Unfinished,
 )
 from netbisect.bisect.states import AlertState
 from netbisect.reports import mail, page
-from netbisect.steps.casefile import case_of, links
+from netbisect.steps.casefile import case_of, numbered
+from netbisect.steps.kernels import Kernels
 from netbisect.steps.recovery import close_recovered, end_mutes
 from netbisect.steps.settings import Settings
 from netbisect.store.history import History, HistoryError
@@ -35,25 +41,40 @@ from netbisect.store.questions import AlreadyClosedError, Closing
 from netbisect.store.records import Alert, Asked
 from netbisect.workers.lab import Lab, Testbed
 
+_LEAST_BOOT_SHARE = 0.25
+"""Of the scatter of boots with one run, that is the boots' own whatever the lab file says."""
 PRIORITY_NIGHT = 100
 PRIORITY_BISECTION = 200
-PRIORITY_DEMAND = 300
 
 
-def open_night(
-    ledger: Ledger, history: History, settings: Settings, testbed: Testbed, branch: str
-) -> str:
-    """Asks how fast the head of a branch is on a testbed; says what came of it.
+def open_nights(
+    ledger: Ledger,
+    history: History,
+    settings: Settings,
+    testbeds: Iterable[Testbed],
+    branches: Iterable[str],
+) -> list[str]:
+    """Asks how fast the heads of branches are on testbeds; says what came of each.
 
     A revision is measured once per testbed: more boots of one image would not say more about
     the next. It is asked again when the earlier night came to nothing.
 
     Raises:
-        HistoryError: the tree cannot be read, or has no such branch.
+        HistoryError: the tree cannot be read, or has no such branch; nothing is asked then.
     """
     history.update()
-    head = history.head(branch)
-    ledger.learn([history.commit(head)], branch)
+    heads = {branch: history.commit(history.head(branch)) for branch in branches}
+    for branch, head in heads.items():
+        ledger.learn([head], branch)
+    return [
+        _open_night(ledger, settings, testbed, branch, head.revision)
+        for (branch, head), testbed in product(heads.items(), testbeds)
+    ]
+
+
+def _open_night(
+    ledger: Ledger, settings: Settings, testbed: Testbed, branch: str, head: str
+) -> str:
     key = f"night:{branch}:{testbed.name}:{head}"
     night = Night(branch, testbed.name, head, testbed.scenarios, settings.night.boots)
     asked = ledger.ask(night, key=key, priority=PRIORITY_NIGHT)
@@ -63,6 +84,13 @@ def open_night(
     if asked.finding is not None:
         return f"{branch} on {testbed.name}: {head[:12]} has been measured"
     return f"{branch} on {testbed.name}: {head[:12]} is to be measured"
+
+
+def _noise_of(levels: list[Level], testbed: Testbed) -> Noise:
+    """What the levels show between boots of one run; the lab file says which part is the run's."""
+    noise, run = detect.noise_of(levels), testbed.run_noise_percent / 100
+    boot = math.sqrt(max(noise.boot**2 - run**2, (_LEAST_BOOT_SHARE * noise.boot) ** 2))
+    return replace(noise, boot=boot, run=run)
 
 
 def _named(finding: Finding) -> str | None:
@@ -79,6 +107,7 @@ class Casework:
         self.settings = settings
         self.lab = lab
         self.history = History(settings.mirror, lab.source.repository)
+        self.kernels = Kernels(lab, self.history)
 
     def conclude(self, ledger: Ledger, asked: Asked, finding: Finding) -> list[Asked]:
         """Closes a question with its finding; returns the questions that follow from it."""
@@ -141,7 +170,7 @@ class Casework:
             return []
         commits, trouble = self._commits(ledger, question)
         bisection = self._bisection(ledger, question, finding, commits) if commits else None
-        case = case_of(ledger, self.settings, self.lab, asked, finding, commits)
+        case = case_of(ledger, self.settings, self.kernels, asked, finding, commits)
         followers = []
         with ledger.closing(asked, finding) as closing:
             alert = closing.open_alert(finding.effects, what="confirmed by boots in turns")
@@ -156,8 +185,7 @@ class Casework:
                 )
             else:
                 closing.change_alert(alert.id, what=trouble, state=AlertState.NO_CULPRIT)
-            case = replace(case, number=alert.id, links=links(self.settings, alert.id))
-            letter = mail.alert(case)
+            letter = mail.alert(numbered(case, self.settings, alert.id))
             closing.post(
                 f"alert:{alert.id}:{asked.id}",
                 subject=letter.subject,
@@ -193,7 +221,7 @@ class Casework:
             scenarios=question.scenarios,
             lead=lead.scenario,
             effect=lead.ln_ratio,
-            noise=detect.noise_of(before),
+            noise=_noise_of(before, testbed),
         )
 
     # ---------------------------------------------------------------------------- a bisection
@@ -203,12 +231,8 @@ class Casework:
         if alert is None:
             with ledger.closing(asked, finding):
                 return
-        case = replace(
-            case_of(ledger, self.settings, self.lab, asked, finding),
-            number=alert.id,
-            links=links(self.settings, alert.id),
-        )
-        letter = mail.outcome(case)
+        case = case_of(ledger, self.settings, self.kernels, asked, finding)
+        letter = mail.outcome(numbered(case, self.settings, alert.id))
         with ledger.closing(asked, finding) as closing:
             culprit = _named(finding)
             closing.change_alert(
@@ -240,15 +264,11 @@ class Casework:
         if last is None:
             return
         asked = ledger.question(last)
-        case = replace(
-            case_of(ledger, self.settings, self.lab, asked, asked.finding),
-            number=alert.id,
-            links=links(self.settings, alert.id),
-        )
+        case = case_of(ledger, self.settings, self.kernels, asked, asked.finding)
         path = self.page_of(alert.id)
         path.parent.mkdir(parents=True, exist_ok=True)
         work = path.with_suffix(".new")
-        work.write_text(page.page(case))
+        work.write_text(page.page(numbered(case, self.settings, alert.id)))
         work.replace(path)
 
     def write_missing_pages(self, ledger: Ledger) -> None:

@@ -19,14 +19,13 @@ from netbisect.bisect import detect as detection
 from netbisect.reports import words
 from netbisect.reports.plaintext import table
 from netbisect.steps import control, progress
-from netbisect.steps.casework import open_night
-from netbisect.steps.memory import open_ledger
+from netbisect.steps.casework import open_nights
+from netbisect.steps.memory import ledger_of, open_ledger
 from netbisect.steps.overview import overview
-from netbisect.steps.settings import load
+from netbisect.steps.settings import load, load_settings
 from netbisect.store import netbenches
 from netbisect.store.database import StoreError
 from netbisect.store.history import History, HistoryError
-from netbisect.store.ledger import Ledger
 from netbisect.store.netbenches_files import NetbenchesError, Parser
 from netbisect.workers import pktgen
 from netbisect.workers.tomlfile import FileError
@@ -104,12 +103,12 @@ def stop(folder: Path) -> None:
 def night(folder: Path, branch: str | None, testbed_name: str | None) -> None:
     """Measure the heads of the branches now, as a night would."""
     settings, lab = load(folder / control.SETTINGS)
-    ledger = _ledger_of(folder)
+    ledger = ledger_of(settings)
     history = History(settings.mirror, lab.source.repository)
     testbeds = [lab.testbed(testbed_name)] if testbed_name else lab.testbeds
-    for one in [branch] if branch else settings.branches:
-        for testbed in testbeds:
-            click.echo(open_night(ledger, history, settings, testbed, one))
+    branches = [branch] if branch else settings.branches
+    for said in open_nights(ledger, history, settings, testbeds, branches):
+        click.echo(said)
 
 
 @click.command(epilog="Example: netbisect status --json /var/netbisect")
@@ -118,7 +117,7 @@ def night(folder: Path, branch: str | None, testbed_name: str | None) -> None:
 @_sentences
 def status(folder: Path, as_json: bool) -> None:
     """Show what is being asked of the lab, and which drops were confirmed."""
-    data = overview(_ledger_of(folder))
+    data = overview(ledger_of(load_settings(folder / control.SETTINGS)))
     if as_json:
         click.echo(json.dumps(data, indent=2))
         return
@@ -142,7 +141,7 @@ def status(folder: Path, as_json: bool) -> None:
 @_sentences
 def follow(folder: Path, from_start: bool, until_idle: bool) -> None:
     """Print a line for everything that happens, as it happens."""
-    ledger = _ledger_of(folder)
+    ledger = ledger_of(load_settings(folder / control.SETTINGS))
     marker = 0 if from_start else ledger.last_event()
     while True:
         idle = not ledger.open_questions() and not ledger.waiting_mails()
@@ -152,11 +151,6 @@ def follow(folder: Path, from_start: bool, until_idle: bool) -> None:
         if until_idle and idle and not events:
             return
         time.sleep(_FOLLOW_SECONDS)
-
-
-def _ledger_of(folder: Path) -> Ledger:
-    settings, _ = load(folder / control.SETTINGS)
-    return open_ledger(settings.database, settings.mail.sender.rpartition("@")[2])
 
 
 # ------------------------------------------------------------------------------- measurements

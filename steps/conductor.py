@@ -12,59 +12,34 @@ buildset first looks whether an orphan with its id exists.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from enum import Enum
+import time
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from buildbot.data import resultspec
-from buildbot.process.properties import Properties
-from buildbot.process.results import CANCELLED, SUCCESS, WARNINGS
+from buildbot.process.results import CANCELLED
 from buildbot.schedulers.base import ReconfigurableBaseScheduler
 from twisted.internet import defer, task
 from twisted.python import log
 
-from netbisect.bisect import plan
-from netbisect.bisect.model import Evidence, Finding, Move, Unfinished, Visit
+from netbisect.bisect import plan, search
+from netbisect.bisect.model import Bisection, Finding, Move, Unfinished, Visit
 from netbisect.steps.builders import bench_builder, kernel_builder, recover_builder
 from netbisect.steps.casework import Casework
-from netbisect.steps.lab_step import DECISION_PROPERTY, EXIT_PROPERTY, KERNEL_PROPERTY
+from netbisect.steps.foresight import Foresight
+from netbisect.steps.lab_step import DECISION_PROPERTY, KERNEL_PROPERTY, RUNS_PROPERTY
 from netbisect.steps.memory import memory
+from netbisect.steps.orders import End, Orders
 from netbisect.steps.settings import Settings
 from netbisect.store.ledger import Ledger
 from netbisect.store.records import Asked, Decision, DecisionStage
 from netbisect.store.records import Outcome as Ended
 from netbisect.workers.artefact import FACT
-from netbisect.workers.cli import EXIT_DUD, EXIT_LAB
-from netbisect.workers.lab import Lab, Testbed
+from netbisect.workers.lab import Lab
 
 NAME = "conductor"
 MOST_TRIES = 3
 """Of one order; what fails as often without an answer from the lab will not come."""
-_SHUTDOWN = "(Master Shutdown)"
-
-
-class End(Enum):
-    """How a buildset ended."""
-
-    OK = "the lab has answered"
-    DUD = "the revision cannot be measured"
-    SHUT_DOWN = "the master was stopped under it"
-    CANCELLED = "somebody cancelled it"
-    LAB = "the lab needs its owner"
-    FAILED = "it ended without an answer"
-
-
-def judge(results: int, state: str, lab_exit: int | None) -> End:
-    """What Buildbot's result means for the decision behind it.
-
-    A stop of the master ends running builds as CANCELLED (their issue 6029): that is nobody's
-    wish, and they are ordered again.
-    """
-    if results in (SUCCESS, WARNINGS):
-        return End.OK
-    if results == CANCELLED:
-        return End.SHUT_DOWN if _SHUTDOWN in state else End.CANCELLED
-    return {EXIT_DUD: End.DUD, EXIT_LAB: End.LAB}.get(lab_exit or 0, End.FAILED)
 
 
 class Conductor(ReconfigurableBaseScheduler):
@@ -95,6 +70,8 @@ class Conductor(ReconfigurableBaseScheduler):
         self.lab = lab
         self.memory = memory(settings)
         self.casework = Casework(settings, lab)
+        self.orders = Orders(self, lab.source.repository)
+        self.foresight = Foresight(self.orders, self.memory, self.casework.kernels)
 
     def reconfigService(self, **kwargs: Any) -> defer.Deferred[None]:
         return defer.ensureDeferred(self._reconfigure(**kwargs))
@@ -170,7 +147,9 @@ class Conductor(ReconfigurableBaseScheduler):
                 if isinstance(finding, Unfinished):
                     return await self._conclude(asked, finding)
                 continue
-            move = await self.memory.do(lambda ledger: self._decide(ledger, asked))
+            ahead = await self.foresight.under_way(asked)
+            decide = partial(self._decide, asked=asked, ahead=ahead)
+            move = await self.memory.do(decide)
             if move is None:
                 return []  # the end of that build wakes us
             if not isinstance(move, Visit):
@@ -183,21 +162,30 @@ class Conductor(ReconfigurableBaseScheduler):
         self.master.mq.produce(("netbisect", str(asked.id), "closed"), {"id": asked.id})
         return followers
 
-    def _evidence(self, ledger: Ledger, asked: Asked) -> Evidence:
-        testbed = self.lab.testbed(asked.question.testbed)
-        return ledger.evidence(asked, config=testbed.kernel_config, arch=testbed.arch)
+    def _decide(self, ledger: Ledger, asked: Asked, ahead: Mapping[str, float]) -> Move | None:
+        """The next move; a visit is written down. None when another question builds its kernel.
 
-    def _decide(self, ledger: Ledger, asked: Asked) -> Move | None:
-        """The next move; a visit is written down. None when another question builds its kernel."""
+        Args:
+            ledger: Where it is written down.
+            asked: For which question.
+            ahead: By revision: since when its kernel is built ahead.
+        """
         testbed = self.lab.testbed(asked.question.testbed)
-        evidence = self._evidence(ledger, asked)
-        move = plan.next_move(asked.question, evidence, ledger.prices(testbed.name))
+        evidence = self.casework.kernels.evidence(ledger, asked)
+        prices = ledger.prices(testbed.name)
+        if isinstance(asked.question, Bisection):
+            now = time.time()
+            left = {name: max(0.0, at + prices.build - now) for name, at in ahead.items()}
+            move = search.next_move(asked.question, evidence, prices, left)
+        else:
+            move = plan.next_move(asked.question, evidence, prices)
         if not isinstance(move, Visit):
             return move
+        config = self.casework.kernels.config_of(testbed, move.revision)
         kernel = evidence.kernels.get(move.revision)
         if kernel is not None and (self.settings.kernels / kernel.key / FACT).is_file():
             stage, target = DecisionStage.TRIAL, testbed.name
-        elif self._being_built(ledger, move.revision, testbed):
+        elif self._being_built(ledger, move.revision, config, testbed.arch):
             return None
         else:
             stage, target = DecisionStage.KERNEL, kernel_builder(testbed.arch)
@@ -206,21 +194,20 @@ class Conductor(ReconfigurableBaseScheduler):
             stage,
             move.revision,
             target,
-            config=testbed.kernel_config,
+            config=config,
             arch=testbed.arch,
             why=move.why,
             belief=move.belief,
+            runs=move.runs,
         )
         return move
 
     @staticmethod
-    def _being_built(ledger: Ledger, revision: str, testbed: Testbed) -> bool:
-        wanted = (DecisionStage.KERNEL, revision, testbed.kernel_config, testbed.arch)
-        pending = (ledger.open_decision(asked.id) for asked in ledger.open_questions())
+    def _being_built(ledger: Ledger, revision: str, config: str, arch: str) -> bool:
+        wanted = (DecisionStage.KERNEL, revision, config, arch)
         return any(
             (one.stage, one.revision, one.config, one.arch) == wanted
-            for one in pending
-            if one is not None
+            for one in ledger.open_decisions()
         )
 
     # -------------------------------------------------------------------------- the buildsets
@@ -231,8 +218,9 @@ class Conductor(ReconfigurableBaseScheduler):
         if buildset is None:
             submitted = buildset = await self._submit(asked, decision)
             await self.memory.do(lambda ledger: ledger.submitted(decision.id, submitted))
-        ended = await self._ended(buildset)
+        ended = await self.orders.ended(buildset)
         if ended is None:
+            await self.foresight.look(asked, decision)
             return None
         end, note = ended
         if end is End.SHUT_DOWN or (end is End.FAILED and decision.attempt < MOST_TRIES):
@@ -249,94 +237,37 @@ class Conductor(ReconfigurableBaseScheduler):
         return Unfinished(_why_not(decision, end, note))
 
     async def _submit(self, asked: Asked, decision: Decision) -> int:
-        """The buildset of a decision: an orphan that carries its id, or a new one."""
-        orphan = await self._buildset_called(decision.external_id)
+        """The buildset of a decision: an orphan that carries its id, one ahead, or a new one."""
+        orphan = await self.orders.called(decision.external_id)
         if orphan is not None:
-            log.msg(f"question {asked.id}: adopting buildset {orphan} of {decision.external_id}")
-            return orphan
+            number = int(orphan["bsid"])
+            log.msg(f"question {asked.id}: adopting buildset {number} of {decision.external_id}")
+            return number
+        adopted = await self.foresight.adopt(asked, decision)
+        if adopted is not None:
+            return adopted
         testbed = self.lab.testbed(asked.question.testbed)
-        properties = Properties()
-        values: dict[str, Any] = {
+        properties: dict[str, Any] = {
             DECISION_PROPERTY: decision.id,
             "question": asked.id,
-            "kernel_config": testbed.kernel_config,
+            "kernel_config": decision.config,
         }
+        builder = kernel_builder(testbed.arch)
         if decision.stage is DecisionStage.TRIAL:
-            evidence = await self.memory.do(lambda ledger: self._evidence(ledger, asked))
-            values[KERNEL_PROPERTY] = evidence.kernels[decision.revision].key
-            values["scenarios"] = list(asked.question.scenarios)
-        for name, value in values.items():
-            properties.setProperty(name, value, NAME)
-        builder = (
-            kernel_builder(testbed.arch)
-            if decision.stage is DecisionStage.KERNEL
-            else bench_builder(testbed.name)
+            evidence = await self.memory.do(partial(self.casework.kernels.evidence, asked=asked))
+            properties[KERNEL_PROPERTY] = evidence.kernels[decision.revision].key
+            properties["scenarios"] = list(asked.question.scenarios)
+            properties[RUNS_PROPERTY] = decision.runs
+            builder = bench_builder(testbed.name)
+        return await self.orders.give(
+            decision.external_id,
+            builder,
+            decision.why,
+            properties,
+            branch=asked.question.branch,
+            revision=decision.revision,
+            priority=asked.priority,
         )
-        return await self._add(
-            builder, decision.external_id, decision.why, properties, asked, decision.revision
-        )
-
-    async def _add(
-        self,
-        builder: str,
-        external_id: str,
-        reason: str,
-        properties: Properties,
-        asked: Asked | None = None,
-        revision: str | None = None,
-    ) -> int:
-        stamp = {
-            "codebase": "",
-            "repository": self.lab.source.repository,
-            "branch": asked.question.branch if asked else None,
-            "revision": revision,
-            "project": "",
-        }
-        buildset, _ = await self.addBuildsetForSourceStamps(
-            sourcestamps=[stamp],
-            reason=reason,
-            external_idstring=external_id,
-            properties=properties,
-            builderNames=[builder],
-            priority=asked.priority if asked else 0,
-        )
-        return int(buildset)
-
-    async def _buildset_called(self, external_id: str) -> int | None:
-        found = await self.master.data.get(
-            ("buildsets",),
-            filters=[resultspec.Filter("external_idstring", "eq", [external_id])],
-        )
-        return max((int(one["bsid"]) for one in found), default=None)
-
-    async def _was_carried_out(self, external_id: str) -> bool:
-        """Whether there is a buildset of that name that a stop of the master did not cancel."""
-        buildset = await self._buildset_called(external_id)
-        if buildset is None:
-            return False
-        found = await self.master.data.get(("buildsets", buildset))
-        return not (found["complete"] and found["results"] == CANCELLED)
-
-    async def _ended(self, buildset: int) -> tuple[End, str] | None:
-        """How a buildset ended, and what Buildbot says of it; None while it runs."""
-        found = await self.master.data.get(("buildsets", buildset))
-        if found is None:
-            return End.FAILED, f"Buildbot no longer knows buildset {buildset}"
-        if not found["complete"]:
-            return None
-        requests = await self.master.data.get(
-            ("buildrequests",), filters=[resultspec.Filter("buildsetid", "eq", [buildset])]
-        )
-        builds: list[dict[str, Any]] = []
-        for request in requests:
-            number = request["buildrequestid"]
-            builds += await self.master.data.get(("buildrequests", number, "builds"))
-        if not builds:
-            return End.CANCELLED, "cancelled before it began"
-        last = max(builds, key=lambda build: int(build["buildid"]))  # earlier ones were retried
-        properties = await self.master.data.get(("builds", last["buildid"], "properties"))
-        lab_exit, _ = properties.get(EXIT_PROPERTY, (None, ""))
-        return judge(found["results"], last["state_string"], lab_exit), last["state_string"]
 
     # ------------------------------------------------------------------------------ idle lab
 
@@ -353,12 +284,13 @@ class Conductor(ReconfigurableBaseScheduler):
             if boot is None or testbed.name in busy or self._recovered.get(testbed.name) == boot:
                 continue
             external_id = f"nb:recover:{testbed.name}:{boot}"
-            if not await self._was_carried_out(external_id):
-                await self._add(
-                    recover_builder(testbed.name),
+            sent = await self.orders.called(external_id)
+            if sent is None or (sent["complete"] and sent["results"] == CANCELLED):
+                await self.orders.give(
                     external_id,
+                    recover_builder(testbed.name),
                     "nothing is asked of it: back to its known-good kernel",
-                    Properties(),
+                    {},
                 )
             self._recovered[testbed.name] = boot
 

@@ -51,7 +51,7 @@ def examine(folder: Path) -> Iterator[Check]:
         yield Check("settings", False, str(error))
         return
     yield from _database(settings)
-    yield from _branches(settings, lab)
+    yield from _tree(settings, lab)
     if running(folder) is None:
         for name, interface, port in (
             ("web.port", settings.web.interface, settings.web.port),
@@ -68,14 +68,19 @@ def _database(settings: Settings) -> Iterator[Check]:
         yield Check("database", False, str(error))
 
 
-def _branches(settings: Settings, lab: Lab) -> Iterator[Check]:
+def _tree(settings: Settings, lab: Lab) -> Iterator[Check]:
     history = History(settings.mirror, lab.source.repository)
+    what = "branch"
     try:
         history.update()
         for branch in settings.branches:
-            yield Check("branch", True, f"{branch} is at {history.head(branch)[:12]}")
+            yield Check(what, True, f"{branch} is at {history.head(branch)[:12]}")
+        what = "overlay"
+        for one in lab.source.overlays:
+            commits = len(history.stretch(one.first, one.last))
+            yield Check(what, True, f"{one.name} is for {commits:,} commits")
     except HistoryError as error:
-        yield Check("branch", False, str(error))
+        yield Check(what, False, str(error))
 
 
 def _port(name: str, interface: str, port: int) -> Check:

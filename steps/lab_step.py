@@ -23,6 +23,8 @@ KERNEL_PROPERTY = "kernel"
 """Build property with the key of the kernel that was built."""
 DECISION_PROPERTY = "decision"
 """Build property with the number of the decision that ordered this build."""
+RUNS_PROPERTY = "runs"
+"""Build property with the runs of each scenario that a visit makes."""
 
 _MEANINGS = {
     EXIT_USAGE: "the lab file or the command line is wrong",

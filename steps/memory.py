@@ -19,9 +19,8 @@ _open: dict[str, Memory] = {}
 class Memory:
     """One database, one caller at a time."""
 
-    def __init__(self, url: str, domain: str) -> None:
-        self.url = url
-        self.domain = domain
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
         self._lock = defer.DeferredLock()
         self._ledger: Ledger | None = None
 
@@ -32,8 +31,17 @@ class Memory:
 
     def _with_ledger(self, work: Callable[[Ledger], T]) -> T:
         if self._ledger is None:
-            self._ledger = open_ledger(self.url, self.domain)
+            self._ledger = ledger_of(self.settings)
         return work(self._ledger)
+
+
+def ledger_of(settings: Settings) -> Ledger:
+    """The ledger of a service; its Message-IDs are of the domain that its mails come from.
+
+    Raises:
+        StoreError: its database cannot be used.
+    """
+    return open_ledger(settings.database, settings.mail.sender.rpartition("@")[2])
 
 
 def open_ledger(url: str, domain: str = "netbisect.invalid") -> Ledger:
@@ -55,5 +63,5 @@ def memory(settings: Settings) -> Memory:
     """The one Memory of the service's database in this process."""
     url = settings.database
     if url not in _open:
-        _open[url] = Memory(url, settings.mail.sender.rpartition("@")[2])
+        _open[url] = Memory(settings)
     return _open[url]

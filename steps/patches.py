@@ -6,6 +6,7 @@
   the only one: no log can be read, no build ends, the master does not stop.
 - With SQLite every transaction opens a connection of its own, and whenever the last one closes,
   SQLite copies its log into the database: a third of the time of a short build (not mended).
+- The priority of a request that waits cannot be changed with SQLAlchemy 2.
 - The REST interface writes its answers from a thread other than the reactor's (their issue 9065).
 """
 
@@ -21,7 +22,7 @@ from typing import Any, TypeVar
 
 import buildbot
 from buildbot.config.master import get_is_in_unit_tests
-from buildbot.db import logs
+from buildbot.db import buildrequests, logs
 from buildbot.util import unicode2bytes
 from buildbot.www import rest
 from twisted.internet import defer, reactor, threads
@@ -131,11 +132,28 @@ def write_json(request: Request, encoder: json.JSONEncoder, data: object) -> Non
     threads.blockingCallFromThread(reactor, write)
 
 
+def set_priority(
+    self: buildrequests.BuildRequestsConnectorComponent, brids: list[int], priority: int
+) -> defer.Deferred[None]:
+    """Changes the priority of those requests that are not complete."""
+
+    def thd(connection: Any) -> None:
+        table = self.db.model.buildrequests
+        with connection.begin():
+            for batch in self.doBatch(brids, 100):
+                query = table.update().where(table.c.id.in_(batch), table.c.complete != 1)
+                connection.execute(query.values(priority=priority))
+
+    done: defer.Deferred[None] = self.db.pool.do(thd)
+    return done
+
+
 def apply() -> bool:
     """Mends the running Buildbot; False when it is not the version that needs it."""
     if buildbot.version != _MENDED:
         return False
     logs._async_iter_on_pool = iterate_on_pool  # noqa: SLF001 - there is no public way in
+    buildrequests.BuildRequestsConnectorComponent.set_build_requests_priority = set_priority
     rest.V2RootResource._write_json_data = staticmethod(write_json)  # noqa: SLF001
     return True
 

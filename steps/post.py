@@ -5,7 +5,6 @@ from __future__ import annotations
 import smtplib
 import ssl
 import time
-from collections.abc import Iterable
 from datetime import UTC, datetime
 from email.message import EmailMessage
 from email.utils import format_datetime
@@ -46,8 +45,8 @@ def compose(mail: Mail, sender: str) -> EmailMessage:
     return message
 
 
-def deliver(settings: MailSettings, messages: Iterable[EmailMessage]) -> None:
-    """Hands messages to the mail server, in this thread.
+def deliver(settings: MailSettings, message: EmailMessage) -> None:
+    """Hands a message to the mail server, in this thread.
 
     Raises:
         OSError: it cannot be reached. smtplib.SMTPException: it refuses.
@@ -58,8 +57,7 @@ def deliver(settings: MailSettings, messages: Iterable[EmailMessage]) -> None:
         if settings.user and settings.password_file:
             password = read_password(settings.password_file, "mail.password_file")
             server.login(settings.user, password)
-        for message in messages:
-            server.send_message(message)
+        server.send_message(message)
 
 
 def wait_after(attempts: int) -> float:
@@ -113,15 +111,12 @@ class Post(BuildbotService):
         for mail in due:
             try:
                 message = compose(mail, self.settings.mail.sender)
-                await threads.deferToThread(deliver, self.settings.mail, [message])
+                await threads.deferToThread(deliver, self.settings.mail, message)
             except (OSError, smtplib.SMTPException, ValueError) as error:
                 later = time.time() + wait_after(mail.attempts)
-
-                def failed(
-                    ledger: Ledger, one: Mail = mail, why: str = str(error), at: float = later
-                ) -> None:
-                    ledger.mail_failed(one.id, why, at)
-
+                failed = partial(
+                    Ledger.mail_failed, identifier=mail.id, why=str(error), next_try_at=later
+                )
                 await store.do(failed)
                 log.msg(f"mail {mail.id} could not be sent ({error}); it will be tried again")
             else:

@@ -9,7 +9,7 @@ from twisted.internet import defer
 from twisted.python import log
 
 from netbisect.steps.builders import bench_builder
-from netbisect.steps.casework import open_night
+from netbisect.steps.casework import open_nights
 from netbisect.steps.conductor import NAME as CONDUCTOR
 from netbisect.steps.memory import memory
 from netbisect.steps.settings import Settings
@@ -74,7 +74,10 @@ class Nightly(schedulers.Nightly):
         def work(ledger: Ledger) -> str:
             history = History(self.settings.mirror, self.lab.source.repository)
             try:
-                return open_night(ledger, history, self.settings, self.testbed, self.night_branch)
+                said = open_nights(
+                    ledger, history, self.settings, [self.testbed], [self.night_branch]
+                )
+                return "; ".join(said)
             except HistoryError as error:
                 return f"no night: {error}"
 

@@ -6,7 +6,7 @@ or not: whoever finds it looks its external id up in Buildbot before submitting 
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import asdict
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
@@ -32,6 +32,7 @@ class Decisions(Sessions):
         arch: str,
         why: str,
         belief: Belief | None = None,
+        runs: int = 1,
     ) -> Decision:
         """Writes down what is going to be done next for a question.
 
@@ -44,6 +45,7 @@ class Decisions(Sessions):
             arch: Of the kernel.
             why: In a sentence, for people.
             belief: What the search held to be true when it decided this.
+            runs: Of each scenario within the boot, of a trial.
 
         Raises:
             StoreError: there is no such question, it is closed, or an earlier decision of it
@@ -73,8 +75,9 @@ class Decisions(Sessions):
                 target=target,
                 config=config,
                 arch=arch,
+                runs=runs,
                 why=why,
-                belief=_belief_to(belief),
+                belief=None if belief is None else asdict(belief),
             )
             return _add_attempt(writing, row, 1)
 
@@ -115,6 +118,7 @@ class Decisions(Sessions):
                 target=row.target,
                 config=row.config,
                 arch=row.arch,
+                runs=row.runs,
                 why=row.why,
                 belief=row.belief,
             )
@@ -150,6 +154,17 @@ class Decisions(Sessions):
         with self.reading() as session:
             row = _open(session, question)
             return None if row is None else decision_of(row)
+
+    def open_decisions(self) -> list[Decision]:
+        """What the open questions wait for, oldest first."""
+        pending = (
+            select(DecisionRow)
+            .join(QuestionRow, DecisionRow.question_id == QuestionRow.id)
+            .where(DecisionRow.outcome.is_(None), QuestionRow.state == QuestionState.OPEN.value)
+            .order_by(DecisionRow.id)
+        )
+        with self.reading() as session:
+            return [decision_of(row) for row in session.scalars(pending)]
 
     def decisions(self, question: int) -> list[Decision]:
         """Every attempt at everything that was decided for it, in order."""
@@ -218,10 +233,6 @@ def _note(writing: Writing, kind: str, row: DecisionRow, **more: object) -> None
     )
 
 
-def _belief_to(belief: Belief | None) -> dict[str, Any] | None:
-    return None if belief is None else {"chances": belief.chances, "none": belief.none}
-
-
 def decision_of(row: DecisionRow) -> Decision:
     """The record in this row."""
     belief = row.belief
@@ -236,8 +247,9 @@ def decision_of(row: DecisionRow) -> Decision:
         target=row.target,
         config=row.config,
         arch=row.arch,
+        runs=row.runs,
         why=row.why,
-        belief=None if belief is None else Belief(belief["chances"], belief["none"]),
+        belief=None if belief is None else Belief(**belief),
         buildset=row.buildset,
         outcome=None if row.outcome is None else Outcome(row.outcome),
         note=row.note,

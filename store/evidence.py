@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import assert_never
 
 from sqlalchemy import ColumnElement, Subquery, and_, func, or_, select
@@ -24,6 +26,7 @@ from netbisect.store.rows import kernel_of
 from netbisect.store.sessions import Sessions
 from netbisect.store.skipped import skipped
 from netbisect.store.tables import BootRow, DecisionRow, KernelRow, SampleRow
+from netbisect.store.variants import Builds
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +72,14 @@ def scope_of(asked: Asked) -> Scope:
 class EvidenceReader(Sessions):
     """Gathers evidence."""
 
-    def evidence(self, asked: Asked, *, config: str, arch: str) -> Evidence:
+    def evidence(
+        self,
+        asked: Asked,
+        *,
+        config: str,
+        arch: str,
+        variants: Mapping[str, str] = MappingProxyType({}),
+    ) -> Evidence:
         """All facts that bear on a question.
 
         Readings are of valid samples only, and only of those whose conditions are the newest of
@@ -82,20 +92,21 @@ class EvidenceReader(Sessions):
             asked: The question.
             config: Of the kernels that its testbed runs.
             arch: Of the kernels that its testbed runs.
+            variants: By revision: the configuration that stands for `config`, where it is another.
         """
+        builds = Builds(config, arch, variants)
         scope = scope_of(asked)
         with self.reading() as session:
             return Evidence(
                 readings=_readings(session, scope),
-                kernels=_kernels(session, scope.revisions, config, arch),
+                kernels=_kernels(session, scope.revisions, builds),
                 skipped=skipped(
                     session,
                     question=scope.question,
                     testbed=scope.testbed,
                     revisions=scope.revisions,
                     deciding=scope.deciding,
-                    config=config,
-                    arch=arch,
+                    builds=builds,
                 ),
             )
 
@@ -158,24 +169,31 @@ def _readings(session: Session, scope: Scope) -> tuple[Reading, ...]:
     )
     if scope.only_fresh:
         query = query.where(DecisionRow.question_id == scope.question)
-    # One boot is one sample: of two good runs on one boot the later one counts.
-    rates: defaultdict[tuple[str, str, str, bool], dict[str, float]] = defaultdict(dict)
-    for boot, revision, runs, question, scenario, pps in session.execute(query):
-        rates[boot, revision, runs, question == scope.question][scenario] = math.log(pps)
+    # One boot is one sample, however many runs it made.
+    rates: dict[tuple[str, str, str, bool], defaultdict[str, list[float]]] = {}
+    for boot, revision, image, question, scenario, pps in session.execute(query):
+        of_boot = (boot, revision, image, question == scope.question)
+        rates.setdefault(of_boot, defaultdict(list))[scenario].append(math.log(pps))
     return tuple(
-        Reading(boot=boot, revision=revision, identity=runs, ln_pps=ln_pps, fresh=fresh)
-        for (boot, revision, runs, fresh), ln_pps in rates.items()
+        Reading(
+            boot=boot,
+            revision=revision,
+            identity=image,
+            ln_pps={scenario: statistics.fmean(runs) for scenario, runs in found.items()},
+            fresh=fresh,
+            runs=min((len(found[one]) for one in scope.deciding if one in found), default=1),
+        )
+        for (boot, revision, image, fresh), found in rates.items()
     )
 
 
-def _kernels(
-    session: Session, revisions: tuple[str, ...], config: str, arch: str
-) -> dict[str, Kernel]:
-    """By revision, the newest kernel of this config and arch."""
+def _kernels(session: Session, revisions: tuple[str, ...], builds: Builds) -> dict[str, Kernel]:
+    """By revision, the newest of these builds."""
     query = (
         select(KernelRow)
         .where(
-            KernelRow.revision.in_(revisions), KernelRow.config == config, KernelRow.arch == arch
+            builds.among(revisions, KernelRow.revision, KernelRow.config),
+            KernelRow.arch == builds.arch,
         )
         .order_by(KernelRow.at, KernelRow.id)
     )

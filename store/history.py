@@ -158,6 +158,20 @@ class History:
         number = self._number(head)
         return [replace(commit, number=number - i) for i, (commit, _) in enumerate(found)][::-1]
 
+    def stretch(self, first: str, last: str) -> list[str]:
+        """Full hashes from `first` to `last` on the first-parent line, newest first.
+
+        Raises:
+            HistoryError: one of them is unknown, or `first` is not on the first-parent line
+                that leads to `last`.
+        """
+        begin, end = self.resolve(first), self.resolve(last)
+        said = self._read("rev-list", "--first-parent", "--parents", f"{begin}..{end}")
+        walked = [line.split() for line in said.splitlines()]
+        if (walked[-1][1:2] if walked else [end]) != [begin]:
+            raise HistoryError(f"{first} does not lead to {last} in {self.url}")
+        return [*(revision for revision, *_ in walked), begin]
+
     # -------------------------------------------------------------------------------- inside
 
     def _number(self, revision: str) -> int:

@@ -88,6 +88,8 @@ class Decision:
     """The builder of a kernel, the testbed of a trial."""
     config: str
     arch: str
+    runs: int
+    """Of each scenario, of a trial."""
     why: str
     belief: Belief | None
     buildset: int | None
@@ -205,13 +207,3 @@ class Event:
     kind: str
     question: int | None
     data: dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """What questions have cost the lab, failures included."""
-
-    builds: int
-    boots: int
-    runs: int
-    seconds: float

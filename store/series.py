@@ -12,11 +12,11 @@ from sqlalchemy import ColumnElement, Select, and_, func, select
 from sqlalchemy.orm import Session
 
 from netbisect.bisect import validity
-from netbisect.bisect.model import Level, Prices, Stage
+from netbisect.bisect.model import Cost, Level, Prices, Stage
 from netbisect.bisect.states import AlertState
 from netbisect.store.alerts import STANDING
 from netbisect.store.evidence import comparable, identities
-from netbisect.store.records import Alert, Cost
+from netbisect.store.records import Alert
 from netbisect.store.sessions import Sessions
 from netbisect.store.tables import (
     AlertRow,
@@ -144,22 +144,29 @@ def _levels(session: Session, testbed: str, scenario: str, branch: str) -> list[
         .where(comparable(session, testbed, [scenario]))
         .order_by(PlaceRow.number, SampleRow.at, SampleRow.id)
     )
-    # One boot is one sample: of two good runs on one boot the later one counts.
-    found: dict[tuple[int, str, str], tuple[float, dict[str, tuple[float, bool]]]] = {}
+    # One boot is one sample, however many runs it made.
+    found: dict[tuple[int, str, str], tuple[float, dict[str, list[tuple[float, bool]]]]] = {}
     for number, revision, identity, boot, at, pps, offered in session.execute(query):
         _, boots = found.setdefault((number, revision, identity), (at, {}))
-        boots[boot] = math.log(pps), validity.saturated(pps, offered)
+        run = math.log(pps), validity.saturated(pps, offered)
+        boots.setdefault(boot, []).append(run)
     return [
         (number, _level(revision, identity, first, list(boots.values())))
         for (number, revision, identity), (first, boots) in found.items()
     ]
 
 
-def _level(revision: str, identity: str, first: float, boots: list[tuple[float, bool]]) -> Level:
-    """A level of boots, each with its ln pps and whether the generator limited it."""
-    limited = sum(saturated for _, saturated in boots)
+def _level(
+    revision: str, identity: str, first: float, boots: list[list[tuple[float, bool]]]
+) -> Level:
+    """A level of boots, each with the ln pps of its runs and whether the generator limited them."""
+    limited = [saturated for runs in boots for _, saturated in runs]
     return Level(
-        revision, identity, first, tuple(ln_pps for ln_pps, _ in boots), 2 * limited > len(boots)
+        revision,
+        identity,
+        first,
+        tuple(statistics.fmean(ln_pps for ln_pps, _ in runs) for runs in boots),
+        2 * sum(limited) > len(limited),
     )
 
 

@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 
 from netbisect.bisect.model import Reaction, Stage
 from netbisect.store.tables import BootRow, DecisionRow, DudRow, KernelRow, SampleRow
+from netbisect.store.variants import Builds
 
 TRIES = 3
 """Fruitless attempts for one question after which a revision is left alone."""
@@ -36,8 +37,7 @@ def skipped(
     testbed: str,
     revisions: tuple[str, ...],
     deciding: tuple[str, ...],
-    config: str,
-    arch: str,
+    builds: Builds,
 ) -> dict[str, str]:
     """By revision: why it cannot be measured for this question.
 
@@ -49,8 +49,8 @@ def skipped(
     - It came to nothing in `TRIES` visits or builds for this question, and to nothing since:
       passing trouble, or samples that are none.
     """
-    duds = _duds(session, testbed, revisions, config, arch)
-    successes = _successes(session, testbed, revisions, deciding, config, arch)
+    duds = _duds(session, testbed, revisions, builds)
+    successes = _successes(session, testbed, revisions, deciding, builds)
     standing = [
         (dud, asked)
         for dud, asked in duds
@@ -87,21 +87,20 @@ def _incapable(duds: list[DudRow], deciding: tuple[str, ...]) -> dict[str, str]:
 
 
 def _duds(
-    session: Session, testbed: str, revisions: tuple[str, ...], config: str, arch: str
+    session: Session, testbed: str, revisions: tuple[str, ...], builds: Builds
 ) -> list[tuple[DudRow, int | None]]:
-    """Duds of this config and arch, or of this testbed; each with the question it came from."""
+    """Duds of these builds, or of this testbed; each with the question it came from."""
+    of_config = builds.among(revisions, DudRow.revision, DecisionRow.config)
     query = (
         select(DudRow, DecisionRow.question_id)
         .outerjoin(DecisionRow, DudRow.decision_id == DecisionRow.id)
         .where(
             DudRow.revision.in_(revisions),
             or_(
-                DudRow.stage.in_(_BUILDING)
-                & (DecisionRow.config == config)
-                & (DecisionRow.arch == arch),
+                DudRow.stage.in_(_BUILDING) & of_config & (DecisionRow.arch == builds.arch),
                 DudRow.stage.not_in(_BUILDING)
                 & (DudRow.testbed == testbed)
-                & (DudRow.decision_id.is_(None) | (DecisionRow.config == config)),
+                & (DudRow.decision_id.is_(None) | of_config),
             ),
         )
         .order_by(DudRow.at, DudRow.id)
@@ -114,12 +113,12 @@ def _successes(
     testbed: str,
     revisions: tuple[str, ...],
     deciding: tuple[str, ...],
-    config: str,
-    arch: str,
+    builds: Builds,
 ) -> defaultdict[str, _Success]:
     found: defaultdict[str, _Success] = defaultdict(_Success)
     kernels = select(KernelRow.revision, KernelRow.at).where(
-        KernelRow.revision.in_(revisions), KernelRow.config == config, KernelRow.arch == arch
+        builds.among(revisions, KernelRow.revision, KernelRow.config),
+        KernelRow.arch == builds.arch,
     )
     for revision, at in session.execute(kernels):
         found[revision].built_at = max(found[revision].built_at, at)

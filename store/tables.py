@@ -145,6 +145,8 @@ class DecisionRow(Base):
     """The builder of a kernel, the testbed of a trial."""
     config: Mapped[str]
     arch: Mapped[str]
+    runs: Mapped[int] = mapped_column(server_default="1")
+    """Of each scenario, of a trial."""
     why: Mapped[str]
     belief: Mapped[dict[str, Any] | None]
     buildset: Mapped[int | None]

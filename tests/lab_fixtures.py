@@ -91,7 +91,11 @@ class RunningLab:
         return replace(bed, timing=timing)
 
     def trial(
-        self, number: int, scenarios: tuple[str, ...], testbed: Testbed | None = None
+        self,
+        number: int,
+        scenarios: tuple[str, ...],
+        testbed: Testbed | None = None,
+        runs: int = 1,
     ) -> tuple[bool, list[Fact]]:
         """A visit of the revision at that place: whether the testbed is sound, and the facts."""
         kernel, archive = self.kernel(number)
@@ -103,6 +107,7 @@ class RunningLab:
             archive,
             [self.scenario(name) for name in scenarios],
             self.logs,
+            runs,
         )
         with Connections(self.lab.ssh) as connections:
             sound = trial.run(connections, facts.append, self.said.append)

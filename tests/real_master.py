@@ -16,6 +16,7 @@ from twisted.internet import defer, reactor, task
 
 from netbisect.bisect.model import Night
 from netbisect.steps import builders as wiring
+from netbisect.steps import patches
 from netbisect.steps.conductor import NAME, Conductor
 from netbisect.steps.memory import open_ledger
 from netbisect.steps.settings import load
@@ -27,10 +28,7 @@ REVISION = "a" * 40
 LAB = """
 [source]
 repository = "{folder}/tree.git"
-[[builders]]
-name = "builder"
-arch = "amd64"
-directory = "build"
+{builders}
 [[testbeds]]
 name = "c2558"
 arch = "amd64"
@@ -40,6 +38,12 @@ scenarios = ["inet4-forwarding"]
 dut = {{ address = "d", ingress = {{ interface = "a" }}, egress = {{ interface = "b" }} }}
 generator = {{ address = "g", port = {{ interface = "a" }} }}
 receiver = {{ address = "g", port = {{ interface = "b" }} }}
+"""
+BUILDER = """
+[[builders]]
+name = "{name}"
+arch = "amd64"
+directory = "build"
 """
 SETTINGS = """
 branches = ["main"]
@@ -67,12 +71,15 @@ class RealMaster(RunMasterBase):
 
     timeout = 60
     proto = "null"
+    builders: tuple[str, ...] = ("builder",)
 
     def setUp(self) -> Any:
+        patches.apply()
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = Path(folder.name)
-        (self.folder / "lab.toml").write_text(LAB.format(folder=folder.name))
+        builders = "".join(BUILDER.format(name=name) for name in self.builders)
+        (self.folder / "lab.toml").write_text(LAB.format(folder=folder.name, builders=builders))
         script = HERE / "scripted_lab.py"
         text = SETTINGS.format(python=sys.executable, script=script)
         (self.folder / "netbisect.toml").write_text(text)
@@ -93,7 +100,7 @@ class RealMaster(RunMasterBase):
         config: dict[str, Any] = {
             "workers": [
                 worker.LocalWorker(name, max_builds=1, missing_timeout=0)
-                for name in ("builder", "c2558")
+                for name in (*self.builders, "c2558")
             ],
             "protocols": {"null": {}},
             "builders": wiring.builders(self.settings, self.lab),

@@ -11,6 +11,7 @@ from netbisect.bisect.model import (
     Belief,
     Commit,
     Confirmed,
+    Cost,
     Culprit,
     Effect,
     Level,
@@ -18,7 +19,7 @@ from netbisect.bisect.model import (
     Suspects,
     Unfinished,
 )
-from netbisect.reports.case import Attempt, Case, Cost, Links
+from netbisect.reports.case import Attempt, Case, Links
 
 DAY = 86400.0
 START = 1_772_323_200.0  # 2026-03-01

@@ -42,10 +42,10 @@ def wait(folder: Path) -> None:
 
 
 def build(folder: Path, revision: str, config: str) -> None:
-    stage = folder / "stage"
+    stage = folder / f"stage-{revision}"  # several builders may be at work
     stage.mkdir(exist_ok=True)
     (stage / "kernel").write_text(f"kernel of {revision}")
-    log = folder / "log"
+    log = folder / f"log-{revision}"
     log.write_text("made\n")
     say(
         ArtefactStore(folder / "build" / "kernels").put(
@@ -76,6 +76,7 @@ def main() -> int:
     for name in ("lab", "builder", "revision", "config", "testbed", "kernel", "logs"):
         parser.add_argument(f"--{name}")
     parser.add_argument("--scenario", action="append", default=[])
+    parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("verb")
     asked = parser.parse_args()
     folder = Path(asked.lab).parent
@@ -96,7 +97,7 @@ def main() -> int:
     if ending == "ok" and asked.verb == "build":
         build(folder, revision, asked.config)
     elif ending == "ok":
-        trial(folder, asked.kernel, asked.testbed, asked.scenario, part["pps"])
+        trial(folder, asked.kernel, asked.testbed, asked.scenario * asked.runs, part["pps"])
     elif ending in ("dud", "lab"):
         stage = Stage.BUILD if asked.verb == "build" else Stage.BOOT
         say(dud(revision, stage, ending, asked.testbed or ""))

@@ -22,7 +22,7 @@ from netbisect.bisect.model import (
 from netbisect.bisect.states import AlertState
 from netbisect.demo.house import House
 from netbisect.steps import control
-from netbisect.steps.casework import Casework, open_night
+from netbisect.steps.casework import Casework, open_nights
 from netbisect.steps.memory import open_ledger
 from netbisect.steps.settings import load
 from netbisect.store.ledger import Ledger
@@ -172,7 +172,8 @@ def test_a_night_ends_what_was_muted_until_then(
     """By itself."""
     desk.confirm("c2558", 1, 6)
     desk.ledger.change_alert(1, who="olga", what="wait", state=AlertState.MUTED, until=8e9)
-    open_night(desk.ledger, desk.casework.history, desk.settings, desk.lab.testbed("c2558"), "main")
+    testbeds = [desk.lab.testbed("c2558")]
+    open_nights(desk.ledger, desk.casework.history, desk.settings, testbeds, ["main"])
     monkeypatch.setattr(desk.ledger, "clock", lambda: 8e9)
     [night] = [one for one in desk.ledger.open_questions() if one.key.startswith("night:")]
     desk.casework.conclude(desk.ledger, night, NightDone(3))

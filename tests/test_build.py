@@ -18,7 +18,8 @@ from netbisect.demo.lab.setup import KERNEL_CONFIG
 from netbisect.demo.tree.create import Tree
 from netbisect.workers.build import KernelBuild
 from netbisect.workers.identity import version_of
-from netbisect.workers.lab import Builder, Source
+from netbisect.workers.lab import Builder, Overlay, Source
+from netbisect.workers.tomlfile import FileError
 
 if TYPE_CHECKING:
     from tests.lab_fixtures import RunningLab
@@ -61,6 +62,78 @@ def test_building_a_revision_again_gives_the_same_bytes(
     assert isinstance(first, Kernel)
     assert isinstance(again, Kernel)
     assert (first.key, first.identity) == (again.key, again.identity)
+
+
+def git(tree: Tree, *arguments: str) -> str:
+    command = ["git", "--git-dir", str(tree.repository), *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def unbuildable(tree: Tree) -> str:
+    return next(one for one in tree.revisions if tree.roles.get(one) == "unbuildable")
+
+
+def with_overlay(tree: Tree, patch: Path, text: str) -> Source:
+    patch.write_text(text)
+    one = tree.revisions[0]
+    return Source(str(tree.repository), (Overlay("mend", patch, one, one),))
+
+
+def test_a_broken_revision_is_built_with_the_fix_that_its_configuration_names(
+    builder: Builder, sample_tree: Tree, tmp_path: Path
+) -> None:
+    """The kernel says so in its configuration; the next build has nothing left of the fix."""
+    revision = unbuildable(sample_tree)
+    fix = git(sample_tree, "diff", revision, f"{revision}^")
+    source = with_overlay(sample_tree, tmp_path / "mend.patch", fix)
+    said: list[str] = []
+    config = f"{KERNEL_CONFIG}+mend"
+    kernel = KernelBuild(builder, source, revision, config, said.append).run()
+
+    assert isinstance(kernel, Kernel), kernel
+    assert (kernel.revision, kernel.config) == (revision, config)
+    assert f"applying mend to {revision[:12]}" in said
+    assert isinstance(build(builder, sample_tree, revision), Dud)
+
+
+def test_a_tree_with_a_fix_may_call_itself_dirty_and_no_other(
+    builder: Builder, sample_tree: Tree, tmp_path: Path
+) -> None:
+    """As FreeBSD's newvers.sh does."""
+    revision = sample_tree.revisions[4]
+    version = "sys/conf/newvers.sh"
+    old = git(sample_tree, "show", f"{revision}:{version}")
+    new = old.replace('"n${count}-${hash}"', '"n${count}-${hash}-dirty"')
+    for side, text in (("a", old), ("b", new)):
+        (tmp_path / side / version).parent.mkdir(parents=True)
+        (tmp_path / side / version).write_text(text)
+    diff = ["git", "diff", "--no-index", f"a/{version}", f"b/{version}"]
+    patch = subprocess.run(diff, cwd=tmp_path, check=False, capture_output=True, text=True).stdout
+    patch = patch.replace("a/a/", "a/").replace("b/b/", "b/")
+    source = with_overlay(sample_tree, tmp_path / "mend.patch", patch)
+    kernel = KernelBuild(builder, source, revision, f"{KERNEL_CONFIG}+mend", lambda _: None).run()
+
+    assert isinstance(kernel, Kernel), kernel
+    assert kernel.version == f"n5-{revision[:12]}-dirty"
+
+
+def test_a_fix_that_does_not_apply_makes_a_dud(
+    builder: Builder, sample_tree: Tree, tmp_path: Path
+) -> None:
+    fix = git(sample_tree, "diff", unbuildable(sample_tree), f"{unbuildable(sample_tree)}^")
+    source = with_overlay(sample_tree, tmp_path / "mend.patch", fix)
+    config = f"{KERNEL_CONFIG}+mend"
+    dud = KernelBuild(builder, source, sample_tree.revisions[0], config, lambda _: None).run()
+
+    assert isinstance(dud, Dud)
+    assert (dud.stage, dud.reaction) == (Stage.BUILD, Reaction.SKIP)
+    assert dud.why.startswith("the overlay mend does not apply: error: ")
+
+
+def test_a_fix_that_nobody_knows_is_refused(builder: Builder, sample_tree: Tree) -> None:
+    source = Source(str(sample_tree.repository))
+    with pytest.raises(FileError, match="there is no overlay 'mend' in the lab file"):
+        KernelBuild(builder, source, sample_tree.revisions[0], "GENERIC+mend", lambda _: None)
 
 
 def test_a_revision_that_landed_after_the_clone_is_fetched(

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 
-from netbisect.bisect.model import Evidence, Kernel, Reading
-from netbisect.steps.casefile import _pps
+import pytest
+
+from netbisect.bisect.model import Boot, Dud, Evidence, Kernel, Reaction, Reading, Sample, Stage
+from netbisect.steps.casefile import _attempt, _built_ahead, _overlays, _pps
+from netbisect.store.records import Decision, DecisionStage, Outcome
 
 
-def kernel(revision: str, identity: str) -> Kernel:
-    return Kernel(revision, "GENERIC", "amd64", identity, f"key-{revision}", "v", 1, 0.0, 1.0)
+def kernel(revision: str, identity: str, config: str = "GENERIC") -> Kernel:
+    return Kernel(revision, config, "amd64", identity, f"key-{revision}", "v", 1, 0.0, 1.0)
 
 
 def reading(boot: str, revision: str, identity: str, pps: float) -> Reading:
@@ -35,3 +38,61 @@ def test_a_culprit_that_was_never_booted_itself_shows_the_boots_of_its_twin() ->
     assert [round(value) for value in pps["culprit"]] == [840, 850]
     assert [round(value) for value in pps["page"]] == [840, 850]
     assert [round(value) for value in pps["parent"]] == [950]
+
+
+def test_what_was_built_ahead_is_told_beside_the_visit_and_not_as_its_outcome() -> None:
+    """A kernel that fails to build while another one is measured spoils no boot."""
+    decision = Decision(
+        id=1,
+        question=1,
+        seq=1,
+        attempt=1,
+        external_id="nb:1:1:1",
+        stage=DecisionStage.TRIAL,
+        revision="middle",
+        target="c2558",
+        config="GENERIC",
+        arch="amd64",
+        runs=2,
+        why="splits what is left in two halves",
+        belief=None,
+        buildset=1,
+        outcome=Outcome.OK,
+        note="",
+        intended_at=10.0,
+        submitted_at=10.0,
+        finished_at=99.0,
+    )
+    facts = [
+        Boot("boot", "c2558", "key-middle", "middle", 11.0, 60.0),
+        kernel("later", "fast", "GENERIC+fix-igb"),
+        Sample("s", "boot", "c2558", "forwarding", 900.0, 1e3, (), (), (), "c", 12.0, 30.0),
+        Sample("t", "boot", "c2558", "forwarding", 902.0, 1e3, (), (), (), "c", 12.5, 30.0),
+        Dud("dud", "last", Stage.BUILD, Reaction.SKIP, "no rule", 13.0, 5.0),
+    ]
+    visit = _attempt(decision, facts, "forwarding")
+    later, last = _built_ahead(decision, facts)
+
+    assert (visit.outcome, visit.seconds, visit.stage) == ("booted", 120.0, "trial")
+    assert visit.ln_pps == pytest.approx((math.log(900.0) + math.log(902.0)) / 2)
+    assert (later.revision, later.outcome, later.stage) == (
+        "later",
+        "built v with fix-igb",
+        "kernel",
+    )
+    assert (last.revision, last.outcome, last.seconds) == ("last", "no rule", 5.0)
+
+
+def test_what_was_built_with_a_fix_is_said() -> None:
+    """Of a comparison of kernels it is a condition like any other."""
+    kernels = {
+        "a": kernel("a", "1"),
+        "b": kernel("b", "2", "GENERIC+fix-igb"),
+        "c": kernel("c", "3", "GENERIC+fix-igb+fix-pf"),
+    }
+
+    assert _overlays(Evidence(kernels=kernels)) == {
+        "with fix-igb applied": "2 of 3 kernels",
+        "with fix-pf applied": "1 of 3 kernels",
+    }
+    assert _overlays(Evidence(kernels={"a": kernels["a"]})) == {}

@@ -132,6 +132,16 @@ def test_an_unknown_key_in_the_lab_file(folder: Path) -> None:
     assert "did you mean 'kernel_config'?" in said
 
 
+def test_an_overlay_for_a_stretch_that_is_not_there(folder: Path) -> None:
+    """Said before a night comes to it."""
+    none = "0" * 40
+    one = f'{{ name = "mend", patch = "lab.toml", first = "{none}", last = "{none}" }}'
+    lab = folder / "lab" / "lab.toml"
+    lab.write_text(lab.read_text().replace("[source]", f"[source]\noverlays = [{one}]"))
+
+    assert f"'{none}' is no branch, tag or commit" in refused(folder)
+
+
 def test_a_missing_password(folder: Path) -> None:
     """None is made up."""
     change(folder, "[workers]", '[workers]\npassword_file = "none"')

@@ -7,9 +7,10 @@ from buildbot.process.results import CANCELLED, EXCEPTION, FAILURE, SUCCESS
 from real_master import REVISION, RealMaster, case
 from twisted.internet import defer, reactor, task
 
-from netbisect.bisect.model import Boot, Night, NightDone, Unfinished
-from netbisect.steps.conductor import MOST_TRIES, NAME, Conductor, End, judge
+from netbisect.bisect.model import Bisection, Boot, Candidate, Night, NightDone, Noise, Unfinished
+from netbisect.steps.conductor import MOST_TRIES, NAME, Conductor
 from netbisect.steps.memory import memory
+from netbisect.steps.orders import End, judge
 from netbisect.store.records import DecisionStage
 
 
@@ -103,6 +104,30 @@ class Orders(RealMaster):
 
         built = [call[len("build ")] for call in self.calls() if call.startswith("build")]
         assert built == ["a", "d", "c", "b"]
+
+    @case
+    async def test_a_visit_makes_as_many_runs_as_the_search_wants(self) -> None:
+        """Where runs differ more than boots; the ledger gives them back as runs of one boot."""
+        parent = "b" * 40
+        self.script({REVISION: {"pps": 855_000}})
+        question = Bisection(
+            "main",
+            "c2558",
+            parent,
+            (Candidate(REVISION),),
+            ("inet4-forwarding",),
+            "inet4-forwarding",
+            -0.105,
+            Noise(boot=0.004, run=0.04),
+        )
+        await self.start()
+        asked = await self.closed(self.ledger.ask(question, key="bisect"))
+
+        decisions = self.ledger.decisions(asked.id)
+        runs = [one.runs for one in decisions if one.stage is DecisionStage.TRIAL]
+        assert max(runs) > 1
+        evidence = self.ledger.evidence(asked, config="GENERIC", arch="amd64")
+        assert [reading.runs for reading in evidence.readings] == runs
 
     # ------------------------------------------------------------------- how an order can end
 

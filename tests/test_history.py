@@ -91,6 +91,19 @@ def test_between_tells_what_came_after_good_up_to_bad(
     assert history.between(revisions[1], revisions[1]) == []
 
 
+def test_a_stretch_has_both_its_ends(repository: Repository, history: History) -> None:
+    one, two, three = (repository.commit(name, a=name) for name in ("one", "two", "three"))
+    repository.git("checkout", "--quiet", "-b", "side", one)
+    aside = repository.commit("aside", b="b")
+    history.update()
+
+    assert history.stretch(one, three) == [three, two, one]
+    assert history.stretch(two, two) == [two]
+    for first, last in ((three, one), (two, aside)):
+        with pytest.raises(HistoryError, match=f"{first} does not lead to {last}"):
+            history.stretch(first, last)
+
+
 def test_a_merge_is_one_commit_with_all_that_it_brought(
     repository: Repository, history: History
 ) -> None:

@@ -92,6 +92,18 @@ def test_trial_prints_every_fact_of_the_visit(
     ]
 
 
+def test_runs_are_counted_from_one(run: Run, running_lab: RunningLab) -> None:
+    """Of one command line, every run of the boot is printed."""
+    kernel, _ = running_lab.kernel(10)
+    one = ("trial", "--testbed", "c2558", "--kernel", kernel.key, "--kernels", kernels(running_lab))
+    status, facts, _ = run(*one, "--scenario", "inet4-forwarding", "--runs", "2")
+
+    assert status == 0
+    assert [type(fact) for fact in facts] == [Boot, *2 * [Conditions, Sample]]
+    with pytest.raises(SystemExit, match="2"):
+        run(*one, "--runs", "0")
+
+
 def test_boot_runs_no_scenario(run: Run, running_lab: RunningLab) -> None:
     """Without a folder of logs it makes one for the moment."""
     kernel, _ = running_lab.kernel(10)

@@ -120,6 +120,14 @@ def test_longer_packets_fit_less_often_on_the_wire(tmp_path: Path, text: str) ->
             "testbeds[0]: kernel_config '../GENERIC': expected the name of a file in sys/ARCH/conf",
         ),
         (
+            "[[builders]]",
+            (
+                '[[source.overlays]]\nname = "mend"\npatch = "p"\nfirst = "0a1b2c"\n'
+                'last = "0a1b2c"\n[[builders]]'
+            ),
+            "source.overlays[0]: first '0a1b2c': expected the full hash of a commit",
+        ),
+        (
             "poll = 0.05",
             "poll = 0",
             "testbeds[0].timing: poll: expected seconds > 0",
@@ -220,3 +228,14 @@ def test_mistakes_in_a_scenario_are_told(
     with pytest.raises(FileError) as caught:
         load_scenario("mine", [tmp_path])
     assert str(caught.value) == f"{tmp_path / 'mine.toml'}: {complaint}"
+
+
+def test_an_overlay_has_its_patch_beside_the_lab_file(tmp_path: Path, text: str) -> None:
+    revision = "a" * 40
+    overlay = f'name = "mend"\npatch = "p"\nfirst = "{revision}"\nlast = "{revision}"\n'
+    text = text.replace("[[builders]]", f"[[source.overlays]]\n{overlay}[[builders]]", 1)
+    with pytest.raises(FileError, match=f"source.overlays: there is no file {tmp_path / 'p'}"):
+        load(tmp_path, text)
+    (tmp_path / "p").touch()
+
+    assert load(tmp_path, text).source.overlay("mend").patch == tmp_path / "p"

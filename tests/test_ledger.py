@@ -74,6 +74,7 @@ SAMPLE = Sample(
     seconds=30.0,
 )
 DUD = Dud("dud1", "r2", Stage.BUILD, Reaction.SKIP, "syntax error", 30.0, 60.0, log="cc: error")
+BELIEF = Belief({"r1": 0.25, "r2": 0.5}, none=0.125, two=0.0625, drift=0.0625)
 FACTS: list[Fact] = [KERNEL, BOOT, CONDITIONS, SAMPLE, DUD]
 
 
@@ -86,7 +87,7 @@ def decide(ledger: Ledger, question: int, revision: str = "r1") -> Decision:
         config="GENERIC",
         arch="amd64",
         why="the least is known about it",
-        belief=Belief({"r1": 0.25, "r2": 0.5}, 0.25),
+        belief=BELIEF,
     )
 
 
@@ -346,6 +347,18 @@ def test_a_decision_goes_from_intended_to_submitted_to_finished(ledger: Ledger) 
     assert ledger.decision(decision.id) == done
 
 
+def test_what_the_open_questions_wait_for_is_told_at_once(ledger: Ledger) -> None:
+    first, second = ledger.ask(NIGHT, key="first"), ledger.ask(NIGHT, key="second")
+    done, waiting = decide(ledger, first.id), decide(ledger, second.id)
+    ledger.finish(done.id, Outcome.OK)
+    another = decide(ledger, first.id, "r2")
+
+    assert [one.id for one in ledger.open_decisions()] == [waiting.id, another.id]
+    with ledger.closing(second, Unfinished("nobody wants to know any more")):
+        pass
+    assert [one.id for one in ledger.open_decisions()] == [another.id]
+
+
 def test_an_attempt_is_followed_by_one_further_attempt_however_often_it_is_asked_for(
     ledger: Ledger,
 ) -> None:
@@ -364,7 +377,7 @@ def test_an_attempt_is_followed_by_one_further_attempt_however_often_it_is_asked
         (1, 3, f"nb:{asked.id}:1:3"),
     ]
     assert [d.outcome for d in ledger.decisions(asked.id)] == [Outcome.RETRY, Outcome.RETRY, None]
-    assert (third.buildset, third.belief, third.why) == (None, first.belief, first.why)
+    assert (third.buildset, third.belief, third.why) == (None, BELIEF, first.why)
 
 
 def test_a_lost_attempt_stays_lost_when_it_is_tried_again(ledger: Ledger) -> None:

@@ -242,7 +242,17 @@ def test_one_boot_is_one_sample_however_often_it_was_run(lab: Lab) -> None:
     lab.run(boot, None, FORWARDING, 3e5)
 
     [reading] = lab.evidence(asked).readings
-    assert reading.ln_pps == {FORWARDING: math.log(3e5)}
+    assert reading.ln_pps == {FORWARDING: pytest.approx((math.log(2e5) + math.log(3e5)) / 2)}
+    assert reading.runs == 2
+
+
+def test_the_runs_that_count_are_those_of_the_scenario_that_decides(lab: Lab) -> None:
+    asked = lab.ask(comparison())
+    boot = lab.boot(asked, "r1", {FORWARDING: 1e5, PF: 5e4})
+    lab.run(boot, None, FORWARDING, 1e5)
+
+    [reading] = lab.evidence(asked).readings
+    assert (reading.runs, set(reading.ln_pps)) == (2, {FORWARDING, PF})
 
 
 def test_scenarios_that_were_not_asked_for_are_left_out(lab: Lab) -> None:
@@ -604,3 +614,43 @@ def test_the_order_in_which_facts_arrive_does_not_matter(lab: Lab) -> None:
     assert [math.exp(reading.ln_pps[FORWARDING]) for reading in evidence.of("r1")] == (
         pytest.approx([1e5, 1e5 + 1, 1e5 + 2])
     )
+
+
+# --------------------------------------------------------------------- builds with an overlay
+
+
+def test_a_revision_that_is_built_with_a_fix_has_those_kernels_and_no_others(lab: Lab) -> None:
+    """What is outside the stretch is as it was."""
+    asked = lab.ask(bisection())
+    lab.build("r5", "plain")
+    mended = lab.build("r5", "mended", config="GENERIC+mend")
+    other = lab.build("r9", "other")
+
+    def kernels(variants: dict[str, str]) -> dict[str, Kernel]:
+        evidence = lab.ledger.evidence(asked, config="GENERIC", arch="amd64", variants=variants)
+        return evidence.kernels
+
+    assert {name: kernel.identity for name, kernel in kernels({}).items()} == {
+        "r5": "plain",
+        "r9": "other",
+    }
+    assert kernels({"r5": "GENERIC+mend", "elsewhere": "x"}) == {"r5": mended, "r9": other}
+
+
+@pytest.mark.parametrize("stage", [Stage.BUILD, Stage.BOOT])
+def test_what_failed_without_a_fix_is_not_held_against_a_build_with_it(
+    lab: Lab, stage: Stage
+) -> None:
+    """Until it fails with the fix too."""
+    asked = lab.ask(bisection())
+    lab.dud(asked, "r5", stage)
+    lab.dud(asked, "r9", stage)
+    variants = {"r5": "GENERIC+mend"}
+
+    def skipped() -> set[str]:
+        evidence = lab.ledger.evidence(asked, config="GENERIC", arch="amd64", variants=variants)
+        return set(evidence.skipped)
+
+    assert skipped() == {"r9"}
+    lab.dud(asked, "r5", stage, config="GENERIC+mend")
+    assert skipped() == {"r5", "r9"}

@@ -280,3 +280,31 @@ def test_a_directory_that_cannot_be_written_gets_a_sentence(tmp_path: Path) -> N
             open_database(f"sqlite:///{tmp_path}/ledger.sqlite")
     finally:
         tmp_path.chmod(stat.S_IRWXU)
+
+
+def test_decisions_from_before_visits_had_several_runs_had_one(engine: Engine) -> None:
+    """The step from the first schema keeps them, and what came of them."""
+    with writer(engine).begin() as connection:
+        command.upgrade(alembic_config(connection), "0001")
+        connection.execute(
+            text(
+                "INSERT INTO questions (id, kind, noun, key, branch, testbed, priority, "
+                "requested_by, state, opened_at) "
+                "VALUES (1, 'night', '{}', 'night', 'main', 'c2558', 100, '', 'open', 1)"
+            )
+        )
+        connection.execute(
+            text(
+                "INSERT INTO decisions (id, question_id, seq, attempt, external_id, stage, "
+                "revision, target, config, arch, why, note, intended_at) "
+                "VALUES (7, 1, 1, 1, 'nb:1:1:1', 'trial', 'r1', 'c2558', 'GENERIC', 'amd64', "
+                "'', '', 1)"
+            )
+        )
+    migrate(engine)
+    ledger = Ledger(engine)
+    ledger.record(Boot("boot", "c2558", "key", "r1", 1.0, 1.0), 7)
+
+    decision = ledger.decision(7)
+    assert (decision.external_id, decision.runs) == ("nb:1:1:1", 1)
+    assert [fact.id for fact in ledger.facts_from(7) if isinstance(fact, Boot)] == ["boot"]

@@ -15,17 +15,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from buildbot.process.results import SUCCESS
 
 from netbisect.bisect.model import Bisection, Comparison, Culprit, NightDone
 from netbisect.demo.house import House
 from netbisect.demo.mailbox import read
 from netbisect.demo.play import Play
 from netbisect.steps import control
-from netbisect.steps.casework import open_night
-from netbisect.steps.memory import open_ledger
+from netbisect.steps.casework import open_nights
+from netbisect.steps.memory import ledger_of
 from netbisect.steps.settings import load
 from netbisect.store.history import History
-from netbisect.store.records import Event
+from netbisect.store.records import Alert, DecisionStage, Event
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("service")]
 LIMIT = 400.0
@@ -41,15 +42,23 @@ def house(tmp_path: Path) -> Iterator[House]:
 
 def begin(house: House, *, culprit: bool) -> Play:
     tree = house.build(culprit=culprit, seed=3)
+    add_a_builder(house.place / "lab" / "lab.toml")
     house.start()
     settings, lab = load(house.place / control.SETTINGS)
-    return Play(house, tree, settings, lab, open_ledger(settings.database))
+    return Play(house, tree, settings, lab, ledger_of(settings))
 
 
-def open_nights(play: Play) -> None:
+def add_a_builder(lab: Path) -> None:
+    """Like the one that is there, so that kernels are built ahead."""
+    before, mark, rest = lab.read_text().partition("[[builders]]")
+    first, _, _ = rest.partition("[[")
+    another = first.replace('"amd64"', '"amd64-2"', 1).replace('"builder"', '"another"')
+    lab.write_text(before + mark + first + mark + another + rest.removeprefix(first))
+
+
+def begin_night(play: Play) -> None:
     history = History(play.settings.mirror, play.lab.source.repository)
-    for testbed in play.lab.testbeds:
-        open_night(play.ledger, history, play.settings, testbed, "main")
+    open_nights(play.ledger, history, play.settings, play.lab.testbeds, ["main"])
 
 
 def watch(play: Play, wanted: Callable[[Event], bool] | None = None) -> None:
@@ -114,14 +123,30 @@ def abort_downloads(play: Play, times: int) -> None:
             one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
+def check_orders(play: Play, alert: Alert) -> None:
+    """Every decision has its order, no order was given twice, and no kernel was built in vain."""
+    orders = {one["external_idstring"]: one for one in rest(play, "buildsets")["buildsets"]}
+    assert len(orders) == rest(play, "buildsets")["meta"]["total"]
+    ahead = {name.split(":")[5]: one for name, one in orders.items() if "ahead" in name}
+    assert ahead
+    for question in (alert.comparison, alert.bisection):
+        assert question is not None
+        for decision in play.ledger.decisions(question):
+            assert decision.outcome is not None
+            adopted = decision.buildset == ahead.get(decision.revision, {}).get("bsid")
+            assert adopted or decision.external_id in orders
+            if decision.stage is DecisionStage.KERNEL and not adopted:
+                assert ahead.get(decision.revision, {}).get("results") != SUCCESS
+
+
 def test_the_culprit_is_named_although_the_master_is_killed(house: House) -> None:
     """Killed in the comparison, stopped in the bisection, downloads aborted: the same mail."""
     play = begin(house, culprit=True)
-    open_nights(play)
+    begin_night(play)
     watch(play)
     assert read(house.mails) == []
     play.tree.land(len(play.tree.revisions))
-    open_nights(play)
+    begin_night(play)
 
     watch(play, during(play, Comparison, "trial"))
     master = control.running(house.place)
@@ -160,13 +185,7 @@ def test_the_culprit_is_named_although_the_master_is_killed(house: House) -> Non
         get(play, "plugins/netbisect/reports/..%2fnetbisect.toml")
     assert "registerRoute" in get(play, "plugins/netbisect/scripts.js")
 
-    named = [one["external_idstring"] for one in rest(play, "buildsets")["buildsets"]]
-    assert len(named) == len(set(named))
-    for question in (alert.comparison, alert.bisection):
-        assert question is not None
-        for decision in play.ledger.decisions(question):
-            assert decision.external_id in named
-            assert decision.outcome is not None
+    check_orders(play, alert)
     stopped = [one for one in play.ledger.decisions(alert.bisection) if one.attempt > 1]
     assert stopped, "the stop has cancelled nothing"
 
@@ -174,10 +193,10 @@ def test_the_culprit_is_named_although_the_master_is_killed(house: House) -> Non
 def test_where_nothing_changed_nobody_is_named(house: House) -> None:
     """The same week of commits without the slow one: no alert, and no mail."""
     play = begin(house, culprit=False)
-    open_nights(play)
+    begin_night(play)
     watch(play)
     play.tree.land(len(play.tree.revisions))
-    open_nights(play)
+    begin_night(play)
     watch(play)
 
     nights = [play.ledger.question(number) for number in range(1, 5)]

@@ -79,6 +79,23 @@ def test_a_visit_boots_once_and_runs_every_scenario(
         assert sample.pps < sample.offered_pps
 
 
+def test_several_runs_of_a_scenario_are_made_within_one_boot(running_lab: RunningLab) -> None:
+    """Each is a sample of its own; scenarios take turns, and no run's log is lost."""
+    names = ("inet4-forwarding", "inet6-forwarding")
+    before = running_lab.boots("c2558-dut")
+    sound, facts = running_lab.trial(10, names, runs=2)
+    measured = samples(facts)
+
+    assert sound
+    assert running_lab.boots("c2558-dut") == before + 1
+    assert [sample.scenario for sample in measured] == [*names, *names]
+    assert len({sample.boot for sample in measured}) == 1
+    assert all(sample.valid for sample in measured)
+    assert len({sample.id for sample in measured}) == 4
+    logs = {path.name for path in running_lab.logs.iterdir()}
+    assert {"inet4-forwarding.receiver", "inet4-forwarding.2.receiver"} <= logs
+
+
 def test_the_samples_are_what_the_sources_say(visit: list[Fact]) -> None:
     """Nanoseconds of igb, ether, mbuf, route, ip and firewall: 1.037 of the machine's each.
 

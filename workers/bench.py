@@ -9,6 +9,7 @@ import math
 import subprocess
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -44,6 +45,7 @@ class Bench:
         self._ifconfigs: dict[str, str] = {}
         self._hosts: dict[str, str] = {}
         self._watch = Watch(testbed, self.router, self.generator, self.receiver)
+        self._runs: Counter[str] = Counter()
 
     # ------------------------------------------------------------------------------- the run
 
@@ -97,8 +99,11 @@ class Bench:
     def _run_traffic(self, scenario: Scenario) -> tuple[str, str]:
         """What sender and receiver said."""
         timing = self.testbed.timing
-        receiver_log = self.logs / f"{scenario.name}.receiver"
-        sender_log = self.logs / f"{scenario.name}.sender"
+        self._runs[scenario.name] += 1
+        run = self._runs[scenario.name]
+        name = scenario.name if run == 1 else f"{scenario.name}.{run}"
+        receiver_log = self.logs / f"{name}.receiver"
+        sender_log = self.logs / f"{name}.sender"
         self.logs.mkdir(parents=True, exist_ok=True)
         try:
             sender_command = self._sender_command(scenario)

@@ -28,7 +28,7 @@ from netbisect.bisect.model import Dud, Kernel, Reaction, Stage
 from netbisect.workers.artefact import ArtefactStore
 from netbisect.workers.faults import LabFault
 from netbisect.workers.identity import identity_of, version_of
-from netbisect.workers.lab import Builder, Source
+from netbisect.workers.lab import OVERLAY_MARK, Builder, Overlay, Source
 
 
 def _default_interrupt() -> None:
@@ -48,7 +48,11 @@ _GIT_TIMEOUT = 3600.0
 
 
 class KernelBuild:
-    """One build of one revision on one builder."""
+    """One build of one revision on one builder.
+
+    The configuration may name overlays of the lab file, as `GENERIC+fix-igb`; the kernel says that
+    it is of that configuration.
+    """
 
     def __init__(
         self,
@@ -69,11 +73,16 @@ class KernelBuild:
             say: takes what happens on the way.
             layout: when not 0, the seed of an order in which the linker takes the objects: the
                 same code at other addresses.
+
+        Raises:
+            FileError: the configuration names an overlay that the lab file has not.
         """
         self.builder = builder
         self.source = source
         self.revision = revision
         self.config = config
+        self.conf, *overlays = config.split(OVERLAY_MARK)
+        self.overlays = [source.overlay(name) for name in overlays]
         self.say = say
         self.tree = builder.directory / "source"
         self.layout = layout
@@ -95,6 +104,8 @@ class KernelBuild:
         self.log.write_bytes(b"")
         try:
             self._check_out()
+            for overlay in self.overlays:
+                self._apply(overlay)
             stage = self._make_kernel()
             return self._keep(stage, started)
         except LabFault as fault:
@@ -126,12 +137,21 @@ class KernelBuild:
                 f"the tree in {self.tree} is not revision {self.revision[:12]} after the checkout",
             )
 
+    def _apply(self, overlay: Overlay) -> None:
+        self.say(f"applying {overlay.name} to {self.revision[:12]}")
+        if self._logged(["git", "apply", str(overlay.patch)], {}, cwd=self.tree) != 0:
+            raise LabFault(
+                Stage.BUILD,
+                Reaction.SKIP,
+                f"the overlay {overlay.name} does not apply: {self._last_line()}",
+            )
+
     def _make_kernel(self) -> Path:
         stage = self.builder.directory / "stage"
         shutil.rmtree(stage, ignore_errors=True)
         stage.mkdir(parents=True)
         common = [
-            f"KERNCONF={self.config}",
+            f"KERNCONF={self.conf}",
             f"TARGET={self.builder.arch}",
             f"TARGET_ARCH={self.builder.arch}",
             "WITH_REPRODUCIBLE_BUILD=yes",
@@ -174,7 +194,8 @@ class KernelBuild:
     def _keep(self, stage: Path, started: float) -> Kernel:
         image = stage / "kernel"
         version = version_of(image) if image.is_file() else ""
-        commit = version.rpartition("-")[2]
+        clean = version.removesuffix("-dirty") if self.overlays else version
+        commit = clean.rpartition("-")[2]
         if not commit or not self.revision.startswith(commit):
             raise LabFault(
                 Stage.BUILD,

@@ -68,7 +68,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     build.add_argument("--builder", required=True, help="name of the builder in the lab file")
     build.add_argument("--revision", required=True, help="full hash of the commit")
-    build.add_argument("--config", required=True, help="kernel configuration (KERNCONF)")
+    build.add_argument(
+        "--config",
+        required=True,
+        help="kernel configuration (KERNCONF); GENERIC+fix-igb is GENERIC with that overlay",
+    )
 
     for name, about in (
         ("boot", "Deploy a kernel to a testbed, boot it once, prove that it runs."),
@@ -83,6 +87,12 @@ def _parser() -> argparse.ArgumentParser:
         one.add_argument("--logs", type=Path, help="folder for console and pkt-gen output")
         if name == "trial":
             _add_scenarios(one)
+            one.add_argument(
+                "--runs",
+                type=_count,
+                default=1,
+                help="runs of each scenario within the boot (default: 1)",
+            )
 
     bench = command(
         "bench",
@@ -138,6 +148,12 @@ def _several(text: str) -> int:
 _several.__name__ = "number"  # as argparse names it in its complaint
 
 
+def _count(text: str) -> int:
+    if not (text.isdecimal() and int(text) > 0):
+        raise argparse.ArgumentTypeError(f"{text!r}: expected 1 or more")
+    return int(text)
+
+
 def _add_scenarios(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--scenario",
@@ -179,10 +195,15 @@ def _kernel(lab: Lab, arguments: argparse.Namespace) -> tuple[Kernel, Path]:
 
 
 def _boot(lab: Lab, arguments: argparse.Namespace) -> int:
-    return _trial(lab, arguments, names=[])
+    return _trial(lab, arguments, names=[], runs=1)
 
 
-def _trial(lab: Lab, arguments: argparse.Namespace, names: Sequence[str] | None = None) -> int:
+def _trial(
+    lab: Lab,
+    arguments: argparse.Namespace,
+    names: Sequence[str] | None = None,
+    runs: int | None = None,
+) -> int:
     testbed = lab.testbed(arguments.testbed)
     kernel, archive = _kernel(lab, arguments)
     if names is None:
@@ -195,7 +216,7 @@ def _trial(lab: Lab, arguments: argparse.Namespace, names: Sequence[str] | None 
         _emit(fact)
 
     with Connections(lab.ssh) as connections:
-        trial = Trial(testbed, kernel, archive, scenarios, _logs(arguments))
+        trial = Trial(testbed, kernel, archive, scenarios, _logs(arguments), runs or arguments.runs)
         sound = trial.run(connections, emit, _say)
     if not arguments.kernels:  # what somebody else names is not ours to tidy
         ArtefactStore(lab.kernels).prune(lab.kept_kernels)

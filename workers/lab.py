@@ -22,6 +22,9 @@ _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}\Z")
 _FRAME_BYTES = 24
 """CRC, preamble and gap, which a packet takes on the wire besides."""
 _SHORTEST_RUN = 25
+_HASH = re.compile(r"[0-9a-f]{40}\Z")
+OVERLAY_MARK = "+"
+"""Between a kernel configuration and the overlays that the kernel was built with."""
 _IDENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
 
 
@@ -37,6 +40,11 @@ def _check_name(name: str) -> None:
     )
 
 
+def _check_once(kind: str, names: list[str]) -> None:
+    for name in names:
+        _check(names.count(name) == 1, f"two {kind}s are named {name!r}")
+
+
 @dataclass(frozen=True, slots=True)
 class Ssh:
     """How machines are reached: OpenSSH with your own configuration and keys."""
@@ -50,11 +58,41 @@ class Ssh:
 
 
 @dataclass(frozen=True, slots=True)
+class Overlay:
+    """A fix that is applied to a stretch of the tree that is broken without it."""
+
+    name: str
+    """As reports name it; a changed patch takes a new name, for kernels are kept by it."""
+    patch: Path
+    """As `git diff` writes it. Relative to lab.toml."""
+    first: str
+    """Full hash of the first commit that it is applied to."""
+    last: str
+    """Full hash of the last one, on the first-parent line that leads from the first."""
+
+    def __post_init__(self) -> None:
+        _check_name(self.name)
+        for name in ("first", "last"):
+            revision = getattr(self, name)
+            _check(
+                _HASH.match(revision), f"{name} {revision!r}: expected the full hash of a commit"
+            )
+
+
+@dataclass(frozen=True, slots=True)
 class Source:
     """The tree under watch."""
 
     repository: str
     """Anything `git clone` accepts."""
+    overlays: tuple[Overlay, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check_once("overlay", [overlay.name for overlay in self.overlays])
+
+    def overlay(self, name: str) -> Overlay:
+        """The overlay of that name; `FileError` with the known names otherwise."""
+        return _named(self.overlays, name, "overlay")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +115,7 @@ class Builder:
 
     def __post_init__(self) -> None:
         _check_name(self.name)
+        _check(_IDENT.match(self.arch), f"arch {self.arch!r}: expected a name such as amd64")
         _check(self.make, "make: expected at least the name of the program")
         _check(self.jobs >= 1, f"jobs {self.jobs}: expected 1 or more")
         _check(self.build_timeout > 0, f"build_timeout {self.build_timeout}: expected seconds > 0")
@@ -195,6 +234,8 @@ class Testbed:
     """Name of the Buildbot worker that drives it; the testbed's own name when absent."""
     owner: str = ""
     """Mail address of whoever looks after it."""
+    run_noise_percent: float = 0.0
+    """Scatter between runs within one boot; where there is any, a boot may make several runs."""
     power: Power | None = None
     console: Console | None = None
     timing: Timing = field(default_factory=Timing)
@@ -209,6 +250,10 @@ class Testbed:
             self.line_rate_pps > 0, f"line_rate_pps {self.line_rate_pps}: expected packets/s > 0"
         )
         _check(self.scenarios, "scenarios: expected at least one")
+        _check(
+            0 <= self.run_noise_percent < 50,  # noqa: PLR2004 - half the packets are no noise
+            f"run_noise_percent {self.run_noise_percent:g}: expected 0 or more, less than 50",
+        )
 
     def line_rate(self, size: int) -> float:
         """Packets of `size` bytes without CRC per second that the generator must offer."""
@@ -235,9 +280,7 @@ class Lab:
         _check(self.builders, "builders: expected at least one")
         _check(self.testbeds, "testbeds: expected at least one")
         for kind, items in (("builder", self.builders), ("testbed", self.testbeds)):
-            names = [item.name for item in items]
-            for name in names:
-                _check(names.count(name) == 1, f"two {kind}s are named {name!r}")
+            _check_once(kind, [item.name for item in items])
         arches = {builder.arch for builder in self.builders}
         for testbed in self.testbeds:
             _check(
@@ -255,14 +298,14 @@ class Lab:
         return _named(self.builders, name, "builder")
 
 
-_N = TypeVar("_N", Testbed, Builder)
+_N = TypeVar("_N", Testbed, Builder, Overlay)
 
 
 def _named(items: Iterable[_N], name: str, kind: str) -> _N:
     for item in items:
         if item.name == name:
             return item
-    known = ", ".join(item.name for item in items)
+    known = ", ".join(item.name for item in items) or "none"
     raise FileError(f"there is no {kind} {name!r} in the lab file; there is {known}")
 
 
@@ -373,8 +416,15 @@ def load_lab(path: Path) -> Lab:
         if not config.is_file():
             raise FileError(f"{path}: ssh.config: there is no file {config}")
         lab = replace(lab, ssh=replace(lab.ssh, config=config))
+    overlays = tuple(
+        replace(overlay, patch=here / overlay.patch) for overlay in lab.source.overlays
+    )
+    for overlay in overlays:
+        if not overlay.patch.is_file():
+            raise FileError(f"{path}: source.overlays: there is no file {overlay.patch}")
     lab = replace(
         lab,
+        source=replace(lab.source, overlays=overlays),
         kernels=here / lab.kernels.expanduser(),
         scenario_directories=tuple(here / folder for folder in lab.scenario_directories),
         builders=tuple(

@@ -1,4 +1,4 @@
-"""One visit: a kernel booted once on a testbed, every scenario run once.
+"""One visit: a kernel booted once on a testbed, every scenario run as often as asked.
 
 The facts go to `emit` as they happen, so that what was measured before something went wrong is
 kept. Nothing here decides what to measure next.
@@ -37,6 +37,8 @@ class Trial:
     archive: Path
     scenarios: Sequence[Scenario]
     logs: Path
+    runs: int = 1
+    """Of each scenario. They take turns, so that runs of one scenario lie apart."""
 
     def run(
         self,
@@ -50,13 +52,17 @@ class Trial:
         if isinstance(boot, LabFault):
             return boot.reaction is not Reaction.QUARANTINE
         bench = Bench(self.testbed, connections, say, self.logs)
+        waiting = [*self.scenarios] * self.runs
         try:
-            for scenario in self.scenarios:
+            while waiting:
+                scenario = waiting.pop(0)
                 fault = self._measure(router, bench, scenario, boot, emit, say)
                 if fault and fault.reaction is Reaction.QUARANTINE:
                     return False
                 if fault and fault.stage is Stage.BOOT:
                     break  # what was to be measured does not run any more
+                if fault:  # it would come to nothing again
+                    waiting = [one for one in waiting if one is not scenario]
         finally:
             bench.clean_up()
         return True

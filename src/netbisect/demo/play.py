@@ -12,8 +12,8 @@ from netbisect.demo.mailbox import read
 from netbisect.demo.tree.create import Tree
 from netbisect.reports import words
 from netbisect.steps import control, progress
-from netbisect.steps.casework import open_night
-from netbisect.steps.memory import open_ledger
+from netbisect.steps.casework import open_nights
+from netbisect.steps.memory import ledger_of
 from netbisect.steps.settings import Settings, load
 from netbisect.store.history import History
 from netbisect.store.ledger import Ledger
@@ -38,8 +38,8 @@ class Play:
     def night(self) -> None:
         """Asks for a night on every testbed and watches until nothing is left to do."""
         history = History(self.settings.mirror, self.lab.source.repository)
-        for testbed in self.lab.testbeds:
-            open_night(self.ledger, history, self.settings, testbed, "main")
+        branches = self.settings.branches
+        open_nights(self.ledger, history, self.settings, self.lab.testbeds, branches)
         end = time.monotonic() + _LIMIT_SECONDS
         idle = False
         while not idle:
@@ -110,7 +110,7 @@ def play(house: House, *, culprit: bool = True, seed: int = 1) -> bool:
     house.start()
     settings, lab = load(house.place / control.SETTINGS)
     say(f"master, workers, lab and mail server run: {settings.web.url}")
-    performance = Play(house, tree, settings, lab, open_ledger(settings.database))
+    performance = Play(house, tree, settings, lab, ledger_of(settings))
     say("\nthe first night")
     performance.night()
     tree.land(len(tree.revisions))
