@@ -8,17 +8,20 @@ ones first, one for all series that point at the same revisions.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from operator import itemgetter
+from dataclasses import dataclass, replace
 
 from scipy import stats
 
-from netbisect.bisect.model import Comparison, Level, Night
-from netbisect.bisect.screen import MIN_EFFECT, Screen, screen
+from netbisect.bisect.detect import noise_of
+from netbisect.bisect.model import Comparison, Level, Night, Noise
+from netbisect.bisect.screen import MIN_EFFECT, Screen, levels_of, screen
+from netbisect.bisect.segments import boots_of, weighted
 from netbisect.bisect.states import AlertKind
 
 RETESTS = 5
 """In a night, of all groups together."""
+_NEAR = 8
+"""Latest images of the baseline among which a further good one is looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,31 +107,65 @@ def suspicion(
         night: What was measured.
         series: By scenario, the levels of the baseline, oldest first, tonight's last. A scenario
             without a level of tonight's revision, or without an earlier one, is passed over.
-        min_effect: Smallest drop worth an alert, as a positive ln ratio.
+        min_effect: Smallest change worth an alert, as a positive ln ratio.
 
     Returns:
-        The comparison of tonight with the last good revision, led by the scenario with the
-        highest score; None when nothing is suspicious.
+        The comparison of tonight with the last good revision, led by the most surprising
+        scenario; a drop goes before a gain. None when nothing is suspicious.
     """
-    held = [
-        (found.score, scenario, found)
+    suspicions = [
+        Suspicion(night.testbed, scenario, found)
         for scenario in night.scenarios
         if (levels := series.get(scenario, ()))
         and len(levels) > 1
         and levels[-1].revision == night.revision
         and (found := screen(levels[:-1], levels[-1], min_effect)).suspicious
-        and found.kind is AlertKind.DROP
     ]
-    if not held:
+    longest = max(series.values(), key=len, default=())
+    order = {level.revision: place for place, level in enumerate(longest)}
+    for group in choose(groups(suspicions, order), 1):
+        lead = group.lead
+        return Comparison(
+            branch=night.branch,
+            testbed=night.testbed,
+            good=lead.found.good,
+            bad=night.revision,
+            scenarios=night.scenarios,
+            lead=lead.scenario,
+            suspected=lead.found.ln_ratio,
+            min_effect=min_effect,
+            noise=noise_of(series[lead.scenario][:-1]),
+        )
+    return None
+
+
+def next_pair(
+    pairs: Sequence[Comparison], levels: Sequence[Level], noise: Noise
+) -> Comparison | None:
+    """Finds two further images for a change that one pair, or a few, left in doubt.
+
+    Args:
+        pairs: What was compared so far, the first one first; at least one.
+        levels: Of the leading series, oldest first, with those since the suspicion.
+        noise: Of the series before it.
+
+    Returns:
+        The comparison of the newest image since the suspicion that was not compared yet with
+        the image of the baseline that lies nearest to its level and was not either, where there
+        is one; None as long as there is no such image.
+    """
+    first = pairs[0]
+    used = {revision for pair in pairs for revision in (pair.good, pair.bad)}
+    place = {level.revision: i for i, level in enumerate(levels)}
+    if first.good not in place or first.bad not in place:
         return None
-    _, lead, found = max(held, key=itemgetter(0))
-    return Comparison(
-        branch=night.branch,
-        testbed=night.testbed,
-        good=found.good,
-        bad=night.revision,
-        scenarios=night.scenarios,
-        lead=lead,
-        suspected=found.ln_ratio,
-        min_effect=min_effect,
+    before = [level for level in levels if place[level.revision] <= place[first.good]]
+    after = [level for level in levels if place[level.revision] > place[first.good]]
+    y, variance = levels_of(boots_of(before), noise)
+    baseline, _ = weighted(y, variance)
+    near = sorted(
+        range(max(len(before) - _NEAR, 0), len(before)), key=lambda i: abs(y[i] - baseline)
     )
+    good = next((before[i].revision for i in near if before[i].revision not in used), first.good)
+    bad = next((one.revision for one in reversed(after) if one.revision not in used), None)
+    return None if bad is None else replace(first, good=good, bad=bad)

@@ -14,6 +14,7 @@ from itertools import product
 from pathlib import Path
 
 from netbisect.bisect import detect, prior
+from netbisect.bisect.confirm import Word
 from netbisect.bisect.life import after_search
 from netbisect.bisect.model import (
     Bisection,
@@ -26,15 +27,18 @@ from netbisect.bisect.model import (
     Night,
     NightDone,
     Noise,
+    NotConfirmed,
     Several,
     Unfinished,
 )
-from netbisect.bisect.states import AlertState
+from netbisect.bisect.states import AlertKind, AlertState
 from netbisect.reports import mail, page
+from netbisect.steps import suspicions
 from netbisect.steps.casefile import case_of, numbered
 from netbisect.steps.kernels import Kernels
 from netbisect.steps.recovery import close_recovered, end_mutes
 from netbisect.steps.settings import Settings
+from netbisect.steps.suspicions import Answer
 from netbisect.store.history import History, HistoryError
 from netbisect.store.ledger import Ledger
 from netbisect.store.questions import AlreadyClosedError, Closing
@@ -93,6 +97,15 @@ def _noise_of(levels: list[Level], testbed: Testbed) -> Noise:
     return replace(noise, boot=boot, run=run)
 
 
+def _key(question: Comparison) -> str:
+    return f"compare:{question.branch}:{question.testbed}:{question.good}:{question.bad}"
+
+
+def _withdraw(closing: Closing, candidate: Alert | None, why: str) -> None:
+    if candidate is not None and candidate.announced_at is None:
+        closing.change_alert(candidate.id, what=why, state=AlertState.WITHDRAWN)
+
+
 def _named(finding: Finding) -> str | None:
     """The commit that a finding names: of several, the one with the largest effect."""
     if isinstance(finding, Several):
@@ -128,24 +141,43 @@ class Casework:
     def _after_night(
         self, ledger: Ledger, asked: Asked, night: Night, finding: Finding
     ) -> list[Asked]:
-        suspicion = None
         end_mutes(ledger)
         for alert in close_recovered(ledger, night.testbed, night.branch):
             self._write_page(ledger, alert)
+        doubt, wanted = None, None
         if isinstance(finding, NightDone):
-            series = {}
-            for scenario in night.scenarios:
-                levels = ledger.baseline(night.testbed, scenario, night.branch)
-                if levels and levels[-1].revision == night.revision:
-                    series[scenario] = levels
-            suspicion = detect.suspicion(night, series, self.settings.min_effect)
+            doubt = suspicions.doubtful(ledger, night.testbed, night.branch)
+            if doubt is None:
+                wanted = suspicions.suspicion(ledger, night, self.settings.min_effect)
+            elif doubt[1].finding is not None:  # otherwise it is being compared
+                wanted = suspicions.next_pair(ledger, doubt[1])
         with ledger.closing(asked, finding) as closing:
             if isinstance(finding, Unfinished):
                 self._tell_trouble(closing, finding)
-            if suspicion is None:
+            if wanted is None:
                 return []
-            key = f"compare:{night.branch}:{night.testbed}:{suspicion.good}:{suspicion.bad}"
-            return [closing.ask(suspicion, key=key, priority=PRIORITY_BISECTION)]
+            if doubt is not None:
+                return [self._compare_more(closing, wanted, *doubt)]
+            return self._compare(closing, wanted)
+
+    def _compare(self, closing: Closing, wanted: Comparison) -> list[Asked]:
+        """Asks for the first pair of a suspicion; not again for one that was compared before."""
+        asked = closing.ask(wanted, key=_key(wanted), priority=PRIORITY_BISECTION)
+        if asked.parent != closing.asked.id:
+            return []
+        kind = AlertKind.IMPROVEMENT if wanted.suspected > 0 else AlertKind.DROP
+        alert = closing.open_candidate(asked, kind=kind, what="the night was off its baseline")
+        closing.change_alert(alert.id, what="it is measured in turns", state=AlertState.CONFIRMING)
+        return [asked]
+
+    def _compare_more(
+        self, closing: Closing, wanted: Comparison, alert: Alert, last: Asked
+    ) -> Asked:
+        """Asks for a further pair of images."""
+        asked = closing.ask(wanted, key=_key(wanted), parent=last.id, priority=PRIORITY_BISECTION)
+        what = "a further pair of images is measured in turns"
+        closing.change_alert(alert.id, what=what, comparison=asked.id)
+        return asked
 
     def _tell_trouble(self, closing: Closing, finding: Unfinished) -> None:
         question = closing.asked.question
@@ -163,17 +195,44 @@ class Casework:
     def _after_comparison(
         self, ledger: Ledger, asked: Asked, question: Comparison, finding: Finding
     ) -> list[Asked]:
-        if not isinstance(finding, Confirmed):
+        candidate = ledger.alert_about(asked.id)
+        if not isinstance(finding, Confirmed | NotConfirmed):
             with ledger.closing(asked, finding) as closing:
                 if isinstance(finding, Unfinished):
                     self._tell_trouble(closing, finding)
+                    _withdraw(closing, candidate, finding.why)
+            return []
+        answer = suspicions.answer(ledger, asked, finding)
+        if answer.word is Word.CHANGED:
+            return self._announce(ledger, asked, finding, answer)
+        more = suspicions.next_pair(ledger, asked) if answer.word is Word.MORE else None
+        with ledger.closing(asked, finding) as closing:
+            if answer.word is Word.NO:
+                _withdraw(closing, candidate, answer.why)
+            elif more is not None and candidate is not None:
+                return [self._compare_more(closing, more, candidate, asked)]
+            elif candidate is not None:
+                what = f"{answer.why}; the next night has another image"
+                closing.change_alert(candidate.id, what=what)
+        return []
+
+    def _announce(
+        self, ledger: Ledger, asked: Asked, finding: Finding, answer: Answer
+    ) -> list[Asked]:
+        """Opens the alert, tells it, and asks for the search; a gain is only written down."""
+        question, confirmed = answer.first, Confirmed(answer.effects)
+        ends = question.good, question.bad
+        what = f"confirmed by boots in turns of {answer.why}"
+        if question.suspected > 0:
+            with ledger.closing(asked, finding) as closing:
+                closing.open_alert(answer.effects, what=what, ends=ends)
             return []
         commits, trouble = self._commits(ledger, question)
-        bisection = self._bisection(ledger, question, finding, commits) if commits else None
-        case = case_of(ledger, self.settings, self.kernels, asked, finding, commits)
+        bisection = self._bisection(ledger, question, confirmed, commits) if commits else None
+        case = case_of(ledger, self.settings, self.kernels, asked, confirmed, commits)
         followers = []
         with ledger.closing(asked, finding) as closing:
-            alert = closing.open_alert(finding.effects, what="confirmed by boots in turns")
+            alert = closing.open_alert(answer.effects, what=what, ends=ends)
             if bisection is not None:
                 key = f"bisect:{question.branch}:{question.testbed}:{question.good}:{question.bad}"
                 followers.append(closing.ask(bisection, key=key, priority=PRIORITY_BISECTION))
@@ -261,7 +320,7 @@ class Casework:
     def _write_page(self, ledger: Ledger, alert: Alert) -> None:
         alert = ledger.alert(alert.id)
         last = alert.bisection or alert.comparison
-        if last is None:
+        if last is None or alert.kind is not AlertKind.DROP:
             return
         asked = ledger.question(last)
         case = case_of(ledger, self.settings, self.kernels, asked, asked.finding)
@@ -274,6 +333,8 @@ class Casework:
     def write_missing_pages(self, ledger: Ledger) -> None:
         """After a restart: the pages that a kill prevented, and those older than the news."""
         for alert in ledger.alerts():
+            if alert.kind is not AlertKind.DROP:
+                continue
             path = self.page_of(alert.id)
             news = max(change.at for change in ledger.alert_changes(alert.id))
             if not path.is_file() or path.stat().st_mtime < news:

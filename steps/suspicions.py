@@ -1,0 +1,87 @@
+"""From a suspicion to a verdict: which pairs of images are compared, and what they say together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from netbisect.bisect import confirm, family
+from netbisect.bisect.confirm import Word
+from netbisect.bisect.model import Comparison, Confirmed, Effect, Night, NotConfirmed
+from netbisect.bisect.states import AlertState
+from netbisect.store.ledger import Ledger
+from netbisect.store.records import Alert, Asked
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What all comparisons of one suspicion say."""
+
+    word: Word
+    effects: tuple[Effect, ...]
+    """Over all pairs, the leading scenario first."""
+    why: str
+    first: Comparison
+    """The first pair: its ends are those of a search."""
+
+
+def suspicion(ledger: Ledger, night: Night, min_effect: float) -> Comparison | None:
+    """What is to be compared after this night, when one of its series is suspicious."""
+    series = {}
+    for scenario in night.scenarios:
+        levels = ledger.baseline(night.testbed, scenario, night.branch)
+        if levels and levels[-1].revision == night.revision:
+            series[scenario] = levels
+    return family.suspicion(night, series, min_effect)
+
+
+def doubtful(ledger: Ledger, testbed: str, branch: str) -> tuple[Alert, Asked] | None:
+    """A change of this testbed that is being confirmed, and its last comparison."""
+    for alert in ledger.alerts(candidates=True):
+        here = (alert.testbed, alert.branch) == (testbed, branch)
+        if here and alert.state is AlertState.CONFIRMING and alert.comparison is not None:
+            return alert, ledger.question(alert.comparison)
+    return None
+
+
+def next_pair(ledger: Ledger, asked: Asked) -> Comparison | None:
+    """The comparison of two further images for the change that this one left in doubt."""
+    pairs = [one.question for one in _chain(ledger, asked)]
+    first = pairs[0]
+    if first.noise is None:
+        return None
+    levels = ledger.baseline(first.testbed, first.lead, first.branch)
+    return family.next_pair(pairs, levels, first.noise)
+
+
+def answer(ledger: Ledger, asked: Asked, finding: Confirmed | NotConfirmed) -> Answer:
+    """Judges what a comparison has found, together with those before it about the same change."""
+    chain = _chain(ledger, asked)
+    first = chain[0].question
+    retests = [one.finding.effects for one in chain[:-1]] + [finding.effects]
+    image_sd = first.noise.image if first.noise is not None else 0.0
+    if isinstance(finding, NotConfirmed) and (len(chain) == 1 or not finding.effects):
+        return Answer(Word.NO, finding.effects, finding.why, first)
+    sign = 1 if first.suspected > 0 else -1
+    leads = [effects[0] for effects in retests]
+    verdict = confirm.judge(leads, image_sd, first.min_effect, sign)
+    effects = confirm.effects_together(retests, image_sd)
+    return Answer(verdict.word, effects, verdict.why, first)
+
+
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    question: Comparison
+    finding: Confirmed | NotConfirmed
+
+
+def _chain(ledger: Ledger, asked: Asked) -> list[_Compared]:
+    """The comparisons about one change, the first one first; the last may be open."""
+    chain = []
+    one: Asked | None = asked
+    while one is not None and isinstance(one.question, Comparison):
+        finding = one.finding
+        if not isinstance(finding, Confirmed | NotConfirmed):
+            finding = NotConfirmed((), "it is not answered yet")
+        chain.append(_Compared(one.question, finding))
+        one = ledger.question(one.parent) if one.parent is not None else None
+    return chain[::-1]
