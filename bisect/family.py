@@ -119,7 +119,7 @@ def suspicion(
         if (levels := series.get(scenario, ()))
         and len(levels) > 1
         and levels[-1].revision == night.revision
-        and (found := screen(levels[:-1], levels[-1], min_effect)).suspicious
+        and (found := screen(levels[:-1], levels[-1], min_effect)).asks
     ]
     longest = max(series.values(), key=len, default=())
     order = {level.revision: place for place, level in enumerate(longest)}

@@ -96,6 +96,11 @@ class Screen:
     kind: AlertKind = AlertKind.DROP
     """What it would be."""
 
+    @property
+    def asks(self) -> bool:
+        """Whether it is worth a retest: a drop, or a gain, that is beyond the threshold."""
+        return self.suspicious or self.kind is AlertKind.IMPROVEMENT
+
 
 def screen(
     history: Sequence[Level],
@@ -151,7 +156,7 @@ def screen(
     names = [group[-1].revision for group in images[start:]]
     found = _tell(best, names, y[start:])
     if _saturated(merged[start:]):
-        return replace(found, suspicious=False, score=min(found.score, 0.0))
+        return replace(found, suspicious=False, score=min(found.score, 0.0), kind=AlertKind.DROP)
     if not found.suspicious and _mix_changed(boots[start:], y[start:], past.noise):
         return replace(found, suspicious=True, kind=AlertKind.MODES)
     return found
