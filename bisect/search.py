@@ -56,8 +56,10 @@ _HARDEST = 6.0
 _LEAST_GAIN, _LEAST_SHARE = 0.002, 0.005
 """Bits, and of the bits that are missing: a boot that teaches less is not worth ordering. Only
 the offsets of images make it so little, for no number of boots averages them out."""
-_LITTLE_GAIN = 0.02
-"""Bits: less is not worth a boot where all that is open is which of a few neighbours it is."""
+_LITTLE_SHARE = 0.006
+"""Of the bits that are missing: less is not worth a boot where all that is open is which of a few
+neighbours it is. A share, for a search that is nearly sure gets there by small steps, and one that
+wavers between two kernels which are measured well does not by large ones."""
 _NO_GAIN = 1e-4
 """Bits, when hardly any are missing."""
 _FORESIGHT = 1.3
@@ -194,7 +196,7 @@ def _explore(
     least = min(_LEAST_GAIN, _LEAST_SHARE * _entropy(posterior))
     if bits.max() < (max(_NO_GAIN, least) if line.question.noise.image else _NO_GAIN):
         return _stuck(line, posterior, proved, _why_stuck(line, posterior))
-    if bits.max() < _LITTLE_GAIN:
+    if bits.max() < _LITTLE_SHARE * _entropy(posterior):
         found = hidden(line, posterior.steps, as_belief(line, posterior))
         if found is not None:
             return found
