@@ -146,8 +146,10 @@ def _limit(line: Line, prices: Prices) -> str:
 
 
 def _nobody(line: Line, posterior: Posterior, belief: Belief) -> Move | None:
-    """The ends without a name."""
+    """The ends without a name, or the boot that such an end still takes."""
     if posterior.none >= SURE_NONE:
+        if (end := _single_boot(line)) is not None:
+            return _visit(line, posterior, end, 1)
         return NotReproduced(belief, _why_none(line))
     if (shift := moved(line)) is not None:
         return NotReproduced(
@@ -158,6 +160,14 @@ def _nobody(line: Line, posterior: Posterior, belief: Belief) -> Move | None:
     if posterior.drift >= SURE_DRIFT:
         return Drift(belief, f"{len(line.images)} kernels of the range lie along a slope")
     return None
+
+
+def _single_boot(line: Line) -> Place | None:
+    """An end that was booted once only, where boots scatter: one astray makes the ends alike."""
+    if not line.question.noise.boot:
+        return None
+    ends = (line.at[0], line.at[-1])
+    return next((place for place in ends if place is not None and place.boots == 1), None)
 
 
 def _allowed(question: Bisection) -> int:
