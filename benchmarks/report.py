@@ -137,19 +137,19 @@ def tables(rows: Sequence[Row]) -> Iterator[str]:
             yield ""
             continue
         yield (
-            "| engine | trials | right | named | wrongly | builds | boots | runs | hours | p95 "
-            "| calibration |"
+            "| engine | trials | right | in range | named | wrongly | builds | boots | runs "
+            "| hours | p95 | calibration |"
         )
-        yield "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|"
+        yield "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|"
         yield from map(_line, mine)
         yield ""
 
 
 def _line(row: Row) -> str:
     if row.skipped:
-        return f"| {row.engine} | not played: {row.skipped} |" + " |" * 9
+        return f"| {row.engine} | not played: {row.skipped} |" + " |" * 10
     cells = (
-        *(_number(x, 2) for x in (row.accuracy, row.blamed, row.blamed_wrong)),
+        *(_number(x, 2) for x in (row.accuracy, row.in_range, row.blamed, row.blamed_wrong)),
         *(_number(x, 1) for x in (row.builds_mean, row.boots_mean, row.runs_mean)),
         *(_number(x, 2) for x in (row.hours_mean, row.hours_p95, row.calibration)),
     )

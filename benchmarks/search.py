@@ -74,13 +74,15 @@ class Row:
     """Share of these that hold the culprit."""
     ranged_length: float | None = None
     """Commits of such a range, mean."""
+    in_range: float | None = None
+    """Share of searches that ended right, or with a range that holds the culprit."""
     skipped: str = ""
     """Why it was not played."""
 
     def public(self) -> dict[str, Any]:
         """The row as it is printed in JSON."""
         row = asdict(self)
-        for name in ("builds_median", "ranged", "ranged_right", "ranged_length"):
+        for name in ("builds_median", "ranged", "ranged_right", "ranged_length", "in_range"):
             del row[name]
         if not self.skipped:
             del row["skipped"]
@@ -177,6 +179,7 @@ def summarise(engine: str, case: str, scores: Sequence[Score]) -> Row:
         ranged=_mean(one.held is not None for one in scores),
         ranged_right=_mean(held) if held else None,
         ranged_length=_mean(lengths) if lengths else None,
+        in_range=_mean(one.right or bool(one.held) for one in scores),
     )
 
 
@@ -246,14 +249,17 @@ def _submit(
 def table(rows: Iterable[Row]) -> Iterator[str]:
     """Lays rows out as text, line by line."""
     yield (
-        f"{'case':9} {'engine':28} {'trials':>6} {'right':>6} {'named':>6} {'wrong':>6} "
-        f"{'builds':>6} {'boots':>6} {'runs':>6} {'hours':>6} {'p95':>6} {'calib.':>6} {'floor':>6}"
+        f"{'case':9} {'engine':28} {'trials':>6} {'right':>6} {'range':>6} {'named':>6} "
+        f"{'wrong':>6} {'builds':>6} {'boots':>6} {'runs':>6} {'hours':>6} "
+        f"{'p95':>6} {'calib.':>6} {'floor':>6}"
     )
     for row in rows:
         if row.skipped:
             yield f"{row.case:9} {row.engine:28} not played: {row.skipped}"
             continue
-        shares = " ".join(_cell(x, 3) for x in (row.accuracy, row.blamed, row.blamed_wrong))
+        shares = " ".join(
+            _cell(x, 3) for x in (row.accuracy, row.in_range, row.blamed, row.blamed_wrong)
+        )
         work = " ".join(_cell(x, 1) for x in (row.builds_mean, row.boots_mean, row.runs_mean))
         rest = (row.hours_mean, row.hours_p95, row.calibration, row.floor_hours)
         yield (

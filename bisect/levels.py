@@ -32,9 +32,11 @@ _MOST_LEVELS = 500
 _BOOT_SCALES = (0.7, 1.0, 1.45, 2.1)
 _FEW_SCALES = (0.8, 1.3)
 """Of boots where images have offsets, which matter more."""
-_IMAGE_SCALES = (0.7, 1.0, 1.4)
-_DOUBT = 0.3
-"""Standard deviation of ln of the true noise over the noise that the question names."""
+_IMAGE_SCALES = (0.8, 1.0, 1.25)
+_DOUBT, _IMAGE_DOUBT = 0.3, 0.2
+"""Standard deviation of ln of the true noise over the noise that the question names, of boots and
+of images. Boots differ from one boot and one kernel to the next; the offsets of images are learned
+from the whole history of a testbed, and a dozen of them tell their spread that well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ def scatters(line: Line, levels: Floats) -> list[Scatter]:
                 noise.slow_share,
                 noise.slow_gap,
             ),
-            -(math.log(boot) ** 2 + math.log(image) ** 2) / (2 * _DOUBT**2),
+            -((math.log(boot) / _DOUBT) ** 2 + (math.log(image) / _IMAGE_DOUBT) ** 2) / 2,
             floor,
         )
         for boot in (_FEW_SCALES if noise.image else _BOOT_SCALES)

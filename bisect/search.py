@@ -56,8 +56,10 @@ _HARDEST = 6.0
 _LEAST_GAIN, _LEAST_SHARE = 0.002, 0.005
 """Bits, and of the bits that are missing: a boot that teaches less is not worth ordering. Only
 the offsets of images make it so little, for no number of boots averages them out."""
-_LITTLE_GAIN = 0.02
-"""Bits: less is not worth a boot where all that is open is which of a few neighbours it is."""
+_LITTLE_SHARE = 0.006
+"""Of the bits that are missing: less is not worth a boot where all that is open is which of a few
+neighbours it is. A share, for a search that is nearly sure gets there by small steps, and one that
+wavers between two kernels which are measured well does not by large ones."""
 _NO_GAIN = 1e-4
 """Bits, when hardly any are missing."""
 _FORESIGHT = 1.3
@@ -144,8 +146,10 @@ def _limit(line: Line, prices: Prices) -> str:
 
 
 def _nobody(line: Line, posterior: Posterior, belief: Belief) -> Move | None:
-    """The ends without a name."""
+    """The ends without a name, or the boot that such an end still takes."""
     if posterior.none >= SURE_NONE:
+        if (end := _single_boot(line)) is not None:
+            return _visit(line, posterior, end, 1)
         return NotReproduced(belief, _why_none(line))
     if (shift := moved(line)) is not None:
         return NotReproduced(
@@ -156,6 +160,14 @@ def _nobody(line: Line, posterior: Posterior, belief: Belief) -> Move | None:
     if posterior.drift >= SURE_DRIFT:
         return Drift(belief, f"{len(line.images)} kernels of the range lie along a slope")
     return None
+
+
+def _single_boot(line: Line) -> Place | None:
+    """An end that was booted once only, where boots scatter: one astray makes the ends alike."""
+    if not line.question.noise.boot:
+        return None
+    ends = (line.at[0], line.at[-1])
+    return next((place for place in ends if place is not None and place.boots == 1), None)
 
 
 def _allowed(question: Bisection) -> int:
@@ -194,7 +206,7 @@ def _explore(
     least = min(_LEAST_GAIN, _LEAST_SHARE * _entropy(posterior))
     if bits.max() < (max(_NO_GAIN, least) if line.question.noise.image else _NO_GAIN):
         return _stuck(line, posterior, proved, _why_stuck(line, posterior))
-    if bits.max() < _LITTLE_GAIN:
+    if bits.max() < _LITTLE_SHARE * _entropy(posterior):
         found = hidden(line, posterior.steps, as_belief(line, posterior))
         if found is not None:
             return found

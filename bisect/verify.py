@@ -29,6 +29,8 @@ from netbisect.bisect.turns import good_is_next
 
 SURE = 0.99
 """Chance at which a candidate, or candidates that cannot be told apart, are named when proved."""
+HELD = 0.95
+"""Chance of a range that is given because the offsets of kernels hide which of a few it is."""
 SUSPECTED = 0.8
 """Chance at which the proof begins: its boots have to be made, and they tell as much as others."""
 LEAST_BOOTS = 3
@@ -244,17 +246,25 @@ def hidden(line: Line, chances: NDArray[np.float64], belief: Belief) -> Suspects
     """The shortest range that holds the culprit, where the offsets of images hide which it is.
 
     None unless the images before and after it differ by more than offsets explain, or when it is
-    no short range.
+    no short range. It has two candidates at least: one alone would be a name without a proof.
     """
-    sums = np.concatenate([[0.0], np.cumsum(chances)])
-    ends = np.searchsorted(sums, sums[:-1] + SURE - 1e-12, side="left")
-    lengths = np.where(ends < len(sums), ends - np.arange(len(ends)), len(sums))
-    start = int(np.argmin(lengths))
-    stop = min(start + int(lengths[start]), len(chances))
-    positions = tuple(i for i in range(start, stop) if line.possible[i])
-    if not line.question.noise.image or not positions or lengths[start] > _longest(line):
+    where = np.flatnonzero(line.possible)
+    if not line.question.noise.image or len(where) < 2:  # noqa: PLR2004 - as said
         return None
-    stretch = Stretch(positions, SURE, None, None)
+    sums = np.concatenate([[0.0], np.cumsum(chances[where])])
+    start = np.arange(len(where) - 1)
+    stop = np.searchsorted(sums, sums[start] + HELD - 1e-12, side="left")
+    start, stop = start[stop < len(sums)], stop[stop < len(sums)]
+    stop = np.maximum(stop, start + 2)
+    if not len(start):
+        return None
+    # Of ranges as short as each other, the likeliest.
+    best = int(np.lexsort((sums[start] - sums[stop], stop - start))[0])
+    first, last = int(start[best]), int(stop[best])
+    if last - first > _longest(line):
+        return None
+    positions = tuple(where[first:last].tolist())
+    stretch = Stretch(positions, float(sums[last] - sums[first]), None, None)
     if not sides_differ(line, stretch):
         return None
     revisions = tuple(line.revisions[i] for i in positions)

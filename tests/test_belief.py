@@ -154,9 +154,13 @@ def test_it_is_bayes_rule(facts: list[tuple[str, float]]) -> None:
         return float(density.sum())
 
     scales = [
-        (boot, image, math.exp(-(math.log(boot) ** 2 + math.log(image) ** 2) / (2 * 0.3**2)))
+        (
+            boot,
+            image,
+            math.exp(-((math.log(boot) / 0.3) ** 2 + (math.log(image) / 0.2) ** 2) / 2),
+        )
         for boot in (0.8, 1.3)
-        for image in (0.7, 1.0, 1.4)
+        for image in (0.8, 1.0, 1.25)
     ]
     one = (1 - PRIOR_NONE - PRIOR_TWO - PRIOR_DRIFT) / 2
     weights = [

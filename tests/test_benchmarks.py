@@ -390,6 +390,7 @@ def test_a_range_is_held_against_the_truth_too() -> None:
 
     assert (row.accuracy, row.blamed, row.blamed_wrong) == (0, 0, 0)
     assert (row.ranged, row.ranged_right, row.ranged_length) == (1, 0.5, 1.5)
+    assert row.in_range == 0.5
 
 
 def test_the_page_is_written_anew_between_its_markers(
@@ -437,6 +438,6 @@ def test_every_case_and_every_engine_is_described_on_the_page() -> None:
 def test_the_columns_of_a_row_are_those_of_the_json() -> None:
     """Besides them there is only what the report needs."""
     names = [field.name for field in fields(search.Row)]
-    report_only = ("builds_median", "ranged", "ranged_right", "ranged_length")
+    report_only = ("builds_median", "ranged", "ranged_right", "ranged_length", "in_range")
 
     assert names == [*COLUMNS, *report_only, "skipped"]

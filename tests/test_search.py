@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netbisect.bisect.belief import believe
+from netbisect.bisect.line import lay_out
 from netbisect.bisect.model import (
     Bisection,
     Candidate,
@@ -28,6 +29,7 @@ from netbisect.bisect.model import (
 )
 from netbisect.bisect.rehearse import PaperLab, Rehearsal, play
 from netbisect.bisect.search import next_move
+from netbisect.bisect.verify import hidden
 
 SCENARIOS = ("inet4", "pf")
 LEAD = "inet4"
@@ -160,6 +162,55 @@ def test_when_nothing_is_slow_nobody_is_named() -> None:
     assert not [one for one in played if isinstance(one.finding, Culprit | Suspects)]
     assert sum(isinstance(one.finding, NotReproduced) for one in played) >= 76
     assert np.mean([one.builds for one in played]) < 0.5
+
+
+def read(revision: str, *levels: float) -> list[Reading]:
+    """Fresh boots of a kernel of its own."""
+    return [
+        Reading(f"{revision} {i} {level}", revision, f"kernel of {revision}", {LEAD: level})
+        for i, level in enumerate(levels)
+    ]
+
+
+def test_one_boot_astray_does_not_make_two_ends_alike() -> None:
+    """Either end is booted twice before it is said that nothing changed, where boots scatter."""
+    question = bisection(8, drop=0.1)
+    once = Evidence((*read("r0", 13.9), *read("r8", 13.9)))
+    twice = Evidence((*once.readings, *read("r0", 13.901)))
+    both = Evidence((*twice.readings, *read("r8", 13.899)))
+    first, second = (next_move(question, facts, PRICES) for facts in (once, twice))
+
+    assert isinstance(first, Visit)
+    assert first.revision == "r0"
+    assert isinstance(second, Visit)
+    assert second.revision == "r8"
+    assert isinstance(next_move(question, both, PRICES), NotReproduced)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.floats(-4, 0), min_size=9, max_size=9))
+def test_a_range_is_the_shortest_that_holds_95_percent(powers: list[float]) -> None:
+    """Of two commits at least, for one alone would be a name without a proof; and of few."""
+    question = bisection(40, noise=Noise(0.002, 0.004))
+    fast = [reading for i in range(15) for reading in read(f"r{i}", 14.0)]
+    slow = [reading for i in range(23, 41) for reading in read(f"r{i}", 13.95)]
+    line = lay_out(question, Evidence((*fast, *slow)))
+    chances = np.zeros(41)
+    chances[15:24] = np.power(10.0, powers)
+    chances /= chances.sum()
+    held = {
+        (start, stop): chances[start:stop].sum()
+        for start in range(1, 41)
+        for stop in range(start + 2, 42)
+    }
+    shortest = min(stop - start for (start, stop), mass in held.items() if mass >= 0.95)
+    found = hidden(line, chances, believe(question, line.evidence))
+
+    assert (found is None) == (shortest > 5)
+    if found is not None:
+        positions = [line.revisions.index(name) for name in found.revisions]
+        assert positions == list(range(positions[0], positions[0] + shortest))
+        assert held[positions[0], positions[-1] + 1] >= 0.95 - 1e-9
 
 
 def test_a_large_drop_costs_hardly_more_than_it_must() -> None:
