@@ -50,25 +50,30 @@ class Verdict:
 
 
 def judge(
-    pairs: Sequence[Effect], image_sd: float, min_effect: float = MIN_EFFECT, sign: int = -1
+    pairs: Sequence[Effect],
+    image_sd: float,
+    min_effect: float = MIN_EFFECT,
+    sign: int = -1,
+    goods: int | None = None,
 ) -> Verdict:
     """Tells whether the code changed the level, from retests of pairs of images.
 
     The mean over k pairs with kernels of their own lies off the change by the boots of the
-    retests and by sqrt(2 / k) of the image noise.
+    retests and by sqrt(2 / k) of the image noise; by more where a good kernel served twice.
 
     Args:
-        pairs: Effect of each retest in the leading scenario, at least one; no kernel in two.
+        pairs: Effect of each retest in the leading scenario, at least one; no bad kernel in two.
         image_sd: Image noise of the series, standard deviation of ln pps.
         min_effect: Smallest |ln ratio| worth an alert.
         sign: -1 for a drop, 1 for a gain.
+        goods: Different good kernels among the pairs; as many as pairs when left out.
 
     Raises:
         ValueError: There is no pair.
     """
     if not pairs:
         raise ValueError("a verdict takes the retest of one pair of images at least")
-    effect, error = _together(pairs, image_sd)
+    effect, error = _together(pairs, image_sd, goods or len(pairs))
     seen = sign * effect.ln_ratio
     sure = seen - float(special.ndtri(_BELIEF)) * error > 0
     enough = seen >= (min_effect if len(pairs) == 1 else _LEAST_SHARE * min_effect)
@@ -86,12 +91,12 @@ def _count(pairs: Sequence[Effect]) -> str:
     return "one pair of images" if len(pairs) == 1 else f"{len(pairs)} pairs of images"
 
 
-def _together(pairs: Sequence[Effect], image_sd: float) -> tuple[Effect, float]:
+def _together(pairs: Sequence[Effect], image_sd: float, goods: int) -> tuple[Effect, float]:
     """The mean effect with its interval, and its standard error with the offsets of images."""
     k = len(pairs)
     mean = math.fsum(pair.ln_ratio for pair in pairs) / k
     boots = math.fsum(((pair.high - pair.low) / (2 * _REACH)) ** 2 for pair in pairs) / k**2
-    error = math.sqrt(boots + 2 * image_sd**2 / k)
+    error = math.sqrt(boots + image_sd**2 * (1 / k + 1 / goods))
     together = Effect(
         scenario=pairs[0].scenario,
         ln_ratio=mean,
@@ -107,15 +112,21 @@ def _together(pairs: Sequence[Effect], image_sd: float) -> tuple[Effect, float]:
 _REACH = float(special.ndtri(0.975))
 
 
-def effects_together(retests: Sequence[Sequence[Effect]], image_sd: float) -> tuple[Effect, ...]:
+def effects_together(
+    retests: Sequence[Sequence[Effect]], image_sd: float, goods: int | None = None
+) -> tuple[Effect, ...]:
     """Averages the effects of several retests, scenario by scenario, the lead first.
 
     Args:
         retests: Effects of each, the leading scenario first; at least one retest with effects.
         image_sd: As for `judge`; of the lead, and taken for the others too.
+        goods: As for `judge`.
     """
     if len(retests) == 1:
         return tuple(retests[0])
     by_scenario = [{effect.scenario: effect for effect in effects} for effects in retests]
+    count = goods or len(retests)
     shared = [name for name in by_scenario[0] if all(name in one for one in by_scenario)]
-    return tuple(_together([one[name] for one in by_scenario], image_sd)[0] for name in shared)
+    return tuple(
+        _together([one[name] for one in by_scenario], image_sd, count)[0] for name in shared
+    )

@@ -131,6 +131,8 @@ def _steps(images: Sequence[Sequence[Level]], found: Segmentation, min_effect: f
 
 def _shifts(found: Segmentation, cuts: Sequence[int]) -> list[tuple[float, float]]:
     """The shift at every cut, ln ratio, and its standard error."""
+    if not cuts:
+        return []
     edges = [0, *cuts, len(found.y)]
     means = [found.mean(a, b) for a, b in itertools.pairwise(edges)]
     return [

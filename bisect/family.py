@@ -156,6 +156,8 @@ def next_pair(
     """
     first = pairs[0]
     used = {revision for pair in pairs for revision in (pair.good, pair.bad)}
+    kernels = {level.identity for level in levels if level.revision in used} - {""}
+    used |= {level.revision for level in levels if level.identity in kernels}
     place = {level.revision: i for i, level in enumerate(levels)}
     if first.good not in place or first.bad not in place:
         return None

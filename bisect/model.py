@@ -266,6 +266,8 @@ class Noise:
     """Chance of a boot to come up in a slower mode."""
     slow_gap: float = 0.0
     """How much slower that mode is, as a positive ln ratio; `boot` is the scatter within one."""
+    image_weight: float = 12.5
+    """Degrees of freedom of `image`: from how many images it is known, a guess before included."""
 
     def variance_of_boot(self, runs: int = 1) -> float:
         """Variance of the mean ln pps of so many runs of one boot, all modes together."""

@@ -37,6 +37,13 @@ _CLEAR = 4.0
 """Standard deviations within a mode that the modes lie apart, at least."""
 _HUBER = 1.345
 _PASSES = 5
+_BESIDE = 3
+"""Images to each side whose level says which mode an image with boots of one mode shows."""
+_ROUNDS = 2
+_UNLIKE = 0.02
+"""Standard deviation of a level about those beside it where nothing changed, ln pps."""
+_NEW_LEVEL = 5.3
+"""What a new level costs at most, -ln likelihood: one of twenty is new, and lies anywhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +60,7 @@ class Modes:
 
 def of(noise: Noise) -> Modes | None:
     """Returns the modes that a noise tells of; None when it has one only."""
-    if noise.slow_share <= 0 or noise.slow_gap <= 0:
+    if not 0 < noise.slow_share < 1 or noise.slow_gap <= 0:
         return None
     return Modes(noise.slow_share, noise.slow_gap, noise.boot)
 
@@ -183,15 +190,25 @@ def _means(values: Floats, chosen: NDArray[np.bool_]) -> Floats:
 def levels(boots: Floats, modes: Modes) -> Floats:
     """Finds the level of every image, in its fast mode, whatever modes its boots came up in.
 
-    Of the ordered boots the lowest j are lifted by the gap, for the likeliest j.
+    Of the ordered boots the lowest j are lifted by the gap, for the likeliest j. When all boots
+    of an image came up in one mode, the levels beside it tell which one it was.
 
     Args:
-        boots: ln pps, a row per image; NaN where an image had fewer boots.
+        boots: ln pps, a row per image, oldest first; NaN where an image had fewer boots.
         modes: Of the series.
     """
     ordered = np.sort(boots, axis=1)
     cost, level = _liftings(ordered, modes, modes.boot)
-    found: Floats = level[np.argmin(cost, axis=0), np.arange(len(ordered))]
+    columns = np.arange(len(ordered))
+    found: Floats = level[np.argmin(cost, axis=0), columns]
+    if len(found) < 2 * _BESIDE:
+        return found
+    for _ in range(_ROUNDS):
+        padded = np.pad(found, _BESIDE, constant_values=np.nan)
+        around = np.lib.stride_tricks.sliding_window_view(padded, 2 * _BESIDE + 1)
+        middle = np.nanmedian(np.delete(around, _BESIDE, axis=1), axis=1)
+        surprise = np.minimum(((level - middle) / _UNLIKE) ** 2 / 2, _NEW_LEVEL)
+        found = level[np.argmin(cost + surprise, axis=0), columns]
     return found
 
 

@@ -95,11 +95,13 @@ class Screen:
     """Revisions of the baseline that lie nearest to its level, of the latest ones."""
     kind: AlertKind = AlertKind.DROP
     """What it would be."""
+    tonight: bool = False
+    """Tonight's image is off itself, not only those before it."""
 
     @property
     def asks(self) -> bool:
-        """Whether it is worth a retest: a drop, or a gain, that is beyond the threshold."""
-        return self.suspicious or self.kind is AlertKind.IMPROVEMENT
+        """Whether it is worth a retest: a drop, or a gain, that tonight's image shows too."""
+        return self.tonight and (self.suspicious or self.kind is AlertKind.IMPROVEMENT)
 
 
 def screen(
@@ -112,7 +114,7 @@ def screen(
 ) -> Screen:
     """Tells whether tonight is lower than its baseline, so that a retest is worth its boots.
 
-    The baseline is what follows the last step of the history. A drop must stand for 14 images
+    The baseline is what follows the last step of the history. A drop must stand for 7 images
     before it becomes the new baseline; until then it stays suspicious. The latest 1, 2, 3, 5
     and 8 images are held against the rest by a t-statistic whose yardstick is the spread from
     image to image, from a prior of 1.5 % on 4 degrees of freedom and from the history, besides
@@ -153,12 +155,13 @@ def screen(
     best = min(held, key=lambda one: one.p)
     if not best.suspicious and (gains := [one for one in held if one.gained]):
         best = min(gains, key=lambda one: one.p_gain)
-    names = [group[-1].revision for group in images[start:]]
-    found = _tell(best, names, y[start:])
+    found = _tell(best, images[start:], y[start:])
     if _saturated(merged[start:]):
         return replace(found, suspicious=False, score=min(found.score, 0.0), kind=AlertKind.DROP)
-    if not found.suspicious and _mix_changed(boots[start:], y[start:], past.noise):
-        return replace(found, suspicious=True, kind=AlertKind.MODES)
+    if not found.suspicious and known is not None:
+        p = _mix_changed(boots[start:], y[start:], known)
+        if p < _MIX_CHANCE:
+            return replace(found, suspicious=True, kind=AlertKind.MODES, p=p, score=_MIX_CHANCE / p)
     return found
 
 
@@ -197,12 +200,25 @@ def _unchanged(history: Sequence[Level], tonight: Level, noise: Noise) -> Screen
 
 
 def _start(past: Segmentation) -> int:
-    """Index of the first level of the baseline."""
-    for last in reversed(past.cuts):
-        edges = (max((cut for cut in past.cuts if cut < last), default=0), last)
-        rose = past.mean(last, len(past.y))[0] > past.mean(*edges)[0]
-        if rose or len(past.y) - last >= _SETTLED:
+    """Index of the first level of the baseline.
+
+    An excursion that went back to where it came from before it settled belongs to it, and one
+    image alone begins none.
+    """
+    edges, end = [0, *past.cuts], len(past.y)
+    i = len(edges) - 1
+    while i > 0:
+        last, before = edges[i], edges[i - 1]
+        level = past.mean(last, end)[0]
+        if i > 1 and last - before < _SETTLED:
+            earlier = past.mean(edges[i - 2], before)[0]
+            if abs(level - earlier) < MIN_EFFECT:
+                i -= 2
+                continue
+        rose = level > past.mean(before, last)[0] and end - last > 1
+        if rose or end - last >= _SETTLED:
             return last
+        i -= 1
     return 0
 
 
@@ -229,27 +245,31 @@ def _hold(
     return _Held(window, before, ratio, threshold, p, gain, -ratio >= threshold, ratio >= threshold)
 
 
-def _tell(held: _Held, names: Sequence[str], y: Floats) -> Screen:
-    """In terms of revisions: which may be the good end, which the bad one."""
-    # An odd image at the end of the baseline would make a poor good end.
+def _tell(held: _Held, images: Sequence[Sequence[Level]], y: Floats) -> Screen:
+    """In terms of revisions: which may be the good end, which the bad one.
+
+    Of several revisions with one image the last one is the good end, and the first one the bad.
+    """
     past = y[: -held.window]
-    near = np.abs(past - held.before) < np.abs(held.ln_ratio) / 2
-    last = [i for i in range(len(past)) if near[i]] if held.suspicious or held.gained else []
-    recent = sorted(
-        range(max(len(past) - _GOODS, 0), len(past)), key=lambda i: abs(past[i] - held.before)
-    )
-    off = [i for i in range(len(past), len(y)) if (y[i] - held.before) / held.ln_ratio > _OFF]
+    apart = np.abs(past - held.before)
+    changed = held.suspicious or held.gained
+    # An odd image at the end of the baseline would make a poor good end.
+    near = np.flatnonzero(apart < abs(held.ln_ratio) / 2) if changed else []
+    recent = sorted(range(max(len(past) - _GOODS, 0), len(past)), key=lambda i: float(apart[i]))
+    moved = math.copysign(1.0, held.ln_ratio) * (y - held.before)
+    off = [i for i in range(len(past), len(y)) if changed and moved[i] > _OFF * abs(held.ln_ratio)]
     return Screen(
         suspicious=held.suspicious,
         ln_ratio=held.ln_ratio,
         threshold=held.threshold,
         score=-held.ln_ratio / held.threshold,
         baseline=held.before,
-        good=names[last[-1] if last else len(past) - 1],
+        good=images[near[-1] if len(near) else len(past) - 1][-1].revision,
         p=held.p_gain if held.gained else held.p,
-        suspects=tuple(names[i] for i in reversed(off)),
-        goods=tuple(names[i] for i in recent),
+        suspects=tuple(images[i][0].revision for i in reversed(off)),
+        goods=tuple(images[i][-1].revision for i in recent),
         kind=AlertKind.IMPROVEMENT if held.gained else AlertKind.DROP,
+        tonight=len(y) - 1 in off,
     )
 
 
@@ -259,14 +279,13 @@ def _saturated(images: Sequence[Level]) -> bool:
     return images[-1].saturated and 2 * sum(before) > len(before)
 
 
-def _mix_changed(boots: Floats, y: Floats, noise: Noise) -> bool:
-    """The slow mode occurs more often or less often than it did (Fisher's exact test)."""
-    modes = two_modes.of(noise)
-    if modes is None or len(y) <= _MIX_IMAGES:
-        return False
+def _mix_changed(boots: Floats, y: Floats, modes: Modes) -> float:
+    """Chance of so many slow boots lately if nothing changed (Fisher's exact test, two-sided)."""
+    if len(y) <= _MIX_IMAGES:
+        return 1.0
     slow = two_modes.slow_ones(boots, y, modes).sum(axis=1)
     fast = (~np.isnan(boots)).sum(axis=1) - slow
     counts = np.array([slow, fast])
     before, after = counts[:, :-_MIX_IMAGES].sum(axis=1), counts[:, -_MIX_IMAGES:].sum(axis=1)
     table = np.array([before, after])
-    return bool(stats.fisher_exact(table).pvalue < _MIX_CHANCE)
+    return max(float(stats.fisher_exact(table).pvalue), 1e-12)

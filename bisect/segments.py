@@ -54,6 +54,8 @@ _WINDOW, _OVERLAP = 400, 50
 """Levels that PELT sees at a time, and of the next window those that it has seen."""
 _PROPOSED = 9.0
 """Penalty of a proposal, in variances of a level: far below what a cut has to earn."""
+_SHORTEST = 2
+"""Levels of a stretch that PELT proposes."""
 _BESIDE = 1
 """Levels to each side of a proposal that are tried too."""
 
@@ -191,7 +193,8 @@ def segment_boots(
         stop = int(starts[best, stop])
     image = float(_IMAGE_GRID[best]) if len(y) > 1 else image_sd
     variance = image**2 + boot**2 / count
-    return Segmentation(tuple(reversed(cuts)), replace(noise, image=image), y, variance)
+    noise = replace(noise, image=image, image_weight=IMAGE_WEIGHT + max(len(y) - 1 - len(cuts), 0))
+    return Segmentation(tuple(reversed(cuts)), noise, y, variance)
 
 
 def _places(y: Floats, least: Floats) -> NDArray[np.intp]:
@@ -209,9 +212,9 @@ def _places(y: Floats, least: Floats) -> NDArray[np.intp]:
     proposed = {0, n}
     for start in range(0, n, _WINDOW - _OVERLAP):
         window = (y[start : start + _WINDOW] / sd)[:, None]
-        if len(window) <= _BESIDE:
+        if len(window) < 2 * _SHORTEST:
             break
-        search = ruptures.KernelCPD(kernel="linear", min_size=2).fit(window)
+        search = ruptures.KernelCPD(kernel="linear", min_size=_SHORTEST).fit(window)
         for place in search.predict(pen=_PROPOSED)[:-1]:
             middle = start + int(place)
             proposed.update(range(max(middle - _BESIDE, 1), min(middle + _BESIDE, n - 1) + 1))

@@ -63,8 +63,9 @@ def answer(ledger: Ledger, asked: Asked, finding: Confirmed | NotConfirmed) -> A
         return Answer(Word.NO, finding.effects, finding.why, first)
     sign = 1 if first.suspected > 0 else -1
     leads = [effects[0] for effects in retests]
-    verdict = confirm.judge(leads, image_sd, first.min_effect, sign)
-    effects = confirm.effects_together(retests, image_sd)
+    goods = len({one.question.good for one in chain})
+    verdict = confirm.judge(leads, image_sd, first.min_effect, sign, goods)
+    effects = confirm.effects_together(retests, image_sd, goods)
     return Answer(verdict.word, effects, verdict.why, first)
 
 

@@ -33,12 +33,13 @@ _RELEARN = 5
 @dataclass
 class _Series:
     levels: list[Level] = field(default_factory=list)
-    pairs: list[Effect] = field(default_factory=list)
-    used: set[str] = field(default_factory=set)
-    noise: Noise = field(default_factory=Noise)
     modes: Modes | None = None
-    first: int = 0
-    """Night of the oldest suspect, while a change is being confirmed."""
+    noise: Noise = field(default_factory=Noise)
+    pairs: list[Comparison] = field(default_factory=list)
+    """Compared so far, while a change is being confirmed."""
+    effects: list[Effect] = field(default_factory=list)
+    since: int = 0
+    """Night of the oldest suspect."""
 
 
 @dataclass
@@ -69,11 +70,7 @@ class Watch:
             found = screen(one.levels[:-1], one.levels[-1], modes=one.modes)
             if one.pairs:
                 confirming.append((index, found))
-            elif (
-                found.suspicious
-                and found.kind is AlertKind.DROP
-                and found.suspects[:1] == (str(night),)
-            ):
+            elif found.asks and found.kind is AlertKind.DROP:
                 self.suspicious += 1
                 suspicions.append(family.Suspicion(str(index), _SCENARIO, found))
         groups = [family.Group((one,)) for one in suspicions]
@@ -89,44 +86,47 @@ class Watch:
     def _retest(self, index: int, found: Screen, night: int) -> int | None:
         """Measures pairs of images as long as they leave a doubt and there are any."""
         one = self.series[index]
-        if not one.pairs:
-            one.noise = noise_of(one.levels[:-1])
-            one.used = set()
-            suspects = list(found.suspects)
-            one.first = min(int(name) for name in suspects)
+        if one.pairs:
+            pair = family.next_pair(one.pairs, one.levels, one.noise)
         else:
-            suspects = [str(night)]
-        goods = [name for name in found.goods if int(name) < one.first]
-        while True:
-            bad = next((name for name in suspects if name not in one.used), None)
-            good = next((name for name in goods if name not in one.used), None)
-            if bad is None or good is None:
-                return None  # the next night brings another image
-            one.used |= {bad, good}
-            ended = self._turns(index, good, bad, night, one.noise, found.ln_ratio)
-            if not one.pairs and isinstance(ended, NotConfirmed):
+            one.noise, one.effects = noise_of(one.levels[:-1]), []
+            one.since = min(int(name) for name in found.suspects)
+            pair = Comparison(
+                "main",
+                str(index),
+                found.good,
+                str(night),
+                (_SCENARIO,),
+                _SCENARIO,
+                found.ln_ratio,
+                noise=one.noise,
+            )
+        while pair is not None:
+            one.pairs.append(pair)
+            ended = self._turns(index, pair, night)
+            one.effects += ended.effects[:1]
+            if len(one.pairs) == 1 and isinstance(ended, NotConfirmed):
+                word = Word.NO
+            else:
+                goods = len({pair.good for pair in one.pairs})
+                word = confirm.judge(one.effects, one.noise.image, goods=goods).word
+            if word is not Word.MORE:
+                one.pairs = []
+            if word is Word.NO:
                 return None
-            if not ended.effects:
-                return None
-            one.pairs.append(ended.effects[0])
-            verdict = confirm.judge(one.pairs, one.noise.image)
-            if verdict.word is Word.MORE:
-                continue
-            one.pairs = []
-            if verdict.word is Word.NO:
-                return None
-            one.levels = [level for level in one.levels if int(level.revision) >= one.first]
-            return one.first
+            if word is Word.CHANGED:
+                one.levels = [level for level in one.levels if int(level.revision) >= one.since]
+                return one.since
+            pair = family.next_pair(one.pairs, one.levels, one.noise)
+        return None  # the next night brings another image
 
-    def _turns(
-        self, index: int, good: str, bad: str, night: int, noise: Noise, suspected: float
-    ) -> Confirmed | NotConfirmed:
+    def _turns(self, index: int, question: Comparison, night: int) -> Confirmed | NotConfirmed:
         self.retests += 1
-        question = Comparison(
-            "main", str(index), good, bad, (_SCENARIO,), _SCENARIO, suspected, noise=noise
-        )
         readings: list[Reading] = []
-        turns = {name: self.lab.boots(index, int(name), night, 1, 30) for name in (good, bad)}
+        turns = {
+            name: self.lab.boots(index, int(name), night, 1, 30)
+            for name in (question.good, question.bad)
+        }
         while True:
             move = comparison.next_move(question, Evidence(tuple(readings)))
             if not isinstance(move, Visit):

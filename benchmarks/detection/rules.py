@@ -52,8 +52,7 @@ def perfherder(nights: Sequence[Floats]) -> int | None:
         variance = float(np.average((side - mean) ** 2, weights=weight)) * len(side)
         sides.append((mean, variance / max(len(side) - 1, 1) / len(side)))
     (good, one), (bad, other) = sides
-    t = (good - bad) / math.sqrt(one + other)
-    return at if t > 7 and bad - good <= _TWO_PERCENT else None
+    return at if good - bad > 7 * math.sqrt(one + other) and bad - good <= _TWO_PERCENT else None
 
 
 def pelt(nights: Sequence[Floats]) -> int | None:
@@ -84,7 +83,7 @@ def _divide(y: Floats, offset: int, cuts: list[int]) -> None:
     p = stats.ttest_ind_from_stats(
         before.mean(), before.std(), len(before), after.mean(), after.std(), len(after)
     ).pvalue
-    if p > 0.001:
+    if not p <= 0.001:
         return
     cuts.append(offset + cut)
     _divide(before, offset, cuts)
