@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from netbisect.steps import cli
 from netbisect.steps.memory import open_ledger
 
 HISTORIES = Path(__file__).parents[2] / "shared" / "netbenches" / "histories.jsonl"
+PAGE = (Path(__file__).parents[1] / "docs" / "detection.md").read_text()
 SERIES = "apu2-i210-2019/inet4-forwarding"
 
 
@@ -98,6 +100,23 @@ def test_json_tells_effect_interval_and_why(file: Path) -> None:
     assert (series["boots_before"], series["boots_after"]) == (75, 75)
     assert event["why"].startswith(f"Score {series['score']:.1f} at image noise ")
     assert (event["branch"], event["also_on"], event["back"]) == ("head", [], None)
+
+
+def test_the_page_lists_every_key(file: Path) -> None:
+    """docs/detection.md has each key of an event and of its series, and no other."""
+    (event,) = json.loads(run(file, "--json").stdout)
+    tables = PAGE.split("### JSON", 1)[1].split("### History files", 1)[0].split("|---|---|\n")[1:]
+    of_event, of_series = (
+        [
+            key
+            for row in part.split("\n\n", 1)[0].splitlines()
+            for key in re.findall(r"`(\w+)`", row.split("|")[1])
+        ]
+        for part in tables
+    )
+
+    assert of_event == list(event)
+    assert of_series == list(event["series"][0])
 
 
 def test_verbose_shows_every_series_and_why(file: Path) -> None:
