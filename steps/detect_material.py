@@ -9,7 +9,7 @@ import click
 
 from netbisect.bisect.model import Level
 from netbisect.steps.memory import open_ledger
-from netbisect.store.database import StoreError
+from netbisect.store.database import StoreError, is_there
 from netbisect.store.histories import Histories, few_boots
 from netbisect.store.lookup import SeriesName
 
@@ -60,15 +60,22 @@ def of_database(address: str) -> Material:
     """The series of a database.
 
     Raises:
-        click.ClickException: it cannot be used.
+        click.ClickException: it is not there, it cannot be used, or nothing was measured yet.
     """
     try:
+        if not is_there(address):
+            raise click.ClickException(
+                f"there is no database {address}; a FILE of histories, or another --database "
+                "would be right"
+            )
         ledger = open_ledger(address)
         series = {
             name: ledger.series(name.testbed, name.scenario, name.branch)
             for name in ledger.known_series()
         }
         series = {name: levels for name, levels in series.items() if levels}
+        if not series:
+            raise click.ClickException(f"nothing was measured yet in the database {address}")
         return Material(series, ledger.numbers(), [*ledger.left_out(), *few_boots(series)], ())
     except StoreError as error:
         raise click.ClickException(str(error)) from error

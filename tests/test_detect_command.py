@@ -375,6 +375,20 @@ def test_what_takes_no_part_is_said(address: str) -> None:
     assert result.stdout == "No shift of level was found.\n"
 
 
+def test_looking_makes_no_database(tmp_path: Path) -> None:
+    """One that is not there stays away, and one with nothing in it is not a quiet lab."""
+    address = f"sqlite:///{tmp_path / 'new.sqlite'}"
+    result = run("--database", address)
+
+    assert result.exit_code == 1
+    assert f"there is no database {address}; a FILE of histories" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+    open_ledger(address)
+    result = run("--database", address)
+    assert result.exit_code == 1
+    assert f"nothing was measured yet in the database {address}" in result.stderr
+
+
 def test_a_database_that_cannot_be_opened_is_one_sentence() -> None:
     result = run("--database", "nonsense")
 
