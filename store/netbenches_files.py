@@ -205,6 +205,11 @@ def _image_of_point(history: _History, point: _Point, where: str, testbed: str) 
     place = Place(history.hw, history.nic, topic, parts[-1])
     image = point.image or str(point.rev)
     revision = revision_of(image, f" r{point.rev} ", "")
+    if revision is None and isinstance(point.rev, int):
+        # Too small or too large to be known for one in a name, but this field is for nothing else.
+        variant = re.sub(r"[^A-Za-z0-9.]+", "-", image.replace(str(point.rev), "")).strip("-.")
+        name = f"r{point.rev}" + (f"+{variant}" if variant else "")
+        revision = Revision(name, point.rev, variant, counted_by_git=False)
     if revision is None:
         return None
     if not revision.variant and (patch := slug(point.patch)):
