@@ -254,7 +254,7 @@ def _tell(held: _Held, images: Sequence[Sequence[Level]], y: Floats) -> Screen:
     apart = np.abs(past - held.before)
     changed = held.suspicious or held.gained
     # An odd image at the end of the baseline would make a poor good end.
-    near = np.flatnonzero(apart < abs(held.ln_ratio) / 2) if changed else []
+    near = np.flatnonzero(changed & (apart < abs(held.ln_ratio) / 2))
     recent = sorted(range(max(len(past) - _GOODS, 0), len(past)), key=lambda i: float(apart[i]))
     moved = math.copysign(1.0, held.ln_ratio) * (y - held.before)
     off = [i for i in range(len(past), len(y)) if changed and moved[i] > _OFF * abs(held.ln_ratio)]

@@ -43,7 +43,9 @@ _COMMANDS = {
         "Look at settings, database, tree and ports; exit status 0 when a start would succeed.",
     ),
     "detect": _Place(
-        _SERVICE, "detect", "List the level shifts in the series of a database, of either sign."
+        "netbisect.steps.detect_command",
+        "detect",
+        "List the shifts of level in a database or in history files, each event once.",
     ),
     "follow": _Place(
         _SERVICE, "follow", "Print a line for everything that happens, as it happens."
