@@ -51,6 +51,11 @@ _COMMANDS = {
         _SERVICE, "follow", "Print a line for everything that happens, as it happens."
     ),
     "import": _Place(_SERVICE, "import_group", "Take in measurements that were made elsewhere."),
+    "ministat": _Place(
+        "netbisect.steps.ministat_command",
+        "command",
+        "Compare columns of numbers as FreeBSD's ministat(1) does, byte for byte.",
+    ),
     "night": _Place(_SERVICE, "night", "Measure the heads of the branches now, as a night would."),
     "start": _Place(_SERVICE, "start", "Start the master; workers are started on their own hosts."),
     "status": _Place(
