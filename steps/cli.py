@@ -57,6 +57,11 @@ _COMMANDS = {
         "Compare columns of numbers as FreeBSD's ministat(1) does, byte for byte.",
     ),
     "night": _Place(_SERVICE, "night", "Measure the heads of the branches now, as a night would."),
+    "report": _Place(
+        "netbisect.steps.report_command",
+        "report",
+        "Write down what was measured, in the forms that people publish.",
+    ),
     "start": _Place(_SERVICE, "start", "Start the master; workers are started on their own hosts."),
     "status": _Place(
         _SERVICE, "status", "Show what is being asked of the lab, and which drops were confirmed."
