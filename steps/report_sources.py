@@ -196,20 +196,26 @@ def chosen(found: Sequence[Found], choice: Choice, say: Callable[[str], None]) -
             if one.scenario == name:
                 boots.setdefault(one.revision, one)
         sets = [
-            Set(revision, boots[revision].pps, f"{revision}.{name}")
+            Set(short(revision), boots[revision].pps, f"{short(revision)}.{name}")
             for revision in revisions
             if revision in boots
         ]
-        if len(sets) > 1 and sets[0].name == revisions[0]:
+        if len(sets) > 1 and revisions[0] in boots:
             scenarios.append(Scenario(name, sets))
         else:
-            say(f"{name} is left out: it was not measured with {' and '.join(revisions[:2])}")
+            both = " and ".join(map(short, revisions[:2]))
+            say(f"{name} is left out: it was not measured with {both}")
     if not scenarios:
         raise click.ClickException(
             f"no scenario was measured with {revisions[0]} and another revision, so that there "
             "is nothing to compare"
         )
     return scenarios
+
+
+def short(revision: str) -> str:
+    """A revision as people write it: of a commit's hash the first twelve digits."""
+    return revision[:12] if re.fullmatch(r"[0-9a-f]{40}", revision) else revision
 
 
 def _one(found: Sequence[Found], kind: str, wanted: str) -> list[Found]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,14 @@ from click.testing import CliRunner, Result
 
 from netbisect.reports.ministat import ministat
 from netbisect.steps import cli
+from netbisect.steps.report_sources import (
+    Choice,
+    Found,
+    StudyFile,
+    StudyScenario,
+    chosen,
+    study_file,
+)
 
 DATA = Path(__file__).parents[2] / "shared" / "netbenches"
 OLD = [1465887, 1442680, 1443536, 1440210.5, 1452100]
@@ -142,6 +151,19 @@ def test_options_go_before_what_the_study_file_says() -> None:
     assert "`ministat -s -w 60 -c 99 old.pps new.pps`" in text
 
 
+def test_the_documented_study_file_is_one() -> None:
+    """And its keys are all that there are."""
+    page = (Path(__file__).parents[1] / "docs" / "reports.md").read_text()
+    example = page.split("```toml\n", 1)[1].split("```", 1)[0]
+    Path("study.toml").write_text(example)
+    told = study_file(Path("study.toml"))
+
+    assert len(told.scenario) == 2
+    keys = {field.name for kind in (StudyFile, StudyScenario) for field in fields(kind)}
+    table = page.split("\n### A study file\n", 1)[1].split("|---", 1)[1].split("\n\n", 1)[0]
+    assert set(re.findall(r"^\| `(\w+)`", table, re.MULTILINE)) == keys
+
+
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
@@ -219,6 +241,17 @@ def test_revisions_of_a_database_are_compared() -> None:
 
     values = {rev: [rev + 1, rev + 2, rev + 3] for rev in (311848, 311850)}
     assert ministat([(f"r{rev}", v) for rev, v in values.items()]) in text
+
+
+def test_commits_are_named_by_the_first_twelve_digits_of_their_hashes() -> None:
+    old, new = "0123456789ab" + "0" * 28, "0123456789ac" + "0" * 28
+    found = [Found("box", "main", "pf", one, (1.0, 2.0, 3.0)) for one in (old, new)]
+    (scenario,) = chosen(found, Choice(revisions=(new[:12], old)), print)
+
+    assert [(one.name, one.file) for one in scenario.sets] == [
+        ("0123456789ac", "0123456789ac.pf"),
+        ("0123456789ab", "0123456789ab.pf"),
+    ]
 
 
 # ------------------------------------------------------------------------------------- refusals
