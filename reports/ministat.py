@@ -232,8 +232,7 @@ def _plot(sets: Sequence[Vitals], width: int, *, separate: bool) -> list[str]:
     origin = min(ends) - 0.5 * step
 
     def column(value: float) -> int:
-        # Where rounding puts a point outside, C writes past its line; we stay on its edge.
-        return min(max(int((value - origin) / step), 0), max(width - 1, 0))
+        return int((value - origin) / step)
 
     frame = f"+{'-' * width}+"
     dots = [f"|{row}|" for row in _dots(sets, width, column)]
@@ -243,33 +242,38 @@ def _plot(sets: Sequence[Vitals], width: int, *, separate: bool) -> list[str]:
 
 def _dots(sets: Sequence[Vitals], width: int, column: Callable[[float], int]) -> list[str]:
     """Rows of the stacked points, the highest first."""
-    rows: list[list[int]] = []
-    # A width of 0 is a plot without columns, which yet has its rows.
-    blank = [0] * max(width, 1)
+    cells: list[int] = []
+    rows = 0
     for number, one in enumerate(sets, 1):
         places: list[tuple[int, int]] = []
         for x in map(column, one.points):
             height = places[-1][1] + 1 if places and places[-1][0] == x else 0
             places.append((x, height))
         # A set lower than those before it cuts them: the height is always that of the last one.
-        tallest = max(height for _, height in places) + 1
-        rows = rows[:tallest] + [list(blank) for _ in range(tallest - len(rows))]
+        rows = max(height for _, height in places) + 1
+        size = rows * width
+        cells = cells[:size] + [0] * (size - len(cells))
         for x, height in places:
-            rows[height][x] |= number
-    return ["".join(_SYMBOLS[cell] for cell in row[:width]) for row in reversed(rows)]
+            # Where rounding puts a point beside its row, it is in the next one, as in C.
+            at = height * width + x
+            if 0 <= at < size:
+                cells[at] |= number
+    shown = "".join(_SYMBOLS[cell] for cell in cells)
+    return [shown[row * width : (row + 1) * width] for row in reversed(range(rows))]
 
 
 def _bars(
     sets: Sequence[Vitals], width: int, column: Callable[[float], int], *, separate: bool
 ) -> list[str]:
     """One row of mean, median and standard deviation for every set, or one for all."""
-    rows = [[" "] * max(width, 1) for _ in (sets if separate else sets[:1])]
+    rows: list[dict[int, str]] = [{} for _ in (sets if separate else sets[:1])]
     for number, one in enumerate(sets):
         row = rows[number if separate else 0]
         if not math.isnan(one.stddev):
             left, right = column(one.mean - one.stddev), column(one.mean + one.stddev)
             row[left] = row[right] = "|"
-            row[left + 1 : right] = ["_" if c == " " else c for c in row[left + 1 : right]]
+            for x in range(left + 1, right):
+                row.setdefault(x, "_")
         row[column(one.median)] = "M"
         row[column(one.mean)] = "A"
-    return ["".join(row[:width]) for row in rows]
+    return ["".join(row.get(x, " ") for x in range(width)) for row in rows]
