@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -180,7 +180,7 @@ def _study(
             "the database would be right"
         )
     compared = sources.chosen(found, choice, _say)
-    return Study(title or _title(compared), compared)
+    return Study(title or _title(compared.scenarios), compared.scenarios, compared.conditions)
 
 
 def _of_file(path: Path) -> Study:
@@ -224,7 +224,7 @@ def _pair(text: str, option: str) -> tuple[str, str]:
     return name, file
 
 
-def _title(scenarios: list[Scenario]) -> str:
+def _title(scenarios: Sequence[Scenario]) -> str:
     names = list(dict.fromkeys(one.name for scenario in scenarios for one in scenario.sets))
     return f"{words.listing(names[1:])} compared with {names[0]}"
 

@@ -15,6 +15,7 @@ from netbisect.reports.ministat import Variant
 from netbisect.reports.ministat_input import read_points
 from netbisect.reports.netbenches import FlameGraph, Scenario, Set
 from netbisect.steps.detect_material import of_database
+from netbisect.steps.memory import open_ledger
 from netbisect.store import netbenches_files
 from netbisect.store.netbenches_files import NetbenchesError, Parser
 from netbisect.workers import pktgen
@@ -56,7 +57,11 @@ class Found:
     branch: str
     scenario: str
     revision: str
+    label: str
+    """What people call the revision."""
     pps: tuple[float, ...]
+    about: tuple[str, ...] = ()
+    """Under which conditions, a line each."""
 
 
 # ---------------------------------------------------------------------------------------- files
@@ -134,8 +139,10 @@ def of_results(path: Path, say: Callable[[str], None]) -> list[Found]:
             boots = tuple(run.pps for run in image.runs if not run.problems)
             if len(boots) < len(image.runs):
                 say(f"{image.origin}: {len(image.runs) - len(boots)} boots without a rate left out")
+            name = image.revision.name
+            about = (f"{name}: {image.version}",) if image.version else ()
             if boots:
-                found.append(Found(image.testbed, "", image.scenario, image.revision.name, boots))
+                found.append(Found(image.testbed, "", image.scenario, name, name, boots, about))
     except NetbenchesError as error:
         raise click.ClickException(str(error)) from error
     if not found:
@@ -152,17 +159,25 @@ def of_ledger(address: str) -> list[Found]:
     Raises:
         click.ClickException: it cannot be read, or nothing is there.
     """
-    return [
-        Found(
-            name.testbed,
-            name.branch,
-            name.scenario,
-            level.revision,
-            tuple(float(f"{math.exp(one):.{_SIZE}g}") for one in level.ln_pps),
+    material = of_database(address)
+    ledger = open_ledger(address)
+    found = []
+    for name, levels in material.series.items():
+        conditions = ledger.conditions(name.testbed, name.scenario)
+        values = {} if conditions is None else conditions.values
+        # The digest of a scenario's file differs between scenarios, and says nothing to people.
+        about = tuple(
+            f"{key.replace('_', ' ')}: {value}"
+            for key, value in sorted(values.items())
+            if key != "scenario"
         )
-        for name, levels in of_database(address).series.items()
-        for level in levels
-    ]
+        for level in levels:
+            pps = tuple(float(f"{math.exp(one):.{_SIZE}g}") for one in level.ln_pps)
+            label = ledger.label(level.revision)
+            found.append(
+                Found(name.testbed, name.branch, name.scenario, level.revision, label, pps, about)
+            )
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +190,16 @@ class Choice:
     branch: str = ""
 
 
-def chosen(found: Sequence[Found], choice: Choice, say: Callable[[str], None]) -> list[Scenario]:
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What was chosen."""
+
+    scenarios: tuple[Scenario, ...]
+    conditions: tuple[str, ...]
+    """Testbed, branch, and all that is known of how it was measured, a line each."""
+
+
+def chosen(found: Sequence[Found], choice: Choice, say: Callable[[str], None]) -> Compared:
     """Scenarios with the revisions side by side, the first of them in every one.
 
     Raises:
@@ -189,33 +213,52 @@ def chosen(found: Sequence[Found], choice: Choice, say: Callable[[str], None]) -
     for name in choice.scenarios:
         if name not in names:
             raise click.ClickException(f"there is no scenario {name!r}{_instead(name, names)}")
+    used: list[Found] = []
     scenarios = []
     for name in choice.scenarios or sorted(names):
-        boots: dict[str, Found] = {}
-        for one in found:
-            if one.scenario == name:
-                boots.setdefault(one.revision, one)
-        sets = [
-            Set(short(revision), boots[revision].pps, f"{short(revision)}.{name}")
-            for revision in revisions
-            if revision in boots
-        ]
-        if len(sets) > 1 and revisions[0] in boots:
+        its = _of_scenario(found, name, say)
+        images = [its[revision] for revision in revisions if revision in its]
+        if len(images) > 1 and revisions[0] in its:
+            used += images
+            sets = [Set(one.label, one.pps, f"{one.label}.{name}") for one in images]
             scenarios.append(Scenario(name, sets))
         else:
-            both = " and ".join(map(short, revisions[:2]))
+            both = " and ".join(revisions[:2])
             say(f"{name} is left out: it was not measured with {both}")
     if not scenarios:
         raise click.ClickException(
             f"no scenario was measured with {revisions[0]} and another revision, so that there "
             "is nothing to compare"
         )
-    return scenarios
+    return Compared(tuple(scenarios), _conditions(used))
 
 
-def short(revision: str) -> str:
-    """A revision as people write it: of a commit's hash the first twelve digits."""
-    return revision[:12] if re.fullmatch(r"[0-9a-f]{40}", revision) else revision
+def _of_scenario(
+    found: Iterable[Found], scenario: str, say: Callable[[str], None]
+) -> dict[str, Found]:
+    """By revision, the images of a scenario; of several the one with the most boots."""
+    its: dict[str, Found] = {}
+    for one in found:
+        if one.scenario != scenario:
+            continue
+        held = its.get(one.revision)
+        if held is not None:
+            say(
+                f"{scenario}: {one.label} has several kernels; the one with the most boots is "
+                "compared"
+            )
+        if held is None or len(one.pps) > len(held.pps):
+            its[one.revision] = one
+    return its
+
+
+def _conditions(used: Sequence[Found]) -> tuple[str, ...]:
+    first = used[0]
+    lines = [f"testbed {first.testbed}"]
+    if first.branch:
+        lines.append(f"branch {first.branch}")
+    lines += [line for one in used for line in one.about]
+    return tuple(dict.fromkeys(lines))
 
 
 def _one(found: Sequence[Found], kind: str, wanted: str) -> list[Found]:

@@ -192,7 +192,7 @@ def test_a_folder_of_results_is_compared_scenario_by_scenario() -> None:
         (folder / f"320897.{family}.pps").write_text(lines(NEW))
     text = written(str(folder))
 
-    assert text.startswith("r320897 compared with r320896\n")
+    assert text.startswith("r320897 compared with r320896\n  - testbed 11-stable-r320897\n")
     assert "  - inet4-forwarding: -1.7% +/- 0.9%\n  - inet6-forwarding: -1.7%" in text
     assert ministat([("r320896", OLD), ("r320897", NEW)]) in text
 
@@ -241,17 +241,42 @@ def test_revisions_of_a_database_are_compared() -> None:
 
     values = {rev: [rev + 1, rev + 2, rev + 3] for rev in (311848, 311850)}
     assert ministat([(f"r{rev}", v) for rev, v in values.items()]) in text
+    assert "  - testbed box-igb\n  - branch head\n  - config: forwarding\n" in text
 
 
-def test_commits_are_named_by_the_first_twelve_digits_of_their_hashes() -> None:
-    old, new = "0123456789ab" + "0" * 28, "0123456789ac" + "0" * 28
-    found = [Found("box", "main", "pf", one, (1.0, 2.0, 3.0)) for one in (old, new)]
-    (scenario,) = chosen(found, Choice(revisions=(new[:12], old)), print)
+def found(revision: str, pps: tuple[float, ...] = (1, 2, 3), *about: str, label: str = "") -> Found:
+    return Found("box", "main", "pf", revision, label or revision, pps, about)
+
+
+def test_commits_are_found_by_their_hashes_and_shown_as_people_call_them() -> None:
+    old, new = found("0123456789ab", label="n1-0123"), found("0123456789ac", label="n2-0123")
+    (scenario,) = chosen([old, new], Choice(("0123456789ac", "0123456789ab")), print).scenarios
 
     assert [(one.name, one.file) for one in scenario.sets] == [
-        ("0123456789ac", "0123456789ac.pf"),
-        ("0123456789ab", "0123456789ab.pf"),
+        ("n2-0123", "n2-0123.pf"),
+        ("n1-0123", "n1-0123.pf"),
     ]
+
+
+def test_conditions_are_listed_once() -> None:
+    images = [found("r1", (1, 2, 3), "cpu: Atom", "a"), found("r2", (1, 2, 3), "cpu: Atom", "b")]
+
+    assert chosen(images, Choice(), print).conditions == (
+        "testbed box",
+        "branch main",
+        "cpu: Atom",
+        "a",
+        "b",
+    )
+
+
+def test_of_several_kernels_of_a_revision_that_with_the_most_boots_counts() -> None:
+    said: list[str] = []
+    images = [found("r1"), found("r1", (4, 5, 6, 7)), found("r1", (8, 9, 10)), found("r2")]
+    (scenario,) = chosen(images, Choice(), said.append).scenarios
+
+    assert scenario.sets[0].pps == (4, 5, 6, 7)
+    assert said == ["pf: r1 has several kernels; the one with the most boots is compared"] * 2
 
 
 # ------------------------------------------------------------------------------------- refusals
