@@ -50,10 +50,11 @@ def read_points(
     Raises:
         ValueError: a word in the column is no number, or there are fewer than three.
     """
-    ends = set(delimiters.encode("utf-8", "surrogateescape"))
+    ends = delimiters.encode("utf-8", "surrogateescape")
+    spaced = bytes.maketrans(ends, b"\0" * len(ends))
     points = []
     for count, line in enumerate(_lines(data, variant), 1):
-        words = _words(line, ends)
+        words = [word for word in line.translate(spaced).split(b"\0") if word]
         if len(words) < column or any(word.startswith(b"#") for word in words[:column]):
             continue
         point = _number(words[column - 1])
@@ -70,11 +71,6 @@ def _lines(data: bytes, variant: Variant) -> Iterator[bytes]:
         for start in range(0, len(line), _BUFFER):
             text = line[start : start + _BUFFER].partition(b"\0")[0]
             yield text.removesuffix(b"\n") if variant is Variant.V2013 else text.rstrip(_SPACE)
-
-
-def _words(line: bytes, ends: set[int]) -> list[bytes]:
-    spaced = bytes(0 if byte in ends else byte for byte in line)
-    return [word for word in spaced.split(b"\0") if word]
 
 
 def _number(word: bytes) -> float | None:
