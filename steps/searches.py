@@ -44,7 +44,7 @@ def search(
     if not commits:
         return None
     lead = confirmed.effects[0]
-    levels = ledger.baseline(question.testbed, lead.scenario, question.branch)
+    levels = ledger.series(question.testbed, lead.scenario, question.branch)
     places = {level.revision: i for i, level in enumerate(levels)}
     end = places.get(question.good, len(levels) - 1) + 1
     return Bisection(

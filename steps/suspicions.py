@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from netbisect.bisect import confirm, family
 from netbisect.bisect.confirm import Word
-from netbisect.bisect.model import Comparison, Confirmed, Effect, Night, NotConfirmed
+from netbisect.bisect.detect import noise_of
+from netbisect.bisect.model import Comparison, Confirmed, Effect, Night, Noise, NotConfirmed
 from netbisect.bisect.states import AlertState
 from netbisect.store.ledger import Ledger
 from netbisect.store.records import Alert, Asked
@@ -26,12 +27,14 @@ class Answer:
 
 def suspicion(ledger: Ledger, night: Night, min_effect: float) -> Comparison | None:
     """What is to be compared after this night, when one of its series is suspicious."""
-    series = {}
+    series, noises = {}, {}
     for scenario in night.scenarios:
         levels = ledger.baseline(night.testbed, scenario, night.branch)
         if levels and levels[-1].revision == night.revision:
             series[scenario] = levels
-    return family.suspicion(night, series, min_effect)
+            # The noise is that of the machine: it does not begin anew with every change.
+            noises[scenario] = noise_of(ledger.series(night.testbed, scenario, night.branch)[:-1])
+    return family.suspicion(night, series, min_effect, noises)
 
 
 def doubtful(ledger: Ledger, testbed: str, branch: str) -> tuple[Alert, Asked] | None:
@@ -59,12 +62,13 @@ def answer(ledger: Ledger, asked: Asked, finding: Confirmed | NotConfirmed) -> A
     first = compared[0].question
     retests = [one.finding.effects for one in compared[:-1]] + [finding.effects]
     image_sd = first.noise.image if first.noise is not None else 0.0
+    weight = (first.noise or Noise()).image_weight
     if isinstance(finding, NotConfirmed) and (len(compared) == 1 or not finding.effects):
         return Answer(Word.NO, finding.effects, finding.why, first)
     sign = 1 if first.suspected > 0 else -1
     leads = [effects[0] for effects in retests]
     goods = len({one.question.good for one in compared})
-    verdict = confirm.judge(leads, image_sd, first.min_effect, sign, goods)
+    verdict = confirm.judge(leads, image_sd, first.min_effect, sign, goods, weight)
     effects = confirm.effects_together(retests, image_sd, goods)
     return Answer(verdict.word, effects, verdict.why, first)
 
