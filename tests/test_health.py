@@ -25,6 +25,7 @@ from netbisect.bisect.model import (
     Level,
     Night,
     NotConfirmed,
+    Question,
     Sample,
 )
 from netbisect.bisect.selfcheck import AgainstItself, Repeats
@@ -103,11 +104,13 @@ class Measuring:
         for fact in facts:
             self.ledger.record(fact, decision)
 
-    def asked(self, number: int, ago: float, **more: float) -> None:
-        """The same, for a question of its own: a night among others."""
+    def asked(
+        self, number: int, ago: float, change: float = 0.0, question: Question | None = None
+    ) -> None:
+        """The same, for a question: a night of that commit, or another one."""
         self.ledger.clock = lambda: NOW - ago * DAY
-        night = Night("main", "c2558", LINE[number], (FORWARDING,), 5)
-        asked = self.ledger.ask(night, key=f"{number} {ago}")
+        question = question or Night("main", "c2558", LINE[number], (FORWARDING,), 5)
+        asked = self.ledger.ask(question, key=f"{number} {ago}")
         decision = self.ledger.intend(
             asked.id,
             DecisionStage.TRIAL,
@@ -117,7 +120,7 @@ class Measuring:
             arch="amd64",
             why="",
         )
-        self.night(number, ago=ago, decision=decision.id, **more)
+        self.night(number, ago=ago, change=change, decision=decision.id)
         self.ledger.finish(decision.id, Outcome.OK)
         self.ledger.clock = lambda: NOW
 
@@ -258,16 +261,39 @@ def test_every_series_is_told_with_its_last_night(lab: Measuring) -> None:
 
 
 def test_two_nights_of_one_kernel_are_held_against_each_other(lab: Measuring) -> None:
-    """And ten boots of one image are two halves of five."""
+    """What came before decides, not what came later; ten boots are two halves of five, too."""
     for number in range(10, 20):
         lab.asked(number, ago=40 - number)
     lab.asked(19, ago=7, change=-0.1)
+    for number in range(20, 32):
+        lab.night(number, change=-0.1)
     [series] = judge(lab.ledger).series
 
     assert series.repeats.nights == series.repeats.screened == series.repeats.retested == 1
     assert series.repeats.night_sd == pytest.approx(0.1 / math.sqrt(2), rel=0.1)
     assert judge(lab.ledger).repeats == series.repeats
     assert judge(lab.ledger).halves == AgainstItself(1, 1, 1)
+
+
+def test_boots_in_turns_are_no_night(lab: Measuring) -> None:
+    """They were asked for because the night was off."""
+    for number in range(10, 20):
+        lab.asked(number, ago=40 - number)
+    question = Comparison("main", "c2558", LINE[18], LINE[19], (FORWARDING,), FORWARDING, -0.1)
+    lab.asked(19, ago=7, question=question)
+    found = judge(lab.ledger)
+
+    assert found.series[0].health.boots == 55
+    assert found.repeats == Repeats(0, 0, 0, None)
+
+
+def test_what_was_imported_without_times_is_not_stale(lab: Measuring) -> None:
+    """Its levels are numbered."""
+    lab.night(1, ago=NOW / DAY)
+    found = judge(lab.ledger)
+
+    assert found.series[0].days is None
+    assert list(warnings(found)) == []
 
 
 def test_the_record_is_of_90_days(lab: Measuring) -> None:
@@ -357,8 +383,8 @@ def test_where_nothing_is_off_it_says_so() -> None:
         (
             judged(record=replace(QUIET, announced=9, taken_back=1)),
             (
-                "1 of 9 alerts of the last 90 days were withdrawn or called invalid: more than 10 % "
-                "is too many to be believed."
+                "1 of 9 alerts of the last 90 days were withdrawn or called invalid: more than "
+                "10 % is too many to be believed."
             ),
         ),
         (
