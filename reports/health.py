@@ -121,7 +121,10 @@ def _record(health: Health) -> Iterator[str]:
     )
     again = ""
     if record.overlap is not None:
-        again = f"; {record.overlap:.2f} of the series of such a night are those of the last one"
+        again = (
+            "; of the series suspicious in one of two such nights running, "
+            f"{_share(record.overlap)} were so in both"
+        )
     candidates = words.count(record.candidates, "candidate")
     yield f"Retests confirmed {record.confirmed} of {candidates}{again}."
     yield (

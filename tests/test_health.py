@@ -491,11 +491,17 @@ def test_the_command_prints_text_or_json(lab: Measuring, url: str) -> None:
     for number in range(10):
         lab.night(number, ago=20 - number)
     lab.suspicion(3, -0.1, AlertState.WITHDRAWN)
+    lab.suspicion(2, None)
+    lab.suspicion(1, None, lead=PF)
     before = lab.ledger.last_event()
     status, text = run("--database", url)
     assert status == 0
     assert "c2558/inet4-forwarding/main  10      50 " in text
     assert "Announced in 90 days: 1 drop and 0 improvements; 1 of 1 alert withdrawn" in text
+    assert (
+        "1 of 3 candidates; of the series suspicious in one of two such nights running, 50 % were"
+        in (" ".join(text.split()))
+    )
 
     status, printed = run("--database", url, "--json")
     data = json.loads(printed)
