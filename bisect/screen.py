@@ -97,6 +97,10 @@ class Screen:
     """What it would be."""
     tonight: bool = False
     """Tonight's image is off itself, not only those before it."""
+    images: int = 1
+    """Since the baseline begins, without tonight's."""
+    noise: Noise | None = None
+    """With which it was judged."""
 
     @property
     def asks(self) -> bool:
@@ -158,6 +162,7 @@ def screen(
     if not best.suspicious and (gains := [one for one in held if one.gained]):
         best = min(gains, key=lambda one: one.p_gain)
     found = _tell(best, images[start:], y[start:])
+    found = replace(found, images=len(y) - start - 1, noise=past.noise)
     if _saturated(merged[start:]):
         return replace(found, suspicious=False, score=min(found.score, 0.0), kind=AlertKind.DROP)
     if not found.suspicious and known is not None:
@@ -198,7 +203,8 @@ def _unchanged(history: Sequence[Level], tonight: Level, noise: Noise) -> Screen
     """Tonight's kernel is the one of all nights before: it cannot be slower than itself."""
     (baseline, level), _ = levels_of(boots_of([merge(history), tonight]), noise)
     ratio = float(level - baseline)
-    return Screen(False, ratio, math.inf, 0.0, float(baseline), history[-1].revision)
+    good = history[-1].revision
+    return Screen(False, ratio, math.inf, 0.0, float(baseline), good, noise=noise)
 
 
 def _start(past: Segmentation) -> int:

@@ -33,6 +33,7 @@ from netbisect.steps import searches, suspicions
 from netbisect.steps.casefile import case_of, numbered
 from netbisect.steps.kernels import Kernels
 from netbisect.steps.recovery import close_recovered, end_mutes
+from netbisect.steps.repeats import is_repeat, repeat_night
 from netbisect.steps.settings import Settings
 from netbisect.steps.suspicions import Answer
 from netbisect.store.history import History
@@ -55,7 +56,8 @@ def open_nights(
     """Asks how fast the heads of branches are on testbeds; says what came of each.
 
     A revision is measured once per testbed: more boots of one image would not say more about
-    the next. It is asked again when the earlier night came to nothing.
+    the next. It is asked again when the earlier night came to nothing; and every so many nights
+    the last one is repeated, to see what would be called between two nights of one kernel.
 
     Raises:
         HistoryError: the tree cannot be read, or has no such branch; nothing is asked then.
@@ -64,10 +66,13 @@ def open_nights(
     heads = {branch: history.commit(history.head(branch)) for branch in branches}
     for branch, head in heads.items():
         ledger.learn([head], branch)
-    return [
-        _open_night(ledger, settings, testbed, branch, head.revision)
-        for (branch, head), testbed in product(heads.items(), testbeds)
-    ]
+    said = []
+    for (branch, head), testbed in product(heads.items(), testbeds):
+        said.append(_open_night(ledger, settings, testbed, branch, head.revision))
+        again = repeat_night(ledger, settings.night, testbed, branch)
+        if again:
+            said.append(f"{branch} on {testbed.name}: {again[:12]} is to be measured again")
+    return said
 
 
 def _open_night(
@@ -132,7 +137,8 @@ class Casework:
         for alert in close_recovered(ledger, night.testbed, night.branch):
             self._write_page(ledger, alert)
         doubt, wanted = None, None
-        if isinstance(finding, NightDone):
+        # A kernel that was measured again is no slower than itself: nothing is new.
+        if isinstance(finding, NightDone) and not is_repeat(asked):
             doubt = suspicions.doubtful(ledger, night.testbed, night.branch)
             if doubt is None:
                 wanted = suspicions.suspicion(ledger, night, self.settings.min_effect)
