@@ -20,8 +20,8 @@ def table(rows: Sequence[dict[str, Any]], seed: int) -> list[str]:
         f"Seeds {seed} to {seed + labs - 1}: {labs} labs of each case.",
         "",
         (
-            "| case | rule | false alerts | 2 % | 3 % | 5 % | 10 % | nights until told | nights off "
-            "| boots of retests |"
+            "| case | rule | false alerts | 2 % | 3 % | 5 % | 10 % | nights until told "
+            "| nights off | boots of retests |"
         ),
         "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|",
     ]
@@ -38,8 +38,8 @@ def table(rows: Sequence[dict[str, Any]], seed: int) -> list[str]:
             lines += [
                 "",
                 (
-                    f"{row['samples']:,} samples of 300 series in ten years: all steps and noises in "
-                    f"{row['seconds']} s of one processor, with {row['megabytes']} MB."
+                    f"{row['samples']:,} samples of 300 series in ten years: all steps and "
+                    f"noises in {row['seconds']} s of one processor, with {row['megabytes']} MB."
                 ),
             ]
     return lines
