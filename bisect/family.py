@@ -126,7 +126,7 @@ def suspicion(
         if (levels := series.get(scenario, ()))
         and len(levels) > 1
         and levels[-1].revision == night.revision
-        and (found := _screen(levels, min_effect, known.get(scenario))).asks
+        and (found := screened(levels, min_effect, known.get(scenario))).asks
     ]
     longest = max(series.values(), key=len, default=())
     order = {level.revision: place for place, level in enumerate(longest)}
@@ -146,8 +146,14 @@ def suspicion(
     return None
 
 
-def _screen(levels: Sequence[Level], min_effect: float, noise: Noise | None) -> Screen:
-    """The screen of the latest level, with what is known of the noise."""
+def screened(levels: Sequence[Level], min_effect: float, noise: Noise | None) -> Screen:
+    """Screens the latest level with what is known of the noise.
+
+    Args:
+        levels: Of the baseline, oldest first, the latest one last; at least two.
+        min_effect: Smallest change worth an alert, as a positive ln ratio.
+        noise: Of the series, where more than the baseline tells it.
+    """
     told = noise is not None and noise.image_weight >= _KNOWN
     image_sd = noise.image if noise is not None and told else SCREEN_SD
     return screen(levels[:-1], levels[-1], min_effect, image_sd=image_sd)

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 from netbisect.bisect import modes as two_modes
 from netbisect.bisect.detect import noise_of
-from netbisect.bisect.model import Level
+from netbisect.bisect.family import screened
+from netbisect.bisect.model import Level, Noise
 from netbisect.bisect.modes import Modes
-from netbisect.bisect.screen import MIN_EFFECT, screen
+from netbisect.bisect.screen import MIN_EFFECT
 from netbisect.bisect.selfcheck import AgainstItself, Repeats, smallest_drop
 from netbisect.bisect.states import AlertKind
 from netbisect.bisect.trend import Slide, drift
@@ -109,16 +110,19 @@ class Health:
     """Nights that measured a kernel again, of all series."""
 
 
-def of_series(levels: Sequence[Level], min_effect: float = MIN_EFFECT) -> SeriesHealth:
+def of_series(
+    levels: Sequence[Level], min_effect: float = MIN_EFFECT, known: Noise | None = None
+) -> SeriesHealth:
     """Tells how a series is.
 
     Args:
         levels: Oldest first, since the last change that is known, any number.
         min_effect: Smallest change worth an alert, as a positive ln ratio.
+        known: How the series scatters, where levels before that change tell it too.
     """
     boots = sum(len(level.ln_pps) for level in levels)
-    noise = noise_of(levels) if boots else None
-    found = screen(levels[:-1], levels[-1], min_effect) if len(levels) > 1 else None
+    noise = (known or noise_of(levels)) if boots else None
+    found = screened(levels, min_effect, known) if len(levels) > 1 else None
     limited = sum(level.saturated for level in levels)
     saturated = bool(levels) and levels[-1].saturated and 2 * limited > len(levels)
     one, lasting = None, None

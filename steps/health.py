@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from netbisect.bisect import family, health, selfcheck
+from netbisect.bisect.detect import noise_of
 from netbisect.bisect.health import DAYS, Health, Record, SeriesReport
 from netbisect.bisect.model import Level
 from netbisect.bisect.screen import MIN_EFFECT
@@ -30,13 +31,14 @@ def judge(ledger: Ledger, min_effect: float = MIN_EFFECT) -> Health:
         ledger: Where it is.
         min_effect: Smallest change worth an alert, as a positive ln ratio.
     """
-    now, halves, twice = ledger.clock(), [], []
-    reports = []
+    now, halves, twice, reports = ledger.clock(), [], [], []
     newest: dict[str, str | None] = {}
     for name in ledger.known_series():
         levels = ledger.baseline(name.testbed, name.scenario, name.branch)
-        found = health.of_series(levels, min_effect)
-        again = _repeated(ledger, name, min_effect)
+        whole = ledger.series(name.testbed, name.scenario, name.branch)
+        # As the service does: the noise does not begin anew with every change.
+        found = health.of_series(levels, min_effect, noise_of(whole[:-1]) if whole[1:] else None)
+        again = _repeated(ledger, name, whole, min_effect)
         halves.append(selfcheck.against_itself(levels))
         twice += again
         at = found.latest_at
@@ -75,15 +77,13 @@ def _with_q(reports: list[SeriesReport]) -> tuple[SeriesReport, ...]:
     return tuple(replace(one, q=by_place.get(i)) for i, one in enumerate(reports))
 
 
-def _repeated(ledger: Ledger, name: SeriesName, min_effect: float) -> list[Repeat]:
+def _repeated(
+    ledger: Ledger, name: SeriesName, levels: list[Level], min_effect: float
+) -> list[Repeat]:
     """Each night of an image against the one before it."""
-    images = ledger.repeated(name.testbed, name.scenario, name.branch)
-    if not images:
-        return []
-    levels = ledger.series(name.testbed, name.scenario, name.branch)
     return [
         selfcheck.repeat(_before(levels, nights[0]), first, second, min_effect)
-        for nights in images
+        for nights in ledger.repeated(name.testbed, name.scenario, name.branch)
         for first, second in pairwise(nights)
     ]
 

@@ -24,6 +24,7 @@ from netbisect.bisect.model import (
     Kernel,
     Level,
     Night,
+    Noise,
     NotConfirmed,
     Question,
     Sample,
@@ -192,6 +193,18 @@ def test_what_a_series_shows_is_what_the_screen_would_see() -> None:
     )
     assert found.p is not None
     assert (found.latest, found.latest_at) == ("r29", NOW + 29 * DAY)
+
+
+def test_what_is_known_of_the_noise_before_a_change_counts() -> None:
+    """A short baseline cannot tell it, and the screen does not believe it either."""
+    short = levels(4)
+    noisy = of_series(short, known=Noise(0.005, image=0.04, image_weight=40.0))
+    quiet = of_series(short, known=Noise(0.005, image=0.004, image_weight=40.0))
+
+    assert (noisy.image_noise, quiet.image_noise) == (0.04, 0.004)
+    assert noisy.smallest_drop is not None
+    assert quiet.smallest_drop is not None
+    assert noisy.smallest_drop > 2 * quiet.smallest_drop
 
 
 def test_a_night_of_more_boots_is_no_other_yardstick() -> None:
