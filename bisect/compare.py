@@ -10,6 +10,7 @@ import numpy as np
 from scipy import special
 
 from netbisect.bisect.model import Effect, Reading
+from netbisect.bisect.modes import Modes, lifted
 
 _LEAST_SPREAD = 2e-4
 """Standard deviation of ln pps below which a spread is not the luck of boots.
@@ -123,9 +124,12 @@ def _mean(side: Sequence[float], trim: int, known: Known) -> tuple[float, float,
     return math.fsum(kept) / left, scatter / left, freedom
 
 
-def values(readings: Sequence[Reading], scenario: str) -> list[float]:
-    """Returns ln pps of those boots that have a valid sample of `scenario`, sorted."""
-    return sorted(r.ln_pps[scenario] for r in readings if scenario in r.ln_pps)
+def values(readings: Sequence[Reading], scenario: str, modes: Modes | None = None) -> list[float]:
+    """Returns ln pps of those boots that have a valid sample of `scenario`, sorted.
+
+    With `modes`, boots of the slow one are lifted to where the fast one would have been.
+    """
+    return sorted(lifted([r.ln_pps[scenario] for r in readings if scenario in r.ln_pps], modes))
 
 
 def effects(
@@ -134,15 +138,17 @@ def effects(
     lead: str,
     scenarios: Sequence[str],
     known: Known = UNKNOWN,
+    modes: Modes | None = None,
 ) -> tuple[Effect, ...]:
     """Compares the two sides in every scenario that has two boots on each, the lead first.
 
-    What is known of the spread is that of the lead.
+    What is known of the spread, and of modes, is that of the lead.
     """
-    order = [lead, *(name for name in scenarios if name != lead)]
-    sides = ((name, values(good, name), values(bad, name)) for name in order)
-    return tuple(
-        difference(a, b, name, known=known if name == lead else UNKNOWN)
-        for name, a, b in sides
-        if min(len(a), len(b)) > 1
-    )
+    found = []
+    for name in [lead, *(name for name in scenarios if name != lead)]:
+        its = modes if name == lead else None
+        fast, slow = values(good, name, its), values(bad, name, its)
+        if min(len(fast), len(slow)) > 1:
+            spread = known if name == lead else UNKNOWN
+            found.append(difference(fast, slow, name, known=spread))
+    return tuple(found)

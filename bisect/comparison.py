@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 
+from netbisect.bisect import modes as two_modes
 from netbisect.bisect.compare import difference, effects, values
 from netbisect.bisect.model import (
     Comparison,
@@ -22,6 +23,7 @@ from netbisect.bisect.model import (
     Unfinished,
     Visit,
 )
+from netbisect.bisect.modes import Modes
 from netbisect.bisect.turns import barren, good_is_next
 
 LOOKS = (3, 6, 9)
@@ -32,6 +34,8 @@ ALPHA = 0.01
 
 def next_move(question: Comparison, evidence: Evidence) -> Move:
     """Tells what to boot next, or whether `question.bad` is slower.
+
+    Where a gain was suspected, whether it is faster.
 
     Only fresh readings count: what made the pair suspicious would favour a difference. It is
     confirmed when p is below a third of 1 % at a look, and the drop is at least `min_effect`.
@@ -45,7 +49,8 @@ def next_move(question: Comparison, evidence: Evidence) -> Move:
         [reading for reading in evidence.of(revision) if reading.fresh]
         for revision in (question.good, question.bad)
     )
-    found = effects(good, bad, question.lead, question.scenarios)
+    modes = two_modes.of(question.noise) if question.noise else None
+    found = effects(good, bad, question.lead, question.scenarios, modes=modes)
     if _same_kernel(question, evidence):
         return NotConfirmed(found, "both revisions build the same kernel")
     for revision, boots in ((question.good, good), (question.bad, bad)):
@@ -71,19 +76,33 @@ def _is_look(good_boots: int, bad_boots: int) -> bool:
 
 def _look(question: Comparison, good: list[Reading], bad: list[Reading]) -> tuple[bool, str] | None:
     """Whether it is confirmed and why not; None when only more boots can tell."""
-    sides = values(good, question.lead), values(bad, question.lead)
-    effect = difference(*sides, question.lead)
-    last = min(map(len, sides)) >= LOOKS[-1]
-    wanted = f"{_percent(question.min_effect)} %"
-    if effect.p < ALPHA / len(LOOKS) and effect.ln_ratio <= -question.min_effect:
+    modes = two_modes.of(question.noise) if question.noise else None
+    fast, slow = (values(side, question.lead, modes) for side in (good, bad))
+    effect = difference(fast, slow, question.lead)
+    sign, word = (1, "gain") if question.suspected > 0 else (-1, "drop")
+    seen, room = sign * effect.ln_ratio, sign * (effect.high if sign > 0 else effect.low)
+    last = min(effect.good_boots, effect.bad_boots) >= LOOKS[-1]
+    sure = effect.p < ALPHA / len(LOOKS) and not _may_be_mode(effect, modes)
+    least = f"{_percent(question.min_effect)} %"
+    if sure and seen >= question.min_effect:
         return True, ""
-    if effect.low > -question.min_effect:
-        return False, f"{_counts(effect)} leave no room for a drop of {wanted}"
-    if last and effect.p < ALPHA / len(LOOKS):
-        return False, f"{_counts(effect)} do not show a drop of at least {wanted}"
+    if room < question.min_effect:
+        return False, f"{_counts(effect)} leave no room for a {word} of {least}"
+    if last and sure:
+        return False, f"{_counts(effect)} do not show a {word} of at least {least}"
     if last:
         return False, f"{_counts(effect)} do not tell the two kernels apart"
     return None
+
+
+def _may_be_mode(effect: Effect, modes: Modes | None) -> bool:
+    """Whether it is the distance of the modes, and one side may have come up slow every time."""
+    if modes is None or abs(abs(effect.ln_ratio) - modes.gap) > modes.gap / 2:
+        return False
+    slow_boots = effect.bad_boots if effect.ln_ratio < 0 else effect.good_boots
+    fast_boots = effect.good_boots if effect.ln_ratio < 0 else effect.bad_boots
+    alike = modes.share**slow_boots * (1 - modes.share) ** fast_boots
+    return alike >= (ALPHA / len(LOOKS)) ** 2
 
 
 def _counts(effect: Effect) -> str:

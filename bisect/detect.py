@@ -1,45 +1,37 @@
-"""Histories of levels: is tonight's lower, where are the steps, how large is the noise?
+"""Histories of levels: where are the steps, how large is the noise?
 
-What is found here only proposes a retest or is printed as a list; no mail is sent on its word.
+What is found here is printed as a list and begins baselines; no mail is sent on its word.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from scipy import special
 
-from netbisect.bisect.model import Comparison, Level, Night, Noise
-from netbisect.bisect.robust import location
+from netbisect.bisect.model import Level, Noise
+from netbisect.bisect.screen import MIN_EFFECT
 from netbisect.bisect.segments import (
     IMAGE_WEIGHT,
+    STEP_CHANCE,
+    Floats,
     Segmentation,
     by_image,
     merge,
     segment,
-    weighted,
 )
 
-MIN_EFFECT = math.log(1 / 0.98)
-"""Smallest |ln ratio| worth an alert: 2 %."""
+Key = TypeVar("Key", bound=Hashable)
 
-_LATEST = (1, 2, 3)
-"""How many of the latest images are held against those before: a small drop takes longer."""
-_FALSE_ALARMS = (0.015, 0.007, 0.007)
-"""Chance of each to be called lower without a change, for normal noise."""
-_LEAST_SHARE = 0.75
-"""Of `min_effect`, that must be seen: a drop of just `min_effect` looks smaller every other
-time."""
-_SCREEN_SD = 0.015
-"""Image noise that a screen expects until a baseline shows its own."""
-_SETTLED = 3
-"""Images after a drop in the history before they are the new baseline."""
-_WINSORISED = 3.0
-"""Standard deviations from the middle of the baseline beyond which an image counts no further."""
+_STRONG = 7.0
+"""Standard errors of a step from which it is looked for in other series too."""
+_SHARED_CHANCE = 0.3
+"""That a revision changes a series, if it changed another one for certain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,23 +52,6 @@ class Step:
     levels_after: int
     boots_before: int
     boots_after: int
-
-
-@dataclass(frozen=True, slots=True)
-class Screen:
-    """How tonight compares with its baseline."""
-
-    suspicious: bool
-    ln_ratio: float
-    """The latest level, or levels, over the baseline."""
-    threshold: float
-    """Smallest drop that is called suspicious, as a positive ln ratio."""
-    score: float
-    """The drop over the threshold; suspicious from 1."""
-    baseline: float
-    """Level of the baseline, ln pps."""
-    good: str
-    """Revision of the last level that belongs to the baseline."""
 
 
 def noise_of(levels: Sequence[Level]) -> Noise:
@@ -100,7 +75,59 @@ def steps(levels: Sequence[Level], min_effect: float = MIN_EFFECT) -> list[Step]
         min_effect: Smallest |ln ratio| worth a line.
     """
     images = by_image(levels)
-    found = segment([merge(group) for group in images])
+    return _steps(images, segment([merge(group) for group in images]), min_effect)
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What a history shows."""
+
+    steps: list[Step]
+    """Oldest first."""
+    noise: Noise
+
+
+def steps_of_many(
+    series: Mapping[Key, Sequence[Level]], min_effect: float = MIN_EFFECT
+) -> dict[Key, Read]:
+    """Finds the steps of series of one branch, each with an eye on the others.
+
+    A revision that changed one series beyond doubt (by 7 standard errors) is likelier than
+    others to have changed the next: what is a step there need not be as clear here.
+
+    Args:
+        series: By any key, levels oldest first.
+        min_effect: As for `steps`.
+    """
+    images = {key: by_image(levels) for key, levels in series.items()}
+    alone = {key: segment([merge(one) for one in groups]) for key, groups in images.items()}
+    strong = {
+        key: {
+            images[key][cut][0].revision
+            for cut, (shift, error) in zip(cut_at.cuts, _shifts(cut_at, cut_at.cuts), strict=True)
+            if abs(shift) >= _STRONG * error
+        }
+        for key, cut_at in alone.items()
+    }
+    found = {}
+    for key, groups in images.items():
+        elsewhere = set().union(*(at for other, at in strong.items() if other != key))
+        chances = _chances(groups, elsewhere)
+        cut_at = alone[key]
+        if (chances > STEP_CHANCE).any():
+            cut_at = segment([merge(one) for one in groups], chances=chances)
+        found[key] = Read(_steps(groups, cut_at, min_effect), cut_at.noise)
+    return found
+
+
+def _chances(images: Sequence[Sequence[Level]], changed: set[str]) -> Floats:
+    """That a new level begins with each image, where these revisions changed other series."""
+    return np.array(
+        [_SHARED_CHANCE if group[0].revision in changed else STEP_CHANCE for group in images]
+    )
+
+
+def _steps(images: Sequence[Sequence[Level]], found: Segmentation, min_effect: float) -> list[Step]:
     cuts = list(found.cuts)
     while cuts:  # the smallest first: what is left of a history without it moves
         shifts = [abs(shift) for shift, _ in _shifts(found, cuts)]
@@ -113,6 +140,8 @@ def steps(levels: Sequence[Level], min_effect: float = MIN_EFFECT) -> list[Step]
 
 def _shifts(found: Segmentation, cuts: Sequence[int]) -> list[tuple[float, float]]:
     """The shift at every cut, ln ratio, and its standard error."""
+    if not cuts:
+        return []
     edges = [0, *cuts, len(found.y)]
     means = [found.mean(a, b) for a, b in itertools.pairwise(edges)]
     return [
@@ -145,113 +174,3 @@ def _describe(
             )
         )
     return described
-
-
-def screen(history: Sequence[Level], tonight: Level, min_effect: float = MIN_EFFECT) -> Screen:
-    """Tells whether tonight is lower than its baseline, so that a retest is worth its boots.
-
-    The baseline is what follows the last step of the history. A drop must stand for three images
-    before it becomes the new baseline; until then it stays suspicious. The latest one, two and
-    three images are held against the rest by a t-statistic whose yardstick is the spread from
-    image to image, from a prior of 1.5 % on 4 degrees of freedom and from the history, besides
-    the spread between boots.
-
-    Args:
-        history: Oldest first, at least one level.
-        tonight: The level in question.
-        min_effect: Smallest drop worth an alert, as a positive ln ratio.
-
-    Raises:
-        ValueError: The history is empty.
-    """
-    if not history:
-        raise ValueError("a screen takes at least one earlier level, found none")
-    images = by_image([*history, tonight])
-    past = segment([merge(group) for group in images[:-1]], _SCREEN_SD)
-    if len(images) == 1:
-        return _unchanged(history, tonight, past.noise)
-    freedom = IMAGE_WEIGHT + len(past.y) - 1 - len(past.cuts)
-    images = images[_start(past) :]
-    tried = [
-        _hold(images, latest, float(special.stdtrit(freedom, 1 - chance)), past.noise, min_effect)
-        for latest, chance in zip(_LATEST, _FALSE_ALARMS, strict=True)
-        if latest < len(images)
-    ]
-    return max(tried, key=lambda held: held.score)
-
-
-def _unchanged(history: Sequence[Level], tonight: Level, noise: Noise) -> Screen:
-    """Tonight's kernel is the one of all nights before: it cannot be slower than itself."""
-    baseline = location(merge(history).ln_pps, noise.boot)
-    ratio = location(tonight.ln_pps, noise.boot) - baseline
-    return Screen(False, ratio, math.inf, 0.0, baseline, history[-1].revision)
-
-
-def _start(past: Segmentation) -> int:
-    """Index of the first level of the baseline."""
-    if not past.cuts:
-        return 0
-    last = past.cuts[-1]
-    shift, _ = _shifts(past, past.cuts)[-1]
-    if shift > 0 or len(past.y) - last >= _SETTLED:
-        return last
-    return past.cuts[-2] if len(past.cuts) > 1 else 0
-
-
-def _hold(
-    images: Sequence[Sequence[Level]], latest: int, quantile: float, noise: Noise, min_effect: float
-) -> Screen:
-    """Holds the `latest` images against those before."""
-    levels = [merge(group) for group in images]
-    y = np.array([location(level.ln_pps, noise.boot) for level in levels])
-    variance = np.array([noise.variance_of_mean(len(level.ln_pps)) for level in levels])
-    reach = _WINSORISED * np.sqrt(variance[:-latest])
-    middle = float(np.median(y[:-latest]))
-    before, uncertain = weighted(
-        np.clip(y[:-latest], middle - reach, middle + reach), variance[:-latest]
-    )
-    after, spread = weighted(y[-latest:], variance[-latest:])
-    threshold = max(quantile * math.sqrt(uncertain + spread), _LEAST_SHARE * min_effect)
-    ratio = after - before
-    # An odd image at the end of the baseline would make a poor good end.
-    nearer = [i for i in range(len(images) - latest) if y[i] > (before + after) / 2]
-    good = images[nearer[-1] if ratio < 0 and nearer else -latest - 1][-1]
-    return Screen(-ratio >= threshold, ratio, threshold, -ratio / threshold, before, good.revision)
-
-
-def suspicion(
-    night: Night, series: Mapping[str, Sequence[Level]], min_effect: float = MIN_EFFECT
-) -> Comparison | None:
-    """Turns tonight's levels into the question of a retest, when one of them is suspicious.
-
-    Args:
-        night: What was measured.
-        series: By scenario, the levels of the baseline, oldest first, tonight's last. A scenario
-            without a level of tonight's revision, or without an earlier one, is passed over.
-        min_effect: Smallest drop worth an alert, as a positive ln ratio.
-
-    Returns:
-        The comparison of tonight with the last good revision, led by the scenario with the
-        highest score; None when nothing is suspicious.
-    """
-    held = [
-        (found.score, scenario, found)
-        for scenario in night.scenarios
-        if (levels := series.get(scenario, ()))
-        and len(levels) > 1
-        and levels[-1].revision == night.revision
-        and (found := screen(levels[:-1], levels[-1], min_effect)).suspicious
-    ]
-    if not held:
-        return None
-    _, lead, found = max(held, key=lambda one: one[0])
-    return Comparison(
-        branch=night.branch,
-        testbed=night.testbed,
-        good=found.good,
-        bad=night.revision,
-        scenarios=night.scenarios,
-        lead=lead,
-        suspected=found.ln_ratio,
-        min_effect=min_effect,
-    )

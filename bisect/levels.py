@@ -32,11 +32,12 @@ _MOST_LEVELS = 500
 _BOOT_SCALES = (0.7, 1.0, 1.45, 2.1)
 _FEW_SCALES = (0.8, 1.3)
 """Of boots where images have offsets, which matter more."""
-_IMAGE_SCALES = (0.8, 1.0, 1.25)
-_DOUBT, _IMAGE_DOUBT = 0.3, 0.2
-"""Standard deviation of ln of the true noise over the noise that the question names, of boots and
-of images. Boots differ from one boot and one kernel to the next; the offsets of images are learned
-from the whole history of a testbed, and a dozen of them tell their spread that well."""
+_DOUBT = 0.3
+"""Standard deviation of ln of the true noise of boots over the noise that the question names:
+boots differ from one boot and one kernel to the next. Of images it is that of an estimate on
+`image_weight` degrees of freedom: of w, 1 / sqrt(2 w)."""
+_APART = 1.1
+"""Standard deviations of that doubt between the image noises that are assumed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,20 +62,21 @@ def scatters(line: Line, levels: Floats) -> list[Scatter]:
     """
     noise, step = line.question.noise, float(levels[1] - levels[0])
     floor = max(LEAST_BOOT_SD, abs(line.question.effect) / _FINEST, 0.8 * step)
+    doubt = 1 / math.sqrt(2 * max(noise.image_weight, 1.0))
     return [
         Scatter(
             Noise(
                 noise.boot * boot,
-                noise.image * image,
+                noise.image * math.exp(image * doubt),
                 noise.run * boot,
                 noise.slow_share,
                 noise.slow_gap,
             ),
-            -((math.log(boot) / _DOUBT) ** 2 + (math.log(image) / _IMAGE_DOUBT) ** 2) / 2,
+            -((math.log(boot) / _DOUBT) ** 2 + image**2) / 2,
             floor,
         )
         for boot in (_FEW_SCALES if noise.image else _BOOT_SCALES)
-        for image in (_IMAGE_SCALES if noise.image else (1.0,))
+        for image in ((-_APART, 0.0, _APART) if noise.image else (0.0,))
     ]
 
 

@@ -230,6 +230,8 @@ class Comparison:
     """Effect that the screen saw, ln ratio; never reported as the answer."""
     min_effect: float = math.log(1 / 0.98)
     """Smallest |ln ratio| worth an alert."""
+    noise: Noise | None = None
+    """How the testbed scatters in the leading scenario; None: nothing is known of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,6 +266,8 @@ class Noise:
     """Chance of a boot to come up in a slower mode."""
     slow_gap: float = 0.0
     """How much slower that mode is, as a positive ln ratio; `boot` is the scatter within one."""
+    image_weight: float = 12.5
+    """Degrees of freedom of `image`: from how many images it is known, a guess before included."""
 
     def variance_of_boot(self, runs: int = 1) -> float:
         """Variance of the mean ln pps of so many runs of one boot, all modes together."""

@@ -43,10 +43,17 @@ _COMMANDS = {
         "Look at settings, database, tree and ports; exit status 0 when a start would succeed.",
     ),
     "detect": _Place(
-        _SERVICE, "detect", "List the level shifts in the series of a database, of either sign."
+        "netbisect.steps.detect_command",
+        "detect",
+        "List the shifts of level in a database or in history files, each event once.",
     ),
     "follow": _Place(
         _SERVICE, "follow", "Print a line for everything that happens, as it happens."
+    ),
+    "health": _Place(
+        "netbisect.steps.health_command",
+        "health",
+        "Judge the watch: what each series can show, and whether what was said was true.",
     ),
     "import": _Place(_SERVICE, "import_group", "Take in measurements that were made elsewhere."),
     "night": _Place(_SERVICE, "night", "Measure the heads of the branches now, as a night would."),

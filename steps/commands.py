@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
 import json
-import math
 import sys
 import time
 from collections.abc import Callable
@@ -15,12 +13,11 @@ from typing import ParamSpec, TypeVar
 
 import click
 
-from netbisect.bisect import detect as detection
 from netbisect.reports import words
-from netbisect.reports.plaintext import table
 from netbisect.steps import control, progress
 from netbisect.steps.casework import open_nights
 from netbisect.steps.memory import ledger_of, open_ledger
+from netbisect.steps.options import database_option
 from netbisect.steps.overview import overview
 from netbisect.steps.settings import load, load_settings
 from netbisect.store import netbenches
@@ -33,10 +30,6 @@ from netbisect.workers.tomlfile import FileError
 P = ParamSpec("P")
 R = TypeVar("R")
 _FOLLOW_SECONDS = 0.3
-_LIKE = 6
-"""Names that are offered for one that is not there."""
-_WIDE = 160
-"""Columns of a table on a terminal: names of testbeds are not cut."""
 
 Folder = click.Path(exists=True, file_okay=False, path_type=Path)
 folder_argument = click.argument("folder", type=Folder, default=".")
@@ -155,14 +148,6 @@ def follow(folder: Path, from_start: bool, until_idle: bool) -> None:
 
 # ------------------------------------------------------------------------------- measurements
 
-database_option = click.option(
-    "--database",
-    metavar="ADDRESS",
-    default="sqlite:///netbisect.sqlite",
-    show_default=True,
-    help="SQLAlchemy address of the database.",
-)
-
 
 @click.group("import")
 def import_group() -> None:
@@ -190,66 +175,3 @@ def import_netbenches(path: Path, database: str) -> None:
     )
     for reason in summary.skipped:
         click.echo(f"left out: {reason}", err=True)
-
-
-@click.command(epilog="Example: netbisect detect --testbed apu2 --json")
-@database_option
-@click.option("--testbed", help="Only this testbed.")
-@click.option("--scenario", help="Only this scenario.")
-@click.option("--branch", help="Only this branch.")
-@click.option(
-    "--min-effect", default=2.0, show_default=True, help="Smallest change listed, in percent."
-)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
-@_sentences
-def detect(
-    database: str,
-    testbed: str | None,
-    scenario: str | None,
-    branch: str | None,
-    min_effect: float,
-    as_json: bool,
-) -> None:
-    """List the level shifts in the series of a database, of either sign.
-
-    A shift names the first revision that was measured after it; which commit between the two
-    revisions made it is for a bisection to find.
-    """
-    ledger = open_ledger(database)
-    known = ledger.known_series()
-    _check_known("testbed", testbed, [one.testbed for one in known])
-    _check_known("scenario", scenario, [one.scenario for one in known])
-    _check_known("branch", branch, [one.branch for one in known])
-    found = [
-        (one, step)
-        for one in known
-        if testbed in (None, one.testbed)
-        and scenario in (None, one.scenario)
-        and branch in (None, one.branch)
-        for step in detection.steps(
-            ledger.series(one.testbed, one.scenario, one.branch), -math.log1p(-min_effect / 100)
-        )
-    ]
-    if as_json:
-        data = [{**asdict(one), **asdict(step)} for one, step in found]
-        click.echo(json.dumps(data, indent=2))
-        return
-    if not found:
-        click.echo("No shift of level was found.")
-        return
-    rows = [("testbed", "scenario", "before", "after", "change", "95 % interval", "boots")]
-    for one, step in found:
-        interval = f"{words.percent(step.low)} to {words.percent(step.high)}"
-        boots = f"{step.boots_before} + {step.boots_after}"
-        change = words.percent(step.ln_ratio)
-        rows.append((one.testbed, one.scenario, step.before, step.at, change, interval, boots))
-    click.echo(table(rows, indent=0, width=_WIDE))
-
-
-def _check_known(kind: str, name: str | None, known: list[str]) -> None:
-    if name is None or name in known:
-        return
-    names = list(dict.fromkeys(known))
-    like = difflib.get_close_matches(name, names, n=_LIKE) or names[:_LIKE]
-    there = f"; there is {', '.join(like)}" if like else " at all"
-    raise click.ClickException(f"there is no {kind} {name!r} with measurements{there}")

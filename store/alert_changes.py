@@ -42,39 +42,46 @@ def open_alert(
     *,
     bisection: int | None,
     kind: AlertKind | None,
+    ends: tuple[str, str] | None = None,
     who: str,
     what: str,
 ) -> Alert:
     """Announces the change that this question has confirmed.
 
-    Its candidate is opened if there is one; an alert that ended less than 30 days ago and was
-    about the same is opened again; otherwise there is a new one.
+    An alert that ended less than 30 days ago and was about the same is opened again, and the
+    candidate, if there is one, withdrawn; otherwise the candidate is opened; otherwise there is
+    a new one.
 
     Raises:
         StoreError: the question is neither a comparison nor a bisection, or nothing was
             measured.
     """
     good, bad, comparison = _asked_about(asked)
+    good, bad = ends or (good, bad)
     if not effects:
         raise StoreError(f"question {asked.id} ({asked.key}) measured no effect to announce")
     kind = kind or AlertKind.of(effects[0])
     question = asked.question
     assert isinstance(question, Comparison | Bisection)
-    row, action = _candidate(writing.session, comparison), Action.ANNOUNCE
+    candidate = _candidate(writing.session, comparison)
+    row = find_returned(
+        writing.session,
+        question.testbed,
+        question.branch,
+        kind=kind,
+        lead=question.lead,
+        good=good,
+        bad=bad,
+        now=writing.now,
+    )
+    action = Action.ANNOUNCE if row is None else Action.REOPEN
     if row is None:
-        row = find_returned(
-            writing.session,
-            question.testbed,
-            question.branch,
-            kind=kind,
-            lead=question.lead,
-            good=good,
-            bad=bad,
-            now=writing.now,
-        )
-        action = Action.REOPEN
-    if row is None:
-        row, action = _new(writing, asked, kind), Action.ANNOUNCE
+        row = candidate or _new(writing, asked, kind)
+    elif candidate is not None:
+        candidate.comparison_id = None
+        writing.session.flush()
+        why = f"it is alert {row.id} come back"
+        _apply(writing, candidate, life.Change(Action.WITHDRAW, writing.now, who, why))
     row.kind, row.lead, row.good, row.bad, row.culprit = kind.value, question.lead, good, bad, ""
     row.effects = [dataclasses.asdict(effect) for effect in effects]
     row.comparison_id = comparison
@@ -93,6 +100,7 @@ def change_alert(
     what: str,
     state: AlertState | None = None,
     culprit: str | None = None,
+    comparison: int | None = None,
     bisection: int | None = None,
     until: float | None = None,
     recovery: str = "",
@@ -101,6 +109,8 @@ def change_alert(
     """As `Alerts.change_alert`, as part of a transaction."""
     row = get_row(writing.session, AlertRow, identifier)
     before = AlertState(row.state)
+    if comparison is not None:
+        row.comparison_id = comparison
     if bisection is not None:
         row.bisection_id = bisection
     try:

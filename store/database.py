@@ -71,6 +71,18 @@ def open_database(url: str) -> Engine:
     return engine
 
 
+def is_there(url: str) -> bool:
+    """Whether opening this database would find one; only of SQLite is a new one made.
+
+    Raises:
+        StoreError: this is no such url.
+    """
+    parsed = _parse(url)
+    if parsed.get_backend_name() != "sqlite" or parsed.database in {None, "", ":memory:"}:
+        return True
+    return Path(parsed.database or "").exists()
+
+
 def writer(engine: Engine) -> Engine:
     """The same engine, whose transactions wait for their turn to write."""
     return engine.execution_options(**{_WRITES: True})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 
 from sqlalchemy import func, select
@@ -67,6 +68,47 @@ class Lookup(Sessions):
         )
         with self.reading() as session:
             return [SeriesName(*row) for row in session.execute(query)]
+
+    def numbers(self) -> dict[str, dict[str, int]]:
+        """By branch: the place of every revision that was booted."""
+        query = select(PlaceRow.branch, PlaceRow.revision, PlaceRow.number).where(
+            PlaceRow.revision.in_(select(BootRow.revision))
+        )
+        found: defaultdict[str, dict[str, int]] = defaultdict(dict)
+        with self.reading() as session:
+            for branch, revision, number in session.execute(query):
+                found[branch][revision] = number
+        return dict(found)
+
+    def left_out(self) -> list[str]:
+        """What was measured and is in no series, with the reason: a sentence each."""
+        stray = (
+            select(BootRow.revision)
+            .join(SampleRow, SampleRow.boot_id == BootRow.id)
+            .where(SampleRow.valid, BootRow.revision.not_in(select(PlaceRow.revision)))
+            .distinct()
+            .order_by(BootRow.revision)
+        )
+        invalid = select(func.count()).select_from(SampleRow).where(~SampleRow.valid)
+        epochs = (
+            select(SampleRow.testbed, SampleRow.scenario)
+            .where(SampleRow.valid)
+            .group_by(SampleRow.testbed, SampleRow.scenario)
+            .having(func.count(SampleRow.conditions.distinct()) > 1)
+            .order_by(SampleRow.testbed, SampleRow.scenario)
+        )
+        with self.reading() as session:
+            said = [
+                f"{revision} was measured and is on no branch that is known: left out"
+                for revision in session.scalars(stray)
+            ]
+            if count := session.scalar(invalid):
+                said.append(f"samples that something speaks against are left out: {count:,}")
+            said += [
+                f"{testbed}/{scenario}: samples under earlier conditions are left out"
+                for testbed, scenario in session.execute(epochs)
+            ]
+        return said
 
     def waiting_mails(self) -> list[Mail]:
         """Mails that are not sent and not given up, oldest first."""

@@ -13,7 +13,7 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import cattrs
@@ -28,6 +28,7 @@ from netbisect.store.naming import (
     place_of,
     revision_of,
     scenario_of,
+    slug,
 )
 
 _RECEIVER = re.compile(r"bench\.(?P<label>.+)\.(?P<iteration>\d+)\.receiver")
@@ -116,40 +117,69 @@ class _Point:
     v: list[float]
     image: str = ""
     release: str = ""
+    patch: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class _History:
     hw: str
-    nic: str
-    dir: str
-    cfg: str
-    pktgen: str
     points: list[_Point]
+    nic: str = ""
+    dir: str = ""
+    cfg: str = ""
+    pktgen: str = ""
 
 
 def _read_histories(path: Path, testbed: str, skip: Callable[[str], None]) -> Iterator[Imported]:
+    with path.open(encoding="utf-8", errors="replace") as stream:
+        for count, line in enumerate(stream, 1):
+            if line.strip():
+                where = f"{path}:{count}"
+                yield from images_of(parsed(line, where), where, testbed=testbed, skip=skip)
+
+
+def parsed(line: str, where: str) -> object:
+    """What a line of JSON holds.
+
+    Raises:
+        NetbenchesError: it is none; the text begins with `where`.
+    """
+    try:
+        return json.loads(line)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise NetbenchesError(f"{where}: not a line of JSON: {error}") from error
+
+
+def images_of(
+    line: object, where: str, *, testbed: str = "", skip: Callable[[str], None]
+) -> Iterator[Imported]:
+    """The images of a history, in the order of its points.
+
+    Args:
+        line: What JSON made of it.
+        where: Its file and number.
+        testbed: Its name, instead of one made from the line.
+        skip: Told of images without a revision's number.
+
+    Raises:
+        NetbenchesError: it is no history; the text begins with `where`.
+    """
+    if not isinstance(line, dict):
+        raise NetbenchesError(f"{where}: not a netbenches history: no object, but {line!r:.40}")
     converter = cattrs.Converter(detailed_validation=True)
     converter.register_structure_hook(float, lambda value, _: _number(value))
     converter.register_structure_hook(int | str, lambda value, _: _name(value))
-    with path.open(encoding="utf-8", errors="replace") as stream:
-        for count, line in enumerate(stream, 1):
-            if not line.strip():
-                continue
-            where = f"{path}:{count}"
-            try:
-                history = converter.structure(json.loads(line), _History)
-            except json.JSONDecodeError as error:
-                raise NetbenchesError(f"{where}: not a line of JSON: {error}") from error
-            except (cattrs.BaseValidationError, TypeError, ValueError) as error:
-                why = "; ".join(cattrs.transform_error(error, "line", _explain))
-                raise NetbenchesError(f"{where}: not a netbenches history: {why}") from error
-            for point in history.points:
-                image = _image_of_point(history, point, where, testbed)
-                if image is None:
-                    skip(f"{where}: image {point.image or point.rev} names no revision by number")
-                else:
-                    yield image
+    try:
+        history = converter.structure(line, _History)
+    except (cattrs.BaseValidationError, TypeError, ValueError) as error:
+        why = "; ".join(cattrs.transform_error(error, "line", _explain))
+        raise NetbenchesError(f"{where}: not a netbenches history: {why}") from error
+    for point in history.points:
+        image = _image_of_point(history, point, where, testbed)
+        if image is None:
+            skip(f"{where}: image {point.image or point.rev} names no revision by number")
+        else:
+            yield image
 
 
 def _explain(error: BaseException, kind: type | None) -> str:
@@ -175,8 +205,15 @@ def _image_of_point(history: _History, point: _Point, where: str, testbed: str) 
     place = Place(history.hw, history.nic, topic, parts[-1])
     image = point.image or str(point.rev)
     revision = revision_of(image, f" r{point.rev} ", "")
+    if revision is None and isinstance(point.rev, int):
+        # Too small or too large to be known for one in a name, but this field is for nothing else.
+        variant = re.sub(r"[^A-Za-z0-9.]+", "-", image.replace(str(point.rev), "")).strip("-.")
+        name = f"r{point.rev}" + (f"+{variant}" if variant else "")
+        revision = Revision(name, point.rev, variant, counted_by_git=False)
     if revision is None:
         return None
+    if not revision.variant and (patch := slug(point.patch)):
+        revision = replace(revision, name=f"{revision.name}+{patch}", variant=patch)
     label = Label(image, history.cfg, history.pktgen)
     return Imported(
         origin=where,

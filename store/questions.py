@@ -32,14 +32,23 @@ class Closing:
     _writing: Writing
 
     def ask(
-        self, question: Question, *, key: str, priority: int = 10, requested_by: str = ""
+        self,
+        question: Question,
+        *,
+        key: str,
+        parent: int | None = None,
+        priority: int = 10,
+        requested_by: str = "",
     ) -> Asked:
-        """Asks what must be known next; its parent is the question that is being closed."""
+        """Asks what must be known next; it follows from the question that is being closed.
+
+        With `parent`, from that one.
+        """
         return _ask(
             self._writing,
             question,
             key=key,
-            parent=self.asked.id,
+            parent=self.asked.id if parent is None else parent,
             priority=priority,
             requested_by=requested_by,
         )
@@ -64,6 +73,7 @@ class Closing:
         who: str = "netbisect",
         bisection: int | None = None,
         kind: AlertKind | None = None,
+        ends: tuple[str, str] | None = None,
     ) -> Alert:
         """Announces the change that is confirmed.
 
@@ -77,6 +87,7 @@ class Closing:
             who: The author there.
             bisection: Question that looks for the culprit, if there is one already.
             kind: What changed; by the sign of the leading effect when left out.
+            ends: Good and bad revision, where they are not those of the question.
 
         Raises:
             StoreError: the question is neither a comparison nor a bisection, or nothing was
@@ -88,6 +99,7 @@ class Closing:
             effects,
             bisection=bisection,
             kind=kind,
+            ends=ends,
             who=who,
             what=what,
         )
@@ -100,9 +112,12 @@ class Closing:
         who: str = "netbisect",
         state: AlertState | None = None,
         culprit: str | None = None,
+        comparison: int | None = None,
         bisection: int | None = None,
     ) -> Alert:
         """Changes what is given, and notes who did it and why, as `Alerts.change_alert` does.
+
+        With `comparison`, that is the one that is to confirm it now.
 
         Raises:
             StoreError: there is no such alert, or it cannot come to that state.
@@ -114,6 +129,7 @@ class Closing:
             what=what,
             state=state,
             culprit=culprit,
+            comparison=comparison,
             bisection=bisection,
         )
 

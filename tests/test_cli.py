@@ -205,6 +205,7 @@ def test_stopping_what_does_not_run(written: Path) -> None:
         ["night"],
         ["status"],
         ["follow"],
+        ["health"],
         ["import", "netbenches"],
         ["detect"],
         ["alerts"],
@@ -249,7 +250,11 @@ def steps(address: str, testbed: str) -> dict[tuple[str, str], float]:
         "detect", "--database", address, "--testbed", testbed, "--json", "--min-effect", "2"
     )
     assert result.exit_code == 0, result.output
-    return {(one["scenario"], one["at"]): one["ln_ratio"] for one in json.loads(result.stdout)}
+    return {
+        (shift["scenario"], shift["at"]): shift["ln_ratio"]
+        for event in json.loads(result.stdout)
+        for shift in event["series"]
+    }
 
 
 @pytest.mark.data
@@ -288,7 +293,7 @@ def test_a_change_without_effect_shows_nothing(imported: str) -> None:
     testbed = "xeon-e5-2650-t540-cr-11-head-r291853"
     result = run("detect", "--database", imported, "--testbed", testbed)
 
-    assert result.output == "No shift of level was found.\n"
+    assert result.stdout == "No shift of level was found.\n"
 
 
 @pytest.mark.data

@@ -167,6 +167,22 @@ def test_an_image_with_more_than_a_revision_stays_out_of_the_history(
     assert summary.skipped == [f"{path}:1: image 7f4e724829e_20201227 names no revision by number"]
 
 
+def test_a_number_that_is_given_needs_no_look_at_names(ledger: Ledger, tmp_path: Path) -> None:
+    """In names, only numbers of today's revisions are told from sizes of tables."""
+    path = tmp_path / "histories.jsonl"
+    points = [
+        {"image": "180000", "rev": 180000, "v": [100.0]},
+        {"image": "180001_D1", "rev": 180001, "v": [99.0]},
+        {"image": "", "rev": 412345, "v": [98.0]},
+    ]
+    path.write_text(history(points=points))
+
+    assert import_into(ledger, path, parser=PARSER).skipped == []
+    testbed, scenario = "amd-gx-412tc-i210at-2016", "inet4-forwarding"
+    assert rates_of(ledger, testbed, scenario) == {"r180000": [100.0], "r412345": [98.0]}
+    assert rates_of(ledger, testbed, scenario, "head+D1") == {"r180001+D1": [99.0]}
+
+
 def test_ten_values_stand_in_the_order_of_ls(ledger: Ledger, tmp_path: Path) -> None:
     path = tmp_path / "histories.jsonl"
     values = [1, 10, 2, 3, 4, 5, 6, 7, 8, 9]

@@ -1,0 +1,1 @@
+"""How good the watch is: simulated labs and real histories, ours and others' rules."""

@@ -1,0 +1,122 @@
+"""How others detect: their rules, written anew after their sources, for one series.
+
+A rule sees the boots of all nights since the series began or its last alert, and names the night
+since which it is slower, or nobody. None of them measures again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import ruptures
+from scipy import stats
+
+from benchmarks.detection.lab import Floats
+
+Rule = Callable[[Sequence[Floats]], int | None]
+
+_TWO_PERCENT = math.log(0.98)
+
+
+def ministat(nights: Sequence[Floats]) -> int | None:
+    """Student's pooled t of tonight and the night before, as `ministat` at 95 %."""
+    if len(nights) < 2:
+        return None
+    before, after = nights[-2], nights[-1]
+    lower = after.mean() < before.mean()
+    return len(nights) - 1 if lower and stats.ttest_ind(before, after).pvalue < 0.05 else None
+
+
+def ministat_two_percent(nights: Sequence[Floats]) -> int | None:
+    """The same, from 2 % on."""
+    found = ministat(nights)
+    if found is None or nights[-1].mean() - nights[-2].mean() > _TWO_PERCENT:
+        return None
+    return found
+
+
+def perfherder(nights: Sequence[Floats]) -> int | None:
+    """Mozilla's: a weighted t above 7 of 12 nights from the change and 12 to 24 before it."""
+    fore, least, most = 12, 12, 24
+    if len(nights) < fore + least:
+        return None
+    y = np.array([np.median(night) for night in nights])
+    at = len(y) - fore
+    before, after = y[max(0, at - most) : at][::-1], y[at:]
+    sides = []
+    for side in (before, after):
+        weight = np.linspace(1, 1 / len(side), len(side))
+        mean = float(np.average(side, weights=weight))
+        variance = float(np.average((side - mean) ** 2, weights=weight)) * len(side)
+        sides.append((mean, variance / max(len(side) - 1, 1) / len(side)))
+    (good, one), (bad, other) = sides
+    return at if good - bad > 7 * math.sqrt(one + other) and bad - good <= _TWO_PERCENT else None
+
+
+def pelt(nights: Sequence[Floats]) -> int | None:
+    """PELT of ruptures on medians: cost l2, penalty 6 sd² ln n, sd from first differences."""
+    if len(nights) < 6:
+        return None
+    y = np.array([np.median(night) for night in nights])
+    sd = float(np.median(np.abs(np.diff(y)))) / 0.6745 / math.sqrt(2)
+    search = ruptures.KernelCPD(kernel="linear", min_size=3).fit(y[:, None])
+    cuts = search.predict(pen=6 * max(sd, 1e-4) ** 2 * math.log(len(y)))[:-1]
+    return _last_drop(y, [int(cut) for cut in cuts])
+
+
+def e_divisive(nights: Sequence[Floats]) -> int | None:
+    """Otava's: energy distance on the latest 50 medians, each cut kept at p <= 0.001 by t."""
+    y = np.array([np.median(night) for night in nights])
+    skipped = max(0, len(y) - 50)
+    cuts: list[int] = []
+    _divide(y[skipped:], 0, cuts)
+    return _last_drop(y, sorted(skipped + cut for cut in cuts))
+
+
+def _divide(y: Floats, offset: int, cuts: list[int]) -> None:
+    if len(y) < 4:
+        return
+    cut = _energy_cut(y)
+    before, after = y[:cut], y[cut:]
+    p = stats.ttest_ind_from_stats(
+        before.mean(), before.std(), len(before), after.mean(), after.std(), len(after)
+    ).pvalue
+    if not p <= 0.001:
+        return
+    cuts.append(offset + cut)
+    _divide(before, offset, cuts)
+    _divide(after, offset + cut, cuts)
+
+
+def _energy_cut(y: Floats) -> int:
+    """Where both sides differ most (Matteson and James, JASA 109, 2014, equation 7)."""
+    apart = np.abs(y[:, None] - y[None, :])
+    inside = np.cumsum(np.cumsum(apart, axis=0), axis=1)
+    n = len(y)
+    at = np.arange(2, n - 1)
+    left, whole = inside[at - 1, at - 1], inside[-1, -1]
+    across = inside[at - 1, -1] - left
+    right = whole - left - 2 * across
+    m = n - at
+    energy = 2 * across / (at * m) - left / at**2 - right / m**2
+    return int(at[np.argmax(energy * at * m / n)])
+
+
+def _last_drop(y: Floats, cuts: Sequence[int]) -> int | None:
+    """The last cut, if it is a drop of 2 % at least."""
+    if not cuts:
+        return None
+    start = cuts[-2] if len(cuts) > 1 else 0
+    drop = float(np.mean(y[cuts[-1] :]) - np.mean(y[start : cuts[-1]]))
+    return cuts[-1] if drop <= _TWO_PERCENT else None
+
+
+RULES: dict[str, Rule] = {
+    "ministat 95 % (rule)": ministat,
+    "ministat 95 % and 2 % (rule)": ministat_two_percent,
+    "Perfherder (rule)": perfherder,
+    "E-divisive, Otava (rule)": e_divisive,
+    "PELT (ruptures)": pelt,
+}
