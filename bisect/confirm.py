@@ -19,8 +19,8 @@ from netbisect.bisect.screen import MIN_EFFECT
 
 LARGE = -math.log1p(-0.05)
 """|ln ratio| from which one pair of images is enough where images hardly differ: 5 %."""
-_OFFSETS = 3.0
-"""Standard deviations of the difference of two images that a change has to exceed alone."""
+_OFFSETS = 0.9987
+"""One-sided: three standard deviations of the difference of two images, if these were known."""
 _HOPE = 0.5
 """Share of `min_effect` below which two pairs and more leave no hope to see it."""
 MOST_PAIRS = 6
@@ -55,6 +55,7 @@ def judge(
     min_effect: float = MIN_EFFECT,
     sign: int = -1,
     goods: int | None = None,
+    image_weight: float = 1e6,
 ) -> Verdict:
     """Tells whether the code changed the level, from retests of pairs of images.
 
@@ -67,6 +68,7 @@ def judge(
         min_effect: Smallest |ln ratio| worth an alert.
         sign: -1 for a drop, 1 for a gain.
         goods: Different good kernels among the pairs; as many as pairs when left out.
+        image_weight: Degrees of freedom of `image_sd`: the less it is known, the more is asked.
 
     Raises:
         ValueError: There is no pair.
@@ -75,9 +77,10 @@ def judge(
         raise ValueError("a verdict takes the retest of one pair of images at least")
     effect, error = _together(pairs, image_sd, goods or len(pairs))
     seen = sign * effect.ln_ratio
-    sure = seen - float(special.ndtri(_BELIEF)) * error > 0
+    sure = seen - float(special.stdtrit(image_weight, _BELIEF)) * error > 0
     enough = seen >= (min_effect if len(pairs) == 1 else _LEAST_SHARE * min_effect)
-    alone = max(LARGE, _OFFSETS * math.sqrt(2) * image_sd)
+    offsets = float(special.stdtrit(image_weight, _OFFSETS)) * math.sqrt(2) * image_sd
+    alone = max(LARGE, offsets)
     if sure and enough and (len(pairs) > 1 or seen >= alone):
         return Verdict(Word.CHANGED, effect, _count(pairs))
     if seen < _HOPE * min_effect and len(pairs) > 1:

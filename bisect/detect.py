@@ -78,9 +78,18 @@ def steps(levels: Sequence[Level], min_effect: float = MIN_EFFECT) -> list[Step]
     return _steps(images, segment([merge(group) for group in images]), min_effect)
 
 
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What a history shows."""
+
+    steps: list[Step]
+    """Oldest first."""
+    noise: Noise
+
+
 def steps_of_many(
     series: Mapping[Key, Sequence[Level]], min_effect: float = MIN_EFFECT
-) -> dict[Key, list[Step]]:
+) -> dict[Key, Read]:
     """Finds the steps of series of one branch, each with an eye on the others.
 
     A revision that changed one series beyond doubt (by 7 standard errors) is likelier than
@@ -107,7 +116,7 @@ def steps_of_many(
         cut_at = alone[key]
         if (chances > STEP_CHANCE).any():
             cut_at = segment([merge(one) for one in groups], chances=chances)
-        found[key] = _steps(groups, cut_at, min_effect)
+        found[key] = Read(_steps(groups, cut_at, min_effect), cut_at.noise)
     return found
 
 

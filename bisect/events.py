@@ -17,7 +17,7 @@ from enum import StrEnum
 import numpy as np
 
 from netbisect.bisect import trend
-from netbisect.bisect.detect import Step, noise_of, steps_of_many
+from netbisect.bisect.detect import Step, steps_of_many
 from netbisect.bisect.model import Level, Noise
 from netbisect.bisect.screen import MIN_EFFECT, levels_of
 from netbisect.bisect.segments import boots_of, weighted
@@ -115,9 +115,8 @@ def shifts(
     """
     found: dict[Place, list[Shift]] = {}
     measured = {place: levels for place, levels in series.items() if levels}
-    for place, steps in steps_of_many(measured, min_effect).items():
-        levels = series[place]
-        noise = noise_of(levels)
+    for place, read in steps_of_many(measured, min_effect).items():
+        levels, steps, noise = series[place], read.steps, read.noise
         limited = {level.revision for level in levels if level.saturated}
         slide = None if levels[-1].saturated else trend.drift(in_time(levels), noise)
         stairs = _within(steps, levels) if slide else []

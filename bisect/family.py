@@ -14,12 +14,14 @@ from scipy import stats
 
 from netbisect.bisect.detect import noise_of
 from netbisect.bisect.model import Comparison, Level, Night, Noise
-from netbisect.bisect.screen import MIN_EFFECT, Screen, levels_of, screen
+from netbisect.bisect.screen import MIN_EFFECT, SCREEN_SD, Screen, levels_of, screen
 from netbisect.bisect.segments import boots_of, weighted
 from netbisect.bisect.states import AlertKind
 
 RETESTS = 5
 """In a night, of all groups together."""
+_KNOWN = 12.0
+"""Degrees of freedom from which an image noise is believed rather than the usual one."""
 _NEAR = 8
 """Latest images of the baseline among which a further good one is looked for."""
 
@@ -99,7 +101,10 @@ def q_values(p: Sequence[float]) -> list[float]:
 
 
 def suspicion(
-    night: Night, series: Mapping[str, Sequence[Level]], min_effect: float = MIN_EFFECT
+    night: Night,
+    series: Mapping[str, Sequence[Level]],
+    min_effect: float = MIN_EFFECT,
+    noises: Mapping[str, Noise] | None = None,
 ) -> Comparison | None:
     """Turns tonight's levels into the question of a retest, when one of them is suspicious.
 
@@ -108,18 +113,20 @@ def suspicion(
         series: By scenario, the levels of the baseline, oldest first, tonight's last. A scenario
             without a level of tonight's revision, or without an earlier one, is passed over.
         min_effect: Smallest change worth an alert, as a positive ln ratio.
+        noises: By scenario, how it scatters, where more than the baseline tells it.
 
     Returns:
         The comparison of tonight with the last good revision, led by the most surprising
         scenario; a drop goes before a gain. None when nothing is suspicious.
     """
+    known = noises or {}
     suspicions = [
         Suspicion(night.testbed, scenario, found)
         for scenario in night.scenarios
         if (levels := series.get(scenario, ()))
         and len(levels) > 1
         and levels[-1].revision == night.revision
-        and (found := screen(levels[:-1], levels[-1], min_effect)).asks
+        and (found := screened(levels, min_effect, known.get(scenario))).asks
     ]
     longest = max(series.values(), key=len, default=())
     order = {level.revision: place for place, level in enumerate(longest)}
@@ -134,9 +141,22 @@ def suspicion(
             lead=lead.scenario,
             suspected=lead.found.ln_ratio,
             min_effect=min_effect,
-            noise=noise_of(series[lead.scenario][:-1]),
+            noise=known.get(lead.scenario) or noise_of(series[lead.scenario][:-1]),
         )
     return None
+
+
+def screened(levels: Sequence[Level], min_effect: float, noise: Noise | None) -> Screen:
+    """Screens the latest level with what is known of the noise.
+
+    Args:
+        levels: Of the baseline, oldest first, the latest one last; at least two.
+        min_effect: Smallest change worth an alert, as a positive ln ratio.
+        noise: Of the series, where more than the baseline tells it.
+    """
+    told = noise is not None and noise.image_weight >= _KNOWN
+    image_sd = noise.image if noise is not None and told else SCREEN_SD
+    return screen(levels[:-1], levels[-1], min_effect, image_sd=image_sd)
 
 
 def next_pair(

@@ -18,17 +18,21 @@ from netbisect.bisect.model import (
     Unfinished,
     Visit,
 )
+from netbisect.bisect.search import Building
 
 __all__ = ["Outlook", "builds_ahead", "next_move", "outlook"]
 
 
-def next_move(question: Question, evidence: Evidence, prices: Prices) -> Move:
+def next_move(
+    question: Question, evidence: Evidence, prices: Prices, building: Building | None = None
+) -> Move:
     """Tells what to boot next for `question`, or its answer.
 
     Args:
         question: Any of the three.
         evidence: All facts that bear on it.
         prices: What actions cost, in seconds of the lab.
+        building: What is being built ahead, and for how many seconds still; a search may wait.
     """
     match question:
         case Night():
@@ -36,7 +40,7 @@ def next_move(question: Question, evidence: Evidence, prices: Prices) -> Move:
         case Comparison():
             return comparison.next_move(question, evidence)
         case Bisection():
-            return search.next_move(question, evidence, prices)
+            return search.next_move(question, evidence, prices, building)
         case _:
             assert_never(question)
 

@@ -41,7 +41,7 @@ and which share of the chance of an error each has, of those that there are (Bon
 _LEAST_SHARE = 0.75
 """Of `min_effect`, that must be seen: a drop of just `min_effect` looks smaller every other
 time."""
-_SCREEN_SD = 0.015
+SCREEN_SD = 0.015
 """Image noise that a screen expects until a baseline shows its own."""
 _SETTLED = 7
 """Images after a drop in the history before they are the new baseline."""
@@ -97,6 +97,10 @@ class Screen:
     """What it would be."""
     tonight: bool = False
     """Tonight's image is off itself, not only those before it."""
+    images: int = 1
+    """Since the baseline begins, without tonight's."""
+    noise: Noise | None = None
+    """With which it was judged."""
 
     @property
     def asks(self) -> bool:
@@ -111,6 +115,7 @@ def screen(
     *,
     chance: float = CHANCE,
     modes: Modes | Learn | None = LEARN,
+    image_sd: float = SCREEN_SD,
 ) -> Screen:
     """Tells whether tonight is lower than its baseline, so that a retest is worth its boots.
 
@@ -126,6 +131,7 @@ def screen(
         min_effect: Smallest drop worth an alert, as a positive ln ratio.
         chance: Of a suspicion without a change.
         modes: Of the boots, if they are known; learned from the history otherwise.
+        image_sd: Image noise to expect, if more is known than this history shows.
 
     Returns:
         The window with the least p; of a gain or of a change in how often the slow mode occurs
@@ -141,7 +147,7 @@ def screen(
     boots = boots_of(merged)
     before = boots[:-1] if len(boots) > 1 else boots
     known = two_modes.learn(before) if isinstance(modes, Learn) else modes
-    past = segment_boots(before, known, _SCREEN_SD)
+    past = segment_boots(before, known, image_sd)
     y, variance = levels_of(boots, past.noise)
     if len(images) == 1:
         return _unchanged(history, tonight, past.noise)
@@ -156,6 +162,7 @@ def screen(
     if not best.suspicious and (gains := [one for one in held if one.gained]):
         best = min(gains, key=lambda one: one.p_gain)
     found = _tell(best, images[start:], y[start:])
+    found = replace(found, images=len(y) - start - 1, noise=past.noise)
     if _saturated(merged[start:]):
         return replace(found, suspicious=False, score=min(found.score, 0.0), kind=AlertKind.DROP)
     if not found.suspicious and known is not None:
@@ -196,7 +203,8 @@ def _unchanged(history: Sequence[Level], tonight: Level, noise: Noise) -> Screen
     """Tonight's kernel is the one of all nights before: it cannot be slower than itself."""
     (baseline, level), _ = levels_of(boots_of([merge(history), tonight]), noise)
     ratio = float(level - baseline)
-    return Screen(False, ratio, math.inf, 0.0, float(baseline), history[-1].revision)
+    good = history[-1].revision
+    return Screen(False, ratio, math.inf, 0.0, float(baseline), good, noise=noise)
 
 
 def _start(past: Segmentation) -> int:

@@ -42,6 +42,12 @@ _IMAGE_GRID = np.geomspace(0.002, 0.05, 18)
 """Image noises tried. More than 5 % has not been seen; what looks like it is steps."""
 STEP_CHANCE = 0.05
 """That a new level begins at a given revision, before looking."""
+_FEW = 20
+"""Levels that tell nothing of the noise by their neighbours, or less."""
+_MEDIAN_MOVE = 0.954
+"""Median of |a - b| for normal a and b, in their standard deviations."""
+_PER_MOVE = 0.25
+"""Degrees of freedom that a difference of neighbours is worth, taken by its median."""
 _STEP_SD = 0.1
 """Of levels about the middle of a history, ln pps."""
 _LEAST_BOOTS = 3
@@ -193,8 +199,28 @@ def segment_boots(
         stop = int(starts[best, stop])
     image = float(_IMAGE_GRID[best]) if len(y) > 1 else image_sd
     variance = image**2 + boot**2 / count
-    noise = replace(noise, image=image, image_weight=IMAGE_WEIGHT + max(len(y) - 1 - len(cuts), 0))
+    known = max(image, _beside(y, boot**2 / count, image))
+    noise = replace(noise, image=known, image_weight=IMAGE_WEIGHT + max(len(y) - 1 - len(cuts), 0))
     return Segmentation(tuple(reversed(cuts)), noise, y, variance)
+
+
+def _beside(y: Floats, least: Floats, image_sd: float) -> float:
+    """Image noise by what neighbours show, on average with a guess.
+
+    Neighbours differ by noise alone, but for a few. A history of noisy images can be cut until
+    little noise is left; whoever has to trust a difference of two images must not be told that.
+
+    Args:
+        y: n levels.
+        least: Their variances, of boots only.
+        image_sd: The guess.
+    """
+    if len(y) <= _FEW:
+        return 0.0
+    moves = np.abs(np.diff(y))
+    seen = max((float(np.median(moves)) / _MEDIAN_MOVE) ** 2 - float(np.mean(least)), 0.0)
+    weight = _PER_MOVE * len(moves)
+    return math.sqrt((IMAGE_WEIGHT * image_sd**2 + weight * seen) / (IMAGE_WEIGHT + weight))
 
 
 def _places(y: Floats, least: Floats) -> NDArray[np.intp]:
@@ -208,7 +234,7 @@ def _places(y: Floats, least: Floats) -> NDArray[np.intp]:
     if n <= _ALL_TRIED:
         return np.arange(n + 1)
     moves = np.abs(np.diff(y))
-    sd = math.sqrt(max(float(np.median(moves) / 0.954) ** 2, float(np.median(least))))
+    sd = math.sqrt(max(float(np.median(moves) / _MEDIAN_MOVE) ** 2, float(np.median(least))))
     proposed = {0, n}
     for start in range(0, n, _WINDOW - _OVERLAP):
         window = (y[start : start + _WINDOW] / sd)[:, None]

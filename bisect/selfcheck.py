@@ -5,20 +5,26 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scipy import special, stats
 
+from netbisect.bisect import modes
 from netbisect.bisect.compare import welch
 from netbisect.bisect.comparison import ALPHA, LOOKS
 from netbisect.bisect.model import Level, Noise
-from netbisect.bisect.screen import CHANCE, MIN_EFFECT
-from netbisect.bisect.segments import IMAGE_WEIGHT
+from netbisect.bisect.screen import CHANCE, MIN_EFFECT, levels_of, screen
+from netbisect.bisect.segments import IMAGE_WEIGHT, boots_of, by_image, merge, segment
 
+SCREEN_CHANCE = 2 * CHANCE
+"""That a screen calls a night a drop, or a gain, without a change."""
+RETEST_CHANCE = ALPHA / len(LOOKS)
+"""That a retest calls equal images different at one look."""
 _POWER = 0.8
 _LEAST_HALF = 3
-"""Boots of each half of an image, for it to be held against itself."""
-_MINISTAT = 0.05
+"""Boots of each side, for an image to be held against itself."""
+MINISTAT = 0.05
+"""That ministat calls equal images different at 95 %."""
 
 
 def smallest_drop(
@@ -71,8 +77,8 @@ def against_itself(levels: Sequence[Level]) -> AgainstItself:
             continue
         compared += 1
         p = welch(level.ln_pps[:half], level.ln_pps[half:], "").p
-        called += p < ALPHA / len(LOOKS)
-        ministat += p < _MINISTAT
+        called += p < RETEST_CHANCE
+        ministat += p < MINISTAT
     return AgainstItself(compared, called, ministat)
 
 
@@ -105,3 +111,89 @@ def overlap(nights: Sequence[frozenset[str]]) -> float | None:
         if one | other
     ]
     return math.fsum(shares) / len(shares) if shares else None
+
+
+# ---------------------------------------------------------------------- nights that were repeated
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """Two nights of one image: whatever is called between them is a false call."""
+
+    ln_ratio: float
+    """The second night over the first."""
+    variance: float
+    """Of that ratio, if boots are all that scatters."""
+    screened: bool
+    """Were they two images, the second night would be suspicious where the first was not."""
+    retested: bool
+    """A retest would have called them different at its first look, by what is worth an alert."""
+
+
+def repeat(
+    history: Sequence[Level], first: Level, second: Level, min_effect: float = MIN_EFFECT
+) -> Repeat:
+    """Holds two nights of one image against each other as if they were of two.
+
+    Args:
+        history: The levels before that image, oldest first, any number.
+        first: A night of the image.
+        second: A later one.
+        min_effect: Smallest change worth an alert, as a positive ln ratio.
+    """
+    one = replace(first, identity="")
+    noise = segment([merge(group) for group in by_image([*history, one])]).noise
+    (before, after), _ = levels_of(boots_of([one, second]), noise)
+    two = modes.of(noise)
+    earlier, later = (modes.lifted(level.ln_pps, two) for level in (one, second))
+    retested = False
+    if min(len(earlier), len(later)) >= _LEAST_HALF:
+        effect = welch(earlier, later, "")
+        retested = effect.p < RETEST_CHANCE and abs(effect.ln_ratio) >= min_effect
+    known = bool(history) and screen(history, one, min_effect).asks
+    return Repeat(
+        ln_ratio=float(after - before),
+        variance=noise.boot**2 * (1 / len(one.ln_pps) + 1 / len(second.ln_pps)),
+        screened=not known and screen([*history, one], second, min_effect).asks,
+        retested=retested,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Repeats:
+    """What many repeated nights would have called."""
+
+    nights: int
+    """Second nights, of all series."""
+    screened: int
+    """As Repeat says; `SCREEN_CHANCE` of them is what a screen promises, at most."""
+    retested: int
+    """As Repeat says; `RETEST_CHANCE` of them is what a retest promises, at most."""
+    night_sd: float | None
+    """What nights of one image differ by beyond what their boots explain, as a standard
+    deviation of ln pps; None without a repeated night."""
+
+
+def repeats(found: Sequence[Repeat]) -> Repeats:
+    """Counts what repeated nights would have called."""
+    beyond = [(one.ln_ratio**2 - one.variance) / 2 for one in found]
+    return Repeats(
+        nights=len(found),
+        screened=sum(one.screened for one in found),
+        retested=sum(one.retested for one in found),
+        night_sd=math.sqrt(max(math.fsum(beyond) / len(found), 0.0)) if found else None,
+    )
+
+
+def surprise(called: int, tried: int, chance: float) -> float:
+    """Tells the chance of at least so many false calls when each has this chance.
+
+    Args:
+        called: How many there were.
+        tried: Of how many.
+        chance: That is promised, between 0 and 1.
+
+    Returns:
+        One-sided p of a binomial test; 1 when nothing was tried.
+    """
+    return float(stats.binom.sf(called - 1, tried, chance)) if tried else 1.0

@@ -106,6 +106,8 @@ class Case:
     links: Links = Links()
     command: str = ""
     """A shell command that measures the difference again."""
+    stable: tuple[str, ...] = ()
+    """What becomes of the culprit on the stable branches, sentence by sentence."""
     unmoved: tuple[str, ...] = ()
     """Testbeds and scenarios that saw the same commits and did not change, for people."""
 

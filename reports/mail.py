@@ -107,6 +107,7 @@ def _view(case: Case) -> dict[str, Any]:
         "headline": words.clean(gist.headline(case)),
         "place": _place(case),
         "culprit": _culprit(case),
+        "stable": [words.clean(sentence) for sentence in case.stable],
         "suspects": _suspects(case)[:_LINES_MAX],
         "suspects_left": max(len(_suspects(case)) - _LINES_MAX, 0),
         "heading": gist.heading(case),

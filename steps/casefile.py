@@ -27,6 +27,7 @@ from netbisect.reports import words
 from netbisect.reports.case import Attempt, Case, Ending, Links
 from netbisect.steps.kernels import Kernels
 from netbisect.steps.settings import Settings
+from netbisect.steps.suspicions import chain
 from netbisect.store.ledger import Ledger
 from netbisect.store.records import Asked, Decision, DecisionStage
 from netbisect.workers.lab import OVERLAY_MARK, Testbed, load_scenario
@@ -56,7 +57,8 @@ def case_of(
         settings: For links.
         kernels: Of which testbed, and with which fixes.
         asked: A comparison, or the bisection that followed from one.
-        finding: The answer to `asked`, which need not be in the ledger yet.
+        finding: The answer to `asked`, which need not be in the ledger yet; of several
+            comparisons about one change, their common answer.
         commits: Those after the good end, to the bad one, where a comparison cannot tell them.
 
     The case has the number 0 and links to no page until its alert has a number.
@@ -65,9 +67,17 @@ def case_of(
     assert isinstance(question, Comparison | Bisection)
     lab = kernels.lab
     testbed = lab.testbed(question.testbed)
-    before = _parent(ledger, asked) if isinstance(question, Bisection) else None
-    confirmed = before.finding if before is not None else finding
-    numbers = [one.id for one in (before, asked) if one is not None]
+    before = _parent(ledger, asked) if isinstance(question, Bisection) else asked
+    pairs = chain(ledger, before) if before is not None else []
+    confirmed = finding
+    if isinstance(question, Comparison):
+        asked = pairs[0]  # its ends are those of the alert
+        question = asked.question
+        assert isinstance(question, Comparison)
+        numbers = [one.id for one in pairs]
+    else:
+        numbers = [*(one.id for one in pairs), asked.id]
+        confirmed = _confirmed(ledger, pairs)
     bad = question.bad if isinstance(question, Comparison) else question.candidates[-1].revision
     commits = tuple(commits) or _commits(ledger, question)
     done = [
@@ -114,6 +124,14 @@ def case_of(
         links=Links(commit=settings.links.commit),
         command=_command(testbed, evidence.kernels, question.good, bad, settings),
     )
+
+
+def _confirmed(ledger: Ledger, pairs: Sequence[Asked]) -> Finding | None:
+    """What the comparisons before a search have confirmed: of several, what was announced."""
+    if len(pairs) < 2:  # noqa: PLR2004 - one pair says it itself
+        return pairs[0].finding if pairs else None
+    alert = ledger.alert_about(pairs[-1].id)
+    return Confirmed(alert.effects) if alert is not None else None
 
 
 def _parent(ledger: Ledger, asked: Asked) -> Asked | None:

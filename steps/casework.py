@@ -6,47 +6,42 @@ in one transaction, so that no kill can separate a verdict from its mail.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
-from netbisect.bisect import detect, prior
 from netbisect.bisect.confirm import Word
 from netbisect.bisect.life import after_search
 from netbisect.bisect.model import (
     Bisection,
-    Commit,
     Comparison,
     Confirmed,
     Culprit,
     Finding,
-    Level,
     Night,
     NightDone,
-    Noise,
     NotConfirmed,
     Several,
     Unfinished,
 )
 from netbisect.bisect.states import AlertKind, AlertState
 from netbisect.reports import mail, page
-from netbisect.steps import suspicions
+from netbisect.reports.case import Case
+from netbisect.steps import searches, suspicions
 from netbisect.steps.casefile import case_of, numbered
 from netbisect.steps.kernels import Kernels
 from netbisect.steps.recovery import close_recovered, end_mutes
+from netbisect.steps.repeats import is_repeat, repeat_night
 from netbisect.steps.settings import Settings
 from netbisect.steps.suspicions import Answer
-from netbisect.store.history import History, HistoryError
+from netbisect.store.history import History
 from netbisect.store.ledger import Ledger
 from netbisect.store.questions import AlreadyClosedError, Closing
 from netbisect.store.records import Alert, Asked
 from netbisect.workers.lab import Lab, Testbed
 
-_LEAST_BOOT_SHARE = 0.25
-"""Of the scatter of boots with one run, that is the boots' own whatever the lab file says."""
 PRIORITY_NIGHT = 100
 PRIORITY_BISECTION = 200
 
@@ -61,7 +56,8 @@ def open_nights(
     """Asks how fast the heads of branches are on testbeds; says what came of each.
 
     A revision is measured once per testbed: more boots of one image would not say more about
-    the next. It is asked again when the earlier night came to nothing.
+    the next. It is asked again when the earlier night came to nothing; and every so many nights
+    the last one is repeated, to see what would be called between two nights of one kernel.
 
     Raises:
         HistoryError: the tree cannot be read, or has no such branch; nothing is asked then.
@@ -70,10 +66,13 @@ def open_nights(
     heads = {branch: history.commit(history.head(branch)) for branch in branches}
     for branch, head in heads.items():
         ledger.learn([head], branch)
-    return [
-        _open_night(ledger, settings, testbed, branch, head.revision)
-        for (branch, head), testbed in product(heads.items(), testbeds)
-    ]
+    said = []
+    for (branch, head), testbed in product(heads.items(), testbeds):
+        said.append(_open_night(ledger, settings, testbed, branch, head.revision))
+        again = repeat_night(ledger, settings.night, testbed, branch)
+        if again:
+            said.append(f"{branch} on {testbed.name}: {again[:12]} is to be measured again")
+    return said
 
 
 def _open_night(
@@ -88,13 +87,6 @@ def _open_night(
     if asked.finding is not None:
         return f"{branch} on {testbed.name}: {head[:12]} has been measured"
     return f"{branch} on {testbed.name}: {head[:12]} is to be measured"
-
-
-def _noise_of(levels: list[Level], testbed: Testbed) -> Noise:
-    """What the levels show between boots of one run; the lab file says which part is the run's."""
-    noise, run = detect.noise_of(levels), testbed.run_noise_percent / 100
-    boot = math.sqrt(max(noise.boot**2 - run**2, (_LEAST_BOOT_SHARE * noise.boot) ** 2))
-    return replace(noise, boot=boot, run=run)
 
 
 def _key(question: Comparison) -> str:
@@ -145,7 +137,8 @@ class Casework:
         for alert in close_recovered(ledger, night.testbed, night.branch):
             self._write_page(ledger, alert)
         doubt, wanted = None, None
-        if isinstance(finding, NightDone):
+        # A kernel that was measured again is no slower than itself: nothing is new.
+        if isinstance(finding, NightDone) and not is_repeat(asked):
             doubt = suspicions.doubtful(ledger, night.testbed, night.branch)
             if doubt is None:
                 wanted = suspicions.suspicion(ledger, night, self.settings.min_effect)
@@ -227,8 +220,9 @@ class Casework:
             with ledger.closing(asked, finding) as closing:
                 closing.open_alert(answer.effects, what=what, ends=ends)
             return []
-        commits, trouble = self._commits(ledger, question)
-        bisection = self._bisection(ledger, question, confirmed, commits) if commits else None
+        commits, trouble = searches.commits_between(ledger, self.history, question)
+        testbed = self.lab.testbed(question.testbed)
+        bisection = searches.search(ledger, testbed, question, confirmed, commits)
         case = case_of(ledger, self.settings, self.kernels, asked, confirmed, commits)
         followers = []
         with ledger.closing(asked, finding) as closing:
@@ -255,34 +249,6 @@ class Casework:
         self._write_page(ledger, alert)
         return followers
 
-    def _commits(self, ledger: Ledger, question: Comparison) -> tuple[list[Commit], str]:
-        """The commits between the ends of a comparison; or why there can be no search."""
-        try:
-            self.history.update()
-            commits = self.history.between(question.good, question.bad)
-            ledger.learn([self.history.commit(question.good), *commits], question.branch)
-        except HistoryError as error:
-            return [], f"There is no search for the commit: {error}"
-        return commits, ""
-
-    def _bisection(
-        self, ledger: Ledger, question: Comparison, finding: Confirmed, commits: list[Commit]
-    ) -> Bisection:
-        testbed = self.lab.testbed(question.testbed)
-        lead = finding.effects[0]
-        levels = ledger.baseline(question.testbed, lead.scenario, question.branch)
-        before = [level for level in levels if level.revision != question.bad]
-        return Bisection(
-            branch=question.branch,
-            testbed=question.testbed,
-            good=question.good,
-            candidates=prior.candidates(commits, testbed.drivers),
-            scenarios=question.scenarios,
-            lead=lead.scenario,
-            effect=lead.ln_ratio,
-            noise=_noise_of(before, testbed),
-        )
-
     # ---------------------------------------------------------------------------- a bisection
 
     def _after_bisection(self, ledger: Ledger, asked: Asked, finding: Finding) -> None:
@@ -290,8 +256,7 @@ class Casework:
         if alert is None:
             with ledger.closing(asked, finding):
                 return
-        case = case_of(ledger, self.settings, self.kernels, asked, finding)
-        letter = mail.outcome(numbered(case, self.settings, alert.id))
+        letter = mail.outcome(self._case(ledger, alert, asked, finding))
         with ledger.closing(asked, finding) as closing:
             culprit = _named(finding)
             closing.change_alert(
@@ -313,6 +278,16 @@ class Casework:
 
     # ---------------------------------------------------------------------------------- pages
 
+    def _case(self, ledger: Ledger, alert: Alert, asked: Asked, finding: Finding | None) -> Case:
+        """All that is told of an alert."""
+        if isinstance(asked.question, Comparison) and isinstance(finding, Confirmed):
+            finding = Confirmed(alert.effects)
+        case = case_of(ledger, self.settings, self.kernels, asked, finding)
+        others = [branch for branch in self.settings.branches if branch != alert.branch]
+        culprit = _named(finding) if finding is not None else None
+        stable = searches.fate(self.history, culprit, alert.branch, others, case.label)
+        return replace(numbered(case, self.settings, alert.id), stable=tuple(stable))
+
     def page_of(self, alert: int) -> Path:
         """Where the page of an alert is."""
         return self.settings.reports / f"alert-{alert}.html"
@@ -323,11 +298,11 @@ class Casework:
         if last is None or alert.kind is not AlertKind.DROP:
             return
         asked = ledger.question(last)
-        case = case_of(ledger, self.settings, self.kernels, asked, asked.finding)
+        case = self._case(ledger, alert, asked, asked.finding)
         path = self.page_of(alert.id)
         path.parent.mkdir(parents=True, exist_ok=True)
         work = path.with_suffix(".new")
-        work.write_text(page.page(numbered(case, self.settings, alert.id)))
+        work.write_text(page.page(case))
         work.replace(path)
 
     def write_missing_pages(self, ledger: Ledger) -> None:

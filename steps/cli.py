@@ -50,6 +50,11 @@ _COMMANDS = {
     "follow": _Place(
         _SERVICE, "follow", "Print a line for everything that happens, as it happens."
     ),
+    "health": _Place(
+        "netbisect.steps.health_command",
+        "health",
+        "Judge the watch: what each series can show, and whether what was said was true.",
+    ),
     "import": _Place(_SERVICE, "import_group", "Take in measurements that were made elsewhere."),
     "ministat": _Place(
         "netbisect.steps.ministat_command",

@@ -22,8 +22,8 @@ from buildbot.schedulers.base import ReconfigurableBaseScheduler
 from twisted.internet import defer, task
 from twisted.python import log
 
-from netbisect.bisect import plan, search
-from netbisect.bisect.model import Bisection, Finding, Move, Unfinished, Visit
+from netbisect.bisect import plan
+from netbisect.bisect.model import Finding, Move, Unfinished, Visit
 from netbisect.steps.builders import bench_builder, kernel_builder, recover_builder
 from netbisect.steps.casework import Casework
 from netbisect.steps.foresight import Foresight
@@ -173,12 +173,9 @@ class Conductor(ReconfigurableBaseScheduler):
         testbed = self.lab.testbed(asked.question.testbed)
         evidence = self.casework.kernels.evidence(ledger, asked)
         prices = ledger.prices(testbed.name)
-        if isinstance(asked.question, Bisection):
-            now = time.time()
-            left = {name: max(0.0, at + prices.build - now) for name, at in ahead.items()}
-            move = search.next_move(asked.question, evidence, prices, left)
-        else:
-            move = plan.next_move(asked.question, evidence, prices)
+        now = time.time()
+        left = {name: max(0.0, at + prices.build - now) for name, at in ahead.items()}
+        move = plan.next_move(asked.question, evidence, prices, left)
         if not isinstance(move, Visit):
             return move
         config = self.casework.kernels.config_of(testbed, move.revision)

@@ -70,7 +70,9 @@ def detect(  # noqa: PLR0917 - click hands over every option
     verbose: bool,
     as_json: bool,
 ) -> None:
-    """List the shifts of level in series: drops, improvements and drift, each event once.
+    """List the shifts of level in a database or in history files, each event once.
+
+    Drops, improvements and drift.
 
     FILE has histories as JSON lines, `-` is standard input; without one the series of the
     database are looked at. What takes no part is said on standard error, and when a line could

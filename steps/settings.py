@@ -35,11 +35,17 @@ class NightSettings:
     hour: int = 1
     minute: int = 0
     boots: int = 5
+    against_itself: int = 14
+    """Every so many nights a testbed measures a kernel that it has measured; 0: never."""
 
     def __post_init__(self) -> None:
         _check(0 <= self.hour < 24, f"hour {self.hour}: expected 0 to 23")  # noqa: PLR2004 - a day's
         _check(0 <= self.minute < 60, f"minute {self.minute}: expected 0 to 59")  # noqa: PLR2004
         _check(self.boots >= 1, f"boots {self.boots}: expected 1 or more")
+        _check(
+            self.against_itself >= 0,
+            f"against_itself {self.against_itself}: expected nights, or 0 for never",
+        )
 
 
 @dataclass(frozen=True, slots=True)

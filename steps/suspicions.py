@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from netbisect.bisect import confirm, family
 from netbisect.bisect.confirm import Word
-from netbisect.bisect.model import Comparison, Confirmed, Effect, Night, NotConfirmed
+from netbisect.bisect.detect import noise_of
+from netbisect.bisect.model import Comparison, Confirmed, Effect, Night, Noise, NotConfirmed
 from netbisect.bisect.states import AlertState
 from netbisect.store.ledger import Ledger
 from netbisect.store.records import Alert, Asked
@@ -26,12 +27,14 @@ class Answer:
 
 def suspicion(ledger: Ledger, night: Night, min_effect: float) -> Comparison | None:
     """What is to be compared after this night, when one of its series is suspicious."""
-    series = {}
+    series, noises = {}, {}
     for scenario in night.scenarios:
         levels = ledger.baseline(night.testbed, scenario, night.branch)
         if levels and levels[-1].revision == night.revision:
             series[scenario] = levels
-    return family.suspicion(night, series, min_effect)
+            # The noise is that of the machine: it does not begin anew with every change.
+            noises[scenario] = noise_of(ledger.series(night.testbed, scenario, night.branch)[:-1])
+    return family.suspicion(night, series, min_effect, noises)
 
 
 def doubtful(ledger: Ledger, testbed: str, branch: str) -> tuple[Alert, Asked] | None:
@@ -45,7 +48,7 @@ def doubtful(ledger: Ledger, testbed: str, branch: str) -> tuple[Alert, Asked] |
 
 def next_pair(ledger: Ledger, asked: Asked) -> Comparison | None:
     """The comparison of two further images for the change that this one left in doubt."""
-    pairs = [one.question for one in _chain(ledger, asked)]
+    pairs = [one.question for one in _compared(ledger, asked)]
     first = pairs[0]
     if first.noise is None:
         return None
@@ -55,16 +58,17 @@ def next_pair(ledger: Ledger, asked: Asked) -> Comparison | None:
 
 def answer(ledger: Ledger, asked: Asked, finding: Confirmed | NotConfirmed) -> Answer:
     """Judges what a comparison has found, together with those before it about the same change."""
-    chain = _chain(ledger, asked)
-    first = chain[0].question
-    retests = [one.finding.effects for one in chain[:-1]] + [finding.effects]
+    compared = _compared(ledger, asked)
+    first = compared[0].question
+    retests = [one.finding.effects for one in compared[:-1]] + [finding.effects]
     image_sd = first.noise.image if first.noise is not None else 0.0
-    if isinstance(finding, NotConfirmed) and (len(chain) == 1 or not finding.effects):
+    weight = (first.noise or Noise()).image_weight
+    if isinstance(finding, NotConfirmed) and (len(compared) == 1 or not finding.effects):
         return Answer(Word.NO, finding.effects, finding.why, first)
     sign = 1 if first.suspected > 0 else -1
     leads = [effects[0] for effects in retests]
-    goods = len({one.question.good for one in chain})
-    verdict = confirm.judge(leads, image_sd, first.min_effect, sign, goods)
+    goods = len({one.question.good for one in compared})
+    verdict = confirm.judge(leads, image_sd, first.min_effect, sign, goods, weight)
     effects = confirm.effects_together(retests, image_sd, goods)
     return Answer(verdict.word, effects, verdict.why, first)
 
@@ -75,14 +79,23 @@ class _Compared:
     finding: Confirmed | NotConfirmed
 
 
-def _chain(ledger: Ledger, asked: Asked) -> list[_Compared]:
-    """The comparisons about one change, the first one first; the last may be open."""
-    chain = []
+def chain(ledger: Ledger, asked: Asked) -> list[Asked]:
+    """The comparisons about one change that lead to this one, the first one first."""
+    found = []
     one: Asked | None = asked
     while one is not None and isinstance(one.question, Comparison):
+        found.append(one)
+        one = ledger.question(one.parent) if one.parent is not None else None
+    return found[::-1]
+
+
+def _compared(ledger: Ledger, asked: Asked) -> list[_Compared]:
+    """The same with what they found; the last may be open."""
+    found = []
+    for one in chain(ledger, asked):
+        assert isinstance(one.question, Comparison)
         finding = one.finding
         if not isinstance(finding, Confirmed | NotConfirmed):
             finding = NotConfirmed((), "it is not answered yet")
-        chain.append(_Compared(one.question, finding))
-        one = ledger.question(one.parent) if one.parent is not None else None
-    return chain[::-1]
+        found.append(_Compared(one.question, finding))
+    return found

@@ -11,11 +11,14 @@ from netbisect.store.decisions import Decisions
 from netbisect.store.evidence import EvidenceReader
 from netbisect.store.facts import Facts
 from netbisect.store.lookup import Lookup
+from netbisect.store.nights import Nights
 from netbisect.store.outbox import Outbox
 from netbisect.store.questions import Questions
 from netbisect.store.series import Series
 from netbisect.store.sessions import Events
 
 
-class Ledger(Facts, Questions, Decisions, EvidenceReader, Series, Alerts, Outbox, Events, Lookup):
+class Ledger(
+    Facts, Questions, Decisions, EvidenceReader, Series, Nights, Alerts, Outbox, Events, Lookup
+):
     """Append and read; made as `Ledger(open_database(url))` once `migrate` has been called."""

@@ -151,12 +151,12 @@ def _levels(session: Session, testbed: str, scenario: str, branch: str) -> list[
         run = math.log(pps), validity.saturated(pps, offered)
         boots.setdefault(boot, []).append(run)
     return [
-        (number, _level(revision, identity, first, list(boots.values())))
+        (number, level_of(revision, identity, first, list(boots.values())))
         for (number, revision, identity), (first, boots) in found.items()
     ]
 
 
-def _level(
+def level_of(
     revision: str, identity: str, first: float, boots: list[list[tuple[float, bool]]]
 ) -> Level:
     """A level of boots, each with the ln pps of its runs and whether the generator limited them."""

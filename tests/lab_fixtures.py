@@ -146,7 +146,8 @@ def running_lab(
     lab = load_lab(files.lab)
     with setup.running(files), Connections(lab.ssh) as connections:
         yield RunningLab(files, lab, sample_tree, base / "logs", connections)
-    assert (files.place / "simulator.log").read_text() == ""
+    said = (files.place / "simulator.log").read_text()
+    assert not said, said
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from netbisect.bisect.detect import noise_of
 from netbisect.bisect.model import Level
-from netbisect.steps.casework import _noise_of
+from netbisect.steps import searches
 from netbisect.workers import lab
 
 PORT = lab.Port(interface="igb0")
@@ -37,14 +37,14 @@ def levels() -> list[Level]:
 
 
 def test_without_a_word_in_the_lab_file_all_scatter_is_that_of_boots() -> None:
-    assert _noise_of(levels(), TESTBED) == noise_of(levels())
+    assert searches.noise_of(levels(), TESTBED) == noise_of(levels())
 
 
 @given(percent=st.floats(0, 10))
 def test_runs_take_their_part_of_the_scatter_and_leave_boots_some(percent: float) -> None:
     """One run of a boot scatters as it did, unless the lab file claims more than there is."""
     seen = noise_of(levels())
-    noise = _noise_of(levels(), replace(TESTBED, run_noise_percent=percent))
+    noise = searches.noise_of(levels(), replace(TESTBED, run_noise_percent=percent))
 
     assert noise.run == percent / 100
     assert 0.24 * seen.boot < noise.boot <= seen.boot

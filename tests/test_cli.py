@@ -205,6 +205,7 @@ def test_stopping_what_does_not_run(written: Path) -> None:
         ["night"],
         ["status"],
         ["follow"],
+        ["health"],
         ["import", "netbenches"],
         ["detect"],
         ["alerts"],

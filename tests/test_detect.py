@@ -223,7 +223,7 @@ def test_series_are_told_apart_by_their_keys() -> None:
     found = steps_of_many(series)
 
     assert list(found) == list(series)
-    assert {key: at(its) for key, its in found.items()} == {
+    assert {key: at(its.steps) for key, its in found.items()} == {
         "falls": ["r15"],
         ("rises", 1): ["r15"],
         "none": [],
@@ -237,7 +237,7 @@ def test_series_are_told_apart_by_their_keys() -> None:
 def test_a_series_alone_is_cut_as_ever(seed: int) -> None:
     levels = history(seed, (15, 0.0), (9, -0.1), (9, -0.05))
 
-    assert steps_of_many({"alone": levels}) == {"alone": steps(levels)}
+    assert steps_of_many({"alone": levels})["alone"].steps == steps(levels)
 
 
 def test_a_faint_step_is_found_where_another_series_has_a_clear_one() -> None:
@@ -248,8 +248,8 @@ def test_a_faint_step_is_found_where_another_series_has_a_clear_one() -> None:
         here = history(seed + 100, (10, 0.0), (10, -0.3))
         later = history(seed + 100, (12, 0.0), (10, -0.3))
         alone += at(steps(faint)) == ["r10"]
-        beside += at(steps_of_many({1: faint, 2: here})[1]) == ["r10"]
-        elsewhere += at(steps_of_many({1: faint, 2: later})[1]) == ["r10"]
+        beside += at(steps_of_many({1: faint, 2: here})[1].steps) == ["r10"]
+        elsewhere += at(steps_of_many({1: faint, 2: later})[1].steps) == ["r10"]
 
     assert beside > alone
     assert elsewhere <= alone
@@ -262,7 +262,7 @@ def test_a_flat_series_beside_a_clear_step_stays_flat() -> None:
         for seed in range(40)
         for one in steps_of_many(
             {1: history(seed, (20, 0.0)), 2: history(seed + 100, (10, 0.0), (10, -0.3))}
-        )[1]
+        )[1].steps
     ]
 
     assert len(false) <= 2

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT))  # benchmarks/ is run from the checkout, and not installed
 
 from benchmarks.detection import __main__ as game  # noqa: E402 - see above
-from benchmarks.detection import ours, speed  # noqa: E402
+from benchmarks.detection import ours, page, speed  # noqa: E402
 from benchmarks.detection.lab import (  # noqa: E402
     BIMODAL,
     BOOTS,
@@ -344,3 +344,23 @@ def test_the_speed_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     assert row["steps"] > 2
     assert row["seconds"] >= 0
     assert row["megabytes"] > 0
+
+
+def test_the_table_of_the_page_has_a_line_for_every_rule() -> None:
+    """And what was never told has no delay."""
+    row = {
+        "engine": "a rule",
+        "case": "unimodal",
+        "labs": 2,
+        "false_alerts": 0.125,
+        "hits": {"2": 0.5, "3": 1.0, "5": 1.0, "10": 1.0},
+        "delay_nights": None,
+        "localisation_nights": None,
+        "retest_boots": 81.2,
+    }
+    speed = {"case": "speed", "samples": 1000500, "seconds": 1.1, "megabytes": 114}
+    lines = page.table([row, speed], 1)
+
+    assert lines[0] == "Seeds 1 to 2: 2 labs of each case."
+    assert "| `unimodal` | a rule | 0.12 | 0.50 | 1.00 | 1.00 | 1.00 | - | - | 81 |" in lines
+    assert lines[-1].startswith("1,000,500 samples")

@@ -194,6 +194,15 @@ def test_the_way_of_the_culprit_to_other_branches_is_told() -> None:
     assert "  Differential Revision: https://reviews.freebsd.org/D51234\n" in text
 
 
+def test_what_becomes_of_the_culprit_on_stable_branches_is_told() -> None:
+    """Beside the commit, wrapped as everything else."""
+    sentence = "It is due on stable/14 on 2026-12-05 (MFC after: 2 weeks)."
+    text = mail.outcome(make("culprit_case", stable=(sentence, sentence))).text
+
+    assert " ".join(section(text, "The commit").split()).count(sentence) == 2
+    assert sentence not in mail.outcome(make("suspects_case", stable=(sentence,))).text
+
+
 def test_a_culprit_of_which_only_the_hash_is_known_is_told_by_it() -> None:
     text = mail.outcome(make("culprit_case", commits=(), labels={})).text
 

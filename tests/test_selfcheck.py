@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netbisect.bisect.model import Noise
-from netbisect.bisect.screen import _SCREEN_SD, MIN_EFFECT, screen
+from netbisect.bisect.screen import MIN_EFFECT, SCREEN_SD, screen
 from netbisect.bisect.segments import segment
 from netbisect.bisect.selfcheck import (
     AgainstItself,
@@ -37,7 +37,7 @@ def test_the_smallest_drop_is_seen_four_times_out_of_five(images: int) -> None:
     seen = []
     for seed in range(120):
         *levels, last = history(seed, (images + 1, 0.0), stray=0)
-        drop = smallest_drop(segment(levels, _SCREEN_SD).noise, images, boots=5)
+        drop = smallest_drop(segment(levels, SCREEN_SD).noise, images, boots=5)
         lower = replace(last, ln_pps=tuple(x - drop for x in last.ln_pps))
         seen.append(screen(levels, lower).suspicious)
 

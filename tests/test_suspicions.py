@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -119,8 +120,10 @@ class Desk:
 @pytest.fixture
 def desk(place: Path, tmp_path: Path) -> Iterator[Desk]:
     ledger = open_ledger(f"sqlite:///{tmp_path / 'ledger.sqlite'}")
-    yield Desk(place, ledger)
+    desk = Desk(place, ledger)
+    yield desk
     ledger.engine.dispose()
+    shutil.rmtree(desk.settings.reports, ignore_errors=True)
 
 
 def pair(asked: Asked) -> tuple[str, str]:
@@ -160,7 +163,11 @@ def test_a_small_drop_waits_for_the_next_image(desk: Desk) -> None:
     [effect] = alert.effects
     assert effect.ln_ratio == pytest.approx(-0.038)
     assert effect.high - effect.low > 0.01, "the offsets of images are part of the interval"
-    assert len(desk.ledger.waiting_mails()) == 1
+    [mail] = desk.ledger.waiting_mails()
+    assert "-3.7 %" in mail.subject, "what both pairs say, not the last one"
+    first = [desk.casework.history.commit(end).number for end in pair(asked)]
+    assert f"between n{first[0]} and n{first[1]}" in mail.subject
+    assert desk.casework.page_of(alert.id).is_file()
 
 
 def test_an_offset_of_one_image_is_no_alert(desk: Desk) -> None:

@@ -23,7 +23,7 @@ import click
 import numpy as np
 
 from benchmarks import corpus
-from benchmarks.detection import ours, speed
+from benchmarks.detection import ours, page, speed
 from benchmarks.detection.lab import BOOTS, LEARNING, WITHIN, Lab
 from benchmarks.detection.rules import RULES, Rule
 
@@ -143,8 +143,15 @@ def summary(engine: str, case: str, counts: list[Count]) -> Row:
 @click.option("--labs", default=2, show_default=True, help="Labs of 300 series in each case.")
 @click.option("--seed", default=1, show_default=True, help="Of the first lab.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--page", "as_page", is_flag=True, help="Write the table of docs/benchmarks.md anew.")
 def main(
-    cases: tuple[str, ...], engines: tuple[str, ...], labs: int, seed: int, *, as_json: bool
+    cases: tuple[str, ...],
+    engines: tuple[str, ...],
+    labs: int,
+    seed: int,
+    *,
+    as_json: bool,
+    as_page: bool,
 ) -> None:
     """Play detection in simulated labs of 300 series."""
     rows: list[dict[str, Any]] = []
@@ -169,6 +176,8 @@ def main(
                 counts = list(pool.map(players[name], [case] * labs, seeds))
                 rows.append(asdict(summary(name, case, counts)))
                 click.echo(f"{case}: {name}, {time.monotonic() - began:.0f} s", err=True)
+    if as_page:
+        page.write(rows, seed)
     if as_json:
         click.echo(json.dumps(rows, indent=2))
         return

@@ -21,7 +21,7 @@ from netbisect.bisect.model import (
     Visit,
 )
 from netbisect.bisect.modes import Modes
-from netbisect.bisect.screen import Screen, screen
+from netbisect.bisect.screen import SCREEN_SD, Screen, screen
 from netbisect.bisect.segments import boots_of
 from netbisect.bisect.states import AlertKind
 
@@ -33,7 +33,11 @@ _RELEARN = 5
 @dataclass
 class _Series:
     levels: list[Level] = field(default_factory=list)
+    """Of the baseline: since the last change that was told."""
+    history: list[Level] = field(default_factory=list)
     modes: Modes | None = None
+    expected: float = SCREEN_SD
+    """Image noise that all of its history shows."""
     noise: Noise = field(default_factory=Noise)
     pairs: list[Comparison] = field(default_factory=list)
     """Compared so far, while a change is being confirmed."""
@@ -62,12 +66,15 @@ class Watch:
         confirming = []
         for index, one in enumerate(self.series):
             values = self.lab.boots(index, night, night, 0, BOOTS)
-            one.levels.append(Level(str(night), str(night), float(night), tuple(values)))
+            level = Level(str(night), str(night), float(night), tuple(values))
+            one.levels.append(level)
+            one.history.append(level)
             if len(one.levels) < 2:
                 continue
-            if len(one.levels) % _RELEARN == 2:
-                one.modes = modes.learn(boots_of(one.levels[:-1]))
-            found = screen(one.levels[:-1], one.levels[-1], modes=one.modes)
+            if len(one.history) % _RELEARN == 2:
+                one.modes = modes.learn(boots_of(one.history[:-1]))
+                one.expected = noise_of(one.history[:-1]).image
+            found = screen(one.levels[:-1], one.levels[-1], modes=one.modes, image_sd=one.expected)
             if one.pairs:
                 confirming.append((index, found))
             elif found.asks and found.kind is AlertKind.DROP:
@@ -89,7 +96,7 @@ class Watch:
         if one.pairs:
             pair = family.next_pair(one.pairs, one.levels, one.noise)
         else:
-            one.noise, one.effects = noise_of(one.levels[:-1]), []
+            one.noise, one.effects = noise_of(one.history[:-1]), []
             one.since = min(int(name) for name in found.suspects)
             pair = Comparison(
                 "main",
@@ -109,7 +116,10 @@ class Watch:
                 word = Word.NO
             else:
                 goods = len({pair.good for pair in one.pairs})
-                word = confirm.judge(one.effects, one.noise.image, goods=goods).word
+                known = one.noise.image_weight
+                word = confirm.judge(
+                    one.effects, one.noise.image, goods=goods, image_weight=known
+                ).word
             if word is not Word.MORE:
                 one.pairs = []
             if word is Word.NO:

@@ -35,6 +35,7 @@ tick = 1.0
 
 [night]
 boots = 3
+against_itself = 0
 
 [mail]
 to = ["people@lab.invalid"]

@@ -1,0 +1,107 @@
+"""Nights: which was measured last, and images that were measured in more than one."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from typing import Any
+
+from sqlalchemy import Select, func, select
+
+from netbisect.bisect import validity
+from netbisect.bisect.model import Level, NightDone
+from netbisect.store.evidence import comparable, identities
+from netbisect.store.questions import asked_of
+from netbisect.store.records import Asked, QuestionState
+from netbisect.store.series import level_of
+from netbisect.store.sessions import Sessions
+from netbisect.store.tables import BootRow, DecisionRow, PlaceRow, QuestionRow, SampleRow
+
+_NIGHT = QuestionRow.kind == "night"
+_REPEAT = QuestionRow.parent_id.is_not(None)
+"""A night that follows from another one measures the same revision again."""
+
+
+class Nights(Sessions):
+    """Reads what nights there were."""
+
+    def last_night(self, testbed: str, branch: str) -> Asked | None:
+        """The newest night that measured its revision for the first time, and was done."""
+        nights = (
+            select(QuestionRow)
+            .where(
+                _NIGHT,
+                ~_REPEAT,
+                QuestionRow.testbed == testbed,
+                QuestionRow.branch == branch,
+                QuestionRow.state == QuestionState.CLOSED.value,
+            )
+            .order_by(QuestionRow.id.desc())
+        )
+        with self.reading() as session:
+            found = map(asked_of, session.scalars(nights))
+            return next((one for one in found if isinstance(one.finding, NightDone)), None)
+
+    def last_repeat(self, testbed: str) -> float | None:
+        """When a night that repeats another one was last asked of this testbed.
+
+        When there was none yet, the time of its first night; None before that.
+        """
+        of_testbed = QuestionRow.testbed == testbed
+        last = select(func.max(QuestionRow.opened_at)).where(_NIGHT, _REPEAT, of_testbed)
+        first = select(func.min(QuestionRow.opened_at)).where(_NIGHT, of_testbed)
+        with self.reading() as session:
+            at = session.scalar(last)
+            return session.scalar(first) if at is None else at
+
+    def newest(self, branch: str) -> str | None:
+        """The newest revision of a branch that was learned."""
+        places = select(PlaceRow.revision).where(PlaceRow.branch == branch)
+        with self.reading() as session:
+            return session.scalar(places.order_by(PlaceRow.number.desc()).limit(1))
+
+    def repeated(self, testbed: str, scenario: str, branch: str) -> list[list[Level]]:
+        """Images that were measured in more than one night: a level for each night, oldest first.
+
+        Samples count as for `Series.series`. Only nights count: a comparison is asked for
+        because a night was off, so that the next boots of that image lie nearer to its level
+        than that night did. Nights of two revisions that build the same kernel are nights of
+        one image.
+        """
+        image, built, booted = identities()
+
+        def of_nights(query: Select[*tuple[Any, ...]]) -> Select[*tuple[Any, ...]]:
+            return (
+                query.join(DecisionRow, BootRow.decision_id == DecisionRow.id)
+                .join(QuestionRow, DecisionRow.question_id == QuestionRow.id)
+                .outerjoin(built, booted)
+                .where(_NIGHT, QuestionRow.branch == branch, BootRow.testbed == testbed)
+            )
+
+        twice = of_nights(select(image).select_from(BootRow)).group_by(image)
+        columns = (image, QuestionRow.id, BootRow.revision, BootRow.id)
+        samples = select(*columns, SampleRow.at, SampleRow.pps, SampleRow.offered_pps)
+        nights: defaultdict[str, dict[int, _Night]] = defaultdict(dict)
+        with self.reading() as session:
+            images = session.scalars(twice.having(func.count(QuestionRow.id.distinct()) > 1)).all()
+            if not images:
+                return []
+            query = (
+                of_nights(samples.join(BootRow, SampleRow.boot_id == BootRow.id))
+                .where(comparable(session, testbed, [scenario]), image.in_(images))
+                .order_by(QuestionRow.id, SampleRow.at, SampleRow.id)
+            )
+            for name, night, revision, boot, at, pps, offered in session.execute(query):
+                of_night = nights[name].setdefault(night, (revision, at, {}))
+                run = math.log(pps), validity.saturated(pps, offered)
+                of_night[2].setdefault(boot, []).append(run)
+        return [
+            [level_of(revision, name, at, list(boots.values())) for revision, at, boots in found]
+            for name, found in ((name, by_night.values()) for name, by_night in nights.items())
+            if len(found) > 1
+        ]
+
+
+_Night = tuple[str, float, dict[str, list[tuple[float, bool]]]]
+"""Revision, time of the first sample, and by boot the ln pps of its runs and whether the
+generator limited them."""
