@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -30,6 +30,8 @@ Key = TypeVar("Key", bound=Hashable)
 
 _STRONG = 7.0
 """Standard errors of a step from which it is looked for in other series too."""
+_AS_LIKELY = 2.0
+"""ln likelihood by which another place of a step may be less likely than the best: 95 %."""
 _SHARED_CHANCE = 0.3
 """That a revision changes a series, if it changed another one for certain."""
 
@@ -52,6 +54,10 @@ class Step:
     levels_after: int
     boots_before: int
     boots_after: int
+    earliest: str
+    """Revision of the level after which it came: `before`, or one that is about as likely."""
+    latest: str
+    """Revision of the level with which it was there for certain: `at`, or a later one."""
 
 
 def noise_of(levels: Sequence[Level]) -> Noise:
@@ -150,6 +156,28 @@ def _shifts(found: Segmentation, cuts: Sequence[int]) -> list[tuple[float, float
     ]
 
 
+def _trios(edges: Sequence[int]) -> Iterator[tuple[int, int, int]]:
+    """Each cut between its neighbours."""
+    return zip(edges, edges[1:], edges[2:], strict=False)
+
+
+def _reach(found: Segmentation, start: int, cut: int, stop: int) -> tuple[int, int]:
+    """First and last place about as likely as the cut, by a ln likelihood less by 2 at most.
+
+    Between two clear levels that is the cut alone; a faint step may lie an image or two away.
+    """
+    weight = 1 / found.variance[start:stop]
+    total, product = np.cumsum(weight), np.cumsum(weight * found.y[start:stop])
+    left, right = total[:-1], total[-1] - total[:-1]
+    apart = product[:-1] / left - (product[-1] - product[:-1]) / right
+    gain = apart**2 / (1 / left + 1 / right) / 2
+    # A place further off is in only when all those before it are.
+    unlikely = np.flatnonzero(gain < gain[cut - start - 1] - _AS_LIKELY) + start + 1
+    first = unlikely[unlikely < cut].max(initial=start) + 1
+    last = unlikely[unlikely > cut].min(initial=stop) - 1
+    return int(first), int(last)
+
+
 def _describe(
     images: Sequence[Sequence[Level]], found: Segmentation, cuts: Sequence[int]
 ) -> list[Step]:
@@ -157,6 +185,7 @@ def _describe(
     freedom = IMAGE_WEIGHT + len(images) - len(cuts) - 1
     reach = float(special.stdtrit(freedom, 0.975))
     described = []
+    places = [_reach(found, *trio) for trio in _trios(edges)]
     for i, (shift, error) in enumerate(_shifts(found, cuts)):
         before, after = images[edges[i] : edges[i + 1]], images[edges[i + 1] : edges[i + 2]]
         described.append(
@@ -171,6 +200,8 @@ def _describe(
                 levels_after=len(after),
                 boots_before=sum(len(level.ln_pps) for group in before for level in group),
                 boots_after=sum(len(level.ln_pps) for group in after for level in group),
+                earliest=images[places[i][0] - 1][-1].revision,
+                latest=images[places[i][1]][0].revision,
             )
         )
     return described

@@ -60,9 +60,9 @@ class Shift:
     testbed: str
     scenario: str
     before: str
-    """Revision of the last level before it; of a drift, the last of the best stretch."""
+    """Revision of the last level surely before it; of a drift, the last of the best stretch."""
     at: str
-    """Revision of the first level after it; of a drift, the latest."""
+    """Revision of the first level surely after it; of a drift, the latest."""
     ln_ratio: float
     low: float
     high: float
@@ -138,8 +138,8 @@ def _shift(place: Place, steps: Sequence[Step], i: int, noise: Noise) -> Shift:
     return Shift(
         testbed=place.testbed,
         scenario=place.scenario,
-        before=step.before,
-        at=step.at,
+        before=step.before if later or earlier else step.earliest,
+        at=step.at if later or earlier else step.latest,
         ln_ratio=step.ln_ratio,
         low=step.low,
         high=step.high,

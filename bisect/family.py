@@ -13,9 +13,16 @@ from dataclasses import dataclass, replace
 from scipy import stats
 
 from netbisect.bisect.detect import noise_of
-from netbisect.bisect.model import Comparison, Level, Night, Noise
-from netbisect.bisect.screen import MIN_EFFECT, SCREEN_SD, Screen, levels_of, screen
-from netbisect.bisect.segments import boots_of, weighted
+from netbisect.bisect.model import Comparison, Effect, Level, Night, Noise
+from netbisect.bisect.screen import (
+    MIN_EFFECT,
+    MIX_IMAGES,
+    SCREEN_SD,
+    Screen,
+    levels_of,
+    screen,
+)
+from netbisect.bisect.segments import boots_of, by_image, weighted
 from netbisect.bisect.states import AlertKind
 
 RETESTS = 5
@@ -144,6 +151,36 @@ def suspicion(
             noise=known.get(lead.scenario) or noise_of(series[lead.scenario][:-1]),
         )
     return None
+
+
+def mixes(
+    night: Night,
+    series: Mapping[str, Sequence[Level]],
+    noises: Mapping[str, Noise] | None = None,
+) -> list[tuple[str, Effect]]:
+    """Finds the scenarios whose boots come up in their slow mode more often or less often.
+
+    A retest of a few boots cannot show that, three nights can.
+
+    Args:
+        night: What was measured.
+        series: As for `suspicion`.
+        noises: As for `suspicion`.
+
+    Returns:
+        For each, the last revision before these nights, and how the mean of all boots moved.
+    """
+    known = noises or {}
+    found = []
+    for scenario in night.scenarios:
+        levels = series.get(scenario, ())
+        if len(levels) > 1 and levels[-1].revision == night.revision:
+            mix = screened(levels, MIN_EFFECT, known.get(scenario)).mix
+            if mix is not None:
+                images = by_image(levels)
+                good = images[-min(MIX_IMAGES + 1, len(images))][-1].revision
+                found.append((good, replace(mix, scenario=scenario)))
+    return found
 
 
 def screened(levels: Sequence[Level], min_effect: float, noise: Noise | None) -> Screen:

@@ -15,7 +15,7 @@ import numpy as np
 from scipy import special, stats
 
 from netbisect.bisect import modes as two_modes
-from netbisect.bisect.model import Level, Noise
+from netbisect.bisect.model import Effect, Level, Noise
 from netbisect.bisect.modes import Modes
 from netbisect.bisect.robust import locations
 from netbisect.bisect.segments import (
@@ -53,10 +53,11 @@ _WINSORISED = 3.0
 """Standard deviations from the middle of the baseline beyond which an image counts no further."""
 _MIX_CHANCE = 0.001
 """As CHANCE, for how often the slow mode occurs."""
-_MIX_IMAGES = 3
+MIX_IMAGES = 3
 """Latest images whose slow boots are counted."""
 
 
+_REACH = 1.96
 _GOODS = 6
 """Latest images of the baseline among which a good end is looked for."""
 _OFF = 0.5
@@ -95,6 +96,8 @@ class Screen:
     """Revisions of the baseline that lie nearest to its level, of the latest ones."""
     kind: AlertKind = AlertKind.DROP
     """What it would be."""
+    mix: Effect | None = None
+    """Where the kind is MODES: how that moves the mean of all boots; of no scenario yet."""
     tonight: bool = False
     """Tonight's image is off itself, not only those before it."""
     images: int = 1
@@ -166,9 +169,12 @@ def screen(
     if _saturated(merged[start:]):
         return replace(found, suspicious=False, score=min(found.score, 0.0), kind=AlertKind.DROP)
     if not found.suspicious and known is not None:
-        p = _mix_changed(boots[start:], y[start:], known)
-        if p < _MIX_CHANCE:
-            return replace(found, suspicious=True, kind=AlertKind.MODES, p=p, score=_MIX_CHANCE / p)
+        mix = _mix_changed(boots[start:], y[start:], known)
+        if mix is not None and mix.p < _MIX_CHANCE:
+            score = _MIX_CHANCE / mix.p
+            return replace(
+                found, suspicious=True, kind=AlertKind.MODES, p=mix.p, score=score, mix=mix
+            )
     return found
 
 
@@ -287,13 +293,24 @@ def _saturated(images: Sequence[Level]) -> bool:
     return images[-1].saturated and 2 * sum(before) > len(before)
 
 
-def _mix_changed(boots: Floats, y: Floats, modes: Modes) -> float:
-    """Chance of so many slow boots lately if nothing changed (Fisher's exact test, two-sided)."""
-    if len(y) <= _MIX_IMAGES:
-        return 1.0
+def _mix_changed(boots: Floats, y: Floats, modes: Modes) -> Effect | None:
+    """How the share of slow boots moves the mean of all boots; p by Fisher's exact test."""
+    if len(y) <= MIX_IMAGES:
+        return None
     slow = two_modes.slow_ones(boots, y, modes).sum(axis=1)
     fast = (~np.isnan(boots)).sum(axis=1) - slow
     counts = np.array([slow, fast])
-    before, after = counts[:, :-_MIX_IMAGES].sum(axis=1), counts[:, -_MIX_IMAGES:].sum(axis=1)
+    before, after = counts[:, :-MIX_IMAGES].sum(axis=1), counts[:, -MIX_IMAGES:].sum(axis=1)
     table = np.array([before, after])
-    return max(float(stats.fisher_exact(table).pvalue), 1e-12)
+    shares = table[:, 0] / table.sum(axis=1)
+    moved = -modes.gap * float(shares[1] - shares[0])
+    error = modes.gap * math.sqrt(float((shares * (1 - shares) / table.sum(axis=1)).sum()))
+    return Effect(
+        scenario="",
+        ln_ratio=moved,
+        low=moved - _REACH * error,
+        high=moved + _REACH * error,
+        p=max(float(stats.fisher_exact(table).pvalue), 1e-12),
+        good_boots=int(table[0].sum()),
+        bad_boots=int(table[1].sum()),
+    )

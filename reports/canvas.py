@@ -36,6 +36,10 @@ _VARIABLES = {
 }
 WIDTH = 8.0
 """Inches."""
+_DOTS = 120
+"""Of a PNG, per inch."""
+_DOTS_MAX = 60_000
+"""Of a PNG, from top to bottom: it cannot have more than 65535."""
 _STYLE: dict[Any, Any] = {
     "axes.axisbelow": True,
     "axes.edgecolor": INK,
@@ -87,6 +91,32 @@ def notice(sentence: str, *, name: str, title: str) -> str:
         figure = Figure(figsize=(WIDTH, 0.5))
         figure.text(0.01, 0.5, sentence, va="center")
         return _element(figure, name, title, sentence)
+
+
+def pictures(paint: Callable[[Figure], None], height: float, *, title: str) -> dict[str, bytes]:
+    """A figure as files of its own, by their format: `svg` and `png`, on white paper.
+
+    Args:
+        paint: fills the figure.
+        height: in inches.
+        title: for people who hear the picture.
+    """
+    told: dict[str, dict[str, str | None]] = {
+        "svg": {**dict.fromkeys(("Date", "Creator", "Format", "Type")), "Title": title},
+        "png": {"Software": None, "Title": title.encode("latin-1", "replace").decode("latin-1")},
+    }
+    found = {}
+    with _lock, mpl.rc_context(_STYLE):
+        figure = Figure(figsize=(WIDTH, height), layout="constrained")
+        paint(figure)
+        for kind, metadata in told.items():
+            buffer = io.BytesIO()
+            resolution = min(_DOTS, _DOTS_MAX / height)
+            figure.savefig(
+                buffer, format=kind, metadata=metadata, facecolor="white", dpi=resolution
+            )
+            found[kind] = buffer.getvalue()
+    return found
 
 
 def _element(figure: Figure, name: str, title: str, text: str) -> str:

@@ -19,6 +19,7 @@ from netbisect.bisect.model import (
     Comparison,
     Confirmed,
     Culprit,
+    Effect,
     Finding,
     Night,
     NightDone,
@@ -137,8 +138,10 @@ class Casework:
         for alert in close_recovered(ledger, night.testbed, night.branch):
             self._write_page(ledger, alert)
         doubt, wanted = None, None
+        mixed: list[tuple[str, Effect]] = []
         # A kernel that was measured again is no slower than itself: nothing is new.
         if isinstance(finding, NightDone) and not is_repeat(asked):
+            mixed = suspicions.mixes(ledger, night)
             doubt = suspicions.doubtful(ledger, night.testbed, night.branch)
             if doubt is None:
                 wanted = suspicions.suspicion(ledger, night, self.settings.min_effect)
@@ -147,6 +150,10 @@ class Casework:
         with ledger.closing(asked, finding) as closing:
             if isinstance(finding, Unfinished):
                 self._tell_trouble(closing, finding)
+            for good, effect in mixed:
+                often = "more" if effect.ln_ratio < 0 else "less"
+                what = f"its boots come up in their slow mode {often} often"
+                closing.note_modes(effect, good=good, what=what)
             if wanted is None:
                 return []
             if doubt is not None:

@@ -56,7 +56,17 @@ _COMMANDS = {
         "Judge the watch: what each series can show, and whether what was said was true.",
     ),
     "import": _Place(_SERVICE, "import_group", "Take in measurements that were made elsewhere."),
+    "ministat": _Place(
+        "netbisect.steps.ministat_command",
+        "command",
+        "Compare columns of numbers as FreeBSD's ministat(1) does, byte for byte.",
+    ),
     "night": _Place(_SERVICE, "night", "Measure the heads of the branches now, as a night would."),
+    "report": _Place(
+        "netbisect.steps.report_command",
+        "report",
+        "Write down what was measured, in the forms that people publish.",
+    ),
     "start": _Place(_SERVICE, "start", "Start the master; workers are started on their own hosts."),
     "status": _Place(
         _SERVICE, "status", "Show what is being asked of the lab, and which drops were confirmed."

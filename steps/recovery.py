@@ -17,7 +17,8 @@ _SHORT = 12
 def close_recovered(ledger: Ledger, testbed: str, branch: str) -> list[Alert]:
     """Closes the standing alerts that lead with a series there, and whose level is back.
 
-    Improvements stay: what is lost of one is a drop, with an alert of its own.
+    Improvements stay: what is lost of one is a drop, with an alert of its own. How often a mode
+    occurs is not seen in a level: people close such an alert.
 
     Returns:
         Those that were closed, as they are now.
@@ -25,7 +26,7 @@ def close_recovered(ledger: Ledger, testbed: str, branch: str) -> list[Alert]:
     closed = []
     for alert in ledger.open_alerts():
         here = (alert.testbed, alert.branch) == (testbed, branch)
-        if not here or alert.kind is AlertKind.IMPROVEMENT:
+        if not here or alert.kind in {AlertKind.IMPROVEMENT, AlertKind.MODES}:
             continue
         before, since = ledger.around(alert)
         noise = detect.noise_of(before)

@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from netbisect.bisect import confirm, family
 from netbisect.bisect.confirm import Word
 from netbisect.bisect.detect import noise_of
-from netbisect.bisect.model import Comparison, Confirmed, Effect, Night, Noise, NotConfirmed
+from netbisect.bisect.model import (
+    Comparison,
+    Confirmed,
+    Effect,
+    Level,
+    Night,
+    Noise,
+    NotConfirmed,
+)
 from netbisect.bisect.states import AlertState
 from netbisect.store.ledger import Ledger
 from netbisect.store.records import Alert, Asked
@@ -27,6 +35,17 @@ class Answer:
 
 def suspicion(ledger: Ledger, night: Night, min_effect: float) -> Comparison | None:
     """What is to be compared after this night, when one of its series is suspicious."""
+    series, noises = _known(ledger, night)
+    return family.suspicion(night, series, min_effect, noises)
+
+
+def mixes(ledger: Ledger, night: Night) -> list[tuple[str, Effect]]:
+    """Where the slow mode occurs more often or less often since a few nights."""
+    return family.mixes(night, *_known(ledger, night))
+
+
+def _known(ledger: Ledger, night: Night) -> tuple[dict[str, list[Level]], dict[str, Noise]]:
+    """By scenario that the night has measured: its baseline, and how it scatters."""
     series, noises = {}, {}
     for scenario in night.scenarios:
         levels = ledger.baseline(night.testbed, scenario, night.branch)
@@ -34,7 +53,7 @@ def suspicion(ledger: Ledger, night: Night, min_effect: float) -> Comparison | N
             series[scenario] = levels
             # The noise is that of the machine: it does not begin anew with every change.
             noises[scenario] = noise_of(ledger.series(night.testbed, scenario, night.branch)[:-1])
-    return family.suspicion(night, series, min_effect, noises)
+    return series, noises
 
 
 def doubtful(ledger: Ledger, testbed: str, branch: str) -> tuple[Alert, Asked] | None:

@@ -9,7 +9,7 @@ from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
 from netbisect.bisect import life
-from netbisect.bisect.model import Bisection, Comparison, Effect
+from netbisect.bisect.model import Bisection, Comparison, Effect, Night, Question
 from netbisect.bisect.states import Action, AlertKind, AlertState, LifeError, towards
 from netbisect.store.alert_rows import alert_of, find_returned, life_of, live_on
 from netbisect.store.database import StoreError
@@ -89,6 +89,43 @@ def open_alert(
     for effect in effects:
         _see(row, effect.scenario, effect, writing.now)
     _apply(writing, row, life.Change(action, writing.now, who, what))
+    return alert_of(row)
+
+
+def note_modes(
+    writing: Writing,
+    asked: Asked,
+    *,
+    effect: Effect,
+    good: str,
+    who: str,
+    what: str,
+) -> Alert | None:
+    """Writes down that boots of a series come up in their slow mode more or less often.
+
+    Returns:
+        The alert; None when one about this series stands already.
+
+    Raises:
+        StoreError: the question is no night.
+    """
+    night = asked.question
+    if not isinstance(night, Night):
+        raise StoreError(f"question {asked.id} ({asked.key}) is no night")
+    standing = (
+        select(AlertRow.id)
+        .where(AlertRow.testbed == night.testbed, AlertRow.branch == night.branch)
+        .where(AlertRow.lead == effect.scenario, AlertRow.kind == AlertKind.MODES.value)
+        .where(AlertRow.state.in_([state.value for state in AlertState if state.standing]))
+    )
+    if writing.session.scalar(standing) is not None:
+        return None
+    row = _row(
+        writing, night, effect.scenario, (good, night.revision), AlertKind.MODES, comparison=None
+    )
+    row.effects = [dataclasses.asdict(effect)]
+    _see(row, effect.scenario, effect, writing.now)
+    _apply(writing, row, life.Change(Action.ANNOUNCE, writing.now, who, what))
     return alert_of(row)
 
 
@@ -250,12 +287,24 @@ def _new(writing: Writing, asked: Asked, kind: AlertKind) -> AlertRow:
     good, bad, comparison = _asked_about(asked)
     question = asked.question
     assert isinstance(question, Comparison | Bisection)
+    return _row(writing, question, question.lead, (good, bad), kind, comparison=comparison)
+
+
+def _row(
+    writing: Writing,
+    question: Question,
+    lead: str,
+    ends: tuple[str, str],
+    kind: AlertKind,
+    *,
+    comparison: int | None,
+) -> AlertRow:
     row = AlertRow(
         testbed=question.testbed,
         branch=question.branch,
-        lead=question.lead,
-        good=good,
-        bad=bad,
+        lead=lead,
+        good=ends[0],
+        bad=ends[1],
         effects=[],
         state=AlertState.CANDIDATE.value,
         culprit="",

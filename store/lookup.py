@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 from sqlalchemy import func, select
 
-from netbisect.bisect.model import Fact
+from netbisect.bisect.model import Conditions, Fact
 from netbisect.store.alert_rows import alert_of
 from netbisect.store.facts import facts_where
 from netbisect.store.outbox import mail_of
 from netbisect.store.records import Alert, Mail, MailState
+from netbisect.store.rows import conditions_of
 from netbisect.store.sessions import Sessions
-from netbisect.store.tables import AlertRow, BootRow, MailRow, PlaceRow, SampleRow
+from netbisect.store.tables import AlertRow, BootRow, ConditionsRow, MailRow, PlaceRow, SampleRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,19 @@ class Lookup(Sessions):
         )
         with self.reading() as session:
             return {row.testbed: row.id for row in session.execute(query)}
+
+    def conditions(self, testbed: str, scenario: str) -> Conditions | None:
+        """Those under which its levels were measured: of the newest valid sample, if any."""
+        query = (
+            select(SampleRow.conditions)
+            .where(SampleRow.testbed == testbed, SampleRow.scenario == scenario, SampleRow.valid)
+            .order_by(SampleRow.at.desc(), SampleRow.id)
+            .limit(1)
+        )
+        with self.reading() as session:
+            digest = session.scalar(query)
+            row = session.get(ConditionsRow, (testbed, scenario, digest)) if digest else None
+            return None if row is None else conditions_of(row)
 
     def known_series(self) -> list[SeriesName]:
         """Every testbed, scenario and branch with at least one valid sample, in that order."""

@@ -104,6 +104,27 @@ class Closing:
             what=what,
         )
 
+    def note_modes(
+        self, effect: Effect, *, good: str, what: str, who: str = "netbisect"
+    ) -> Alert | None:
+        """Writes down that the slow mode occurs more or less often since this night's images.
+
+        Args:
+            effect: In which scenario, and how the mean of all boots moved.
+            good: The last revision before.
+            what: Why, in words, for the alert's history.
+            who: The author there.
+
+        Returns:
+            The alert; None when one about this series stands already.
+
+        Raises:
+            StoreError: the question is no night.
+        """
+        return alert_changes.note_modes(
+            self._writing, self.asked, effect=effect, good=good, who=who, what=what
+        )
+
     def change_alert(
         self,
         alert: int,

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from netbisect.bisect import validity
 from netbisect.bisect.model import Cost, Level, Prices, Stage
-from netbisect.bisect.states import AlertState
+from netbisect.bisect.states import AlertKind, AlertState
 from netbisect.store.alerts import STANDING
 from netbisect.store.evidence import comparable, identities
 from netbisect.store.records import Alert
@@ -206,6 +206,7 @@ def _changes(
             AlertSeriesRow.scenario == scenario,
             AlertSeriesRow.branch == branch,
             AlertRow.id != besides,
+            AlertRow.kind != AlertKind.MODES.value,  # the level of the fast mode is what it was
             AlertRow.state.in_([*STANDING, AlertState.FIXED.value]),
         )
     )

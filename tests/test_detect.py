@@ -268,6 +268,22 @@ def test_a_flat_series_beside_a_clear_step_stays_flat() -> None:
     assert len(false) <= 2
 
 
+def test_a_faint_step_may_lie_an_image_away_and_a_clear_one_may_not() -> None:
+    """The range of the clear one is a single image; that of the faint one holds the truth."""
+    (clear,) = steps(history(51, (15, 0.0), (15, -0.2)))
+    assert (clear.earliest, clear.latest) == (clear.before, clear.at) == ("r14", "r15")
+    wide = held = 0
+    for seed in range(30):
+        levels = history(seed, (15, 0.0), (15, -0.03), image=0.012)
+        place = {level.revision: i for i, level in enumerate(levels)}
+        for step in steps(levels):
+            assert place[step.earliest] <= place[step.before] < place[step.at] <= place[step.latest]
+            wide += step.earliest != step.before or step.latest != step.at
+            held += place[step.earliest] < 15 <= place[step.latest]
+    assert wide >= 10
+    assert held >= 25
+
+
 # ------------------------------------------------------------------------------ measured data
 
 

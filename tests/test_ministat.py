@@ -7,6 +7,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,7 +17,12 @@ from netbisect.reports.ministat import Variant, ministat
 from netbisect.reports.student import CONFIDENCES, critical
 
 CASES = Path(__file__).parents[2] / "shared" / "netbenches" / "ministat_cases.jsonl"
-NAMES = {"v10": Variant.V10, "v11": Variant.V11, "v12": Variant.V12, "vhead": Variant.HEAD}
+NAMES = {
+    "v10": Variant.V2013,
+    "v11": Variant.V2015,
+    "v12": Variant.V2017,
+    "vhead": Variant.CURRENT,
+}
 IGUANA = ("iguana", [50, 200, 150, 400, 750, 400, 150])
 CHAMELEON = ("chameleon", [150, 400, 720, 500, 930])
 
@@ -59,10 +65,10 @@ def test_the_manuals_bars_share_a_line_when_they_are_not_separate() -> None:
 @pytest.mark.parametrize(
     ("variant", "relative"),
     [
-        (Variant.V10, "70.7384"),
-        (Variant.V11, "70.7384"),
-        (Variant.V12, "102.3"),
-        (Variant.HEAD, "102.3"),
+        (Variant.V2013, "70.7384"),
+        (Variant.V2015, "70.7384"),
+        (Variant.V2017, "102.3"),
+        (Variant.CURRENT, "102.3"),
     ],
 )
 def test_a_difference_is_told_absolute_and_relative(variant: Variant, relative: str) -> None:
@@ -79,8 +85,8 @@ def test_a_difference_is_told_absolute_and_relative(variant: Variant, relative: 
 def test_old_variants_take_the_upper_middle_for_the_median() -> None:
     data = [("a", [1, 2, 3, 10])]
 
-    old = ministat(data, variant=Variant.V10).splitlines()[-1].split()
-    new = ministat(data, variant=Variant.V11).splitlines()[-1].split()
+    old = ministat(data, variant=Variant.V2013).splitlines()[-1].split()
+    new = ministat(data, variant=Variant.V2015).splitlines()[-1].split()
 
     assert (old[4], new[4]) == ("3", "2.5")
 
@@ -98,8 +104,8 @@ def test_a_variance_below_zero_proves_nothing() -> None:
     near = [1e9 + offset for offset in (0.1, 0.2, 0.3)]
     data = [("a", near), ("b", [point + 1 for point in near])]
 
-    assert "No difference proven" in ministat(data, variant=Variant.V11)
-    assert "Difference at 95.0%" in ministat(data, variant=Variant.HEAD)
+    assert "No difference proven" in ministat(data, variant=Variant.V2015)
+    assert "Difference at 95.0%" in ministat(data, variant=Variant.CURRENT)
 
 
 def test_the_last_set_cuts_higher_stacks() -> None:
@@ -140,14 +146,29 @@ def test_a_reference_of_zero_divides_as_c_does() -> None:
     assert "\t-inf% +/- nan%\n" in text
 
 
+def test_arrays_of_any_kind_are_taken_as_numbers() -> None:
+    """Small integers of numpy would run over when they are squared."""
+    rates = [2_160_111, 2_281_531, 2_234_460]
+    text = ministat([("a", np.array(rates, np.int32))], variant=Variant.V2015)
+
+    assert text == ministat([("a", [float(rate) for rate in rates])], variant=Variant.V2015)
+
+
+def test_a_width_of_nothing_is_a_plot_without_columns() -> None:
+    """One of 1 makes ministat write past its plot."""
+    plot = ministat([("a", [1, 2, 3, 4])], width=0).splitlines()[1:-2]
+
+    assert plot == ["++", "||", "||", "||", "||", "||", "++"]
+
+
 @pytest.mark.parametrize(
     ("data", "options", "words"),
     [
         ([], {}, "0 datasets: ministat takes 1 to 7"),
         ([IGUANA] * 8, {}, "8 datasets: ministat takes 1 to 7"),
-        ([("a", [1, 2])], {}, "dataset a must contain at least 3 data points"),
-        ([("a", [1, 2, math.nan])], {}, "dataset a: nan is not a number"),
-        ([("a", [1, 2, math.inf])], {}, "dataset a: inf is not a number"),
+        ([("a", [1, 2])], {}, "Dataset a must contain at least 3 data points"),
+        ([("a", [1, 2, math.nan])], {}, "Dataset a: nan is not a number"),
+        ([("a", [1, 2, math.inf])], {}, "Dataset a: inf is not a number"),
         ([IGUANA], {"width": 1}, "width 1: expected 2 or more"),
         ([IGUANA, IGUANA], {"confidence": 97.0}, "confidence 97 %: ministat knows 80, 90, 95"),
     ],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -61,7 +61,9 @@ class Desk:
         self.line = line
         ledger.learn([history.commit(revision) for revision in line], "main")
 
-    def measured(self, number: int, change: float, boots: int = 5) -> Asked:
+    def measured(
+        self, number: int, change: float, boots: int = 5, slow: Sequence[int] = ()
+    ) -> Asked:
         """A night of that commit, all of it measured; not closed yet."""
         revision, key = self.line[number], f"k{number}"
         at = float(number) + (0.0 if number < 8 else 4e9)  # before and after all decisions
@@ -71,7 +73,7 @@ class Desk:
         for i in range(boots):
             # Boots and images scatter by 0.2 %, in a way of their own.
             luck = 0.002 * (math.sin(2.1 * i + number) + math.sin(5.3 * number))
-            pps = 1e6 * math.exp(change + luck)
+            pps = 1e6 * math.exp(change + luck - (0.1 if i in slow else 0.0))
             boot = f"b{number}-{i}"
             facts.append(Boot(boot, TESTBED, key, revision, at, 60.0))
             facts.append(
@@ -94,9 +96,10 @@ class Desk:
         night = Night("main", TESTBED, revision, (self.scenario,), boots)
         return self.ledger.ask(night, key=f"night {number}")
 
-    def night(self, number: int, change: float = 0.0) -> list[Asked]:
-        """What follows from the night of that commit."""
-        return self.casework.conclude(self.ledger, self.measured(number, change), NightDone(5))
+    def night(self, number: int, change: float = 0.0, slow: Sequence[int] = ()) -> list[Asked]:
+        """What follows from the night of that commit; its `slow` boots are 10 % slower."""
+        asked = self.measured(number, change, slow=slow)
+        return self.casework.conclude(self.ledger, asked, NightDone(5))
 
     def answer(self, asked: Asked, ln_ratio: float, *, confirmed: bool = True) -> list[Asked]:
         """What follows when a comparison ends so."""
@@ -189,6 +192,24 @@ def test_what_does_not_come_back_is_withdrawn_at_once(desk: Desk) -> None:
 
     assert desk.alert.state is AlertState.WITHDRAWN
     assert desk.ledger.alert_changes(desk.alert.id)[-1].what == "no room"
+
+
+def test_a_slow_mode_that_occurs_more_often_is_an_alert_of_its_own_kind(desk: Desk) -> None:
+    """Told once, without a comparison, a search or a mail; the baseline goes on."""
+    for number in range(9):  # every sixth boot is slow by 10 %
+        assert desk.night(number, slow=[i for i in range(5) if (5 * number + i) % 6 == 3]) == []
+    asked = [desk.night(number, slow=[0, 1, 3, 4]) for number in (9, 10, 11)]
+
+    assert asked == [[], [], []]
+    alert = desk.alert
+    assert (alert.kind, alert.state) == (AlertKind.MODES, AlertState.OPEN)
+    assert alert.bad == desk.line[11] or alert.bad == desk.line[10]
+    [effect] = alert.effects
+    assert -0.1 < effect.low < effect.ln_ratio < effect.high < 0
+    assert "more often" in desk.ledger.alert_changes(alert.id)[-1].what
+    assert desk.ledger.waiting_mails() == []
+    levels = desk.ledger.baseline(TESTBED, desk.scenario, "main")
+    assert len(levels) == 12
 
 
 def test_nothing_else_is_asked_while_a_comparison_runs(desk: Desk) -> None:

@@ -1,0 +1,103 @@
+"""The box plot of a comparison: a panel per scenario, a row per set."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, MaxNLocator
+
+from netbisect.reports import words
+from netbisect.reports.canvas import BAD, GOOD, INK, pictures
+
+_BOX_MIN = 5
+"""Fewer boots have no quartiles worth a box; their dots say all."""
+_LABEL = 26
+"""Characters on a line of a set's name."""
+_LABEL_LINES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """A scenario."""
+
+    name: str
+    sets: Sequence[tuple[str, Sequence[float]]]
+    """Name and boots of each, packets per second; they are compared with the first."""
+
+
+def boxes(panels: Sequence[Panel], title: str) -> dict[str, bytes]:
+    """The picture as SVG and PNG, by format; the same bytes for the same data."""
+    rows = [len(panel.sets) for panel in panels]
+    height = sum(1.1 + 0.42 * count for count in rows)
+
+    def paint(figure: Figure) -> None:
+        grid: Any = figure.subplots(
+            len(panels), 1, squeeze=False, gridspec_kw={"height_ratios": [1.6 + n for n in rows]}
+        )
+        for axes, panel in zip(grid[:, 0], panels, strict=True):
+            _paint(axes, panel)
+
+    return pictures(paint, height, title=title)
+
+
+def _paint(axes: Axes, panel: Panel) -> None:
+    unit = words.pps(max(rate for _, rates in panel.sets for rate in rates)).split()[1]
+    scale = {"pps": 1.0, "kpps": 1e3, "Mpps": 1e6}[unit]
+    for y, (_, rates) in enumerate(panel.sets):
+        shown = [rate / scale for rate in rates]
+        colour = BAD if y else GOOD
+        if len(shown) >= _BOX_MIN:
+            _box(axes, shown, y, colour)
+        # Beside each other, so that equal boots can be counted.
+        beside = [y + 0.22 + 0.16 * (i % 5) / 4 for i in range(len(shown))]
+        shape = "s" if y else "o"
+        axes.plot(shown, beside, shape, color=colour, markersize=3.4, markeredgewidth=0, alpha=0.8)
+    axes.set_ylim(len(panel.sets) - 0.4, -0.6)
+    axes.yaxis.set_major_locator(FixedLocator(list(range(len(panel.sets)))))
+    axes.set_yticklabels([_wrapped(name) for name, _ in panel.sets])
+    axes.set_title(textwrap.shorten(panel.name, 90, placeholder=" …"), fontsize=10)
+    axes.set_xlabel(f"{unit}, one mark per boot")
+    axes.xaxis.set_major_locator(MaxNLocator(7))
+    axes.grid(visible=True, axis="x")
+    axes.grid(visible=False, axis="y")
+    _percents(axes, panel.sets[0][1], scale)
+
+
+def _box(axes: Axes, rates: Sequence[float], y: int, colour: str) -> None:
+    line = {"color": INK, "linewidth": 1.0}
+    axes.boxplot(
+        [list(rates)],
+        positions=[y - 0.1],
+        widths=0.34,
+        orientation="horizontal",
+        showfliers=False,
+        boxprops=line,
+        whiskerprops=line,
+        capprops=line,
+        medianprops={"color": colour, "linewidth": 2.2},
+        manage_ticks=False,
+    )
+
+
+def _percents(axes: Axes, reference: Sequence[float], scale: float) -> None:
+    level = math.fsum(reference) / len(reference) / scale
+    if level <= 0:
+        return
+    both_ways: tuple[Callable[[Any], Any], Callable[[Any], Any]] = (
+        lambda rate: 100 * (rate / level - 1),
+        lambda percent: level * (1 + percent / 100),
+    )
+    axis: Any = axes.secondary_xaxis("top", functions=both_ways)
+    axis.set_xlabel("% against the mean of the first", fontsize=8)
+    axis.xaxis.set_major_locator(MaxNLocator(7))
+
+
+def _wrapped(name: str) -> str:
+    lines = textwrap.wrap(name, _LABEL, max_lines=_LABEL_LINES, placeholder=" …")
+    return "\n".join(lines)
