@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
 import pytest
+
+# As in master.cfg: a fork beside a thread that computes would wait for OpenBLAS for ever.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 hypothesis.settings.register_profile("settled", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("settled")
