@@ -146,7 +146,9 @@ def running_lab(
     lab = load_lab(files.lab)
     with setup.running(files), Connections(lab.ssh) as connections:
         yield RunningLab(files, lab, sample_tree, base / "logs", connections)
-    said = (files.place / "simulator.log").read_text()
+    lines = (files.place / "simulator.log").read_text().splitlines()
+    # What asyncio says when a client that was killed is written to.
+    said = [line for line in lines if line != "socket.send() raised exception."]
     assert not said, said
 
 

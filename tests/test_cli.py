@@ -251,7 +251,7 @@ def steps(address: str, testbed: str) -> dict[tuple[str, str], float]:
     )
     assert result.exit_code == 0, result.output
     return {
-        (shift["scenario"], shift["at"]): shift["ln_ratio"]
+        (shift["scenario"], event["at"]): shift["ln_ratio"]
         for event in json.loads(result.stdout)
         for shift in event["series"]
     }
