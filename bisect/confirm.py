@@ -15,7 +15,7 @@ from enum import StrEnum
 from scipy import special
 
 from netbisect.bisect.model import Effect
-from netbisect.bisect.screen import MIN_EFFECT
+from netbisect.bisect.screen import MIN_EFFECT, REACH
 
 LARGE = -math.log1p(-0.05)
 """|ln ratio| from which one pair of images is enough where images hardly differ: 5 %."""
@@ -98,21 +98,18 @@ def _together(pairs: Sequence[Effect], image_sd: float, goods: int) -> tuple[Eff
     """The mean effect with its interval, and its standard error with the offsets of images."""
     k = len(pairs)
     mean = math.fsum(pair.ln_ratio for pair in pairs) / k
-    boots = math.fsum(((pair.high - pair.low) / (2 * _REACH)) ** 2 for pair in pairs) / k**2
+    boots = math.fsum(((pair.high - pair.low) / (2 * REACH)) ** 2 for pair in pairs) / k**2
     error = math.sqrt(boots + image_sd**2 * (1 / k + 1 / goods))
     together = Effect(
         scenario=pairs[0].scenario,
         ln_ratio=mean,
-        low=mean - _REACH * error,
-        high=mean + _REACH * error,
+        low=mean - REACH * error,
+        high=mean + REACH * error,
         p=2 * float(special.ndtr(-abs(mean) / error)) if error > 0 else 0.0,
         good_boots=sum(pair.good_boots for pair in pairs),
         bad_boots=sum(pair.bad_boots for pair in pairs),
     )
     return together, error
-
-
-_REACH = float(special.ndtri(0.975))
 
 
 def effects_together(

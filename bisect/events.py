@@ -160,7 +160,6 @@ def _comes_back(step: Step, following: Step) -> bool:
 
 
 def _drift(place: Place, slide: Slide, noise: Noise) -> Shift:
-    error = (slide.high - slide.low) / (2 * 1.96)
     return Shift(
         testbed=place.testbed,
         scenario=place.scenario,
@@ -169,7 +168,7 @@ def _drift(place: Place, slide: Slide, noise: Noise) -> Shift:
         ln_ratio=slide.ln_ratio,
         low=slide.low,
         high=slide.high,
-        score=abs(slide.ln_ratio) / error,
+        score=slide.score,
         images_before=None,
         images_after=None,
         boots_before=None,

@@ -107,13 +107,25 @@ def q_values(p: Sequence[float]) -> list[float]:
     return [float(q) for q in stats.false_discovery_control(p)] if len(p) else []
 
 
-def suspicion(
+@dataclass(frozen=True, slots=True)
+class Tonight:
+    """What the series of one night say, screened once each."""
+
+    wanted: Comparison | None
+    """Tonight and the last good revision, led by the most surprising scenario; a drop goes
+    before a gain. None when nothing is suspicious."""
+    mixes: tuple[tuple[str, Effect], ...]
+    """Where the slow mode occurs more often or less often since a few nights, which a retest of
+    a few boots cannot show: the last revision before them, and how the mean of all boots moved."""
+
+
+def tonight(
     night: Night,
     series: Mapping[str, Sequence[Level]],
     min_effect: float = MIN_EFFECT,
     noises: Mapping[str, Noise] | None = None,
-) -> Comparison | None:
-    """Turns tonight's levels into the question of a retest, when one of them is suspicious.
+) -> Tonight:
+    """Looks at all series of a night.
 
     Args:
         night: What was measured.
@@ -121,19 +133,36 @@ def suspicion(
             without a level of tonight's revision, or without an earlier one, is passed over.
         min_effect: Smallest change worth an alert, as a positive ln ratio.
         noises: By scenario, how it scatters, where more than the baseline tells it.
-
-    Returns:
-        The comparison of tonight with the last good revision, led by the most surprising
-        scenario; a drop goes before a gain. None when nothing is suspicious.
     """
     known = noises or {}
-    suspicions = [
-        Suspicion(night.testbed, scenario, found)
+    found = {
+        scenario: screened(levels, min_effect, known.get(scenario))
         for scenario in night.scenarios
-        if (levels := series.get(scenario, ()))
-        and len(levels) > 1
-        and levels[-1].revision == night.revision
-        and (found := screened(levels, min_effect, known.get(scenario))).asks
+        if len(levels := series.get(scenario, ())) > 1 and levels[-1].revision == night.revision
+    }
+    mixes = [
+        (_before_mix(series[scenario]), replace(one.mix, scenario=scenario))
+        for scenario, one in found.items()
+        if one.mix is not None
+    ]
+    return Tonight(_wanted(night, series, found, min_effect, known), tuple(mixes))
+
+
+def _before_mix(levels: Sequence[Level]) -> str:
+    """The last revision before those whose slow boots are counted."""
+    images = by_image(levels)
+    return images[-min(MIX_IMAGES + 1, len(images))][-1].revision
+
+
+def _wanted(
+    night: Night,
+    series: Mapping[str, Sequence[Level]],
+    found: Mapping[str, Screen],
+    min_effect: float,
+    known: Mapping[str, Noise],
+) -> Comparison | None:
+    suspicions = [
+        Suspicion(night.testbed, scenario, one) for scenario, one in found.items() if one.asks
     ]
     longest = max(series.values(), key=len, default=())
     order = {level.revision: place for place, level in enumerate(longest)}
@@ -151,36 +180,6 @@ def suspicion(
             noise=known.get(lead.scenario) or noise_of(series[lead.scenario][:-1]),
         )
     return None
-
-
-def mixes(
-    night: Night,
-    series: Mapping[str, Sequence[Level]],
-    noises: Mapping[str, Noise] | None = None,
-) -> list[tuple[str, Effect]]:
-    """Finds the scenarios whose boots come up in their slow mode more often or less often.
-
-    A retest of a few boots cannot show that, three nights can.
-
-    Args:
-        night: What was measured.
-        series: As for `suspicion`.
-        noises: As for `suspicion`.
-
-    Returns:
-        For each, the last revision before these nights, and how the mean of all boots moved.
-    """
-    known = noises or {}
-    found = []
-    for scenario in night.scenarios:
-        levels = series.get(scenario, ())
-        if len(levels) > 1 and levels[-1].revision == night.revision:
-            mix = screened(levels, MIN_EFFECT, known.get(scenario)).mix
-            if mix is not None:
-                images = by_image(levels)
-                good = images[-min(MIX_IMAGES + 1, len(images))][-1].revision
-                found.append((good, replace(mix, scenario=scenario)))
-    return found
 
 
 def screened(levels: Sequence[Level], min_effect: float, noise: Noise | None) -> Screen:

@@ -35,10 +35,10 @@ MIN_EFFECT = math.log(1 / 0.98)
 CHANCE = 0.02
 """That a series is called suspicious tonight without a change, for normal noise."""
 
-_WINDOWS = {1: 0.5, 2: 0.2, 3: 0.15, 5: 0.1, 8: 0.05}
+WINDOWS = {1: 0.5, 2: 0.2, 3: 0.15, 5: 0.1, 8: 0.05}
 """How many of the latest images are held against those before, as a small drop takes longer;
 and which share of the chance of an error each has, of those that there are (Bonferroni)."""
-_LEAST_SHARE = 0.75
+LEAST_SHARE = 0.75
 """Of `min_effect`, that must be seen: a drop of just `min_effect` looks smaller every other
 time."""
 SCREEN_SD = 0.015
@@ -57,7 +57,8 @@ MIX_IMAGES = 3
 """Latest images whose slow boots are counted."""
 
 
-_REACH = 1.96
+REACH = float(special.ndtri(0.975))
+"""Standard errors from an estimate to the ends of its 95 % interval."""
 _GOODS = 6
 """Latest images of the baseline among which a good end is looked for."""
 _OFF = 0.5
@@ -155,10 +156,10 @@ def screen(
     if len(images) == 1:
         return _unchanged(history, tonight, past.noise)
     start = max(_start(past), len(y) - 1 - _BASELINE)
-    windows = [window for window in _WINDOWS if window < len(y) - start]
-    whole = sum(_WINDOWS[window] for window in windows)
+    windows = [window for window in WINDOWS if window < len(y) - start]
+    whole = sum(WINDOWS[window] for window in windows)
     held = [
-        _hold(y[start:], variance[start:], window, chance, min_effect, _WINDOWS[window] / whole)
+        _hold(y[start:], variance[start:], window, chance, min_effect, WINDOWS[window] / whole)
         for window in windows
     ]
     best = min(held, key=lambda one: one.p)
@@ -255,7 +256,7 @@ def _hold(
     p = min(1.0, float(special.stdtr(freedom, ratio / error)) / share)
     gain = min(1.0, float(special.stdtr(freedom, -ratio / error)) / share)
     quantile = float(special.stdtrit(freedom, 1 - share * chance))
-    threshold = max(quantile * error, _LEAST_SHARE * min_effect)
+    threshold = max(quantile * error, LEAST_SHARE * min_effect)
     return _Held(window, before, ratio, threshold, p, gain, -ratio >= threshold, ratio >= threshold)
 
 
@@ -308,8 +309,8 @@ def _mix_changed(boots: Floats, y: Floats, modes: Modes) -> Effect | None:
     return Effect(
         scenario="",
         ln_ratio=moved,
-        low=moved - _REACH * error,
-        high=moved + _REACH * error,
+        low=moved - REACH * error,
+        high=moved + REACH * error,
         p=max(float(stats.fisher_exact(table).pvalue), 1e-12),
         good_boots=int(table[0].sum()),
         bad_boots=int(table[1].sum()),

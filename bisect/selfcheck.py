@@ -13,7 +13,14 @@ from netbisect.bisect import modes
 from netbisect.bisect.compare import welch
 from netbisect.bisect.comparison import ALPHA, LOOKS
 from netbisect.bisect.model import Level, Noise
-from netbisect.bisect.screen import CHANCE, MIN_EFFECT, levels_of, screen
+from netbisect.bisect.screen import (
+    CHANCE,
+    LEAST_SHARE,
+    MIN_EFFECT,
+    WINDOWS,
+    levels_of,
+    screen,
+)
 from netbisect.bisect.segments import IMAGE_WEIGHT, boots_of, by_image, merge, segment
 
 SCREEN_CHANCE = 2 * CHANCE
@@ -52,8 +59,8 @@ def smallest_drop(
     each = noise.variance_of_mean(boots)
     error = math.sqrt(each / nights + each / images)
     freedom = IMAGE_WEIGHT + images - 1
-    threshold = float(special.stdtrit(freedom, 1 - chance / 2)) * error
-    return max(threshold, 0.75 * min_effect) + float(special.ndtri(_POWER)) * error
+    threshold = float(special.stdtrit(freedom, 1 - chance * WINDOWS[1])) * error
+    return max(threshold, LEAST_SHARE * min_effect) + float(special.ndtri(_POWER)) * error
 
 
 @dataclass(frozen=True, slots=True)

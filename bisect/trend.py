@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from netbisect.bisect.model import Level, Noise
-from netbisect.bisect.screen import levels_of
+from netbisect.bisect.screen import REACH, levels_of
 from netbisect.bisect.segments import boots_of, by_image, merge, weighted
 
 DRIFT = -math.log1p(-0.03)
@@ -37,6 +37,8 @@ class Slide:
     low: float
     high: float
     """Of its 95 % interval."""
+    score: float
+    """|ln ratio| in standard errors."""
     best: str
     """Last revision of the best stretch."""
     latest: str
@@ -80,8 +82,9 @@ def drift(levels: Sequence[Level], noise: Noise, least: float = DRIFT) -> Slide 
         return None
     return Slide(
         ln_ratio=ratio,
-        low=ratio - 1.96 * deviation,
-        high=ratio + 1.96 * deviation,
+        low=ratio - REACH * deviation,
+        high=ratio + REACH * deviation,
+        score=-ratio / deviation,
         best=images[start + size - 1].revision,
         latest=images[-1].revision,
     )

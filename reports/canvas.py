@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from html import escape
 from threading import Lock
-from typing import Any
+from typing import Any, Literal
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -34,6 +34,8 @@ _VARIABLES = {
     CULPRIT: "--culprit",
     HEAT: "--heat",
 }
+_BOX_MIN = 5
+"""Fewer boots have no quartiles worth a box; their dots say all."""
 WIDTH = 8.0
 """Inches."""
 _DOTS = 120
@@ -136,3 +138,38 @@ def _element(figure: Figure, name: str, title: str, text: str) -> str:
     )
     head, body = svg.removeprefix("<svg ").split(">\n", 1)
     return f"{start}{head}>\n{names}{body}"
+
+
+def box(
+    axes: Axes,
+    values: Sequence[float],
+    position: float,
+    width: float,
+    colour: str,
+    orientation: Literal["vertical", "horizontal"] = "vertical",
+) -> None:
+    """Draws a box of quartiles and whiskers, if there are values enough for one.
+
+    Args:
+        axes: Where.
+        values: One per boot.
+        position: On the axis of the sets.
+        width: On the same axis.
+        colour: Of the median.
+        orientation: Of the values.
+    """
+    if len(values) < _BOX_MIN:
+        return
+    line = {"color": INK, "linewidth": 1.0}
+    axes.boxplot(
+        [list(values)],
+        positions=[position],
+        widths=width,
+        orientation=orientation,
+        showfliers=False,
+        boxprops=line,
+        whiskerprops=line,
+        capprops=line,
+        medianprops={"color": colour, "linewidth": 2.2},
+        manage_ticks=False,
+    )

@@ -14,14 +14,22 @@ from matplotlib.ticker import FixedLocator, MaxNLocator
 
 from netbisect.bisect.model import Belief, Culprit, Level
 from netbisect.reports import gist, words
-from netbisect.reports.canvas import BAD, BOOT, CULPRIT, GOOD, HEAT, INK, draw, notice
+from netbisect.reports.canvas import (
+    BAD,
+    BOOT,
+    CULPRIT,
+    GOOD,
+    HEAT,
+    INK,
+    box,
+    draw,
+    notice,
+)
 from netbisect.reports.case import Attempt, Case
 
 _TICKS = 7
 _NIGHTS_MAX = 200
 """More than that, and the nights around the drop cannot be told apart."""
-_BOX_MIN = 5
-"""Fewer boots have no quartiles worth a box; their dots say all."""
 _COLUMNS = 64
 """Of the picture of a search; longer ranges share them."""
 _STEPS_MAX = 60
@@ -164,19 +172,7 @@ def _paint_boxes(axes: Axes, case: Case, groups: Sequence[tuple[str, str, list[f
         slow = "culprit" in role or "bad" in role
         colour = BAD if slow else GOOD
         rates = [rate / scale for rate in boots]
-        if len(rates) >= _BOX_MIN:
-            line = {"color": INK, "linewidth": 1.0}
-            axes.boxplot(
-                [rates],
-                positions=[x - 0.12],
-                widths=0.3,
-                showfliers=False,
-                boxprops=line,
-                whiskerprops=line,
-                capprops=line,
-                medianprops={"color": colour, "linewidth": 2.2},
-                manage_ticks=False,
-            )
+        box(axes, rates, x - 0.12, 0.3, colour)
         beside = [x + 0.14 + 0.2 * (i % 7) / 7 for i in range(len(rates))]
         shape = "s" if slow else "o"
         axes.plot(beside, rates, shape, color=colour, markersize=3.6, markeredgewidth=0, alpha=0.8)

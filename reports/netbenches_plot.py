@@ -13,10 +13,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, MaxNLocator
 
 from netbisect.reports import words
-from netbisect.reports.canvas import BAD, GOOD, INK, pictures
+from netbisect.reports.canvas import BAD, GOOD, box, pictures
 
-_BOX_MIN = 5
-"""Fewer boots have no quartiles worth a box; their dots say all."""
 _LABEL = 26
 """Characters on a line of a set's name."""
 _LABEL_LINES = 3
@@ -52,8 +50,7 @@ def _paint(axes: Axes, panel: Panel) -> None:
     for y, (_, rates) in enumerate(panel.sets):
         shown = [rate / scale for rate in rates]
         colour = BAD if y else GOOD
-        if len(shown) >= _BOX_MIN:
-            _box(axes, shown, y, colour)
+        box(axes, shown, y - 0.1, 0.34, colour, orientation="horizontal")
         # Beside each other, so that equal boots can be counted.
         beside = [y + 0.22 + 0.16 * (i % 5) / 4 for i in range(len(shown))]
         shape = "s" if y else "o"
@@ -67,22 +64,6 @@ def _paint(axes: Axes, panel: Panel) -> None:
     axes.grid(visible=True, axis="x")
     axes.grid(visible=False, axis="y")
     _percents(axes, panel.sets[0][1], scale)
-
-
-def _box(axes: Axes, rates: Sequence[float], y: int, colour: str) -> None:
-    line = {"color": INK, "linewidth": 1.0}
-    axes.boxplot(
-        [list(rates)],
-        positions=[y - 0.1],
-        widths=0.34,
-        orientation="horizontal",
-        showfliers=False,
-        boxprops=line,
-        whiskerprops=line,
-        capprops=line,
-        medianprops={"color": colour, "linewidth": 2.2},
-        manage_ticks=False,
-    )
 
 
 def _percents(axes: Axes, reference: Sequence[float], scale: float) -> None:

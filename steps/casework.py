@@ -138,13 +138,14 @@ class Casework:
         for alert in close_recovered(ledger, night.testbed, night.branch):
             self._write_page(ledger, alert)
         doubt, wanted = None, None
-        mixed: list[tuple[str, Effect]] = []
+        mixed: tuple[tuple[str, Effect], ...] = ()
         # A kernel that was measured again is no slower than itself: nothing is new.
         if isinstance(finding, NightDone) and not is_repeat(asked):
-            mixed = suspicions.mixes(ledger, night)
+            seen = suspicions.tonight(ledger, night, self.settings.min_effect)
+            mixed = seen.mixes
             doubt = suspicions.doubtful(ledger, night.testbed, night.branch)
             if doubt is None:
-                wanted = suspicions.suspicion(ledger, night, self.settings.min_effect)
+                wanted = seen.wanted
             elif doubt[1].finding is not None:  # otherwise it is being compared
                 wanted = suspicions.next_pair(ledger, doubt[1])
         with ledger.closing(asked, finding) as closing:

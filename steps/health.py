@@ -34,8 +34,8 @@ def judge(ledger: Ledger, min_effect: float = MIN_EFFECT) -> Health:
     now, halves, twice, reports = ledger.clock(), [], [], []
     newest: dict[str, str | None] = {}
     for name in ledger.known_series():
-        levels = ledger.baseline(name.testbed, name.scenario, name.branch)
-        whole = ledger.series(name.testbed, name.scenario, name.branch)
+        series = ledger.levels(name.testbed, name.scenario, name.branch)
+        levels, whole = series.baseline, series.whole
         # As the service does: the noise does not begin anew with every change.
         found = health.of_series(levels, min_effect, noise_of(whole[:-1]) if whole[1:] else None)
         again = _repeated(ledger, name, whole, min_effect)

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from netbisect.bisect import confirm, family
 from netbisect.bisect.confirm import Word
 from netbisect.bisect.detect import noise_of
+from netbisect.bisect.family import Tonight
 from netbisect.bisect.model import (
     Comparison,
     Confirmed,
     Effect,
-    Level,
     Night,
     Noise,
     NotConfirmed,
@@ -33,27 +33,16 @@ class Answer:
     """The first pair: its ends are those of a search."""
 
 
-def suspicion(ledger: Ledger, night: Night, min_effect: float) -> Comparison | None:
-    """What is to be compared after this night, when one of its series is suspicious."""
-    series, noises = _known(ledger, night)
-    return family.suspicion(night, series, min_effect, noises)
-
-
-def mixes(ledger: Ledger, night: Night) -> list[tuple[str, Effect]]:
-    """Where the slow mode occurs more often or less often since a few nights."""
-    return family.mixes(night, *_known(ledger, night))
-
-
-def _known(ledger: Ledger, night: Night) -> tuple[dict[str, list[Level]], dict[str, Noise]]:
-    """By scenario that the night has measured: its baseline, and how it scatters."""
+def tonight(ledger: Ledger, night: Night, min_effect: float) -> Tonight:
+    """What the series that the night has measured say: what to compare, and whose modes shift."""
     series, noises = {}, {}
     for scenario in night.scenarios:
-        levels = ledger.baseline(night.testbed, scenario, night.branch)
-        if levels and levels[-1].revision == night.revision:
-            series[scenario] = levels
+        levels = ledger.levels(night.testbed, scenario, night.branch)
+        if levels.baseline and levels.baseline[-1].revision == night.revision:
+            series[scenario] = levels.baseline
             # The noise is that of the machine: it does not begin anew with every change.
-            noises[scenario] = noise_of(ledger.series(night.testbed, scenario, night.branch)[:-1])
-    return series, noises
+            noises[scenario] = noise_of(levels.whole[:-1])
+    return family.tonight(night, series, min_effect, noises)
 
 
 def doubtful(ledger: Ledger, testbed: str, branch: str) -> tuple[Alert, Asked] | None:
@@ -80,15 +69,14 @@ def answer(ledger: Ledger, asked: Asked, finding: Confirmed | NotConfirmed) -> A
     compared = _compared(ledger, asked)
     first = compared[0].question
     retests = [one.finding.effects for one in compared[:-1]] + [finding.effects]
-    image_sd = first.noise.image if first.noise is not None else 0.0
-    weight = (first.noise or Noise()).image_weight
+    noise = first.noise or Noise()
     if isinstance(finding, NotConfirmed) and (len(compared) == 1 or not finding.effects):
         return Answer(Word.NO, finding.effects, finding.why, first)
     sign = 1 if first.suspected > 0 else -1
     leads = [effects[0] for effects in retests]
     goods = len({one.question.good for one in compared})
-    verdict = confirm.judge(leads, image_sd, first.min_effect, sign, goods, weight)
-    effects = confirm.effects_together(retests, image_sd, goods)
+    verdict = confirm.judge(leads, noise.image, first.min_effect, sign, goods, noise.image_weight)
+    effects = confirm.effects_together(retests, noise.image, goods)
     return Answer(verdict.word, effects, verdict.why, first)
 
 

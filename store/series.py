@@ -34,6 +34,18 @@ _RECENT = 50
 """Of the past that says what a build, a boot or a run takes: labs change."""
 
 
+@dataclass(frozen=True, slots=True)
+class Levels:
+    """A series: one level for every kernel that was measured, in the order of the branch."""
+
+    whole: list[Level]
+    baseline: list[Level]
+    """Those since the last confirmed change. They begin with the culprit, or as long as it is not
+    known with the bad end, of the last standing alert that was seen in this series. Levels
+    between a change and its recovery are left out. What was called invalid, the lab's own or
+    withdrawn counts for nothing."""
+
+
 class Series(Sessions):
     """Reads series of levels, and prices."""
 
@@ -47,20 +59,20 @@ class Series(Sessions):
             return [level for _, level in _levels(session, testbed, scenario, branch)]
 
     def baseline(self, testbed: str, scenario: str, branch: str) -> list[Level]:
-        """The levels since the last confirmed change: with them, a new one can be compared.
+        """The levels since the last confirmed change; see `Levels`."""
+        return self.levels(testbed, scenario, branch).baseline
 
-        They begin with the culprit, or as long as it is not known with the bad end, of the
-        last standing alert that was seen in this series. Levels between a change and its
-        recovery are left out. What was called invalid, the lab's own or withdrawn counts for
-        nothing.
-        """
+    def levels(self, testbed: str, scenario: str, branch: str) -> Levels:
+        """A series, and the part of it with which a new level can be compared."""
         with self.reading() as session:
             start, gaps = _changes(session, (testbed, scenario, branch))
-            return [
-                level
-                for number, level in _levels(session, testbed, scenario, branch)
-                if number >= start and not any(gap.holds(number, level) for gap in gaps)
-            ]
+            found = _levels(session, testbed, scenario, branch)
+        return Levels(
+            whole=[level for _, level in found],
+            baseline=[
+                level for number, level in found if start <= number and _kept(number, level, gaps)
+            ],
+        )
 
     def around(self, alert: Alert) -> tuple[list[Level], list[Level]]:
         """The levels before the change of an alert, and those since, in its leading series.
@@ -78,7 +90,7 @@ class Series(Sessions):
             for number, level in _levels(session, *series):
                 if number >= came:
                     since.append(level)
-                elif start <= number <= good and not any(gap.holds(number, level) for gap in gaps):
+                elif start <= number <= good and _kept(number, level, gaps):
                     before.append(level)
         return before, since
 
@@ -184,6 +196,11 @@ class _Gap:
         """Whether this level is one of them."""
         gone = level.at >= self.closed_at if self.end is None else number >= self.end
         return number >= self.start and not gone
+
+
+def _kept(number: int, level: Level, gaps: Iterable[_Gap]) -> bool:
+    """No change that is over was there when this level was measured."""
+    return not any(gap.holds(number, level) for gap in gaps)
 
 
 def _changes(

@@ -19,7 +19,13 @@ hypothesis.settings.load_profile("settled")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    for name in ("hand_fixtures", "lab_fixtures", "real_master", "store_fixtures"):
+    for name in (
+        "hand_fixtures",
+        "lab_fixtures",
+        "real_master",
+        "service_fixtures",
+        "store_fixtures",
+    ):
         path = Path(__file__).with_name(f"{name}.py")
         spec = importlib.util.spec_from_file_location(name, path)
         assert spec is not None

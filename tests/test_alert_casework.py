@@ -20,7 +20,6 @@ from netbisect.bisect.model import (
     Suspects,
 )
 from netbisect.bisect.states import AlertState
-from netbisect.demo.house import House
 from netbisect.steps import control
 from netbisect.steps.casework import Casework, open_nights
 from netbisect.steps.memory import open_ledger
@@ -29,16 +28,6 @@ from netbisect.store.ledger import Ledger
 from netbisect.store.records import Alert, Asked
 
 BELIEF = Belief({}, 0.99)
-
-
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a service that never runs; its tree has a mirror."""
-    house = House(tmp_path_factory.mktemp("casework") / "house")
-    house.build()
-    settings, lab = load(house.place / control.SETTINGS)
-    Casework(settings, lab).history.update()
-    return house.place
 
 
 class Desk:
@@ -85,9 +74,9 @@ class Desk:
 
 
 @pytest.fixture
-def desk(built: Path, tmp_path: Path) -> Iterator[Desk]:
+def desk(quiet_house: Path, tmp_path: Path) -> Iterator[Desk]:
     ledger = open_ledger(f"sqlite:///{tmp_path / 'ledger.sqlite'}")
-    desk = Desk(built, ledger)
+    desk = Desk(quiet_house, ledger)
     yield desk
     ledger.engine.dispose()
     shutil.rmtree(desk.settings.reports, ignore_errors=True)

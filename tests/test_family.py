@@ -18,7 +18,7 @@ from netbisect.bisect.family import (
     groups,
     next_pair,
     q_values,
-    suspicion,
+    tonight,
 )
 from netbisect.bisect.model import Comparison, Level, Night, Noise
 from netbisect.bisect.screen import Screen
@@ -165,6 +165,10 @@ def test_no_p_has_no_q() -> None:
 # ----------------------------------------------------------------------------------- suspicion
 
 NIGHT = Night("main", "apu", "r10", ("inet4", "inet6", "pf"), 5)
+
+
+def suspicion(night: Night, series: dict[str, list[Level]]) -> Comparison | None:
+    return tonight(night, series).wanted
 
 
 def test_the_scenario_that_fell_most_leads_the_retest() -> None:

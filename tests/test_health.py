@@ -479,7 +479,7 @@ def test_the_table_has_a_line_for_every_series_that_can_be_told_of() -> None:
         modes_changed=True,
         saturated=True,
         smallest_drop=None,
-        drift=core.Slide(-0.05, -0.06, -0.04, "a", "b"),
+        drift=core.Slide(-0.05, -0.06, -0.04, 9.8, "a", "b"),
     )
     text = as_text(judged([shown, report(PF, levels=1)]))
     head, line, rest = text.split("\n", 2)

@@ -11,7 +11,6 @@ import pytest
 
 from netbisect.bisect.model import Boot, Fact, Kernel, Night, NightDone, Sample, Unfinished
 from netbisect.bisect.screen import screen
-from netbisect.demo.house import House
 from netbisect.steps import control, suspicions
 from netbisect.steps.casework import PRIORITY_NIGHT, Casework, open_nights
 from netbisect.steps.memory import open_ledger
@@ -23,17 +22,6 @@ from netbisect.store.records import Asked, DecisionStage, Outcome
 TESTBED, OTHER = "c2558", "e5-2650"
 DAY = 86400.0
 START = 1.8e9
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a service that never runs; its tree has a mirror."""
-    house = House(tmp_path_factory.mktemp("repeats") / "house")
-    tree = house.build()
-    tree.land(len(tree.revisions))
-    settings, lab = load(house.place / control.SETTINGS)
-    Casework(settings, lab).history.update()
-    return house.place
 
 
 class Lab:
@@ -116,9 +104,9 @@ class Lab:
 
 
 @pytest.fixture
-def lab(place: Path, tmp_path: Path) -> Iterator[Lab]:
+def lab(quiet_house: Path, tmp_path: Path) -> Iterator[Lab]:
     ledger = open_ledger(f"sqlite:///{tmp_path / 'ledger.sqlite'}")
-    yield Lab(place, ledger)
+    yield Lab(quiet_house, ledger)
     ledger.engine.dispose()
 
 
@@ -216,7 +204,7 @@ def test_two_nights_of_an_image_alone_are_not_suspicious(lab: Lab) -> None:
     [level] = lab.ledger.baseline(TESTBED, night.scenarios[0], "main")
 
     assert len(level.ln_pps) == 10
-    assert suspicions.suspicion(lab.ledger, night, 0.02) is None
+    assert suspicions.tonight(lab.ledger, night, 0.02).wanted is None
     later = replace(level, ln_pps=tuple(x - 0.3 for x in level.ln_pps))
     assert not screen([level], later).asks
 

@@ -24,7 +24,6 @@ from netbisect.bisect.model import (
     Unfinished,
 )
 from netbisect.bisect.states import AlertKind, AlertState
-from netbisect.demo.house import House
 from netbisect.steps import control
 from netbisect.steps.casework import Casework
 from netbisect.steps.memory import open_ledger
@@ -33,17 +32,6 @@ from netbisect.store.ledger import Ledger
 from netbisect.store.records import Alert, Asked
 
 TESTBED = "c2558"
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a service that never runs; its tree has a mirror."""
-    house = House(tmp_path_factory.mktemp("suspicions") / "house")
-    tree = house.build()
-    tree.land(len(tree.revisions))
-    settings, lab = load(house.place / control.SETTINGS)
-    Casework(settings, lab).history.update()
-    return house.place
 
 
 class Desk:
@@ -121,9 +109,9 @@ class Desk:
 
 
 @pytest.fixture
-def desk(place: Path, tmp_path: Path) -> Iterator[Desk]:
+def desk(quiet_house: Path, tmp_path: Path) -> Iterator[Desk]:
     ledger = open_ledger(f"sqlite:///{tmp_path / 'ledger.sqlite'}")
-    desk = Desk(place, ledger)
+    desk = Desk(quiet_house, ledger)
     yield desk
     ledger.engine.dispose()
     shutil.rmtree(desk.settings.reports, ignore_errors=True)
