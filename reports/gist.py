@@ -32,6 +32,10 @@ _DAYS = {"day": 1, "week": 7, "month": 30}
 _SECONDS_OF_A_DAY = 86400
 _NAME_MAX = 72
 """Longest name of a set in a ministat block that still fits the frame."""
+_TREND, _AFTER, _TREND_MIN = 12, 3, 3
+"""Revisions of a trend in text: in all, of those from the change on, and at least."""
+_MARKS = 20
+"""Columns between the slowest and the fastest."""
 _NO_PROOF = "No difference proven"
 
 
@@ -300,6 +304,46 @@ def _stop(case: Case, last: Attempt, rates: list[float], good: list[float] | Non
         against,
         words.pps(math.exp(mean)),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Night:
+    """A line of the trend: a revision that was measured, oldest first."""
+
+    day: str
+    label: str
+    rate: str
+    place: str
+    """A mark between the slowest and the fastest of these lines."""
+    step: str
+    """Above the first revision of the slower side: what changed; otherwise empty."""
+
+
+def trend(case: Case) -> list[Night]:
+    """The latest revisions up to the change and a few after it; empty with fewer than three."""
+    levels = case.series.get(case.lead, ())
+    names = [level.revision for level in levels]
+    step = names.index(case.bad.revision) if case.bad.revision in names else None
+    if step is None and case.good.revision in names:
+        step = names.index(case.good.revision) + 1
+    end = len(levels) if step is None else min(step + _AFTER, len(levels))
+    shown = levels[max(end - _TREND, 0) : end]
+    if len(shown) < _TREND_MIN:
+        return []
+    means = [level.mean for level in shown]
+    low, wide = min(means), (max(means) - min(means)) or 1.0
+    first = end - len(shown)
+    change = words.percent(case.confirmed.effects[0].ln_ratio) if case.confirmed else ""
+    return [
+        Night(
+            words.day(level.at),
+            case.label(level.revision),
+            words.pps(math.exp(mean)),
+            " " * round((mean - low) / wide * (_MARKS - 1)) + "*",
+            (change or "change") if first + i == step else "",
+        )
+        for i, (level, mean) in enumerate(zip(shown, means, strict=True))
+    ]
 
 
 def cost(case: Case) -> str:

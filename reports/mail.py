@@ -11,6 +11,8 @@ from netbisect.bisect.model import (
     Culprit,
     Effect,
     Night,
+    NotReproduced,
+    Several,
     Suspects,
     Unfinished,
 )
@@ -20,6 +22,8 @@ from netbisect.reports.templating import environment
 
 _LINES_MAX = 12
 """Of a list in a mail; the page has all of it."""
+_ROWS_MAX = 10
+"""Of the table of effects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,16 +115,54 @@ def _view(case: Case) -> dict[str, Any]:
         "suspects": _suspects(case)[:_LINES_MAX],
         "suspects_left": max(len(_suspects(case)) - _LINES_MAX, 0),
         "heading": gist.heading(case),
-        "rows": [("", "before", "after", "change"), *map(astuple, rows)] if rows else [],
+        "rows": [("", "before", "after", "change"), *map(astuple, rows[:_ROWS_MAX])]
+        if rows
+        else [],
+        "rows_left": max(len(rows) - _ROWS_MAX, 0),
+        "trend": _trend(case),
         "unmoved": words.clean(words.listing(list(case.unmoved))),
         "block": gist.block(case),
         "remark": gist.remark(case),
         "stops": [tuple(map(words.clean, astuple(stop))) for stop in stops[:_LINES_MAX]],
         "stops_left": max(len(stops) - _LINES_MAX, 0),
+        "next": _next(case),
         "cost": gist.cost(case),
         "conditions": conditions[:_LINES_MAX],
         "conditions_left": max(len(conditions) - _LINES_MAX, 0),
     }
+
+
+def _next(case: Case) -> str:
+    """What follows, so that nobody has to ask."""
+    match case.finding:
+        case None:
+            commits = words.count(len(case.commits), "commit")
+            return (
+                f"The search for the commit has begun, among {commits}. How it ends comes as a "
+                "reply to this message."
+            )
+        case Culprit() | Several():
+            return (
+                "The branch is measured every night as before, against the level since this "
+                "commit. When the earlier level is back, that comes as a reply to this message."
+            )
+        case NotReproduced():
+            return "The alert is withdrawn. If the level falls again, that is a new alert."
+        case _:
+            return (
+                "The alert stays open without a commit. It can be searched again when more is "
+                "known, and when the earlier level is back, that comes as a reply to this message."
+            )
+
+
+def _trend(case: Case) -> list[tuple[str, ...]]:
+    """Columns of the trend, with a rule where the level changed."""
+    lines: list[tuple[str, ...]] = []
+    for night in gist.trend(case):
+        if night.step:
+            lines.append(("-" * len(night.day), "-" * len(night.label), night.step, "-" * 20))
+        lines.append((night.day, words.clean(night.label), night.rate, night.place))
+    return lines
 
 
 def _place(case: Case) -> list[tuple[str, str]]:

@@ -25,6 +25,7 @@ from netbisect.bisect.model import (
 )
 from netbisect.reports import words
 from netbisect.reports.case import Attempt, Case, Ending, Links
+from netbisect.steps.bystanders import unmoved
 from netbisect.steps.kernels import Kernels
 from netbisect.steps.settings import Settings
 from netbisect.steps.suspicions import chain
@@ -91,6 +92,8 @@ def case_of(
         for attempt in (_attempt(decision, facts, question.lead), *_built_ahead(decision, facts))
     ]
     evidence = kernels.evidence(ledger, asked)
+    good, last = _commit(ledger, question.good), _commit(ledger, bad)
+    effect = confirmed.effects[0].ln_ratio if isinstance(confirmed, Confirmed) else 0.0
     revisions = {reading.revision for reading in evidence.readings} | {question.good, bad}
     return Case(
         number=0,
@@ -101,8 +104,8 @@ def case_of(
             name: load_scenario(name, lab.scenario_directories).title for name in question.scenarios
         },
         lead=question.lead,
-        good=_commit(ledger, question.good),
-        bad=_commit(ledger, bad),
+        good=good,
+        bad=last,
         commits=commits,
         confirmed=confirmed if isinstance(confirmed, Confirmed) else None,
         pps=_pps(evidence, question.scenarios, _sides(question, finding)),
@@ -123,6 +126,9 @@ def case_of(
         },
         links=Links(commit=settings.links.commit),
         command=_command(testbed, evidence.kernels, question.good, bad, settings),
+        unmoved=unmoved(ledger, lab, (question.branch, testbed.name), (good, last), effect)
+        if effect
+        else (),
     )
 
 

@@ -6,6 +6,7 @@ in one transaction, so that no kill can separate a verdict from its mail.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterable
 from dataclasses import replace
@@ -33,11 +34,12 @@ from netbisect.reports.case import Case
 from netbisect.steps import searches, suspicions
 from netbisect.steps.casefile import case_of, numbered
 from netbisect.steps.kernels import Kernels
+from netbisect.steps.recipients import recipients
 from netbisect.steps.recovery import close_recovered, end_mutes
 from netbisect.steps.repeats import is_repeat, repeat_night
 from netbisect.steps.settings import Settings
 from netbisect.steps.suspicions import Answer
-from netbisect.store.history import History
+from netbisect.store.history import History, HistoryError
 from netbisect.store.ledger import Ledger
 from netbisect.store.questions import AlreadyClosedError, Closing
 from netbisect.store.records import Alert, Asked
@@ -187,7 +189,7 @@ class Casework:
         closing.post(
             f"trouble:{closing.asked.id}",
             subject=letter.subject,
-            recipients=self.settings.mail.to,
+            recipients=recipients(self.settings.mail, question.branch, question.testbed),
             body=letter.text,
         )
 
@@ -250,7 +252,7 @@ class Casework:
             closing.post(
                 f"alert:{alert.id}:{asked.id}",
                 subject=letter.subject,
-                recipients=self.settings.mail.to,
+                recipients=recipients(self.settings.mail, question.branch, question.testbed),
                 body=f"{letter.text}\n{trouble}\n" if trouble else letter.text,
                 alert=alert.id,
             )
@@ -265,6 +267,7 @@ class Casework:
             with ledger.closing(asked, finding):
                 return
         letter = mail.outcome(self._case(ledger, alert, asked, finding))
+        told = self._told(alert, finding)
         with ledger.closing(asked, finding) as closing:
             culprit = _named(finding)
             closing.change_alert(
@@ -278,11 +281,24 @@ class Casework:
                 closing.post(
                     f"outcome:{alert.id}:{asked.id}",
                     subject=letter.subject,
-                    recipients=self.settings.mail.to,
+                    recipients=told,
                     body=letter.text,
                     alert=alert.id,
                 )
         self._write_page(ledger, alert)
+
+    def _told(self, alert: Alert, finding: Finding) -> tuple[str, ...]:
+        """Whom the end of a search is mailed to; of commits, only verified ones have a say."""
+        culprits = [finding] if isinstance(finding, Culprit) else []
+        if isinstance(finding, Several):
+            culprits = [*finding.culprits]
+        paths: list[str] = []
+        committers = []
+        with contextlib.suppress(HistoryError):  # a tree that cannot be read delays no mail
+            for one in culprits:
+                paths += self.history.commit(one.revision).paths
+                committers.append(self.history.committer(one.revision))
+        return recipients(self.settings.mail, alert.branch, alert.testbed, paths, committers)
 
     # ---------------------------------------------------------------------------------- pages
 

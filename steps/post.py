@@ -15,10 +15,13 @@ from buildbot.util.service import BuildbotService
 from twisted.internet import defer, task, threads
 from twisted.python import log
 
+from netbisect.reports import letter_html
+from netbisect.steps.digest import post_digest
 from netbisect.steps.memory import memory
 from netbisect.steps.settings import MailSettings, Settings, read_password
 from netbisect.store.ledger import Ledger
 from netbisect.store.records import Mail
+from netbisect.workers.lab import Lab
 
 NAME = "netbisect-post"
 _TIMEOUT = 30
@@ -28,12 +31,21 @@ _LONGEST_WAIT = 3600.0
 """Seconds between two tries, doubled from the first to the longest."""
 
 
-def compose(mail: Mail, sender: str) -> EmailMessage:
-    """The message of a mail in the outbox; every try sends the same one."""
+def compose(mail: Mail, settings: MailSettings, page: str = "") -> EmailMessage:
+    """The message of a mail in the outbox; every try sends the same one.
+
+    Args:
+        mail: From the outbox.
+        settings: Who sends it, and in which form.
+        page: Address under which people see the service, if they do.
+    """
+    domain = settings.sender.rpartition("@")[2]
     message = EmailMessage()
     message["Message-ID"] = mail.message_id
     message["Date"] = format_datetime(datetime.fromtimestamp(mail.created_at, UTC))
-    message["From"] = sender
+    message["From"] = settings.sender
+    if settings.reply_to:
+        message["Reply-To"] = settings.reply_to
     message["To"] = ", ".join(mail.recipients)
     message["Subject"] = mail.subject
     if mail.in_reply_to:
@@ -41,7 +53,17 @@ def compose(mail: Mail, sender: str) -> EmailMessage:
         message["References"] = " ".join(mail.references)
     message["Auto-Submitted"] = "auto-generated"
     message["Precedence"] = "bulk"
+    message["List-Id"] = f"netbisect <{settings.list_id or f'netbisect.{domain}'}>"
+    message["List-Post"] = "NO"
+    if page:
+        message["List-Archive"] = f"<{page}>"
+    if mail.alert is not None:
+        message["X-Netbisect-Alert"] = str(mail.alert)
     message.set_content(mail.body, cte="quoted-printable" if not mail.body.isascii() else "7bit")
+    if settings.html:
+        message.add_alternative(
+            letter_html.as_html(mail.subject, mail.body), subtype="html", cte="quoted-printable"
+        )
     return message
 
 
@@ -68,18 +90,20 @@ def wait_after(attempts: int) -> float:
 class Post(BuildbotService):
     """Looks into the outbox again and again."""
 
-    compare_attrs = ("settings",)
+    compare_attrs = ("settings", "lab")
     name = NAME
 
-    def checkConfig(self, settings: Settings, **kwargs: Any) -> None:
+    def checkConfig(self, settings: Settings, lab: Lab | None = None, **kwargs: Any) -> None:
         super().checkConfig(**kwargs)
 
     def reconfigService(
         self,
         settings: Settings,
+        lab: Lab | None = None,
         **kwargs: Any,
     ) -> defer.Deferred[None]:
         self.settings = settings
+        self.lab = lab
         return super().reconfigService(**kwargs)
 
     def startService(self) -> defer.Deferred[None]:
@@ -107,10 +131,11 @@ class Post(BuildbotService):
 
     async def _look(self) -> None:
         store = memory(self.settings)
+        await self._write_digest()
         due = await store.do(lambda ledger: ledger.due_mails(time.time()))
         for mail in due:
             try:
-                message = compose(mail, self.settings.mail.sender)
+                message = compose(mail, self.settings.mail, self.settings.web.url)
                 await threads.deferToThread(deliver, self.settings.mail, message)
             except (OSError, smtplib.SMTPException, ValueError) as error:
                 later = time.time() + wait_after(mail.attempts)
@@ -121,3 +146,13 @@ class Post(BuildbotService):
                 log.msg(f"mail {mail.id} could not be sent ({error}); it will be tried again")
             else:
                 await store.do(partial(Ledger.mail_sent, identifier=mail.id))
+
+    async def _write_digest(self) -> None:
+        """What goes wrong with it, such as a lab file in the making, holds up no other mail."""
+        lab = self.lab
+        if lab is None:
+            return
+        try:
+            await memory(self.settings).do(lambda ledger: post_digest(ledger, self.settings, lab))
+        except Exception:  # noqa: BLE001 - of whatever kind
+            log.err(None, "the digest; it is tried again")

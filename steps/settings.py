@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -16,7 +17,8 @@ from netbisect.workers.lab import Lab, load_lab
 from netbisect.workers.tomlfile import FileError
 
 _PORT_MAX = 65535
-_ADDRESS = re.compile(r"[^@\s]+@[^@\s]+\Z")
+_ADDRESS = re.compile(r"[^@\s,;<>]+@[^@\s,;<>]+\Z")
+_LIST = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*\Z")
 
 
 def _check(condition: object, message: str) -> None:
@@ -26,6 +28,12 @@ def _check(condition: object, message: str) -> None:
 
 def _check_port(name: str, port: int) -> None:
     _check(0 < port <= _PORT_MAX, f"{name} {port}: expected a TCP port, 1 to {_PORT_MAX}")
+
+
+def _check_addresses(addresses: Sequence[str]) -> None:
+    _check(addresses, "to: expected at least one address")
+    for address in addresses:
+        _check(_ADDRESS.match(address), f"{address!r}: expected a mail address")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +92,40 @@ class WorkerSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class MailRule:
+    """Who besides, or instead, is told of some of the changes."""
+
+    to: tuple[str, ...]
+    branch: str = "*"
+    """Patterns of a shell, in which `*` stands for slashes too."""
+    testbed: str = "*"
+    path: str = ""
+    """Of a file that the verified culprit touches; empty: of whatever commit, known or not."""
+    instead: bool = False
+    """Those of `[mail] to` are not told then."""
+
+    def __post_init__(self) -> None:
+        _check_addresses(self.to)
+
+
+@dataclass(frozen=True, slots=True)
 class MailSettings:
     """Whom to tell, and through which server."""
 
     to: tuple[str, ...]
     sender: str
+    reply_to: str = ""
+    """Where answers go; the sender when empty."""
+    list_id: str = ""
+    """For filters of readers; `netbisect.` and the domain of the sender when empty."""
+    html: bool = False
+    """Whether mails bring their text as HTML too."""
+    committers: bool = False
+    """Whether who committed a verified culprit is told how the search ended."""
+    digest: bool = True
+    digest_hour: int = 8
+    """When a day's digest is sent, by the master's clock."""
+    rules: tuple[MailRule, ...] = ()
     server: str = "127.0.0.1"
     port: int = 25
     starttls: bool = False
@@ -97,9 +134,16 @@ class MailSettings:
 
     def __post_init__(self) -> None:
         _check_port("port", self.port)
-        _check(self.to, "to: expected at least one address")
-        for address in (*self.to, self.sender):
-            _check(_ADDRESS.match(address), f"{address!r}: expected a mail address")
+        _check_addresses(self.to)
+        _check_addresses([self.sender, *filter(None, [self.reply_to])])
+        _check(
+            not self.list_id or _LIST.match(self.list_id),
+            f"list_id {self.list_id!r}: expected a name such as netbisect.example.org",
+        )
+        _check(
+            0 <= self.digest_hour < 24,  # noqa: PLR2004 - a day's
+            f"digest_hour {self.digest_hour}: expected 0 to 23",
+        )
 
 
 @dataclass(frozen=True, slots=True)

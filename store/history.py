@@ -119,6 +119,14 @@ class History:
         [(commit, _)] = self._log("-1", revision)
         return replace(commit, number=self._number(revision))
 
+    def committer(self, revision: str) -> str:
+        """The mail address of who committed it, which need not be its author's.
+
+        Raises:
+            HistoryError: as `resolve`.
+        """
+        return self._read("log", "-1", "--format=%ce", self.resolve(revision)).strip()
+
     def between(self, good: str, bad: str) -> list[Commit]:
         """The commits that lead from `good` to `bad` on the first-parent line, oldest first.
 

@@ -42,6 +42,12 @@ class Nights(Sessions):
             found = map(asked_of, session.scalars(nights))
             return next((one for one in found if isinstance(one.finding, NightDone)), None)
 
+    def nights_since(self, at: float) -> list[Asked]:
+        """Nights that were asked for at or after this time, oldest first."""
+        nights = select(QuestionRow).where(_NIGHT, QuestionRow.opened_at >= at)
+        with self.reading() as session:
+            return [asked_of(row) for row in session.scalars(nights.order_by(QuestionRow.id))]
+
     def last_repeat(self, testbed: str) -> float | None:
         """When a night that repeats another one was last asked of this testbed.
 

@@ -69,6 +69,13 @@ class Outbox(Sessions):
         with self.reading() as session:
             return mail_of(get_row(session, MailRow, identifier))
 
+    def last_mail(self, prefix: str) -> Mail | None:
+        """The newest mail whose key begins so; None when there is none."""
+        mails = select(MailRow).where(MailRow.key.startswith(prefix, autoescape=True))
+        with self.reading() as session:
+            row = session.scalars(mails.order_by(MailRow.id.desc()).limit(1)).first()
+            return None if row is None else mail_of(row)
+
     def mail_sent(self, identifier: int) -> None:
         """The mail server has taken it.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -168,3 +169,32 @@ def test_a_night_ends_what_was_muted_until_then(
     desk.casework.conclude(desk.ledger, night, NightDone(3))
 
     assert desk.ledger.alert(1).state is AlertState.REOPENED
+
+
+# -------------------------------------------------------------------------------- whom it is told
+
+
+def told(desk: Desk, *, committers: bool, finding: str) -> dict[str, tuple[str, ...]]:
+    """Recipients of the mail of the beginning and of that of the end, by kind."""
+    settings = replace(desk.settings, mail=replace(desk.settings.mail, committers=committers))
+    desk.casework = Casework(settings, desk.lab)
+    search = desk.confirm("c2558", 1, 6)
+    suspects = Suspects((desk.line[3], desk.line[4]), BELIEF, "no room")
+    desk.end(search, desk.culprit(search, 4) if finding == "culprit" else suspects)
+    return {mail.key.split(":")[0]: mail.recipients for mail in desk.ledger.waiting_mails()}
+
+
+def test_a_committer_is_told_of_a_verified_culprit_where_it_is_allowed(desk: Desk) -> None:
+    committer = desk.casework.history.committer(desk.line[4])
+    mails = told(desk, committers=True, finding="culprit")
+
+    assert mails["outcome"] == (*desk.settings.mail.to, committer)
+    assert mails["alert"] == desk.settings.mail.to, "nothing was verified then"
+
+
+@pytest.mark.parametrize(("committers", "finding"), [(False, "culprit"), (True, "suspects")])
+def test_a_committer_is_told_of_nothing_else(desk: Desk, committers: bool, finding: str) -> None:
+    """Neither unasked, nor of a range that holds the commit."""
+    mails = told(desk, committers=committers, finding=finding)
+
+    assert set(mails.values()) == {desk.settings.mail.to}

@@ -32,6 +32,7 @@ SECTIONS = {
     settings.Settings: ("netbisect.toml", "### Top level"),
     settings.NightSettings: ("netbisect.toml", "`[night]`\n"),
     settings.MailSettings: ("netbisect.toml", "`[mail]`\n"),
+    settings.MailRule: ("netbisect.toml", "`[[mail.rules]]`\n"),
     settings.WebSettings: ("netbisect.toml", "`[web]`\n"),
     settings.WorkerSettings: ("netbisect.toml", "`[workers]`\n"),
     settings.LinkSettings: ("netbisect.toml", "`[links]`\n"),

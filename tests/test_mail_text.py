@@ -115,9 +115,57 @@ def test_an_alert_names_no_commit_but_the_ends() -> None:
     case = make("alert_case")
 
     text = mail.alert(case).text
+    nights = section(text, "The last revisions, slower to the left")
+    text = text.replace(nights, "")  # which revisions were measured is no guess
     hashes = set(re.findall(r"n\d+-[0-9a-f]{12}", text))
     assert hashes == {case.label(case.good.revision), case.label(case.bad.revision)}
     assert case.good.author not in text
+
+
+def test_the_trend_has_a_rule_where_the_level_changed() -> None:
+    """Between the last good and the first bad revision, with what the two differ by."""
+    case = make("alert_case")
+    lines = section(mail.alert(case).text, "The last revisions, slower to the left").splitlines()
+    [rule] = [i for i, line in enumerate(lines) if line.startswith("  -----")]
+
+    assert case.label(case.good.revision) in lines[rule - 1]
+    assert case.label(case.bad.revision) in lines[rule + 1]
+    assert "-10.9 %" in lines[rule]
+    assert len(lines) == 13
+    before, after = lines[rule - 1].index("*"), lines[rule + 1].index("*")
+    assert before > after + 10, "slower is to the left"
+
+
+def test_a_series_that_is_too_short_has_no_trend() -> None:
+    case = make("alert_case")
+    short = {name: levels[-2:] for name, levels in case.series.items()}
+
+    assert "The last revisions" not in mail.alert(replace(case, series=short)).text
+
+
+def test_of_many_series_the_ten_worst_are_shown() -> None:
+    case = make("alert_case")
+    assert case.confirmed is not None
+    lead = case.confirmed.effects[0]
+    effects = tuple(
+        replace(lead, scenario=f"s{i}", ln_ratio=-0.01 * i, low=-0.5, high=0.0)
+        for i in range(1, 15)
+    )
+    text = mail.alert(replace(case, lead="s1", confirmed=Confirmed(effects))).text
+    shown = section(text, "What changed between the two ends").splitlines()
+
+    assert [line.split()[0] for line in shown[1:11]] == [f"s{i}" for i in range(14, 4, -1)]
+    assert shown[11] == "  and 4 more on the page"
+
+
+def test_how_to_accept_and_to_mute_can_be_pasted() -> None:
+    assert "  netbisect alerts ack 17 --why" in mail.alert(make("alert_case")).text
+    assert "  netbisect alerts mute 17 --until" in mail.alert(make("alert_case")).text
+
+
+@pytest.mark.parametrize("name", ENDINGS)
+def test_every_letter_says_what_happens_next(name: str) -> None:
+    assert section(mail.outcome(make(name)).text, "What happens next")
 
 
 def test_suspects_are_listed_with_their_subjects() -> None:

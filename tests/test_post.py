@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,32 @@ class Outbox(RunMasterBase):
             body = mail.get_body()
             assert body is not None
             assert body.get_content().splitlines() == ["-10.9 % of 1 µs, as measured"]
+
+        return defer.ensureDeferred(work())
+
+    def test_the_headers_are_those_of_a_list(self) -> defer.Deferred[None]:
+        """And where people want HTML, it is beside the text and says the same."""
+        self.settings = replace(
+            self.settings,
+            mail=replace(self.settings.mail, html=True, reply_to="perf@lab.invalid"),
+        )
+
+        async def work() -> None:
+            self.start_server()
+            self.put("one", "A drop of 10 %.\n\nEverything\n\n  https://lab.invalid/1\n")
+            await self.start_master()
+            await self.sent()
+            (mail,) = read(self.mails)
+            assert mail["List-Id"] == "netbisect <netbisect.lab.invalid>"
+            assert mail["List-Archive"] == "<http://127.0.0.1:8010/>"
+            assert mail["Reply-To"] == "perf@lab.invalid"
+            assert mail["Precedence"] == "bulk"
+            plain, html = mail.get_body(("plain",)), mail.get_body(("html",))
+            assert plain is not None
+            assert html is not None
+            assert plain.get_content().startswith("A drop of 10 %.")
+            assert "<p>A drop of 10 %.</p>" in html.get_content()
+            assert '<a href="https://lab.invalid/1">' in html.get_content()
 
         return defer.ensureDeferred(work())
 
