@@ -21,6 +21,8 @@ from netbisect.workers.lab import Lab
 from netbisect.workers.tomlfile import FileError
 
 SETTINGS = "netbisect.toml"
+_START_SECONDS = 120
+"""For a master to come up on a machine that is busy."""
 _PID = "twistd.pid"
 _RUN = "from buildbot.scripts.runner import run; run()"
 _STOP_PATIENCE = 30.0
@@ -122,7 +124,7 @@ def start(folder: Path) -> Settings:
     else:
         _buildbot("upgrade-master", "--quiet", str(folder))
     (folder / _PID).unlink(missing_ok=True)  # of a master that was killed
-    _buildbot("start", str(folder))
+    _buildbot("start", f"--start_timeout={_START_SECONDS}", str(folder))
     return settings
 
 
