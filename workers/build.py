@@ -12,39 +12,23 @@ The clone, the object directory and the finished kernels live in the builder's d
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import os
-import re
-import shlex
 import shutil
-import signal
-import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 from netbisect.bisect.model import Dud, Kernel, Reaction, Stage
 from netbisect.workers.artefact import ArtefactStore
+from netbisect.workers.checkout import Checkout
 from netbisect.workers.faults import LabFault
 from netbisect.workers.identity import identity_of, version_of
-from netbisect.workers.lab import OVERLAY_MARK, Builder, Overlay, Source
+from netbisect.workers.lab import OVERLAY_MARK, Builder, Source
+from netbisect.workers.logged import LoggedCommands
 
-
-def _default_interrupt() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
-_ERROR = re.compile(r"\b(error|ERROR): ")
-"""Of the compiler, of config(8)."""
-_STOP = re.compile(r"^\*\*\* ")
-"""Of make."""
 _SHUFFLE = "-Wl,--shuffle-sections=.text*={}"
 """LLD's: with the seed, the order of the objects' code; nothing else depends on it."""
 _LINKED = (".ko", ".kld", ".full", ".debug")
-_TAIL_LINES = 40
-_GIT_TIMEOUT = 3600.0
-"""Seconds; a first clone of a FreeBSD tree takes many minutes."""
 
 
 class KernelBuild:
@@ -89,62 +73,27 @@ class KernelBuild:
         suffix = f"-layout{layout}" if layout else ""
         self.log = builder.directory / "logs" / f"{revision[:12]}-{config}{suffix}.log"
         self.kernels = ArtefactStore(builder.kernels)
-        self._held: tuple[int, ...] = ()
+        self.commands = LoggedCommands(builder, self.log, say)
+        self.checkout = Checkout(self.tree, source, self.commands, say)
 
     def run(self) -> Kernel | Dud:
         """The kernel, or why there is none."""
-        with self._alone():
+        with self.commands.alone():
             return self._run()
 
     # ---------------------------------------------------------------------------- the stages
 
     def _run(self) -> Kernel | Dud:
         started = time.time()
-        self.log.parent.mkdir(parents=True, exist_ok=True)
-        self.log.write_bytes(b"")
+        self.commands.begin()
         try:
-            self._check_out()
+            self.checkout.check_out(self.revision)
             for overlay in self.overlays:
-                self._apply(overlay)
+                self.checkout.apply(overlay, self.revision)
             stage = self._make_kernel()
             return self._keep(stage, started)
         except LabFault as fault:
-            return fault.dud(self.revision, started, log=self._tail())
-
-    def _check_out(self) -> None:
-        self.say(f"checking out {self.revision[:12]}")
-        if not (self.tree / ".git").is_dir():
-            shutil.rmtree(self.tree, ignore_errors=True)
-            self.tree.parent.mkdir(parents=True, exist_ok=True)
-            self._git(
-                "clone", "--no-checkout", self.source.repository, str(self.tree), inside=False
-            )
-        if self._git_says("cat-file", "-t", f"{self.revision}^{{commit}}") != "commit":
-            self._git("fetch", "--force", self.source.repository, "+refs/heads/*:refs/remotes/up/*")
-            if self._git_says("cat-file", "-t", f"{self.revision}^{{commit}}") != "commit":
-                raise LabFault(
-                    Stage.CHECKOUT,
-                    Reaction.RETRY,
-                    f"revision {self.revision[:12]} is on no branch of {self.source.repository}",
-                )
-        self._git("checkout", "--quiet", "--force", "--detach", self.revision)
-        self._git("clean", "-qfdx")
-        found = self._git_says("rev-parse", "HEAD")
-        if found != self.revision or self._git_says("status", "--porcelain"):
-            raise LabFault(
-                Stage.CHECKOUT,
-                Reaction.RETRY,
-                f"the tree in {self.tree} is not revision {self.revision[:12]} after the checkout",
-            )
-
-    def _apply(self, overlay: Overlay) -> None:
-        self.say(f"applying {overlay.name} to {self.revision[:12]}")
-        if self._logged(["git", "apply", str(overlay.patch)], {}, cwd=self.tree) != 0:
-            raise LabFault(
-                Stage.BUILD,
-                Reaction.SKIP,
-                f"the overlay {overlay.name} does not apply: {self._last_line()}",
-            )
+            return fault.dud(self.revision, started, log=self.commands.tail())
 
     def _make_kernel(self) -> Path:
         stage = self.builder.directory / "stage"
@@ -163,14 +112,14 @@ class KernelBuild:
         jobs = f"-j{self.builder.jobs}"
         install = [f"DESTDIR={stage}", "KODIR=/boot/kernel"]
         for target in ([jobs, "buildkernel", *common], ["installkernel", *common, *install]):
-            status = self._logged([*make, *target], environment)
+            status = self.commands.run([*make, *target], environment, cwd=self.tree)
             if status is None:
                 limit = self.builder.build_timeout
                 raise LabFault(
                     Stage.BUILD, Reaction.RETRY, f"the build had not ended after {limit} s"
                 )
             if status != 0:
-                raise LabFault(Stage.BUILD, Reaction.SKIP, self._first_error())
+                raise LabFault(Stage.BUILD, Reaction.SKIP, self.commands.first_error())
         return stage / "boot" / "kernel"
 
     def _environment(self) -> dict[str, str]:
@@ -219,116 +168,3 @@ class KernelBuild:
             ),
             self.log,
         )
-
-    # ----------------------------------------------------------------------------- the tools
-
-    def _git(self, *arguments: str, inside: bool = True) -> None:
-        where = self.tree if inside else None
-        status = self._logged(["git", *arguments], {}, cwd=where, limit=_GIT_TIMEOUT)
-        if status != 0:
-            raise LabFault(
-                Stage.CHECKOUT,
-                Reaction.RETRY,
-                f"`git {arguments[0]}` failed for revision {self.revision[:12]}: "
-                f"{self._last_line()}",
-            )
-
-    def _git_says(self, *arguments: str) -> str:
-        return subprocess.run(
-            ["git", *arguments], cwd=self.tree, capture_output=True, text=True, check=False
-        ).stdout.strip()
-
-    def _logged(
-        self,
-        command: list[str],
-        environment: Mapping[str, str],
-        *,
-        cwd: Path | None = None,
-        limit: float | None = None,
-    ) -> int | None:
-        """Runs a command with its output in the log; its exit status, None when it hung.
-
-        It gets a process group of its own so that nothing of a hung build stays behind, and the
-        default action for SIGINT: bmake's own bootstrap tests fail where SIGINT is ignored.
-        """
-        where = cwd or (self.tree if self.tree.is_dir() else None)
-        with self.log.open("ab") as stream:
-            stream.write(f"$ {shlex.join(command)}\n".encode())
-            stream.flush()
-            try:
-                process = subprocess.Popen(
-                    command,
-                    cwd=where,
-                    env={**os.environ, **environment},
-                    stdin=subprocess.DEVNULL,
-                    stdout=stream,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,
-                    preexec_fn=_default_interrupt,  # noqa: PLW1509 - no threads here
-                    pass_fds=self._held,
-                )
-            except OSError as error:
-                raise LabFault(
-                    Stage.BUILD,
-                    Reaction.QUARANTINE,
-                    f"builder {self.builder.name}: {command[0]} cannot be run: {error.strerror}",
-                ) from error
-            self._note_group(process.pid)
-            try:
-                return process.wait(limit or self.builder.build_timeout)
-            except subprocess.TimeoutExpired:
-                stream.write(b"netbisect: no end in sight, stopped\n")
-                return None
-            finally:
-                if process.poll() is None:
-                    os.killpg(process.pid, signal.SIGKILL)
-                    process.wait()
-
-    @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Holds the builder's directory; ends what a killed build left running in it.
-
-        The lock is inherited by make, so that it stands for as long as anything of that build
-        still runs.
-        """
-        path = self.builder.directory / "lock"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a+") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                lock.seek(0)
-                group = lock.read().strip()
-                self.say(f"a build is still running in {self.builder.directory}: ending it")
-                if group.isdigit():
-                    with contextlib.suppress(ProcessLookupError, PermissionError):
-                        os.killpg(int(group), signal.SIGKILL)
-                fcntl.flock(lock, fcntl.LOCK_EX)
-            self._held = (lock.fileno(),)
-            try:
-                yield
-            finally:
-                self._held = ()
-
-    def _note_group(self, group: int) -> None:
-        for descriptor in self._held:
-            os.ftruncate(descriptor, 0)
-            os.write(descriptor, str(group).encode())
-
-    def _lines(self) -> list[str]:
-        return self.log.read_text(errors="replace").splitlines()
-
-    def _tail(self) -> str:
-        return "\n".join(self._lines()[-_TAIL_LINES:])
-
-    def _last_line(self) -> str:
-        lines = [line for line in self._lines() if line.strip()]
-        return lines[-1] if lines else "it said nothing"
-
-    def _first_error(self) -> str:
-        lines = self._lines()
-        for pattern in (_ERROR, _STOP):
-            for line in lines:
-                if pattern.search(line):
-                    return line.strip()
-        return self._last_line()

@@ -1,0 +1,102 @@
+"""The clone of a builder, brought to a revision."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+from netbisect.bisect.model import Reaction, Stage
+from netbisect.workers.faults import LabFault
+from netbisect.workers.lab import Overlay, Source
+from netbisect.workers.logged import LoggedCommands
+
+_GIT_TIMEOUT = 3600.0
+"""Seconds; a first clone of a FreeBSD tree takes many minutes."""
+
+
+class Checkout:
+    """A work tree that holds exactly one revision, and perhaps fixes on top."""
+
+    def __init__(
+        self, tree: Path, source: Source, commands: LoggedCommands, say: Callable[[str], None]
+    ) -> None:
+        """Nothing is done yet.
+
+        Args:
+            tree: folder of the work tree; cloned if it is not there.
+            source: what to clone and to fetch from.
+            commands: runs git, with its output in the build's log.
+            say: takes what happens on the way.
+        """
+        self.tree = tree
+        self.source = source
+        self.commands = commands
+        self.say = say
+
+    def check_out(self, revision: str) -> None:
+        """Leaves the tree at the revision, with nothing else in it.
+
+        Files that are the same in both revisions keep their times, so that make sees what changed.
+
+        Raises:
+            LabFault: the revision cannot be had.
+        """
+        self.say(f"checking out {revision[:12]}")
+        if not (self.tree / ".git").is_dir():
+            shutil.rmtree(self.tree, ignore_errors=True)
+            self.tree.parent.mkdir(parents=True, exist_ok=True)
+            clone = ["clone", "--no-checkout", self.source.repository, str(self.tree)]
+            self._git(revision, *clone, inside=False)
+        if not self._has(revision):
+            heads = "+refs/heads/*:refs/remotes/up/*"
+            self._git(revision, "fetch", "--force", self.source.repository, heads)
+            if not self._has(revision):
+                raise LabFault(
+                    Stage.CHECKOUT,
+                    Reaction.RETRY,
+                    f"revision {revision[:12]} is on no branch of {self.source.repository}",
+                )
+        self._git(revision, "checkout", "--quiet", "--force", "--detach", revision)
+        self._git(revision, "clean", "-qfdx")
+        if self.git_says("rev-parse", "HEAD") != revision or self.git_says("status", "--porcelain"):
+            raise LabFault(
+                Stage.CHECKOUT,
+                Reaction.RETRY,
+                f"the tree in {self.tree} is not revision {revision[:12]} after the checkout",
+            )
+
+    def apply(self, overlay: Overlay, revision: str) -> None:
+        """Applies a fix to the tree.
+
+        Raises:
+            LabFault: it does not apply.
+        """
+        self.say(f"applying {overlay.name} to {revision[:12]}")
+        if self.commands.run(["git", "apply", str(overlay.patch)], cwd=self.tree) != 0:
+            raise LabFault(
+                Stage.BUILD,
+                Reaction.SKIP,
+                f"the overlay {overlay.name} does not apply: {self.commands.last_line()}",
+            )
+
+    def git_says(self, *arguments: str) -> str:
+        """What git prints in the tree; "" when it fails."""
+        return subprocess.run(
+            ["git", *arguments], cwd=self.tree, capture_output=True, text=True, check=False
+        ).stdout.strip()
+
+    def _has(self, revision: str) -> bool:
+        return self.git_says("cat-file", "-t", f"{revision}^{{commit}}") == "commit"
+
+    def _git(self, revision: str, *arguments: str, inside: bool = True) -> None:
+        where = self.tree if inside else None
+        status = self.commands.run(["git", *arguments], cwd=where, limit=_GIT_TIMEOUT)
+        if status != 0:
+            raise LabFault(
+                Stage.CHECKOUT,
+                Reaction.RETRY,
+                f"`git {arguments[0]}` failed for revision {revision[:12]}: "
+                f"{self.commands.last_line()}",
+            )

@@ -1,0 +1,155 @@
+"""Commands of a build: their output goes to its log, and none of them outlives it."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import shlex
+import signal
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from netbisect.bisect.model import Reaction, Stage
+from netbisect.workers.faults import LabFault
+from netbisect.workers.lab import Builder
+
+_ERROR = re.compile(r"\b(error|ERROR): ")
+"""Of the compiler, of config(8)."""
+_STOP = re.compile(r"^\*\*\* ")
+"""Of make."""
+_TAIL_LINES = 40
+
+
+def _default_interrupt() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+class LoggedCommands:
+    """Runs commands in a builder's directory."""
+
+    def __init__(self, builder: Builder, log: Path, say: Callable[[str], None]) -> None:
+        """Nothing is done yet.
+
+        Args:
+            builder: whose directory is used.
+            log: file that takes what the commands print.
+            say: takes what happens on the way.
+        """
+        self.builder = builder
+        self.log = log
+        self.say = say
+        self._held: tuple[int, ...] = ()
+
+    def begin(self) -> None:
+        """Starts an empty log."""
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        self.log.write_bytes(b"")
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Holds the builder's directory; ends what a killed build left running in it.
+
+        The lock is inherited by make, so that it stands for as long as anything of that build
+        still runs.
+        """
+        path = self.builder.directory / "lock"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a+") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                lock.seek(0)
+                group = lock.read().strip()
+                self.say(f"a build is still running in {self.builder.directory}: ending it")
+                if group.isdigit():
+                    with contextlib.suppress(ProcessLookupError, PermissionError):
+                        os.killpg(int(group), signal.SIGKILL)
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            self._held = (lock.fileno(),)
+            try:
+                yield
+            finally:
+                self._held = ()
+
+    def run(
+        self,
+        command: list[str],
+        environment: Mapping[str, str] | None = None,
+        *,
+        cwd: Path | None = None,
+        limit: float | None = None,
+    ) -> int | None:
+        """Runs a command with its output in the log; its exit status, None when it hung.
+
+        It gets a process group of its own so that nothing of a hung build stays behind, and the
+        default action for SIGINT: bmake's own bootstrap tests fail where SIGINT is ignored.
+
+        Args:
+            command: the program and its arguments.
+            environment: what is added to the environment.
+            cwd: where it runs.
+            limit: seconds until it counts as hung; the builder's `build_timeout` when absent.
+
+        Raises:
+            LabFault: there is no such program.
+        """
+        with self.log.open("ab") as stream:
+            stream.write(f"$ {shlex.join(command)}\n".encode())
+            stream.flush()
+            try:
+                process = subprocess.Popen(
+                    command,
+                    cwd=cwd,
+                    env={**os.environ, **(environment or {})},
+                    stdin=subprocess.DEVNULL,
+                    stdout=stream,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                    preexec_fn=_default_interrupt,  # noqa: PLW1509 - no threads here
+                    pass_fds=self._held,
+                )
+            except OSError as error:
+                raise LabFault(
+                    Stage.BUILD,
+                    Reaction.QUARANTINE,
+                    f"builder {self.builder.name}: {command[0]} cannot be run: {error.strerror}",
+                ) from error
+            self._note_group(process.pid)
+            try:
+                return process.wait(limit or self.builder.build_timeout)
+            except subprocess.TimeoutExpired:
+                stream.write(b"netbisect: no end in sight, stopped\n")
+                return None
+            finally:
+                if process.poll() is None:
+                    os.killpg(process.pid, signal.SIGKILL)
+                    process.wait()
+
+    def tail(self) -> str:
+        """The last lines of the log."""
+        return "\n".join(self._lines()[-_TAIL_LINES:])
+
+    def last_line(self) -> str:
+        """The last thing that was said."""
+        lines = [line for line in self._lines() if line.strip()]
+        return lines[-1] if lines else "it said nothing"
+
+    def first_error(self) -> str:
+        """The line that says why a build failed: the compiler's before make's."""
+        lines = self._lines()
+        for pattern in (_ERROR, _STOP):
+            for line in lines:
+                if pattern.search(line):
+                    return line.strip()
+        return self.last_line()
+
+    def _note_group(self, group: int) -> None:
+        for descriptor in self._held:
+            os.ftruncate(descriptor, 0)
+            os.write(descriptor, str(group).encode())
+
+    def _lines(self) -> list[str]:
+        return self.log.read_text(errors="replace").splitlines()
