@@ -39,7 +39,7 @@ def test_absolute_places_stay(tmp_path: Path, text: str) -> None:
 def test_testbeds_and_builders_are_found_by_name(tmp_path: Path, text: str) -> None:
     lab = load(tmp_path, text)
     assert lab.testbed("e5-2650").line_rate_pps == 14_880_952
-    assert lab.builder("amd64").make == ("make",)
+    assert lab.builder("amd64").make_command == ["make"]
     with pytest.raises(FileError) as caught:
         lab.testbed("c2758")
     assert str(caught.value) == (

@@ -12,7 +12,6 @@ The clone, the object directory and the finished kernels live in the builder's d
 
 from __future__ import annotations
 
-import os
 import shutil
 import time
 from collections.abc import Callable
@@ -25,10 +24,7 @@ from netbisect.workers.faults import LabFault
 from netbisect.workers.identity import identity_of, version_of
 from netbisect.workers.lab import OVERLAY_MARK, Builder, Source
 from netbisect.workers.logged import LoggedCommands
-
-_SHUFFLE = "-Wl,--shuffle-sections=.text*={}"
-"""LLD's: with the seed, the order of the objects' code; nothing else depends on it."""
-_LINKED = (".ko", ".kld", ".full", ".debug")
+from netbisect.workers.make import Make
 
 
 class KernelBuild:
@@ -68,13 +64,12 @@ class KernelBuild:
         self.conf, *overlays = config.split(OVERLAY_MARK)
         self.overlays = [source.overlay(name) for name in overlays]
         self.say = say
-        self.tree = builder.directory / "source"
-        self.layout = layout
         suffix = f"-layout{layout}" if layout else ""
         self.log = builder.directory / "logs" / f"{revision[:12]}-{config}{suffix}.log"
         self.kernels = ArtefactStore(builder.kernels)
         self.commands = LoggedCommands(builder, self.log, say)
-        self.checkout = Checkout(self.tree, source, self.commands, say)
+        self.checkout = Checkout(builder.directory / "source", source, self.commands, say)
+        self.make = Make(builder, self.checkout, self.conf, self.commands, say, layout)
 
     def run(self) -> Kernel | Dud:
         """The kernel, or why there is none."""
@@ -99,46 +94,9 @@ class KernelBuild:
         stage = self.builder.directory / "stage"
         shutil.rmtree(stage, ignore_errors=True)
         stage.mkdir(parents=True)
-        common = [
-            f"KERNCONF={self.conf}",
-            f"TARGET={self.builder.arch}",
-            f"TARGET_ARCH={self.builder.arch}",
-            "WITH_REPRODUCIBLE_BUILD=yes",
-            *self.builder.options,
-        ]
-        environment = self._environment()
-        make = [*self.builder.make]
         self.say(f"buildkernel {self.revision[:12]} {self.config}")
-        jobs = f"-j{self.builder.jobs}"
-        install = [f"DESTDIR={stage}", "KODIR=/boot/kernel"]
-        for target in ([jobs, "buildkernel", *common], ["installkernel", *common, *install]):
-            status = self.commands.run([*make, *target], environment, cwd=self.tree)
-            if status is None:
-                limit = self.builder.build_timeout
-                raise LabFault(
-                    Stage.BUILD, Reaction.RETRY, f"the build had not ended after {limit} s"
-                )
-            if status != 0:
-                raise LabFault(Stage.BUILD, Reaction.SKIP, self.commands.first_error())
-        return stage / "boot" / "kernel"
-
-    def _environment(self) -> dict[str, str]:
-        """What make is given besides its arguments.
-
-        A layout is asked for in the environment, because makefiles add to LDFLAGS there, and not
-        to what stands on the command line; sys.mk takes off `-Wl,` where ld is called by itself.
-        Such builds have objects of their own, or the next kernel would be linked as they were.
-        """
-        objects = self.builder.directory / ("obj-layout" if self.layout else "obj")
-        environment = {"MAKEOBJDIRPREFIX": str(objects)}
-        if self.layout:
-            flags = [os.environ.get("LDFLAGS", ""), _SHUFFLE.format(self.layout)]
-            environment["LDFLAGS"] = " ".join(filter(None, flags))
-            for path in objects.rglob("*"):
-                # make does not know that what is there was linked with another seed.
-                if path.is_file() and (path.suffix in _LINKED or path.name == "kernel"):
-                    path.unlink()
-        return environment
+        self.make.kernel()
+        return self.make.install(stage)
 
     def _keep(self, stage: Path, started: float) -> Kernel:
         image = stage / "kernel"

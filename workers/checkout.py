@@ -34,6 +34,7 @@ class Checkout:
         self.source = source
         self.commands = commands
         self.say = say
+        self.patched = False
 
     def check_out(self, revision: str) -> None:
         """Leaves the tree at the revision, with nothing else in it.
@@ -44,11 +45,12 @@ class Checkout:
             LabFault: the revision cannot be had.
         """
         self.say(f"checking out {revision[:12]}")
+        self.patched = False
         if not (self.tree / ".git").is_dir():
-            shutil.rmtree(self.tree, ignore_errors=True)
-            self.tree.parent.mkdir(parents=True, exist_ok=True)
-            clone = ["clone", "--no-checkout", self.source.repository, str(self.tree)]
-            self._git(revision, *clone, inside=False)
+            self._clone(revision)
+        for name in ("index.lock", "HEAD.lock"):
+            # Left by a git that was killed; nobody else works here.
+            (self.tree / ".git" / name).unlink(missing_ok=True)
         if not self._has(revision):
             heads = "+refs/heads/*:refs/remotes/up/*"
             self._git(revision, "fetch", "--force", self.source.repository, heads)
@@ -67,6 +69,16 @@ class Checkout:
                 f"the tree in {self.tree} is not revision {revision[:12]} after the checkout",
             )
 
+    def _clone(self, revision: str) -> None:
+        """The clone takes its place when it is complete."""
+        new = self.tree.with_name(f"{self.tree.name}.new")
+        for path in (new, self.tree):
+            shutil.rmtree(path, ignore_errors=True)
+        new.parent.mkdir(parents=True, exist_ok=True)
+        clone = ["clone", "--no-checkout", self.source.repository, str(new)]
+        self._git(revision, *clone, inside=False)
+        new.replace(self.tree)
+
     def apply(self, overlay: Overlay, revision: str) -> None:
         """Applies a fix to the tree.
 
@@ -74,12 +86,18 @@ class Checkout:
             LabFault: it does not apply.
         """
         self.say(f"applying {overlay.name} to {revision[:12]}")
+        self.patched = True
         if self.commands.run(["git", "apply", str(overlay.patch)], cwd=self.tree) != 0:
             raise LabFault(
                 Stage.BUILD,
                 Reaction.SKIP,
                 f"the overlay {overlay.name} does not apply: {self.commands.last_line()}",
             )
+
+    def state_of(self, *paths: str) -> str:
+        """A text that is the same for two trees whose files below these paths are the same."""
+        listed = self.git_says("ls-tree", "HEAD", "--", *paths)
+        return f"{listed}\n{self.git_says('diff', 'HEAD', '--', *paths)}"
 
     def git_says(self, *arguments: str) -> str:
         """What git prints in the tree; "" when it fails."""

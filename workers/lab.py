@@ -25,6 +25,11 @@ _SHORTEST_RUN = 25
 _HASH = re.compile(r"[0-9a-f]{40}\Z")
 OVERLAY_MARK = "+"
 """Between a kernel configuration and the overlays that the kernel was built with."""
+_MODULE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]*\Z")
+FIREWALL_MODULES = ("pf", "pflog", "ipfw", "ipfw_nat", "libalias", "dummynet")
+"""Those of all firewalls: kernels are kept for long, and a scenario may be added meanwhile."""
+TOOL_MODULES = ("hwpmc", "coretemp", "amdtemp")
+"""Profiles and temperatures."""
 _IDENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
 
 
@@ -38,6 +43,13 @@ def _check_name(name: str) -> None:
         _NAME.match(name),
         f"name {name!r}: expected lower-case letters, digits, '.', '_' or '-', at most 63",
     )
+
+
+def _check_modules(names: Iterable[str]) -> None:
+    for name in names:
+        _check(
+            _MODULE.match(name), f"modules: {name!r} is no folder of sys/modules, such as if_ovpn"
+        )
 
 
 def _check_once(kind: str, names: list[str]) -> None:
@@ -86,6 +98,8 @@ class Source:
     repository: str
     """Anything `git clone` accepts."""
     overlays: tuple[Overlay, ...] = ()
+    kernel_configs: Path | None = None
+    """Folder with kernel configurations of your own. Relative to lab.toml."""
 
     def __post_init__(self) -> None:
         _check_once("overlay", [overlay.name for overlay in self.overlays])
@@ -105,20 +119,36 @@ class Builder:
     """Clone, objects and finished kernels; tens of gigabytes for a FreeBSD tree."""
     worker: str = ""
     """Name of its Buildbot worker; the builder's own name when absent."""
-    make: tuple[str, ...] = ("make",)
-    """The make that builds the tree: `tools/build/make.py` with options when cross-building."""
+    make: tuple[str, ...] = ()
+    """The make that builds the tree; `make`, or the tree's own make.py when cross-building."""
+    cross_bindir: Path | None = None
+    """Where clang and ld.lld are on a host that is not FreeBSD; in `--cross-bindir` of make.py."""
     jobs: int = 1
     options: tuple[str, ...] = ()
-    """More arguments of make, such as WITHOUT_CLEAN=yes."""
+    """More arguments of make, such as WITHOUT_META_MODE=yes."""
+    modules: tuple[str, ...] | None = None
+    """Kernel modules to build; all when empty, what the testbeds need when absent."""
     build_timeout: int = 7200
-    """Seconds."""
+    """Seconds; of each call of make."""
 
     def __post_init__(self) -> None:
         _check_name(self.name)
         _check(_IDENT.match(self.arch), f"arch {self.arch!r}: expected a name such as amd64")
-        _check(self.make, "make: expected at least the name of the program")
+        _check_modules(self.modules or ())
+        _check(
+            self.cross_bindir is None or self.cross_bindir.is_absolute(),
+            f"cross_bindir {self.cross_bindir}: expected a path that begins with /",
+        )
         _check(self.jobs >= 1, f"jobs {self.jobs}: expected 1 or more")
         _check(self.build_timeout > 0, f"build_timeout {self.build_timeout}: expected seconds > 0")
+
+    @property
+    def make_command(self) -> list[str]:
+        """The make, with what it needs to know to cross-build."""
+        if self.cross_bindir is None:
+            return [*(self.make or ("make",))]
+        own = self.make or ("tools/build/make.py",)
+        return [*own, f"--cross-bindir={self.cross_bindir}"]
 
     @property
     def kernels(self) -> Path:
@@ -230,6 +260,8 @@ class Testbed:
     """Hardware in words, for reports."""
     drivers: tuple[str, ...] = ()
     """Drivers of its data ports: commits that touch them are likelier culprits."""
+    modules: tuple[str, ...] = ()
+    """Kernel modules that its DUT loads besides those of firewalls and drivers."""
     worker: str = ""
     """Name of the Buildbot worker that drives it; the testbed's own name when absent."""
     owner: str = ""
@@ -250,6 +282,7 @@ class Testbed:
             self.line_rate_pps > 0, f"line_rate_pps {self.line_rate_pps}: expected packets/s > 0"
         )
         _check(self.scenarios, "scenarios: expected at least one")
+        _check_modules(self.modules)
         _check(
             0 <= self.run_noise_percent < 50,  # noqa: PLR2004 - half the packets are no noise
             f"run_noise_percent {self.run_noise_percent:g}: expected 0 or more, less than 50",
@@ -288,6 +321,14 @@ class Lab:
                 f"testbed {testbed.name!r}: no builder has arch {testbed.arch!r}; "
                 f"there is {', '.join(sorted(arches))}",
             )
+
+    def modules(self, builder: Builder) -> tuple[str, ...]:
+        """The modules that a builder builds, by folder of sys/modules; all of them when empty."""
+        if builder.modules is not None:
+            return builder.modules
+        beds = [testbed for testbed in self.testbeds if testbed.arch == builder.arch]
+        own = [name for bed in beds for name in (*bed.drivers, *bed.modules)]
+        return tuple(dict.fromkeys([*FIREWALL_MODULES, *TOOL_MODULES, *own]))
 
     def testbed(self, name: str) -> Testbed:
         """The testbed of that name; `FileError` with the known names otherwise."""
@@ -422,13 +463,22 @@ def load_lab(path: Path) -> Lab:
     for overlay in overlays:
         if not overlay.patch.is_file():
             raise FileError(f"{path}: source.overlays: there is no file {overlay.patch}")
+    configs = lab.source.kernel_configs
+    if configs is not None:
+        configs = here / configs.expanduser()
+        if not configs.is_dir():
+            raise FileError(f"{path}: source.kernel_configs: there is no folder {configs}")
     lab = replace(
         lab,
-        source=replace(lab.source, overlays=overlays),
+        source=replace(lab.source, overlays=overlays, kernel_configs=configs),
         kernels=here / lab.kernels.expanduser(),
         scenario_directories=tuple(here / folder for folder in lab.scenario_directories),
         builders=tuple(
-            replace(builder, directory=here / builder.directory.expanduser())
+            replace(
+                builder,
+                directory=here / builder.directory.expanduser(),
+                modules=lab.modules(builder),
+            )
             for builder in lab.builders
         ),
     )

@@ -42,6 +42,7 @@ class LoggedCommands:
         self.log = log
         self.say = say
         self._held: tuple[int, ...] = ()
+        self._last = 0
 
     def begin(self) -> None:
         """Starts an empty log."""
@@ -97,6 +98,7 @@ class LoggedCommands:
             LabFault: there is no such program.
         """
         with self.log.open("ab") as stream:
+            self._last = stream.tell()
             stream.write(f"$ {shlex.join(command)}\n".encode())
             stream.flush()
             try:
@@ -138,8 +140,10 @@ class LoggedCommands:
         return lines[-1] if lines else "it said nothing"
 
     def first_error(self) -> str:
-        """The line that says why a build failed: the compiler's before make's."""
-        lines = self._lines()
+        """The line that says why the last command failed: the compiler's before make's."""
+        with self.log.open("rb") as stream:
+            stream.seek(self._last)
+            lines = stream.read().decode(errors="replace").splitlines()
         for pattern in (_ERROR, _STOP):
             for line in lines:
                 if pattern.search(line):

@@ -7,12 +7,15 @@ The language is what its sources are written in: C to the eye, of which four thi
     #include "file.h"                must exist below sys/
     braces                           must balance
 
-Comments and white space make no difference to the result; everything else does. The linker takes
-the objects in the order of their names, or with --shuffle-sections=.text*=SEED in that of the
-seed, which changes where the code lies and nothing else. The output is an ELF file: .text holds the code, .data the version, set_pathcost what packets pay.
+Comments and white space make no difference to the result; everything else does. An object that is
+newer than its source is kept. The linker takes the objects in the order of their names, or with
+--shuffle-sections=.text*=SEED in that of the seed, which changes where the code lies and nothing
+else. The output is an ELF file: .text holds the code, .data the version, set_pathcost what packets
+pay.
 """
 
 import fnmatch
+import json
 import random
 import re
 import struct
@@ -24,7 +27,7 @@ PANIC = re.compile(r'\bPANIC_AT_BOOT\("([^"]*)"\);')
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 SHUFFLE = re.compile(r"--shuffle-sections=([^=\s]+)=(\d+)")
-MODULES = {"pf.ko": "netpfil/pf", "ipfw.ko": "netpfil/ipfw"}
+MODULES = {"pf": "netpfil/pf", "ipfw": "netpfil/ipfw"}
 DEVICES = {"em": "dev/e1000", "ix": "dev/ixgbe", "cxgbe": "dev/cxgbe"}
 
 
@@ -33,7 +36,7 @@ def blank(match):
 
 
 def compile_file(top, path, errors):
-    """The code of one source file, its costs and its panics."""
+    """The code of one source file, its costs, its panics and the headers it needs."""
     source = COMMENT.sub(blank, path.read_text())
     name = path.as_posix()
     depth = 0
@@ -49,9 +52,23 @@ def compile_file(top, path, errors):
             depth = 0
     if depth:
         errors.append(f"{name}:{number}:1: error: expected '}}'")
-    code = " ".join(source.split())
     print(f"cc -c {name}")
-    return code, COST.findall(source), PANIC.findall(source)
+    code = " ".join(source.split())
+    return code, COST.findall(source), PANIC.findall(source), INCLUDE.findall(source)
+
+
+def compiled(top, path, objdir, errors):
+    """What compiling gives, or gave when neither source nor headers have changed since."""
+    kept = objdir / (path.relative_to(top).as_posix().replace("/", "-") + ".o")
+    if kept.is_file() and kept.stat().st_mtime_ns > path.stat().st_mtime_ns:
+        found = json.loads(kept.read_text())
+        if all((top / header).is_file() for header in found[3]):
+            return found
+    before = len(errors)
+    found = compile_file(top, path, errors)
+    if len(errors) == before:
+        kept.write_text(json.dumps(found))
+    return found
 
 
 def section(name, kind, flags, data):
@@ -110,9 +127,9 @@ def elf(sections):
 
 
 def link(out, objects, version):
-    text = "\n".join(code for code, _, _ in objects).encode()
-    costs = "".join(f"{where} {ns}\n" for _, costs, _ in objects for where, ns in costs)
-    panics = "\0".join(message for _, _, panics in objects for message in panics)
+    text = "\n".join(one[0] for one in objects).encode()
+    costs = "".join(f"{where} {ns}\n" for one in objects for where, ns in one[1])
+    panics = "\0".join(message for one in objects for message in one[2])
     sections = [section(".text", 1, 6, text), section("set_pathcost", 1, 2, costs.encode())]
     if panics:
         sections.append(section("set_sysinit", 1, 2, panics.encode() + b"\0"))
@@ -130,28 +147,27 @@ def shuffle(objects, flags):
 
 
 def main():
-    top, arch, config, objdir = Path(sys.argv[1]), sys.argv[2], sys.argv[3], Path(sys.argv[4])
-    flags = " ".join(sys.argv[5:])
-    conf = top / arch / "conf" / config
-    if not conf.is_file():
-        sys.exit(f"ERROR: Missing kernel configuration file(s) ({config}).")
-    devices = re.findall(r"^device\s+(\w+)", conf.read_text(), re.MULTILINE)
+    top, objdir, modules = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3].split()
+    flags = " ".join(sys.argv[4:])
+    devices = re.findall(r"^device\s+(\w+)", (objdir / "config").read_text(), re.MULTILINE)
     version = re.search(r'version\[\] = "([^"]*)"', (objdir / "vers.c").read_text())[1]
     errors = []
     parts = {name: [] for name in ("kernel", *MODULES)}
     left_out = [folder for device, folder in DEVICES.items() if device not in devices]
+    left_out += [folder for module, folder in MODULES.items() if module not in modules]
     for path in sorted(top.rglob("*.c")):
         place = path.relative_to(top).as_posix()
         if any(place.startswith(folder + "/") for folder in left_out):
             continue
         part = next((m for m, folder in MODULES.items() if place.startswith(folder)), "kernel")
-        parts[part].append(compile_file(top, path, errors))
+        parts[part].append(compiled(top, path, objdir, errors))
     if errors:
         print("\n".join(errors), file=sys.stderr)
         print(f"{len(errors)} error{'s'[: len(errors) != 1]} generated.", file=sys.stderr)
         sys.exit("*** [kernel] Error code 1")
-    for name, objects in parts.items():
-        link(objdir / name, shuffle(objects, flags), version if name == "kernel" else "")
+    link(objdir / "kernel", shuffle(parts["kernel"], flags), version)
+    for name in modules:
+        link(objdir / f"{name}.ko", shuffle(parts[name], flags), "")
 
 
 main()

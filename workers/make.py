@@ -1,0 +1,214 @@
+"""How make is called: the toolchain when it must be, the kernel from what is there already."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from netbisect.bisect.model import Reaction, Stage
+from netbisect.workers.checkout import Checkout
+from netbisect.workers.faults import LabFault
+from netbisect.workers.host import compiler_of, fast_options
+from netbisect.workers.lab import Builder
+from netbisect.workers.logged import LoggedCommands
+from netbisect.workers.objects import Objects, fingerprint, fingerprint_of
+
+_TOOLS = ("Makefile.inc1", "tools/build", "usr.sbin/config", "contrib/elftoolchain")
+"""Of the tree: what `kernel-toolchain` is made of, besides the compiler."""
+_COMPILER = ("contrib/llvm-project", "contrib/llvm", "lib/clang")
+"""The compiler, and the version by which a tree asks for a newer one (FREEBSD_CC_VERSION)."""
+_CONFIG = ("sys/conf", "usr.sbin/config")
+"""With the configurations, all that config(8) reads."""
+_BROKEN_TESTS = "opt-debug-x-trace"
+"""Of bmake, which tests itself when it is built: what newer shells print differs from its book."""
+_SHUFFLE = "-Wl,--shuffle-sections=.text*={}"
+"""LLD's: with the seed, the order of the objects' code; nothing else depends on it."""
+
+
+class Make:
+    """Builds one kernel from a tree that is checked out."""
+
+    def __init__(
+        self,
+        builder: Builder,
+        checkout: Checkout,
+        conf: str,
+        commands: LoggedCommands,
+        say: Callable[[str], None],
+        layout: int = 0,
+    ) -> None:
+        """Nothing is done yet.
+
+        Args:
+            builder: where to build.
+            checkout: the tree.
+            conf: kernel configuration, without overlays.
+            commands: runs make, with its output in the build's log.
+            say: takes what happens on the way.
+            layout: when not 0, the seed of an order in which the linker takes the objects.
+        """
+        self.builder = builder
+        self.checkout = checkout
+        self.conf = conf
+        self.commands = commands
+        self.say = say
+        self.layout = layout
+        place = builder.directory / ("obj-layout" if layout else "obj")
+        self.objects = Objects(place, checkout.tree, builder.arch, conf)
+
+    def kernel(self) -> None:
+        """Builds the kernel and its modules.
+
+        What fails among objects of other revisions is made again without them before the revision
+        is said not to build.
+
+        Raises:
+            LabFault: it cannot be built, or not now.
+        """
+        self._toolchain()
+        mark = self.objects.kernel
+        compiler, config = self._compiler_state(), self._config_state()
+        known = mark.says(compiler=compiler) and not mark.interrupted
+        if known and self.objects.kernel_folders:
+            fast = mark.done and mark.says(config=config) and not self.checkout.patched
+            if self._buildkernel(compiler, config, fast=fast):
+                return
+            self.say("it fails; once more without the objects of other revisions")
+        mark.begin(compiler=compiler, config=config)
+        self.objects.wipe_kernel()
+        if not self._buildkernel(compiler, config, fast=False):
+            raise LabFault(Stage.BUILD, Reaction.SKIP, self.commands.first_error())
+
+    def install(self, stage: Path) -> Path:
+        """Installs below the folder `stage`; returns the folder of the kernel.
+
+        Raises:
+            LabFault: it cannot be installed.
+        """
+        where = [f"DESTDIR={stage}", "KODIR=/boot/kernel"]
+        if not self._make("installkernel", *self._kernel_arguments(), *where):
+            raise LabFault(Stage.BUILD, Reaction.SKIP, self.commands.first_error())
+        return stage / "boot" / "kernel"
+
+    # ----------------------------------------------------------------------------- the stages
+
+    def _buildkernel(self, compiler: str, config: str, *, fast: bool) -> bool:
+        mark = self.objects.kernel
+        mark.begin(compiler=compiler, config=config)
+        self.objects.forget_version()
+        if self.layout:
+            self.objects.forget_links()
+        jobs = f"-j{self.builder.jobs}"
+        quick = ["KERNFAST=1"] if fast else []
+        well = self._make(jobs, "buildkernel", *self._kernel_arguments(), *quick)
+        mark.end(well=well)
+        return well
+
+    def _toolchain(self) -> None:
+        """Makes the tree's tools where there are none, or those of this revision differ.
+
+        Raises:
+            LabFault: they cannot be made.
+        """
+        of = fingerprint(
+            self.checkout.state_of(*_TOOLS),
+            self.builder.cross_bindir or self.checkout.state_of(*_COMPILER),
+            *self._arguments(),
+        )
+        if self.objects.toolchain.done and self.objects.toolchain.says(of=of):
+            return
+        if self.objects.toolchain.interrupted:
+            self.objects.wipe()
+        others = self.objects.place.exists()
+        if self._make_toolchain(of):
+            return
+        if others:
+            self.say("it fails; once more from nothing")
+            self.objects.wipe()
+            if self._make_toolchain(of):
+                return
+        why = f"kernel-toolchain: {self.commands.first_error()}"
+        if any(self.builder.kernels.glob("*/")):
+            raise LabFault(Stage.BUILD, Reaction.SKIP, why)
+        raise LabFault(
+            Stage.BUILD,
+            Reaction.QUARANTINE,
+            f"builder {self.builder.name} has built no kernel yet, and cannot build its tools: "
+            f"{why}",
+        )
+
+    def _make_toolchain(self, of: str) -> bool:
+        self.say("kernel-toolchain")
+        self.objects.toolchain.begin(of=of)
+        jobs = f"-j{self.builder.jobs}"
+        well = self._make(jobs, "kernel-toolchain", *self._arguments(), linked=False)
+        self.objects.toolchain.end(well=well)
+        return well
+
+    # ------------------------------------------------------------------------------ what it is
+
+    def _compiler_state(self) -> str:
+        """The same for builds whose objects may be linked with each other."""
+        return fingerprint(
+            compiler_of(self.builder), self.objects.own_compiler(), *self._arguments()
+        )
+
+    def _config_state(self) -> str:
+        """The same for builds to which config(8) has the same to say."""
+        return fingerprint(
+            self.checkout.state_of(*_CONFIG, f"sys/{self.builder.arch}/conf"),
+            fingerprint_of(self.checkout.source.kernel_configs),
+            *self._kernel_arguments(),
+        )
+
+    # ----------------------------------------------------------------------------------- make
+
+    def _make(self, *arguments: str, linked: bool = True) -> bool:
+        """Whether make ended well.
+
+        Args:
+            arguments: targets and variables.
+            linked: whether a layout that is asked for has a say.
+        """
+        self.objects.place.mkdir(parents=True, exist_ok=True)
+        environment = {"MAKEOBJDIRPREFIX": str(self.objects.place)}
+        if self.builder.cross_bindir is not None:
+            environment["BROKEN_TESTS"] = _BROKEN_TESTS
+        if self.layout and linked:
+            # In the environment, because makefiles add to LDFLAGS there, and not to what stands on
+            # the command line; sys.mk takes off `-Wl,` where ld is called by itself.
+            flags = [os.environ.get("LDFLAGS", ""), _SHUFFLE.format(self.layout)]
+            environment["LDFLAGS"] = " ".join(filter(None, flags))
+        command = [*self.builder.make_command, *arguments]
+        status = self.commands.run(command, environment, cwd=self.checkout.tree)
+        if status is None:
+            limit = self.builder.build_timeout
+            raise LabFault(Stage.BUILD, Reaction.RETRY, f"the build had not ended after {limit} s")
+        return status == 0
+
+    def _arguments(self) -> list[str]:
+        """Of every call."""
+        arch = self.builder.arch
+        makefile = self.checkout.tree / "Makefile.inc1"
+        old = makefile.is_file() and "MK_CLEAN" not in makefile.read_text(errors="replace")
+        return [
+            f"TARGET={arch}",
+            f"TARGET_ARCH={arch}",
+            "WITH_REPRODUCIBLE_BUILD=yes",
+            "NO_CLEAN=yes" if old else "WITHOUT_CLEAN=yes",  # before 13 it had no other name
+            *fast_options(self.builder.options),
+            *self.builder.options,
+        ]
+
+    def _kernel_arguments(self) -> list[str]:
+        """Of the calls that make or install a kernel; the lab file's own options come last."""
+        arguments = [f"KERNCONF={self.conf}"]
+        folder = self.checkout.source.kernel_configs
+        if folder is not None and (folder / self.conf).is_file():
+            arguments.append(f"KERNCONFDIR={folder}")
+        modules = self.checkout.tree / "sys" / "modules"
+        there = [name for name in self.builder.modules or () if (modules / name).is_dir()]
+        if self.builder.modules:
+            arguments.append(f"MODULES_OVERRIDE={' '.join(there)}")
+        return [*arguments, *self._arguments()]
