@@ -94,7 +94,6 @@ class KernelBuild:
         stage = self.builder.directory / "stage"
         shutil.rmtree(stage, ignore_errors=True)
         stage.mkdir(parents=True)
-        self.say(f"buildkernel {self.revision[:12]} {self.config}")
         self.make.kernel()
         return self.make.install(stage)
 

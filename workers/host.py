@@ -38,9 +38,19 @@ def has_filemon() -> bool:
 
 
 def compiler_of(builder: Builder) -> str:
-    """What the compiler of the host says it is; "" when there is none."""
-    name = "cc" if builder.cross_bindir is None else str(builder.cross_bindir / "clang")
-    return _run([name, "--version"]) or ""
+    """The compiler of the host: `cc`, or the one to cross-build with."""
+    return "cc" if builder.cross_bindir is None else str(builder.cross_bindir / "clang")
+
+
+def version_of(compiler: str) -> str:
+    """What a compiler says it is; "" when there is none."""
+    return _run([compiler, "--version"]) or ""
+
+
+def takes(compiler: str, flag: str) -> bool:
+    """Whether a compiler knows a flag."""
+    probe = [compiler, "-Werror", flag, "-E", "-x", "c", "/dev/null"]
+    return _run(probe) is not None
 
 
 def _run(command: list[str]) -> str | None:

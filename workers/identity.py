@@ -1,7 +1,9 @@
 """Tells whether two kernels run the same instructions.
 
 Every build differs in text that does no work: the revision in `uname -v`, dates, the build-id
-note. The identity is a hash of the rest: of what is loaded into memory, file by file.
+note. The identity is a hash of the rest: of what is loaded into memory, file by file. Modules of
+some architectures, amd64 among them, are linked only when they are loaded: for those it is also a
+hash of what is filled in where.
 """
 
 from __future__ import annotations
@@ -9,19 +11,26 @@ from __future__ import annotations
 import hashlib
 import io
 import re
+import struct
+from collections.abc import Iterator
 from pathlib import Path
 
 from elftools.common.exceptions import ELFError
 from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import Section
 
-_VERSION_TEXT = re.compile(rb"(?:@\(#\))?FreeBSD \d+\.\d[^\0]*")
-"""`version[]` and `sccs[]` of sys/conf/newvers.sh: they name revision, date, user and host."""
+_VERSION_TEXT = re.compile(rb"(?:@\(#\))?FreeBSD \d+\.\d[^\0]*\0*")
+"""`version[]` and `sccs[]` of sys/conf/newvers.sh: they name revision, date, user and host, and
+are filled up with zeros."""
 _REVISION = re.compile(rb"n\d+-[0-9a-f]{7,40}(?:-dirty)?")
 """As newvers.sh puts it into `version[]`, after the name of the branch."""
 _NOT_RUN = ("linker.hints",)
 _NOT_RUN_SUFFIXES = (".debug", ".symbols")
 _NOTES = (".note.gnu.build-id",)
+_UNDEFINED = 0
+_RESERVED = 0xFF00
+"""Numbers from here on stand for no section: SHN_ABS, SHN_COMMON."""
 
 
 def _mask(data: bytes) -> bytes:
@@ -34,17 +43,59 @@ def identity_of_file(data: bytes) -> str:
     digest = hashlib.sha256()
     try:
         elf = ELFFile(io.BytesIO(data))
-        for section in elf.iter_sections():
-            if not section["sh_flags"] & SH_FLAGS.SHF_ALLOC or section.name in _NOTES:
-                continue
-            nobits = section["sh_type"] == "SHT_NOBITS"
-            data = b"" if nobits else _mask(section.data())
-            size = section["sh_size"] if nobits else len(data)
-            digest.update(f"{section.name} {section['sh_type']} {size}\n".encode())
-            digest.update(data)
-    except ELFError:
+        sections = list(elf.iter_sections())
+        for section in sections:
+            if _is_loaded(section):
+                nobits = section["sh_type"] == "SHT_NOBITS"
+                data = b"" if nobits else _mask(section.data())
+                size = section["sh_size"] if nobits else len(data)
+                digest.update(f"{section.name} {section['sh_type']} {size}\n".encode())
+                digest.update(data)
+            elif section["sh_type"] in ("SHT_RELA", "SHT_REL"):
+                for line in _relocations(elf, sections, section):
+                    digest.update(line.encode())
+    except (ELFError, struct.error, IndexError):
         digest.update(data)
     return digest.hexdigest()
+
+
+def _is_loaded(section: Section) -> bool:
+    return bool(section["sh_flags"] & SH_FLAGS.SHF_ALLOC) and section.name not in _NOTES
+
+
+def _relocations(elf: ELFFile, sections: list[Section], section: Section) -> Iterator[str]:
+    """What the kernel's linker fills in: place, manner, and to which symbol it leads.
+
+    A symbol of the file itself is told by its place and not by its name or number, which do no
+    work; one of another file has nothing but its name. See elf(5).
+    """
+    target = sections[section["sh_info"]]
+    if not _is_loaded(target):
+        return
+    order, wide = "<" if elf.little_endian else ">", elf.elfclass == 64  # noqa: PLR2004 - bits
+    word, signed, shift = ("Q", "q", 32) if wide else ("I", "i", 8)
+    addend = signed if section["sh_type"] == "SHT_RELA" else ""
+    symbols = _symbols(sections, sections[section["sh_link"]], order, wide=wide)
+    yield f"relocations of {target.name}\n"
+    for place, info, *added in struct.iter_unpack(f"{order}2{word}{addend}", section.data()):
+        manner = info & ((1 << shift) - 1)
+        yield f"{place} {manner} {symbols[info >> shift]} {added}\n"
+
+
+def _symbols(sections: list[Section], table: Section, order: str, *, wide: bool) -> list[str]:
+    """Where each symbol of a table leads."""
+    names = sections[table["sh_link"]].data()
+    found = []
+    for entry in struct.iter_unpack(f"{order}{'IBBHQQ' if wide else 'IIIBBH'}", table.data()):
+        name, value, home = (
+            (entry[0], entry[4], entry[3]) if wide else (entry[0], entry[1], entry[5])
+        )
+        if home == _UNDEFINED or home >= _RESERVED:
+            text = names[name : names.index(b"\0", name)].decode(errors="replace")
+            found.append(f"{text} {home} {value}")
+        else:
+            found.append(f"{sections[home].name}+{value}")
+    return found
 
 
 def identity_of(directory: Path) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from netbisect.bisect.model import Reaction, Stage
 from netbisect.workers.checkout import Checkout
 from netbisect.workers.faults import LabFault
-from netbisect.workers.host import compiler_of, fast_options
+from netbisect.workers.host import compiler_of, fast_options, takes, version_of
 from netbisect.workers.lab import Builder
 from netbisect.workers.logged import LoggedCommands
 from netbisect.workers.objects import Objects, fingerprint, fingerprint_of
@@ -75,6 +75,8 @@ class Make:
             if self._buildkernel(compiler, config, fast=fast):
                 return
             self.say("it fails; once more without the objects of other revisions")
+            self._toolchain(again=True)
+            compiler = self._compiler_state()
         mark.begin(compiler=compiler, config=config)
         self.objects.wipe_kernel()
         if not self._buildkernel(compiler, config, fast=False):
@@ -86,6 +88,7 @@ class Make:
         Raises:
             LabFault: it cannot be installed.
         """
+        self.say(f"installkernel {self.conf}")
         where = [f"DESTDIR={stage}", "KODIR=/boot/kernel"]
         if not self._make("installkernel", *self._kernel_arguments(), *where):
             raise LabFault(Stage.BUILD, Reaction.SKIP, self.commands.first_error())
@@ -96,6 +99,8 @@ class Make:
     def _buildkernel(self, compiler: str, config: str, *, fast: bool) -> bool:
         mark = self.objects.kernel
         mark.begin(compiler=compiler, config=config)
+        kept = "kept" if self.objects.kernel_folders else "none"
+        self.say(f"buildkernel {self.conf}, objects: {kept}")
         self.objects.forget_version()
         if self.layout:
             self.objects.forget_links()
@@ -105,8 +110,11 @@ class Make:
         mark.end(well=well)
         return well
 
-    def _toolchain(self) -> None:
+    def _toolchain(self, *, again: bool = False) -> None:
         """Makes the tree's tools where there are none, or those of this revision differ.
+
+        Args:
+            again: also where they seem to be the same.
 
         Raises:
             LabFault: they cannot be made.
@@ -114,9 +122,10 @@ class Make:
         of = fingerprint(
             self.checkout.state_of(*_TOOLS),
             self.builder.cross_bindir or self.checkout.state_of(*_COMPILER),
+            version_of(compiler_of(self.builder)),
             *self._arguments(),
         )
-        if self.objects.toolchain.done and self.objects.toolchain.says(of=of):
+        if self.objects.toolchain.done and self.objects.toolchain.says(of=of) and not again:
             return
         if self.objects.toolchain.interrupted:
             self.objects.wipe()
@@ -142,7 +151,7 @@ class Make:
         self.say("kernel-toolchain")
         self.objects.toolchain.begin(of=of)
         jobs = f"-j{self.builder.jobs}"
-        well = self._make(jobs, "kernel-toolchain", *self._arguments(), linked=False)
+        well = self._make(jobs, "kernel-toolchain", *self._arguments(), kernel=False)
         self.objects.toolchain.end(well=well)
         return well
 
@@ -150,8 +159,12 @@ class Make:
 
     def _compiler_state(self) -> str:
         """The same for builds whose objects may be linked with each other."""
+        own = self.objects.own_compiler()
+        status = None if own is None else own.stat()
         return fingerprint(
-            compiler_of(self.builder), self.objects.own_compiler(), *self._arguments()
+            version_of(compiler_of(self.builder)),
+            "" if status is None else f"{status.st_size} {status.st_mtime_ns}",
+            *self._arguments(),
         )
 
     def _config_state(self) -> str:
@@ -164,28 +177,43 @@ class Make:
 
     # ----------------------------------------------------------------------------------- make
 
-    def _make(self, *arguments: str, linked: bool = True) -> bool:
+    def _make(self, *arguments: str, kernel: bool = True) -> bool:
         """Whether make ended well.
 
         Args:
             arguments: targets and variables.
-            linked: whether a layout that is asked for has a say.
+            kernel: whether the compiler and the linker of the kernel are called.
         """
         self.objects.place.mkdir(parents=True, exist_ok=True)
         environment = {"MAKEOBJDIRPREFIX": str(self.objects.place)}
         if self.builder.cross_bindir is not None:
             environment["BROKEN_TESTS"] = _BROKEN_TESTS
-        if self.layout and linked:
-            # In the environment, because makefiles add to LDFLAGS there, and not to what stands on
-            # the command line; sys.mk takes off `-Wl,` where ld is called by itself.
-            flags = [os.environ.get("LDFLAGS", ""), _SHUFFLE.format(self.layout)]
-            environment["LDFLAGS"] = " ".join(filter(None, flags))
+        if kernel:
+            environment |= self._flags()
         command = [*self.builder.make_command, *arguments]
         status = self.commands.run(command, environment, cwd=self.checkout.tree)
         if status is None:
             limit = self.builder.build_timeout
             raise LabFault(Stage.BUILD, Reaction.RETRY, f"the build had not ended after {limit} s")
         return status == 0
+
+    def _flags(self) -> dict[str, str]:
+        """For the compiler and the linker; in the environment, where makefiles add to them.
+
+        The names of source files get into kernels (`vn_lock` notes its callers): they are to be
+        the same wherever a tree lies, or two builders would make two images of one revision.
+        """
+        found = {}
+        mapped = f"-fmacro-prefix-map={self.checkout.tree.resolve()}=/usr/src"
+        own = self.objects.own_compiler()
+        if takes(str(own or compiler_of(self.builder)), mapped):
+            found["CONF_CFLAGS"] = f"{os.environ.get('CONF_CFLAGS', '')} {mapped}".strip()
+        if self.layout:
+            # What stands on the command line would replace the makefiles' own; sys.mk takes off
+            # `-Wl,` where ld is called by itself.
+            flags = [os.environ.get("LDFLAGS", ""), _SHUFFLE.format(self.layout)]
+            found["LDFLAGS"] = " ".join(filter(None, flags))
+        return found
 
     def _arguments(self) -> list[str]:
         """Of every call."""

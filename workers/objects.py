@@ -130,10 +130,9 @@ class Objects:
                 if path.is_file() and (path.suffix in _LINKED or path.name == "kernel"):
                     path.unlink()
 
-    def own_compiler(self) -> str:
-        """Tells one compiler of the tree's own from the next; "" where there is none."""
-        found = [path.stat() for path in self.folders("tmp/usr/bin/cc")]
-        return " ".join(f"{one.st_size} {one.st_mtime_ns}" for one in found)
+    def own_compiler(self) -> Path | None:
+        """The compiler that the tree's toolchain built; none where the host's is used."""
+        return next(iter(self.folders("tmp/usr/bin/cc")), None)
 
 
 def fingerprint(*parts: object) -> str:
