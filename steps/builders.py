@@ -13,6 +13,7 @@ from netbisect.steps.lab_step import KERNEL_PROPERTY, RUNS_PROPERTY, LabStep
 from netbisect.steps.settings import Settings, read_password
 from netbisect.steps.transfer import FetchKernel, upload_steps
 from netbisect.workers.lab import Builder, Lab, Testbed
+from netbisect.workers.make import CALLS
 
 _SLACK = 3600.0
 """Seconds that a command may take beyond its own limits before Buildbot ends it."""
@@ -98,7 +99,8 @@ def _kernel_config(settings: Settings, arch: str, hosts: list[Builder]) -> Build
         host = by_worker[properties["workername"]]
         return str(host.kernels / properties[KERNEL_PROPERTY])
 
-    limit = 2.0 * max(host.build_timeout for host in hosts)  # buildkernel and installkernel
+    # Tools and kernel, each perhaps once more from nothing, and what is installed.
+    limit = CALLS * max(host.build_timeout for host in hosts)
     return BuilderConfig(
         name=kernel_builder(arch),
         description=f"kernels for {arch}",

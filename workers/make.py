@@ -14,6 +14,8 @@ from netbisect.workers.lab import Builder
 from netbisect.workers.logged import LoggedCommands
 from netbisect.workers.objects import Objects, fingerprint, fingerprint_of
 
+CALLS = 7
+"""How often make is called at most for one kernel; `build_timeout` is the limit of each call."""
 _TOOLS = ("Makefile.inc1", "tools/build", "usr.sbin/config", "contrib/elftoolchain")
 """Of the tree: what `kernel-toolchain` is made of, besides the compiler."""
 _COMPILER = ("contrib/llvm-project", "contrib/llvm", "lib/clang")
