@@ -106,6 +106,15 @@ class Several(Searching):
         assert set(self.builds().values()) == {1}
 
     @case
+    async def test_all_builders_build_at_once(self) -> None:
+        """Three kernels are on their way before any is ready: the one asked for, and two ahead."""
+        await self.start()
+        asked = self.begin({name: {"build": "wait"} for name in LINE})
+        await self.until(lambda: self.builds().total() == 3)
+        (self.folder / "go").touch()
+        assert isinstance((await self.closed(asked)).finding, Culprit)
+
+    @case
     async def test_looking_again_orders_nothing_again(self) -> None:
         """Nothing that matters is in memory: after a restart it is the same two orders."""
         await self.start()

@@ -48,6 +48,34 @@ def elf(*sections: tuple[str, int, bytes]) -> bytes:
 
 
 ALLOC = 2
+ADDEND = 4
+
+
+def module(callee: bytes, *, place: int = 1, addend: int = -4, local: bytes = b"here") -> bytes:
+    """A module as amd64 has them: the call in its code is filled in when it is loaded.
+
+    Its symbols are a function of its own, at the start of its code, and what it calls.
+    """
+    strings = b"\0" + callee + b"\0" + local + b"\0"
+    symbols = b"\0" * 24
+    symbols += struct.pack("<IBBHQQ", strings.index(local), 2, 0, 1, 0, 5)
+    symbols += struct.pack("<IBBHQQ", 1, 16, 0, 0, 0, 0)
+    relocation = struct.pack("<QQq", place, (2 << 32) | ADDEND, addend)
+    data = elf(
+        (".text", ALLOC, b"\xe8\0\0\0\0"),
+        (".rela.text", 0, relocation),
+        (".symtab", 0, symbols),
+        (".strtab", 0, strings),
+    )
+    # elf() knows no links between sections: kind, link, info and size of an entry.
+    image = bytearray(data)
+    (headers,) = struct.unpack_from("<Q", image, 40)
+    for number, kind, link, info, size in ((2, 4, 3, 1, 24), (3, 2, 4, 1, 24), (4, 3, 0, 0, 0)):
+        at = headers + 64 * number
+        struct.pack_into("<I", image, at + 4, kind)
+        struct.pack_into("<II", image, at + 40, link, info)
+        struct.pack_into("<Q", image, at + 56, size)
+    return bytes(image)
 
 
 def kernel(code: bytes, version: bytes, *, note: bytes = b"1", debug: bytes = b"") -> bytes:
@@ -88,6 +116,41 @@ def test_what_is_not_run_makes_no_difference(other: bytes) -> None:
 def test_what_is_run_makes_a_difference(other: bytes) -> None:
     assert other != FIRST
     assert identity_of_file(other) != identity_of_file(FIRST)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [module(b"m_freem"), module(b"m_free", place=2), module(b"m_free", addend=0)],
+    ids=["another function", "another place", "another distance"],
+)
+def test_what_is_filled_in_when_a_module_is_loaded_makes_a_difference(other: bytes) -> None:
+    """The bytes of its code are the same until then."""
+    assert identity_of_file(other) != identity_of_file(module(b"m_free"))
+
+
+def test_the_name_of_a_function_of_the_modules_own_makes_no_difference() -> None:
+    assert identity_of_file(module(b"m_free", local=b"there")) == identity_of_file(
+        module(b"m_free")
+    )
+
+
+def test_a_relocation_that_leads_nowhere_is_no_reason_to_stop() -> None:
+    """The file counts whole, as one that is no ELF file does."""
+    one, other = (
+        module(name).replace(
+            struct.pack("<Q", (2 << 32) | ADDEND), struct.pack("<Q", (9 << 32) | ADDEND)
+        )
+        for name in (b"m_free", b"m_frei")
+    )
+    assert identity_of_file(one) != identity_of_file(other)
+
+
+def test_a_version_that_is_filled_up_with_zeros_may_be_of_any_length() -> None:
+    """As newvers.sh has it since FreeBSD 12: what follows stays where it is."""
+    first, second = (
+        kernel(b"\x90", text.ljust(40, b"\0")) for text in (b"main-n9-012", b"main-n10-0123")
+    )
+    assert identity_of_file(first) == identity_of_file(second)
 
 
 def test_the_size_of_memory_without_content_counts() -> None:

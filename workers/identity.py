@@ -47,10 +47,10 @@ def identity_of_file(data: bytes) -> str:
         for section in sections:
             if _is_loaded(section):
                 nobits = section["sh_type"] == "SHT_NOBITS"
-                data = b"" if nobits else _mask(section.data())
-                size = section["sh_size"] if nobits else len(data)
+                content = b"" if nobits else _mask(section.data())
+                size = section["sh_size"] if nobits else len(content)
                 digest.update(f"{section.name} {section['sh_type']} {size}\n".encode())
-                digest.update(data)
+                digest.update(content)
             elif section["sh_type"] in ("SHT_RELA", "SHT_REL"):
                 for line in _relocations(elf, sections, section):
                     digest.update(line.encode())
