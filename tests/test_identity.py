@@ -146,7 +146,7 @@ def test_a_relocation_that_leads_nowhere_is_no_reason_to_stop() -> None:
 
 
 def test_a_version_that_is_filled_up_with_zeros_may_be_of_any_length() -> None:
-    """As newvers.sh has it since FreeBSD 12: what follows stays where it is."""
+    """As newvers.sh has it: what follows stays where it is."""
     first, second = (
         kernel(b"\x90", text.ljust(40, b"\0")) for text in (b"main-n9-012", b"main-n10-0123")
     )

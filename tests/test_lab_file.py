@@ -47,6 +47,29 @@ def test_testbeds_and_builders_are_found_by_name(tmp_path: Path, text: str) -> N
     )
 
 
+def test_builders_build_the_modules_that_testbeds_need(tmp_path: Path, text: str) -> None:
+    """Of all firewalls, of the drivers, and what a testbed names; or what the builder names."""
+    text = text.replace("owner =", 'modules = ["ipmi"]\nowner =', 1)
+    modules = load(tmp_path, text).builders[0].modules
+    assert modules is not None
+    assert {"pf", "pflog", "ipfw", "hwpmc", "igb", "cxgbe", "ipmi"} <= set(modules)
+    assert len(modules) == len(set(modules))
+    text = text.replace('directory = "builder"', 'directory = "builder"\nmodules = ["pf"]')
+    assert load(tmp_path, text).builders[0].modules == ("pf",)
+    text = text.replace('modules = ["pf"]', "modules = []")
+    assert load(tmp_path, text).builders[0].modules == ()
+
+
+def test_kernel_configurations_of_ones_own_lie_beside_the_lab_file(
+    tmp_path: Path, text: str
+) -> None:
+    text = text.replace("[source]", '[source]\nkernel_configs = "conf"', 1)
+    with pytest.raises(FileError, match=r"source\.kernel_configs: there is no folder .*/conf"):
+        load(tmp_path, text)
+    (tmp_path / "conf").mkdir()
+    assert load(tmp_path, text).source.kernel_configs == tmp_path / "conf"
+
+
 def test_longer_packets_fit_less_often_on_the_wire(tmp_path: Path, text: str) -> None:
     """Gigabit Ethernet carries 1,488,095 packets of 60 bytes a second, 1,453,488 of 62."""
     testbed = load(tmp_path, text).testbed("c2558")
@@ -126,6 +149,21 @@ def test_longer_packets_fit_less_often_on_the_wire(tmp_path: Path, text: str) ->
                 'last = "0a1b2c"\n[[builders]]'
             ),
             "source.overlays[0]: first '0a1b2c': expected the full hash of a commit",
+        ),
+        (
+            'directory = "builder"',
+            'directory = "builder"\ncross_bindir = "llvm/bin"',
+            "builders[0]: cross_bindir llvm/bin: expected a path that begins with /",
+        ),
+        (
+            'directory = "builder"',
+            'directory = "builder"\nmodules = ["if ix"]',
+            "builders[0]: modules: 'if ix' is no folder of sys/modules, such as if_ovpn",
+        ),
+        (
+            "owner =",
+            'modules = [""]\nowner =',
+            "testbeds[0]: modules: '' is no folder of sys/modules, such as if_ovpn",
         ),
         (
             "poll = 0.05",

@@ -20,6 +20,19 @@ _TOOLS = ("Makefile.inc1", "tools/build", "usr.sbin/config", "contrib/elftoolcha
 """Of the tree: what `kernel-toolchain` is made of, besides the compiler."""
 _COMPILER = ("contrib/llvm-project", "contrib/llvm", "lib/clang")
 """The compiler, and the version by which a tree asks for a newer one (FREEBSD_CC_VERSION)."""
+_NOT_FOR_KERNELS = (
+    "BSNMP",
+    "GAMES",
+    "ICONV",
+    "KERBEROS",
+    "LOCALES",
+    "RESCUE",
+    "TCSH",
+    "ZONEINFO",
+)
+"""Parts of the system whose tools `kernel-toolchain` would make as well; see src.conf(5)."""
+_OWN_COMPILER = ("CLANG", "LLD", "LLDB")
+"""What it would make tools for, where the host's compiler is used."""
 _CONFIG = ("sys/conf", "usr.sbin/config")
 """With the configurations, all that config(8) reads."""
 _BROKEN_TESTS = "opt-debug-x-trace"
@@ -153,7 +166,10 @@ class Make:
         self.say("kernel-toolchain")
         self.objects.toolchain.begin(of=of)
         jobs = f"-j{self.builder.jobs}"
-        well = self._make(jobs, "kernel-toolchain", *self._arguments(), kernel=False)
+        parts = [*_NOT_FOR_KERNELS, *(_OWN_COMPILER if self.builder.cross_bindir else ())]
+        without = [f"WITHOUT_{part}=yes" for part in parts]
+        arguments = [*without, *self._arguments()]
+        well = self._make(jobs, "kernel-toolchain", *arguments, kernel=False)
         self.objects.toolchain.end(well=well)
         return well
 
