@@ -265,12 +265,12 @@ def test_a_builder_without_its_make_is_quarantined(builder: Builder, sample_tree
 def test_a_build_without_an_end_is_stopped_with_all_its_processes(
     builder: Builder, sample_tree: Tree, tmp_path: Path
 ) -> None:
-    script = f"sleep 600 & echo $! > {tmp_path}/pid; wait"
-    builder = replace(builder, make=make_that(tmp_path, script), build_timeout=1)
+    script = f"{sys.executable} {job(tmp_path)} & wait"
+    builder = replace(builder, make=make_that(tmp_path, script), build_timeout=3)
     dud = build(builder, sample_tree, sample_tree.revisions[4])
     assert isinstance(dud, Dud)
     assert dud.reaction is Reaction.RETRY
-    assert dud.why == "the build had not ended after 1 s"
+    assert dud.why == "the build had not ended after 3 s"
     assert dud.log.endswith("netbisect: no end in sight, stopped")
     assert ended(int((tmp_path / "pid").read_text()))
 
@@ -280,7 +280,8 @@ def test_what_a_killed_build_left_running_is_ended_before_the_next(
 ) -> None:
     """Two makes in one object directory would spoil it."""
     pid = tmp_path / "pid"
-    slow = replace(builder, make=make_that(tmp_path, f"echo $$ > {pid}; exec sleep 600"))
+    script = f"{sys.executable} {job(tmp_path)} & wait"
+    slow = replace(builder, make=make_that(tmp_path, script))
     program = (
         "from pathlib import Path\n"
         "from netbisect.workers.build import KernelBuild\n"
@@ -300,6 +301,17 @@ def test_what_a_killed_build_left_running_is_ended_before_the_next(
     os.kill(left, 0)
     assert isinstance(build(builder, sample_tree, sample_tree.revisions[5]), Kernel)
     assert ended(left)
+
+
+def job(folder: Path) -> Path:
+    """A program that runs in a process group of its own, as the jobs of bmake do."""
+    program = folder / "job.py"
+    program.write_text(
+        "import os, time\nos.setpgid(0, 0)\n"
+        f"with open({str(folder / 'pid')!r}, 'w') as file:\n    file.write(str(os.getpid()))\n"
+        "time.sleep(600)\n"
+    )
+    return program
 
 
 def ended(process: int) -> bool:

@@ -9,6 +9,7 @@ import re
 import shlex
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -21,10 +22,22 @@ _ERROR = re.compile(r"\b(error|ERROR): ")
 _STOP = re.compile(r"^\*\*\* ")
 """Of make."""
 _TAIL_LINES = 40
+_KILLS = 20
+_BETWEEN_KILLS = 0.05
+"""Seconds."""
 
 
 def _default_interrupt() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def _end_session(session: int) -> None:
+    """Kills all that runs in a session; bmake gives each of its jobs a process group of its own."""
+    for _ in range(_KILLS):  # while they are being killed they may start others
+        command = ["pkill", "-KILL", "-s", str(session)]
+        if subprocess.run(command, check=False, capture_output=True).returncode != 0:
+            return
+        time.sleep(_BETWEEN_KILLS)
 
 
 class LoggedCommands:
@@ -63,11 +76,10 @@ class LoggedCommands:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 lock.seek(0)
-                group = lock.read().strip()
+                session = lock.read().strip()
                 self.say(f"a build is still running in {self.builder.directory}: ending it")
-                if group.isdigit():
-                    with contextlib.suppress(ProcessLookupError, PermissionError):
-                        os.killpg(int(group), signal.SIGKILL)
+                if session.isdigit():
+                    _end_session(int(session))
                 fcntl.flock(lock, fcntl.LOCK_EX)
             self._held = (lock.fileno(),)
             try:
@@ -85,8 +97,8 @@ class LoggedCommands:
     ) -> int | None:
         """Runs a command with its output in the log; its exit status, None when it hung.
 
-        It gets a process group of its own so that nothing of a hung build stays behind, and the
-        default action for SIGINT: bmake's own bootstrap tests fail where SIGINT is ignored.
+        It gets a session of its own so that nothing of a hung build stays behind, and the default
+        action for SIGINT: bmake's own bootstrap tests fail where SIGINT is ignored.
 
         Args:
             command: the program and its arguments.
@@ -119,7 +131,7 @@ class LoggedCommands:
                     Reaction.QUARANTINE,
                     f"builder {self.builder.name}: {command[0]} cannot be run: {error.strerror}",
                 ) from error
-            self._note_group(process.pid)
+            self._note_session(process.pid)
             try:
                 return process.wait(limit or self.builder.build_timeout)
             except subprocess.TimeoutExpired:
@@ -127,8 +139,9 @@ class LoggedCommands:
                 return None
             finally:
                 if process.poll() is None:
-                    os.killpg(process.pid, signal.SIGKILL)
+                    process.kill()
                     process.wait()
+                    _end_session(process.pid)
 
     def tail(self) -> str:
         """The last lines of the log."""
@@ -150,10 +163,10 @@ class LoggedCommands:
                     return line.strip()
         return self.last_line()
 
-    def _note_group(self, group: int) -> None:
+    def _note_session(self, session: int) -> None:
         for descriptor in self._held:
             os.ftruncate(descriptor, 0)
-            os.write(descriptor, str(group).encode())
+            os.write(descriptor, str(session).encode())
 
     def _lines(self) -> list[str]:
         return self.log.read_text(errors="replace").splitlines()
