@@ -142,9 +142,9 @@ class Make:
         )
         if self.objects.toolchain.done and self.objects.toolchain.says(of=of) and not again:
             return
-        if self.objects.toolchain.interrupted:
-            self.objects.wipe()
-        others = self.objects.place.exists()
+        others = self.objects.place.exists() and not self.objects.toolchain.interrupted
+        if not others:
+            self.objects.wipe()  # also what is left of a wipe that was killed
         if self._make_toolchain(of):
             return
         if others:
