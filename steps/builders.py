@@ -108,7 +108,7 @@ def _kernel_config(settings: Settings, arch: str, hosts: list[Builder]) -> Build
         factory=BuildFactory(
             [
                 _lab_step(settings, "build", arguments, limit + _SLACK),
-                *upload_steps(place, settings.kernels, settings.kept_kernels),
+                *upload_steps(place, settings),
             ]
         ),
         collapseRequests=False,

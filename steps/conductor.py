@@ -31,6 +31,7 @@ from netbisect.steps.lab_step import DECISION_PROPERTY, KERNEL_PROPERTY, RUNS_PR
 from netbisect.steps.memory import memory
 from netbisect.steps.orders import End, Orders
 from netbisect.steps.settings import Settings
+from netbisect.steps.transfer import tidy
 from netbisect.store.ledger import Ledger
 from netbisect.store.records import Asked, Decision, DecisionStage
 from netbisect.store.records import Outcome as Ended
@@ -159,6 +160,8 @@ class Conductor(ReconfigurableBaseScheduler):
         followers: list[Asked] = await self.memory.do(
             lambda ledger: self.casework.conclude(ledger, asked, finding)
         )
+        if said := await tidy(self.settings):  # what it needed may go now
+            log.msg(said)
         self.master.mq.produce(("netbisect", str(asked.id), "closed"), {"id": asked.id})
         return followers
 

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from netbisect.workers import tomlfile
 from netbisect.workers.lab import Lab, load_lab
+from netbisect.workers.space import bytes_of
 from netbisect.workers.tomlfile import FileError
 
 _PORT_MAX = 65535
@@ -174,8 +175,8 @@ class Settings:
     """Seconds between two looks at the open questions, should an event have been lost."""
     min_effect_percent: float = 2.0
     """Smallest drop worth an alert."""
-    kept_kernels: int = 200
-    """Finished kernels that the master keeps."""
+    kernel_space: str = "50 GB"
+    """Disk that the master's finished kernels may take; what open questions need stays."""
     night: NightSettings = field(default_factory=NightSettings)
     web: WebSettings = field(default_factory=WebSettings)
     workers: WorkerSettings = field(default_factory=WorkerSettings)
@@ -183,6 +184,10 @@ class Settings:
 
     def __post_init__(self) -> None:
         _check(self.branches, "branches: expected at least one")
+        try:
+            bytes_of(self.kernel_space)
+        except ValueError as error:
+            raise ValueError(f"kernel_space {error}") from None
         _check(self.poll > 0, f"poll {self.poll}: expected seconds > 0")
         _check(self.tick > 0, f"tick {self.tick}: expected seconds > 0")
         _check(
@@ -195,6 +200,11 @@ class Settings:
         """Smallest drop worth an alert, as |ln ratio|."""
         return -math.log1p(-self.min_effect_percent / 100)
 
+    @property
+    def kernel_bytes(self) -> int:
+        """`kernel_space` in bytes."""
+        return bytes_of(self.kernel_space)
+
     def report_address(self, alert: int) -> str:
         """Where people find the page of an alert."""
         return f"{self.web.url}plugins/netbisect/reports/alert-{alert}.html"
@@ -203,6 +213,11 @@ class Settings:
     def kernels(self) -> Path:
         """The master's artefact store."""
         return self.state / "kernels"
+
+    @property
+    def patches(self) -> Path:
+        """Patches by which people want to see revisions changed, as build hosts are sent them."""
+        return self.state / "patches"
 
     @property
     def reports(self) -> Path:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,10 @@ from buildbot.steps.worker import CompositeStepMixin
 from twisted.internet import threads
 
 from netbisect.steps.lab_step import KERNEL_PROPERTY
-from netbisect.workers.artefact import ARCHIVE, FACT, LOG, ArtefactError, ArtefactStore, key_of
+from netbisect.steps.memory import memory
+from netbisect.steps.settings import Settings
+from netbisect.workers.artefact import ARCHIVE, FACT, LOG, ArtefactError, ArtefactStore
+from netbisect.workers.space import words_of
 
 _BLOCK = 1 << 18
 """Bytes in one message to a worker."""
@@ -27,43 +30,59 @@ class AcceptKernel(BuildStep):
     name = "accept kernel"
     renderables = ("incoming",)
 
-    def __init__(self, *, incoming: Any, store: Path, keep: int) -> None:
+    def __init__(self, *, incoming: Any, settings: Settings) -> None:
         self.incoming = incoming
-        self.store = store
-        self.keep = keep
+        self.settings = settings
         super().__init__(haltOnFailure=True)
 
     async def run(self) -> int:
-        """Checks and moves, in a thread."""
+        """Checks and moves, in a thread; then makes room."""
         key = self.getProperty(KERNEL_PROPERTY)
-        fault = await threads.deferToThread(accept, Path(self.incoming), self.store, key, self.keep)
+        store = self.settings.kernels
+        fault = await threads.deferToThread(accept, Path(self.incoming), store, key)
         if fault:
             await self.addCompleteLog("problem", fault + "\n")
             self.descriptionDone = [fault]
             return int(FAILURE)
+        self.descriptionDone = [await tidy(self.settings, key) or "kernel is kept"]
         return int(SUCCESS)
 
 
-def accept(incoming: Path, store: Path, key: str, keep: int) -> str:
-    """Moves `incoming` to `store`/`key`, keeps the newest `keep`; "" or what is wrong with it."""
+def accept(incoming: Path, store: Path, key: str) -> str:
+    """Moves `incoming` to `store`/`key`; "" or what is wrong with it."""
     try:
-        found = key_of(incoming / ARCHIVE)
-        if found != key:
-            return f"what was uploaded has the key {found[:12]}, expected {key[:12]}"
-        place = store / key
-        if place.exists():
-            shutil.rmtree(place)
-        incoming.rename(place)
-    except (OSError, ArtefactError) as error:
+        ArtefactStore(store).adopt(incoming, key)
+    except ArtefactError as error:
         return f"the kernel cannot be kept: {error}"
-    finally:
-        shutil.rmtree(incoming, ignore_errors=True)
-    ArtefactStore(store).prune(keep)
+    except OSError as error:
+        return f"the kernel cannot be kept: {error.strerror}: {error.filename}"
     return ""
 
 
-def upload_steps(source: Any, store: Path, keep: int) -> list[BuildStep]:
+async def tidy(settings: Settings, *besides: str) -> str:
+    """Makes room in the master's store; what open questions need stays, and `besides`.
+
+    Returns:
+        What went, or that there is not room enough, in words; "" when there was room.
+    """
+    needed = await memory(settings).do(lambda ledger: ledger.needed_kernels())
+    return await threads.deferToThread(make_room, settings, needed.union(besides))
+
+
+def make_room(settings: Settings, needed: Collection[str]) -> str:
+    """As `tidy`, in the calling thread."""
+    pruned = ArtefactStore(settings.kernels).prune(settings.kernel_bytes, needed)
+    if pruned.size > settings.kernel_bytes:
+        return (
+            f"the kernels that are still needed take {words_of(pruned.size)}, "
+            f"kernel_space is {settings.kernel_space}"
+        )
+    return f"made room: {len(pruned.removed)} kernels removed" if pruned.removed else ""
+
+
+def upload_steps(source: Any, settings: Settings) -> list[BuildStep]:
     """Steps that bring the kernel under `source` on the worker into the master's store."""
+    store = settings.kernels
     incoming = util.Interpolate(f"{store}/.incoming-%(prop:builder)s-%(prop:buildnumber)s")
     return [
         steps.MultipleFileUpload(
@@ -74,7 +93,7 @@ def upload_steps(source: Any, store: Path, keep: int) -> list[BuildStep]:
             masterdest=incoming,
             haltOnFailure=True,
         ),
-        AcceptKernel(incoming=incoming, store=store, keep=keep),
+        AcceptKernel(incoming=incoming, settings=settings),
     ]
 
 
@@ -93,6 +112,7 @@ class FetchKernel(CompositeStepMixin, BuildStep):
         """The fact file is sent last: where it is, the archive is whole."""
         await self.addLog("stdio")
         key = self.getProperty(KERNEL_PROPERTY)
+        ArtefactStore(self.store).use(key)
         if await self.pathExists(f"{self.place}/{key}/{FACT}"):
             self.descriptionDone = ["kernel is there"]
             return int(SUCCESS)

@@ -9,12 +9,24 @@ from sqlalchemy import func, select
 
 from netbisect.bisect.model import Conditions, Fact
 from netbisect.store.alert_rows import alert_of
+from netbisect.store.evidence import scope_of
 from netbisect.store.facts import facts_where
 from netbisect.store.outbox import mail_of
-from netbisect.store.records import Alert, Mail, MailState
+from netbisect.store.questions import asked_of
+from netbisect.store.records import Alert, Mail, MailState, QuestionState
 from netbisect.store.rows import conditions_of
 from netbisect.store.sessions import Sessions
-from netbisect.store.tables import AlertRow, BootRow, ConditionsRow, MailRow, PlaceRow, SampleRow
+from netbisect.store.tables import (
+    AlertRow,
+    BootRow,
+    ConditionsRow,
+    DecisionRow,
+    KernelRow,
+    MailRow,
+    PlaceRow,
+    QuestionRow,
+    SampleRow,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +68,32 @@ class Lookup(Sessions):
         )
         with self.reading() as session:
             return {row.testbed: row.id for row in session.execute(query)}
+
+    def needed_kernels(self) -> set[str]:
+        """Keys of the kernels that open questions may yet want to boot.
+
+        Of each build of a revision that one of them is about, that is the newest; and what open
+        decisions have ordered.
+        """
+        still_open = QuestionRow.state == QuestionState.OPEN.value
+        ordered = (
+            select(DecisionRow.revision)
+            .join(QuestionRow, DecisionRow.question_id == QuestionRow.id)
+            .where(DecisionRow.outcome.is_(None), still_open)
+        )
+        with self.reading() as session:
+            revisions = set(session.scalars(ordered))
+            for row in session.scalars(select(QuestionRow).where(still_open)):
+                revisions.update(scope_of(asked_of(row)).revisions)
+            built = (
+                select(KernelRow)
+                .where(KernelRow.revision.in_(revisions))
+                .order_by(KernelRow.at, KernelRow.id)
+            )
+            newest = {
+                (row.revision, row.config, row.arch): row.key for row in session.scalars(built)
+            }
+        return set(newest.values())
 
     def conditions(self, testbed: str, scenario: str) -> Conditions | None:
         """Those under which its levels were measured: of the newest valid sample, if any."""

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gzip
 import os
+import signal
+import subprocess
+import sys
 import tarfile
 from pathlib import Path
 
@@ -14,6 +17,7 @@ from hypothesis import strategies as st
 from netbisect.bisect import wire
 from netbisect.bisect.model import Kernel
 from netbisect.workers.artefact import ArtefactError, ArtefactStore, key_of, pack
+from netbisect.workers.space import bytes_of, words_of
 
 
 @pytest.fixture
@@ -132,3 +136,173 @@ def test_no_flipped_bit_goes_unseen(
     except ArtefactError:
         return
     assert (found == key) == (gzip.decompress(data) == content)
+
+
+# ------------------------------------------------------------------------------- making room
+
+
+@pytest.fixture
+def full(tmp_path: Path, log: Path) -> tuple[ArtefactStore, list[str]]:
+    """A store with five kernels of about a kilobyte, and their keys, least recently used first."""
+    store = ArtefactStore(tmp_path / "kernels")
+    keys = []
+    for number in range(5):
+        stage = tmp_path / f"stage {number}"
+        stage.mkdir()
+        (stage / "kernel").write_bytes(os.urandom(1000))
+        key = store.put(stage, fact, log).key
+        os.utime(store.directory / key / "kernel.json", (1e9 + number, 1e9 + number))
+        keys.append(key)
+    return store, keys
+
+
+def left(store: ArtefactStore) -> set[str]:
+    return {path.name for path in store.directory.iterdir()}
+
+
+def test_what_was_used_longest_ago_goes_first(full: tuple[ArtefactStore, list[str]]) -> None:
+    """Only until the rest fits; what was got a moment ago is not old."""
+    store, keys = full
+    store.get(keys[0])
+    each = store.size() // 5
+    pruned = store.prune(each * 3 + each // 2)
+
+    assert pruned.removed == (keys[1], keys[2])
+    assert left(store) == {keys[0], keys[3], keys[4]}
+    assert pruned.size == store.size() <= each * 3 + each // 2
+
+
+def test_what_is_needed_stays(full: tuple[ArtefactStore, list[str]]) -> None:
+    """Even if it needs more than there is to be."""
+    store, keys = full
+    pruned = store.prune(0, keys[1:3])
+
+    assert left(store) == set(keys[1:3])
+    assert pruned.size == store.size() > 0
+
+
+def test_what_is_on_lease_stays_until_it_is_given_back(
+    full: tuple[ArtefactStore, list[str]],
+) -> None:
+    """Also when its facts were written anew meanwhile."""
+    store, keys = full
+    with store.lease(keys[0]) as archive:
+        text = (archive.parent / "kernel.json").read_text()
+        (archive.parent / "new").write_text(text)
+        (archive.parent / "new").replace(archive.parent / "kernel.json")
+        assert store.prune(0).removed == tuple(keys[1:])
+        assert archive.is_file()
+    assert store.prune(0).removed == (keys[0],)
+    with (
+        pytest.raises(ArtefactError, match=f"there is no kernel {keys[0][:12]} in "),
+        store.lease(keys[0]),
+    ):
+        pass
+
+
+def test_the_lease_of_a_killed_process_ends_with_it(
+    full: tuple[ArtefactStore, list[str]],
+) -> None:
+    store, keys = full
+    program = (
+        "import sys, time\n"
+        "from pathlib import Path\n"
+        "from netbisect.workers.artefact import ArtefactStore\n"
+        f"with ArtefactStore(Path({str(store.directory)!r})).lease({keys[0]!r}):\n"
+        "    print('held', flush=True)\n"
+        "    time.sleep(60)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"held\n"
+            assert keys[0] not in store.prune(0).removed
+        finally:
+            process.kill()
+            process.wait()
+    assert store.prune(0).removed == (keys[0],)
+
+
+@pytest.mark.parametrize("moment", ["pack", "copyfile", "rename"])
+def test_a_kill_in_the_middle_of_putting_leaves_no_half_kernel(
+    stage: Path, log: Path, tmp_path: Path, moment: str
+) -> None:
+    """What is there is whole or not there; the rest goes when room is made."""
+    store = ArtefactStore(tmp_path / "kernels")
+    program = (
+        "import os, shutil, signal\n"
+        "from pathlib import Path\n"
+        "from netbisect.bisect.model import Kernel\n"
+        "from netbisect.workers import artefact\n"
+        "def die(*_, **__):\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+        "{'pack': lambda: setattr(artefact.gzip.GzipFile, 'flush', die),\n"
+        " 'copyfile': lambda: setattr(shutil, 'copyfile', die),\n"
+        f" 'rename': lambda: setattr(Path, 'replace', die)}}[{moment!r}]()\n"
+        f"artefact.ArtefactStore(Path({str(store.directory)!r})).put(\n"
+        f"    Path({str(stage)!r}),\n"
+        "    lambda k, s: Kernel('r', 'G', 'amd64', 'i', k, 'v', s, 0.0, 1.0),\n"
+        f"    Path({str(log)!r}))\n"
+    )
+    killed = subprocess.run([sys.executable, "-c", program], check=False)
+
+    assert killed.returncode == -signal.SIGKILL
+    (work,) = store.directory.iterdir()
+    assert work.name.startswith(".new-")
+    assert store.size() == 0
+    os.utime(work, (1e9, 1e9))
+    assert store.prune(1 << 30).removed == ()
+    assert left(store) == set()
+    assert store.get(store.put(stage, fact, log).key).is_file()
+
+
+def test_what_is_being_put_is_not_taken_for_given_up(
+    full: tuple[ArtefactStore, list[str]], stage: Path, log: Path
+) -> None:
+    """However long it takes."""
+    store, _ = full
+
+    def slow(key: str, size: int) -> Kernel:
+        (work,) = store.directory.glob(".new-*")
+        os.utime(work, (1e9, 1e9))
+        store.prune(0)
+        assert work.is_dir()
+        return fact(key, size)
+
+    kernel = store.put(stage, slow, log)
+    assert left(store) == {kernel.key}
+
+
+def test_half_an_upload_goes_after_a_day(full: tuple[ArtefactStore, list[str]]) -> None:
+    """Its fact comes last; until then somebody may be sending it."""
+    store, keys = full
+    (store.directory / keys[0] / "kernel.json").unlink()
+    store.prune(1 << 30)
+    assert keys[0] in left(store)
+    for path in (store.directory / keys[0], *(store.directory / keys[0]).iterdir()):
+        os.utime(path, (1e9, 1e9))
+    store.prune(1 << 30)
+    assert keys[0] not in left(store)
+
+
+# ------------------------------------------------------------------------------------- amounts
+
+
+@pytest.mark.parametrize(
+    ("text", "amount"),
+    [("20 GB", 20_000_000_000), ("1.5 TB", 1_500_000_000_000), ("2GiB", 2 << 30), ("7 B", 7)],
+)
+def test_an_amount_of_space_is_read(text: str, amount: int) -> None:
+    assert bytes_of(text) == amount
+
+
+@pytest.mark.parametrize("text", ["", "20", "GB", "-1 GB", "0 GB", "1e9 B", "20 gb", "20 GB!"])
+def test_what_is_no_amount_of_space_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="expected an amount of space, such as '20 GB'"):
+        bytes_of(text)
+
+
+@given(st.integers(min_value=1, max_value=10**15))
+def test_an_amount_is_told_as_it_is_read(amount: int) -> None:
+    """To a tenth of its unit."""
+    assert bytes_of(words_of(amount)) == pytest.approx(amount, rel=0.05)

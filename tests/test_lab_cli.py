@@ -262,9 +262,9 @@ def test_a_trial_that_is_told_to_stop_leaves_nothing_running(
 def test_old_kernels_make_room_on_the_build_host(
     running_lab: RunningLab, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Only so many are kept; the newest ones."""
+    """The newest one stays, however little space there is."""
     lab = tmp_path / "lab.toml"
-    lab.write_text(f"kept_kernels = 1\n{running_lab.files.lab.read_text()}")
+    lab.write_text(f'kernel_space = "1 B"\n{running_lab.files.lab.read_text()}')
     (tmp_path / "ssh").symlink_to(running_lab.files.ssh_config.parent)
     keys = []
     for number in (1, 2):

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from netbisect.bisect.model import Kernel
-from netbisect.steps.transfer import accept
+from netbisect.bisect.model import Bisection, Candidate, Kernel, Noise, Unfinished
+from netbisect.steps.memory import ledger_of
+from netbisect.steps.settings import MailSettings, Settings
+from netbisect.steps.transfer import accept, make_room
+from netbisect.store.records import DecisionStage
 from netbisect.workers.artefact import ARCHIVE, ArtefactStore
 
 
@@ -44,7 +50,7 @@ def test_a_kernel_with_the_right_content_is_kept(
     incoming = uploaded(store, kernel, tmp_path)
     (tmp_path / "master").mkdir()
 
-    assert accept(incoming, tmp_path / "master", kernel.key, 10) == ""
+    assert accept(incoming, tmp_path / "master", kernel.key) == ""
     assert ArtefactStore(tmp_path / "master").get(kernel.key).is_file()
     assert not incoming.exists()
 
@@ -57,7 +63,7 @@ def test_a_damaged_kernel_is_refused(built: tuple[ArtefactStore, Kernel], tmp_pa
     archive.write_bytes(archive.read_bytes()[:-20])
     (tmp_path / "master").mkdir()
 
-    assert "cannot be kept" in accept(incoming, tmp_path / "master", kernel.key, 10)
+    assert "cannot be kept" in accept(incoming, tmp_path / "master", kernel.key)
     assert list((tmp_path / "master").iterdir()) == []
 
 
@@ -66,19 +72,124 @@ def test_another_kernel_is_refused(built: tuple[ArtefactStore, Kernel], tmp_path
     store, kernel = built
     incoming = uploaded(store, kernel, tmp_path)
     (tmp_path / "master").mkdir()
-    said = accept(incoming, tmp_path / "master", "0" * 64, 10)
+    said = accept(incoming, tmp_path / "master", "0" * 64)
 
-    assert said == f"what was uploaded has the key {kernel.key[:12]}, expected 000000000000"
+    assert said == (
+        "the kernel cannot be kept: what was uploaded has the key "
+        f"{kernel.key[:12]}, expected 000000000000"
+    )
 
 
-def test_the_oldest_kernels_make_room(tmp_path: Path) -> None:
-    """Only so many are kept; the newest ones."""
-    builder, master = ArtefactStore(tmp_path / "builder"), tmp_path / "master"
-    master.mkdir()
-    keys = []
-    for number in range(4):
-        kernel = put(builder, tmp_path, f"text {number}")
-        keys.append(kernel.key)
-        assert accept(uploaded(builder, kernel, tmp_path), master, kernel.key, 2) == ""
+def test_a_kernel_that_came_before_is_kept_with_its_newest_fact(
+    built: tuple[ArtefactStore, Kernel], tmp_path: Path
+) -> None:
+    """A kill between removing the old one and moving the new one in cannot lose it."""
+    store, kernel = built
+    incoming = uploaded(store, kernel, tmp_path)
+    (incoming / "kernel.json").write_text("newest")
+    shutil.copytree(incoming, tmp_path / "master" / kernel.key)
+    (tmp_path / "master" / kernel.key / "kernel.json").write_text("older")
 
-    assert {path.name for path in master.iterdir()} == set(keys[-2:])
+    assert accept(incoming, tmp_path / "master", kernel.key) == ""
+    assert (tmp_path / "master" / kernel.key / "kernel.json").read_text() == "newest"
+    assert not incoming.exists()
+
+
+class _Search:
+    """A master's store and ledger with kernels of eight revisions, and a search among four."""
+
+    def __init__(self, folder: Path, url: str) -> None:
+        self.settings = Settings(
+            branches=("main",),
+            mail=MailSettings(("a@example.org",), "b@example.org"),
+            state=folder,
+            database=url,
+        )
+        self.ledger = ledger_of(self.settings)
+        self.store = ArtefactStore(self.settings.kernels)
+        self.revisions = [letter * 40 for letter in "abcdefgh"]
+        self.keys = [self.put(folder, revision) for revision in self.revisions]
+        noise = Noise(0.01, 0.01, 0.01)
+        candidates = tuple(Candidate(one, 0.25) for one in self.revisions[1:5])
+        scenarios = ("inet4-forwarding",)
+        search = Bisection(
+            "main", "c2558", self.revisions[0], candidates, scenarios, scenarios[0], -0.1, noise
+        )
+        self.asked = self.ledger.ask(search, key="bisect")
+
+    def put(self, folder: Path, revision: str, seconds: float = 1.0) -> str:
+        (folder / "stage").mkdir(exist_ok=True)
+        (folder / "stage" / "kernel").write_text(f"{revision} {seconds}")
+        (folder / "log").write_text("x" * 1000)
+        kernel = self.store.put(
+            folder / "stage",
+            lambda key, size: Kernel(
+                revision, "GENERIC", "amd64", "id", key, "v", size, seconds, 1.0
+            ),
+            folder / "log",
+        )
+        self.ledger.record(kernel)
+        return kernel.key
+
+    def left(self) -> set[str]:
+        return {path.name for path in self.settings.kernels.iterdir()}
+
+    def make_room(self, space: str) -> str:
+        """What is said when only so much space is given."""
+        settings = replace(self.settings, kernel_space=space)
+        return make_room(settings, self.ledger.needed_kernels())
+
+
+@pytest.fixture
+def search(tmp_path: Path, url: str) -> _Search:
+    return _Search(tmp_path, url)
+
+
+def test_nothing_goes_that_an_open_search_may_yet_want(search: _Search) -> None:
+    """However little space is given; when the search is over, it goes too."""
+    said = search.make_room("1 B")
+
+    assert search.left() == set(search.keys[:5])
+    assert said.startswith("the kernels that are still needed take ")
+    assert said.endswith(" kB, kernel_space is 1 B")
+    with search.ledger.closing(search.asked, Unfinished("it is enough")):
+        pass
+    assert search.make_room("1 B") == "made room: 5 kernels removed"
+    assert search.left() == set()
+
+
+def test_what_is_not_needed_goes_only_when_there_is_no_room(search: _Search) -> None:
+    """The least recently used first."""
+    for age, key in enumerate(search.keys):
+        os.utime(search.settings.kernels / key / "kernel.json", (1e9 - age, 1e9 - age))
+    each = search.store.size() // 8
+
+    assert search.make_room("1 GB") == ""
+    assert len(search.left()) == 8
+    assert search.make_room(f"{each * 7 + each // 2} B") == "made room: 1 kernels removed"
+    assert search.left() == set(search.keys[:7])
+
+
+def test_of_kernels_of_one_revision_the_newest_is_needed(search: _Search, tmp_path: Path) -> None:
+    """It is the one that will be booted."""
+    newest = search.put(tmp_path, search.revisions[2], seconds=2.0)
+    search.make_room("1 B")
+
+    assert search.left() == {newest, *search.keys[:5]} - {search.keys[2]}
+
+
+def test_what_an_open_decision_ordered_is_needed(search: _Search) -> None:
+    """Also where its revision is not among those that its question was asked about."""
+    revision = search.revisions[7]
+    search.ledger.intend(
+        search.asked.id,
+        DecisionStage.TRIAL,
+        revision,
+        "c2558",
+        config="GENERIC",
+        arch="amd64",
+        why="a look",
+    )
+    search.make_room("1 B")
+
+    assert search.keys[7] in search.left()

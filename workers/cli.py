@@ -6,11 +6,12 @@ Facts go to standard output, one JSON line each; prose goes to standard error.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import NoReturn
@@ -179,19 +180,24 @@ def _build(lab: Lab, arguments: argparse.Namespace) -> int:
     if isinstance(result, Dud):
         _say(f"no kernel: {result.why}")
         return EXIT_LAB if result.reaction is Reaction.QUARANTINE else EXIT_DUD
-    build.kernels.prune(lab.kept_kernels)
+    build.kernels.prune(lab.kernel_bytes, [result.key])
     _say(f"built {result.version} in {result.seconds:.1f} s: {build.kernels.archive(result.key)}")
     return 0
 
 
-def _kernel(lab: Lab, arguments: argparse.Namespace) -> tuple[Kernel, Path]:
+@contextlib.contextmanager
+def _kernel(lab: Lab, arguments: argparse.Namespace) -> Iterator[tuple[Kernel, Path]]:
+    """The kernel, which stays where it is as long as it is used."""
     store = ArtefactStore(arguments.kernels or lab.kernels)
-    archive = store.get(arguments.kernel)
-    try:
-        text = (archive.parent / FACT).read_text()
-        return wire.loads_as(text, Kernel), archive
-    except (OSError, wire.WireError) as error:
-        raise ArtefactError(f"{archive.parent / FACT}: {error}") from error
+    with store.lease(arguments.kernel) as archive:
+        try:
+            text = (archive.parent / FACT).read_text()
+            kernel = wire.loads_as(text, Kernel)
+        except (OSError, wire.WireError) as error:
+            raise ArtefactError(f"{archive.parent / FACT}: {error}") from error
+        yield kernel, archive
+    if not arguments.kernels:  # what somebody else names is not ours to tidy
+        store.prune(lab.kernel_bytes, [arguments.kernel])
 
 
 def _boot(lab: Lab, arguments: argparse.Namespace) -> int:
@@ -205,7 +211,6 @@ def _trial(
     runs: int | None = None,
 ) -> int:
     testbed = lab.testbed(arguments.testbed)
-    kernel, archive = _kernel(lab, arguments)
     if names is None:
         names = arguments.scenarios or testbed.scenarios
     scenarios = [load_scenario(name, lab.scenario_directories) for name in names]
@@ -215,11 +220,9 @@ def _trial(
         emitted.append(fact)
         _emit(fact)
 
-    with Connections(lab.ssh) as connections:
+    with _kernel(lab, arguments) as (kernel, archive), Connections(lab.ssh) as connections:
         trial = Trial(testbed, kernel, archive, scenarios, _logs(arguments), runs or arguments.runs)
         sound = trial.run(connections, emit, _say)
-    if not arguments.kernels:  # what somebody else names is not ours to tidy
-        ArtefactStore(lab.kernels).prune(lab.kept_kernels)
     if not sound:
         return EXIT_LAB
     return EXIT_DUD if any(isinstance(fact, Dud) for fact in emitted) else 0
@@ -269,7 +272,7 @@ def _image_noise(lab: Lab, arguments: argparse.Namespace) -> int:
     except ImageNoiseError as error:
         _say(f"netbisect-lab: {error}")
         return EXIT_LAB
-    ArtefactStore(plan.builder.directory / "kernels").prune(lab.kept_kernels)
+    ArtefactStore(plan.builder.kernels).prune(lab.kernel_bytes)
     return 0
 
 

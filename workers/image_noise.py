@@ -6,6 +6,7 @@ what no number of boots averages out when two commits are compared.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -88,7 +89,11 @@ def measure(plan: Plan) -> Rates | Dud:
         )
     names = [scenario.name for scenario in plan.scenarios]
     rates = Rates({name: [[] for _ in kernels] for name in names})
-    with Connections(plan.lab.ssh) as connections:
+    store = ArtefactStore(plan.builder.kernels)
+    with contextlib.ExitStack() as held:
+        connections = held.enter_context(Connections(plan.lab.ssh))
+        for kernel in kernels:  # the service may build here meanwhile, and make room
+            held.enter_context(store.lease(kernel.key))
         for turn in range(plan.boots):
             # There and back again: what drifts with time is no difference of images.
             order = range(len(kernels)) if turn % 2 == 0 else reversed(range(len(kernels)))
@@ -104,7 +109,7 @@ def _visit(
     plan: Plan, connections: Connections, kernel: Kernel, number: int, rates: Rates
 ) -> Dud | None:
     facts: list[Fact] = []
-    archive = ArtefactStore(plan.builder.directory / "kernels").archive(kernel.key)
+    archive = ArtefactStore(plan.builder.kernels).archive(kernel.key)
     trial = Trial(plan.testbed, kernel, archive, plan.scenarios, plan.logs)
     sound = trial.run(connections, facts.append, plan.say)
     for fact in facts:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from netbisect.workers import tomlfile
+from netbisect.workers.space import bytes_of
 from netbisect.workers.tomlfile import FileError, Scalar
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}\Z")
@@ -50,6 +51,13 @@ def _check_modules(names: Iterable[str]) -> None:
         _check(
             _MODULE.match(name), f"modules: {name!r} is no folder of sys/modules, such as if_ovpn"
         )
+
+
+def _check_space(name: str, text: str) -> None:
+    try:
+        bytes_of(text)
+    except ValueError as error:
+        raise ValueError(f"{name} {error}") from None
 
 
 def _check_once(kind: str, names: list[str]) -> None:
@@ -303,13 +311,13 @@ class Lab:
     ssh: Ssh = field(default_factory=Ssh)
     kernels: Path = Path("kernels")
     """Where a host that drives testbeds keeps the kernels it was sent."""
-    kept_kernels: int = 50
-    """Finished kernels that each host keeps."""
+    kernel_space: str = "20 GB"
+    """Disk that the finished kernels of each host may take."""
     scenario_directories: tuple[Path, ...] = ()
     """Folders with scenario files of your own, before those that ship."""
 
     def __post_init__(self) -> None:
-        _check(self.kept_kernels >= 1, f"kept_kernels {self.kept_kernels}: expected 1 or more")
+        _check_space("kernel_space", self.kernel_space)
         _check(self.builders, "builders: expected at least one")
         _check(self.testbeds, "testbeds: expected at least one")
         for kind, items in (("builder", self.builders), ("testbed", self.testbeds)):
@@ -329,6 +337,11 @@ class Lab:
         beds = [testbed for testbed in self.testbeds if testbed.arch == builder.arch]
         own = [name for bed in beds for name in (*bed.drivers, *bed.modules)]
         return tuple(dict.fromkeys([*FIREWALL_MODULES, *TOOL_MODULES, *own]))
+
+    @property
+    def kernel_bytes(self) -> int:
+        """`kernel_space` in bytes."""
+        return bytes_of(self.kernel_space)
 
     def testbed(self, name: str) -> Testbed:
         """The testbed of that name; `FileError` with the known names otherwise."""
