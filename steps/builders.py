@@ -11,7 +11,7 @@ from buildbot.process.properties import Properties
 
 from netbisect.steps.lab_step import KERNEL_PROPERTY, RUNS_PROPERTY, LabStep
 from netbisect.steps.settings import Settings, read_password
-from netbisect.steps.transfer import FetchKernel, upload_steps
+from netbisect.steps.transfer import FetchKernel, SendPatches, upload_steps
 from netbisect.workers.lab import Builder, Lab, Testbed
 from netbisect.workers.make import CALLS
 
@@ -99,6 +99,10 @@ def _kernel_config(settings: Settings, arch: str, hosts: list[Builder]) -> Build
         host = by_worker[properties["workername"]]
         return str(host.kernels / properties[KERNEL_PROPERTY])
 
+    @util.renderer
+    def patches(properties: Properties) -> str:
+        return str(by_worker[properties["workername"]].patches)
+
     # Tools and kernel, each perhaps once more from nothing, and what is installed.
     limit = CALLS * max(host.build_timeout for host in hosts)
     return BuilderConfig(
@@ -107,6 +111,7 @@ def _kernel_config(settings: Settings, arch: str, hosts: list[Builder]) -> Build
         workernames=list(by_worker),
         factory=BuildFactory(
             [
+                SendPatches(store=settings.patches, place=patches),
                 _lab_step(settings, "build", arguments, limit + _SLACK),
                 *upload_steps(place, settings),
             ]

@@ -18,6 +18,8 @@ from netbisect.steps.lab_step import KERNEL_PROPERTY
 from netbisect.steps.memory import memory
 from netbisect.steps.settings import Settings
 from netbisect.workers.artefact import ARCHIVE, FACT, LOG, ArtefactError, ArtefactStore
+from netbisect.workers.lab import OVERLAY_MARK
+from netbisect.workers.patches import PatchError, PatchStore, is_mark
 from netbisect.workers.space import words_of
 
 _BLOCK = 1 << 18
@@ -117,29 +119,56 @@ class FetchKernel(CompositeStepMixin, BuildStep):
             self.descriptionDone = ["kernel is there"]
             return int(SUCCESS)
         for name in (ARCHIVE, FACT):
-            if not await self._send(self.store / key / name, f"{self.place}/{key}/{name}"):
+            if not await _send(self, self.store / key / name, f"{self.place}/{key}/{name}"):
                 return int(FAILURE)
         return int(SUCCESS)
 
-    async def _send(self, source: Path, target: str) -> bool:
-        try:
-            stream = source.open("rb")
-        except OSError as error:
-            self.descriptionDone = [f"{source} cannot be read: {error.strerror}"]
-            return False
-        with stream:
-            arguments = {
-                "maxsize": None,
-                "reader": remotetransfer.FileReader(stream),
-                "blocksize": _BLOCK,
-                "workdir": self.workdir,
-                "mode": None,
-                "workerdest": target,
-            }
-            # A worker may tell no status at all when it is done.
-            command = RemoteCommand("downloadFile", arguments, decodeRC={None: SUCCESS, 0: SUCCESS})
-            await self.runCommand(command)
-        if command.didFail():
-            self.descriptionDone = [f"the worker cannot write {target}"]
-            return False
-        return True
+
+class SendPatches(BuildStep):
+    """Brings the patches that a kernel is to be built with from the master to the build host."""
+
+    name = "send patches"
+    renderables = ("place",)
+
+    def __init__(self, *, store: Path, place: Any) -> None:
+        self.store = PatchStore(store)
+        self.place = place
+        super().__init__(haltOnFailure=True)
+
+    async def run(self) -> int:
+        """They are small, and sent each time: what an earlier try left half done is mended."""
+        _, *fixes = self.getProperty("kernel_config").split(OVERLAY_MARK)
+        for mark in filter(is_mark, fixes):
+            try:
+                source = self.store.get(mark)
+            except (PatchError, OSError) as error:
+                self.descriptionDone = [str(error)]
+                return int(FAILURE)
+            if not await _send(self, source, f"{self.place}/{source.name}"):
+                return int(FAILURE)
+        return int(SUCCESS)
+
+
+async def _send(step: BuildStep, source: Path, target: str) -> bool:
+    """Sends a file of the master to the worker; what went wrong is the step's description."""
+    try:
+        stream = source.open("rb")
+    except OSError as error:
+        step.descriptionDone = [f"{source} cannot be read: {error.strerror}"]
+        return False
+    with stream:
+        arguments = {
+            "maxsize": None,
+            "reader": remotetransfer.FileReader(stream),
+            "blocksize": _BLOCK,
+            "workdir": step.workdir,
+            "mode": None,
+            "workerdest": target,
+        }
+        # A worker may tell no status at all when it is done.
+        command = RemoteCommand("downloadFile", arguments, decodeRC={None: SUCCESS, 0: SUCCESS})
+        await step.runCommand(command)
+    if command.didFail():
+        step.descriptionDone = [f"the worker cannot write {target}"]
+        return False
+    return True

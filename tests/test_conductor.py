@@ -11,7 +11,9 @@ from netbisect.bisect.model import Bisection, Boot, Candidate, Night, NightDone,
 from netbisect.steps.conductor import MOST_TRIES, NAME, Conductor
 from netbisect.steps.memory import memory
 from netbisect.steps.orders import End, judge
+from netbisect.steps.orders import Orders as Given
 from netbisect.store.records import DecisionStage
+from netbisect.workers.patches import PatchStore, read
 
 
 @pytest.mark.parametrize(
@@ -194,6 +196,28 @@ class Orders(RealMaster):
         await self.closed(self.ledger.ask(night, key="night:stable/15:c2558"))
 
         assert self.calls().count(f"build {REVISION}") == 2
+
+    @case
+    async def test_a_patch_travels_to_the_host_that_builds_with_it(self) -> None:
+        """From the master's folder to the builder's; one that the master has not builds nothing."""
+        patch = read("D5180", b"--- a/sys/x.c\n+++ b/sys/x.c\n@@ -1 +1 @@\n-a\n+b\n")
+        mark = PatchStore(self.settings.patches).put(patch)
+        await self.start()
+        orders = Given(self.master.scheduler_manager.namedServices[NAME], "")
+        ends = []
+        for number, name in enumerate((mark, "D5180-00000000")):
+            properties = {"kernel_config": f"GENERIC+{name}"}
+            buildset = await orders.give(
+                f"nb:test:{number}", "kernel-amd64", "a look", properties, revision=REVISION
+            )
+            while (end := await orders.ended(buildset)) is None:
+                await task.deferLater(reactor, 0.05)
+            ends.append(end)
+
+        assert PatchStore(self.folder / "build" / "patches").load(mark) == patch
+        assert [end for end, _ in ends] == [End.OK, End.FAILED]
+        assert "there is no patch D5180-00000000 in " in ends[1][1]
+        assert self.calls() == [f"build {REVISION}"]
 
     # ------------------------------------------------------------------------ kills and stops
 

@@ -7,6 +7,7 @@ The clone, the object directory and the finished kernels live in the builder's d
     obj-layout/ the same, for builds with a layout of their own
     stage/      where installkernel puts the last kernel
     kernels/    the artefact store
+    patches/    patches that revisions were asked to be built with
     logs/       the log of the last build of each revision
 """
 
@@ -25,13 +26,15 @@ from netbisect.workers.identity import identity_of, version_of
 from netbisect.workers.lab import OVERLAY_MARK, Builder, Source
 from netbisect.workers.logged import LoggedCommands
 from netbisect.workers.make import Make
+from netbisect.workers.patches import PatchStore, is_mark
 
 
 class KernelBuild:
     """One build of one revision on one builder.
 
-    The configuration may name overlays of the lab file, as `GENERIC+fix-igb`; the kernel says that
-    it is of that configuration.
+    The configuration may name overlays of the lab file, as `GENERIC+fix-igb`, and patches of the
+    builder's folder, as `GENERIC+D5180-1a2b3c4d`; the kernel says that it is of that
+    configuration.
     """
 
     def __init__(
@@ -56,13 +59,16 @@ class KernelBuild:
 
         Raises:
             FileError: the configuration names an overlay that the lab file has not.
+            PatchError: it names a patch that the builder has not.
         """
         self.builder = builder
         self.source = source
         self.revision = revision
         self.config = config
-        self.conf, *overlays = config.split(OVERLAY_MARK)
-        self.overlays = [source.overlay(name) for name in overlays]
+        self.conf, *fixes = config.split(OVERLAY_MARK)
+        self.overlays = [source.overlay(name) for name in fixes if not is_mark(name)]
+        patches = PatchStore(builder.patches)
+        self.patches = [(patches.load(name), patches.get(name)) for name in fixes if is_mark(name)]
         self.say = say
         suffix = f"-layout{layout}" if layout else ""
         self.log = builder.directory / "logs" / f"{revision[:12]}-{config}{suffix}.log"
@@ -85,6 +91,8 @@ class KernelBuild:
             self.checkout.check_out(self.revision)
             for overlay in self.overlays:
                 self.checkout.apply(overlay, self.revision)
+            for patch, path in self.patches:
+                self.checkout.apply_patch(patch, path, self.revision)
             stage = self._make_kernel()
             return self._keep(stage, started)
         except LabFault as fault:
@@ -100,7 +108,7 @@ class KernelBuild:
     def _keep(self, stage: Path, started: float) -> Kernel:
         image = stage / "kernel"
         version = version_of(image) if image.is_file() else ""
-        clean = version.removesuffix("-dirty") if self.overlays else version
+        clean = version.removesuffix("-dirty") if self.overlays or self.patches else version
         commit = clean.rpartition("-")[2]
         if not commit or not self.revision.startswith(commit):
             raise LabFault(

@@ -11,6 +11,7 @@ from netbisect.bisect.model import Reaction, Stage
 from netbisect.workers.faults import LabFault
 from netbisect.workers.lab import Overlay, Source
 from netbisect.workers.logged import LoggedCommands
+from netbisect.workers.patches import Patch, level_of
 
 _GIT_TIMEOUT = 3600.0
 """Seconds; a first clone of a FreeBSD tree takes many minutes."""
@@ -98,6 +99,30 @@ class Checkout:
         """A text that is the same for two trees whose files below these paths are the same."""
         listed = self.git_says("ls-tree", "HEAD", "--", *paths)
         return f"{listed}\n{self.git_says('diff', 'HEAD', '--', *paths)}"
+
+    def apply_patch(self, patch: Patch, path: Path, revision: str) -> None:
+        """Applies a patch that people asked for.
+
+        Args:
+            patch: what it says.
+            path: its file.
+            revision: what is checked out.
+
+        Raises:
+            LabFault: it does not apply. git itself refuses to write outside of the tree, or
+                through a symbolic link.
+        """
+        self.say(f"applying {patch.mark} to {revision[:12]}")
+        self.patched = True
+        level = level_of(patch, {place.name for place in self.tree.iterdir()})
+        command = ["git", "apply", f"-p{level}", "--whitespace=nowarn", str(path)]
+        if self.commands.run(command, cwd=self.tree) != 0:
+            raise LabFault(
+                Stage.BUILD,
+                Reaction.SKIP,
+                f"the patch {patch.mark} does not apply to {revision[:12]}: "
+                f"{self.commands.last_line()}",
+            )
 
     def git_says(self, *arguments: str) -> str:
         """What git prints in the tree; "" when it fails."""

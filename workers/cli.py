@@ -18,13 +18,15 @@ from typing import NoReturn
 
 from netbisect.bisect import wire
 from netbisect.bisect.model import Boot, Dud, Fact, Kernel, Reaction
+from netbisect.workers import review
 from netbisect.workers.artefact import FACT, ArtefactError, ArtefactStore
 from netbisect.workers.bench import Bench
 from netbisect.workers.build import KernelBuild
 from netbisect.workers.doctor import examine
 from netbisect.workers.faults import LabFault
 from netbisect.workers.image_noise import ImageNoiseError, Plan, as_data, as_text, measure
-from netbisect.workers.lab import Lab, load_lab, load_scenario
+from netbisect.workers.lab import OVERLAY_MARK, Lab, load_lab, load_scenario
+from netbisect.workers.patches import PatchError, PatchStore, read_file
 from netbisect.workers.router import Router
 from netbisect.workers.ssh import Connections
 from netbisect.workers.tomlfile import FileError
@@ -73,6 +75,21 @@ def _parser() -> argparse.ArgumentParser:
         "--config",
         required=True,
         help="kernel configuration (KERNCONF); GENERIC+fix-igb is GENERIC with that overlay",
+    )
+    build.add_argument(
+        "--review",
+        action="append",
+        default=[],
+        metavar="D5180",
+        help="a review whose newest diff is applied first; may be given several times",
+    )
+    build.add_argument(
+        "--patch",
+        action="append",
+        default=[],
+        type=Path,
+        metavar="FILE",
+        help="a patch that is applied after the reviews; may be given several times",
     )
 
     for name, about in (
@@ -172,9 +189,14 @@ def _logs(arguments: argparse.Namespace) -> Path:
 
 
 def _build(lab: Lab, arguments: argparse.Namespace) -> int:
-    build = KernelBuild(
-        lab.builder(arguments.builder), lab.source, arguments.revision, arguments.config, _say
-    )
+    builder = lab.builder(arguments.builder)
+    store = PatchStore(builder.patches)
+    patches = [
+        *(review.fetch(name, lab.source.review_url) for name in arguments.review),
+        *map(read_file, arguments.patch),
+    ]
+    config = OVERLAY_MARK.join([arguments.config, *map(store.put, patches)])
+    build = KernelBuild(builder, lab.source, arguments.revision, config, _say)
     result = build.run()
     _emit(result)
     if isinstance(result, Dud):
@@ -317,7 +339,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     }
     try:
         return actions[parsed.command](load_lab(parsed.lab), parsed)
-    except (FileError, ArtefactError) as error:
+    except (FileError, ArtefactError, PatchError) as error:
         _say(f"netbisect-lab: {error}")
         return EXIT_USAGE
     except LabFault as fault:

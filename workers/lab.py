@@ -25,12 +25,14 @@ _FRAME_BYTES = 24
 _SHORTEST_RUN = 25
 _HASH = re.compile(r"[0-9a-f]{40}\Z")
 OVERLAY_MARK = "+"
-"""Between a kernel configuration and the overlays that the kernel was built with."""
+"""Between a kernel configuration and the overlays and patches that the kernel was built with."""
 _MODULE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]*\Z")
 FIREWALL_MODULES = ("pf", "pflog", "ipfw", "ipfw_nat", "libalias", "dummynet")
 """Those of all firewalls: kernels are kept for long, and a scenario may be added meanwhile."""
 TOOL_MODULES = ("hwpmc", "coretemp", "amdtemp")
 """Profiles and temperatures."""
+PATCH_MARK = re.compile(r"(?:D[1-9]\d*|patch)-[0-9a-f]{8}\Z")
+"""Name of a patch, among those; no overlay may be called so."""
 _IDENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
 
 
@@ -92,6 +94,10 @@ class Overlay:
 
     def __post_init__(self) -> None:
         _check_name(self.name)
+        _check(
+            not PATCH_MARK.match(self.name),
+            f"name {self.name!r}: expected another one, for patches given by hand are called so",
+        )
         for name in ("first", "last"):
             revision = getattr(self, name)
             _check(
@@ -108,8 +114,14 @@ class Source:
     overlays: tuple[Overlay, ...] = ()
     kernel_configs: Path | None = None
     """Folder with kernel configurations of your own. Relative to lab.toml."""
+    review_url: str = "https://reviews.freebsd.org/{review}?download=true"
+    """Where the diff of a review is, as Phabricator gives it; `{review}` stands for D5180."""
 
     def __post_init__(self) -> None:
+        _check(
+            self.review_url.startswith(("http://", "https://")) and "{review}" in self.review_url,
+            f"review_url {self.review_url!r}: expected http:// or https://, and {{review}} in it",
+        )
         _check_once("overlay", [overlay.name for overlay in self.overlays])
 
     def overlay(self, name: str) -> Overlay:
@@ -162,6 +174,11 @@ class Builder:
     def kernels(self) -> Path:
         """Folder of its finished kernels, an artefact store."""
         return self.directory / "kernels"
+
+    @property
+    def patches(self) -> Path:
+        """Folder of the patches that it was given."""
+        return self.directory / "patches"
 
 
 @dataclass(frozen=True, slots=True)
