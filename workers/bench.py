@@ -15,7 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from netbisect.bisect.model import Boot, Conditions, Reaction, Sample, Stage
-from netbisect.workers import firewall, pktgen, ports
+from netbisect.workers import firewall, pktgen, ports, userland
 from netbisect.workers.faults import CommandError, HostKeyError, UnreachableError, lab_fault
 from netbisect.workers.lab import Scenario, Testbed
 from netbisect.workers.observe import Seen, Watch, judge
@@ -58,6 +58,7 @@ class Bench:
         started = time.time()
         conditions = self._conditions(scenario)
         try:
+            userland.use(self.router)
             firewall.switch_off(self.router)
             firewall.set_up(self.router, scenario)
         except CommandError as error:

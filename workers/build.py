@@ -27,6 +27,7 @@ from netbisect.workers.lab import OVERLAY_MARK, Builder, Source
 from netbisect.workers.logged import LoggedCommands
 from netbisect.workers.make import Make
 from netbisect.workers.patches import PatchStore, is_mark
+from netbisect.workers.userland import Needs, Userland
 
 
 class KernelBuild:
@@ -45,6 +46,7 @@ class KernelBuild:
         config: str,
         say: Callable[[str], None],
         layout: int = 0,
+        needs: Needs | None = None,
     ) -> None:
         """Nothing is done yet.
 
@@ -56,6 +58,7 @@ class KernelBuild:
             say: takes what happens on the way.
             layout: when not 0, the seed of an order in which the linker takes the objects: the
                 same code at other addresses.
+            needs: programs that may have to travel with the kernel; none when absent.
 
         Raises:
             FileError: the configuration names an overlay that the lab file has not.
@@ -76,6 +79,7 @@ class KernelBuild:
         self.commands = LoggedCommands(builder, self.log, say)
         self.checkout = Checkout(builder.directory / "source", source, self.commands, say)
         self.make = Make(builder, self.checkout, self.conf, self.commands, say, layout)
+        self.userland = Userland(self.checkout, self.make, needs or {}, say)
 
     def run(self) -> Kernel | Dud:
         """The kernel, or why there is none."""
@@ -118,6 +122,7 @@ class KernelBuild:
                 f"not {self.revision[:12]}: a stale object directory or a wrong checkout",
             )
         identity = identity_of(stage)
+        self.userland.add_to(stage)  # what the kernel is, it is without them
         return self.kernels.put(
             stage,
             lambda key, size: Kernel(

@@ -18,7 +18,7 @@ from typing import NoReturn
 
 from netbisect.bisect import wire
 from netbisect.bisect.model import Boot, Dud, Fact, Kernel, Reaction
-from netbisect.workers import review
+from netbisect.workers import review, userland
 from netbisect.workers.artefact import FACT, ArtefactError, ArtefactStore
 from netbisect.workers.bench import Bench
 from netbisect.workers.build import KernelBuild
@@ -196,7 +196,8 @@ def _build(lab: Lab, arguments: argparse.Namespace) -> int:
         *map(read_file, arguments.patch),
     ]
     config = OVERLAY_MARK.join([arguments.config, *map(store.put, patches)])
-    build = KernelBuild(builder, lab.source, arguments.revision, config, _say)
+    needs = userland.needs_of(lab, builder.arch, config.partition(OVERLAY_MARK)[0])
+    build = KernelBuild(builder, lab.source, arguments.revision, config, _say, needs=needs)
     result = build.run()
     _emit(result)
     if isinstance(result, Dud):

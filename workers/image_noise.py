@@ -14,6 +14,7 @@ from pathlib import Path
 
 from netbisect.bisect import anova
 from netbisect.bisect.model import Dud, Fact, Kernel, Sample
+from netbisect.workers import userland
 from netbisect.workers.artefact import ArtefactStore
 from netbisect.workers.build import KernelBuild
 from netbisect.workers.lab import Builder, Lab, Scenario, Testbed
@@ -78,6 +79,7 @@ def measure(plan: Plan) -> Rates | Dud:
             plan.testbed.kernel_config,
             plan.say,
             layout,
+            userland.needs_of(plan.lab, plan.builder.arch, plan.testbed.kernel_config),
         ).run()
         if isinstance(kernel, Dud):
             return kernel

@@ -29,6 +29,8 @@ OVERLAY_MARK = "+"
 _MODULE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]*\Z")
 FIREWALL_MODULES = ("pf", "pflog", "ipfw", "ipfw_nat", "libalias", "dummynet")
 """Those of all firewalls: kernels are kept for long, and a scenario may be added meanwhile."""
+TOOLS = ("pfctl", "ipfw", "ifconfig", "netstat")
+"""Programs that speak to the kernel in structures of its own."""
 TOOL_MODULES = ("hwpmc", "coretemp", "amdtemp")
 """Profiles and temperatures."""
 PATCH_MARK = re.compile(r"(?:D[1-9]\d*|patch)-[0-9a-f]{8}\Z")
@@ -210,6 +212,18 @@ class Dut:
     """Directory below /boot of the kernel to come back to."""
     kept_kernels: int = 2
     """Test kernels left on its disk."""
+    userland: str = ""
+    """Full hash of the revision that its programs are of; they fit all kernels when absent."""
+    tools: tuple[str, ...] | None = None
+    """Programs that travel with kernels they do not fit; those of its scenarios when absent."""
+
+    def __post_init__(self) -> None:
+        _check(
+            not self.userland or _HASH.match(self.userland),
+            f"userland {self.userland!r}: expected the full hash of a commit",
+        )
+        for name in self.tools or ():
+            _check(name in TOOLS, f"tools: {name!r}: expected some of {', '.join(TOOLS)}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,9 @@ from netbisect.workers.lab import Builder
 from netbisect.workers.logged import LoggedCommands
 from netbisect.workers.objects import Objects, fingerprint, fingerprint_of
 
-CALLS = 7
-"""How often make is called at most for one kernel; `build_timeout` is the limit of each call."""
+CALLS = 12
+"""How often make is called at most for one kernel and the programs that travel with it;
+`build_timeout` is the limit of each call."""
 _TOOLS = ("Makefile.inc1", "tools/build", "usr.sbin/config", "contrib/elftoolchain")
 """Of the tree: what `kernel-toolchain` is made of, besides the compiler."""
 _COMPILER = ("contrib/llvm-project", "contrib/llvm", "lib/clang")
@@ -109,6 +110,43 @@ class Make:
             raise LabFault(Stage.BUILD, Reaction.SKIP, self.commands.first_error())
         return stage / "boot" / "kernel"
 
+    def libraries(self) -> None:
+        """Builds what programs of the tree are linked with: headers and libraries, not the world.
+
+        Raises:
+            LabFault: they cannot be built.
+        """
+        self.say("toolchain")
+        mark = self.objects.toolchain
+        mark.begin(of=self._tools_state())  # it makes the kernel's tools too
+        well = self._make(f"-j{self.builder.jobs}", "toolchain", *self._arguments(), kernel=False)
+        mark.end(well=well)
+        if not well:
+            raise LabFault(Stage.BUILD, Reaction.SKIP, f"toolchain: {self.commands.first_error()}")
+
+    def program(self, folder: str) -> Path:
+        """Builds one program of the tree, linked statically: the DUT has another libc.
+
+        Args:
+            folder: where it is in the tree, such as `sbin/pfctl`.
+
+        Returns:
+            The program.
+
+        Raises:
+            LabFault: it cannot be built.
+        """
+        self.say(f"building {folder}")
+        place = self.checkout.tree / folder
+        options = "NO_SHARED=yes WITHOUT_MAN=yes WITHOUT_TESTS=yes"
+        shell = f"${{MAKE}} -C {place} {options} obj all"
+        well = self._make("buildenv", *self._arguments(), f"BUILDENV_SHELL={shell}", kernel=False)
+        built = self.objects.folders(f"{folder}/{place.name}")
+        if not well or not built:
+            why = self.commands.first_error()
+            raise LabFault(Stage.BUILD, Reaction.SKIP, f"{folder}: {why}")
+        return built[0]
+
     # ----------------------------------------------------------------------------- the stages
 
     def _buildkernel(self, compiler: str, config: str, *, fast: bool) -> bool:
@@ -134,12 +172,7 @@ class Make:
         Raises:
             LabFault: they cannot be made.
         """
-        of = fingerprint(
-            self.checkout.state_of(*_TOOLS),
-            self.builder.cross_bindir or self.checkout.state_of(*_COMPILER),
-            version_of(compiler_of(self.builder)),
-            *self._arguments(),
-        )
+        of = self._tools_state()
         if self.objects.toolchain.done and self.objects.toolchain.says(of=of) and not again:
             return
         others = self.objects.place.exists() and not self.objects.toolchain.interrupted
@@ -174,6 +207,15 @@ class Make:
         return well
 
     # ------------------------------------------------------------------------------ what it is
+
+    def _tools_state(self) -> str:
+        """The same for builds that need the same tools."""
+        return fingerprint(
+            self.checkout.state_of(*_TOOLS),
+            self.builder.cross_bindir or self.checkout.state_of(*_COMPILER),
+            version_of(compiler_of(self.builder)),
+            *self._arguments(),
+        )
 
     def _compiler_state(self) -> str:
         """The same for builds whose objects may be linked with each other."""

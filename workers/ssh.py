@@ -59,6 +59,8 @@ class Machine:
 
     def __init__(self, address: str, settings: Ssh, socket: Path) -> None:
         self.address = address
+        self.programs: dict[str, str] = {}
+        """By name: where the program is, when it is not the one that the machine would find."""
         self._settings = settings
         self._socket = socket
         options = {
@@ -91,8 +93,11 @@ class Machine:
             HostKeyError: it is not the machine we know.
             CommandError: a command failed, or did not end within `timeout` seconds.
         """
-        line = " && ".join(shlex.join(command) for command in commands)
+        line = " && ".join(self._line(command) for command in commands)
         return self._run_line(line, stdin, timeout)
+
+    def _line(self, command: Sequence[str]) -> str:
+        return shlex.join([self.programs.get(command[0], command[0]), *command[1:]])
 
     def _run_line(
         self, line: str, stdin: bytes | IO[bytes] | None = None, timeout: float | None = None
@@ -141,7 +146,7 @@ class Machine:
             CommandError: they did not end in time.
         """
         end = shlex.join(["echo", _END])
-        said = self._run_line("; ".join(f"{shlex.join(command)}; {end}" for command in commands))
+        said = self._run_line("; ".join(f"{self._line(command)}; {end}" for command in commands))
         return said.split(f"{_END}\n")[: len(commands)]
 
     @contextlib.contextmanager

@@ -26,6 +26,8 @@ class Image:
     panics: tuple[str, ...]
     text: str
     """Hash of its code."""
+    spoken: str
+    """Structures by which a firewall's module and its program speak to each other."""
 
 
 def read(path: Path) -> Image:
@@ -52,4 +54,5 @@ def read(path: Path) -> Image:
         costs=costs,
         panics=panics,
         text=hashlib.sha256(text + parts["set_pathcost"]).hexdigest(),
+        spoken=parts.get("set_spoken", b"").decode(errors="replace"),
     )

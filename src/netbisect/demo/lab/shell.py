@@ -31,6 +31,8 @@ class Stdout(Protocol):
 
 
 NOT_FOUND = 127
+ANY_PATH = "/"
+"""Name of the command that runs files; the file is the first of its arguments."""
 USAGE = 2
 
 
@@ -78,12 +80,13 @@ class Shell:
 
     async def execute(self, words: list[str]) -> int:
         """Runs one command; its status."""
-        command = self.commands.get(words[0])
+        path = words[0].startswith("/") and ANY_PATH in self.commands
+        command = self.commands.get(ANY_PATH if path else words[0])
         if command is None:
             self.err(f"sh: {words[0]}: not found\n")
             return NOT_FOUND
         try:
-            done = command(self, words[1:])
+            done = command(self, words if path else words[1:])
             status = await done if inspect.isawaitable(done) else done
         except CommandFailedError as failure:
             self.err(f"{failure}\n")

@@ -1,17 +1,23 @@
-"""Commands on kernel modules, pf and ipfw."""
+"""Commands on kernel modules, pf and ipfw.
+
+The programs of the base system were built with the known-good kernel. Where the structures by
+which they speak to a module have changed since, it does not take what they say.
+"""
 
 from __future__ import annotations
 
 import re
 
+from netbisect.demo.lab import kernel
 from netbisect.demo.lab.kernel import NotBootableError
 from netbisect.demo.lab.router import Router
-from netbisect.demo.lab.shell import CommandFailedError, Shell
+from netbisect.demo.lab.shell import ANY_PATH, NOT_FOUND, CommandFailedError, Shell
 
 _PF_LINE = re.compile(r"(pass|block|match|scrub|set)\b|#|$")
 _IPFW_RULE = re.compile(r"\d+ (allow|accept|pass|permit|deny|drop|count) ")
 _UNAVAILABLE = 69
 """EX_UNAVAILABLE of sysexits(3)."""
+_NOT_EXECUTABLE = 126
 
 
 def kldload(router: Router, _: Shell, arguments: list[str]) -> None:
@@ -42,8 +48,19 @@ def kldstat(router: Router, shell: Shell, _: list[str]) -> None:
         shell.out(f"{name}\n")
 
 
+def _of_the_base(router: Router, module: str) -> str:
+    try:
+        return kernel.read(router.path(f"{module}.ko", "/boot/kernel")).spoken
+    except NotBootableError:
+        return ""
+
+
 async def pfctl(router: Router, shell: Shell, arguments: list[str]) -> None:
     """`pfctl -q -e`, `-d`, `-F all`, `-f -`."""
+    await _pfctl(router, shell, arguments, _of_the_base(router, "pf"))
+
+
+async def _pfctl(router: Router, shell: Shell, arguments: list[str], spoken: str) -> None:
     rules = (await shell.stdin.read()).decode().splitlines() if "-f" in arguments else []
     walls = router.firewalls
     if "pf" not in walls.loaded:
@@ -55,6 +72,8 @@ async def pfctl(router: Router, shell: Shell, arguments: list[str]) -> None:
                     f"stdin:{number}: syntax error\n"
                     "pfctl: Syntax error in config file: pf rules not loaded"
                 )
+        if spoken != router.modules["pf"].spoken:
+            raise CommandFailedError("pfctl: DIOCADDRULE: Inappropriate ioctl for device")
         walls.pf_rules = rules
     elif "-F" in arguments:
         walls.pf_rules = []
@@ -68,6 +87,10 @@ async def pfctl(router: Router, shell: Shell, arguments: list[str]) -> None:
 
 def ipfw(router: Router, _: Shell, arguments: list[str]) -> None:
     """`ipfw -q -f flush`, `ipfw -q add RULE`."""
+    _ipfw(router, arguments, _of_the_base(router, "ipfw"))
+
+
+def _ipfw(router: Router, arguments: list[str], spoken: str) -> None:
     words = [word for word in arguments if not word.startswith("-")]
     walls = router.firewalls
     if "ipfw" not in walls.loaded:
@@ -83,10 +106,33 @@ def ipfw(router: Router, _: Shell, arguments: list[str]) -> None:
     rule = " ".join(words[1:])
     if words[0] != "add" or not _IPFW_RULE.match(rule):
         raise CommandFailedError(f"ipfw: bad command `{words[0]} {rule}'", 64)
+    if spoken != router.modules["ipfw"].spoken:
+        raise CommandFailedError("ipfw: getsockopt(IP_FW_XADD): Invalid argument", _UNAVAILABLE)
     walls.ipfw_rules.append(rule)
 
 
+async def run_file(router: Router, shell: Shell, words: list[str]) -> int:
+    """A program that lies somewhere on the disk."""
+    path = router.path(words[0])
+    if not path.is_file():
+        raise CommandFailedError(f"sh: {words[0]}: not found", NOT_FOUND)
+    if not path.stat().st_mode & 0o111:
+        raise CommandFailedError(f"sh: {words[0]}: Permission denied", _NOT_EXECUTABLE)
+    try:
+        spoken = kernel.read(path).spoken
+    except NotBootableError:
+        raise CommandFailedError(f"sh: {words[0]}: Exec format error", _NOT_EXECUTABLE) from None
+    if path.name == "pfctl":
+        await _pfctl(router, shell, words[1:], spoken)
+    elif path.name == "ipfw":
+        _ipfw(router, words[1:], spoken)
+    else:
+        return await shell.execute([path.name, *words[1:]])
+    return 0
+
+
 FIREWALLS = {
+    ANY_PATH: run_file,
     "ipfw": ipfw,
     "kldload": kldload,
     "kldstat": kldstat,

@@ -11,7 +11,7 @@ Comments and white space make no difference to the result; everything else does.
 newer than its source is kept. The linker takes the objects in the order of their names, or with
 --shuffle-sections=.text*=SEED in that of the seed, which changes where the code lies and nothing
 else. The output is an ELF file: .text holds the code, .data the version, set_pathcost what packets
-pay.
+pay, set_spoken by which structures a module and its program speak to each other.
 """
 
 import fnmatch
@@ -28,6 +28,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 SHUFFLE = re.compile(r"--shuffle-sections=([^=\s]+)=(\d+)")
 MODULES = {"pf": "netpfil/pf", "ipfw": "netpfil/ipfw"}
+SPOKEN = {"pf": "net/pfvar.h", "ipfw": "netinet/ip_fw.h"}
 DEVICES = {"em": "dev/e1000", "ix": "dev/ixgbe", "cxgbe": "dev/cxgbe"}
 
 
@@ -126,13 +127,20 @@ def elf(sections):
     return header + body + headers
 
 
-def link(out, objects, version):
+def spoken(header):
+    """The structures in a header: comments and white space make no difference."""
+    return " ".join(COMMENT.sub(blank, header.read_text()).split()) if header.is_file() else ""
+
+
+def link(out, objects, version, spoken=""):
     text = "\n".join(one[0] for one in objects).encode()
     costs = "".join(f"{where} {ns}\n" for one in objects for where, ns in one[1])
     panics = "\0".join(message for one in objects for message in one[2])
     sections = [section(".text", 1, 6, text), section("set_pathcost", 1, 2, costs.encode())]
     if panics:
         sections.append(section("set_sysinit", 1, 2, panics.encode() + b"\0"))
+    if spoken:
+        sections.append(section("set_spoken", 1, 2, spoken.encode()))
     sections.append(section(".data", 1, 3, version.encode() + b"\n\0"))
     out.write_bytes(elf(sections))
     print(f"ld -o {out.name}")
@@ -167,7 +175,9 @@ def main():
         sys.exit("*** [kernel] Error code 1")
     link(objdir / "kernel", shuffle(parts["kernel"], flags), version)
     for name in modules:
-        link(objdir / f"{name}.ko", shuffle(parts[name], flags), "")
+        said = spoken(top / SPOKEN[name])
+        link(objdir / f"{name}.ko", shuffle(parts[name], flags), "", said)
 
 
-main()
+if __name__ == "__main__":
+    main()
