@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from buildbot.process.results import CANCELLED, EXCEPTION, FAILURE, SUCCESS
 from real_master import REVISION, RealMaster, case
@@ -218,6 +220,17 @@ class Orders(RealMaster):
         assert [end for end, _ in ends] == [End.OK, End.FAILED]
         assert "there is no patch D5180-00000000 in " in ends[1][1]
         assert self.calls() == [f"build {REVISION}"]
+
+    @case
+    async def test_kernels_stay_for_as_long_as_a_question_is_open(self) -> None:
+        """However little space there is; what nobody needs any more goes when it ends."""
+        self.settings = replace(self.settings, kernel_space="1 B")
+        await self.start()
+        asked = await self.closed(self.ask(boots=3))
+
+        assert asked.finding == NightDone(3)
+        assert self.calls() == [f"build {REVISION}", *[f"trial {REVISION}"] * 3]
+        await self.until(lambda: not list(self.settings.kernels.iterdir()))
 
     # ------------------------------------------------------------------------ kills and stops
 

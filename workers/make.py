@@ -38,6 +38,11 @@ _CONFIG = ("sys/conf", "usr.sbin/config")
 """With the configurations, all that config(8) reads."""
 _BROKEN_TESTS = "opt-debug-x-trace"
 """Of bmake, which tests itself when it is built: what newer shells print differs from its book."""
+_LEAN = tuple(
+    f"WITHOUT_{name}=yes"
+    for name in ("CLANG", "LLD", "LLDB", "LIB32", "OPENSSL", "CDDL", "TESTS", "MAN")
+)
+"""Of a world, what no program that speaks to the kernel's network is linked with."""
 _SHUFFLE = "-Wl,--shuffle-sections=.text*={}"
 """LLD's: with the seed, the order of the objects' code; nothing else depends on it."""
 
@@ -119,7 +124,8 @@ class Make:
         self.say("toolchain")
         mark = self.objects.toolchain
         mark.begin(of=self._tools_state())  # it makes the kernel's tools too
-        well = self._make(f"-j{self.builder.jobs}", "toolchain", *self._arguments(), kernel=False)
+        jobs = f"-j{self.builder.jobs}"
+        well = self._make(jobs, "toolchain", *self._arguments(), *_LEAN, kernel=False)
         mark.end(well=well)
         if not well:
             raise LabFault(Stage.BUILD, Reaction.SKIP, f"toolchain: {self.commands.first_error()}")
@@ -138,9 +144,8 @@ class Make:
         """
         self.say(f"building {folder}")
         place = self.checkout.tree / folder
-        options = "NO_SHARED=yes WITHOUT_MAN=yes WITHOUT_TESTS=yes"
-        shell = f"${{MAKE}} -C {place} {options} obj all"
-        well = self._make("buildenv", *self._arguments(), f"BUILDENV_SHELL={shell}", kernel=False)
+        shell = f"BUILDENV_SHELL=${{MAKE}} -C {place} NO_SHARED=yes obj all"
+        well = self._make("buildenv", *self._arguments(), *_LEAN, shell, kernel=False)
         built = self.objects.folders(f"{folder}/{place.name}")
         if not well or not built:
             why = self.commands.first_error()
