@@ -50,7 +50,7 @@ def files(tree: Tree, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabF
     """A lab of that tree; its DUT has the programs of the first commit."""
     place = tmp_path_factory.mktemp("lab") / "lab"
     prepared = setup.prepare(
-        place, repository=tree.repository, testbeds=("c2558",), compression=600
+        place, repository=tree.repository, testbeds=("c2558",), compression=200
     )
     with setup.running(prepared):
         yield prepared
@@ -233,6 +233,11 @@ def desk(files: LabFiles, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> 
     return _Desk(tmp_path / "lab.toml", capfd)
 
 
+def problems(facts: list[dict[str, object]]) -> object:
+    """What speaks against the last sample; a run may have been made once more."""
+    return [fact for fact in facts if fact["is"] == "sample"][-1]["problems"]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("place", "scenario", "said"),
@@ -259,9 +264,7 @@ def test_without_programs_that_fit_there_is_no_sample_and_with_them_there_is(
     )
     desk.lab.write_text(text)
     status, facts = desk.visit(revision, scenario)
-    (sample,) = [fact for fact in facts if fact["is"] == "sample"]
-    assert (status, sample["problems"]) == (0, [])
+    assert (status, problems(facts)) == (0, [])
     # The kernel before them is served by the machine's own programs again.
     status, facts = desk.visit(tree.revisions[BASE], scenario)
-    assert status == 0
-    assert [fact["problems"] for fact in facts if fact["is"] == "sample"] == [[]]
+    assert (status, problems(facts)) == (0, [])
