@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import re
 import shutil
 import subprocess
 import sys
@@ -84,7 +83,7 @@ class Built:
     stages: dict[str, float]
     """Seconds that passed after each sentence on standard error."""
     compiled: int
-    """Files that the log says were compiled."""
+    """Objects that were made."""
 
     def did(self, word: str) -> bool:
         return any(said.startswith(word) for said in self.stages)
@@ -123,6 +122,7 @@ class Place:
         command = [sys.executable, "-c", code, "--lab", str(self.folder / "lab.toml"), "build"]
         command += ["--builder", builder, "--revision", revision, "--config", "ROUTER"]
         said: list[tuple[float, str]] = []
+        began = time.time()
         with subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         ) as process:
@@ -132,13 +132,13 @@ class Place:
             fact = json.loads(process.stdout.read())
         said.append((time.monotonic(), ""))
         stages = {text: said[at + 1][0] - when for at, (when, text) in enumerate(said[:-1])}
-        log = self.folder / FOLDERS[builder] / "logs" / f"{revision[:12]}-ROUTER.log"
-        compiled = re.findall(r" -c .*\.[cS]$", log.read_text(errors="replace"), re.MULTILINE)
+        objects = (self.folder / FOLDERS[builder] / "obj").rglob("sys/ROUTER/**/*.o")
+        compiled = [path for path in objects if path.stat().st_mtime >= began]
         built = Built(process.returncode, fact, stages, len(compiled))
         print(f"\n{builder} {revision[:12]}: exit status {built.status}")
         for text, seconds in stages.items():
             print(f"  {seconds:7.1f} s  {text}")
-        print(f"  {built.compiled} files compiled")
+        print(f"  {built.compiled} objects made")
         print(f"  {fact.get('identity') or fact.get('why')}")
         return built
 

@@ -509,7 +509,7 @@ def load_lab(path: Path) -> Lab:
             raise FileError(f"{path}: source.overlays: there is no file {overlay.patch}")
     configs = lab.source.kernel_configs
     if configs is not None:
-        configs = here / configs.expanduser()
+        configs = (here / configs.expanduser()).resolve()
         if not configs.is_dir():
             raise FileError(f"{path}: source.kernel_configs: there is no folder {configs}")
     lab = replace(
