@@ -122,3 +122,15 @@ def test_a_builder_without_its_make_is_told(running_lab: RunningLab) -> None:
 
     check = changed(without_make, running_lab.lab, "amd64", "make")
     assert check.found == "no bmake-of-nowhere on this host"
+
+
+def test_a_builder_without_its_cross_compiler_is_told(
+    running_lab: RunningLab, tmp_path: Path
+) -> None:
+    """The make of such a builder is in the tree."""
+
+    def crossed(lab: Lab) -> Lab:
+        return replace(lab, builders=(replace(lab.builders[0], cross_bindir=tmp_path),))
+
+    check = changed(crossed, running_lab.lab, "amd64", "compiler")
+    assert check.found == f"no {tmp_path / 'clang'} on this host"

@@ -10,6 +10,7 @@ from functools import partial
 
 from netbisect.workers import ports
 from netbisect.workers.faults import CommandError, HostKeyError, LabFault, UnreachableError
+from netbisect.workers.host import compiler_of
 from netbisect.workers.lab import Lab, Port, Testbed
 from netbisect.workers.router import Router
 from netbisect.workers.ssh import Connections, Machine
@@ -30,7 +31,10 @@ def examine(lab: Lab, connections: Connections) -> Iterator[Check]:
     yield _tree(lab)
     for builder in lab.builders:
         # A builder is looked at where it runs; elsewhere its directory means nothing.
-        yield _tool(builder.name, "make", builder.make, "")
+        if builder.cross_bindir is None:
+            yield _tool(builder.name, "make", builder.make_command, "")
+        else:  # make.py is in the tree; the compiler is not
+            yield _tool(builder.name, "compiler", [compiler_of(builder)], "")
     for testbed in lab.testbeds:
         yield from _testbed(testbed, connections)
 
