@@ -36,8 +36,13 @@ class Reaction(StrEnum):
     """Passing trouble: the same visit again."""
     SKIP = "skip"
     """The revision cannot be measured: a search goes round it."""
+    INFRA = "infra"
+    """Bad infrastructure, never the revision's doing: again, on another builder if there is one;
+    a testbed where it comes back is put in quarantine."""
     QUARANTINE = "quarantine"
     """The testbed cannot be trusted until its owner has looked at it."""
+    ABORT = "abort"
+    """Nobody can say what to do next: the question ends without an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +143,8 @@ class Dud:
     scenario: str = ""
     log: str = ""
     """The end of what the machine said, for people."""
+    fault: str = ""
+    """Its name in the table of `bisect/faults.py`; "" where none was named."""
 
 
 Fact: TypeAlias = Kernel | Boot | Conditions | Sample | Dud

@@ -251,11 +251,13 @@ def test_a_make_that_makes_nothing_is_caught(
     assert "says it is nothing" in dud.why
 
 
-def test_a_builder_without_its_make_is_quarantined(builder: Builder, sample_tree: Tree) -> None:
+def test_a_builder_without_its_make_is_bad_infrastructure(
+    builder: Builder, sample_tree: Tree
+) -> None:
     builder = replace(builder, make=("bmake-of-nowhere",))
     dud = build(builder, sample_tree, sample_tree.revisions[4])
     assert isinstance(dud, Dud)
-    assert dud.reaction is Reaction.QUARANTINE
+    assert dud.reaction is Reaction.INFRA
     assert dud.why == "builder amd64: bmake-of-nowhere cannot be run: No such file or directory"
 
 

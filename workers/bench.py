@@ -14,12 +14,19 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
-from netbisect.bisect.model import Boot, Conditions, Reaction, Sample, Stage
+from netbisect.bisect.faults import Fault
+from netbisect.bisect.model import Boot, Conditions, Sample, Stage
 from netbisect.workers import firewall, pktgen, ports, userland
-from netbisect.workers.faults import CommandError, HostKeyError, UnreachableError, lab_fault
+from netbisect.workers.faults import (
+    CommandError,
+    HostKeyError,
+    UnreachableError,
+    lab_fault,
+    traffic_fault,
+)
 from netbisect.workers.lab import Scenario, Testbed
 from netbisect.workers.observe import Seen, Watch, judge
-from netbisect.workers.ssh import Connections
+from netbisect.workers.ssh import SSH_FAILED, Connections, Machine
 
 _READY_SECONDS = 30.0
 """For a receiver to open its port, besides the wait that it is told."""
@@ -64,7 +71,7 @@ class Bench:
         except CommandError as error:
             # The kernel's own firewall does not load or refuses the rules: this revision
             # cannot do the scenario, others can.
-            raise lab_fault(Stage.BENCH, error, Reaction.SKIP) from error
+            raise lab_fault(Stage.BENCH, error, Fault.SCENARIO) from error
         except (UnreachableError, HostKeyError) as error:
             raise lab_fault(Stage.BENCH, error) from error
         before = self._look(scenario)
@@ -118,11 +125,17 @@ class Bench:
                 time.sleep(timing.settle)
                 with self.generator.running([*limit, *sender_command], sender_log) as sending:
                     self._wait(sending, timing.run_timeout)
+                    sent = sending.poll()
                 self._wait(receiving, timing.settle + 10)
                 if receiving.poll() is None:
                     self.receiver.try_run(["pkill", "-INT", "-x", "pkt-gen"])
                     self._wait(receiving, 5)
-        except (UnreachableError, HostKeyError, CommandError, ports.NoPortError) as error:
+                _must_have_stayed(self.generator, sent)
+                _must_have_stayed(self.receiver, receiving.poll())
+        except UnreachableError as error:
+            generator, receiver = self.generator.address, self.receiver.address
+            raise traffic_fault(error, generator, receiver) from error
+        except (HostKeyError, CommandError, ports.NoPortError) as error:
             raise lab_fault(Stage.BENCH, error) from error
         return (
             sender_log.read_text(errors="replace"),
@@ -191,7 +204,10 @@ class Bench:
                 cpu = self.router.run(["sysctl", "-n", "hw.model"]).strip()
                 processors = self.router.run(["sysctl", "-n", "hw.ncpu"]).strip()
                 generator = self.generator.run(["uname", "-v"]).strip()
-            except (UnreachableError, HostKeyError, CommandError) as error:
+            except UnreachableError as error:
+                generator, receiver = self.generator.address, self.receiver.address
+                raise traffic_fault(error, generator, receiver) from error
+            except (HostKeyError, CommandError) as error:
                 raise lab_fault(Stage.BENCH, error) from error
             self._hosts = {"cpu": cpu, "processors": processors, "generator": generator}
         described = json.dumps(asdict(scenario), sort_keys=True)
@@ -203,3 +219,13 @@ class Bench:
             "scenario": hashlib.sha256(described.encode()).hexdigest()[:16],
         }
         return Conditions.of(self.testbed.name, scenario.name, values)
+
+
+def _must_have_stayed(machine: Machine, status: int | None) -> None:
+    """A run of which one end was lost is none, however much of it was seen.
+
+    Raises:
+        UnreachableError: ssh lost the connection over which the process ran.
+    """
+    if status == SSH_FAILED:
+        raise UnreachableError(machine.address, "the connection was lost during the run")

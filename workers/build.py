@@ -18,7 +18,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from netbisect.bisect.model import Dud, Kernel, Reaction, Stage
+from netbisect.bisect.faults import Fault
+from netbisect.bisect.model import Dud, Kernel
 from netbisect.workers.artefact import ArtefactStore
 from netbisect.workers.checkout import Checkout
 from netbisect.workers.faults import LabFault
@@ -115,9 +116,8 @@ class KernelBuild:
         clean = version.removesuffix("-dirty") if self.overlays or self.patches else version
         commit = clean.rpartition("-")[2]
         if not commit or not self.revision.startswith(commit):
-            raise LabFault(
-                Stage.BUILD,
-                Reaction.RETRY,
+            raise LabFault.of(
+                Fault.STALE_BUILD,
                 f"the kernel that was built says it is {version or 'nothing'}, "
                 f"not {self.revision[:12]}: a stale object directory or a wrong checkout",
             )

@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from netbisect.bisect.model import Reaction, Stage
+from netbisect.bisect.faults import Fault
 from netbisect.workers.faults import LabFault
 from netbisect.workers.lab import Overlay, Source
 from netbisect.workers.logged import LoggedCommands
@@ -56,17 +56,15 @@ class Checkout:
             heads = "+refs/heads/*:refs/remotes/up/*"
             self._git(revision, "fetch", "--force", self.source.repository, heads)
             if not self._has(revision):
-                raise LabFault(
-                    Stage.CHECKOUT,
-                    Reaction.RETRY,
+                raise LabFault.of(
+                    Fault.CHECKOUT,
                     f"revision {revision[:12]} is on no branch of {self.source.repository}",
                 )
         self._git(revision, "checkout", "--quiet", "--force", "--detach", revision)
         self._git(revision, "clean", "-qfdx")
         if self.git_says("rev-parse", "HEAD") != revision or self.git_says("status", "--porcelain"):
-            raise LabFault(
-                Stage.CHECKOUT,
-                Reaction.RETRY,
+            raise LabFault.of(
+                Fault.CHECKOUT,
                 f"the tree in {self.tree} is not revision {revision[:12]} after the checkout",
             )
 
@@ -89,9 +87,8 @@ class Checkout:
         self.say(f"applying {overlay.name} to {revision[:12]}")
         self.patched = True
         if self.commands.run(["git", "apply", str(overlay.patch)], cwd=self.tree) != 0:
-            raise LabFault(
-                Stage.BUILD,
-                Reaction.SKIP,
+            raise LabFault.of(
+                Fault.DOES_NOT_BUILD,
                 f"the overlay {overlay.name} does not apply: {self.commands.last_line()}",
             )
 
@@ -117,9 +114,8 @@ class Checkout:
         level = level_of(patch, {place.name for place in self.tree.iterdir()})
         command = ["git", "apply", f"-p{level}", "--whitespace=nowarn", str(path)]
         if self.commands.run(command, cwd=self.tree) != 0:
-            raise LabFault(
-                Stage.BUILD,
-                Reaction.SKIP,
+            raise LabFault.of(
+                Fault.DOES_NOT_BUILD,
                 f"the patch {patch.mark} does not apply to {revision[:12]}: "
                 f"{self.commands.last_line()}",
             )
@@ -137,9 +133,8 @@ class Checkout:
         where = self.tree if inside else None
         status = self.commands.run(["git", *arguments], cwd=where, limit=_GIT_TIMEOUT)
         if status != 0:
-            raise LabFault(
-                Stage.CHECKOUT,
-                Reaction.RETRY,
+            raise LabFault.of(
+                Fault.CHECKOUT,
                 f"`git {arguments[0]}` failed for revision {revision[:12]}: "
                 f"{self.commands.last_line()}",
             )

@@ -28,6 +28,7 @@ from netbisect.workers.image_noise import ImageNoiseError, Plan, as_data, as_tex
 from netbisect.workers.lab import OVERLAY_MARK, Lab, load_lab, load_scenario
 from netbisect.workers.patches import PatchError, PatchStore, read_file
 from netbisect.workers.router import Router
+from netbisect.workers.soundness import faults
 from netbisect.workers.ssh import Connections
 from netbisect.workers.tomlfile import FileError
 from netbisect.workers.trial import Trial
@@ -37,6 +38,10 @@ EXIT_DUD = 3
 """The revision cannot be measured; a Dud on standard output says why."""
 EXIT_LAB = 4
 """The testbed or the builder needs its owner."""
+
+
+_STATUS = {Reaction.INFRA: EXIT_LAB, Reaction.ABORT: EXIT_USAGE}
+"""Of a build that gave no kernel, where that is not the revision's doing."""
 
 
 def _say(text: str) -> None:
@@ -145,6 +150,11 @@ def _parser() -> argparse.ArgumentParser:
         "--lab lab.toml recover --testbed c2558",
     )
     recover.add_argument("--testbed", required=True, help="name of the testbed in the lab file")
+    recover.add_argument(
+        "--look",
+        action="store_true",
+        help="look at its machines and links then; exit status 4 when something is wrong",
+    )
 
     doctor = command(
         "doctor",
@@ -202,7 +212,7 @@ def _build(lab: Lab, arguments: argparse.Namespace) -> int:
     _emit(result)
     if isinstance(result, Dud):
         _say(f"no kernel: {result.why}")
-        return EXIT_LAB if result.reaction is Reaction.QUARANTINE else EXIT_DUD
+        return _STATUS.get(result.reaction, EXIT_DUD)
     build.kernels.prune(lab.kernel_bytes, [result.key])
     _say(f"built {result.version} in {result.seconds:.1f} s: {build.kernels.archive(result.key)}")
     return 0
@@ -303,8 +313,11 @@ def _recover(lab: Lab, arguments: argparse.Namespace) -> int:
     testbed = lab.testbed(arguments.testbed)
     with Connections(lab.ssh) as connections:
         running = Router(testbed, connections, _say).recover()
-    _say(f"{testbed.name}: on {running.directory}")
-    return 0
+        _say(f"{testbed.name}: on {running.directory}")
+        wrong = [fault.why for fault in faults(testbed, connections)] if arguments.look else []
+    if wrong:
+        _say(f"netbisect-lab: {'; '.join(wrong)}")
+    return EXIT_LAB if wrong else 0
 
 
 def _doctor(lab: Lab, arguments: argparse.Namespace) -> int:

@@ -7,7 +7,8 @@ import math
 import tarfile
 from pathlib import Path
 
-from netbisect.bisect.model import Kernel, Reaction, Stage
+from netbisect.bisect.faults import Fault
+from netbisect.bisect.model import Kernel, Stage
 from netbisect.workers.faults import (
     CommandError,
     HostKeyError,
@@ -52,10 +53,8 @@ def install(machine: Machine, testbed: Testbed, kernel: Kernel, archive: Path) -
                 timeout=_SEND_TIMEOUT,
             )
         if _hashes(arrived) != hashes:
-            raise LabFault(
-                Stage.DEPLOY,
-                Reaction.RETRY,
-                f"{place} on {machine.address} is not what was sent",
+            raise LabFault.of(
+                Fault.DEPLOYMENT, f"{place} on {machine.address} is not what was sent"
             )
         machine.run(["kldxref", work], ["mv", work, place], ["sync"])
     except (UnreachableError, HostKeyError, CommandError) as error:
@@ -81,9 +80,8 @@ def _make_room(machine: Machine, kept: int, folder: str, needed: int) -> None:
     if free < needed and cherished:
         free = _remove(machine, cherished)
     if free < needed:
-        raise LabFault(
-            Stage.DEPLOY,
-            Reaction.QUARANTINE,
+        raise LabFault.of(
+            Fault.DISK_FULL,
             f"/boot on {machine.address} has {free >> 20} MiB free; "
             f"{math.ceil(needed / (1 << 20))} are needed, and there is nothing of ours "
             "left to remove",

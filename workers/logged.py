@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from netbisect.bisect.model import Reaction, Stage
+from netbisect.bisect.faults import Fault
 from netbisect.workers.faults import LabFault
 from netbisect.workers.lab import Builder
 
@@ -131,9 +131,8 @@ class LoggedCommands:
                     pass_fds=self._held,
                 )
             except OSError as error:
-                raise LabFault(
-                    Stage.BUILD,
-                    Reaction.QUARANTINE,
+                raise LabFault.of(
+                    Fault.BUILDER,
                     f"builder {self.builder.name}: {command[0]} cannot be run: {error.strerror}",
                 ) from error
             self._note_session(process.pid)
@@ -157,11 +156,15 @@ class LoggedCommands:
         lines = [line for line in self._lines() if line.strip()]
         return lines[-1] if lines else "it said nothing"
 
-    def first_error(self) -> str:
-        """The line that says why the last command failed: the compiler's before make's."""
+    def said(self) -> str:
+        """What the last command said."""
         with self.log.open("rb") as stream:
             stream.seek(self._last)
-            lines = stream.read().decode(errors="replace").splitlines()
+            return stream.read().decode(errors="replace")
+
+    def first_error(self) -> str:
+        """The line that says why the last command failed: the compiler's before make's."""
+        lines = self.said().splitlines()
         for pattern in (_ERROR, _STOP):
             for line in lines:
                 if pattern.search(line):

@@ -6,9 +6,9 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from netbisect.bisect.model import Reaction, Stage
+from netbisect.bisect.faults import Fault
 from netbisect.workers.checkout import Checkout
-from netbisect.workers.faults import LabFault
+from netbisect.workers.faults import LabFault, build_fault
 from netbisect.workers.host import compiler_of, fast_options, takes, version_of
 from netbisect.workers.lab import Builder
 from netbisect.workers.logged import LoggedCommands
@@ -101,7 +101,7 @@ class Make:
         mark.begin(compiler=compiler, config=config)
         self.objects.wipe_kernel()
         if not self._buildkernel(compiler, config, fast=False):
-            raise LabFault(Stage.BUILD, Reaction.SKIP, self.commands.first_error())
+            raise self._failed(self.commands.first_error())
 
     def install(self, stage: Path) -> Path:
         """Installs below the folder `stage`; returns the folder of the kernel.
@@ -112,7 +112,7 @@ class Make:
         self.say(f"installkernel {self.conf}")
         where = [f"DESTDIR={stage}", "KODIR=/boot/kernel"]
         if not self._make("installkernel", *self._kernel_arguments(), *where):
-            raise LabFault(Stage.BUILD, Reaction.SKIP, self.commands.first_error())
+            raise self._failed(self.commands.first_error())
         return stage / "boot" / "kernel"
 
     def libraries(self) -> None:
@@ -128,7 +128,7 @@ class Make:
         well = self._make(jobs, "toolchain", *self._arguments(), *_LEAN, kernel=False)
         mark.end(well=well)
         if not well:
-            raise LabFault(Stage.BUILD, Reaction.SKIP, f"toolchain: {self.commands.first_error()}")
+            raise self._failed(f"toolchain: {self.commands.first_error()}")
 
     def program(self, folder: str) -> Path:
         """Builds one program of the tree, linked statically: the DUT has another libc.
@@ -149,7 +149,7 @@ class Make:
         built = self.objects.folders(f"{folder}/{place.name}")
         if not well or not built:
             why = self.commands.first_error()
-            raise LabFault(Stage.BUILD, Reaction.SKIP, f"{folder}: {why}")
+            raise self._failed(f"{folder}: {why}")
         return built[0]
 
     # ----------------------------------------------------------------------------- the stages
@@ -192,10 +192,9 @@ class Make:
                 return
         why = f"kernel-toolchain: {self.commands.first_error()}"
         if any(self.builder.kernels.glob("*/")):
-            raise LabFault(Stage.BUILD, Reaction.SKIP, why)
-        raise LabFault(
-            Stage.BUILD,
-            Reaction.QUARANTINE,
+            raise self._failed(why)
+        raise LabFault.of(
+            Fault.BUILDER,
             f"builder {self.builder.name} has built no kernel yet, and cannot build its tools: "
             f"{why}",
         )
@@ -259,8 +258,12 @@ class Make:
         status = self.commands.run(command, environment, cwd=self.checkout.tree)
         if status is None:
             limit = self.builder.build_timeout
-            raise LabFault(Stage.BUILD, Reaction.RETRY, f"the build had not ended after {limit} s")
+            raise LabFault.of(Fault.BUILD_HANGS, f"the build had not ended after {limit} s")
         return status == 0
+
+    def _failed(self, why: str) -> LabFault:
+        """The revision does not build, unless the log says that this host cannot build it."""
+        return build_fault(self.commands.said(), why)
 
     def _flags(self) -> dict[str, str]:
         """For the compiler and the linker; in the environment, where makefiles add to them.

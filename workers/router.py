@@ -20,7 +20,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from netbisect.bisect.model import Boot, Kernel, Reaction, Stage
+from netbisect.bisect.faults import Fault
+from netbisect.bisect.model import Boot, Kernel, Stage
 from netbisect.workers.console import ConsoleTap, panic_in
 from netbisect.workers.deploy import install
 from netbisect.workers.faults import (
@@ -96,13 +97,21 @@ class Router:
         Raises:
             LabFault: it is not the machine we know, or does not come back.
         """
-        running = self._wait(Stage.DEPLOY)
+        running = self.answer(Stage.DEPLOY)
         if running is not None:
             return running
         self._say_silent("")
         running = self.power_cycle(Stage.DEPLOY)
         self.say(f"{self.testbed.name}: back on {running.directory}")
         return running
+
+    def answer(self, stage: Stage) -> Running | None:
+        """What is running; None when it does not answer within the time of a boot.
+
+        Raises:
+            LabFault: it is not the machine we know.
+        """
+        return self._wait(stage)
 
     def _say_silent(self, since: str) -> None:
         limit = self.testbed.timing.boot_timeout
@@ -186,10 +195,10 @@ class Router:
         self._say_silent(" after the order to reboot")
         self.power_cycle(Stage.BOOT)
         said = console_log.read_text(errors="replace")
-        raise LabFault(
-            Stage.BOOT,
-            Reaction.SKIP,
-            panic_in(said) or "the kernel hangs: no answer until the power was cycled",
+        panic = panic_in(said)
+        raise LabFault.of(
+            Fault.PANIC_AT_BOOT if panic else Fault.DOES_NOT_BOOT,
+            panic or "the kernel hangs: no answer until the power was cycled",
             said[-_LOG_CHARACTERS:],
         )
 
@@ -199,23 +208,20 @@ class Router:
         said = console_log.read_text(errors="replace")
         if running.environment.get(_ORDER) != order:
             panic = panic_in(said)
-            raise LabFault(
-                Stage.BOOT,
-                Reaction.SKIP if panic else Reaction.RETRY,
+            raise LabFault.of(
+                Fault.PANIC_AT_BOOT if panic else Fault.WRONG_KERNEL,
                 panic or f"the machine came back on {running.directory}, not on {folder}",
                 said[-_LOG_CHARACTERS:],
             )
         wanted = f"/boot/{folder}/kernel"
         if running.bootfile != wanted:
-            raise LabFault(
-                Stage.BOOT,
-                Reaction.RETRY,
+            raise LabFault.of(
+                Fault.WRONG_KERNEL,
                 f"the running kernel is {running.bootfile}, ordered was {wanted}",
             )
         if kernel.version not in running.version:
-            raise LabFault(
-                Stage.BOOT,
-                Reaction.RETRY,
+            raise LabFault.of(
+                Fault.WRONG_KERNEL,
                 f"the running kernel says {running.version!r}, which is not {kernel.version}: "
                 "a stale or foreign kernel",
             )
@@ -237,16 +243,15 @@ class Router:
                 return running
             self.machine.run(["kenv", f"{_MARK}={order}"])
         except (UnreachableError, HostKeyError, CommandError) as error:
-            raise lab_fault(Stage.BOOT, error, Reaction.QUARANTINE) from error
+            raise lab_fault(Stage.BOOT, error, Fault.NO_GOOD_KERNEL) from error
         self._reboot()
         back = self._wait(Stage.BOOT, mark=order)
         if back is None:
             self._say_silent(" after the order to reboot")
             back = self.power_cycle(Stage.BOOT)
         if back.directory != good:
-            raise LabFault(
-                Stage.BOOT,
-                Reaction.QUARANTINE,
+            raise LabFault.of(
+                Fault.NO_GOOD_KERNEL,
                 f"{self.machine.address} comes up on {back.directory}, "
                 f"not on its known-good kernel {good}",
             )
@@ -279,13 +284,13 @@ class Router:
                 why = str(error)
             why = why and f"the power switch of {self.testbed.name} failed: {why}"
         if why:
-            raise LabFault(stage, Reaction.QUARANTINE, why)
+            raise LabFault.of(Fault.POWER_SWITCH, why, stage=stage)
         running = self._wait(stage)
         if running is None:
-            raise LabFault(
-                stage,
-                Reaction.QUARANTINE,
+            raise LabFault.of(
+                Fault.UNREACHABLE,
                 f"{self.machine.address} does not come back after a power cycle",
+                stage=stage,
             )
         return running
 

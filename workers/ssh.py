@@ -19,7 +19,7 @@ from typing import IO, Self
 from netbisect.workers.faults import CommandError, HostKeyError, UnreachableError
 from netbisect.workers.lab import Ssh
 
-_SSH_FAILED = 255
+SSH_FAILED = 255
 """What ssh(1) returns when it is ssh itself that failed."""
 _END = "netbisect: the end of this answer"
 _KEY_SAID = ("REMOTE HOST IDENTIFICATION HAS CHANGED", "Host key verification failed")
@@ -122,9 +122,9 @@ class Machine:
         said = done.stderr.decode(errors="replace")
         if any(text in said for text in _KEY_SAID):
             raise HostKeyError(f"{self.address}: the host key is not the known one")
-        if done.returncode == _SSH_FAILED:
+        if done.returncode == SSH_FAILED:
             self.forget_connection()
-            raise UnreachableError(f"{self.address}: {said.strip() or 'no answer'}")
+            raise UnreachableError(self.address, said)
         out: str = done.stdout.decode(errors="replace")
         if done.returncode != 0:
             raise CommandError(self.address, line, done.returncode, said or out)

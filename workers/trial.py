@@ -1,18 +1,23 @@
 """One visit: a kernel booted once on a testbed, every scenario run as often as asked.
 
 The facts go to `emit` as they happen, so that what was measured before something went wrong is
-kept. Nothing here decides what to measure next.
+kept. What a fault asks for is in the table of `bisect/faults.py`; after one the machine goes back
+to its known-good kernel. Nothing here decides what to measure next.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from netbisect.bisect.model import Boot, Dud, Fact, Kernel, Reaction, Stage
+from netbisect.bisect.faults import RULES, Fault, fault_of_run
+from netbisect.bisect.model import Boot, Dud, Fact, Kernel, Reaction, Sample, Stage
+from netbisect.workers import soundness
 from netbisect.workers.bench import Bench
+from netbisect.workers.clocks import Clocks
+from netbisect.workers.console import ConsoleTap, panic_in
 from netbisect.workers.faults import (
     CommandError,
     HostKeyError,
@@ -21,11 +26,15 @@ from netbisect.workers.faults import (
     lab_fault,
 )
 from netbisect.workers.lab import Scenario, Testbed
-from netbisect.workers.router import Router
+from netbisect.workers.router import Router, Running
 from netbisect.workers.ssh import Connections
 
-_TRIES = 2
-"""Of a boot, and of a run: trouble that comes back is no accident."""
+_ORDER, _DONE = "netbisect.order", "netbisect.done"
+"""In the kernel's environment: the visit that it was booted for, and the visit that has ended."""
+_LOG_CHARACTERS = 8000
+"""Of a console that go into a Dud, from its end."""
+_IN_DOUBT = {Fault.NO_TRAFFIC, Fault.ODD_RUN, Fault.GENERATOR_DIES, Fault.LINK_FLAP}
+"""What may have several causes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,113 +56,211 @@ class Trial:
         say: Callable[[str], None],
     ) -> bool:
         """Does it; False when the testbed needs its owner."""
-        router = Router(self.testbed, connections, say)
-        boot = self._boot(router, emit, say)
+        return _Visit(self, connections, emit, say).run()
+
+
+class _Visit:
+    """A trial under way."""
+
+    def __init__(
+        self,
+        trial: Trial,
+        connections: Connections,
+        emit: Callable[[Fact], None],
+        say: Callable[[str], None],
+    ) -> None:
+        self.trial = trial
+        self.testbed = trial.testbed
+        self.connections = connections
+        self.emit = emit
+        self.say = say
+        self.router = Router(trial.testbed, connections, say)
+        self.console = trial.logs / "load.log"
+        """What the router said on its console after it was up."""
+        self.clocks = Clocks()
+        self.doubtful: list[tuple[LabFault, float, Scenario]] = []
+        """What came to nothing for a reason that is looked for when all else is done."""
+
+    def run(self) -> bool:
+        """The visit; False when the testbed needs its owner."""
+        boot = self._boot()
         if isinstance(boot, LabFault):
-            return boot.reaction is not Reaction.QUARANTINE
-        bench = Bench(self.testbed, connections, say, self.logs)
-        waiting = [*self.scenarios] * self.runs
+            return self._end(boot, boot=None)
+        bench = Bench(self.testbed, self.connections, self.say, self.trial.logs)
+        waiting = [*self.trial.scenarios] * self.trial.runs
+        worst: LabFault | None = None
         try:
-            while waiting:
-                scenario = waiting.pop(0)
-                fault = self._measure(router, bench, scenario, boot, emit, say)
-                if fault and fault.reaction is Reaction.QUARANTINE:
-                    return False
-                if fault and fault.stage is Stage.BOOT:
-                    break  # what was to be measured does not run any more
-                if fault:  # it would come to nothing again
+            with ConsoleTap(self.testbed.console, self.console):
+                while waiting:
+                    scenario = waiting.pop(0)
+                    fault = self._measure(bench, scenario, boot)
+                    if fault is None:
+                        continue
+                    ended = fault.reaction is Reaction.QUARANTINE or fault.stage is Stage.BOOT
+                    if worst is None or worst.fault is Fault.SCENARIO or ended:
+                        worst = fault
+                    if ended:
+                        break  # what was to be measured does not run any more
+                    # It would come to nothing again.
                     waiting = [one for one in waiting if one is not scenario]
         finally:
             bench.clean_up()
-        return True
+        return self._end(worst, boot)
+
+    def _end(self, fault: LabFault | None, boot: Boot | None) -> bool:
+        """Leaves the machine as it should be; False when it needs its owner.
+
+        Where it is in doubt what a fault comes from, the known-good kernel shows what is not the
+        revision's.
+        """
+        if fault is not None and fault.reaction is Reaction.QUARANTINE:
+            for doubt, at, scenario in self.doubtful:
+                self.emit(self._dud(doubt, at, scenario))
+            return False
+        if fault is None or fault.fault is Fault.SCENARIO:
+            assert boot is not None
+            self._mark_done(boot)
+            return True
+        started = time.time()
+        found: LabFault | None = None
+        try:
+            self.router.recover()
+            if self.doubtful:
+                found = next(soundness.faults(self.testbed, self.connections), None)
+        except LabFault as error:
+            self.say(f"{self.testbed.name}: {error.why}")
+            self.emit(self._dud(error, started))
+            fault = error
+        for doubt, at, scenario in self.doubtful:
+            self.emit(self._dud(found or doubt, at, scenario))
+        return Reaction.QUARANTINE not in (fault.reaction, found and found.reaction)
 
     # --------------------------------------------------------------------------------- booting
 
-    def _boot(
-        self, router: Router, emit: Callable[[Fact], None], say: Callable[[str], None]
-    ) -> Boot | LabFault:
-        name = f"{self.testbed.name}: {self.kernel.version}"
-        fault: LabFault | None = None
+    def _boot(self) -> Boot | LabFault:
+        kernel = self.trial.kernel
+        name = f"{self.testbed.name}: {kernel.version}"
         started = time.time()
-        for attempt in range(_TRIES):
-            say(f"{name}: booting" + (f", try {attempt + 1}" if attempt else ""))
+        attempt = 0
+        while True:
+            attempt += 1
+            self.say(f"{name}: booting" + (f", try {attempt}" if attempt > 1 else ""))
             try:
-                console = self.logs / "console.log"
-                boot = router.boot(self.kernel, self.archive, console)
-            except LabFault as error:
-                fault = error
-                say(f"{name}: {error.why}")
-                if error.reaction is Reaction.QUARANTINE:
-                    break
+                self._finish_what_was_begun()
+                console = self.trial.logs / "console.log"
+                boot = self.router.boot(kernel, self.trial.archive, console)
+            except LabFault as fault:
+                self.say(f"{name}: {fault.why}")
+                if attempt >= fault.tries:
+                    self.emit(self._dud(fault, started))
+                    return fault
             else:
-                emit(boot)
-                say(f"{name}: up after {boot.seconds:.1f} s")
+                self.emit(boot)
+                self.say(f"{name}: up after {boot.seconds:.1f} s")
+                self.clocks.router = boot.at
                 return boot
-        assert fault is not None
-        if fault.reaction is Reaction.RETRY and fault.stage is Stage.BOOT:
-            # It had its second try. The lab is sound, so it is the kernel.
-            fault = LabFault(fault.stage, Reaction.SKIP, fault.why, fault.log)
-        emit(self._dud(fault, started))
-        return fault
+
+    def _finish_what_was_begun(self) -> None:
+        """Back to the known-good kernel, where a visit was cut short with its worker or master.
+
+        Nobody knows in which state that visit left the machine.
+        """
+        environment = self.router.reach().environment
+        begun = environment.get(_ORDER, "")
+        if begun and environment.get(_DONE) != begun:
+            self.say(f"{self.testbed.name}: an earlier visit did not end: to its good kernel first")
+            self.router.recover()
+
+    def _mark_done(self, boot: Boot) -> None:
+        try:
+            self.router.machine.run(["kenv", f"{_DONE}={boot.id}"])
+        except (UnreachableError, HostKeyError, CommandError) as error:
+            # The next visit goes by way of the good kernel then.
+            self.say(f"{self.testbed.name}: {error}")
 
     # -------------------------------------------------------------------------------- measuring
 
-    def _measure(
-        self,
-        router: Router,
-        bench: Bench,
-        scenario: Scenario,
-        boot: Boot,
-        emit: Callable[[Fact], None],
-        say: Callable[[str], None],
-    ) -> LabFault | None:
+    def _measure(self, bench: Bench, scenario: Scenario, boot: Boot) -> LabFault | None:
         """Runs one scenario until a run is good; what kept it from having any result."""
-        for attempt in range(_TRIES):
-            if attempt:
-                time.sleep(self.testbed.timing.pause)
+        attempt = 0
+        while True:
+            attempt += 1
             started = time.time()
-            last = attempt == _TRIES - 1
-            try:
-                conditions, sample = bench.measure(scenario, boot)
-                self._still_up(router, boot)
-            except LabFault as fault:
-                say(f"{self.testbed.name}: {scenario.name}: {fault.why}")
-                if last or fault.reaction is not Reaction.RETRY:
-                    emit(self._dud(fault, started, scenario))
-                    return fault
-                continue
-            emit(conditions)
-            emit(sample)
-            if sample.valid:
-                say(
-                    f"{self.testbed.name}: {scenario.name}: {sample.pps:,.0f} pps "
-                    f"of {sample.offered_pps:,.0f} offered"
-                )
+            fault = self._try(bench, scenario, boot)
+            if fault is None:
                 return None
-            say(f"{self.testbed.name}: {scenario.name}: no sample: {'; '.join(sample.problems)}")
-        return None
+            self.say(f"{self.testbed.name}: {scenario.name}: {fault.why}")
+            if attempt >= fault.tries:
+                if fault.fault in _IN_DOUBT:
+                    self.doubtful.append((fault, started, scenario))
+                else:
+                    self.emit(self._dud(fault, started, scenario))
+                return fault
+            time.sleep(self.testbed.timing.pause)
 
-    def _still_up(self, router: Router, boot: Boot) -> None:
-        """The router is still in the boot that was measured.
+    def _try(self, bench: Bench, scenario: Scenario, boot: Boot) -> LabFault | None:
+        """One run; what is wrong with it."""
+        self.clocks.begin()
+        try:
+            conditions, sample = bench.measure(scenario, boot)
+            running = self._still_up(boot)
+        except LabFault as fault:
+            return fault
+        jumps = self.clocks.jumps(running.boottime)
+        sample = replace(sample, problems=(*sample.problems, *jumps))
+        self.emit(conditions)
+        self.emit(sample)
+        if sample.valid:
+            self.say(
+                f"{self.testbed.name}: {scenario.name}: {sample.pps:,.0f} pps "
+                f"of {sample.offered_pps:,.0f} offered"
+            )
+            return None
+        return _fault_of(sample)
+
+    def _still_up(self, boot: Boot) -> Running:
+        """What runs, which is the boot that was measured.
 
         Raises:
             LabFault: it went down under the load; the machine is back on its good kernel.
         """
+        hangs = False
         try:
-            running = router.look()
+            running = self.router.look()
         except HostKeyError as error:
             raise lab_fault(Stage.BENCH, error) from error
         except (UnreachableError, CommandError):
-            running = router.reach()
-        if running.environment.get("netbisect.order") != boot.id:
-            raise LabFault(
-                Stage.BOOT, Reaction.SKIP, "the router went down under the load of this scenario"
-            )
+            answer = self.router.answer(Stage.BOOT)
+            hangs = answer is None
+            running = answer or self.router.power_cycle(Stage.BOOT)
+        if running.environment.get(_ORDER) == boot.id:
+            return running
+        said = self.console.read_text(errors="replace")
+        panic = panic_in(said)
+        if panic:
+            fault, why = Fault.PANIC_UNDER_LOAD, f"{panic}, under the load of this scenario"
+        elif hangs:
+            fault, why = Fault.HANG_UNDER_LOAD, "the router hung under the load of this scenario"
+        elif self.testbed.console is None:
+            fault = Fault.PANIC_UNDER_LOAD
+            why = "the router went down under the load of this scenario"
+        else:
+            fault = Fault.POWER_LOSS
+            why = "the router restarted in the middle of a run, without a panic on its console"
+        raise LabFault.of(fault, why, said[-_LOG_CHARACTERS:])
 
     def _dud(self, fault: LabFault, started: float, scenario: Scenario | None = None) -> Dud:
         return fault.dud(
-            self.kernel.revision,
+            self.trial.kernel.revision,
             started,
             testbed=self.testbed.name,
             scenario=scenario.name if scenario else "",
         )
+
+
+def _fault_of(sample: Sample) -> LabFault:
+    """What made a run no sample, by the gate's sentences."""
+    why = "; ".join(sample.problems) or "no packet was received"
+    fault = fault_of_run(sample.problems) if sample.problems else Fault.NO_TRAFFIC
+    assert RULES[fault].stage is Stage.BENCH
+    return LabFault.of(fault, f"no sample: {why}")

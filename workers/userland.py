@@ -17,7 +17,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from netbisect.bisect.model import Reaction, Stage
+from netbisect.bisect.faults import Fault
+from netbisect.bisect.model import Stage
 from netbisect.workers.checkout import Checkout
 from netbisect.workers.faults import LabFault
 from netbisect.workers.lab import Lab, load_scenario
@@ -133,11 +134,11 @@ class Userland:
 
     def _at(self, revision: str, paths: Collection[str]) -> dict[str, bytes]:
         if self.checkout.git_says("cat-file", "-t", f"{revision}^{{commit}}") != "commit":
-            raise LabFault(
-                Stage.BUILD,
-                Reaction.QUARANTINE,
+            raise LabFault.of(
+                Fault.USAGE,
                 f"userland {revision[:12]} of the lab file is on no branch of "
                 f"{self.checkout.source.repository}",
+                stage=Stage.BUILD,
             )
         listed = self.checkout.git_says("ls-tree", "-r", "--name-only", revision, "--", *paths)
         names = [name for name in listed.splitlines() if name.endswith(".h")]

@@ -117,7 +117,13 @@ class Machine:
 
     async def mend(self) -> None:
         """No fault any more, and up again."""
-        changed = self.faults & {Fault.OFF, Fault.DEAD, Fault.NEW_HOST_KEY}
+        changed = self.faults & {
+            Fault.OFF,
+            Fault.DEAD,
+            Fault.NEW_HOST_KEY,
+            Fault.DIES_UNDER_LOAD,
+            Fault.HANGS_UNDER_LOAD,
+        }
         self.faults.clear()
         if changed:
             await self.stop()

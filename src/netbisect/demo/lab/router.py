@@ -26,6 +26,7 @@ _BUSY = 0.9
 _CLOCK = re.compile(r"@ ([0-9.]+)GHz")
 _LOAD_SECONDS = 5.0
 """Of traffic until a kernel that cannot bear it panics."""
+_JUMP_SECONDS = 3600.0
 
 
 @dataclass
@@ -99,8 +100,15 @@ class Router(Machine):
             self._hot = True
         if Fault.MEDDLER in self.faults:
             self.sysctls["net.inet.ip.redirect"] = "1"
+        if Fault.CLOCK_JUMPS in self.faults:
+            # The time of the start is kept as the clock's time less that of being up.
+            self.boottime += _JUMP_SECONDS
         if Fault.PANICS_UNDER_LOAD in self.faults:
             self._next(self._panic_soon())
+        elif Fault.HANGS_UNDER_LOAD in self.faults:
+            self._next(self._hang_soon())
+        elif Fault.POWER_LOSS in self.faults:
+            self._next(self._lose_power_soon())
 
     def _next(self, what: object) -> None:
         assert asyncio.iscoroutine(what)
@@ -119,6 +127,15 @@ class Router(Machine):
         await self.stop()
         self._say_panic("page fault while in kernel mode")
         await self._boot(self.config.panic_seconds + self.config.post_seconds)
+
+    async def _hang_soon(self) -> None:
+        await self.clock.sleep(_LOAD_SECONDS)
+        await self.stop()
+
+    async def _lose_power_soon(self) -> None:
+        await self.clock.sleep(_LOAD_SECONDS)
+        await self.stop()
+        await self._boot(self.config.post_seconds)
 
     def _say_panic(self, message: str) -> None:
         self.say(

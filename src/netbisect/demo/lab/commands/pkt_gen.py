@@ -19,6 +19,8 @@ from netbisect.demo.lab.traffic import Flow, Link, Network, schedule
 _OPTIONS = "46NUWf:i:n:l:d:s:D:S:w:"
 _CRASH_AFTER = 5
 """Seconds of traffic."""
+_DEATH_AFTER = 10
+"""Seconds of traffic until a host that cannot bear it goes down."""
 _NOTICE = 1.0635
 """Seconds that the main thread takes to notice the end of the others."""
 
@@ -142,6 +144,12 @@ class _Run:
             self.say("main_thread", 2852, "ouch, thread 0 exited with error")
         return crashes
 
+    async def _dies(self) -> bool:
+        dies = Fault.DIES_UNDER_LOAD in self.host.faults and self.total.busy >= _DEATH_AFTER
+        if dies:
+            await self.host.stop()  # with the connection over which this runs
+        return dies
+
     # ------------------------------------------------------------------------------------- work
 
     async def send(self, link: Link) -> None:
@@ -159,7 +167,7 @@ class _Run:
         try:
             for second in seconds:
                 ended = await clock.until(second.end, self.program.interrupted)
-                if ended or self._crashes():
+                if ended or self._crashes() or await self._dies():
                     break
                 length = max(second.end - second.begin, _NOTICE * (second is seconds[-1]))
                 self.rate(second.begin, second.begin + length, second.packets, 450.0)
@@ -189,7 +197,8 @@ class _Run:
                 text = "waiting for initial packets, poll returns 0 0"
                 self.say("receiver_body", 1955, text, at=end)
             self.rate(begin, end, packets, 4.3 if packets else 0.0)
-            if self._crashes() or (not packets and self.total.packets and "-W" in self.options):
+            over = not packets and self.total.packets and "-W" in self.options
+            if self._crashes() or await self._dies() or over:
                 break
             begin = end
         self.sum("Receiving from", "Received")
