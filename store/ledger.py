@@ -13,12 +13,23 @@ from netbisect.store.facts import Facts
 from netbisect.store.lookup import Lookup
 from netbisect.store.nights import Nights
 from netbisect.store.outbox import Outbox
+from netbisect.store.quarantines import Quarantines
 from netbisect.store.questions import Questions
 from netbisect.store.series import Series
 from netbisect.store.sessions import Events
 
 
 class Ledger(
-    Facts, Questions, Decisions, EvidenceReader, Series, Nights, Alerts, Outbox, Events, Lookup
+    Facts,
+    Questions,
+    Decisions,
+    EvidenceReader,
+    Series,
+    Nights,
+    Alerts,
+    Outbox,
+    Events,
+    Lookup,
+    Quarantines,
 ):
     """Append and read; made as `Ledger(open_database(url))` once `migrate` has been called."""

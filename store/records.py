@@ -103,6 +103,29 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
+class Quarantine:
+    """A testbed that gets no orders until its owner has looked at it."""
+
+    id: int
+    testbed: str
+    since: float
+    fault: str
+    """Its name in the table of faults; "" when somebody put it there by hand."""
+    why: str
+    log: str
+    """The end of what the machine said."""
+    by: str
+    wanted_at: float | None
+    """When its release was asked for, if it is asked for now."""
+    wanted_by: str
+    note: str
+    refused: str
+    """What was wrong when it was looked at for its release last; "" if it never was."""
+    released_at: float | None
+    released_by: str
+
+
+@dataclass(frozen=True, slots=True)
 class AlertSeries:
     """A series in which an alert was seen, with the numbers that were announced then."""
 

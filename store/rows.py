@@ -78,6 +78,7 @@ def dud_of(row: DudRow) -> Dud:
         testbed=row.testbed,
         scenario=row.scenario,
         log=row.log,
+        fault=row.fault,
     )
 
 

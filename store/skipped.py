@@ -47,7 +47,7 @@ def skipped(
       deciding scenario is measured. A visit that did measure one says nothing against it.
     - It cannot do a deciding scenario: holds for the testbed, if it can do none of them.
     - It came to nothing in `TRIES` visits or builds for this question, and to nothing since:
-      passing trouble, or samples that are none.
+      passing trouble, or samples that are none. Bad infrastructure is never held against it.
     """
     duds = _duds(session, testbed, revisions, builds)
     successes = _successes(session, testbed, revisions, deciding, builds)
@@ -168,6 +168,11 @@ def _spoilt(
             SampleRow.scenario.in_(deciding),
             SampleRow.valid.is_(False),
             DecisionRow.question_id == question,
+            DecisionRow.id.not_in(
+                select(DudRow.decision_id).where(
+                    DudRow.reaction == Reaction.INFRA.value, DudRow.decision_id.is_not(None)
+                )
+            ),
         )
         .order_by(SampleRow.at)
     )

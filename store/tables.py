@@ -253,7 +253,45 @@ class DudRow(Base):
     testbed: Mapped[str]
     scenario: Mapped[str]
     log: Mapped[str]
+    fault: Mapped[str] = mapped_column(server_default="")
     decision_id: Mapped[int | None] = mapped_column(ForeignKey(DecisionRow.id), index=True)
+
+
+# ----------------------------------------------------------------------------- the testbeds
+
+
+class QuarantineRow(Base):
+    """A testbed that gets no orders until its owner has looked at it; once released, history."""
+
+    __tablename__ = "quarantines"
+    __table_args__ = (
+        Index(
+            "ix_quarantines_standing",
+            "testbed",
+            unique=True,
+            sqlite_where=text("released_at IS NULL"),
+            postgresql_where=text("released_at IS NULL"),
+        ),
+    )
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    testbed: Mapped[str] = mapped_column(index=True)
+    since: Mapped[float]
+    fault: Mapped[str]
+    """Its name in the table of bisect/faults.py; "" when somebody put it there by hand."""
+    why: Mapped[str]
+    log: Mapped[str]
+    """The end of what the machine said."""
+    by: Mapped[str]
+    wanted_at: Mapped[float | None]
+    """When its release was asked for; None while nobody does, or once that was refused."""
+    wanted_by: Mapped[str]
+    note: Mapped[str]
+    """What was done about it, as whoever asked for the release says."""
+    refused: Mapped[str]
+    """What was wrong when it was looked at for its release last."""
+    released_at: Mapped[float | None]
+    released_by: Mapped[str]
 
 
 # ----------------------------------------------------------------------------- what was told
