@@ -9,7 +9,13 @@ from buildbot.plugins import util, worker
 from buildbot.process.factory import BuildFactory
 from buildbot.process.properties import Properties
 
-from netbisect.steps.lab_step import KERNEL_PROPERTY, RUNS_PROPERTY, LabStep
+from netbisect.steps.lab_step import (
+    AVOIDED_PROPERTY,
+    KERNEL_PROPERTY,
+    LOOK_PROPERTY,
+    RUNS_PROPERTY,
+    LabStep,
+)
 from netbisect.steps.settings import Settings, read_password
 from netbisect.steps.transfer import FetchKernel, SendPatches, upload_steps
 from netbisect.workers.lab import Builder, Lab, Testbed
@@ -85,6 +91,21 @@ def _lab_step(settings: Settings, verb: str, arguments: Any, limit: Any) -> LabS
     )
 
 
+def elsewhere(builder: Any, free: list[Any], request: Any) -> Any:
+    """A free worker for a kernel: none of those that could not build it, while others are there.
+
+    Args:
+        builder: Buildbot's; it knows the workers that are attached.
+        free: Those that could begin now.
+        request: With the workers to be avoided among its properties.
+    """
+    avoided = set(request.properties.getProperty(AVOIDED_PROPERTY, []))
+    if avoided.issuperset(one.worker.workername for one in builder.workers):
+        avoided = set()
+    left = [one for one in free if one.worker.workername not in avoided]
+    return left[0] if left else None
+
+
 def _kernel_config(settings: Settings, arch: str, hosts: list[Builder]) -> BuilderConfig:
     by_worker = {worker_of(host): host for host in hosts}
 
@@ -116,6 +137,7 @@ def _kernel_config(settings: Settings, arch: str, hosts: list[Builder]) -> Build
                 *upload_steps(place, settings),
             ]
         ),
+        nextWorker=elsewhere,
         collapseRequests=False,
         tags=["kernel"],
     )
@@ -141,6 +163,11 @@ def _testbed_configs(settings: Settings, lab: Lab, testbed: Testbed) -> list[Bui
             chosen += ["--runs", str(runs)]
         return [*chosen, "--logs", "logs"]
 
+    @util.renderer
+    def home(properties: Properties) -> list[str]:
+        look = ["--look"] if properties.getProperty(LOOK_PROPERTY) else []
+        return ["--testbed", testbed.name, *look]
+
     bench = BuilderConfig(
         name=bench_builder(testbed.name),
         description=testbed.description or f"visits to {testbed.name}",
@@ -159,9 +186,7 @@ def _testbed_configs(settings: Settings, lab: Lab, testbed: Testbed) -> list[Bui
         name=recover_builder(testbed.name),
         description=f"{testbed.name} back to its known-good kernel",
         workernames=[worker_of(testbed)],
-        factory=BuildFactory(
-            [_lab_step(settings, "recover", ["--testbed", testbed.name], shortest + _SLACK)]
-        ),
+        factory=BuildFactory([_lab_step(settings, "recover", home, shortest + _SLACK)]),
         locks=locks,
         collapseRequests=False,
         tags=["recover", testbed.name],

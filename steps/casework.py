@@ -42,7 +42,7 @@ from netbisect.steps.suspicions import Answer
 from netbisect.store.history import History, HistoryError
 from netbisect.store.ledger import Ledger
 from netbisect.store.questions import AlreadyClosedError, Closing
-from netbisect.store.records import Alert, Asked
+from netbisect.store.records import Alert, Asked, Quarantine
 from netbisect.workers.lab import Lab, Testbed
 
 PRIORITY_NIGHT = 100
@@ -150,9 +150,10 @@ class Casework:
                 wanted = seen.wanted
             elif doubt[1].finding is not None:  # otherwise it is being compared
                 wanted = suspicions.next_pair(ledger, doubt[1])
+        held = ledger.quarantined().get(night.testbed)
         with ledger.closing(asked, finding) as closing:
             if isinstance(finding, Unfinished):
-                self._tell_trouble(closing, finding)
+                self._tell_trouble(closing, finding, held)
             for good, effect in mixed:
                 often = "more" if effect.ln_ratio < 0 else "less"
                 what = f"its boots come up in their slow mode {often} often"
@@ -182,12 +183,16 @@ class Casework:
         closing.change_alert(alert.id, what=what, comparison=asked.id)
         return asked
 
-    def _tell_trouble(self, closing: Closing, finding: Unfinished) -> None:
+    def _tell_trouble(
+        self, closing: Closing, finding: Unfinished, held: Quarantine | None = None
+    ) -> None:
+        """Once for a question; of nights on a testbed in quarantine only for the first one."""
         question = closing.asked.question
         assert isinstance(question, Night | Comparison)
         letter = mail.trouble(question, finding)
+        key = f"quarantine:{held.id}:{question.branch}" if held else f"{closing.asked.id}"
         closing.post(
-            f"trouble:{closing.asked.id}",
+            f"trouble:{key}",
             subject=letter.subject,
             recipients=recipients(self.settings.mail, question.branch, question.testbed),
             body=letter.text,

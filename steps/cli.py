@@ -74,6 +74,11 @@ _COMMANDS = {
     "stop": _Place(
         _SERVICE, "stop", "Stop the master; what it was doing goes on at the next start."
     ),
+    "testbeds": _Place(
+        "netbisect.steps.testbed_commands",
+        "testbeds",
+        "List the testbeds, put one into quarantine, or release it.",
+    ),
 }
 
 

@@ -117,6 +117,12 @@ def status(folder: Path, as_json: bool) -> None:
     click.echo("Asked of the lab now:" if data["questions"] else "Nothing is asked of the lab.")
     for one in data["questions"]:
         click.echo(f"  {one['kind']} on {one['testbed']}, {one['branch']}: {one['now']}")
+    if data["quarantines"]:
+        click.echo("In quarantine:")
+    for one in data["quarantines"]:
+        click.echo(
+            f"  {one['testbed']}, since {words.day(one['since'])}: {words.clean(one['why'])}"
+        )
     click.echo("Confirmed drops:" if data["alerts"] else "No drop was confirmed.")
     for one in data["alerts"]:
         culprit = f", commit {one['culprit'][:12]}" if one["culprit"] else ""

@@ -23,15 +23,22 @@ from twisted.internet import defer, task
 from twisted.python import log
 
 from netbisect.bisect import plan
-from netbisect.bisect.model import Finding, Move, Unfinished, Visit
+from netbisect.bisect.faults import RULES, Fault
+from netbisect.bisect.model import Finding, Move, Night, Unfinished, Visit
 from netbisect.steps.builders import bench_builder, kernel_builder, recover_builder
 from netbisect.steps.casework import Casework
 from netbisect.steps.foresight import Foresight
-from netbisect.steps.lab_step import DECISION_PROPERTY, KERNEL_PROPERTY, RUNS_PROPERTY
+from netbisect.steps.lab_step import (
+    AVOIDED_PROPERTY,
+    DECISION_PROPERTY,
+    KERNEL_PROPERTY,
+    RUNS_PROPERTY,
+)
 from netbisect.steps.memory import memory
 from netbisect.steps.orders import End, Orders
 from netbisect.steps.settings import Settings
 from netbisect.steps.transfer import tidy
+from netbisect.steps.ward import Ward
 from netbisect.store.ledger import Ledger
 from netbisect.store.records import Asked, Decision, DecisionStage
 from netbisect.store.records import Outcome as Ended
@@ -39,7 +46,7 @@ from netbisect.workers.artefact import FACT
 from netbisect.workers.lab import Lab
 
 NAME = "conductor"
-MOST_TRIES = 3
+MOST_TRIES = RULES[Fault.NO_ANSWER].tries
 """Of one order; what fails as often without an answer from the lab will not come."""
 
 
@@ -53,6 +60,7 @@ class Conductor(ReconfigurableBaseScheduler):
         self._wanted = False
         self._consumer: Any = None
         self._clock: task.LoopingCall | None = None
+        self._sent_home: dict[str, str] = {}
         self._recovered: dict[str, str] = {}
         super().__init__(**kwargs)
 
@@ -73,6 +81,7 @@ class Conductor(ReconfigurableBaseScheduler):
         self.casework = Casework(settings, lab)
         self.orders = Orders(self, lab.source.repository)
         self.foresight = Foresight(self.orders, self.memory, self.casework.kernels)
+        self.ward = Ward(settings, lab, self.orders, self.memory)
 
     def reconfigService(self, **kwargs: Any) -> defer.Deferred[None]:
         return defer.ensureDeferred(self._reconfigure(**kwargs))
@@ -126,6 +135,7 @@ class Conductor(ReconfigurableBaseScheduler):
 
     async def _advance_all(self) -> None:
         self._wanted = False
+        await self.ward.release_who_is_well()
         waiting = await self.memory.do(lambda ledger: ledger.open_questions())
         while waiting:
             asked = waiting.pop(0)
@@ -141,13 +151,19 @@ class Conductor(ReconfigurableBaseScheduler):
         """Takes one question as far as it goes now; the questions that follow from its end."""
         while True:
             decision = await self.memory.do(lambda ledger: ledger.open_decision(asked.id))
+            held = await self.ward.held(asked)
             if decision is not None:
+                if held is not None and await self.ward.called_off(decision, held):
+                    continue
                 finding = await self._follow(asked, decision)
                 if finding is None:
                     return []
                 if isinstance(finding, Unfinished):
                     return await self._conclude(asked, finding)
                 continue
+            if held is not None:
+                answer = self.ward.answer(asked, held)
+                return [] if answer is None else await self._conclude(asked, answer)
             ahead = await self.foresight.under_way(asked)
             decide = partial(self._decide, asked=asked, ahead=ahead)
             move = await self.memory.do(decide)
@@ -223,7 +239,10 @@ class Conductor(ReconfigurableBaseScheduler):
             await self.foresight.look(asked, decision)
             return None
         end, note = ended
-        if end is End.SHUT_DOWN or (end is End.FAILED and decision.attempt < MOST_TRIES):
+        # Before the decision is closed: a kill between the two finds both still to be done.
+        await self.memory.do(lambda ledger: self.ward.after(ledger, decision, end, note))
+        again = end is End.FAILED or (end is End.LAB and decision.stage is DecisionStage.KERNEL)
+        if end is End.SHUT_DOWN or (again and decision.attempt < MOST_TRIES):
             await self.memory.do(lambda ledger: ledger.retry(decision.id, note))
             return end
         outcome = {
@@ -234,6 +253,10 @@ class Conductor(ReconfigurableBaseScheduler):
         await self.memory.do(lambda ledger: ledger.finish(decision.id, outcome, note))
         if end in (End.OK, End.DUD):
             return end
+        if end is End.LAB and not isinstance(asked.question, Night):
+            held = await self.ward.held(asked)
+            if held is not None:
+                return end  # it waits for the release
         return Unfinished(_why_not(decision, end, note))
 
     async def _submit(self, asked: Asked, decision: Decision) -> int:
@@ -259,6 +282,8 @@ class Conductor(ReconfigurableBaseScheduler):
             properties["scenarios"] = list(asked.question.scenarios)
             properties[RUNS_PROPERTY] = decision.runs
             builder = bench_builder(testbed.name)
+        elif decision.attempt > 1:
+            properties[AVOIDED_PROPERTY] = await self._tried_on(decision)
         return await self.orders.give(
             decision.external_id,
             builder,
@@ -269,6 +294,15 @@ class Conductor(ReconfigurableBaseScheduler):
             priority=asked.priority,
         )
 
+    async def _tried_on(self, decision: Decision) -> list[str]:
+        """The workers on which earlier attempts at a decision came to nothing."""
+        attempts = await self.memory.do(lambda ledger: ledger.decisions(decision.question))
+        names: set[str] = set()
+        for one in attempts:
+            if one.seq == decision.seq and one.buildset is not None:
+                names |= await self.orders.workers_of(one.buildset)
+        return sorted(names)
+
     # ------------------------------------------------------------------------------ idle lab
 
     async def _recover_idle(self) -> None:
@@ -276,7 +310,8 @@ class Conductor(ReconfigurableBaseScheduler):
         last, busy = await self.memory.do(
             lambda ledger: (
                 ledger.last_boots(),
-                {asked.question.testbed for asked in ledger.open_questions()},
+                {asked.question.testbed for asked in ledger.open_questions()}
+                | set(ledger.quarantined()),
             )
         )
         for testbed in self.lab.testbeds:
@@ -285,19 +320,24 @@ class Conductor(ReconfigurableBaseScheduler):
                 continue
             external_id = f"nb:recover:{testbed.name}:{boot}"
             sent = await self.orders.called(external_id)
-            if sent is None or (sent["complete"] and sent["results"] == CANCELLED):
+            cancelled = sent is not None and sent["complete"] and sent["results"] == CANCELLED
+            if sent is None or (cancelled and self._sent_home.get(testbed.name) != boot):
+                self._sent_home[testbed.name] = boot
                 await self.orders.give(
                     external_id,
                     recover_builder(testbed.name),
                     "nothing is asked of it: back to its known-good kernel",
                     {},
                 )
-            self._recovered[testbed.name] = boot
+            elif sent["complete"]:
+                self._recovered[testbed.name] = boot
+                await self.ward.not_home(testbed.name, int(sent["bsid"]), sent["complete_at"])
 
 
 def _why_not(decision: Decision, end: End, note: str) -> str:
     what = "the kernel" if decision.stage is DecisionStage.KERNEL else "the visit"
-    tries = f" in {decision.attempt} tries" if end is End.FAILED else ""
+    tried = end is End.FAILED or (end is End.LAB and decision.stage is DecisionStage.KERNEL)
+    tries = f" in {decision.attempt} tries" if tried else ""
     return (
         f"{what} of {decision.revision[:12]} on {decision.target} has no result{tries}: "
         f"{end.value}: {note}"

@@ -26,6 +26,13 @@ DECISION_PROPERTY = "decision"
 RUNS_PROPERTY = "runs"
 """Build property with the runs of each scenario that a visit makes."""
 
+AVOIDED_PROPERTY = "avoided"
+"""Build property with the workers that could not build this kernel."""
+LOOK_PROPERTY = "look"
+"""Build property: whether a testbed that was brought back is looked at for its release."""
+
+_LAST_WORDS = "netbisect-lab: "
+"""With which netbisect-lab says on standard error why it ends."""
 _MEANINGS = {
     EXIT_USAGE: "the lab file or the command line is wrong",
     EXIT_DUD: "this revision cannot be measured",
@@ -52,6 +59,7 @@ class LabStep(ShellMixin, BuildStep):
         self.lab_command = [*settings.workers.command, "--lab", str(settings.lab), verb]
         self._pending: list[defer.Deferred[None]] = []
         self._said: list[str] = []
+        self._complaint = ""
         kwargs.setdefault("name", verb)
         kwargs.setdefault("haltOnFailure", True)
         kwargs.setdefault("logEnviron", False)
@@ -76,7 +84,10 @@ class LabStep(ShellMixin, BuildStep):
         if command.results() == RETRY:
             return int(RETRY)
         self.setProperty(EXIT_PROPERTY, command.rc, "netbisect-lab")
-        said = "; ".join(self._said) or _MEANINGS.get(command.rc, f"exit status {command.rc}")
+        meaning = _MEANINGS.get(command.rc, f"exit status {command.rc}")
+        if self._complaint:
+            meaning = f"{meaning}: {self._complaint}"
+        said = "; ".join(self._said) or meaning
         self.descriptionDone = [said if command.rc or self._said else f"{self.verb} done"]
         return int(SUCCESS if command.rc == 0 else FAILURE)
 
@@ -85,6 +96,8 @@ class LabStep(ShellMixin, BuildStep):
             stream, line = yield
             if stream == "o" and line.startswith("{"):
                 self._take(line)
+            elif stream == "e" and line.startswith(_LAST_WORDS):
+                self._complaint = line.removeprefix(_LAST_WORDS)
 
     def _take(self, line: str) -> None:
         try:

@@ -16,7 +16,7 @@ from buildbot.process.properties import Properties
 from buildbot.process.results import CANCELLED, SUCCESS, WARNINGS
 
 from netbisect.steps.lab_step import EXIT_PROPERTY
-from netbisect.workers.cli import EXIT_DUD, EXIT_LAB
+from netbisect.workers.cli import EXIT_DUD, EXIT_LAB, EXIT_USAGE
 
 _SHUTDOWN = "(Master Shutdown)"
 
@@ -32,6 +32,7 @@ class End(Enum):
     SHUT_DOWN = "the master was stopped under it"
     CANCELLED = "somebody cancelled it"
     LAB = "the lab needs its owner"
+    USAGE = "the worker's lab file or command line is wrong"
     FAILED = "it ended without an answer"
 
 
@@ -45,7 +46,8 @@ def judge(results: int, state: str, lab_exit: int | None) -> End:
         return End.OK
     if results == CANCELLED:
         return End.SHUT_DOWN if _SHUTDOWN in state else End.CANCELLED
-    return {EXIT_DUD: End.DUD, EXIT_LAB: End.LAB}.get(lab_exit or 0, End.FAILED)
+    known = {EXIT_DUD: End.DUD, EXIT_LAB: End.LAB, EXIT_USAGE: End.USAGE}
+    return known.get(lab_exit or 0, End.FAILED)
 
 
 class Orders:
@@ -120,6 +122,32 @@ class Orders:
         for request in await self._requests(buildset):
             where = ("buildrequests", request["buildrequestid"])
             await self._data.control("set_priority", {"priority": priority}, where)
+
+    async def call_off(self, buildset: int, why: str) -> bool:
+        """Cancels an order unless something of it runs now; whether nothing of it runs."""
+        found = await self._data.get(("buildsets", buildset))
+        if found is None or found["complete"]:
+            return True
+        requests = [one for one in await self._requests(buildset) if not one["complete"]]
+        for request in requests:
+            number = request["buildrequestid"]
+            builds = await self._data.get(("buildrequests", number, "builds"))
+            if any(not build["complete"] for build in builds):
+                return False
+        for request in requests:
+            where = ("buildrequests", request["buildrequestid"])
+            await self._data.control("cancel", {"reason": why}, where)
+        return True
+
+    async def workers_of(self, buildset: int) -> set[str]:
+        """Names of the workers on which an order was carried out."""
+        names = set()
+        for request in await self._requests(buildset):
+            builds = await self._data.get(("buildrequests", request["buildrequestid"], "builds"))
+            for build in builds:
+                properties = await self._data.get(("builds", build["buildid"], "properties"))
+                names.add(str(properties.get("workername", ("", ""))[0]))
+        return names - {""}
 
     async def _requests(self, buildset: int) -> list[dict[str, Any]]:
         of_it = resultspec.Filter("buildsetid", "eq", [buildset])

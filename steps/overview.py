@@ -12,7 +12,7 @@ _SHOWN = 50
 
 
 def overview(ledger: Ledger) -> dict[str, Any]:
-    """What is going on, as data: open questions with their last decision, and alerts."""
+    """What is going on: open questions with their last decision, alerts, closed testbeds."""
     questions = []
     for asked in ledger.open_questions()[:_SHOWN]:
         decisions = ledger.decisions(asked.id)
@@ -46,4 +46,8 @@ def overview(ledger: Ledger) -> dict[str, Any]:
         }
         for alert in ledger.alerts()[-_SHOWN:]
     ]
-    return {"questions": questions, "alerts": alerts[::-1]}
+    quarantines = [
+        {name: value for name, value in asdict(one).items() if name != "log"}
+        for _, one in sorted(ledger.quarantined().items())
+    ]
+    return {"questions": questions, "alerts": alerts[::-1], "quarantines": quarantines}

@@ -33,6 +33,10 @@ _TOLD: dict[str, Callable[[str, Data], tuple[str, str]]] = {
     "decided": lambda name, data: ("next", f"{name}  {words.clean(data['why'])}{_tries(data)}"),
     "closed": lambda _, data: (data["kind"], f"ends: {_ENDS[data['finding']]}"),
     "mail": lambda _, data: ("mail", f"{data['state']}: {data['subject']}"),
+    "quarantine": lambda _, data: ("quarantine", words.clean(data["why"])),
+    "release-asked": lambda _, data: ("quarantine", f"{data['by']} asks for its release"),
+    "release-refused": lambda _, data: ("quarantine", f"stays: {words.clean(data['why'])}"),
+    "released": lambda _, data: ("quarantine", f"released by {words.clean(data['by'])}"),
     "import": lambda _, data: ("import", f"{data['facts']:,} facts from {data['source']}"),
 }
 """By kind of event: what it is and what is said of it; other kinds are of no interest here."""

@@ -177,6 +177,8 @@ class Settings:
     """Smallest drop worth an alert."""
     kernel_space: str = "50 GB"
     """Disk that the master's finished kernels may take; what open questions need stays."""
+    patience_days: float = 14.0
+    """Days that a comparison or a search waits for a testbed in quarantine."""
     night: NightSettings = field(default_factory=NightSettings)
     web: WebSettings = field(default_factory=WebSettings)
     workers: WorkerSettings = field(default_factory=WorkerSettings)
@@ -190,6 +192,7 @@ class Settings:
             raise ValueError(f"kernel_space {error}") from None
         _check(self.poll > 0, f"poll {self.poll}: expected seconds > 0")
         _check(self.tick > 0, f"tick {self.tick}: expected seconds > 0")
+        _check(self.patience_days >= 0, f"patience_days {self.patience_days:g}: expected 0 or more")
         _check(
             0 < self.min_effect_percent < 50,  # noqa: PLR2004 - half the packets are no detail
             f"min_effect_percent {self.min_effect_percent}: expected more than 0, less than 50",

@@ -29,8 +29,12 @@ LAB = """
 [source]
 repository = "{folder}/tree.git"
 {builders}
+{testbeds}
+"""
+TESTBED = """
 [[testbeds]]
-name = "c2558"
+name = "{name}"
+owner = "{owner}"
 arch = "amd64"
 kernel_config = "GENERIC"
 line_rate_pps = 1_000_000
@@ -72,6 +76,8 @@ class RealMaster(RunMasterBase):
     timeout = 60
     proto = "null"
     builders: tuple[str, ...] = ("builder",)
+    testbeds: tuple[str, ...] = ("c2558",)
+    owner = ""
 
     def setUp(self) -> Any:
         patches.apply()
@@ -79,7 +85,9 @@ class RealMaster(RunMasterBase):
         self.addCleanup(folder.cleanup)
         self.folder = Path(folder.name)
         builders = "".join(BUILDER.format(name=name) for name in self.builders)
-        (self.folder / "lab.toml").write_text(LAB.format(folder=folder.name, builders=builders))
+        testbeds = "".join(TESTBED.format(name=name, owner=self.owner) for name in self.testbeds)
+        lab = LAB.format(folder=folder.name, builders=builders, testbeds=testbeds)
+        (self.folder / "lab.toml").write_text(lab)
         script = HERE / "scripted_lab.py"
         text = SETTINGS.format(python=sys.executable, script=script)
         (self.folder / "netbisect.toml").write_text(text)
@@ -100,7 +108,7 @@ class RealMaster(RunMasterBase):
         config: dict[str, Any] = {
             "workers": [
                 worker.LocalWorker(name, max_builds=1, missing_timeout=0)
-                for name in (*self.builders, "c2558")
+                for name in (*self.builders, *self.testbeds)
             ],
             "protocols": {"null": {}},
             "builders": wiring.builders(self.settings, self.lab),
@@ -116,9 +124,9 @@ class RealMaster(RunMasterBase):
         }
         await self.setup_master(config, startWorker=False, basedir=str(self.folder / "master"))
 
-    def ask(self, revision: str = REVISION, boots: int = 2) -> Asked:
-        night = Night("main", "c2558", revision, ("inet4-forwarding",), boots)
-        return self.ledger.ask(night, key=f"night:main:c2558:{revision}")
+    def ask(self, revision: str = REVISION, boots: int = 2, testbed: str = "c2558") -> Asked:
+        night = Night("main", testbed, revision, ("inet4-forwarding",), boots)
+        return self.ledger.ask(night, key=f"night:main:{testbed}:{revision}")
 
     async def until(self, condition: Callable[[], bool]) -> None:
         while not condition():

@@ -5,8 +5,9 @@ revision does is read from `script.json` beside the lab file:
 
     {"REVISION": {"build": "ok", "trial": "ok", "pps": 950000}}
 
-where an ending is ok, dud, lab (needs its owner), crash (dies without a word) or wait (until the
-file `go` appears).
+where an ending is ok, dud, lab (needs its owner), infra (bad infrastructure), usage (another lab
+file), crash (dies without a word) or wait (until the file `go` appears). What is said of a testbed
+or a builder by its name goes before what is said of the revision; `recover` may end as lab.
 """
 
 from __future__ import annotations
@@ -20,10 +21,18 @@ import uuid
 from pathlib import Path
 
 from netbisect.bisect import wire
+from netbisect.bisect.faults import Fault
 from netbisect.bisect.model import Boot, Conditions, Dud, Fact, Kernel, Reaction, Sample, Stage
 from netbisect.workers.artefact import FACT, ArtefactStore
 
-STATUS = {"ok": 0, "dud": 3, "lab": 4, "crash": 1}
+STATUS = {"ok": 0, "dud": 3, "lab": 4, "infra": 3, "usage": 2, "crash": 1}
+
+
+REACTIONS = {
+    "dud": (Reaction.SKIP, Fault.PANIC_AT_BOOT),
+    "lab": (Reaction.QUARANTINE, Fault.HOST_KEY),
+    "infra": (Reaction.INFRA, Fault.THROTTLING),
+}
 
 
 def say(fact: Fact) -> None:
@@ -31,8 +40,21 @@ def say(fact: Fact) -> None:
 
 
 def dud(revision: str, stage: Stage, ending: str, testbed: str = "") -> Dud:
-    reaction = Reaction.QUARANTINE if ending == "lab" else Reaction.SKIP
-    return Dud(uuid.uuid4().hex, revision, stage, reaction, "as the script says", 0, 1, testbed)
+    reaction, fault = REACTIONS[ending]
+    if stage is Stage.BUILD and ending == "lab":
+        reaction, fault = Reaction.INFRA, Fault.BUILDER
+    return Dud(
+        uuid.uuid4().hex,
+        revision,
+        stage,
+        reaction,
+        "as the script says",
+        0,
+        1,
+        testbed,
+        log="the last words of the machine",
+        fault=fault.value,
+    )
 
 
 def wait(folder: Path) -> None:
@@ -71,26 +93,40 @@ def trial(folder: Path, key: str, testbed: str, scenarios: list[str], pps: float
         say(Sample(name, boot.id, testbed, scenario, rate, 1e6, (), (), (), "same", now, 1.0))
 
 
+def recover(folder: Path, testbed: str, *, look: bool) -> int:
+    script = json.loads((folder / "script.json").read_text())
+    ending = script.get(testbed, {}).get("recover", "ok")
+    with (folder / "places").open("a") as places:
+        places.write(f"{'look' if look else 'recover'} {testbed}\n")
+    if ending == "lab":
+        print("netbisect-lab: the generator does not answer", file=sys.stderr)
+    return STATUS[ending]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser()
     for name in ("lab", "builder", "revision", "config", "testbed", "kernel", "logs"):
         parser.add_argument(f"--{name}")
     parser.add_argument("--scenario", action="append", default=[])
     parser.add_argument("--runs", type=int, default=1)
+    parser.add_argument("--look", action="store_true")
     parser.add_argument("verb")
     asked = parser.parse_args()
     folder = Path(asked.lab).parent
     if asked.verb == "recover":
-        return 0
+        return recover(folder, asked.testbed, look=asked.look)
     revision = asked.revision
     if asked.verb == "trial":
         fact = (folder / "kernels" / asked.kernel / FACT).read_text()
         revision = wire.loads_as(fact, Kernel).revision
     script = json.loads((folder / "script.json").read_text())
-    part = {"build": "ok", "trial": "ok", "pps": 950_000, **script.get(revision, {})}
+    own = script.get(asked.builder if asked.verb == "build" else asked.testbed, {})
+    part = {"build": "ok", "trial": "ok", "pps": 950_000, **script.get(revision, {}), **own}
     ending = part[asked.verb]
     with (folder / "calls").open("a") as calls:
         calls.write(f"{asked.verb} {revision}\n")
+    with (folder / "places").open("a") as places:
+        places.write(f"{asked.verb} {asked.builder or asked.testbed}\n")
     if ending == "wait":
         wait(folder)
         ending = "ok"
@@ -98,7 +134,9 @@ def main() -> int:
         build(folder, revision, asked.config)
     elif ending == "ok":
         trial(folder, asked.kernel, asked.testbed, asked.scenario * asked.runs, part["pps"])
-    elif ending in ("dud", "lab"):
+    elif ending == "usage":
+        print("netbisect-lab: lab.toml: there is no such testbed", file=sys.stderr)
+    elif ending in REACTIONS:
         stage = Stage.BUILD if asked.verb == "build" else Stage.BOOT
         say(dud(revision, stage, ending, asked.testbed or ""))
     return STATUS[ending]

@@ -43,6 +43,12 @@
       h("td", null, alert.culprit ? short(alert.culprit) : alert.state));
   }
 
+  function Quarantine({ held }) {
+    return h("tr", null,
+      h("td", null, held.testbed), h("td", null, when(held.since)), h("td", null, held.why),
+      h("td", null, held.wanted_at ? held.wanted_by + " asks for its release" : held.refused));
+  }
+
   function View() {
     const [data, setData] = useState(null);
     const [trouble, setTrouble] = useState("");
@@ -62,6 +68,15 @@
       data.questions.length
         ? data.questions.map((question) => h(Question, { key: question.id, question }))
         : h("p", null, "Nothing."),
+      data.quarantines.length
+        ? h("section", null,
+            h("h2", null, "In quarantine"),
+            h("table", { className: "table" },
+              h("thead", null, h("tr", null,
+                ["testbed", "since", "why", "release"].map((text, i) => h("th", { key: i }, text)))),
+              h("tbody", null,
+                data.quarantines.map((held) => h(Quarantine, { key: held.id, held })))))
+        : null,
       h("h2", null, "Confirmed drops"),
       data.alerts.length
         ? h("table", { className: "table" },
