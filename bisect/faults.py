@@ -93,7 +93,7 @@ RULES: dict[Fault, Rule] = {
         "Look at the tree's server, and at the clone on the build host.",
     ),
     Fault.DOES_NOT_BUILD: Rule(
-        "`buildkernel` or `installkernel` fails, or an overlay does not apply",
+        "the kernel, its tools or its programs do not build, or an overlay or a patch does not apply",
         _BUILD,
         1,
         _SKIP,

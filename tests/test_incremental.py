@@ -310,7 +310,7 @@ def test_a_builder_that_never_had_tools_is_quarantined(shop: Shop) -> None:
     shop.instead(FAILS)
     dud = shop.build()
     assert isinstance(dud, Dud)
-    assert dud.reaction is Reaction.QUARANTINE
+    assert dud.reaction is Reaction.INFRA
     assert dud.why == (
         "builder amd64 has built no kernel yet, and cannot build its tools: "
         "kernel-toolchain: x.c:1:1: error: no"
