@@ -93,7 +93,7 @@ RULES: dict[Fault, Rule] = {
         "Look at the tree's server, and at the clone on the build host.",
     ),
     Fault.DOES_NOT_BUILD: Rule(
-        "the kernel, its tools or its programs do not build, or an overlay or a patch does not apply",
+        "the kernel, its tools or its programs do not build, or a patch does not apply",
         _BUILD,
         1,
         _SKIP,

@@ -305,7 +305,7 @@ def test_a_clone_that_was_killed_is_made_again(shop: Shop) -> None:
 FAILS = 'for a; do test "$a" = kernel-toolchain && { echo "x.c:1:1: error: no"; exit 1; }; done'
 
 
-def test_a_builder_that_never_had_tools_is_quarantined(shop: Shop) -> None:
+def test_a_builder_that_never_had_tools_is_bad_infrastructure(shop: Shop) -> None:
     """Its owner has to install what is missing."""
     shop.instead(FAILS)
     dud = shop.build()

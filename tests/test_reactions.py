@@ -115,6 +115,8 @@ VISITS = {
     Fault.ODD_RUN: Broke(change=with_a_short_run),
 }
 """What happens on a testbed."""
+TOOLS = 'for a; do test "$a" = kernel-toolchain && exit 0; done'
+"""A make to which the tree's tools are no trouble."""
 BUILDS = {
     Fault.CHECKOUT: "",
     Fault.DOES_NOT_BUILD: "echo 'route.c:3: error: no such thing'; exit 1",
@@ -282,7 +284,7 @@ def test_a_fault_of_a_build_gets_its_reaction(
 ) -> None:
     """As in the table; no kernel comes of it."""
     make = tmp_path / "make.sh"
-    make.write_text(f"#!/bin/sh\n{BUILDS[fault]}\n")
+    make.write_text(f"#!/bin/sh\n{TOOLS}\n{BUILDS[fault]}\n")
     make.chmod(0o755)
     builder = Builder("amd64", "amd64", tmp_path / "builder", make=(str(make),), build_timeout=1)
     gone = tmp_path / "gone.git"
@@ -309,7 +311,7 @@ def test_what_the_build_host_lacks_is_not_the_revisions_doing(
 ) -> None:
     """The line that says so is told."""
     make = tmp_path / "make.sh"
-    make.write_text(f"#!/bin/sh\necho '{said}'\necho '*** Error code 1'\nexit 1\n")
+    make.write_text(f"#!/bin/sh\n{TOOLS}\necho '{said}'\necho '*** Error code 1'\nexit 1\n")
     make.chmod(0o755)
     builder = Builder("amd64", "amd64", tmp_path / "builder", make=(str(make),))
     source = Source(str(sample_tree.repository))
@@ -325,7 +327,8 @@ def test_a_header_that_is_not_found_is_the_revisions_doing(
     sample_tree: Tree, tmp_path: Path
 ) -> None:
     make = tmp_path / "make.sh"
-    make.write_text("#!/bin/sh\necho \"a.c:1: fatal error: 'b.h' file not found\"\nexit 1\n")
+    said = "a.c:1: fatal error: 'b.h' file not found"
+    make.write_text(f'#!/bin/sh\n{TOOLS}\necho "{said}"\nexit 1\n')
     make.chmod(0o755)
     builder = Builder("amd64", "amd64", tmp_path / "builder", make=(str(make),))
     source = Source(str(sample_tree.repository))
