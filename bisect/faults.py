@@ -29,6 +29,7 @@ class Fault(StrEnum):
     BUILDER = "builder"
     DEPLOYMENT = "deployment"
     DISK_FULL = "disk-full"
+    UNFIT = "unfit"
     COMMAND = "command"
     WRONG_KERNEL = "wrong-kernel"
     PANIC_AT_BOOT = "panic-at-boot"
@@ -133,6 +134,13 @@ RULES: dict[Fault, Rule] = {
         2,
         _QUARANTINE,
         "Make room on the disk of the DUT, in `/boot` above all.",
+    ),
+    Fault.UNFIT: Rule(
+        "the DUT is not set up for the way in which kernels are booted there",
+        _DEPLOY,
+        1,
+        _QUARANTINE,
+        "Compare `deploy` and its table in the lab file with the disks of the DUT.",
     ),
     Fault.COMMAND: Rule(
         "a command on a machine fails or hangs, or a port is not found",

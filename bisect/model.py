@@ -75,7 +75,7 @@ class Boot:
     """Key of the kernel."""
     revision: str
     at: float
-    """When the kernel started, by the machine's own clock."""
+    """When its reboot was ordered, by the clock of the worker."""
     seconds: float
     """From the order to reboot until the machine answered."""
 

@@ -1,46 +1,61 @@
-"""Keeps what a machine says on its console while it boots, and finds the panic in it."""
+"""Keeps what a machine says on its console, from before the order to boot until the visit ends."""
 
 from __future__ import annotations
 
 import contextlib
-import re
+import os
 import subprocess
+import threading
+import time
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import IO, Self
 
 from netbisect.workers.lab import Console
+from netbisect.workers.panic import plain
 
-_PANIC = re.compile(r"^(panic: .*?|Fatal trap \d+: .*?)\r?$", re.MULTILINE)
-
-
-def panic_in(said: str) -> str:
-    """The first panic message in a console's output; "" when there is none."""
-    found = _PANIC.search(said)
-    return found[1] if found else ""
+_FILE = 16 << 20
+"""Bytes of a log, of which the older half goes when it is full: a panic comes last."""
+_KEPT = 1 << 20
+"""Bytes since the mark that are kept in memory, to look for a panic in."""
+_BLOCK = 1 << 16
+_SHORTEST = 1.0
+_LONGEST = 30.0
+"""Seconds until a console command that died is started again; doubled each time it does."""
+_LASTED = 60.0
+"""Seconds after which a command that dies has been of use."""
 
 
 class ConsoleTap:
-    """Writes the console into a file for as long as the block lasts."""
+    """Writes the console into a file for as long as the block lasts; a context manager.
 
-    def __init__(self, console: Console | None, log: Path) -> None:
+    The command that reads the console is started again when it ends before its time. Without a
+    console, or without the command, there is nothing to hear, and all else goes on: a log is
+    worth less than a night.
+    """
+
+    def __init__(self, console: Console | None, log: Path | None) -> None:
         self._console = console
         self._log = log
         self._process: subprocess.Popen[bytes] | None = None
+        self._thread: threading.Thread | None = None
+        self._closing = threading.Event()
+        self._lock = threading.Lock()
+        self._heard = bytearray()
+        self._written = 0
+        self.failures = 0
+        """How often the command could not be run, or ended by itself."""
 
     def __enter__(self) -> Self:
-        self._log.parent.mkdir(parents=True, exist_ok=True)
-        # Also where nothing can be heard, lest what an earlier boot said be taken for this one's.
-        with self._log.open("wb") as stream:
-            if self._console is not None:
-                # Without a console the boot goes on: its log is worth less than the night.
-                with contextlib.suppress(OSError):
-                    self._process = subprocess.Popen(
-                        self._console.command,
-                        stdin=subprocess.DEVNULL,
-                        stdout=stream,
-                        stderr=subprocess.DEVNULL,
-                    )
+        if self._log is not None:
+            self._log.parent.mkdir(parents=True, exist_ok=True)
+            self._log.write_bytes(b"")  # what an earlier visit heard is not this one's
+        if self._console is not None:
+            first = self._start(self._console)
+            self._thread = threading.Thread(
+                target=self._listen, args=(self._console, first), daemon=True
+            )
+            self._thread.start()
         return self
 
     def __exit__(
@@ -49,10 +64,90 @@ class ConsoleTap:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._process is not None:
-            self._process.terminate()
+        self._closing.set()
+        with self._lock:
+            process = self._process
+        if process is not None:
+            process.terminate()
             try:
-                self._process.wait(5)
+                process.wait(5)
             except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
+                process.kill()
+                process.wait()
+        if self._thread is not None:
+            # What the command left behind may hold the pipe open; the log is closed all the same.
+            self._thread.join(5)
+
+    def mark(self) -> None:
+        """From here on something new begins, such as another boot."""
+        with self._lock:
+            self._heard.clear()
+
+    def said(self) -> str:
+        """The text since the last mark, at most its last million bytes; see `plain`."""
+        with self._lock:
+            heard = bytes(self._heard)
+        return plain(heard)
+
+    def note(self, text: str) -> None:
+        """Writes a line of ours into the log, such as what is done to the machine now."""
+        with self._lock:
+            self._write(f"\n[netbisect: {text}]\n".encode())
+
+    # -------------------------------------------------------------------------------- listening
+
+    def _start(self, console: Console) -> subprocess.Popen[bytes] | None:
+        try:
+            process = subprocess.Popen(
+                console.command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+            )
+        except OSError as error:
+            self.failures += 1
+            self.note(f"{console.command[0]} cannot be run: {error.strerror}")
+            return None
+        with self._lock:
+            self._process = process
+        if self._closing.is_set():
+            process.terminate()
+        return process
+
+    def _listen(self, console: Console, process: subprocess.Popen[bytes] | None) -> None:
+        pause = _SHORTEST
+        while not self._closing.is_set():
+            began = time.monotonic()
+            if process is not None:
+                assert process.stdout is not None
+                with process.stdout as stream:
+                    self._copy(stream)
+                status = process.wait()
+                if self._closing.is_set():
+                    return
+                self.failures += 1
+                self.note(f"the console's command ended with status {status}; it is started again")
+            lasted = time.monotonic() - began > _LASTED
+            pause = _SHORTEST if lasted else min(2 * pause, _LONGEST)
+            if not self._closing.wait(pause):
+                process = self._start(console)
+
+    def _copy(self, stream: IO[bytes]) -> None:
+        while block := os.read(stream.fileno(), _BLOCK):
+            with self._lock:
+                self._write(block)
+                self._heard += block
+                del self._heard[:-_KEPT]
+
+    def _write(self, block: bytes) -> None:
+        if self._log is None:
+            return
+        # A full disk of the worker ends the log and not the visit.
+        with contextlib.suppress(OSError):
+            if self._written + len(block) > _FILE:
+                kept = self._log.read_bytes()[-_FILE // 2 :]
+                self._log.write_bytes(b"[netbisect: what was before this is left out]\n" + kept)
+                self._written = self._log.stat().st_size
+            with self._log.open("ab") as stream:
+                stream.write(block)
+            self._written += len(block)

@@ -1,127 +1,115 @@
-"""Puts a kernel on the DUT's disk, beside the known-good one, and proves that it arrived."""
+"""Ways to boot a kernel once and come back: what they have in common, and the first of them.
+
+A way is chosen by `deploy` in the lab file. All of them put a kernel into a folder of its own
+below a /boot that the known-good kernel does not depend on, name it for one boot in
+nextboot.conf with what shall stand in its environment, and can take that back.
+"""
 
 from __future__ import annotations
 
-import hashlib
-import math
-import tarfile
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Protocol
 
 from netbisect.bisect.faults import Fault
-from netbisect.bisect.model import Kernel, Stage
-from netbisect.workers.faults import (
-    CommandError,
-    HostKeyError,
-    LabFault,
-    UnreachableError,
-    lab_fault,
-)
-from netbisect.workers.lab import Testbed
+from netbisect.bisect.model import Kernel
+from netbisect.workers.faults import LabFault
+from netbisect.workers.kernel_folder import Contents, Place, put
+from netbisect.workers.lab import Dut
+from netbisect.workers.running import Running
 from netbisect.workers.ssh import Machine
 
-PREFIX = "kernel.nb-"
-"""Of the folders in /boot that are ours to remove."""
-_DISK_MARGIN = 1.2
-_SEND_TIMEOUT = 600.0
-"""Seconds for a kernel to arrive."""
 
+class Deployment(Protocol):
+    """How a DUT is given a kernel for one boot.
 
-def install(machine: Machine, testbed: Testbed, kernel: Kernel, archive: Path) -> str:
-    """Puts the kernel into a folder of its own below /boot; returns the folder's name.
-
-    Raises:
-        LabFault: no room, or what arrived is not what was sent.
+    Every method may raise what `Machine.run` raises.
     """
-    folder = f"{PREFIX}{kernel.key[:12]}"
-    place = f"/boot/{folder}"
-    work = f"{place}.new"
-    hashes, size = _contents(archive)
-    look = ["sha256", "-r", *sorted(hashes)]
-    try:
-        there = machine.try_run(["cd", place], look)
-        if there is not None and _hashes(there) == hashes:
-            return folder
-        _make_room(machine, testbed.dut.kept_kernels - 1, folder, math.ceil(size * _DISK_MARGIN))
-        with archive.open("rb") as stream:
-            arrived = machine.run(
-                ["rm", "-rf", work, place],
-                ["mkdir", "-p", work],
-                ["tar", "-xzpf", "-", "-C", work],
-                ["cd", work],
-                look,
-                stdin=stream,
-                timeout=_SEND_TIMEOUT,
-            )
-        if _hashes(arrived) != hashes:
+
+    by_itself: bool
+    """The machine sees to it that the order holds for one boot; otherwise `release` must."""
+
+    def install(self, running: Running, kernel: Kernel, archive: Path) -> tuple[str, Contents]:
+        """Brings the kernel there; the name of its folder below /boot, and what is in it.
+
+        Raises:
+            LabFault: there is no room, what arrived is not what was sent, or the machine is not
+                set up for this way.
+        """
+        ...
+
+    def arm(self, folder: str, environment: Mapping[str, str]) -> None:
+        """Names that kernel, with more for its environment, for the next boot and no other."""
+        ...
+
+    def disarm(self) -> None:
+        """Takes an order back that was not carried out; harmless when there is none."""
+        ...
+
+    def release(self) -> None:
+        """Takes the order back from outside of the machine, which may be in any state."""
+        ...
+
+    def misplaced(self, running: Running, folder: str) -> str:
+        """Why what runs is not the kernel in that folder; "" when it is."""
+        ...
+
+    def is_home(self, running: Running) -> bool:
+        """Whether what runs is the known-good kernel where it belongs."""
+        ...
+
+
+def nextboot_text(folder: str, environment: Mapping[str, str]) -> bytes:
+    """A nextboot.conf; loader(8) reads whether it is enabled in the first line alone."""
+    settings = {"nextboot_enable": "YES", "kernel": folder, **environment}
+    return "".join(f'{name}="{value}"\n' for name, value in settings.items()).encode()
+
+
+def wrong_file(running: Running, folder: str) -> str:
+    """Why what runs was not loaded from that folder; "" when it was."""
+    wanted = f"/boot/{folder}/kernel"
+    if running.bootfile == wanted:
+        return ""
+    return f"the running kernel is {running.bootfile}, ordered was {wanted}"
+
+
+class NextBoot:
+    """nextboot(8) on a root file system that loader(8) can write to: UFS."""
+
+    by_itself = True
+
+    def __init__(self, machine: Machine, dut: Dut) -> None:
+        self._machine = machine
+        self._dut = dut
+
+    def install(self, running: Running, kernel: Kernel, archive: Path) -> tuple[str, Contents]:
+        """Into /boot of the DUT."""
+        if running.root.startswith("zfs:"):
             raise LabFault.of(
-                Fault.DEPLOYMENT, f"{place} on {machine.address} is not what was sent"
+                Fault.UNFIT,
+                f"{self._machine.address} has its root on ZFS ({running.root}), where a kernel "
+                "that panics would be booted again and again: deploy by nanobsd or pxe, or give "
+                "it a root on UFS",
             )
-        machine.run(["kldxref", work], ["mv", work, place], ["sync"])
-    except (UnreachableError, HostKeyError, CommandError) as error:
-        raise lab_fault(Stage.DEPLOY, error) from error
-    return folder
+        place = Place(self._machine, "/boot", self._dut.kept_kernels, running.directory)
+        return put(place, kernel, archive)
 
+    def arm(self, folder: str, environment: Mapping[str, str]) -> None:
+        """By its own command, which knows how to write the file so that it is whole or absent."""
+        settings = [f"-e{name}={value}" for name, value in environment.items()]
+        self._machine.run(["nextboot", *settings, "-k", folder], ["sync"])
 
-def _make_room(machine: Machine, kept: int, folder: str, needed: int) -> None:
-    """Removes our oldest kernels beyond those that may stay, and those too if room is short.
+    def disarm(self) -> None:
+        """By its own command."""
+        self._machine.try_run(["nextboot", "-D"])
 
-    Raises:
-        LabFault: there is no room all the same.
-    """
-    bootfile, free, names = _look(machine)
-    ours = [
-        name
-        for name in names
-        if name.startswith(PREFIX) and name != folder and bootfile != f"/boot/{name}/kernel"
-    ]
-    surplus, cherished = ours[max(0, kept) :], ours[: max(0, kept)]
-    if surplus:
-        free = _remove(machine, surplus)
-    if free < needed and cherished:
-        free = _remove(machine, cherished)
-    if free < needed:
-        raise LabFault.of(
-            Fault.DISK_FULL,
-            f"/boot on {machine.address} has {free >> 20} MiB free; "
-            f"{math.ceil(needed / (1 << 20))} are needed, and there is nothing of ours "
-            "left to remove",
-        )
+    def release(self) -> None:
+        """Nothing to do: loader(8) has switched the order off before the kernel ran."""
 
+    def misplaced(self, running: Running, folder: str) -> str:
+        """By the file that was loaded."""
+        return wrong_file(running, folder)
 
-def _remove(machine: Machine, folders: list[str]) -> int:
-    """Removes these; the bytes free in /boot then."""
-    machine.run(["rm", "-rf", *(f"/boot/{name}" for name in folders)])
-    return _look(machine)[1]
-
-
-def _look(machine: Machine) -> tuple[str, int, list[str]]:
-    """File of the running kernel, bytes free in /boot, names in it, newest first."""
-    bootfile, _, disk, *names = machine.run(
-        ["sysctl", "-n", "kern.bootfile"], ["df", "-k", "/boot"], ["ls", "-1t", "/boot"]
-    ).splitlines()
-    return bootfile, int(disk.split()[3]) * 1024, names
-
-
-def _contents(archive: Path) -> tuple[dict[str, str], int]:
-    """SHA-256 by file name, and the bytes they take unpacked."""
-    hashes: dict[str, str] = {}
-    size = 0
-    with tarfile.open(archive) as tar:
-        for member in tar:
-            stream = tar.extractfile(member) if member.isfile() else None
-            if stream is None:
-                continue
-            # It is an io.BufferedReader, of which its declared type, IO, lacks readinto.
-            digest = hashlib.file_digest(stream, "sha256")  # type: ignore[arg-type]
-            hashes[member.name] = digest.hexdigest()
-            size += member.size
-    return hashes, size
-
-
-def _hashes(said: str) -> dict[str, str]:
-    """SHA-256 by file name, as `sha256 -r` says."""
-    found = {}
-    for line in said.splitlines():
-        digest, _, name = line.partition(" ")
-        found[name.strip()] = digest
-    return found
+    def is_home(self, running: Running) -> bool:
+        """By the folder it was loaded from."""
+        return running.directory == self._dut.known_good

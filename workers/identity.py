@@ -18,7 +18,7 @@ from pathlib import Path
 from elftools.common.exceptions import ELFError
 from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
-from elftools.elf.sections import Section
+from elftools.elf.sections import NoteSection, Section
 
 _VERSION_TEXT = re.compile(rb"(?:@\(#\))?FreeBSD \d+\.\d[^\0]*\0*")
 """`version[]` and `sccs[]` of sys/conf/newvers.sh: they name revision, date, user and host, and
@@ -118,4 +118,25 @@ def version_of(kernel: Path) -> str:
         found = _REVISION.search(text)
         if found:
             return found[0].decode()
+    return ""
+
+
+def ident_of(data: bytes) -> str:
+    """The configuration that a kernel says it is of, as `sysctl kern.ident` will; "" unknown."""
+    for text in _VERSION_TEXT.findall(data):
+        named = _REVISION.search(text)
+        words = text[named.end() :].decode(errors="replace").split() if named else []
+        if len(words) == 1:  # of a reproducible build: nothing else is said after the revision
+            return str(words[0])
+    return ""
+
+
+def build_id_of(data: bytes) -> str:
+    """The linker's build id of a kernel in hex, as `sysctl kern.build_id` will; "" when none."""
+    try:
+        for section in ELFFile(io.BytesIO(data)).iter_sections():
+            if section.name in _NOTES and isinstance(section, NoteSection):
+                return "".join(str(note["n_desc"]) for note in section.iter_notes())
+    except ELFError:
+        pass
     return ""

@@ -199,6 +199,43 @@ class Port:
 
 
 @dataclass(frozen=True, slots=True)
+class NanoBsd:
+    """Two root partitions on one disk with GPT, by their labels."""
+
+    good: str
+    """Label of the partition to come back to, such as BSDRP1."""
+    test: str
+    """Label of the one that test kernels are written to, such as BSDRP2."""
+
+    def __post_init__(self) -> None:
+        for name in ("good", "test"):
+            _check(
+                _IDENT.match(getattr(self, name)),
+                f"{name} {getattr(self, name)!r}: expected a GPT label, such as BSDRP1",
+            )
+        _check(self.good != self.test, f"good and test are both {self.good!r}: expected two labels")
+
+
+@dataclass(frozen=True, slots=True)
+class Pxe:
+    """A root file system on an NFS server."""
+
+    server: str
+    """Name for ssh; FreeBSD."""
+    root: str
+    """Absolute path of the DUT's root there."""
+
+    def __post_init__(self) -> None:
+        _check(
+            self.root.startswith("/"),
+            f"root {self.root!r}: expected an absolute path on the server",
+        )
+
+
+_WAYS = ("nextboot", "nanobsd", "pxe")
+
+
+@dataclass(frozen=True, slots=True)
 class Dut:
     """The device under test: a FreeBSD router with two data ports."""
 
@@ -216,6 +253,12 @@ class Dut:
     """Full hash of the revision that its programs are of; they fit all kernels when absent."""
     tools: tuple[str, ...] | None = None
     """Programs that travel with kernels they do not fit; those of its scenarios when absent."""
+    deploy: str = "nextboot"
+    """How a kernel is booted once: nextboot, nanobsd or pxe."""
+    nanobsd: NanoBsd | None = None
+    pxe: Pxe | None = None
+    watchdog: int = 0
+    """Seconds after which the hardware's watchdog resets a test kernel that hangs; 0: unused."""
 
     def __post_init__(self) -> None:
         _check(
@@ -224,6 +267,19 @@ class Dut:
         )
         for name in self.tools or ():
             _check(name in TOOLS, f"tools: {name!r}: expected some of {', '.join(TOOLS)}")
+        _check(
+            self.deploy in _WAYS,
+            f"deploy {self.deploy!r}: expected {', '.join(map(repr, _WAYS[:-1]))} or {_WAYS[-1]!r}",
+        )
+        for name in _WAYS[1:]:
+            there = getattr(self, name) is not None
+            _check(
+                there == (self.deploy == name),
+                f"{name}: expected this table because of deploy = {name!r}"
+                if not there
+                else f"{name}: expected deploy = {name!r} where this table is",
+            )
+        _check(self.watchdog >= 0, f"watchdog {self.watchdog}: expected seconds, or 0 for none")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,29 +1,31 @@
 """The device under test: boots a kernel once, and comes back to the known-good one.
 
-The good kernel stays the default of the loader; `nextboot` names the other one for a single
-boot. So whatever a test kernel does, the next boot after it is a good one: by itself after a
-panic, by the power switch after a hang.
+The good kernel stays what the machine boots by default; the other one is named for a single boot
+(deploy.py and its siblings). So whatever a test kernel does, the next boot after it is a good
+one: by itself after a panic, by the power switch after a hang.
 
 That a boot was *ours* is proven, not assumed. Before the order a mark is left in the running
 kernel's environment, which no reboot survives; with the order a number travels through the
-loader into the environment of the kernel it starts. Clocks have no part in it.
+loader into the environment of the kernel it starts. A second mark tells until the end of the
+visit that it is still that boot. Clocks have no part in it: one that disagrees is only told.
 """
 
 from __future__ import annotations
 
 import contextlib
 import re
-import subprocess
 import time
 import uuid
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from netbisect.bisect.faults import Fault
 from netbisect.bisect.model import Boot, Kernel, Stage
-from netbisect.workers.console import ConsoleTap, panic_in
-from netbisect.workers.deploy import install
+from netbisect.workers import power
+from netbisect.workers.console import ConsoleTap
+from netbisect.workers.deploy import Deployment, NextBoot
+from netbisect.workers.deploy_nanobsd import TwoPartitions
+from netbisect.workers.deploy_pxe import NetworkBoot
 from netbisect.workers.faults import (
     CommandError,
     HostKeyError,
@@ -31,31 +33,37 @@ from netbisect.workers.faults import (
     UnreachableError,
     lab_fault,
 )
+from netbisect.workers.kernel_folder import Contents
 from netbisect.workers.lab import Testbed
+from netbisect.workers.panic import Panic, find_panic, prompt_in
+from netbisect.workers.running import Running, look
 from netbisect.workers.ssh import Connections
 
 _MARK = "netbisect.before"
 _ORDER = "netbisect.order"
-_BOOTTIME = re.compile(r"sec = (\d+), usec = (\d+)")
-_LOG_CHARACTERS = 8000
-"""Of a console that go into a Dud, from its end."""
+_PROVEN = "netbisect.proven"
+_PANIC_SETTINGS = {
+    "debug.debugger_on_panic": "0",
+    "debug.trace_on_panic": "1",
+    "kern.panic_reboot_wait_time": "5",
+}
+"""A panic tells its stack and reboots; it does not wait for somebody at the console."""
+_STARTS = re.compile(r"---<<BOOT>>---|Copyright \(c\) 1992-|KDB: debugger backends")
+"""What a kernel says first."""
+_TAIL = 2000
+"""Characters of a console's end that go into a Dud, besides a panic."""
+_ERRORS = (UnreachableError, HostKeyError, CommandError)
 
 
-@dataclass(frozen=True, slots=True)
-class Running:
-    """What a DUT says of itself."""
-
-    bootfile: str
-    """kern.bootfile, such as /boot/kernel/kernel."""
-    boottime: float
-    version: str
-    """uname -v"""
-    environment: dict[str, str]
-
-    @property
-    def directory(self) -> str:
-        """Folder of the running kernel below /boot."""
-        return self.bootfile.removeprefix("/boot/").rpartition("/")[0]
+def deployment_of(testbed: Testbed, connections: Connections) -> Deployment:
+    """The way in which this testbed's lab file says that kernels are booted."""
+    dut = testbed.dut
+    machine = connections.machine(dut.address)
+    if dut.nanobsd is not None:
+        return TwoPartitions(machine, dut.nanobsd, dut)
+    if dut.pxe is not None:
+        return NetworkBoot(connections.machine(dut.pxe.server), dut.pxe, dut)
+    return NextBoot(machine, dut)
 
 
 class Router:
@@ -67,27 +75,38 @@ class Router:
         self.testbed = testbed
         self.machine = connections.machine(testbed.dut.address)
         self.say = say
+        self._connections = connections
+        self.boottime = 0.0
+        """When the kernel that was booted last started, by the machine's own clock."""
+        self._tap = ConsoleTap(None, None)
+        self._lingers = False
+        self._to_release = False
+
+    @property
+    def deployment(self) -> Deployment:
+        """How it is given a kernel."""
+        return deployment_of(self.testbed, self._connections)
+
+    @contextlib.contextmanager
+    def listening(self, log: Path) -> Iterator[None]:
+        """Keeps the console in `log` for as long as the block lasts: from order to verdict."""
+        with ConsoleTap(self.testbed.console, log) as tap:
+            self._tap = tap
+            try:
+                yield
+            finally:
+                self._tap = ConsoleTap(None, None)
+                if tap.failures:
+                    self.say(
+                        f"{self.testbed.name}: the console's command ended {tap.failures} times; "
+                        f"{log} has gaps"
+                    )
 
     # -------------------------------------------------------------------------------- looking
 
     def look(self) -> Running:
         """What is running; raises what `Machine.run` raises."""
-        out = self.machine.run(
-            ["sysctl", "-n", "kern.bootfile"],
-            ["sysctl", "-n", "kern.boottime"],
-            ["uname", "-v"],
-            ["kenv"],
-        ).splitlines()
-        boottime = _BOOTTIME.search(out[1]) if len(out) > 2 else None  # noqa: PLR2004
-        if boottime is None:
-            raise CommandError(self.machine.address, "sysctl kern.boottime", 0, "\n".join(out))
-        environment = {}
-        for line in out[3:]:
-            name, equals, value = line.partition("=")
-            if equals:
-                environment[name] = value.strip('"')
-        seconds = int(boottime[1]) + int(boottime[2]) / 1e6
-        return Running(out[0], seconds, out[2], environment)
+        return look(self.machine)
 
     def reach(self) -> Running:
         """What is running, after switching it off and on if it does not answer.
@@ -97,21 +116,13 @@ class Router:
         Raises:
             LabFault: it is not the machine we know, or does not come back.
         """
-        running = self.answer(Stage.DEPLOY)
+        running = self._wait(Stage.DEPLOY)
         if running is not None:
             return running
         self._say_silent("")
         running = self.power_cycle(Stage.DEPLOY)
         self.say(f"{self.testbed.name}: back on {running.directory}")
         return running
-
-    def answer(self, stage: Stage) -> Running | None:
-        """What is running; None when it does not answer within the time of a boot.
-
-        Raises:
-            LabFault: it is not the machine we know.
-        """
-        return self._wait(stage)
 
     def _say_silent(self, since: str) -> None:
         limit = self.testbed.timing.boot_timeout
@@ -124,23 +135,58 @@ class Router:
             LabFault: it is not the machine we know.
         """
         deadline = time.monotonic() + self.testbed.timing.boot_timeout
+        self._lingers = False
         while True:
+            self._release_when_it_starts(stage)
             try:
                 running = self.look()
             except HostKeyError as error:
                 raise lab_fault(stage, error) from error
             except (UnreachableError, CommandError):
+                self._lingers = False
                 self.machine.forget_connection()
             else:
                 if not mark or running.environment.get(_MARK) != mark:
                     return running
+                self._lingers = True
             if time.monotonic() >= deadline:
                 return None
             time.sleep(self.testbed.timing.poll)
 
+    def still_up(self, boot: Boot) -> Running:
+        """What runs, which is the boot that was measured.
+
+        Raises:
+            LabFault: it went down under the load; the machine is back on its good kernel. Or it
+                is not the machine we know.
+        """
+        hangs = False
+        try:
+            running = self.look()
+        except HostKeyError as error:
+            raise lab_fault(Stage.BENCH, error) from error
+        except (UnreachableError, CommandError):
+            answer = self._wait(Stage.BOOT)
+            hangs = answer is None
+            running = answer or self.power_cycle(Stage.BOOT)
+        if running.environment.get(_PROVEN) == boot.id:
+            return running
+        panic = find_panic(self._tap.said())
+        if panic is not None:
+            fault, why = Fault.PANIC_UNDER_LOAD, f"{panic.message}, under the load of this scenario"
+        elif hangs:
+            fault, why = Fault.HANG_UNDER_LOAD, "the router hung under the load of this scenario"
+        elif self.testbed.console is None:
+            fault = Fault.PANIC_UNDER_LOAD
+            why = "the router went down under the load of this scenario"
+        else:
+            fault = Fault.POWER_LOSS
+            why = "the router restarted in the middle of a run, without a panic on its console"
+        raise LabFault.of(fault, why, self._last_words(panic))
+
     # -------------------------------------------------------------------------------- booting
 
-    def boot(self, kernel: Kernel, archive: Path, console_log: Path) -> Boot:
+    def boot(self, kernel: Kernel, archive: Path) -> Boot:
         """Installs and boots `kernel` once, and proves that it is what runs.
 
         Raises:
@@ -148,34 +194,46 @@ class Router:
                 (Reaction.QUARANTINE).
         """
         order = uuid.uuid4().hex
-        # The console is opened first: it is connected when there is something to hear.
-        with ConsoleTap(self.testbed.console, console_log):
-            self.reach()
-            folder = install(self.machine, self.testbed, kernel, archive)
-            started = time.monotonic()
-            self._order(folder, order)
-            running = self._wait_for_reboot(order, console_log)
-            seconds = time.monotonic() - started
-            self._prove(running, folder, order, kernel, console_log)
+        running = self.reach()
+        try:
+            folder, contents = self.deployment.install(running, kernel, archive)
+        except _ERRORS as error:
+            raise lab_fault(Stage.DEPLOY, error) from error
+        self._tap.mark()
+        self._tap.note(f"{kernel.version} is ordered as {folder}, order {order}")
+        started, at = time.monotonic(), time.time()
+        its_clock = self._order(folder, order)
+        running = self._wait_for_reboot(order)
+        seconds = time.monotonic() - started
+        self._prove(running, folder, order, kernel, contents)
+        self._guard(order)
+        self._tap.mark()  # what comes from here on is of this boot
+        self.boottime = running.boottime
+        if running.boottime < its_clock:
+            self.say(
+                f"{self.testbed.name}: by its clock it started {its_clock - running.boottime:.0f} "
+                "s before the order; the order's number says otherwise, so that clock was set"
+            )
         return Boot(
             id=order,
             testbed=self.testbed.name,
             kernel=kernel.key,
             revision=kernel.revision,
-            at=running.boottime,
+            at=at,
             seconds=seconds,
         )
 
-    def _order(self, folder: str, order: str) -> None:
+    def _order(self, folder: str, order: str) -> float:
+        """Orders the kernel and the reboot; what the machine's clock says then."""
+        self._to_release = not self.deployment.by_itself
         try:
-            self.machine.run(
-                ["kenv", f"{_MARK}={order}"],
-                ["nextboot", "-e", f"{_ORDER}={order}", "-k", folder],
-                ["sync"],
-            )
-        except (UnreachableError, HostKeyError, CommandError) as error:
+            said = self.machine.run(["kenv", f"{_MARK}={order}"], ["date", "+%s"])
+            self.deployment.arm(folder, {_ORDER: order, **_PANIC_SETTINGS})
+        except _ERRORS as error:
             raise lab_fault(Stage.BOOT, error) from error
         self._reboot()
+        clock = said.splitlines()[-1].strip()
+        return float(clock) if clock.isdecimal() else 0.0
 
     def _reboot(self) -> None:
         # The connection may go down before the answer comes; the mark will tell.
@@ -183,7 +241,25 @@ class Router:
             self.machine.run(["shutdown", "-r", "now"])
         self.machine.forget_connection()
 
-    def _wait_for_reboot(self, order: str, console_log: Path) -> Running:
+    def _release_when_it_starts(self, stage: Stage) -> None:
+        if self._to_release and _STARTS.search(self._tap.said()):
+            self._release(stage)
+
+    def _release(self, stage: Stage) -> None:
+        """Makes sure from outside that the next boot is a good one.
+
+        Raises:
+            LabFault: nobody knows what it would be.
+        """
+        if not self._to_release:
+            return
+        try:
+            self.deployment.release()
+        except _ERRORS as error:
+            raise lab_fault(stage, error, Fault.NO_GOOD_KERNEL) from error
+        self._to_release = False
+
+    def _wait_for_reboot(self, order: str) -> Running:
         """What runs after the ordered reboot.
 
         Raises:
@@ -191,40 +267,73 @@ class Router:
         """
         running = self._wait(Stage.BOOT, mark=order)
         if running is not None:
+            self._release(Stage.BOOT)
             return running
+        if self._lingers:
+            # The kernel before did not go down, so nothing is known of the one that was ordered.
+            self.say(f"{self.testbed.name}: it does not go down; power cycle")
+            return self.power_cycle(Stage.BOOT)
         self._say_silent(" after the order to reboot")
         self.power_cycle(Stage.BOOT)
-        said = console_log.read_text(errors="replace")
-        panic = panic_in(said)
-        raise LabFault.of(
-            Fault.PANIC_AT_BOOT if panic else Fault.DOES_NOT_BOOT,
-            panic or "the kernel hangs: no answer until the power was cycled",
-            said[-_LOG_CHARACTERS:],
-        )
+        why = "the kernel hangs: no answer until the power was cycled"
+        raise self._fault(Fault.DOES_NOT_BOOT, why)
 
     def _prove(
-        self, running: Running, folder: str, order: str, kernel: Kernel, console_log: Path
+        self, running: Running, folder: str, order: str, kernel: Kernel, contents: Contents
     ) -> None:
-        said = console_log.read_text(errors="replace")
         if running.environment.get(_ORDER) != order:
-            panic = panic_in(said)
-            raise LabFault.of(
-                Fault.PANIC_AT_BOOT if panic else Fault.WRONG_KERNEL,
-                panic or f"the machine came back on {running.directory}, not on {folder}",
-                said[-_LOG_CHARACTERS:],
-            )
-        wanted = f"/boot/{folder}/kernel"
-        if running.bootfile != wanted:
-            raise LabFault.of(
-                Fault.WRONG_KERNEL,
-                f"the running kernel is {running.bootfile}, ordered was {wanted}",
-            )
-        if kernel.version not in running.version:
-            raise LabFault.of(
-                Fault.WRONG_KERNEL,
+            why = f"the machine came back on {running.directory}, not on {folder}"
+            raise self._fault(Fault.WRONG_KERNEL, why)
+        why = self.deployment.misplaced(running, folder)
+        if not why and kernel.version not in running.version:
+            why = (
                 f"the running kernel says {running.version!r}, which is not {kernel.version}: "
-                "a stale or foreign kernel",
+                "a stale or foreign kernel"
             )
+        for name, said, wanted in (
+            ("build id", running.build_id, contents.build_id),
+            ("configuration", running.ident, contents.ident),
+        ):
+            if not why and said and wanted and said != wanted:
+                why = f"the running kernel has the {name} {said}, ordered was {wanted}"
+        if why:
+            raise LabFault.of(Fault.WRONG_KERNEL, why)
+
+    def _guard(self, order: str) -> None:
+        """Marks this boot, and sees to it that it ends by itself should it hang.
+
+        Raises:
+            LabFault: it does not answer any more.
+        """
+        seconds = self.testbed.dut.watchdog
+        try:
+            self.machine.run(["kenv", f"{_PROVEN}={order}"])
+            # A dump of a test kernel takes minutes and, in /var/crash, gigabytes.
+            guards = [["dumpon", "off"]]
+            if seconds:
+                guards += [["ls", "/dev/fido"], ["watchdogd", "-t", str(seconds)]]
+            device = self.machine.ask(*guards)[1:2]
+        except _ERRORS as error:
+            raise lab_fault(Stage.BOOT, error) from error
+        if seconds and not device[0].strip():
+            self.say(f"{self.testbed.name}: no /dev/fido, so no watchdog guards this boot")
+
+    def _fault(self, fault: Fault, why: str) -> LabFault:
+        """That fault; where the console has a panic, that it panicked while it booted."""
+        said = self._tap.said()
+        panic = find_panic(said)
+        if panic is not None:
+            return LabFault.of(Fault.PANIC_AT_BOOT, panic.message, self._last_words(panic))
+        prompt = prompt_in(said)
+        why = f"{why}; it stands at {prompt}" if prompt else why
+        return LabFault.of(fault, why, self._last_words(None))
+
+    def _last_words(self, panic: Panic | None) -> str:
+        """The panic with its backtrace, and what the console said last."""
+        tail = self._tap.said()[-_TAIL:].strip()
+        if panic is None or panic.text.endswith(tail):
+            return panic.text if panic is not None else tail
+        return f"{panic.text}\n...\n{tail}"
 
     # ----------------------------------------------------------------------------- recovering
 
@@ -234,26 +343,28 @@ class Router:
         Raises:
             LabFault: it cannot be brought there.
         """
+        self._to_release = not self.deployment.by_itself
+        self._release(Stage.BOOT)
         running = self.reach()
-        good = self.testbed.dut.known_good
         order = uuid.uuid4().hex
         try:
-            self.machine.try_run(["nextboot", "-D"])
-            if running.directory == good:
+            self.deployment.disarm()
+            if self.deployment.is_home(running):
                 return running
             self.machine.run(["kenv", f"{_MARK}={order}"])
-        except (UnreachableError, HostKeyError, CommandError) as error:
+        except _ERRORS as error:
             raise lab_fault(Stage.BOOT, error, Fault.NO_GOOD_KERNEL) from error
         self._reboot()
         back = self._wait(Stage.BOOT, mark=order)
         if back is None:
             self._say_silent(" after the order to reboot")
             back = self.power_cycle(Stage.BOOT)
-        if back.directory != good:
+        if not self.deployment.is_home(back):
+            where = f" ({back.root})" if self.testbed.dut.nanobsd else ""
             raise LabFault.of(
                 Fault.NO_GOOD_KERNEL,
-                f"{self.machine.address} comes up on {back.directory}, "
-                f"not on its known-good kernel {good}",
+                f"{self.machine.address} comes up on {back.directory}{where}, "
+                f"not on its known-good kernel {self.testbed.dut.known_good}",
             )
         return back
 
@@ -263,28 +374,19 @@ class Router:
         Raises:
             LabFault: there is no switch, or it does not work, or does not help.
         """
-        power = self.testbed.power
-        why = ""
-        if power is None:
+        self._release(stage)
+        if self.testbed.power is None:
             why = f"{self.machine.address} does not answer, and the lab file names no power switch"
-        else:
-            self.machine.forget_connection()
-            try:
-                subprocess.run(
-                    power.cycle,
-                    stdin=subprocess.DEVNULL,
-                    capture_output=True,
-                    text=True,
-                    timeout=power.timeout,
-                    check=True,
-                )
-            except subprocess.CalledProcessError as error:
-                why = f"exit status {error.returncode}: {error.stderr.strip()}"
-            except (OSError, subprocess.TimeoutExpired) as error:
-                why = str(error)
-            why = why and f"the power switch of {self.testbed.name} failed: {why}"
-        if why:
             raise LabFault.of(Fault.POWER_SWITCH, why, stage=stage)
+        self.machine.forget_connection()
+        self._tap.note("power cycle")
+        why = power.cycle(self.testbed.power)
+        if why:
+            raise LabFault.of(
+                Fault.POWER_SWITCH,
+                f"the power switch of {self.testbed.name} failed: {why}",
+                stage=stage,
+            )
         running = self._wait(stage)
         if running is None:
             raise LabFault.of(
@@ -293,7 +395,3 @@ class Router:
                 stage=stage,
             )
         return running
-
-
-def _read(console_log: Path) -> str:
-    return console_log.read_text(errors="replace") if console_log.exists() else ""

@@ -17,22 +17,18 @@ from netbisect.bisect.model import Boot, Dud, Fact, Kernel, Reaction, Sample, St
 from netbisect.workers import soundness
 from netbisect.workers.bench import Bench
 from netbisect.workers.clocks import Clocks
-from netbisect.workers.console import ConsoleTap, panic_in
 from netbisect.workers.faults import (
     CommandError,
     HostKeyError,
     LabFault,
     UnreachableError,
-    lab_fault,
 )
 from netbisect.workers.lab import Scenario, Testbed
-from netbisect.workers.router import Router, Running
+from netbisect.workers.router import Router
 from netbisect.workers.ssh import Connections
 
 _ORDER, _DONE = "netbisect.order", "netbisect.done"
 """In the kernel's environment: the visit that it was booted for, and the visit that has ended."""
-_LOG_CHARACTERS = 8000
-"""Of a console that go into a Dud, from its end."""
 _IN_DOUBT = {Fault.NO_TRAFFIC, Fault.ODD_RUN, Fault.GENERATOR_DIES, Fault.LINK_FLAP}
 """What may have several causes."""
 
@@ -75,14 +71,16 @@ class _Visit:
         self.emit = emit
         self.say = say
         self.router = Router(trial.testbed, connections, say)
-        self.console = trial.logs / "load.log"
-        """What the router said on its console after it was up."""
         self.clocks = Clocks()
         self.doubtful: list[tuple[LabFault, float, Scenario]] = []
         """What came to nothing for a reason that is looked for when all else is done."""
 
     def run(self) -> bool:
         """The visit; False when the testbed needs its owner."""
+        with self.router.listening(self.trial.logs / "console.log"):
+            return self._run()
+
+    def _run(self) -> bool:
         boot = self._boot()
         if isinstance(boot, LabFault):
             return self._end(boot, boot=None)
@@ -90,19 +88,18 @@ class _Visit:
         waiting = [*self.trial.scenarios] * self.trial.runs
         worst: LabFault | None = None
         try:
-            with ConsoleTap(self.testbed.console, self.console):
-                while waiting:
-                    scenario = waiting.pop(0)
-                    fault = self._measure(bench, scenario, boot)
-                    if fault is None:
-                        continue
-                    ended = fault.reaction is Reaction.QUARANTINE or fault.stage is Stage.BOOT
-                    if worst is None or worst.fault is Fault.SCENARIO or ended:
-                        worst = fault
-                    if ended:
-                        break  # what was to be measured does not run any more
-                    # It would come to nothing again.
-                    waiting = [one for one in waiting if one is not scenario]
+            while waiting:
+                scenario = waiting.pop(0)
+                fault = self._measure(bench, scenario, boot)
+                if fault is None:
+                    continue
+                ended = fault.reaction is Reaction.QUARANTINE or fault.stage is Stage.BOOT
+                if worst is None or worst.fault is Fault.SCENARIO or ended:
+                    worst = fault
+                if ended:
+                    break  # what was to be measured does not run any more
+                # It would come to nothing again.
+                waiting = [one for one in waiting if one is not scenario]
         finally:
             bench.clean_up()
         return self._end(worst, boot)
@@ -147,8 +144,7 @@ class _Visit:
             self.say(f"{name}: booting" + (f", try {attempt}" if attempt > 1 else ""))
             try:
                 self._finish_what_was_begun()
-                console = self.trial.logs / "console.log"
-                boot = self.router.boot(kernel, self.trial.archive, console)
+                boot = self.router.boot(kernel, self.trial.archive)
             except LabFault as fault:
                 self.say(f"{name}: {fault.why}")
                 if attempt >= fault.tries:
@@ -157,7 +153,7 @@ class _Visit:
             else:
                 self.emit(boot)
                 self.say(f"{name}: up after {boot.seconds:.1f} s")
-                self.clocks.router = boot.at
+                self.clocks.router = self.router.boottime
                 return boot
 
     def _finish_what_was_begun(self) -> None:
@@ -203,7 +199,7 @@ class _Visit:
         self.clocks.begin()
         try:
             conditions, sample = bench.measure(scenario, boot)
-            running = self._still_up(boot)
+            running = self.router.still_up(boot)
         except LabFault as fault:
             return fault
         jumps = self.clocks.jumps(running.boottime)
@@ -217,37 +213,6 @@ class _Visit:
             )
             return None
         return _fault_of(sample)
-
-    def _still_up(self, boot: Boot) -> Running:
-        """What runs, which is the boot that was measured.
-
-        Raises:
-            LabFault: it went down under the load; the machine is back on its good kernel.
-        """
-        hangs = False
-        try:
-            running = self.router.look()
-        except HostKeyError as error:
-            raise lab_fault(Stage.BENCH, error) from error
-        except (UnreachableError, CommandError):
-            answer = self.router.answer(Stage.BOOT)
-            hangs = answer is None
-            running = answer or self.router.power_cycle(Stage.BOOT)
-        if running.environment.get(_ORDER) == boot.id:
-            return running
-        said = self.console.read_text(errors="replace")
-        panic = panic_in(said)
-        if panic:
-            fault, why = Fault.PANIC_UNDER_LOAD, f"{panic}, under the load of this scenario"
-        elif hangs:
-            fault, why = Fault.HANG_UNDER_LOAD, "the router hung under the load of this scenario"
-        elif self.testbed.console is None:
-            fault = Fault.PANIC_UNDER_LOAD
-            why = "the router went down under the load of this scenario"
-        else:
-            fault = Fault.POWER_LOSS
-            why = "the router restarted in the middle of a run, without a panic on its console"
-        raise LabFault.of(fault, why, said[-_LOG_CHARACTERS:])
 
     def _dud(self, fault: LabFault, started: float, scenario: Scenario | None = None) -> Dud:
         return fault.dud(
