@@ -24,7 +24,7 @@ from netbisect.demo.lab.setup import KERNEL_CONFIG
 from netbisect.demo.tree.create import Tree
 from netbisect.workers import clocks
 from netbisect.workers.build import KernelBuild
-from netbisect.workers.lab import Builder, Source
+from netbisect.workers.lab import NanoBsd, Builder, Source
 from netbisect.workers.router import Router
 from netbisect.workers.ssh import Connections
 
@@ -63,6 +63,11 @@ def with_an_unknown_port(_: RunningLab, testbed: Testbed) -> Testbed:
     return replace(testbed, generator=replace(testbed.generator, port=port))
 
 
+def with_partitions_it_has_not(_: RunningLab, testbed: Testbed) -> Testbed:
+    layout = NanoBsd(good="A1", test="A2")
+    return replace(testbed, dut=replace(testbed.dut, deploy="nanobsd", nanobsd=layout))
+
+
 def with_a_short_run(_: RunningLab, testbed: Testbed) -> Testbed:
     """Shorter than a lab file may say, as by a pkt-gen that ends before its time."""
     timing = replace(testbed.timing)
@@ -88,6 +93,7 @@ DUT, GENERATOR = "c2558-dut", "c2558-gen"
 VISITS = {
     Fault.DEPLOYMENT: Broke(DUT, Broken.LOSES_WRITES, number=45),
     Fault.DISK_FULL: Broke(DUT, Broken.DISK_FULL, number=46),
+    Fault.UNFIT: Broke(change=with_partitions_it_has_not),
     Fault.COMMAND: Broke(change=with_an_unknown_port),
     Fault.WRONG_KERNEL: Broke(DUT, Broken.IGNORES_NEXTBOOT),
     Fault.PANIC_AT_BOOT: Broke(role="panic"),

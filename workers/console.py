@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
 import threading
 import time
@@ -22,6 +23,8 @@ _BLOCK = 1 << 16
 _SHORTEST = 1.0
 _LONGEST = 30.0
 """Seconds until a console command that died is started again; doubled each time it does."""
+_PATIENCE = 5.0
+"""Seconds for the command to end when it is told to."""
 _LASTED = 60.0
 """Seconds after which a command that dies has been of use."""
 
@@ -68,15 +71,13 @@ class ConsoleTap:
         with self._lock:
             process = self._process
         if process is not None:
-            process.terminate()
-            try:
-                process.wait(5)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            _signal(process, signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_PATIENCE)
+            _signal(process, signal.SIGKILL)
+            process.wait()
         if self._thread is not None:
-            # What the command left behind may hold the pipe open; the log is closed all the same.
-            self._thread.join(5)
+            self._thread.join(_PATIENCE)
 
     def mark(self) -> None:
         """From here on something new begins, such as another boot."""
@@ -103,6 +104,7 @@ class ConsoleTap:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
+                start_new_session=True,  # so that all that it starts can be ended with it
             )
         except OSError as error:
             self.failures += 1
@@ -111,7 +113,7 @@ class ConsoleTap:
         with self._lock:
             self._process = process
         if self._closing.is_set():
-            process.terminate()
+            _signal(process, signal.SIGKILL)
         return process
 
     def _listen(self, console: Console, process: subprocess.Popen[bytes] | None) -> None:
@@ -151,3 +153,9 @@ class ConsoleTap:
             with self._log.open("ab") as stream:
                 stream.write(block)
             self._written += len(block)
+
+
+def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    """Signals the command and what it has started, which would hold its pipe open."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)

@@ -96,7 +96,7 @@ class NextBoot:
 
     def arm(self, folder: str, environment: Mapping[str, str]) -> None:
         """By its own command, which knows how to write the file so that it is whole or absent."""
-        settings = [f"-e{name}={value}" for name, value in environment.items()]
+        settings = [part for one in environment.items() for part in ("-e", "=".join(one))]
         self._machine.run(["nextboot", *settings, "-k", folder], ["sync"])
 
     def disarm(self) -> None:

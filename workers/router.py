@@ -182,6 +182,8 @@ class Router:
         else:
             fault = Fault.POWER_LOSS
             why = "the router restarted in the middle of a run, without a panic on its console"
+            if self.testbed.dut.watchdog:
+                why = f"{why}: it lost its power, or its watchdog has ended a hang"
         raise LabFault.of(fault, why, self._last_words(panic))
 
     # -------------------------------------------------------------------------------- booting

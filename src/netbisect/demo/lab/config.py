@@ -80,6 +80,18 @@ class RouterConfig:
     """From the loader to ssh."""
     panic_seconds: float = 15.0
     """From a panic to the reboot."""
+    root: str = "disk"
+    """Where the root file system is: disk, partitions (two of them) or network."""
+    server: str = ""
+    """Host that has the root file system, with `network`."""
+    watchdog: bool = False
+    """There is a hardware watchdog."""
+
+    def __post_init__(self) -> None:
+        if self.root not in ("disk", "partitions", "network"):
+            raise ValueError(f"root {self.root!r}: expected 'disk', 'partitions' or 'network'")
+        if (self.root == "network") != bool(self.server):
+            raise ValueError("root 'network' and `server` go together")
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +139,14 @@ class LabConfig:
         for name in names:
             if names.count(name) > 1 or name in ("power", "console"):
                 raise ValueError(f"name {name!r}: taken already")
-        routers = {router.name for router in self.routers if len(router.ports) == 2}
+        wired = {router.name for router in self.routers if len(router.ports) == 2}
         ports = {(host.name, port.name) for host in self.hosts for port in host.ports}
+        for router in self.routers:
+            if router.server and router.server not in names:
+                raise ValueError(f"router {router.name}: there is no host {router.server!r}")
         for number, wire in enumerate(self.wires):
             there = {
-                "router": wire.router in routers,
+                "router": wire.router in wired,
                 "generator": (wire.generator, wire.generator_port) in ports,
                 "receiver": (wire.receiver, wire.receiver_port) in ports,
             }

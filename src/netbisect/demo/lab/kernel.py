@@ -11,6 +11,8 @@ from pathlib import Path
 from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 
+from netbisect.workers.identity import build_id_of
+
 
 class NotBootableError(ValueError):
     """The loader cannot load this file."""
@@ -28,6 +30,8 @@ class Image:
     """Hash of its code."""
     spoken: str
     """Structures by which a firewall's module and its program speak to each other."""
+    build_id: str
+    """As the linker gave it, in hex."""
 
 
 def read(path: Path) -> Image:
@@ -37,7 +41,8 @@ def read(path: Path) -> Image:
         NotBootableError: there is none.
     """
     try:
-        elf = ELFFile(io.BytesIO(path.read_bytes()))
+        data = path.read_bytes()
+        elf = ELFFile(io.BytesIO(data))
         parts = {section.name: section.data() for section in elf.iter_sections()}
         text = parts[".text"]
         lines = parts["set_pathcost"].decode().splitlines()
@@ -53,6 +58,7 @@ def read(path: Path) -> Image:
         version=version[0].decode() if version else "",
         costs=costs,
         panics=panics,
+        build_id=build_id_of(data),
         text=hashlib.sha256(text + parts["set_pathcost"]).hexdigest(),
         spoken=parts.get("set_spoken", b"").decode(errors="replace"),
     )

@@ -60,6 +60,8 @@ class Machine:
         self.on_up: Hook | None = None
         self.on_down: Hook | None = None
         self.disk.mkdir(parents=True, exist_ok=True)
+        self.mounts: dict[str, Path] = {}
+        """Folders of this host by the place where they are mounted; besides the root."""
 
     @property
     def version(self) -> str:
@@ -80,15 +82,34 @@ class Machine:
             found[f"dev.{driver}.{unit}.{leaf}"] = str(counters.damaged)
         return found
 
-    def path(self, name: str, folder: str = "/") -> Path:
-        """A file of the machine on the disk of this host; never outside the machine's own."""
+    @property
+    def root(self) -> Path:
+        """The folder of this host that is the machine's root file system."""
+        return self.disk
+
+    @staticmethod
+    def clean(name: str, folder: str = "/") -> str:
+        """The absolute path of a name in a folder, without any way up."""
         clean: list[str] = []
         for part in Path("/", folder, name).parts[1:]:
             if part == "..":
                 clean = clean[:-1]
             else:
                 clean.append(part)
-        return self.disk.joinpath(*clean)
+        return "/" + "/".join(clean)
+
+    def path(self, name: str, folder: str = "/") -> Path:
+        """A file of the machine on the disk of this host; never outside the machine's own."""
+        place = Path(self.clean(name, folder))
+        for point, mounted in self.mounts.items():
+            if place.is_relative_to(point):
+                return mounted / place.relative_to(point)
+        return self.root / place.relative_to("/")
+
+    def read_only(self, name: str, folder: str = "/") -> bool:
+        """Whether nothing can be written there."""
+        del name, folder
+        return False
 
     async def start(self) -> None:
         """Comes up."""

@@ -16,6 +16,7 @@ from netbisect.demo.lab.config import RouterConfig, profile
 from netbisect.demo.lab.faults import Fault
 from netbisect.demo.lab.machine import Counters, Machine
 from netbisect.demo.lab.noise import Luck
+from netbisect.demo.lab.partitions import Partition, choose
 
 _GOOD = "kernel"
 """Folder below /boot that loader.conf names."""
@@ -27,6 +28,28 @@ _CLOCK = re.compile(r"@ ([0-9.]+)GHz")
 _LOAD_SECONDS = 5.0
 """Of traffic until a kernel that cannot bear it panics."""
 _JUMP_SECONDS = 3600.0
+
+
+_TRAP = (
+    "\n\nFatal trap 12: page fault while in kernel mode\ncpuid = 0; apic id = 00\n"
+    "fault virtual address\t= 0x18\nfault code\t\t= supervisor read data, page not present\n"
+    "instruction pointer\t= 0x20:0xffffffff80c1f2a4\n"
+    "current process\t\t= 0 (if_io_tqg_0)\ntrap number\t\t= 12\n"
+)
+_FRAMES_UNDER_LOAD = (
+    "#0 0xffffffff80b9009d at kdb_backtrace+0x5d\n#1 0xffffffff80b431a2 at vpanic+0x132\n"
+    "#2 0xffffffff80b43063 at panic+0x43\n#3 0xffffffff8100c85c at trap_fatal+0x40c\n"
+    "#4 0xffffffff80fe3b88 at calltrap+0x8\n#5 0xffffffff80c1f2a4 at ip_tryforward+0x2c4\n"
+)
+_FRAMES_AT_BOOT = (
+    "kdb_backtrace() at kdb_backtrace+0x5d\nvpanic() at vpanic+0x151\n"
+    "panic() at panic+0x43\nmi_startup() at mi_startup+0x1bf\n"
+)
+
+
+def root_on_server(machines: Path, config: RouterConfig) -> Path:
+    """The root file system of a router that boots over the network, below its server's disk."""
+    return machines / config.server / "disk" / "roots" / config.name
 
 
 @dataclass
@@ -58,6 +81,19 @@ class Router(Machine):
         self._runs = itertools.count()
         self._served: Path | None = None
         self._hot = False
+        self.dumps = True
+        self.watchdog = 0.0
+        """Seconds; 0 when it is not armed."""
+        self.partitions: list[Partition] = []
+        self.booted: Partition | None = None
+        self.root_writable = False
+        if config.root == "partitions":
+            folders = (self.disk, place / "upgrade")
+            self.partitions = [
+                Partition(index, f"BSDRP{number}", folder)
+                for number, (index, folder) in enumerate(zip((3, 4), folders, strict=True), 1)
+            ]
+            self.partitions[0].attributes.add("bootme")
         self._counter = place / "boots"
         self.boots = int(self._counter.read_text()) if self._counter.exists() else 0
 
@@ -65,6 +101,21 @@ class Router(Machine):
     def version(self) -> str:
         """What `uname -v` says."""
         return self.image.version if self.image else ""
+
+    @property
+    def root(self) -> Path:
+        """On the disk, in the partition that was booted, or on another machine."""
+        if self.booted is not None:
+            return self.booted.folder
+        if self.config.server:
+            return root_on_server(self.place.parent, self.config)
+        return self.disk
+
+    def read_only(self, name: str, folder: str = "/") -> bool:
+        """The root of a system with two partitions is mounted so."""
+        place = Path(self.clean(name, folder))
+        elsewhere = any(place.is_relative_to(point) for point in ("/tmp", *self.mounts))  # noqa: S108
+        return bool(self.partitions) and not self.root_writable and not elsewhere
 
     # ------------------------------------------------------------------------------------ power
 
@@ -125,26 +176,32 @@ class Router(Machine):
     async def _panic_soon(self) -> None:
         await self.clock.sleep(_LOAD_SECONDS)
         await self.stop()
-        self._say_panic("page fault while in kernel mode")
-        await self._boot(self.config.panic_seconds + self.config.post_seconds)
+        if self._panics(_TRAP, "page fault", _FRAMES_UNDER_LOAD):
+            await self._boot(self.config.panic_seconds + self.config.post_seconds)
 
     async def _hang_soon(self) -> None:
         await self.clock.sleep(_LOAD_SECONDS)
         await self.stop()
+        if self.watchdog:
+            await self.clock.sleep(self.watchdog)
+            await self._boot(self.config.post_seconds)
 
     async def _lose_power_soon(self) -> None:
         await self.clock.sleep(_LOAD_SECONDS)
         await self.stop()
         await self._boot(self.config.post_seconds)
 
-    def _say_panic(self, message: str) -> None:
+    def _panics(self, before: str, message: str, frames: str) -> bool:
+        """Says a panic on the console; False when the kernel then waits in its debugger."""
+        self.say(f"{before}panic: {message}\ncpuid = 0\nKDB: stack backtrace:\n{frames}")
+        if self.environment.get("debug.debugger_on_panic") != "0":
+            self.say("KDB: enter: panic\n[ thread pid 0 tid 100000 ]\nStopped at kdb_enter\ndb> ")
+            return False
         self.say(
-            f"panic: {message}\ncpuid = 0\nKDB: stack backtrace:\n"
-            "kdb_backtrace() at kdb_backtrace+0x5d\nvpanic() at vpanic+0x151\n"
-            "panic() at panic+0x43\nmi_startup() at mi_startup+0x1bf\n"
-            f"Automatic reboot in {self.config.panic_seconds:.0f} seconds - "
+            f"Uptime: 1m0s\nAutomatic reboot in {self.config.panic_seconds:.0f} seconds - "
             "press a key on the console to abort\n"
         )
+        return True
 
     # ----------------------------------------------------------------------------------- loader
 
@@ -158,7 +215,8 @@ class Router(Machine):
             if not image.panics:
                 break
             await self.clock.sleep(1.0)
-            self._say_panic(image.panics[0])
+            if not self._panics("", image.panics[0], _FRAMES_AT_BOOT):
+                return
             wait = self.config.panic_seconds + self.config.post_seconds
         await self.clock.sleep(self.config.boot_seconds * self._restless.uniform(0.9, 1.1))
         await self._come_up(image)
@@ -167,8 +225,15 @@ class Router(Machine):
         """What loader(8) starts; None when nothing comes of it."""
         if Fault.DEAD in self.faults:
             return None
+        if self.partitions:
+            self.booted = choose(self.partitions)
+        self.mounts.clear()
         self.folder, extra = self._loader()
-        self.environment = {"kernelname": f"/boot/{self.folder}/kernel", **extra}
+        self.environment = {
+            "kernelname": f"/boot/{self.folder}/kernel",
+            "vfs.root.mountfrom": self._mounted_from(),
+            **extra,
+        }
         self.bootfile = self.environment["kernelname"]
         file = self.path("kernel", f"/boot/{self.folder}")
         if Fault.STALE_LOADER in self.faults and self._served is not None:
@@ -190,8 +255,9 @@ class Router(Machine):
         if Fault.IGNORES_NEXTBOOT in self.faults or not nextboot.is_file():
             return _GOOD, {}
         text = nextboot.read_text()
-        # Switched off before the kernel starts: a panic comes back to the good one.
-        nextboot.write_text(text.replace('nextboot_enable="YES"', 'nextboot_enable="NO "'))
+        if not self.config.server:  # where the loader cannot write
+            # Switched off before the kernel starts: a panic comes back to the good one.
+            nextboot.write_text(text.replace('nextboot_enable="YES"', 'nextboot_enable="NO "'))
         settings = dict(re.findall(r'^([\w.]+)="(.*)"$', text, re.MULTILINE))
         if settings.pop("nextboot_enable", "") != "YES":
             return _GOOD, {}
@@ -200,6 +266,11 @@ class Router(Machine):
             self.say(f"can't load '{folder}'\n")
             folder = _GOOD
         return folder, settings
+
+    def _mounted_from(self) -> str:
+        if self.booted is not None:
+            return f"ufs:/dev/gpt/{self.booted.label}"
+        return f"nfs:{self.config.server}:/{self.name}" if self.config.server else "ufs:/dev/ada0p2"
 
     async def _come_up(self, image: kernel.Image) -> None:
         self.boots += 1
@@ -211,11 +282,19 @@ class Router(Machine):
         self._hot = False
         self.firewalls = Firewalls()
         self.faults.discard(Fault.OFF)
+        self.dumps, self.watchdog, self.root_writable = True, 0.0, False
+        self.programs.clear()
+        if self.booted is not None:
+            self.booted.attributes.discard("bootonce")  # as /etc/rc.d/gptboot does
+        if self.config.watchdog:
+            self.path("dev").mkdir(exist_ok=True)
+            self.path("fido", "/dev").touch()
         self.boottime = self.clock.now()
         self.sysctls = {
             "hw.model": self.model,
             "hw.ncpu": str(self.processors),
             "kern.ident": image.version.rsplit(" ", 1)[-1],
+            "kern.build_id": image.build_id,
             "net.inet.ip.forwarding": "1",
             "net.inet.ip.redirect": "1",
             "net.inet6.ip6.forwarding": "1",

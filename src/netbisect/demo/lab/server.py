@@ -18,6 +18,7 @@ from typing import Any
 import asyncssh
 
 from netbisect.demo.lab.clock import Clock
+from netbisect.demo.lab.commands.disks import DISKS
 from netbisect.demo.lab.commands.files import FILES
 from netbisect.demo.lab.commands.firewalls import FIREWALLS
 from netbisect.demo.lab.commands.pkt_gen import pkt_gen
@@ -177,10 +178,12 @@ class Lab:
         plans: dict[str, tuple[int, Mapping[str, Command]]] = {}
         for router in self.config.routers:
             tables = {**FILES, **SYSTEM, **PROGRAMS, **START, **FIREWALLS}
+            if router.root == "partitions":
+                tables |= DISKS
             plans[router.name] = (router.port, _bound(tables, self.routers[router.name]))
         for one in self.config.hosts:
             host = self.hosts[one.name]
-            commands = _bound({**SYSTEM, **PROGRAMS}, host)
+            commands = _bound({**FILES, **SYSTEM, **PROGRAMS}, host)
             commands["pkt-gen"] = partial(pkt_gen, host, self.network)
             plans[one.name] = (one.port, commands)
         switch = {"cycle": self._cycle, "break": self._break, "mend": self._mend}

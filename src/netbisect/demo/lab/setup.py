@@ -122,10 +122,11 @@ def _write(
     lab.write_text(lab_toml(beds, repository, place / "ssh" / "config", KERNEL_CONFIG))
     kernel, archive = _first_kernel(lab, repository)
     for bed in beds:
-        folder = place / "machines" / bed.dut / "disk" / "boot" / "kernel"
-        folder.mkdir(parents=True)
-        with tarfile.open(archive) as tar:
-            unpack(tar, folder)
+        for root in bed.roots(place / "machines"):
+            folder = root / "boot" / "kernel"
+            folder.mkdir(parents=True)
+            with tarfile.open(archive) as tar:
+                unpack(tar, folder)
     return LabFiles(place, kernel)
 
 

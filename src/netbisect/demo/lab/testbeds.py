@@ -38,6 +38,12 @@ class Bed:
     """Of its links, per second."""
     media: str
     scenarios: tuple[str, ...]
+    root: str = "disk"
+    """Of the router, as the simulator knows it."""
+    server: str = ""
+    """Name of the host that has the router's root file system."""
+    deploy: str = ""
+    """Keys of the DUT's table that say how a kernel is booted."""
 
     @property
     def dut(self) -> str:
@@ -55,7 +61,14 @@ class Bed:
     @property
     def machines(self) -> list[str]:
         """Names of all its machines."""
-        return [self.dut, *self.hosts]
+        return [self.dut, *self.hosts, *([self.server] if self.server else [])]
+
+    def roots(self, machines: Path) -> list[Path]:
+        """The router's root file systems, each with a kernel to come back to."""
+        if self.server:
+            return [machines / self.server / "disk" / "roots" / self.dut]
+        disk = machines / self.dut / "disk"
+        return [disk, machines / self.dut / "upgrade"] if self.root == "partitions" else [disk]
 
     @property
     def line_rate_pps(self) -> int:
@@ -110,6 +123,37 @@ TESTBEDS: dict[str, Bed] = {
             media=_TEN_GIGABIT,
             scenarios=("inet4-forwarding",),
         ),
+        Bed(
+            name="apu2",
+            description="GX-412TC, 4 cores, Intel i210, two NanoBSD partitions",
+            profile="C2558-i350",
+            driver="igb",
+            drivers=("e1000", "igb"),
+            ports=(("igb1", "00:0d:b9:41:ca:3d"), ("igb2", "00:0d:b9:41:ca:3e")),
+            generator=End("apu2-gen", "igb2", "00:1b:21:c4:95:9a"),
+            receiver=End("apu2-gen", "igb3", "00:1b:21:c4:95:9b"),
+            bits=1e9,
+            media=_GIGABIT,
+            scenarios=("inet4-forwarding",),
+            root="partitions",
+            deploy='deploy = "nanobsd"\nnanobsd = { good = "BSDRP1", test = "BSDRP2" }\n',
+        ),
+        Bed(
+            name="d1518",
+            description="Xeon D-1518, 4 cores, Intel i350, root over NFS",
+            profile="C2558-i350",
+            driver="igb",
+            drivers=("e1000", "igb"),
+            ports=(("igb0", "00:25:90:fb:1e:10"), ("igb1", "00:25:90:fb:1e:11")),
+            generator=End("d1518-gen", "igb2", "00:1b:21:c4:95:aa"),
+            receiver=End("d1518-gen", "igb3", "00:1b:21:c4:95:ab"),
+            bits=1e9,
+            media=_GIGABIT,
+            scenarios=("inet4-forwarding",),
+            root="network",
+            server="boot-server",
+            deploy='deploy = "pxe"\npxe = { server = "boot-server", root = "/roots/d1518-dut" }\n',
+        ),
     )
 }
 
@@ -139,8 +183,13 @@ def simulator_toml(
         parts.append(
             f'[[routers]]\nname = "{bed.dut}"\nport = {doors[bed.dut]}\n'
             f'profile = "{bed.profile}"\ndriver = "{bed.driver}"\n'
+            f'root = "{bed.root}"\nserver = "{bed.server}"\n'
             f"ports = [{', '.join(_port(name, mac, bed.media) for name, mac in bed.ports)}]\n"
         )
+        if bed.server:
+            parts.append(
+                f'[[hosts]]\nname = "{bed.server}"\nport = {doors[bed.server]}\nports = []\n'
+            )
         for host, ends in bed.hosts.items():
             ports = ", ".join(_port(end.port, end.mac, bed.media) for end in ends)
             parts.append(f'[[hosts]]\nname = "{host}"\nport = {doors[host]}\nports = [{ports}]\n')
@@ -190,7 +239,7 @@ owner = "lab@netbisect.invalid"
 address = "{dut}"
 ingress = {{ mac = "{ingress}" }}
 egress = {{ mac = "{egress}" }}
-
+{deploy}
 [testbeds.generator]
 address = "{generator}"
 port = {{ interface = "{generator_port}" }}
@@ -227,6 +276,7 @@ def lab_toml(beds: Sequence[Bed], repository: Path, ssh_config: Path, kernel_con
             line_rate_pps=bed.line_rate_pps,
             scenarios=_text(bed.scenarios),
             dut=bed.dut,
+            deploy=bed.deploy,
             ingress=bed.ports[0][1],
             egress=bed.ports[1][1],
             generator=bed.generator.host,

@@ -23,7 +23,7 @@ def cd(machine: Machine, shell: Shell, arguments: list[str]) -> None:
     place = machine.path(arguments[0], shell.folder)
     if not place.is_dir():
         raise CommandFailedError(f"cd: {arguments[0]}: {_NONE}", 2)
-    shell.folder = f"/{place.relative_to(machine.disk).as_posix()}"
+    shell.folder = machine.clean(arguments[0], shell.folder)
 
 
 def ls(machine: Machine, shell: Shell, arguments: list[str]) -> None:
@@ -68,8 +68,10 @@ def _read(machine: Machine, shell: Shell, command: str, name: str) -> bytes:
 
 def mkdir(machine: Machine, shell: Shell, arguments: list[str]) -> None:
     """`mkdir -p`."""
-    _need_room(machine, "mkdir")
     for name in _names(arguments):
+        if not machine.clean(name, shell.folder).startswith("/tmp/"):  # noqa: S108 - in memory
+            _need_room(machine, "mkdir")
+        _need_writable(machine, shell, "mkdir", name)
         machine.path(name, shell.folder).mkdir(parents=True, exist_ok=True)
 
 
@@ -77,6 +79,8 @@ def rm(machine: Machine, shell: Shell, arguments: list[str]) -> None:
     """`rm -rf`."""
     for name in _names(arguments):
         place = machine.path(name, shell.folder)
+        if place.exists():
+            _need_writable(machine, shell, "rm", name)
         if place.is_dir():
             shutil.rmtree(place)
         else:
@@ -85,6 +89,7 @@ def rm(machine: Machine, shell: Shell, arguments: list[str]) -> None:
 
 def mv(machine: Machine, shell: Shell, arguments: list[str]) -> None:
     """Renames; into the target when that is a folder."""
+    _need_writable(machine, shell, "mv", arguments[1])
     old, new = (machine.path(name, shell.folder) for name in arguments)
     if not old.exists():
         raise CommandFailedError(f"mv: rename {arguments[0]} to {arguments[1]}: {_NONE}")
@@ -99,6 +104,7 @@ async def tar(machine: Machine, shell: Shell, arguments: list[str]) -> None:
     if not place.is_dir():
         raise CommandFailedError(f"tar: could not chdir to '{folder}'")
     _need_room(machine, "tar")
+    _need_writable(machine, shell, "tar", folder)
     try:
         with tarfile.open(fileobj=io.BytesIO(data), mode="r:gz") as archive:
             unpack(archive, place)
@@ -116,6 +122,21 @@ async def tar(machine: Machine, shell: Shell, arguments: list[str]) -> None:
 def _need_room(machine: Machine, command: str) -> None:
     if Fault.DISK_FULL in machine.faults:
         raise CommandFailedError(f"{command}: No space left on device")
+
+
+def _need_writable(machine: Machine, shell: Shell, command: str, name: str) -> None:
+    if machine.read_only(name, shell.folder):
+        raise CommandFailedError(f"{command}: {name}: Read-only file system")
+
+
+async def tee(machine: Machine, shell: Shell, arguments: list[str]) -> None:
+    """`tee FILE`."""
+    (name,) = arguments
+    data = await shell.stdin.read()
+    _need_writable(machine, shell, "tee", name)
+    _need_room(machine, "tee")
+    machine.path(name, shell.folder).write_bytes(data)
+    shell.out(data.decode())
 
 
 def df(machine: Machine, shell: Shell, _: list[str]) -> None:
@@ -153,4 +174,5 @@ FILES = {
     "sha256": sha256,
     "sync": sync,
     "tar": tar,
+    "tee": tee,
 }

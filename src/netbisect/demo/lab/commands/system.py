@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from netbisect.demo.lab.machine import Machine
+from netbisect.demo.lab.machine import Machine, Program
 from netbisect.demo.lab.router import Router
 from netbisect.demo.lab.shell import CommandFailedError, Shell
 
@@ -78,12 +78,18 @@ def kenv(machine: Machine, shell: Shell, arguments: list[str]) -> None:
             machine.environment[name] = value
         elif name not in machine.environment:
             raise CommandFailedError(f"kenv: unable to get {name}")
+        else:
+            shell.out(f"{machine.environment[name]}\n")
+            return
         shown = [(name, machine.environment[name])]
     shell.out("".join(f'{name}="{value}"\n' for name, value in shown))
 
 
-def date(machine: Machine, shell: Shell, _: list[str]) -> None:
-    """What time it is there."""
+def date(machine: Machine, shell: Shell, arguments: list[str]) -> None:
+    """What time it is there; `date +%s`."""
+    if arguments == ["+%s"]:
+        shell.out(f"{machine.clock.now():.0f}\n")
+        return
     now = time.gmtime(machine.clock.now())
     shell.out(time.strftime("%a %b %e %H:%M:%S UTC %Y\n", now))
 
@@ -91,6 +97,8 @@ def date(machine: Machine, shell: Shell, _: list[str]) -> None:
 def nextboot(router: Router, shell: Shell, arguments: list[str]) -> None:
     """`nextboot -e NAME=VALUE -k KERNEL`, `nextboot -D`."""
     place = router.path("nextboot.conf", "/boot")
+    if router.read_only("nextboot.conf", "/boot"):
+        raise CommandFailedError("nextboot: /boot/nextboot.conf: Read-only file system")
     if arguments == ["-D"]:
         place.unlink(missing_ok=True)
         return
@@ -115,6 +123,22 @@ def shutdown(router: Router, shell: Shell, _: list[str]) -> None:
     router.reboot()
 
 
+def dumpon(router: Router, _: Shell, arguments: list[str]) -> None:
+    """`dumpon off`."""
+    if arguments != ["off"]:
+        raise CommandFailedError("usage: dumpon off")
+    router.dumps = False
+
+
+def watchdogd(router: Router, shell: Shell, arguments: list[str]) -> None:
+    """`watchdogd -t SECONDS`."""
+    del shell
+    if not router.config.watchdog:
+        raise CommandFailedError("watchdogd: /dev/fido: No such file or directory")
+    router.programs.add(Program("watchdogd"))
+    router.watchdog = float(arguments[1])
+
+
 def dmesg(machine: Machine, shell: Shell, _: list[str]) -> None:
     """What the kernel has said."""
     shell.out("".join(f"{message}\n" for message in machine.messages))
@@ -133,4 +157,9 @@ SYSTEM = {
     "sysctl": sysctl,
     "uname": uname,
 }
-START = {"nextboot": nextboot, "shutdown": shutdown}
+START = {
+    "dumpon": dumpon,
+    "nextboot": nextboot,
+    "shutdown": shutdown,
+    "watchdogd": watchdogd,
+}

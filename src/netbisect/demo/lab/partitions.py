@@ -1,0 +1,36 @@
+"""Two root partitions on a disk with GPT, and which of them gptboot(8) starts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+DISK = "ada0"
+
+
+@dataclass
+class Partition:
+    """One of them."""
+
+    index: int
+    label: str
+    folder: Path
+    """Its files, on the disk of this host."""
+    attributes: set[str] = field(default_factory=set)
+
+
+def choose(partitions: Sequence[Partition]) -> Partition:
+    """What gptboot starts now; it notes in the attributes that it has tried.
+
+    First those with `bootonce` and `bootme`, which lose the latter; one with `bootonce` alone has
+    failed before. Then those with `bootme`, then the first of all.
+    """
+    for one in partitions:
+        if "bootonce" in one.attributes and "bootme" not in one.attributes:
+            one.attributes = {"bootfailed"}
+    for one in partitions:
+        if "bootonce" in one.attributes:
+            one.attributes.discard("bootme")
+            return one
+    return next((one for one in partitions if "bootme" in one.attributes), partitions[0])
