@@ -52,6 +52,18 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True)
+class Failure:
+    """A kernel that did not come up, or went down: what the machine said."""
+
+    revision: str
+    scenario: str
+    """Under whose load it went down; empty when it did not get so far."""
+    why: str
+    log: str
+    """The panic with its backtrace, or the end of what the console or the build said."""
+
+
+@dataclass(frozen=True, slots=True)
 class Links:
     """Where people look further; an empty one is left out."""
 
@@ -101,6 +113,8 @@ class Case:
     attempts: tuple[Attempt, ...] = ()
     skipped: Mapping[str, str] = field(default_factory=dict)
     """By revision: why it could not be measured."""
+    failures: tuple[Failure, ...] = ()
+    """Each of them once, oldest first."""
     cost: Cost = field(default_factory=Cost)
     conditions: Mapping[str, str] = field(default_factory=dict)
     links: Links = Links()

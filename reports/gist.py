@@ -306,6 +306,15 @@ def _stop(case: Case, last: Attempt, rates: list[float], good: list[float] | Non
     )
 
 
+def crashes(case: Case) -> list[tuple[str, str, str]]:
+    """Kernels that went down under load, whatever their speed: label, scenario, how."""
+    return [
+        (case.label(one.revision), case.title(one.scenario), words.reason(one.why))
+        for one in case.failures
+        if one.scenario
+    ]
+
+
 @dataclass(frozen=True, slots=True)
 class Night:
     """A line of the trend: a revision that was measured, oldest first."""

@@ -126,6 +126,8 @@ def _view(case: Case) -> dict[str, Any]:
         "stops": [tuple(map(words.clean, astuple(stop))) for stop in stops[:_LINES_MAX]],
         "stops_left": max(len(stops) - _LINES_MAX, 0),
         "next": _next(case),
+        "crashes": [tuple(map(words.clean, crash)) for crash in gist.crashes(case)[:_LINES_MAX]],
+        "crashes_left": max(len(gist.crashes(case)) - _LINES_MAX, 0),
         "cost": gist.cost(case),
         "conditions": conditions[:_LINES_MAX],
         "conditions_left": max(len(conditions) - _LINES_MAX, 0),

@@ -20,10 +20,15 @@ from netbisect.reports import chart, gist, words
 from netbisect.reports.case import Attempt, Case
 from netbisect.reports.templating import environment
 
+_FAILURES_MAX = 50
+"""Kernels whose last words are on a page."""
+
 
 def page(case: Case) -> str:
     """All that is known about a case, as HTML."""
-    return environment.get_template("page.html").render(
+    return environment.get_template(
+        "page.html"
+    ).render(
         case=case,
         state=_state(case),
         headline=gist.headline(case),
@@ -40,6 +45,9 @@ def page(case: Case) -> str:
         block=gist.block(case),
         remark=gist.remark(case),
         candidates=_candidates(case),
+        crashes=gist.crashes(case),
+        failures=case.failures[:_FAILURES_MAX],
+        failures_left=max(len(case.failures) - _FAILURES_MAX, 0),
         none=_none(case),
         cost=gist.cost(case),
         trailers=gist.trailers,

@@ -15,6 +15,7 @@ environment = Environment(
     keep_trailing_newline=True,
 )
 environment.filters.update(
+    block=words.block,
     certainty=words.certainty,
     clean=words.clean,
     day=words.day,

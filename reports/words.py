@@ -41,6 +41,14 @@ def clean(text: str) -> str:
     return " ".join("".join(map(_plain, text)).split())
 
 
+def block(text: str) -> str:
+    """The same for text of several lines, whose tabs stay."""
+    lines = text.replace("\r\n", "\n").split("\n")
+    return "\n".join(
+        "\t".join("".join(map(_plain, part)) for part in line.split("\t")) for line in lines
+    )
+
+
 def _plain(character: str) -> str:
     match unicodedata.category(character):
         case "Cc":

@@ -18,6 +18,7 @@ from netbisect.steps.lab_step import (
 )
 from netbisect.steps.settings import Settings, read_password
 from netbisect.steps.transfer import FetchKernel, SendPatches, upload_steps
+from netbisect.steps.visits import LOGS, fresh_logs, keep_steps
 from netbisect.workers.lab import Builder, Lab, Testbed
 from netbisect.workers.make import CALLS
 
@@ -161,7 +162,7 @@ def _testbed_configs(settings: Settings, lab: Lab, testbed: Testbed) -> list[Bui
             chosen += ["--scenario", scenario]
         if (runs := properties.getProperty(RUNS_PROPERTY, 1)) > 1:
             chosen += ["--runs", str(runs)]
-        return [*chosen, "--logs", "logs"]
+        return [*chosen, "--logs", LOGS]
 
     @util.renderer
     def home(properties: Properties) -> list[str]:
@@ -175,7 +176,9 @@ def _testbed_configs(settings: Settings, lab: Lab, testbed: Testbed) -> list[Bui
         factory=BuildFactory(
             [
                 FetchKernel(store=settings.kernels, place=str(lab.kernels)),
+                fresh_logs(),
                 _lab_step(settings, "trial", arguments, limit),
+                *keep_steps(settings),
             ]
         ),
         locks=locks,

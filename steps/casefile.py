@@ -22,9 +22,10 @@ from netbisect.bisect.model import (
     Kernel,
     Sample,
     Several,
+    Stage,
 )
 from netbisect.reports import words
-from netbisect.reports.case import Attempt, Case, Ending, Links
+from netbisect.reports.case import Attempt, Case, Ending, Failure, Links
 from netbisect.steps.bystanders import unmoved
 from netbisect.steps.kernels import Kernels
 from netbisect.steps.settings import Settings
@@ -33,6 +34,8 @@ from netbisect.store.ledger import Ledger
 from netbisect.store.records import Asked, Decision, DecisionStage
 from netbisect.workers.lab import OVERLAY_MARK, Testbed, load_scenario
 
+_OF_THE_KERNEL = (Stage.BUILD, Stage.BOOT)
+"""Where a failure has something to say about the revision."""
 _UNKNOWN_SUBJECT = "(not in the tree that is watched)"
 
 
@@ -119,6 +122,7 @@ def case_of(
         finding=finding if isinstance(finding, Ending) else None,
         attempts=tuple(replace(attempt, seq=seq) for seq, attempt in enumerate(attempts, 1)),
         skipped=evidence.skipped,
+        failures=_failures([fact for _, facts in done for fact in facts]),
         cost=ledger.cost(numbers),
         conditions={
             **_conditions([fact for _, facts in done for fact in facts], question.lead),
@@ -228,6 +232,17 @@ def _built_ahead(decision: Decision, facts: Sequence[Fact]) -> Iterator[Attempt]
                 at=fact.at,
                 seconds=fact.seconds,
             )
+
+
+def _failures(facts: Sequence[Fact]) -> tuple[Failure, ...]:
+    """What kernels died of, or were not built for; a second try that failed alike is left out."""
+    found: dict[tuple[str, str, str], Failure] = {}
+    for fact in facts:
+        if isinstance(fact, Dud) and fact.log.strip() and fact.stage in _OF_THE_KERNEL:
+            # Goes down under load in the stage of the boot, which is what ended.
+            key = (fact.revision, fact.scenario, fact.why)
+            found.setdefault(key, Failure(*key, fact.log))
+    return tuple(found.values())
 
 
 def _conditions(facts: Sequence[Fact], lead: str) -> dict[str, str]:

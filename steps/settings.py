@@ -179,6 +179,8 @@ class Settings:
     """Disk that the master's finished kernels may take; what open questions need stays."""
     patience_days: float = 14.0
     """Days that a comparison or a search waits for a testbed in quarantine."""
+    visit_space: str = "5 GB"
+    """For the logs of visits on the master."""
     night: NightSettings = field(default_factory=NightSettings)
     web: WebSettings = field(default_factory=WebSettings)
     workers: WorkerSettings = field(default_factory=WorkerSettings)
@@ -186,10 +188,11 @@ class Settings:
 
     def __post_init__(self) -> None:
         _check(self.branches, "branches: expected at least one")
-        try:
-            bytes_of(self.kernel_space)
-        except ValueError as error:
-            raise ValueError(f"kernel_space {error}") from None
+        for name in ("kernel_space", "visit_space"):
+            try:
+                bytes_of(getattr(self, name))
+            except ValueError as error:
+                raise ValueError(f"{name} {error}") from None
         _check(self.poll > 0, f"poll {self.poll}: expected seconds > 0")
         _check(self.tick > 0, f"tick {self.tick}: expected seconds > 0")
         _check(self.patience_days >= 0, f"patience_days {self.patience_days:g}: expected 0 or more")
@@ -221,6 +224,16 @@ class Settings:
     def patches(self) -> Path:
         """Patches by which people want to see revisions changed, as build hosts are sent them."""
         return self.state / "patches"
+
+    @property
+    def visits(self) -> Path:
+        """Folder of what visits left behind, one folder for each decision."""
+        return self.state / "visits"
+
+    @property
+    def visit_bytes(self) -> int:
+        """How much room they have."""
+        return bytes_of(self.visit_space)
 
     @property
     def reports(self) -> Path:

@@ -21,6 +21,7 @@ from netbisect.store.tables import (
     BootRow,
     ConditionsRow,
     DecisionRow,
+    DudRow,
     KernelRow,
     MailRow,
     PlaceRow,
@@ -54,6 +55,12 @@ class Lookup(Sessions):
         """What came of one attempt at a decision, oldest first."""
         with self.reading() as session:
             return facts_where(session, [decision])
+
+    def failed_decisions(self) -> set[int]:
+        """Those that a dud came of."""
+        query = select(DudRow.decision_id).where(DudRow.decision_id.is_not(None)).distinct()
+        with self.reading() as session:
+            return {number for number in session.scalars(query) if number is not None}
 
     def last_boots(self) -> dict[str, str]:
         """By testbed: the boot that was ordered last; the machines' own clocks have no say."""

@@ -127,6 +127,9 @@ def main() -> int:
         calls.write(f"{asked.verb} {revision}\n")
     with (folder / "places").open("a") as places:
         places.write(f"{asked.verb} {asked.builder or asked.testbed}\n")
+    if asked.logs:
+        Path(asked.logs).mkdir(exist_ok=True)
+        (Path(asked.logs) / f"{asked.verb}-{ending}.log").write_text(revision)
     if ending == "wait":
         wait(folder)
         ending = "ok"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
 from netbisect.bisect.model import Boot, Dud, Evidence, Kernel, Reaction, Reading, Sample, Stage
-from netbisect.steps.casefile import _attempt, _built_ahead, _overlays, _pps
+from netbisect.reports.case import Failure
+from netbisect.steps.casefile import _attempt, _built_ahead, _failures, _overlays, _pps
 from netbisect.store.records import Decision, DecisionStage, Outcome
 
 
@@ -81,6 +83,23 @@ def test_what_was_built_ahead_is_told_beside_the_visit_and_not_as_its_outcome() 
         "kernel",
     )
     assert (last.revision, last.outcome, last.seconds) == ("last", "no rule", 5.0)
+
+
+def test_what_kernels_died_of_is_told_once() -> None:
+    """Trouble of the lab, and what has nothing to show, is left out."""
+
+    def dud(why: str, stage: Stage, log: str, scenario: str = "") -> Dud:
+        return Dud(why, "r", stage, Reaction.SKIP, why, 1.0, 1.0, scenario=scenario, log=log)
+
+    panic = dud("panic: x", Stage.BOOT, "panic: x\n#0 y")
+    crash = dud("went down: panic: z", Stage.BOOT, "panic: z", "forwarding")
+    lab = dud("no room", Stage.DEPLOY, "df")
+    mute = dud("hangs", Stage.BOOT, " \n")
+
+    assert _failures([panic, lab, crash, replace(panic, id="again"), mute]) == (
+        Failure("r", "", "panic: x", "panic: x\n#0 y"),
+        Failure("r", "forwarding", "went down: panic: z", "panic: z"),
+    )
 
 
 def test_what_was_built_with_a_fix_is_said() -> None:

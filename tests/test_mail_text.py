@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from netbisect.bisect.model import Comparison, Confirmed, Effect, Night, Suspects, Unfinished
 from netbisect.reports import mail, plaintext
-from netbisect.reports.case import Case, Links
+from netbisect.reports.case import Case, Failure, Links
 
 HERE = Path(__file__).parent
 made = runpy.run_path(str(HERE / "report_cases.py"))
@@ -69,6 +69,20 @@ def test_letters_are_as_they_were_approved(name: str, write: Callable[[Case], ma
 
     golden = (HERE / "golden" / f"{name}.txt").read_text()
     assert f"Subject: {letter.subject}\n\n{letter.text}" == golden
+
+
+def test_a_panic_under_load_is_told_as_a_matter_of_its_own() -> None:
+    """In its own words; those that did not come up stand where they were skipped."""
+    case = make("culprit_case")
+    name, why = case.commits[5].revision, "the router went down: panic: page fault"
+    failures = (Failure(name, case.lead, why, "#0"), Failure(name, "", "panic: x", "#0"))
+    text = mail.outcome(replace(case, failures=failures)).text
+
+    told = section(text, "Kernels that went down under load, which is a matter of its own")
+    assert "".join(told.split()).startswith("".join(case.label(name).split()))
+    assert "panic: page" in told
+    assert "panic: x" not in text
+    assert too_wide(text) == []
 
 
 @pytest.mark.parametrize("name", ENDINGS)

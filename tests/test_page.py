@@ -12,7 +12,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from netbisect.reports.case import Case, Links
+from netbisect.reports.case import Case, Failure, Links
 from netbisect.reports.page import page
 
 made = runpy.run_path(str(Path(__file__).with_name("report_cases.py")))
@@ -149,6 +149,24 @@ def test_every_picture_has_a_title_and_words_for_those_who_hear_it(name: str) ->
 
 def test_pages_of_one_case_are_equal_byte_for_byte(culprit: str) -> None:
     assert page(make("culprit_case")) == culprit
+
+
+def test_panics_are_told_with_their_backtraces() -> None:
+    """One under load is a finding of its own; a log that a machine wrote stays text."""
+    log = "panic: page fault\n#0 0xff at <b>ip_tryforward</b>+0x2c4\n\x1b[31m\u202e"
+    why = "the router went down under the load of this scenario: panic: page fault"
+    name = next(iter(make("culprit_case").labels))
+    lead = make("culprit_case").lead
+    failures = (Failure(name, lead, why, log), *[Failure(name, "", "panic: x", log)] * 60)
+    outline = Outline(page(make("culprit_case", failures=failures)))
+
+    assert "Kernels that went down under load" in outline.headings
+    assert "What the machines said" in outline.headings
+    assert outline.text.count("#0 0xff at <b>ip_tryforward</b>+0x2c4") == 50
+    assert "And 11 more." in outline.text
+    assert "b" not in outline.tags
+    assert "\x1b" not in outline.text
+    assert "Kernels that went down" not in page_of("culprit_case")
 
 
 def test_what_a_commit_says_stays_text() -> None:

@@ -24,7 +24,7 @@ from netbisect.demo.lab.setup import KERNEL_CONFIG
 from netbisect.demo.tree.create import Tree
 from netbisect.workers import clocks
 from netbisect.workers.build import KernelBuild
-from netbisect.workers.lab import NanoBsd, Builder, Source
+from netbisect.workers.lab import Builder, NanoBsd, Source
 from netbisect.workers.router import Router
 from netbisect.workers.ssh import Connections
 
