@@ -23,6 +23,8 @@ SECTIONS = {
     lab.Builder: ("lab.toml", "### `[[builders]]`"),
     lab.Testbed: ("lab.toml", "### `[[testbeds]]`"),
     lab.Dut: ("lab.toml", "`[testbeds.dut]`\n"),
+    lab.NanoBsd: ("lab.toml", "`[testbeds.dut.nanobsd]`"),
+    lab.Pxe: ("lab.toml", "`[testbeds.dut.pxe]`"),
     lab.TrafficHost: ("lab.toml", "`[testbeds.generator]` and"),
     lab.Power: ("lab.toml", "`[testbeds.power]`\n"),
     lab.Console: ("lab.toml", "`[testbeds.console]`\n"),

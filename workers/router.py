@@ -160,7 +160,7 @@ class Router:
             LabFault: it went down under the load; the machine is back on its good kernel. Or it
                 is not the machine we know.
         """
-        hangs = False
+        hangs, said = False, ""
         try:
             running = self.look()
         except HostKeyError as error:
@@ -168,14 +168,17 @@ class Router:
         except (UnreachableError, CommandError):
             answer = self._wait(Stage.BOOT)
             hangs = answer is None
+            said = self._tap.said()
             running = answer or self.power_cycle(Stage.BOOT)
         if running.environment.get(_PROVEN) == boot.id:
             return running
-        panic = find_panic(self._tap.said())
+        said = said or self._tap.said()
+        panic = find_panic(said)
         if panic is not None:
             fault, why = Fault.PANIC_UNDER_LOAD, f"{panic.message}, under the load of this scenario"
         elif hangs:
-            fault, why = Fault.HANG_UNDER_LOAD, "the router hung under the load of this scenario"
+            fault = Fault.HANG_UNDER_LOAD
+            why = f"the router hung under the load of this scenario{_standing(said)}"
         elif self.testbed.console is None:
             fault = Fault.PANIC_UNDER_LOAD
             why = "the router went down under the load of this scenario"
@@ -184,7 +187,7 @@ class Router:
             why = "the router restarted in the middle of a run, without a panic on its console"
             if self.testbed.dut.watchdog:
                 why = f"{why}: it lost its power, or its watchdog has ended a hang"
-        raise LabFault.of(fault, why, self._last_words(panic))
+        raise LabFault.of(fault, why, _last_words(panic, said))
 
     # -------------------------------------------------------------------------------- booting
 
@@ -276,16 +279,17 @@ class Router:
             self.say(f"{self.testbed.name}: it does not go down; power cycle")
             return self.power_cycle(Stage.BOOT)
         self._say_silent(" after the order to reboot")
+        said = self._tap.said()  # before the next boot adds to it
         self.power_cycle(Stage.BOOT)
-        why = "the kernel hangs: no answer until the power was cycled"
-        raise self._fault(Fault.DOES_NOT_BOOT, why)
+        why = f"the kernel hangs: no answer until the power was cycled{_standing(said)}"
+        raise _boot_fault(Fault.DOES_NOT_BOOT, why, said)
 
     def _prove(
         self, running: Running, folder: str, order: str, kernel: Kernel, contents: Contents
     ) -> None:
         if running.environment.get(_ORDER) != order:
             why = f"the machine came back on {running.directory}, not on {folder}"
-            raise self._fault(Fault.WRONG_KERNEL, why)
+            raise _boot_fault(Fault.WRONG_KERNEL, why, self._tap.said())
         why = self.deployment.misplaced(running, folder)
         if not why and kernel.version not in running.version:
             why = (
@@ -319,23 +323,6 @@ class Router:
             raise lab_fault(Stage.BOOT, error) from error
         if seconds and not device[0].strip():
             self.say(f"{self.testbed.name}: no /dev/fido, so no watchdog guards this boot")
-
-    def _fault(self, fault: Fault, why: str) -> LabFault:
-        """That fault; where the console has a panic, that it panicked while it booted."""
-        said = self._tap.said()
-        panic = find_panic(said)
-        if panic is not None:
-            return LabFault.of(Fault.PANIC_AT_BOOT, panic.message, self._last_words(panic))
-        prompt = prompt_in(said)
-        why = f"{why}; it stands at {prompt}" if prompt else why
-        return LabFault.of(fault, why, self._last_words(None))
-
-    def _last_words(self, panic: Panic | None) -> str:
-        """The panic with its backtrace, and what the console said last."""
-        tail = self._tap.said()[-_TAIL:].strip()
-        if panic is None or panic.text.endswith(tail):
-            return panic.text if panic is not None else tail
-        return f"{panic.text}\n...\n{tail}"
 
     # ----------------------------------------------------------------------------- recovering
 
@@ -397,3 +384,25 @@ class Router:
                 stage=stage,
             )
         return running
+
+
+def _boot_fault(fault: Fault, why: str, said: str) -> LabFault:
+    """That fault; where the console has a panic, that the kernel panicked while it booted."""
+    panic = find_panic(said)
+    if panic is not None:
+        return LabFault.of(Fault.PANIC_AT_BOOT, panic.message, _last_words(panic, said))
+    return LabFault.of(fault, why, _last_words(None, said))
+
+
+def _standing(said: str) -> str:
+    """The tail of a sentence: at which prompt the machine waits for somebody, if it does."""
+    prompt = prompt_in(said)
+    return f"; it stands at {prompt}" if prompt else ""
+
+
+def _last_words(panic: Panic | None, said: str) -> str:
+    """The panic with its backtrace, and what the console said last."""
+    tail = said[-_TAIL:].strip()
+    if panic is None or panic.text.endswith(tail):
+        return panic.text if panic is not None else tail
+    return f"{panic.text}\n...\n{tail}"

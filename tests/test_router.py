@@ -1,0 +1,248 @@
+"""One boot is proven to be ours, and whatever hangs on the way has an end."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from netbisect.bisect.faults import Fault
+from netbisect.bisect.model import Dud
+from netbisect.workers import power, router
+from netbisect.workers.faults import LabFault
+from netbisect.workers.lab import Dut, NanoBsd, Port, Power, Pxe
+from netbisect.workers.router import Router
+from netbisect.workers.running import Running, look
+from netbisect.workers.ssh import Connections
+
+if TYPE_CHECKING:
+    from tests.lab_fixtures import RunningLab
+
+DUT = "c2558-dut"
+
+
+@pytest.fixture
+def one(c2558: RunningLab) -> Iterator[Router]:
+    c2558.said.clear()
+    with Connections(c2558.lab.ssh) as connections:
+        yield Router(c2558.lab.testbed("c2558"), connections, c2558.said.append)
+
+
+def change_what_runs(patch: pytest.MonkeyPatch, **changes: object) -> None:
+    """As a kernel of another make would say of itself; no kernel of the sample tree does."""
+
+    def told(machine: object) -> Running:
+        running = look(machine)  # type: ignore[arg-type]  # a Machine, which the router has
+        ours = "netbisect.order" in running.environment
+        return replace(running, **changes) if ours else running  # type: ignore[arg-type]
+
+    patch.setattr(router, "look", told)
+
+
+# ------------------------------------------------------------------------------------- the proof
+
+
+def test_a_kernel_tells_its_configuration_and_build_id(c2558: RunningLab, one: Router) -> None:
+    one.boot(*c2558.kernel(10))
+    running = one.look()
+    assert running.ident == "GENERIC-NODEBUG"
+    assert len(running.build_id) == 40
+    one.recover()
+    assert one.look().build_id not in ("", running.build_id)
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"build_id": "ab" * 20}, "the running kernel has the build id abab"),
+        ({"ident": "GENERIC"}, "has the configuration GENERIC, ordered was GENERIC-NODEBUG"),
+    ],
+)
+def test_another_kernel_of_the_same_revision_is_caught(
+    c2558: RunningLab,
+    one: Router,
+    monkeypatch: pytest.MonkeyPatch,
+    changes: dict[str, str],
+    why: str,
+) -> None:
+    change_what_runs(monkeypatch, **changes)
+    with pytest.raises(LabFault, match=why) as caught:
+        one.boot(*c2558.kernel(10))
+    assert caught.value.fault is Fault.WRONG_KERNEL
+
+
+def test_a_kernel_of_old_tells_no_build_id_and_is_booted(
+    c2558: RunningLab, one: Router, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change_what_runs(monkeypatch, build_id="", ident="")
+    assert one.boot(*c2558.kernel(10)).id
+
+
+@pytest.mark.parametrize("seconds", [-86_400.0 * 365, 86_400.0 * 365])
+def test_a_clock_that_jumps_neither_loses_nor_makes_a_boot(
+    c2558: RunningLab, one: Router, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    """The order's number decides; the time of the boot is that of the worker."""
+    began = time.time()
+    start = one.look().boottime
+    change_what_runs(monkeypatch, boottime=start + seconds)
+    boot = one.boot(*c2558.kernel(10))
+    assert began <= boot.at <= time.time()
+    told = [line for line in c2558.said if "that clock was set" in line]
+    assert bool(told) == (seconds < 0)
+    monkeypatch.undo()
+    one.recover()
+    change_what_runs(monkeypatch, boottime=start + seconds)
+    c2558.control("break", DUT, "ignores-nextboot")
+    with pytest.raises(LabFault, match="came back on kernel, not on"):
+        one.boot(*c2558.kernel(10))
+
+
+def test_a_second_boot_of_the_same_order_is_not_the_one_that_was_proven(
+    c2558: RunningLab, one: Router
+) -> None:
+    """As where nobody has taken the order back: folder and number are right."""
+    kernel, archive = c2558.kernel(10)
+    boot = one.boot(kernel, archive)
+    assert one.still_up(boot).directory.startswith("kernel.nb-")
+    folder = one.look().directory
+    c2558.ssh(DUT, f"nextboot -e netbisect.order={boot.id} -k {folder}")
+    c2558.control("cycle", DUT)
+    with pytest.raises(LabFault) as caught:
+        one.still_up(boot)
+    assert caught.value.fault is Fault.POWER_LOSS
+
+
+def test_a_machine_that_does_not_go_down_says_nothing_of_the_kernel(
+    c2558: RunningLab, one: Router, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It answers, and never reboots: its power is cycled, and the order is carried out then."""
+    one.testbed = c2558.testbed("c2558", boot_timeout=1.0)
+    monkeypatch.setattr(Router, "_reboot", lambda _: None)
+    kernel, archive = c2558.kernel(10)
+    assert one.boot(kernel, archive).kernel == kernel.key
+    assert "c2558: it does not go down; power cycle" in c2558.said
+
+
+def test_a_root_on_zfs_is_refused(
+    c2558: RunningLab, one: Router, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loader could not take the order back."""
+    running = one.look()
+    environment = {**running.environment, "vfs.root.mountfrom": "zfs:zroot/ROOT/default"}
+    monkeypatch.setattr(router, "look", lambda _: replace(running, environment=environment))
+    with pytest.raises(LabFault, match="has its root on ZFS") as caught:
+        one.boot(*c2558.kernel(10))
+    assert caught.value.fault is Fault.UNFIT
+
+
+# -------------------------------------------------------------------------------- guards
+
+
+def test_a_watchdog_is_armed_where_there_is_one(c2558: RunningLab, one: Router) -> None:
+    """Here there is none, which is told."""
+    one.testbed = replace(one.testbed, dut=replace(one.testbed.dut, watchdog=60))
+    one.boot(*c2558.kernel(10))
+    assert "c2558: no /dev/fido, so no watchdog guards this boot" in c2558.said
+
+
+def test_the_console_of_the_whole_visit_is_in_one_log(c2558: RunningLab) -> None:
+    """What it boots, and how it dies under load."""
+    c2558.control("break", DUT, "panics-under-load")
+    _, facts = c2558.trial(10, ("inet4-forwarding",))
+    log = (c2558.logs / "console.log").read_text()
+    kernel, _ = c2558.kernel(10)
+    ordered = log.index(f"{kernel.version} is ordered as")
+    assert ordered < log.index("---<<BOOT>>---", ordered) < log.index("Fatal trap 12")
+    dud = next(fact for fact in facts if isinstance(fact, Dud))
+    assert "ip_tryforward" in dud.log
+
+
+def test_a_loader_that_stands_still_is_told(c2558: RunningLab, one: Router, tmp_path: Path) -> None:
+    """The file is damaged after it was proven, as by a disk that fails."""
+    one.testbed = c2558.testbed("c2558", boot_timeout=1.0)
+    place = c2558.files.disk(DUT) / "boot"
+    order = one._order
+
+    def damage(folder: str, number: str) -> float:
+        (place / folder / "kernel").write_bytes(b"")
+        return order(folder, number)
+
+    one._order = damage  # type: ignore[method-assign]  # a fault that no machine makes on demand
+    with one.listening(tmp_path / "console.log"), pytest.raises(LabFault) as caught:
+        one.boot(*c2558.kernel(10))
+    assert caught.value.why == (
+        "the kernel hangs: no answer until the power was cycled; "
+        "it stands at OK: the loader could not go on"
+    )
+
+
+# ----------------------------------------------------------------------------- the power switch
+
+
+def test_a_power_command_that_hangs_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    script = f"sleep 600 & echo $! >{note}; wait"
+    began = time.monotonic()
+    assert power.cycle(Power(("sh", "-c", script), timeout=1)) == "it had not ended after 1 s"
+    assert time.monotonic() - began < 60
+    child = int(note.read_text())
+    end = time.monotonic() + 20
+    while Path(f"/proc/{child}").exists() and _runs(child):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    stat = Path(f"/proc/{process}/stat")
+    return not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        (("true",), ""),
+        (("sh", "-c", "echo no such outlet; exit 2"), "exit status 2: no such outlet"),
+        (("false",), "exit status 1: it said nothing"),
+        (("/none/ipmitool",), "/none/ipmitool cannot be run: No such file or directory"),
+    ],
+)
+def test_a_power_command_says_why_it_failed(command: tuple[str, ...], why: str) -> None:
+    assert power.cycle(Power(command)) == why
+
+
+# -------------------------------------------------------------------------------- the lab file
+
+PORT = Port(interface="igb0")
+
+
+@pytest.mark.parametrize(
+    ("keys", "complaint"),
+    [
+        ({"deploy": "kexec"}, "deploy 'kexec': expected 'nextboot', 'nanobsd' or 'pxe'"),
+        ({"deploy": "pxe"}, "pxe: expected this table because of deploy = 'pxe'"),
+        ({"nanobsd": NanoBsd("A", "B")}, "nanobsd: expected deploy = 'nanobsd' where this table"),
+        ({"watchdog": -1}, "watchdog -1: expected seconds, or 0 for none"),
+    ],
+)
+def test_a_wrong_way_to_deploy_is_refused(keys: dict[str, object], complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        Dut("dut", PORT, PORT, **keys)  # type: ignore[arg-type]  # wrong on purpose
+
+
+def test_wrong_places_to_deploy_to_are_refused() -> None:
+    with pytest.raises(ValueError, match="good and test are both 'A'"):
+        NanoBsd("A", "A")
+    with pytest.raises(ValueError, match="expected a GPT label"):
+        NanoBsd("A", "/dev/ada0s2a")
+    with pytest.raises(ValueError, match="expected an absolute path"):
+        Pxe("server", "roots/dut")
