@@ -12,6 +12,7 @@ from netbisect.bisect.faults import Fault
 from netbisect.bisect.model import Kernel
 from netbisect.workers.faults import LabFault
 from netbisect.workers.identity import build_id_of, ident_of
+from netbisect.workers.running import Running
 from netbisect.workers.ssh import Machine
 
 _KERNEL = PurePosixPath("kernel")
@@ -80,6 +81,22 @@ def put(place: Place, kernel: Kernel, archive: Path) -> tuple[str, Contents]:
         raise LabFault.of(Fault.DEPLOYMENT, f"{target} on {machine.address} is not what was sent")
     machine.run(["kldxref", work], ["mv", work, target], ["sync"])
     return folder, contents
+
+
+def mismatch(running: Running, kernel: Kernel, contents: Contents) -> str:
+    """Why what runs is not that kernel, by what it says of itself; "" when nothing speaks so."""
+    if kernel.version not in running.version:
+        return (
+            f"the running kernel says {running.version!r}, which is not {kernel.version}: "
+            "a stale or foreign kernel"
+        )
+    for name, said, wanted in (
+        ("build id", running.build_id, contents.build_id),
+        ("configuration", running.ident, contents.ident),
+    ):
+        if said and wanted and said != wanted:
+            return f"the running kernel has the {name} {said}, ordered was {wanted}"
+    return ""
 
 
 def _make_room(place: Place, folder: str, needed: int) -> None:

@@ -23,9 +23,7 @@ from netbisect.bisect.faults import Fault
 from netbisect.bisect.model import Boot, Kernel, Stage
 from netbisect.workers import power
 from netbisect.workers.console import ConsoleTap
-from netbisect.workers.deploy import Deployment, NextBoot
-from netbisect.workers.deploy_nanobsd import TwoPartitions
-from netbisect.workers.deploy_pxe import NetworkBoot
+from netbisect.workers.deploy import Deployment
 from netbisect.workers.faults import (
     CommandError,
     HostKeyError,
@@ -33,11 +31,13 @@ from netbisect.workers.faults import (
     UnreachableError,
     lab_fault,
 )
-from netbisect.workers.kernel_folder import Contents
+from netbisect.workers.kernel_folder import Contents, mismatch
 from netbisect.workers.lab import Testbed
-from netbisect.workers.panic import Panic, find_panic, prompt_in
+from netbisect.workers.last_words import boot_fault, last_words, standing
+from netbisect.workers.panic import find_panic
 from netbisect.workers.running import Running, look
 from netbisect.workers.ssh import Connections
+from netbisect.workers.ways import deployment_of
 
 _MARK = "netbisect.before"
 _ORDER = "netbisect.order"
@@ -50,20 +50,7 @@ _PANIC_SETTINGS = {
 """A panic tells its stack and reboots; it does not wait for somebody at the console."""
 _STARTS = re.compile(r"---<<BOOT>>---|Copyright \(c\) 1992-|KDB: debugger backends")
 """What a kernel says first."""
-_TAIL = 2000
-"""Characters of a console's end that go into a Dud, besides a panic."""
 _ERRORS = (UnreachableError, HostKeyError, CommandError)
-
-
-def deployment_of(testbed: Testbed, connections: Connections) -> Deployment:
-    """The way in which this testbed's lab file says that kernels are booted."""
-    dut = testbed.dut
-    machine = connections.machine(dut.address)
-    if dut.nanobsd is not None:
-        return TwoPartitions(machine, dut.nanobsd, dut)
-    if dut.pxe is not None:
-        return NetworkBoot(connections.machine(dut.pxe.server), dut.pxe, dut)
-    return NextBoot(machine, dut)
 
 
 class Router:
@@ -178,7 +165,7 @@ class Router:
             fault, why = Fault.PANIC_UNDER_LOAD, f"{panic.message}, under the load of this scenario"
         elif hangs:
             fault = Fault.HANG_UNDER_LOAD
-            why = f"the router hung under the load of this scenario{_standing(said)}"
+            why = f"the router hung under the load of this scenario{standing(said)}"
         elif self.testbed.console is None:
             fault = Fault.PANIC_UNDER_LOAD
             why = "the router went down under the load of this scenario"
@@ -187,7 +174,7 @@ class Router:
             why = "the router restarted in the middle of a run, without a panic on its console"
             if self.testbed.dut.watchdog:
                 why = f"{why}: it lost its power, or its watchdog has ended a hang"
-        raise LabFault.of(fault, why, _last_words(panic, said))
+        raise LabFault.of(fault, why, last_words(panic, said))
 
     # -------------------------------------------------------------------------------- booting
 
@@ -281,27 +268,16 @@ class Router:
         self._say_silent(" after the order to reboot")
         said = self._tap.said()  # before the next boot adds to it
         self.power_cycle(Stage.BOOT)
-        why = f"the kernel hangs: no answer until the power was cycled{_standing(said)}"
-        raise _boot_fault(Fault.DOES_NOT_BOOT, why, said)
+        why = f"the kernel hangs: no answer until the power was cycled{standing(said)}"
+        raise boot_fault(Fault.DOES_NOT_BOOT, why, said)
 
     def _prove(
         self, running: Running, folder: str, order: str, kernel: Kernel, contents: Contents
     ) -> None:
         if running.environment.get(_ORDER) != order:
             why = f"the machine came back on {running.directory}, not on {folder}"
-            raise _boot_fault(Fault.WRONG_KERNEL, why, self._tap.said())
-        why = self.deployment.misplaced(running, folder)
-        if not why and kernel.version not in running.version:
-            why = (
-                f"the running kernel says {running.version!r}, which is not {kernel.version}: "
-                "a stale or foreign kernel"
-            )
-        for name, said, wanted in (
-            ("build id", running.build_id, contents.build_id),
-            ("configuration", running.ident, contents.ident),
-        ):
-            if not why and said and wanted and said != wanted:
-                why = f"the running kernel has the {name} {said}, ordered was {wanted}"
+            raise boot_fault(Fault.WRONG_KERNEL, why, self._tap.said())
+        why = self.deployment.misplaced(running, folder) or mismatch(running, kernel, contents)
         if why:
             raise LabFault.of(Fault.WRONG_KERNEL, why)
 
@@ -384,25 +360,3 @@ class Router:
                 stage=stage,
             )
         return running
-
-
-def _boot_fault(fault: Fault, why: str, said: str) -> LabFault:
-    """That fault; where the console has a panic, that the kernel panicked while it booted."""
-    panic = find_panic(said)
-    if panic is not None:
-        return LabFault.of(Fault.PANIC_AT_BOOT, panic.message, _last_words(panic, said))
-    return LabFault.of(fault, why, _last_words(None, said))
-
-
-def _standing(said: str) -> str:
-    """The tail of a sentence: at which prompt the machine waits for somebody, if it does."""
-    prompt = prompt_in(said)
-    return f"; it stands at {prompt}" if prompt else ""
-
-
-def _last_words(panic: Panic | None, said: str) -> str:
-    """The panic with its backtrace, and what the console said last."""
-    tail = said[-_TAIL:].strip()
-    if panic is None or panic.text.endswith(tail):
-        return panic.text if panic is not None else tail
-    return f"{panic.text}\n...\n{tail}"
