@@ -89,7 +89,6 @@ def test_trial_prints_every_fact_of_the_visit(
         "console.log",
         "inet4-forwarding.receiver",
         "inet4-forwarding.sender",
-        "load.log",
     ]
 
 
