@@ -170,10 +170,11 @@ def missing(offered: Sequence[float], received: Sequence[float]) -> int:
     busy = [index for index, rate in enumerate(received) if rate > 0]
     if not busy:
         return 0
-    inside = received[busy[0] + 1 : busy[-1]]
+    # A sender's first second is a ramp, and may lie in two seconds of a receiver.
+    inside = received[busy[0] + 2 : busy[-1]]
     usual = statistics.median(received[index] for index in busy)
     sent = sum(rate > 0 for rate in offered)
-    early = sent - (len(inside) + 2) - _UNEVEN_SECONDS
+    early = sent - (busy[-1] - busy[0] + 1) - _UNEVEN_SECONDS
     return sum(rate < _GAP * usual for rate in inside) + max(0, early)
 
 

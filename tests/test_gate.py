@@ -159,7 +159,7 @@ def test_a_machine_that_does_not_answer_is_unknown(c2558: RunningLab) -> None:
 
 @pytest.mark.parametrize("said", ["", "{}", "[]", '{"statistics": {"interface": [{}]}}', "garbage"])
 def test_counters_in_another_form_are_unknown(said: str) -> None:
-    assert freebsd._counters(said) == {}
+    assert freebsd.counters_in(said) == {}
 
 
 def test_a_processor_that_chooses_its_own_clock_is_not_called_throttled() -> None:

@@ -135,7 +135,7 @@ def test_longer_packets_fit_less_often_on_the_wire(tmp_path: Path, text: str) ->
         (
             'ingress = { mac = "00:08:a2:09:33:da" }',
             "ingress = {}",
-            "testbeds[0].dut.ingress: expected `interface` or `mac`, or both",
+            "testbeds[0].dut.ingress: expected `interface`, `mac` or `pci`",
         ),
         (
             'kernel_config = "GENERIC-NODEBUG"',
@@ -253,6 +253,47 @@ def test_scenarios_of_ones_own_come_first(tmp_path: Path) -> None:
             ),
         ),
         ("size = 60", "size = 20", "traffic: size 20: expected 46 to 1518 bytes"),
+        (
+            "198.19.10.100",
+            "198.19.10.10",
+            "traffic: flows 2000: the ranges of source and destination make 200",
+        ),
+        (
+            "198.19.10.1:2001-198.19.10.100",
+            "198.19.10.1:2001-198.19.10.10:2020",
+            "traffic: flows 2000: the ranges of source and destination make 4000",
+        ),
+        (
+            "198.18.10.1:2001-198.18.10.20",
+            "198.18.10.20:2001-198.18.10.1",
+            ("traffic: source '198.18.10.20:2001-198.18.10.1': expected the lower address first"),
+        ),
+        (
+            "flows = 2000",
+            "rate = -1",
+            "traffic: rate -1: expected packets/s, or 0 for all the wire takes",
+        ),
+        (
+            '"net.inet.ip.redirect" = 0',
+            '"net.inet.ip.redirect; reboot" = 0',
+            (
+                "sysctl 'net.inet.ip.redirect; reboot': expected a name such as "
+                "net.inet.ip.redirect or dev.{ingress}.fc"
+            ),
+        ),
+        (
+            "{egress}",
+            "{outgress}",
+            (
+                "sysctl 'dev.{outgress}.fc': expected a name such as net.inet.ip.redirect or "
+                "dev.{ingress}.fc"
+            ),
+        ),
+        (
+            '"net.inet.ip.fastforwarding" = 1',
+            '"net.inet.ip.redirect" = 1',
+            "net.inet.ip.redirect: expected in sysctls or in optional, not in both",
+        ),
         ('name = "mine"', 'name = "other"', "name: expected 'mine', the name of the file"),
     ],
 )

@@ -75,6 +75,52 @@ def test_the_format_before_freebsd_11_has_no_bits_per_second() -> None:
     assert pktgen.sample(HEAD + 40 * line) == 968_409.0
 
 
+FORMAT_A = (1534, 1547, 1550, 1553)
+FORMAT_B = (2277, 2329, 2514, 2655, 2671, 2683, 2687, 2786)
+
+
+@pytest.mark.parametrize("version", [*FORMAT_A, *FORMAT_B])
+@pytest.mark.parametrize("command", ["CMD: pkt-gen -f rx", "CMD on pkt1: pkt-gen -N -f rx"])
+@pytest.mark.parametrize("end", ["Terminated\n", TAIL])
+def test_every_version_that_netbenches_has_seen_is_read(
+    version: int, command: str, end: str
+) -> None:
+    """Versions are lines of its source; seconds begin anew after 999; words may end with a tab."""
+    lines = []
+    for number in range(40):
+        at, rate = (990 + number) % 1000, 600_000 + number
+        text = f"{at}.003708 main_thread [{version}] {rate} pps "
+        if version in FORMAT_A:
+            text += f"({rate + 600} pkts in 1001894 usec)"
+        else:
+            text += (
+                f"({rate + 600} pkts 287999999 bps in 1001894 usec) 4.30 avg_batch 1007 min_space"
+            )
+        lines.append(f"{text}\n")
+    head = f"{command} -i igb2 -w 2 -W\n{HEAD}"
+    said = head + "".join(lines) + end
+    assert pktgen.all_rates(said) == [600_000 + number for number in range(40)]
+    dropped = 9 + len(end.splitlines())  # of the last lines, and of the first: 15 - header
+    kept = pktgen.kept_rates(said)
+    assert kept == [600_000 + number for number in range(15 - 9, 40 - 10 + dropped - 9)]
+    assert pktgen.offered_rate(said) == statistics.median(range(600_001, 600_038))
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        (
+            "667.5 main [3247] Unable to open netmap:igb2: Device not configured\n",
+            "Unable to open netmap:igb2: Device not configured",
+        ),
+        ("pkt-gen: illegal option -- U\nUsage:\n", "pkt-gen: illegal option -- U"),
+        (HEAD + TAIL, ""),
+    ],
+)
+def test_why_it_did_not_begin_is_told_in_its_own_words(said: str, why: str) -> None:
+    assert pktgen.complaint(said) == why
+
+
 def test_an_output_that_is_too_short_is_no_sample() -> None:
     with pytest.raises(pktgen.NoRateError) as caught:
         pktgen.sample(HEAD)

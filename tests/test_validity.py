@@ -190,3 +190,8 @@ def test_a_receiver_that_ended_early_missed_the_rest() -> None:
     """It ends by itself after a second without packets; thirty were sent."""
     assert validity.missing([1e6] * 30, [0.0, *[9e5] * 12, 0.0]) == 16
     assert validity.missing([1e6] * 30, []) == 0
+
+
+def test_a_ramp_that_lies_in_two_seconds_of_the_receiver_is_not_missing() -> None:
+    """Where the router keeps up, the sender's slow first second is seen at its other end."""
+    assert validity.missing([3.6e5, *[1e6] * 30], [1e4, 3.7e5, *[1e6] * 28, 4e5]) == 0

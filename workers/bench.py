@@ -16,7 +16,7 @@ from pathlib import Path
 
 from netbisect.bisect.faults import Fault
 from netbisect.bisect.model import Boot, Conditions, Sample, Stage
-from netbisect.workers import firewall, pktgen, ports, userland
+from netbisect.workers import firewall, freebsd, pktgen, ports, userland
 from netbisect.workers.faults import (
     CommandError,
     HostKeyError,
@@ -25,7 +25,7 @@ from netbisect.workers.faults import (
     traffic_fault,
 )
 from netbisect.workers.lab import Scenario, Testbed
-from netbisect.workers.observe import Seen, Watch, judge
+from netbisect.workers.observe import Seen, Watch, as_data, judge
 from netbisect.workers.ssh import SSH_FAILED, Connections, Machine
 
 _READY_SECONDS = 30.0
@@ -49,7 +49,7 @@ class Bench:
         self.receiver = connections.machine(testbed.receiver.address)
         self.say = say
         self.logs = logs
-        self._ifconfigs: dict[str, str] = {}
+        self._inventories: dict[str, ports.Inventory] = {}
         self._hosts: dict[str, str] = {}
         self._watch = Watch(testbed, self.router, self.generator, self.receiver)
         self._runs: Counter[str] = Counter()
@@ -64,6 +64,7 @@ class Bench:
         """
         started = time.time()
         conditions = self._conditions(scenario)
+        scenario = self._named(scenario)
         try:
             userland.use(self.router)
             firewall.switch_off(self.router)
@@ -75,8 +76,11 @@ class Bench:
         except (UnreachableError, HostKeyError) as error:
             raise lab_fault(Stage.BENCH, error) from error
         before = self._look(scenario)
-        sender, receiver = self._run_traffic(scenario)
+        name = self._run_name(scenario)
+        sender, receiver = self.traffic(scenario, name, self.testbed.timing.run)
         after = self._look(scenario, before)
+        observed = json.dumps(as_data(before, after), indent=1)
+        (self.logs / f"{name}.observed.json").write_text(f"{observed}\n")
         pps, offered_pps, problems = judge(
             self.testbed, scenario, (sender, receiver), before, after
         )
@@ -104,17 +108,29 @@ class Bench:
         except HostKeyError as error:
             raise lab_fault(Stage.BENCH, error) from error
 
-    def _run_traffic(self, scenario: Scenario) -> tuple[str, str]:
-        """What sender and receiver said."""
-        timing = self.testbed.timing
+    def _run_name(self, scenario: Scenario) -> str:
+        """Of a run's files: the scenario's, with a number from the second run on."""
         self._runs[scenario.name] += 1
         run = self._runs[scenario.name]
-        name = scenario.name if run == 1 else f"{scenario.name}.{run}"
+        return scenario.name if run == 1 else f"{scenario.name}.{run}"
+
+    def traffic(self, scenario: Scenario, name: str, seconds: float) -> tuple[str, str]:
+        """Sends the scenario's packets for that long; what sender and receiver said.
+
+        Args:
+            scenario: what to send; the router is left as it is.
+            name: of the two files in the folder of logs.
+            seconds: for how long to send.
+
+        Raises:
+            LabFault: there was no run.
+        """
+        timing = self.testbed.timing
         receiver_log = self.logs / f"{name}.receiver"
         sender_log = self.logs / f"{name}.sender"
         self.logs.mkdir(parents=True, exist_ok=True)
         try:
-            sender_command = self._sender_command(scenario)
+            sender_command = self._sender_command(scenario, seconds)
             receiver_command = pktgen.receiver_command(
                 self._interface("receiver").name, timing.link_wait
             )
@@ -158,11 +174,11 @@ class Bench:
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(limit)
 
-    def _sender_command(self, scenario: Scenario) -> list[str]:
+    def _sender_command(self, scenario: Scenario, seconds: float) -> list[str]:
         traffic = scenario.traffic
         return pktgen.sender_command(
             self._interface("generator").name,
-            count=int(self.testbed.line_rate(traffic.size) * self.testbed.timing.run),
+            count=int(self.testbed.offered_rate(traffic) * seconds),
             size=traffic.size,
             family=traffic.family,
             source=traffic.source,
@@ -171,18 +187,33 @@ class Bench:
             destination_mac=self.testbed.dut.ingress.mac or self._interface("ingress").mac,
             checksums=traffic.checksums,
             wait=self.testbed.timing.link_wait,
+            rate=traffic.rate,
         )
 
+    def _named(self, scenario: Scenario) -> Scenario:
+        """With this boot's names of the router's ports in its sysctls."""
+        if not scenario.names_ports:
+            return scenario
+        try:
+            names = {part: self._interface(part).name for part in ("ingress", "egress")}
+        except (UnreachableError, HostKeyError, CommandError, ports.NoPortError) as error:
+            raise lab_fault(Stage.BENCH, error) from error
+        return scenario.at({part: freebsd.device(name) for part, name in names.items()})
+
     def _interface(self, which: str) -> ports.Interface:
-        """One of the three ports that pkt-gen must be told, by its part in the testbed."""
-        machine, port = {
-            "generator": (self.generator, self.testbed.generator.port),
-            "receiver": (self.receiver, self.testbed.receiver.port),
-            "ingress": (self.router, self.testbed.dut.ingress),
-        }[which]
-        if machine.address not in self._ifconfigs:
-            self._ifconfigs[machine.address] = machine.run(["ifconfig", "-a"])
-        return ports.find(port, self._ifconfigs[machine.address])
+        """A data port by its part in the testbed."""
+        testbed = self.testbed
+        ends = {
+            "generator": (self.generator, testbed.generator.port),
+            "receiver": (self.receiver, testbed.receiver.port),
+            "ingress": (self.router, testbed.dut.ingress),
+            "egress": (self.router, testbed.dut.egress),
+        }
+        machine, port = ends[which]
+        if machine.address not in self._inventories:
+            wanted = [one for other, one in ends.values() if other is machine]
+            self._inventories[machine.address] = ports.look(machine, wanted)
+        return self._inventories[machine.address].find(port)
 
     # ----------------------------------------------------------------------------- the router
 

@@ -85,7 +85,7 @@ def _tool(where: str, what: str, command: Sequence[str], absent: str) -> Check:
 
 
 def _port(machine: Machine, port: Port) -> str:
-    found = ports.find(port, machine.run(["ifconfig", "-a"]))
+    found = ports.look(machine, [port]).find(port)
     said = f"{found.name} {found.mac} {found.status}".strip()
     if found.status == "no carrier":
         raise ports.NoPortError(said)

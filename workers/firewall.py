@@ -1,27 +1,47 @@
 """Sets a DUT up for a scenario, and switches its firewall off without a trace.
 
-Both modules are loaded so that the management network stays open: pf passes until rules are
-loaded; ipfw is told to accept by default before it is loaded.
+The management network stays open meanwhile: pf passes until rules are loaded; ipfw is told to
+accept by default before it is loaded, and is off while its rules change. A firewall that is built
+into the kernel cannot be unloaded: it is switched off, and its rules and states are flushed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from netbisect.workers.faults import CommandError
 from netbisect.workers.lab import Scenario
 from netbisect.workers.ssh import Machine
 
-_DISABLE = {"pf": ["pfctl", "-q", "-d"], "ipfw": ["ipfw", "-q", "-f", "flush"]}
+_IPFW_SWITCHES = ("net.inet.ip.fw.enable", "net.inet6.ip6.fw.enable")
+_DISABLE = {
+    "pf": [["pfctl", "-q", "-d"], ["pfctl", "-q", "-F", "all"]],
+    "ipfw": [
+        ["sysctl", "-in", *(f"{name}=0" for name in _IPFW_SWITCHES)],
+        ["ipfw", "-q", "-f", "flush"],
+    ],
+}
+_UPON = {
+    "pf": ("pflog", "pfsync"),
+    "ipfw": ("dummynet", "ipfw_nat64", "ipfw_nptv6", "ipfw_nat"),
+}
+"""Modules that must go first, for they use the firewall's."""
 
 
 def switch_off(machine: Machine) -> None:
     """No firewall, no rules, no states. Raises what `Machine.run` raises."""
-    loaded = machine.run(["kldstat"])
-    for name, disable in _DISABLE.items():
-        if f"{name}.ko" in loaded:
-            machine.try_run(disable)  # already off is fine
-            # Rules and states go with the module.
-            machine.run(["kldunload", name])
+    kldstat, *built_in = machine.ask(["kldstat"], *(["kldstat", "-m", name] for name in _DISABLE))
+    loaded = {line.split()[-1].removesuffix(".ko") for line in kldstat.splitlines()[1:]}
+    if not loaded:
+        raise CommandError(machine.address, "kldstat", 0, kldstat)
+    for (name, disable), module in zip(_DISABLE.items(), built_in, strict=True):
+        if name not in loaded and not module:
+            continue
+        machine.ask(*disable)  # already off is fine
+        # Rules and states go with the module.
+        unload = [one for one in (*_UPON[name], name) if one in loaded]
+        if unload:
+            machine.run(*(["kldunload", one] for one in unload))
 
 
 def set_up(machine: Machine, scenario: Scenario) -> None:
@@ -29,6 +49,7 @@ def set_up(machine: Machine, scenario: Scenario) -> None:
     commands: list[Sequence[str]] = [
         ["sysctl", "-n", f"{name}={value}"] for name, value in scenario.sysctls.items()
     ]
+    commands += [["sysctl", "-in", f"{name}={value}"] for name, value in scenario.optional.items()]
     rules = b""
     if scenario.firewall == "pf":
         rules = "".join(f"{rule}\n" for rule in scenario.rules).encode()
@@ -37,8 +58,9 @@ def set_up(machine: Machine, scenario: Scenario) -> None:
         commands += [
             ["kenv", "net.inet.ip.fw.default_to_accept=1"],
             ["kldload", "-n", "ipfw"],
-            ["ipfw", "-q", "-f", "flush"],
+            *_DISABLE["ipfw"],
             *(["ipfw", "-q", "add", *rule.split()] for rule in scenario.rules),
+            ["sysctl", "-in", *(f"{name}=1" for name in _IPFW_SWITCHES)],
         ]
     if commands:
         machine.run(*commands, stdin=rules)

@@ -11,13 +11,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from netbisect.bisect.validity import Look, Port
-from netbisect.workers import ports
 
-_DAMAGED = ("dev.{}.{}.mac_stats.crc_errs", "dev.{}.{}.stats.rx_fcs_err")
-"""Where drivers count packets with a wrong CRC: Intel's, Chelsio's."""
+_DAMAGED = ("mac_stats.crc_errs", "stats.rx_fcs_err")
+"""Where drivers count packets with a wrong CRC, below their device: Intel's, Chelsio's."""
 HARDWARE_CLOCK = "dev.hwpstate_intel.0.%driver"
 """There where the processor chooses its own clock: a low one then means that it is idle."""
 _DEVICE = re.compile(r"([a-z]\w*?)(\d+)\Z")
+_INTERRUPT = re.compile(r"^(\S.*?)\s+(\d+)\s+\d+$", re.MULTILINE)
 
 
 def values_in(said: str) -> dict[str, str]:
@@ -28,30 +28,36 @@ def values_in(said: str) -> dict[str, str]:
 
 def wrong_crc(names: Iterable[str]) -> list[str]:
     """The sysctls that may count the packets with a wrong CRC of these interfaces."""
-    devices = [found for name in names if (found := _DEVICE.match(name))]
-    return [place.format(*device.groups()) for device in devices for place in _DAMAGED]
+    devices = [found for name in names if (found := device(name))]
+    return [f"dev.{one}.{leaf}" for one in devices for leaf in _DAMAGED]
+
+
+def device(name: str) -> str:
+    """An interface as sysctl(8) writes it: `igb.2` for igb2; "" for one that is no device."""
+    found = _DEVICE.match(name)
+    return ".".join(found.groups()) if found else ""
 
 
 def port(
-    interface: ports.Interface, netstat: str, values: Mapping[str, str], *, overloaded: bool
+    name: str, link: str, netstat: str, values: Mapping[str, str], *, overloaded: bool
 ) -> Port:
-    """What is known of a port.
+    """What is known of a port; `link` as ifconfig(8) says, "" where it is unknown.
 
     A router that is offered more than it takes counts what it misses as errors, so there only
     packets with a wrong CRC count.
     """
-    counters = _counters(netstat)
-    damaged = [_number(values.get(name)) for name in wrong_crc([interface.name])]
+    counters = counters_in(netstat)
+    damaged = [_number(values.get(place)) for place in wrong_crc([name])]
     return Port(
-        name=interface.name,
-        link=interface.status if interface.up else "",
+        name=name,
+        link=link,
         packets=_sum(counters, "received-packets", "sent-packets"),
         errors=None if overloaded else _sum(counters, "received-errors", "send-errors"),
         damaged=next((number for number in damaged if number is not None), None),
     )
 
 
-def _counters(netstat: str) -> Mapping[str, Any]:
+def counters_in(netstat: str) -> Mapping[str, Any]:
     """The counters of an interface as a whole, from `netstat -I NAME -bn --libxo json`."""
     try:
         rows = json.loads(netstat)["statistics"]["interface"]
@@ -121,6 +127,15 @@ def programs(ps: str) -> dict[str, float]:
         if percent is not None and words[0] != "0":
             found[words[2]] = found.get(words[2], 0.0) + percent
     return found
+
+
+def interrupts(vmstat: str) -> dict[str, int]:
+    """How many there were since the machine started, by source, from `vmstat -i`."""
+    return {
+        " ".join(found[1].split()): int(found[2])
+        for found in _INTERRUPT.finditer(vmstat)
+        if found[1] != "Total"
+    }
 
 
 def new_lines(before: list[str], after: list[str]) -> list[str]:

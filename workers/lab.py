@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
@@ -23,7 +23,13 @@ _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}\Z")
 _FRAME_BYTES = 24
 """CRC, preamble and gap, which a packet takes on the wire besides."""
 _SHORTEST_RUN = 25
+_PKT_GEN_PORT = 1234
+"""What pkt-gen takes where a range names none."""
+_PCI = re.compile(r"pci\d+:\d+:\d+:\d+\Z")
 _HASH = re.compile(r"[0-9a-f]{40}\Z")
+_SYSCTL = re.compile(
+    r"(?:[\w%-]|\{(?:ingress|egress)\})+(?:\.(?:[\w%-]|\{(?:ingress|egress)\})+)+\Z"
+)
 OVERLAY_MARK = "+"
 """Between a kernel configuration and the overlays and patches that the kernel was built with."""
 _MODULE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]*\Z")
@@ -185,13 +191,19 @@ class Builder:
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """A network interface, by name or (since drivers rename them) by MAC address."""
+    """A network interface: by name or, since drivers rename them, by MAC or PCI address."""
 
     interface: str = ""
     mac: str = ""
+    pci: str = ""
+    """As pciconf(8) writes it: `pci0:2:0:0`."""
 
     def __post_init__(self) -> None:
-        _check(self.interface or self.mac, "expected `interface` or `mac`, or both")
+        _check(self.interface or self.mac or self.pci, "expected `interface`, `mac` or `pci`")
+        _check(
+            not self.pci or _PCI.match(self.pci),
+            f"pci {self.pci!r}: expected domain, bus, slot and function, as pci0:2:0:0",
+        )
         _check(
             not self.mac or _MAC.match(self.mac),
             f"mac {self.mac!r}: expected six pairs of lower-case hex digits, as 00:1b:21:c4:95:7a",
@@ -384,8 +396,13 @@ class Testbed:
         )
 
     def line_rate(self, size: int) -> float:
-        """Packets of `size` bytes without CRC per second that the generator must offer."""
+        """Packets of `size` bytes without CRC per second that the generator can offer."""
         return self.line_rate_pps * (60 + _FRAME_BYTES) / (size + _FRAME_BYTES)
+
+    def offered_rate(self, traffic: Traffic) -> float:
+        """Packets per second that the generator must offer."""
+        line_rate = self.line_rate(traffic.size)
+        return min(line_rate, traffic.rate) if traffic.rate else line_rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -464,6 +481,10 @@ class Traffic:
     destination: str
     size: int = 60
     """Bytes without CRC."""
+    flows: int = 0
+    """How many flows the two ranges must make; 0 when nobody counted."""
+    rate: int = 0
+    """Packets per second to send; 0 for as many as the wire takes."""
     checksums: bool = True
     """Let the generator fill in UDP checksums (pkt-gen -U)."""
 
@@ -473,16 +494,23 @@ class Traffic:
             f"family {self.family!r}: expected 'inet4' or 'inet6'",
         )
         _check(46 <= self.size <= 1518, f"size {self.size}: expected 46 to 1518 bytes")  # noqa: PLR2004 - Ethernet's
+        _check(self.rate >= 0, f"rate {self.rate}: expected packets/s, or 0 for all the wire takes")
+        made = 1
         for name in ("source", "destination"):
-            _check_range(name, getattr(self, name), self.family)
+            made *= _check_range(name, getattr(self, name), self.family)
+        _check(
+            self.flows in (0, made),
+            f"flows {self.flows}: the ranges of source and destination make {made}",
+        )
 
 
-def _check_range(name: str, text: str, family: str) -> None:
+def _check_range(name: str, text: str, family: str) -> int:
+    """How many pairs of address and port the range has."""
     version = 4 if family == "inet4" else 6
     pattern = (
-        r"(?P<a>[0-9.]+):\d+-(?P<b>[0-9.]+)(:\d+)?\Z"
+        r"(?P<a>[0-9.]+):(?P<p>\d+)-(?P<b>[0-9.]+)(:(?P<q>\d+))?\Z"
         if version == 4  # noqa: PLR2004
-        else r"\[(?P<a>[0-9a-f:]+)\](:\d+)?-\[(?P<b>[0-9a-f:]+)\](:\d+)?\Z"
+        else r"\[(?P<a>[0-9a-f:]+)\](:(?P<p>\d+))?-\[(?P<b>[0-9a-f:]+)\](:(?P<q>\d+))?\Z"
     )
     match = re.match(pattern, text)
     example = (
@@ -492,11 +520,20 @@ def _check_range(name: str, text: str, family: str) -> None:
     )
     _check(match, f"{name} {text!r}: expected a range such as {example}")
     assert match is not None
+    ends = []
     for group in ("a", "b"):
         try:
-            _check(ipaddress.ip_address(match[group]).version == version, "")
+            address = ipaddress.ip_address(match[group])
+            _check(address.version == version, "")
         except ValueError:
             raise ValueError(f"{name}: {match[group]!r} is no {family} address") from None
+        ends.append(int(address))
+    _check(ends[0] <= ends[1], f"{name} {text!r}: expected the lower address first")
+    # pkt-gen takes the first port, or 1234, where the second is left out.
+    first = int(match["p"] or _PKT_GEN_PORT)
+    last = int(match["q"] or first)
+    _check(first <= last, f"{name} {text!r}: expected the lower port first")
+    return (ends[1] - ends[0] + 1) * (last - first + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -511,14 +548,39 @@ class Scenario:
     rules: tuple[str, ...] = ()
     """Lines of pf.conf, or arguments of `ipfw add`."""
     sysctls: dict[str, Scalar] = field(default_factory=dict)
+    """Set before a run, and checked; in names, `{ingress}` and `{egress}` stand for the router's
+    ports as sysctl(8) writes them: `dev.{ingress}.fc` for dev.igb.2.fc."""
+    optional: dict[str, Scalar] = field(default_factory=dict)
+    """The same, but only where the system knows the name: names come and go with versions."""
 
     def __post_init__(self) -> None:
         _check_name(self.name)
+        for key in (*self.sysctls, *self.optional):
+            _check(
+                _SYSCTL.match(key),
+                f"sysctl {key!r}: expected a name such as net.inet.ip.redirect or "
+                "dev.{ingress}.fc",
+            )
+        twice = ", ".join(sorted(self.sysctls.keys() & self.optional.keys()))
+        _check(not twice, f"{twice}: expected in sysctls or in optional, not in both")
         _check(
             self.firewall in ("", "pf", "ipfw"),
             f"firewall {self.firewall!r}: expected 'pf', 'ipfw' or none",
         )
         _check(bool(self.firewall) == bool(self.rules), "firewall and rules go together")
+
+    def at(self, ports: Mapping[str, str]) -> Scenario:
+        """The scenario for ports of these names in sysctls: `{"ingress": "igb.2", ...}`."""
+
+        def named(values: dict[str, Scalar]) -> dict[str, Scalar]:
+            return {key.format_map(ports): value for key, value in values.items()}
+
+        return replace(self, sysctls=named(self.sysctls), optional=named(self.optional))
+
+    @property
+    def names_ports(self) -> bool:
+        """Whether a sysctl depends on what the router's ports are called."""
+        return any("{" in key for key in (*self.sysctls, *self.optional))
 
 
 def shipped_scenarios() -> Path:

@@ -11,7 +11,8 @@ import re
 import time
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 from netbisect.bisect import validity
 from netbisect.bisect.validity import Look
@@ -25,6 +26,7 @@ _INGRESS, _EGRESS = "the router's ingress", "the router's egress"
 _FORWARDING = ("net.inet.ip.forwarding", "net.inet6.ip6.forwarding")
 _ROUTER_SYSCTLS = (freebsd.HARDWARE_CLOCK, "dev.cpu", "hw.acpi.thermal")
 _DOWN = re.compile(r"\b(\w+): link state changed to DOWN")
+_SENSOR = re.compile(r"\.(freq|temperature)\Z")
 _LINK_SECONDS = 10.0
 """For a link to come back after the ports were closed."""
 _LINK_POLL = 0.1
@@ -39,6 +41,9 @@ class Seen:
     """Lines of dmesg(8) by address."""
     names: dict[str, set[str]] = field(default_factory=dict)
     """Names of the data ports by address."""
+    counted: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """By address, what people want to look at: counters of the ports, clocks and temperatures,
+    interrupts."""
 
 
 class Watch:
@@ -62,39 +67,43 @@ class Watch:
     def look(self, scenario: Scenario) -> Seen:
         """Everything at this moment. Raises HostKeyError alone."""
         look = Look()
-        logs, names = {}, {}
+        logs, names, counted = {}, {}, {}
         for machine in dict.fromkeys(machine for _, machine, _ in self._ends):
             parts = self._parts(machine)
             names[machine.address] = {self._names[part] for part in parts}
-            seen, logs[machine.address] = self._look_at(machine, parts, scenario)
+            seen, logs[machine.address], counted[machine.address] = self._look_at(
+                machine, parts, scenario
+            )
             look = replace(
                 look if machine is not self._router else seen,
                 ports={**look.ports, **seen.ports},
                 settings={**look.settings, **seen.settings},
             )
-        return Seen(look, logs, names)
+        return Seen(look, logs, names, counted)
 
     def _parts(self, machine: Machine) -> list[str]:
         """What this machine has of the data ports, as far as they can be found."""
         ends = {part: port for part, other, port in self._ends if other is machine}
         if not ends.keys() <= self._names.keys():
-            (ifconfig,) = _ask(machine, ["ifconfig", "-a"])
-            for part, port in ends.items():
-                with contextlib.suppress(ports.NoPortError):
-                    self._names[part] = ports.find(port, ifconfig).name
+            with contextlib.suppress(UnreachableError, CommandError):
+                inventory = ports.look(machine, ends.values())
+                for part, port in ends.items():
+                    with contextlib.suppress(ports.NoPortError):
+                        self._names[part] = inventory.find(port).name
         return [part for part in ends if part in self._names]
 
     def _look_at(
         self, machine: Machine, parts: list[str], scenario: Scenario
-    ) -> tuple[Look, list[str]]:
-        """One machine, and its log."""
+    ) -> tuple[Look, list[str], dict[str, Any]]:
+        """One machine, its log, and what it counts."""
         names = [self._names[part] for part in parts]
         router = machine is self._router
-        log, ifconfig, uname, said, *answers = _ask(
+        log, ifconfig, uname, vmstat, said, *answers = _ask(
             machine,
             ["dmesg"],
             ["ifconfig", "-a"],
             ["uname", "-v"],
+            ["vmstat", "-i"],
             ["sysctl", "-ie", *(_ROUTER_SYSCTLS if router else ()), *freebsd.wrong_crc(names)],
             *(["netstat", "-I", name, "-bn", "--libxo", "json"] for name in names),
             *(_router_questions(scenario) if router else ()),
@@ -102,16 +111,31 @@ class Watch:
         values = freebsd.values_in(said)
         interfaces = {interface.name: interface for interface in ports.interfaces(ifconfig)}
         found = {}
+        counted: dict[str, Any] = {
+            "interrupts": freebsd.interrupts(vmstat),
+            "sensors": {name: value for name, value in values.items() if _SENSOR.search(name)},
+            "ports": {},
+        }
         for part, name, counters in zip(parts, names, answers, strict=False):
             if name in interfaces:
-                found[part] = freebsd.port(interfaces[name], counters, values, overloaded=router)
+                one = interfaces[name]
+                link = one.status if one.up else ""
+                found[part] = freebsd.port(name, link, counters, values, overloaded=router)
+                counted["ports"][part] = {
+                    "interface": name,
+                    **{
+                        key: value
+                        for key, value in freebsd.counters_in(counters).items()
+                        if isinstance(value, int)
+                    },
+                }
         if router:
             look = _router_look(values, *answers[len(names) :])
         else:
             look = Look(
                 settings={f"the system of {machine.address}": uname.strip()} if uname else {}
             )
-        return replace(look, ports=found), log.splitlines()
+        return replace(look, ports=found), log.splitlines(), counted
 
     def look_again(self, scenario: Scenario, before: Seen) -> Seen:
         """As `look`, after a run: links that were there are given the time to come back."""
@@ -128,6 +152,28 @@ class Watch:
             if not lost or time.monotonic() >= deadline:
                 return seen
             time.sleep(_LINK_POLL)
+
+
+def as_data(before: Seen, after: Seen) -> dict[str, Any]:
+    """Both moments for people to look at, and by how much whatever counts went up between."""
+    return {
+        "before": {**asdict(before.look), "machines": before.counted},
+        "after": {**asdict(after.look), "machines": after.counted},
+        "during": _growth(before.counted, after.counted),
+    }
+
+
+def _growth(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """Numbers of `after` less those of `before`, in the same tables; what did not grow is left."""
+    grown: dict[str, Any] = {}
+    for name, value in after.items():
+        earlier = before.get(name)
+        if isinstance(value, int) and isinstance(earlier, int):
+            if value != earlier:
+                grown[name] = value - earlier
+        elif isinstance(value, Mapping) and isinstance(earlier, Mapping):
+            grown[name] = _growth(earlier, value)
+    return grown
 
 
 def judge(
@@ -153,6 +199,11 @@ def judge(
         if pktgen.crashed(output)
     ]
     problems = [*crashed]
+    problems += [
+        f"{who}'s pkt-gen says: {complaint}"
+        for who, output in ((_RECEIVER, receiver), (_GENERATOR, sender))
+        if (complaint := pktgen.complaint(output))
+    ]
     pps = offered_pps = 0.0
     try:
         offered_pps = pktgen.offered_rate(sender)
@@ -171,7 +222,7 @@ def judge(
     run = validity.Run(
         pps=pps,
         offered_pps=offered_pps,
-        line_rate=testbed.line_rate(scenario.traffic.size),
+        line_rate=testbed.offered_rate(scenario.traffic),
         offered=[rate for rate in pktgen.all_rates(sender) if rate > 0],
         received=pktgen.all_rates(receiver),
         before=before.look,
@@ -198,7 +249,7 @@ def _router_questions(scenario: Scenario) -> list[list[str]]:
     """What only the router is asked; `_router_look` reads the answers."""
     return [
         ["kldstat"],
-        ["sysctl", "-ie", *_FORWARDING, *scenario.sysctls],
+        ["sysctl", "-ie", *_FORWARDING, *scenario.sysctls, *scenario.optional],
         ["ps", "-ax", "-o", "ppid=", "-o", "pcpu=", "-o", "comm="],
     ]
 

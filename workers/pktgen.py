@@ -4,7 +4,7 @@ A line of a run, by sender and receiver alike, in all the versions that netbench
 
     982.003708 main_thread [2277] 968409 pps (970243 pkts 465716640 bps in 1001894 usec) ...
 
-The number in brackets is a line of pkt-gen's source, so it names the version. Older versions
+The number in brackets is a line of pkt-gen's source, so it names the version. Those before 2000
 leave out the bits per second; the normalised output (-N) writes plain packets per second.
 """
 
@@ -16,6 +16,9 @@ import statistics
 
 _KEPT = re.compile(r"main_thread[ \t\n\v\f\r]\[[0-9]+\][ \t\n\v\f\r][1-9].*pps")
 _CRASHED = re.compile(r"ouch, thread \d+ exited with error")
+_COMPLAINT = re.compile(
+    r"(?:\] *|^)((?:Unable to|Cannot|No such|nm_open|aborting|pkt-gen: ).*)", re.MULTILINE
+)
 
 _UNITS = {"pps": 1.0, "Kpps": 1e3, "Mpps": 1e6, "Gpps": 1e9}
 
@@ -34,6 +37,12 @@ class NoRateError(ValueError):
 def crashed(output: str) -> bool:
     """pkt-gen says that a thread of its own died: the run must be repeated."""
     return _CRASHED.search(output) is not None
+
+
+def complaint(output: str) -> str:
+    """Why it did not even begin, in its own words; "" when it does not say."""
+    found = _COMPLAINT.search(output)
+    return found[1].strip() if found else ""
 
 
 def ready(output: str) -> bool:
@@ -128,8 +137,9 @@ def sender_command(
     destination_mac: str,
     checksums: bool,
     wait: int,
+    rate: int = 0,
 ) -> list[str]:
-    """Sends `count` packets of `size` bytes as fast as the interface can."""
+    """Sends `count` packets of `size` bytes, `rate` a second or, at 0, all the interface can."""
     command = ["pkt-gen", "-N", "-f", "tx", "-i", interface, "-n", str(count), "-l", str(size)]
     command += ["-4" if family == "inet4" else "-6", "-d", destination]
     if destination_mac:
@@ -138,4 +148,6 @@ def sender_command(
     if source_mac:
         command += ["-S", source_mac]
     command += ["-w", str(wait)]
+    if rate:
+        command += ["-R", str(rate)]
     return [*command, "-U"] if checksums else command

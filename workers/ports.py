@@ -1,17 +1,23 @@
-"""Finds network interfaces in the output of ifconfig(8): drivers rename them, MACs stay."""
+"""Finds network interfaces: drivers rename them, MAC and PCI addresses stay."""
 
 from __future__ import annotations
 
 import itertools
 import re
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
+from netbisect.workers import freebsd
 from netbisect.workers.lab import Port
+from netbisect.workers.ssh import Machine
 
 _HEAD = re.compile(r"^(\S+): flags=[0-9a-f]+<([^>]*)>", re.MULTILINE)
 _ETHER = re.compile(r"^\s+(?:ether|hwaddr) ([0-9a-f:]{17})$", re.MULTILINE)
 _STATUS = re.compile(r"^\s+status: (.+)$", re.MULTILINE)
 _MEDIA = re.compile(r"^\s+media: (.+)$", re.MULTILINE)
+_DEVICE_AT = re.compile(r"^(\w+)@(pci\d+:\d+:\d+:\d+):", re.MULTILINE)
+_MELLANOX = ("mlx5_core", "mce")
+"""The driver of the PCI function, and the interface that it makes, which has no parent."""
 
 
 class NoPortError(LookupError):
@@ -29,6 +35,61 @@ class Interface:
     media: str
     up: bool = True
     """Whether it is switched on; without that it has no link."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """The interfaces of a machine, and where on the PCI bus they are."""
+
+    interfaces: tuple[Interface, ...]
+    devices: Mapping[str, str] = field(default_factory=dict)
+    """Name of the device by PCI address."""
+    parents: Mapping[str, str] = field(default_factory=dict)
+    """Name of the device above it, by interface."""
+
+    def find(self, port: Port) -> Interface:
+        """The interface that a lab file means: by MAC if it gives one, else by PCI, else by name.
+
+        Raises:
+            NoPortError: there is none; the message lists what there is.
+        """
+        found = list(self._matching(port))
+        if len(found) == 1:
+            return found[0]
+        among = found or self.interfaces
+        listed = ", ".join(f"{one.name} {one.mac}".strip() for one in among) or "none"
+        if found:
+            raise NoPortError(
+                f"{port.pci} has several interfaces: {listed}; expected a MAC address"
+            )
+        raise NoPortError(f"no interface {self._wanted(port)}; there is {listed}")
+
+    def _matching(self, port: Port) -> Iterable[Interface]:
+        if port.mac:
+            # A bridge or a lagg may carry the address of its first member.
+            return [one for one in self.interfaces if one.mac == port.mac][:1]
+        if not port.pci:
+            return [one for one in self.interfaces if one.name == port.interface]
+        device = self.devices.get(port.pci, "")
+        driver, name = _MELLANOX
+        names = {device, device.replace(driver, name)} if device else set()
+        return [
+            one
+            for one in self.interfaces
+            if one.name in names or (device and self.parents.get(one.name) == device)
+        ]
+
+    def _wanted(self, port: Port) -> str:
+        if port.mac:
+            return f"with MAC {port.mac}"
+        if not port.pci:
+            return f"called {port.interface}"
+        device = self.devices.get(port.pci, "")
+        if not device:
+            return f"at {port.pci}, where pciconf knows no device"
+        if device.startswith("none"):
+            return f"at {port.pci}, whose device has no driver"
+        return f"at {port.pci} ({device})"
 
 
 def interfaces(ifconfig: str) -> list[Interface]:
@@ -50,16 +111,27 @@ def interfaces(ifconfig: str) -> list[Interface]:
     return found
 
 
-def find(port: Port, ifconfig: str) -> Interface:
-    """The interface that a lab file means: by MAC when it gives one, else by name.
+def devices(pciconf: str) -> dict[str, str]:
+    """Names of devices by PCI address, from `pciconf -l`."""
+    return {found[2]: found[1] for found in _DEVICE_AT.finditer(pciconf)}
 
-    Raises:
-        NoPortError: there is none; the message lists what there is.
+
+def parents(names: Iterable[str]) -> list[str]:
+    """The sysctls that tell the devices above these interfaces."""
+    found = (freebsd.device(name) for name in names)
+    return [f"dev.{device}.%parent" for device in found if device]
+
+
+def look(machine: Machine, wanted: Iterable[Port]) -> Inventory:
+    """What the machine has; PCI addresses only if one of these ports is known by one.
+
+    Raises what `Machine.run` raises.
     """
-    present = interfaces(ifconfig)
-    for interface in present:
-        if interface.mac == port.mac if port.mac else interface.name == port.interface:
-            return interface
-    listed = ", ".join(f"{one.name} {one.mac}".strip() for one in present) or "none"
-    wanted = f"with MAC {port.mac}" if port.mac else f"called {port.interface}"
-    raise NoPortError(f"no interface {wanted}; there is {listed}")
+    found = tuple(interfaces(machine.run(["ifconfig", "-a"])))
+    if all(port.mac or not port.pci for port in wanted):
+        return Inventory(found)
+    names = [one.name for one in found]
+    pciconf, said = machine.ask(["pciconf", "-l"], ["sysctl", "-ie", *parents(names)])
+    values = freebsd.values_in(said)
+    above = {name: values.get(f"dev.{freebsd.device(name)}.%parent", "") for name in names}
+    return Inventory(found, devices(pciconf), above)

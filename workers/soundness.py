@@ -32,7 +32,7 @@ def faults(testbed: Testbed, connections: Connections) -> Iterator[LabFault]:
         ("the router's egress", dut.address, dut.egress),
     ):
         try:
-            found = ports.find(port, connections.machine(address).run(["ifconfig", "-a"]))
+            found = ports.look(connections.machine(address), [port]).find(port)
         except UnreachableError as error:
             yield traffic_fault(error, generator.address, receiver.address)
         except (HostKeyError, CommandError, ports.NoPortError) as error:

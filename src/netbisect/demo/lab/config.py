@@ -60,6 +60,16 @@ class PortConfig:
     mac: str
     media: str = "1000baseT <full-duplex>"
 
+    @property
+    def driver(self) -> str:
+        """The letters of its name."""
+        return self.name.rstrip("0123456789")
+
+    @property
+    def device(self) -> str:
+        """As sysctl(8) writes it: `igb.2`."""
+        return f"{self.driver}.{self.name.removeprefix(self.driver)}"
+
 
 @dataclass(frozen=True, slots=True)
 class RouterConfig:

@@ -47,6 +47,8 @@ class Fault(StrEnum):
     """A generator that offers a little less every second."""
     PKT_GEN_CRASHES = "pkt-gen-crashes"
     """A thread of pkt-gen dies some seconds into the run."""
+    RENAMED_PORTS = "renamed-ports"
+    """Every kernel but the known-good one has another driver, which calls its ports em."""
     CABLE_OUT = "cable-out"
     """Its data ports have no carrier."""
     LINK_FLAPS = "link-flaps"

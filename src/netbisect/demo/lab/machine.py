@@ -75,12 +75,21 @@ class Machine:
     def sensors(self) -> dict[str, str]:
         """Sysctls that are different whenever they are read."""
         found = {}
-        for name, counters in self.counters.items():
-            driver = name.rstrip("0123456789")
-            leaf = "stats.rx_fcs_err" if driver == "cxl" else "mac_stats.crc_errs"
-            unit = name.removeprefix(driver)
-            found[f"dev.{driver}.{unit}.{leaf}"] = str(counters.damaged)
+        for number, port in enumerate(self.ports):
+            leaf = "stats.rx_fcs_err" if port.driver == "cxl" else "mac_stats.crc_errs"
+            damaged = self.counters[port.name].damaged
+            found[f"dev.{port.device}.{leaf}"] = str(damaged)
+            # Chelsio's two ports hang on one PCI function.
+            above = "t5nex0" if "cxl" in port.driver else f"pci{2 + number}"
+            found[f"dev.{port.device}.%parent"] = above
         return found
+
+    def pci_devices(self) -> dict[str, str]:
+        """Devices by PCI address."""
+        places = [f"pci0:{2 + number}:0:0" for number in range(len(self.ports))]
+        if any("cxl" in port.driver for port in self.ports):
+            return {"pci0:2:0:4": "t5nex0"}
+        return dict(zip(places, (port.name for port in self.ports), strict=True))
 
     @property
     def root(self) -> Path:

@@ -7,12 +7,12 @@ import itertools
 import random
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from netbisect.demo.lab import kernel
 from netbisect.demo.lab.clock import Clock
-from netbisect.demo.lab.config import RouterConfig, profile
+from netbisect.demo.lab.config import PortConfig, RouterConfig, profile
 from netbisect.demo.lab.faults import Fault
 from netbisect.demo.lab.machine import Counters, Machine
 from netbisect.demo.lab.noise import Luck
@@ -24,6 +24,7 @@ _THROTTLED = 0.6
 """Of its speed, that a processor has left when it is too hot."""
 _BUSY = 0.9
 """Of its speed, that a router has left beside another program."""
+_IPFW_SWITCHES = ("net.inet.ip.fw.enable", "net.inet6.ip6.fw.enable")
 _CLOCK = re.compile(r"@ ([0-9.]+)GHz")
 _LOAD_SECONDS = 5.0
 """Of traffic until a kernel that cannot bear it panics."""
@@ -277,6 +278,7 @@ class Router(Machine):
         self._counter.write_text(f"{self.boots}\n")
         self.image = image
         self.modules.clear()
+        self.ports = self._named_ports()
         self.messages = [image.version, *(f"{port.name}: <Ethernet>" for port in self.ports)]
         self.counters = {port.name: Counters() for port in self.ports}
         self._hot = False
@@ -295,6 +297,8 @@ class Router(Machine):
             "hw.ncpu": str(self.processors),
             "kern.ident": image.version.rsplit(" ", 1)[-1],
             "kern.build_id": image.build_id,
+            "kern.random.harvest.mask": "511",
+            **{f"dev.{port.device}.fc": "3" for port in self.ports},
             "net.inet.ip.forwarding": "1",
             "net.inet.ip.redirect": "1",
             "net.inet6.ip6.forwarding": "1",
@@ -302,6 +306,14 @@ class Router(Machine):
         }
         self.say(f"\nFreeBSD/amd64 ({self.name}) (ttyu0)\n\nlogin: ")
         await self.start()
+
+    def _named_ports(self) -> tuple[PortConfig, ...]:
+        """The data ports as the running kernel calls them."""
+        if Fault.RENAMED_PORTS not in self.faults or self.folder == _GOOD:
+            return self.config.ports
+        return tuple(
+            replace(port, name=f"em{number}") for number, port in enumerate(self.config.ports)
+        )
 
     def sensors(self) -> dict[str, str]:
         """Clocks and temperatures, besides what every machine has."""
@@ -330,6 +342,8 @@ class Router(Machine):
         """
         self.modules[name] = kernel.read(self.path(f"{name}.ko", f"/boot/{self.folder}"))
         self.firewalls.loaded.add(name)
+        if name == "ipfw":
+            self.sysctls |= dict.fromkeys(_IPFW_SWITCHES, "1")
 
     def unload_module(self, name: str) -> bool:
         """kldunload; False when it was not loaded."""
@@ -339,6 +353,8 @@ class Router(Machine):
             self.firewalls.pf_rules = []
         else:
             self.firewalls.ipfw_rules = []
+            for switch in _IPFW_SWITCHES:
+                self.sysctls.pop(switch, None)
         return self.modules.pop(name, None) is not None
 
     def _way(self, family: str) -> list[str]:
@@ -358,7 +374,7 @@ class Router(Machine):
         if walls.pf_enabled and walls.pf_rules:
             stateless = any("no state" in rule for rule in walls.pf_rules)
             places += ["pf", "pf_rule" if stateless else "pf_state"]
-        if "ipfw" in walls.loaded:
+        if "ipfw" in walls.loaded and self.sysctls[_IPFW_SWITCHES[0]] != "0":
             stateful = any("keep-state" in rule for rule in walls.ipfw_rules)
             places += ["ipfw", *(["ipfw_state"] if stateful else [])]
         return places
@@ -386,7 +402,8 @@ class Router(Machine):
             return True
         walls = self.firewalls
         accept = self.environment.get("net.inet.ip.fw.default_to_accept") == "1"
-        return "ipfw" in walls.loaded and not walls.ipfw_rules and not accept
+        filters = "ipfw" in walls.loaded and self.sysctls[_IPFW_SWITCHES[0]] != "0"
+        return filters and not walls.ipfw_rules and not accept
 
     def seconds(self) -> Iterator[float]:
         """Factors for the seconds of a new run on this boot."""

@@ -40,8 +40,16 @@ def kldunload(router: Router, _: Shell, arguments: list[str]) -> None:
         raise CommandFailedError(f"kldunload: can't find file {name}")
 
 
-def kldstat(router: Router, shell: Shell, _: list[str]) -> None:
-    """Lists what is loaded."""
+def kldstat(router: Router, shell: Shell, arguments: list[str]) -> None:
+    """Lists what is loaded; `-m NAME` one module of it."""
+    if "-m" in arguments:
+        name = arguments[-1]
+        if name not in router.modules:
+            raise CommandFailedError(
+                f"kldstat: can't find module {name}: No such file or directory"
+            )
+        shell.out(f"Id  Refs Name\n500    1 {name}\n")
+        return
     shell.out("Id Refs Address                Size Name\n")
     for number, name in enumerate(["kernel", *(f"{name}.ko" for name in router.modules)], 1):
         shell.out(f"{number:2} {1:4} 0xffffffff{0x80200000 + 0x1000000 * number:x} {0x1F000:8x} ")

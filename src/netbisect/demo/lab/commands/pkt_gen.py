@@ -16,7 +16,7 @@ from netbisect.demo.lab.machine import Host, Program
 from netbisect.demo.lab.shell import CommandFailedError, Shell
 from netbisect.demo.lab.traffic import Flow, Link, Network, schedule
 
-_OPTIONS = "46NUWf:i:n:l:d:s:D:S:w:"
+_OPTIONS = "46NUWf:i:n:l:d:s:D:S:w:R:"
 _CRASH_AFTER = 5
 """Seconds of traffic."""
 _DEATH_AFTER = 10
@@ -160,6 +160,7 @@ class _Run:
         self.say("sender_body", 1702, "start, fd 3 main_fd 3")
         self.say("sender_body", 1760, f"frags 1 frag_size {self.size}")
         pps = link.line_rate(self.size)
+        pps = min(pps, int(self.options.get("-R", "0")) or pps)
         count = int(self.options["-n"])
         seconds = tuple(schedule(start, count, pps, self.luck, link.fade))
         flow = Flow(self.family, self.size, self.options.get("-D", ""), seconds)

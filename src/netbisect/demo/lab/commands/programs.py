@@ -77,6 +77,25 @@ def netstat(machine: Machine, shell: Shell, arguments: list[str]) -> None:
     shell.out(json.dumps({"statistics": {"interface": rows}}))
 
 
+def pciconf(machine: Machine, shell: Shell, _: list[str]) -> None:
+    """`pciconf -l`; the data ports alone."""
+    shell.out("hostb0@pci0:0:0:0:\tclass=0x060000 rev=0x02 hdr=0x00 vendor=0x8086 device=0x1f08\n")
+    for place, device in machine.pci_devices().items():
+        shell.out(f"{device}@{place}:\tclass=0x020000 rev=0x01 hdr=0x00 vendor=0x8086\n")
+
+
+def vmstat(machine: Machine, shell: Shell, _: list[str]) -> None:
+    """`vmstat -i`; the timer's and those of the data ports, one for eight packets."""
+    up = max(1, round(machine.clock.now() - machine.boottime))
+    counts = {"cpu0:timer": 1000 * up}
+    for number, port in enumerate(machine.ports):
+        counters = machine.counters[port.name]
+        counts[f"irq{264 + number}: {port.name}:rxq0"] = (counters.received + counters.sent) // 8
+    counts["Total"] = sum(counts.values())
+    shell.out(f"{'interrupt':24} {'total':>16} {'rate':>10}\n")
+    shell.out("".join(f"{name:24} {count:16} {count // up:10}\n" for name, count in counts.items()))
+
+
 def ps(machine: Machine, shell: Shell, arguments: list[str]) -> None:
     """`ps -ax -o ppid= -o pcpu= -o comm=`; no other columns."""
     if arguments != ["-ax", "-o", "ppid=", "-o", "pcpu=", "-o", "comm="]:
@@ -114,7 +133,9 @@ async def timeout(machine: Machine, shell: Shell, arguments: list[str]) -> int:
 PROGRAMS = {
     "ifconfig": ifconfig,
     "netstat": netstat,
+    "pciconf": pciconf,
     "pkill": pkill,
     "ps": ps,
     "timeout": timeout,
+    "vmstat": vmstat,
 }

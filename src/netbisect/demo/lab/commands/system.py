@@ -44,7 +44,7 @@ def sysctl(machine: Machine, shell: Shell, arguments: list[str]) -> int:
             shell.err(f"sysctl: unknown oid '{name}'\n")
             status = 1
             continue
-        if equals and name.startswith(("kern.", "hw.")):
+        if equals and name.startswith(("kern.", "hw.")) and not name.startswith("kern.random."):
             shell.err(f"sysctl: oid '{name}' is read only\n")
             status = 1
             continue
