@@ -98,8 +98,12 @@ def test_a_name_of_sysctl_stands_for_all_below_it(running_lab: RunningLab) -> No
     assert "dev.cpu.3.coretemp.throttle_log=0" in said
     said = running_lab.ssh("c2558-dut", "sysctl -e dev.igb").splitlines()
     assert [line.partition("=")[0] for line in said] == [
+        "dev.igb.2.fc",
+        "dev.igb.3.fc",
         "dev.igb.2.mac_stats.crc_errs",
+        "dev.igb.2.%parent",
         "dev.igb.3.mac_stats.crc_errs",
+        "dev.igb.3.%parent",
     ]
 
 

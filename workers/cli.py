@@ -158,8 +158,14 @@ def _parser() -> argparse.ArgumentParser:
 
     doctor = command(
         "doctor",
-        "Look at every machine of the lab; exit status 0 when all is well.",
+        "Look at every machine of the lab; exit status 0 when all is well. Nothing is changed.",
         "--lab lab.toml doctor",
+    )
+    doctor.add_argument("--testbed", default="", help="look at this one alone")
+    doctor.add_argument(
+        "--rates",
+        action="store_true",
+        help="also send packets for ten seconds through whatever each router runs now",
     )
     doctor.add_argument("--json", action="store_true", help="print JSON instead of a table")
     return parser
@@ -321,8 +327,7 @@ def _recover(lab: Lab, arguments: argparse.Namespace) -> int:
 
 
 def _doctor(lab: Lab, arguments: argparse.Namespace) -> int:
-    with Connections(lab.ssh) as connections:
-        checks = list(examine(lab, connections))
+    checks = list(examine(lab, testbed=arguments.testbed, rates=arguments.rates))
     if arguments.json:
         print(json.dumps([asdict(check) for check in checks], indent=2))
     else:
@@ -330,6 +335,8 @@ def _doctor(lab: Lab, arguments: argparse.Namespace) -> int:
         for check in checks:
             mark = "ok  " if check.good else "FAIL"
             print(f"{mark} {check.where:{widths[0]}}  {check.what:{widths[1]}}  {check.found}")
+        bad = sum(not check.good for check in checks)
+        _say(f"{len(checks)} checks, {bad} failed" if bad else f"{len(checks)} checks, all well")
     return 0 if all(check.good for check in checks) else EXIT_LAB
 
 

@@ -1,52 +1,79 @@
-"""Looks at every machine of the lab and says what is in order and what is not."""
+"""Looks at every machine of the lab and says what is in order and what is not.
+
+Testbeds are looked at side by side. Nothing is changed; traffic is sent only if asked for.
+"""
 
 from __future__ import annotations
 
+import platform
 import shutil
+import statistics
 import subprocess
+import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
-from netbisect.workers import ports
+from netbisect.workers import checkup, freebsd, pktgen, ports
+from netbisect.workers.bench import Bench
+from netbisect.workers.checkup import Check, Finding
 from netbisect.workers.faults import CommandError, HostKeyError, LabFault, UnreachableError
-from netbisect.workers.host import compiler_of
-from netbisect.workers.lab import Lab, Port, Testbed
+from netbisect.workers.lab import Builder, Lab, Port, Scenario, Testbed, load_scenario
 from netbisect.workers.router import Router
 from netbisect.workers.ssh import Connections, Machine
 
+_LEAST_ROOM = 2 << 30
+"""Bytes free for a builder: the objects of one FreeBSD kernel take as much."""
+_GIT_SECONDS = 60.0
+_TRAFFIC_SECONDS = 10.0
+_FAULTS = (UnreachableError, HostKeyError, CommandError, LabFault, ports.NoPortError)
+_SYSCTLS = (
+    "net.inet.ip.forwarding",
+    "net.inet.ip.redirect",
+    "net.inet6.ip6.forwarding",
+    "net.inet6.ip6.redirect",
+    checkup.PANIC_SYSCTL,
+)
 
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One thing that was looked at."""
 
-    where: str
-    what: str
-    good: bool
-    found: str
+def examine(lab: Lab, *, testbed: str = "", rates: bool = False) -> Iterator[Check]:
+    """All checks, in the order of the lab file.
+
+    Args:
+        lab: what to look at.
+        testbed: name of the only testbed to look at; all of them, builders and tree when "".
+        rates: also send packets for some seconds through whatever each router runs.
+
+    Raises:
+        FileError: there is no such testbed.
+    """
+    chosen = [lab.testbed(testbed)] if testbed else list(lab.testbeds)
+    with ThreadPoolExecutor(len(chosen)) as pool:
+        beds = [pool.submit(_Bedside(lab, bed, rates=rates).checks) for bed in chosen]
+        if not testbed:
+            yield _tree(lab)
+            for builder in lab.builders:
+                yield from _builder(builder)
+        for bed in beds:
+            yield from bed.result()
 
 
-def examine(lab: Lab, connections: Connections) -> Iterator[Check]:
-    """All checks, one after the other; none of them changes anything."""
-    yield _tree(lab)
-    for builder in lab.builders:
-        # A builder is looked at where it runs; elsewhere its directory means nothing.
-        if builder.cross_bindir is None:
-            yield _tool(builder.name, "make", builder.make_command, "")
-        else:  # make.py is in the tree; the compiler is not
-            yield _tool(builder.name, "compiler", [compiler_of(builder)], "")
-    for testbed in lab.testbeds:
-        yield from _testbed(testbed, connections)
+# -------------------------------------------------------------------------------------- builders
 
 
 def _tree(lab: Lab) -> Check:
-    done = subprocess.run(
-        ["git", "ls-remote", "--heads", lab.source.repository],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    try:
+        done = subprocess.run(
+            ["git", "ls-remote", "--heads", lab.source.repository],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_GIT_SECONDS,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Check("source", "repository", good=False, found=str(error))
     heads = [line.partition("refs/heads/")[2] for line in done.stdout.splitlines()]
     if done.returncode != 0:
         return Check("source", "repository", good=False, found=done.stderr.strip())
@@ -55,22 +82,34 @@ def _tree(lab: Lab) -> Check:
     )
 
 
-def _testbed(testbed: Testbed, connections: Connections) -> Iterator[Check]:
-    router = Router(testbed, connections, lambda _: None)
-    yield _try(testbed.name, f"dut {testbed.dut.address}", lambda: router.look().bootfile)
-    dut, generator, receiver = testbed.dut, testbed.generator, testbed.receiver
-    for part, address, port in (
-        ("ingress", dut.address, dut.ingress),
-        ("egress", dut.address, dut.egress),
-        ("generator", generator.address, generator.port),
-        ("receiver", receiver.address, receiver.port),
-    ):
-        look = partial(_port, connections.machine(address), port)
-        yield _try(testbed.name, f"{part} {address}", look)
-    cycle = testbed.power.cycle if testbed.power else ()
-    yield _tool(testbed.name, "power", cycle, "the lab file names no switch")
-    attach = testbed.console.command if testbed.console else ()
-    yield _tool(testbed.name, "console", attach, "the lab file names no console")
+def _builder(builder: Builder) -> Iterator[Check]:
+    """A builder is looked at where it runs; elsewhere its directory means nothing."""
+    make = builder.make[0]
+    if "/" in make and not make.startswith("/"):
+        # tools/build/make.py is part of the tree.
+        tree = builder.directory / "source"
+        there = not tree.exists() or (tree / make).exists()
+        found = str(tree / make) if tree.exists() else f"{make} comes with the tree"
+        yield Check(builder.name, "make", good=there, found=found if there else f"no {found}")
+    else:
+        yield _tool(builder.name, "make", builder.make, "")
+    bindirs = [word.partition("=")[2] for word in builder.make if "--cross-bindir=" in word]
+    for tool in ("clang", "ld.lld") if bindirs else ():
+        yield _tool(builder.name, tool, [f"{bindirs[0]}/{tool}"], "")
+    if make.endswith("make.py") and platform.system() != "FreeBSD" and not bindirs:
+        yield _tool(builder.name, "compiler", ["cc"], "")
+    yield _disk(builder)
+
+
+def _disk(builder: Builder) -> Check:
+    place = builder.directory
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    free = shutil.disk_usage(place).free
+    said = f"{free >> 30} GiB free at {place}"
+    if free < _LEAST_ROOM:
+        said += f", {_LEAST_ROOM >> 30} are needed"
+    return Check(builder.name, "disk", good=free >= _LEAST_ROOM, found=said)
 
 
 def _tool(where: str, what: str, command: Sequence[str], absent: str) -> Check:
@@ -84,16 +123,164 @@ def _tool(where: str, what: str, command: Sequence[str], absent: str) -> Check:
     )
 
 
-def _port(machine: Machine, port: Port) -> str:
-    found = ports.look(machine, [port]).find(port)
-    said = f"{found.name} {found.mac} {found.status}".strip()
-    if found.status == "no carrier":
-        raise ports.NoPortError(said)
-    return said
+# -------------------------------------------------------------------------------------- testbeds
 
 
-def _try(where: str, what: str, look: Callable[[], str]) -> Check:
-    try:
-        return Check(where, what, good=True, found=look())
-    except (UnreachableError, HostKeyError, CommandError, LabFault, ports.NoPortError) as error:
-        return Check(where, what, good=False, found=str(error))
+class _Bedside:
+    """All checks of one testbed."""
+
+    def __init__(self, lab: Lab, testbed: Testbed, *, rates: bool) -> None:
+        self._lab = lab
+        self._testbed = testbed
+        self._rates = rates
+        self._found: list[Check] = []
+        self._scenarios = [
+            load_scenario(name, lab.scenario_directories) for name in testbed.scenarios
+        ]
+        self._interfaces: dict[str, ports.Interface] = {}
+
+    def checks(self) -> list[Check]:
+        """Looks; connections of its own, so that testbeds are looked at side by side."""
+        bed = self._testbed
+        with Connections(self._lab.ssh) as connections:
+            router = connections.machine(bed.dut.address)
+            answers = self._try(
+                f"dut {bed.dut.address}",
+                lambda: Router(bed, connections, lambda _: None).look().bootfile,
+            )
+            self._ports(connections)
+            if answers:
+                self._dut(router)
+            for address in dict.fromkeys((bed.generator.address, bed.receiver.address)):
+                self._host(connections.machine(address))
+            if self._rates and all(check.good for check in self._found):
+                self._traffic(connections)
+        cycle = bed.power.cycle if bed.power else ()
+        self._found.append(_tool(bed.name, "power", cycle, "the lab file names no switch"))
+        attach = bed.console.command if bed.console else ()
+        self._found.append(_tool(bed.name, "console", attach, "the lab file names no console"))
+        return self._found
+
+    def _add(self, what: str, finding: Finding) -> None:
+        self._found.append(Check(self._testbed.name, what, finding.good, finding.found))
+
+    def _try(self, what: str, look: Callable[[], str | Finding]) -> bool:
+        try:
+            found = look()
+        except _FAULTS as error:
+            found = Finding(False, str(error))
+        finding = found if isinstance(found, Finding) else Finding(True, found)
+        self._add(what, finding)
+        return finding.good
+
+    def _ports(self, connections: Connections) -> None:
+        bed = self._testbed
+        for part, address, port in (
+            ("ingress", bed.dut.address, bed.dut.ingress),
+            ("egress", bed.dut.address, bed.dut.egress),
+            ("generator", bed.generator.address, bed.generator.port),
+            ("receiver", bed.receiver.address, bed.receiver.port),
+        ):
+            machine = connections.machine(address)
+
+            def look(part: str = part, machine: Machine = machine, port: Port = port) -> Finding:
+                found = ports.look(machine, [port]).find(port)
+                self._interfaces[part] = found
+                (said,) = machine.ask(["sysctl", "-ie", checkup.flow_control(found.name)])
+                values = freebsd.values_in(said)
+                if all(f"dev.{{{part}}}.fc" in one.optional for one in self._scenarios):
+                    values = {}  # the scenarios see to it
+                return checkup.link(found, values, self._testbed.line_rate_pps)
+
+            self._try(f"{part} {address}", look)
+
+    def _dut(self, router: Machine) -> None:
+        good = self._testbed.dut.known_good
+        before = time.time()
+        try:
+            date, release, df, du, said = router.ask(
+                ["date", "-u", "+%s"],
+                ["uname", "-r"],
+                ["df", "-kT", "/boot"],
+                ["du", "-sk", f"/boot/{good}"],
+                ["sysctl", "-ie", *_SYSCTLS],
+            )
+            after = time.time()
+            self._add("release of the dut", Finding(bool(release.strip()), release.strip()))
+            self._add("clock of the dut", checkup.clock(date, before, after))
+            for what, finding in checkup.room(df, du, good):
+                self._add(what, finding)
+            for what, finding in checkup.settings(freebsd.values_in(said), self._scenarios):
+                self._add(what, finding)
+            self._ways(router)
+        except _FAULTS as error:
+            self._add("the dut's settings", Finding(False, str(error)))
+
+    def _ways(self, router: Machine) -> None:
+        """Routes for the flows, and static entries for who is next on them."""
+        ways = [way for way in checkup.ends(self._scenarios) if way[0] in self._interfaces]
+        said = router.ask(*(checkup.route_question(family, end) for _, family, end in ways))
+        routes: dict[str, list[Finding]] = {}
+        nexts: dict[tuple[str, str, str], None] = {}
+        for (part, family, end), answer in zip(ways, said, strict=True):
+            finding, follows = checkup.route(answer, end, self._interfaces[part].name)
+            routes.setdefault(part, []).append(finding)
+            if follows:
+                nexts[part, family, follows] = None
+        for part, findings in routes.items():
+            self._all(f"routes through {part}", findings)
+        if not nexts:
+            return
+        answers = router.ask(*(checkup.neighbour_question(family, end) for _, family, end in nexts))
+        entries: dict[str, list[Finding]] = {}
+        for (part, _, end), answer in zip(nexts, answers, strict=True):
+            behind = self._interfaces.get("generator" if part == "ingress" else "receiver")
+            mac = behind.mac if behind else ""
+            entries.setdefault(part, []).append(checkup.neighbour(answer, end, mac))
+        for part, findings in entries.items():
+            self._all(f"static entries on {part}", findings)
+
+    def _all(self, what: str, findings: Sequence[Finding]) -> None:
+        """One line for several: those that are bad, or all."""
+        bad = [one for one in findings if not one.good]
+        told = "; ".join(one.found for one in bad or findings)
+        self._add(what, Finding(not bad, told))
+
+    def _host(self, machine: Machine) -> None:
+        before = time.time()
+        try:
+            date, release, pkt_gen, said = machine.ask(
+                ["date", "-u", "+%s"],
+                ["uname", "-r"],
+                ["which", "pkt-gen"],
+                ["sysctl", "-ie", checkup.NETMAP_SYSCTL],
+            )
+        except _FAULTS as error:
+            self._add(f"host {machine.address}", Finding(False, str(error)))
+            return
+        name = machine.address
+        self._add(f"release of {name}", Finding(bool(release.strip()), release.strip()))
+        self._add(f"clock of {name}", checkup.clock(date, before, time.time()))
+        admode = freebsd.values_in(said).get(checkup.NETMAP_SYSCTL)
+        self._add(f"pkt-gen on {name}", checkup.netmap(pkt_gen, admode))
+
+    def _traffic(self, connections: Connections) -> None:
+        scenario = self._scenarios[0]
+
+        def look() -> Finding:
+            with tempfile.TemporaryDirectory() as folder:
+                bench = Bench(self._testbed, connections, lambda _: None, Path(folder))
+                said = bench.traffic(scenario, scenario.name, _TRAFFIC_SECONDS)
+            return self._judged(scenario, *said)
+
+        self._try("rates", look)
+
+    def _judged(self, scenario: Scenario, sender: str, receiver: str) -> Finding:
+        try:
+            offered = pktgen.offered_rate(sender)
+        except pktgen.NoRateError as error:
+            return Finding(False, pktgen.complaint(sender) or str(error))
+        busy = [rate for rate in pktgen.all_rates(receiver) if rate > 0]
+        received = statistics.median(busy) if busy else 0.0
+        wanted = self._testbed.offered_rate(scenario.traffic)
+        return checkup.rates(self._testbed, wanted, offered, received)

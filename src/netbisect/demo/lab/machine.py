@@ -165,4 +165,8 @@ class Host(Machine):
 
     def __init__(self, config: HostConfig, place: Path, clock: Clock) -> None:
         super().__init__(config.name, config.ports, place, clock)
-        self.sysctls = {"hw.model": self.model, "hw.ncpu": str(self.processors)}
+        self.sysctls = {
+            "hw.model": self.model,
+            "hw.ncpu": str(self.processors),
+            "dev.netmap.admode": "0",
+        }

@@ -72,6 +72,8 @@ class Router(Machine):
         self.profile = profile(config.profile)
         self.luck = Luck(self.profile, seed, config.name)
         self.model, self.processors = self.profile.model, self.profile.processors
+        self.neighbours: dict[str, str] = {}
+        """MAC addresses of the traffic hosts' ports: at ingress, at egress."""
         self.listeners: set[asyncio.Queue[str]] = set()
         self.image: kernel.Image | None = None
         self.folder = _GOOD
@@ -299,6 +301,7 @@ class Router(Machine):
             "kern.build_id": image.build_id,
             "kern.random.harvest.mask": "511",
             **{f"dev.{port.device}.fc": "3" for port in self.ports},
+            "debug.debugger_on_panic": "0",
             "net.inet.ip.forwarding": "1",
             "net.inet.ip.redirect": "1",
             "net.inet6.ip6.forwarding": "1",

@@ -23,6 +23,7 @@ from netbisect.demo.lab.commands.files import FILES
 from netbisect.demo.lab.commands.firewalls import FIREWALLS
 from netbisect.demo.lab.commands.pkt_gen import pkt_gen
 from netbisect.demo.lab.commands.programs import PROGRAMS
+from netbisect.demo.lab.commands.routes import ROUTES
 from netbisect.demo.lab.commands.system import START, SYSTEM
 from netbisect.demo.lab.config import LabConfig, LabError
 from netbisect.demo.lab.faults import Fault
@@ -171,13 +172,15 @@ class Lab:
             )
             for wire in config.wires
         )
+        for link in self.network.links:
+            link.introduce()
         self.doors = {name: self._door(name, *door) for name, door in self._plans().items()}
 
     def _plans(self) -> dict[str, tuple[int, Mapping[str, Command]]]:
         """Port and commands by name."""
         plans: dict[str, tuple[int, Mapping[str, Command]]] = {}
         for router in self.config.routers:
-            tables = {**FILES, **SYSTEM, **PROGRAMS, **START, **FIREWALLS}
+            tables = {**FILES, **SYSTEM, **PROGRAMS, **START, **FIREWALLS, **ROUTES}
             if router.root == "partitions":
                 tables |= DISKS
             plans[router.name] = (router.port, _bound(tables, self.routers[router.name]))

@@ -94,6 +94,17 @@ class Link:
     outage: tuple[float, float] | None = None
     """From when to when its link is down."""
 
+    def introduce(self) -> None:
+        """The router is told who is at both ends, as by static entries in its rc.conf."""
+        wire = self.wire
+        self.router.neighbours = {
+            part: next(one.mac for one in host.ports if one.name == port)
+            for part, host, port in (
+                ("ingress", self.generator, wire.generator_port),
+                ("egress", self.receiver, wire.receiver_port),
+            )
+        }
+
     def line_rate(self, size: int) -> float:
         """Packets of `size` bytes that fit on it, per second."""
         share = _SLOW if Fault.SLOW_SENDER in self.generator.faults else 1.0

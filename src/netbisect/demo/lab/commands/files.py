@@ -139,13 +139,23 @@ async def tee(machine: Machine, shell: Shell, arguments: list[str]) -> None:
     shell.out(data.decode())
 
 
-def df(machine: Machine, shell: Shell, _: list[str]) -> None:
-    """`df -k`."""
+def du(machine: Machine, shell: Shell, arguments: list[str]) -> None:
+    """`du -sk FOLDER`."""
+    place = machine.path(arguments[-1], shell.folder)
+    if not place.exists():
+        raise CommandFailedError(f"du: {arguments[-1]}: {_NONE}")
+    size = sum(path.stat().st_size for path in place.rglob("*") if path.is_file())
+    shell.out(f"{-(-size // 1024)}\t{arguments[-1]}\n")
+
+
+def df(machine: Machine, shell: Shell, arguments: list[str]) -> None:
+    """`df -k`, `df -kT`."""
     free = 0 if Fault.DISK_FULL in machine.faults else _DISK_KIB - _USED_KIB
     used = _DISK_KIB - free
+    kind = ("  Type", "   ufs") if "-kT" in arguments else ("", "")
     shell.out(
-        "Filesystem 1024-blocks    Used    Avail Capacity  Mounted on\n"
-        f"/dev/ada0p2   {_DISK_KIB:9} {used:7} {free:8} {100 * used // _DISK_KIB:6}%   /\n"
+        f"Filesystem{kind[0]} 1024-blocks    Used    Avail Capacity  Mounted on\n"
+        f"/dev/ada0p2{kind[1]}   {_DISK_KIB:9} {used:7} {free:8} {100 * used // _DISK_KIB:6}%   /\n"
     )
 
 
@@ -166,6 +176,7 @@ FILES = {
     "cat": cat,
     "cd": cd,
     "df": df,
+    "du": du,
     "kldxref": kldxref,
     "ls": ls,
     "mkdir": mkdir,

@@ -106,6 +106,14 @@ def ps(machine: Machine, shell: Shell, arguments: list[str]) -> None:
     shell.out("".join(f"{parent:5} {percent:4.1f} {name}\n" for parent, percent, name in running))
 
 
+def which(machine: Machine, shell: Shell, arguments: list[str]) -> int:
+    """`which pkt-gen`: hosts with netmap have it, routers have not."""
+    if arguments == ["pkt-gen"] and "dev.netmap.admode" in machine.sysctls:
+        shell.out("/usr/local/bin/pkt-gen\n")
+        return 0
+    return 1
+
+
 def pkill(machine: Machine, _: Shell, arguments: list[str]) -> int:
     """`pkill -INT -x NAME`; 1 when there is none."""
     hit = [program for program in machine.programs if program.name == arguments[-1]]
@@ -138,4 +146,5 @@ PROGRAMS = {
     "ps": ps,
     "timeout": timeout,
     "vmstat": vmstat,
+    "which": which,
 }

@@ -59,7 +59,9 @@ def sysctl(machine: Machine, shell: Shell, arguments: list[str]) -> int:
 def uname(machine: Machine, shell: Shell, arguments: list[str]) -> None:
     """`uname -v`, `uname -a`."""
     version = machine.version
-    if arguments == ["-v"]:
+    if arguments == ["-r"]:
+        shell.out(f"{version.split()[1]}\n")
+    elif arguments == ["-v"]:
         shell.out(f"{version}\n")
     elif arguments == ["-a"]:
         release = version.split()[1]
@@ -86,9 +88,12 @@ def kenv(machine: Machine, shell: Shell, arguments: list[str]) -> None:
 
 
 def date(machine: Machine, shell: Shell, arguments: list[str]) -> None:
-    """What time it is there; `date +%s`."""
+    """What time it is there; `-u +%s` by a clock that is set, as the lab's own is not."""
     if arguments == ["+%s"]:
         shell.out(f"{machine.clock.now():.0f}\n")
+        return
+    if arguments == ["-u", "+%s"]:
+        shell.out(f"{time.time():.0f}\n")
         return
     now = time.gmtime(machine.clock.now())
     shell.out(time.strftime("%a %b %e %H:%M:%S UTC %Y\n", now))

@@ -1,0 +1,76 @@
+"""Commands that show where packets go: the routes and static entries of a forwarding lab.
+
+198.18.0.0/16 and 2001:2::/49 lie behind the ingress, 198.19.0.0/16 and 2001:2:0:8000::/49 behind
+the egress.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+
+from netbisect.demo.lab.router import Router
+from netbisect.demo.lab.shell import CommandFailedError, Shell
+
+_BEHIND = {
+    "198.18.0.0/16": ("ingress", "198.18.0.2"),
+    "198.19.0.0/16": ("egress", "198.19.0.2"),
+    "2001:2::/49": ("ingress", "2001:2::2"),
+    "2001:2:0:8000::/49": ("egress", "2001:2:0:8000::2"),
+}
+_ROUTE = """\
+   route to: {address}
+destination: {network}
+       mask: {mask}
+    gateway: {gateway}
+        fib: 0
+  interface: {interface}
+      flags: <UP,GATEWAY,DONE,STATIC>
+ recvpipe  sendpipe  ssthresh  rtt,msec    mtu        weight    expire
+       0         0         0         0      1500         1         0
+"""
+
+
+def route(router: Router, shell: Shell, arguments: list[str]) -> None:
+    """`route -n get -inet|-inet6 ADDRESS`."""
+    address = ipaddress.ip_address(arguments[-1])
+    for text, (part, gateway) in _BEHIND.items():
+        network = ipaddress.ip_network(text)
+        if address in network:
+            name = router.ports[0 if part == "ingress" else 1].name
+            shell.out(
+                _ROUTE.format(
+                    address=address,
+                    network=network.network_address,
+                    mask=network.netmask,
+                    gateway=gateway,
+                    interface=name,
+                )
+            )
+            return
+    raise CommandFailedError("route: route has not been found")
+
+
+def _neighbour(router: Router, address: str) -> tuple[str, str]:
+    """MAC address and port of a neighbour."""
+    for part, gateway in _BEHIND.values():
+        if gateway == address and part in router.neighbours:
+            return router.neighbours[part], router.ports[0 if part == "ingress" else 1].name
+    raise CommandFailedError(f"{address} ({address}) -- no entry")
+
+
+def arp(router: Router, shell: Shell, arguments: list[str]) -> None:
+    """`arp -n ADDRESS`."""
+    mac, port = _neighbour(router, arguments[-1])
+    shell.out(f"? ({arguments[-1]}) at {mac} on {port} permanent [ethernet]\n")
+
+
+def ndp(router: Router, shell: Shell, arguments: list[str]) -> None:
+    """`ndp -n ADDRESS`."""
+    mac, port = _neighbour(router, arguments[-1])
+    shell.out(
+        f"{'Neighbor':36} Linklayer Address  Netif Expire    1s 5s\n"
+        f"{arguments[-1]:36} {mac}  {port:>5} permanent R\n"
+    )
+
+
+ROUTES = {"arp": arp, "ndp": ndp, "route": route}
