@@ -11,14 +11,14 @@ import json
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import NoReturn
 
 from netbisect.bisect import wire
 from netbisect.bisect.model import Boot, Dud, Fact, Kernel, Reaction
-from netbisect.workers import review, userland
+from netbisect.workers import calibrate, review, scatter, userland
 from netbisect.workers.artefact import FACT, ArtefactError, ArtefactStore
 from netbisect.workers.bench import Bench
 from netbisect.workers.build import KernelBuild
@@ -144,6 +144,8 @@ def _parser() -> argparse.ArgumentParser:
     noise.add_argument("--json", action="store_true", help="print JSON instead of a table")
     _add_scenarios(noise)
 
+    _add_calibrate(command)
+
     recover = command(
         "recover",
         "Bring a testbed back to its known-good kernel, by its power switch if need be.",
@@ -169,6 +171,49 @@ def _parser() -> argparse.ArgumentParser:
     )
     doctor.add_argument("--json", action="store_true", help="print JSON instead of a table")
     return parser
+
+
+def _add_calibrate(command: Callable[[str, str, str], argparse.ArgumentParser]) -> None:
+    one = command(
+        "calibrate",
+        "Measure the scatter of a testbed: boot one kernel several times, run each scenario "
+        "several times on every boot; tell scatter of boots from scatter of runs, what both cost, "
+        "and the smallest drop that can be seen.",
+        "--lab lab.toml calibrate --testbed c2558 --kernel 5f3a... --boots 10 -o c2558.jsonl",
+    )
+    one.add_argument("--testbed", required=True, help="name of the testbed in the lab file")
+    one.add_argument("--kernel", required=True, help="key of the kernel in the artefact store")
+    one.add_argument("--kernels", type=Path, help="artefact store (default: the lab file's)")
+    one.add_argument("--boots", type=_several, default=8, help="2 or more (default: 8)")
+    one.add_argument(
+        "--runs", type=_count, default=3, help="of each scenario within a boot (default: 3)"
+    )
+    one.add_argument(
+        "--image-noise",
+        type=_percent,
+        metavar="PERCENT",
+        help="standard deviation between images, as image-noise measures it",
+    )
+    one.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="keep every fact there, as JSON lines; what it has already is not measured again",
+    )
+    one.add_argument("--logs", type=Path, help="folder for console and pkt-gen output")
+    one.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    _add_scenarios(one)
+
+
+def _percent(text: str) -> float:
+    number = float(text)
+    if not 0 <= number < 50:  # noqa: PLR2004 - half the packets are no noise
+        raise argparse.ArgumentTypeError(f"{text}: expected 0 or more, less than 50")
+    return number
+
+
+_percent.__name__ = "number"
 
 
 def _several(text: str) -> int:
@@ -315,6 +360,38 @@ def _image_noise(lab: Lab, arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _calibrate(lab: Lab, arguments: argparse.Namespace) -> int:
+    testbed = lab.testbed(arguments.testbed)
+    kernel, archive = _kernel(lab, arguments)
+    noise = arguments.image_noise
+    plan = calibrate.Plan(
+        lab=lab,
+        testbed=testbed,
+        kernel=kernel,
+        archive=archive,
+        boots=arguments.boots,
+        runs=arguments.runs,
+        scenarios=[
+            load_scenario(name, lab.scenario_directories)
+            for name in arguments.scenarios or testbed.scenarios
+        ],
+        logs=_logs(arguments),
+        say=_say,
+        image_sd=None if noise is None else noise / 100,
+        kept=arguments.output,
+    )
+    try:
+        runs = calibrate.measure(plan)
+        if arguments.json:
+            print(json.dumps(scatter.as_data(plan, runs)))
+        else:
+            print(scatter.as_text(plan, runs))
+    except calibrate.CalibrationError as error:
+        _say(f"netbisect-lab: {error}")
+        return EXIT_LAB
+    return 0
+
+
 def _recover(lab: Lab, arguments: argparse.Namespace) -> int:
     testbed = lab.testbed(arguments.testbed)
     with Connections(lab.ssh) as connections:
@@ -355,6 +432,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "trial": _trial,
         "bench": _bench,
         "image-noise": _image_noise,
+        "calibrate": _calibrate,
         "recover": _recover,
         "doctor": _doctor,
     }
