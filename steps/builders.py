@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from buildbot.config import BuilderConfig
@@ -57,16 +58,21 @@ def worker_of(host: Builder | Testbed) -> str:
 
 
 def workers(settings: Settings, lab: Lab) -> list[worker.Worker]:
-    """One worker per build host and per testbed, one build at a time each."""
+    """One worker for all hosts that name it; it does as much at a time as it has hosts."""
     password = read_password(settings.workers.password_file, "workers.password_file")
     hosts: list[Builder | Testbed] = [*lab.builders, *lab.testbeds]
-    names = dict.fromkeys(map(worker_of, hosts))
-    return [worker.Worker(name, password, max_builds=1) for name in names]
+    shared = Counter(map(worker_of, hosts))
+    return [worker.Worker(name, password, max_builds=number) for name, number in shared.items()]
 
 
 def dut_lock(testbed: Testbed) -> util.MasterLock:
     """Whoever holds it has the testbed for itself."""
     return util.MasterLock(f"dut-{testbed.name}", maxCount=1)
+
+
+def kernel_lock() -> util.WorkerLock:
+    """One kernel at a time on each build host, also where testbeds share its worker."""
+    return util.WorkerLock("kernel", maxCount=1)
 
 
 def builders(settings: Settings, lab: Lab) -> list[BuilderConfig]:
@@ -139,6 +145,7 @@ def _kernel_config(settings: Settings, arch: str, hosts: list[Builder]) -> Build
             ]
         ),
         nextWorker=elsewhere,
+        locks=[kernel_lock().access("exclusive")],
         collapseRequests=False,
         tags=["kernel"],
     )

@@ -18,13 +18,9 @@ from typing import NoReturn
 
 from netbisect.bisect import wire
 from netbisect.bisect.model import Boot, Dud, Fact, Kernel, Reaction
-from netbisect.workers import calibrate, review, scatter, userland
 from netbisect.workers.artefact import FACT, ArtefactError, ArtefactStore
 from netbisect.workers.bench import Bench
-from netbisect.workers.build import KernelBuild
-from netbisect.workers.doctor import examine
 from netbisect.workers.faults import LabFault
-from netbisect.workers.image_noise import ImageNoiseError, Plan, as_data, as_text, measure
 from netbisect.workers.lab import OVERLAY_MARK, Lab, load_lab, load_scenario
 from netbisect.workers.patches import PatchError, PatchStore, read_file
 from netbisect.workers.router import Router
@@ -250,6 +246,9 @@ def _logs(arguments: argparse.Namespace) -> Path:
 
 
 def _build(lab: Lab, arguments: argparse.Namespace) -> int:
+    from netbisect.workers import review, userland  # noqa: PLC0415 - a visit loads no more than it needs
+    from netbisect.workers.build import KernelBuild  # noqa: PLC0415 - a visit loads no more than it needs
+
     builder = lab.builder(arguments.builder)
     store = PatchStore(builder.patches)
     patches = [
@@ -330,6 +329,14 @@ def _bench(lab: Lab, arguments: argparse.Namespace) -> int:
 
 
 def _image_noise(lab: Lab, arguments: argparse.Namespace) -> int:
+    from netbisect.workers.image_noise import (  # noqa: PLC0415 - a visit loads no more than it needs
+        ImageNoiseError,
+        Plan,
+        as_data,
+        as_text,
+        measure,
+    )
+
     testbed = lab.testbed(arguments.testbed)
     same = [builder.name for builder in lab.builders if builder.arch == testbed.arch]
     plan = Plan(
@@ -361,6 +368,8 @@ def _image_noise(lab: Lab, arguments: argparse.Namespace) -> int:
 
 
 def _calibrate(lab: Lab, arguments: argparse.Namespace) -> int:
+    from netbisect.workers import calibrate, scatter  # noqa: PLC0415 - a visit loads no more than it needs
+
     testbed = lab.testbed(arguments.testbed)
     kernel, archive = _kernel(lab, arguments)
     noise = arguments.image_noise
@@ -404,6 +413,8 @@ def _recover(lab: Lab, arguments: argparse.Namespace) -> int:
 
 
 def _doctor(lab: Lab, arguments: argparse.Namespace) -> int:
+    from netbisect.workers.doctor import examine  # noqa: PLC0415 - a visit loads no more than it needs
+
     checks = list(examine(lab, testbed=arguments.testbed, rates=arguments.rates))
     if arguments.json:
         print(json.dumps([asdict(check) for check in checks], indent=2))

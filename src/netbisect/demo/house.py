@@ -18,6 +18,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from netbisect.demo.lab import setup
+from netbisect.demo.lab.testbeds import Bed
 from netbisect.demo.tree.create import Tree, create
 from netbisect.demo.tree.story import story
 from netbisect.steps import control
@@ -75,8 +76,19 @@ class House:
 
     # -------------------------------------------------------------------------------- building
 
-    def build(self, *, culprit: bool = True, seed: int = 1) -> Tree:
+    def build(
+        self,
+        *,
+        culprit: bool = True,
+        seed: int = 1,
+        testbeds: Sequence[str | Bed] = ("c2558", "e5-2650"),
+    ) -> Tree:
         """Writes everything; nothing runs yet.
+
+        Args:
+            culprit: whether the story of the tree has one.
+            seed: of the machines' luck.
+            testbeds: of the simulated lab.
 
         Raises:
             HouseError: the folder is in use.
@@ -87,7 +99,9 @@ class House:
         tree = create(self.place / "tree.git", story(culprit=culprit))
         with setup.free_ports(3) as (mail, web, workers):
             lab = self.place / "lab"
-            setup.prepare(lab, repository=tree.repository, compression=600, seed=seed)
+            setup.prepare(
+                lab, repository=tree.repository, testbeds=testbeds, compression=600, seed=seed
+            )
         text = SETTINGS.format(mail=mail, web=web, workers=workers, python=sys.executable)
         (self.place / control.SETTINGS).write_text(text)
         password = self.place / "workers.password"
@@ -120,13 +134,13 @@ class House:
         folders = {}
         creating = []
         hosts: list[Builder | Testbed] = [*lab.builders, *lab.testbeds]
-        for host in hosts:
-            folder = self.place / "workers" / host.name
-            folders[host.name] = folder
+        for name in dict.fromkeys(host.worker or host.name for host in hosts):
+            folder = self.place / "workers" / name
+            folders[name] = folder
             if not folder.exists():
                 folder.parent.mkdir(exist_ok=True)
                 command = [*_module("buildbot_worker.scripts.runner"), "create-worker", "--quiet"]
-                command += [str(folder), f"127.0.0.1:{port}", host.worker or host.name, password]
+                command += [str(folder), f"127.0.0.1:{port}", name, password]
                 creating.append(subprocess.Popen(command, stdin=subprocess.DEVNULL))
         if any(process.wait() != 0 for process in creating):
             raise HouseError("a worker could not be created")

@@ -75,7 +75,7 @@ def prepare(
     place: Path,
     *,
     repository: Path,
-    testbeds: Sequence[str] = ("c2558", "e5-2650"),
+    testbeds: Sequence[str | Bed] = ("c2558", "e5-2650"),
     compression: float = 300.0,
     seed: int = 1,
 ) -> LabFiles:
@@ -84,14 +84,14 @@ def prepare(
     Args:
         place: the folder.
         repository: the sample tree; the routers get the kernel of its first commit.
-        testbeds: names of those that shall be there; `TESTBEDS` has all.
+        testbeds: those that shall be there, or their names in `TESTBEDS`.
         compression: seconds of the lab in a second of the clock on the wall.
         seed: of the machines' luck.
 
     Raises:
         LabError: it cannot be done; nothing is left behind.
     """
-    unknown = [name for name in testbeds if name not in TESTBEDS]
+    unknown = [one for one in testbeds if isinstance(one, str) and one not in TESTBEDS]
     if unknown or not testbeds:
         raise LabError(f"no such testbed: {', '.join(unknown)}; there is {', '.join(TESTBEDS)}")
     if place.exists() and any(place.iterdir()):
@@ -101,7 +101,11 @@ def prepare(
     try:
         place.mkdir(parents=True, exist_ok=True)
         return _write(
-            place, repository.resolve(), [TESTBEDS[name] for name in testbeds], compression, seed
+            place,
+            repository.resolve(),
+            [TESTBEDS[one] if isinstance(one, str) else one for one in testbeds],
+            compression,
+            seed,
         )
     except BaseException:
         shutil.rmtree(place)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 _GIGABIT = "1000baseT <full-duplex>"
@@ -156,6 +156,19 @@ TESTBEDS: dict[str, Bed] = {
         ),
     )
 }
+
+
+def copies(bed: Bed, number: int) -> list[Bed]:
+    """So many testbeds of one kind, each with machines of its own."""
+    return [
+        replace(
+            bed,
+            name=f"{bed.name}-{copy}",
+            generator=replace(bed.generator, host=f"{bed.generator.host}-{copy}"),
+            receiver=replace(bed.receiver, host=f"{bed.receiver.host}-{copy}"),
+        )
+        for copy in range(1, number + 1)
+    ]
 
 
 def _text(value: object) -> str:
