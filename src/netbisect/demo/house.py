@@ -82,6 +82,7 @@ class House:
         culprit: bool = True,
         seed: int = 1,
         testbeds: Sequence[str | Bed] = ("c2558", "e5-2650"),
+        compression: float = 600.0,
     ) -> Tree:
         """Writes everything; nothing runs yet.
 
@@ -89,6 +90,7 @@ class House:
             culprit: whether the story of the tree has one.
             seed: of the machines' luck.
             testbeds: of the simulated lab.
+            compression: seconds of the lab in a second of the clock on the wall.
 
         Raises:
             HouseError: the folder is in use.
@@ -100,7 +102,11 @@ class House:
         with setup.free_ports(3) as (mail, web, workers):
             lab = self.place / "lab"
             setup.prepare(
-                lab, repository=tree.repository, testbeds=testbeds, compression=600, seed=seed
+                lab,
+                repository=tree.repository,
+                testbeds=testbeds,
+                compression=compression,
+                seed=seed,
             )
         text = SETTINGS.format(mail=mail, web=web, workers=workers, python=sys.executable)
         (self.place / control.SETTINGS).write_text(text)
