@@ -113,7 +113,10 @@ def night(
                 raise SystemExit(f"no end after {_LIMIT:g} s")
             look()
             time.sleep(0.1)
-        return ledger.events_since(0)[0], by_hand(lab_file, testbeds[0].name)
+        events = ledger.events_since(0)[0]
+        # What the master does after a night would come between.
+        control.stop(house.place)
+        return events, by_hand(lab_file, testbeds[0].name)
     finally:
         house.stop()
 
