@@ -371,33 +371,33 @@ def _calibrate(lab: Lab, arguments: argparse.Namespace) -> int:
     from netbisect.workers import calibrate, scatter  # noqa: PLC0415 - a visit loads no more than it needs
 
     testbed = lab.testbed(arguments.testbed)
-    kernel, archive = _kernel(lab, arguments)
-    noise = arguments.image_noise
-    plan = calibrate.Plan(
-        lab=lab,
-        testbed=testbed,
-        kernel=kernel,
-        archive=archive,
-        boots=arguments.boots,
-        runs=arguments.runs,
-        scenarios=[
-            load_scenario(name, lab.scenario_directories)
-            for name in arguments.scenarios or testbed.scenarios
-        ],
-        logs=_logs(arguments),
-        say=_say,
-        image_sd=None if noise is None else noise / 100,
-        kept=arguments.output,
-    )
-    try:
-        runs = calibrate.measure(plan)
-        if arguments.json:
-            print(json.dumps(scatter.as_data(plan, runs)))
-        else:
-            print(scatter.as_text(plan, runs))
-    except calibrate.CalibrationError as error:
-        _say(f"netbisect-lab: {error}")
-        return EXIT_LAB
+    with _kernel(lab, arguments) as (kernel, archive):
+        noise = arguments.image_noise
+        plan = calibrate.Plan(
+            lab=lab,
+            testbed=testbed,
+            kernel=kernel,
+            archive=archive,
+            boots=arguments.boots,
+            runs=arguments.runs,
+            scenarios=[
+                load_scenario(name, lab.scenario_directories)
+                for name in arguments.scenarios or testbed.scenarios
+            ],
+            logs=_logs(arguments),
+            say=_say,
+            image_sd=None if noise is None else noise / 100,
+            kept=arguments.output,
+        )
+        try:
+            runs = calibrate.measure(plan)
+            if arguments.json:
+                print(json.dumps(scatter.as_data(plan, runs)))
+            else:
+                print(scatter.as_text(plan, runs))
+        except calibrate.CalibrationError as error:
+            _say(f"netbisect-lab: {error}")
+            return EXIT_LAB
     return 0
 
 
