@@ -152,17 +152,18 @@ def test_a_builder_without_its_make_is_told(running_lab: RunningLab) -> None:
 def test_a_builder_that_cross_builds_needs_its_compiler(
     running_lab: RunningLab, tmp_path: Path
 ) -> None:
-    make = ("tools/build/make.py", f"--cross-bindir={tmp_path}")
-    lab = replace(running_lab.lab, builders=(Builder("b", "amd64", tmp_path / "b", make=make),))
+    builder = Builder("b", "amd64", tmp_path / "b", cross_bindir=tmp_path)
+    lab = replace(running_lab.lab, builders=(builder,))
     found = checks(lab)
     assert found["b", "make"].found == "tools/build/make.py comes with the tree"
-    assert not found["b", "clang"].good
-    assert not found["b", "ld.lld"].good
+    assert not found["b", "compiler"].good
+    assert not found["b", "linker"].good
     for tool in ("clang", "ld.lld"):
         (tmp_path / tool).touch(mode=0o755)
     (tmp_path / "b" / "source").mkdir(parents=True)
     found = checks(lab)
-    assert found["b", "clang"].good
+    assert found["b", "compiler"].good
+    assert found["b", "linker"].good
     assert found["b", "make"].found == f"no {tmp_path}/b/source/tools/build/make.py"
 
 

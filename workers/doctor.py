@@ -5,7 +5,6 @@ Testbeds are looked at side by side. Nothing is changed; traffic is sent only if
 
 from __future__ import annotations
 
-import platform
 import shutil
 import statistics
 import subprocess
@@ -19,6 +18,7 @@ from netbisect.workers import checkup, freebsd, pktgen, ports
 from netbisect.workers.bench import Bench
 from netbisect.workers.checkup import Check, Finding
 from netbisect.workers.faults import CommandError, HostKeyError, LabFault, UnreachableError
+from netbisect.workers.host import compiler_of
 from netbisect.workers.lab import Builder, Lab, Port, Scenario, Testbed, load_scenario
 from netbisect.workers.router import Router
 from netbisect.workers.ssh import Connections, Machine
@@ -84,7 +84,7 @@ def _tree(lab: Lab) -> Check:
 
 def _builder(builder: Builder) -> Iterator[Check]:
     """A builder is looked at where it runs; elsewhere its directory means nothing."""
-    make = builder.make[0]
+    make = builder.make_command[0]
     if "/" in make and not make.startswith("/"):
         # tools/build/make.py is part of the tree.
         tree = builder.directory / "source"
@@ -92,12 +92,10 @@ def _builder(builder: Builder) -> Iterator[Check]:
         found = str(tree / make) if tree.exists() else f"{make} comes with the tree"
         yield Check(builder.name, "make", good=there, found=found if there else f"no {found}")
     else:
-        yield _tool(builder.name, "make", builder.make, "")
-    bindirs = [word.partition("=")[2] for word in builder.make if "--cross-bindir=" in word]
-    for tool in ("clang", "ld.lld") if bindirs else ():
-        yield _tool(builder.name, tool, [f"{bindirs[0]}/{tool}"], "")
-    if make.endswith("make.py") and platform.system() != "FreeBSD" and not bindirs:
-        yield _tool(builder.name, "compiler", ["cc"], "")
+        yield _tool(builder.name, "make", [make], "")
+    if builder.cross_bindir is not None:
+        yield _tool(builder.name, "compiler", [compiler_of(builder)], "")
+        yield _tool(builder.name, "linker", [f"{builder.cross_bindir}/ld.lld"], "")
     yield _disk(builder)
 
 
