@@ -58,6 +58,7 @@ _STYLE: dict[Any, Any] = {
     "grid.color": GRID,
     "grid.linewidth": 0.6,
     "savefig.facecolor": "none",
+    "path.simplify": False,  # a line of no length is a dot
     "svg.fonttype": "none",
     "svg.hashsalt": "netbisect",
     "text.color": INK,
@@ -71,7 +72,15 @@ _lock = Lock()
 """matplotlib's style is one for the whole process, and reports are written in threads."""
 
 
-def draw(paint: Callable[[Axes], None], height: float, *, name: str, title: str, text: str) -> str:
+def draw(
+    paint: Callable[[Axes], None],
+    height: float,
+    *,
+    name: str,
+    title: str,
+    text: str,
+    margins: tuple[float, float, float, float] | None = None,
+) -> str:
     """One pair of axes as an `<svg>` element.
 
     Args:
@@ -80,9 +89,15 @@ def draw(paint: Callable[[Axes], None], height: float, *, name: str, title: str,
         name: begins every id in the element, so that a page can hold several.
         title: for people who hear the page.
         text: the same in more words.
+        margins: left, bottom, right and top of the axes in inches from that side; to find them is
+            half of the work, so whoever knows them says so.
     """
     with _lock, mpl.rc_context(_STYLE):
-        figure = Figure(figsize=(WIDTH, height), layout="constrained")
+        figure = Figure(figsize=(WIDTH, height), layout=None if margins else "constrained")
+        if margins:
+            left, bottom, right, top = margins
+            size = (left / WIDTH, bottom / height, 1 - right / WIDTH, 1 - top / height)
+            figure.subplots_adjust(*size)
         paint(figure.add_subplot())
         return _element(figure, name, title, text)
 

@@ -23,6 +23,7 @@ from netbisect.bisect.model import (
     Suspects,
     Unfinished,
 )
+from netbisect.bisect.states import AlertState
 
 Ending: TypeAlias = Culprit | Several | Suspects | Drift | NotReproduced | Unfinished
 """How a search ends."""
@@ -61,6 +62,18 @@ class Failure:
     why: str
     log: str
     """The panic with its backtrace, or the end of what the console or the build said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deed:
+    """What somebody did to the alert of a case."""
+
+    at: float
+    """Seconds since the epoch."""
+    who: str
+    state: AlertState | None
+    """Of the alert since then; None where nobody wrote it down."""
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +137,8 @@ class Case:
     """What becomes of the culprit on the stable branches, sentence by sentence."""
     unmoved: tuple[str, ...] = ()
     """Testbeds and scenarios that saw the same commits and did not change, for people."""
+    deeds: tuple[Deed, ...] = ()
+    """What was done to the alert, oldest first."""
 
     def label(self, revision: str) -> str:
         """Short name of a revision."""

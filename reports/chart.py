@@ -28,6 +28,9 @@ from netbisect.reports.canvas import (
 from netbisect.reports.case import Attempt, Case
 
 _TICKS = 7
+_TREND_MARGINS = 0.75, 0.45, 0.75, 0.4
+_BOX_MARGINS = 0.75, 0.6, 0.75, 0.1
+"""Inches: the numbers of both axes, the lines below, and those above."""
 _NIGHTS_MAX = 200
 """More than that, and the nights around the drop cannot be told apart."""
 _COLUMNS = 64
@@ -59,7 +62,12 @@ def trend(case: Case, scenario: str) -> str:
         f"at first to {words.pps(math.exp(last.mean))} at last."
     )
     return draw(
-        lambda axes: _paint_trend(axes, case, levels), 3.3, name=name, title=title, text=text
+        lambda axes: _paint_trend(axes, case, levels),
+        3.3,
+        name=name,
+        title=title,
+        text=text,
+        margins=_TREND_MARGINS,
     )
 
 
@@ -152,7 +160,12 @@ def boxplot(case: Case, scenario: str) -> str:
         for role, revision, boots in groups
     )
     return draw(
-        lambda axes: _paint_boxes(axes, case, groups), 3.0, name=name, title=title, text=f"{text}."
+        lambda axes: _paint_boxes(axes, case, groups),
+        3.0,
+        name=name,
+        title=title,
+        text=f"{text}.",
+        margins=_BOX_MARGINS,
     )
 
 

@@ -26,33 +26,40 @@ _FAILURES_MAX = 50
 
 def page(case: Case) -> str:
     """All that is known about a case, as HTML."""
-    return environment.get_template(
-        "page.html"
-    ).render(
-        case=case,
-        state=_state(case),
-        headline=gist.headline(case),
-        reasons=gist.why(case),
-        culprit=case.commit(case.finding.revision) if isinstance(case.finding, Culprit) else None,
-        suspects=case.finding.revisions if isinstance(case.finding, Suspects) else (),
-        heading=gist.heading(case),
-        rows=gist.rows(case),
-        unmoved=words.listing(list(case.unmoved)),
-        pictures=[_pictures(case, scenario) for scenario in _scenarios(case)],
+    return environment.get_template("page.html").render(
+        pictures=[_pictures(case, scenario) for scenario in scenarios(case)],
         search=Markup(chart.path(case)),  # noqa: S704 - our own drawing, its texts escaped
-        attempts=[_attempt(case, attempt) for attempt in case.attempts],
-        stops=[astuple(stop) for stop in gist.path(case)],
-        block=gist.block(case),
-        remark=gist.remark(case),
-        candidates=_candidates(case),
-        crashes=gist.crashes(case),
-        failures=case.failures[:_FAILURES_MAX],
-        failures_left=max(len(case.failures) - _FAILURES_MAX, 0),
-        none=_none(case),
-        cost=gist.cost(case),
-        trailers=gist.trailers,
-        reviews=gist.reviews,
+        **told(case),
     )
+
+
+def told(case: Case) -> dict[str, Any]:
+    """What the templates of a case tell in words and numbers, by the names they use."""
+    return {
+        "case": case,
+        "state": _state(case),
+        "headline": gist.headline(case),
+        "reasons": gist.why(case),
+        "culprit": case.commit(case.finding.revision)
+        if isinstance(case.finding, Culprit)
+        else None,
+        "suspects": case.finding.revisions if isinstance(case.finding, Suspects) else (),
+        "heading": gist.heading(case),
+        "rows": gist.rows(case),
+        "unmoved": words.listing(list(case.unmoved)),
+        "attempts": [_attempt(case, attempt) for attempt in case.attempts],
+        "stops": [astuple(stop) for stop in gist.path(case)],
+        "block": gist.block(case),
+        "remark": gist.remark(case),
+        "candidates": _candidates(case),
+        "crashes": gist.crashes(case),
+        "failures": case.failures[:_FAILURES_MAX],
+        "failures_left": max(len(case.failures) - _FAILURES_MAX, 0),
+        "none": _none(case),
+        "cost": gist.cost(case),
+        "trailers": gist.trailers,
+        "reviews": gist.reviews,
+    }
 
 
 def _state(case: Case) -> tuple[str, str]:  # noqa: PLR0911 - one for every ending
@@ -76,7 +83,7 @@ def _state(case: Case) -> tuple[str, str]:  # noqa: PLR0911 - one for every endi
             assert_never(case.finding)
 
 
-def _scenarios(case: Case) -> list[str]:
+def scenarios(case: Case) -> list[str]:
     """The leading scenario first."""
     others = [scenario for scenario in case.titles if scenario != case.lead]
     return [case.lead, *others]

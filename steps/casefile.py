@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from netbisect.bisect.model import (
@@ -25,14 +25,14 @@ from netbisect.bisect.model import (
     Stage,
 )
 from netbisect.reports import words
-from netbisect.reports.case import Attempt, Case, Ending, Failure, Links
-from netbisect.steps.bystanders import unmoved
+from netbisect.reports.case import Attempt, Case, Deed, Ending, Failure, Links
 from netbisect.steps.kernels import Kernels
 from netbisect.steps.settings import Settings
+from netbisect.steps.surroundings import OfLab, Surroundings
 from netbisect.steps.suspicions import chain
 from netbisect.store.ledger import Ledger
 from netbisect.store.records import Asked, Decision, DecisionStage
-from netbisect.workers.lab import OVERLAY_MARK, Testbed, load_scenario
+from netbisect.workers.lab import OVERLAY_MARK
 
 _OF_THE_KERNEL = (Stage.BUILD, Stage.BOOT)
 """Where a failure has something to say about the revision."""
@@ -46,6 +46,11 @@ def numbered(case: Case, settings: Settings, alert: int) -> Case:
     )
 
 
+def deeds(ledger: Ledger, alert: int) -> tuple[Deed, ...]:
+    """What was done to an alert, oldest first."""
+    return tuple(Deed(one.at, one.who, one.state, one.what) for one in ledger.alert_changes(alert))
+
+
 def case_of(
     ledger: Ledger,
     settings: Settings,
@@ -56,10 +61,23 @@ def case_of(
 ) -> Case:
     """All that is known of the drop that a comparison has confirmed or a bisection looks into.
 
+    As `case_in`, in a lab whose files are there.
+    """
+    return case_in(OfLab(settings, kernels), ledger, asked, finding, commits)
+
+
+def case_in(
+    lab: Surroundings,
+    ledger: Ledger,
+    asked: Asked,
+    finding: Finding | None,
+    commits: Sequence[Commit] = (),
+) -> Case:
+    """All that is known of the drop that a comparison has confirmed or a bisection looks into.
+
     Args:
+        lab: What the ledger does not know.
         ledger: Where it is looked up.
-        settings: For links.
-        kernels: Of which testbed, and with which fixes.
         asked: A comparison, or the bisection that followed from one.
         finding: The answer to `asked`, which need not be in the ledger yet; of several
             comparisons about one change, their common answer.
@@ -69,8 +87,6 @@ def case_of(
     """
     question = asked.question
     assert isinstance(question, Comparison | Bisection)
-    lab = kernels.lab
-    testbed = lab.testbed(question.testbed)
     before = _parent(ledger, asked) if isinstance(question, Bisection) else asked
     pairs = chain(ledger, before) if before is not None else []
     confirmed = finding
@@ -94,31 +110,28 @@ def case_of(
         for decision, facts in done
         for attempt in (_attempt(decision, facts, question.lead), *_built_ahead(decision, facts))
     ]
-    evidence = kernels.evidence(ledger, asked)
+    evidence = lab.evidence(ledger, asked)
     good, last = _commit(ledger, question.good), _commit(ledger, bad)
     effect = confirmed.effects[0].ln_ratio if isinstance(confirmed, Confirmed) else 0.0
+    series = lab.series(ledger, question)
     revisions = {reading.revision for reading in evidence.readings} | {question.good, bad}
+    revisions |= {commit.revision for commit in commits}
+    revisions |= {level.revision for levels in series.values() for level in levels}
+    known = ledger.commits(revisions)
     return Case(
         number=0,
         branch=question.branch,
-        testbed=testbed.name,
-        hardware=testbed.description,
-        titles={
-            name: load_scenario(name, lab.scenario_directories).title for name in question.scenarios
-        },
+        testbed=question.testbed,
+        hardware=lab.hardware(question.testbed),
+        titles={name: lab.title(name) for name in question.scenarios},
         lead=question.lead,
         good=good,
         bad=last,
         commits=commits,
         confirmed=confirmed if isinstance(confirmed, Confirmed) else None,
         pps=_pps(evidence, question.scenarios, _sides(question, finding)),
-        series={
-            name: ledger.series(testbed.name, name, question.branch) for name in question.scenarios
-        },
-        labels={
-            revision: ledger.label(revision)
-            for revision in {*revisions, *(commit.revision for commit in commits)}
-        },
+        series=series,
+        labels={name: commit.label for name, commit in known.items()},
         finding=finding if isinstance(finding, Ending) else None,
         attempts=tuple(replace(attempt, seq=seq) for seq, attempt in enumerate(attempts, 1)),
         skipped=evidence.skipped,
@@ -128,9 +141,9 @@ def case_of(
             **_conditions([fact for _, facts in done for fact in facts], question.lead),
             **_overlays(evidence),
         },
-        links=Links(commit=settings.links.commit),
-        command=_command(testbed, evidence.kernels, question.good, bad, settings),
-        unmoved=unmoved(ledger, lab, (question.branch, testbed.name), (good, last), effect)
+        links=Links(commit=lab.commit_link),
+        command=lab.command(question.testbed, evidence.kernels, (question.good, bad)),
+        unmoved=lab.unmoved(ledger, (question.branch, question.testbed), (good, last), effect)
         if effect
         else (),
     )
@@ -265,16 +278,3 @@ def _overlays(evidence: Evidence) -> dict[str, str]:
         f"with {name} applied": f"{count} of {words.count(len(kernels), 'kernel')}"
         for name, count in sorted(applied.items())
     }
-
-
-def _command(
-    testbed: Testbed, kernels: Mapping[str, Kernel], good: str, bad: str, settings: Settings
-) -> str:
-    """What measures one boot of either end again."""
-    lines = [
-        f"netbisect-lab --lab {settings.lab.name} trial --testbed {testbed.name} "
-        f"--kernel {kernels[revision].key}"
-        for revision in (good, bad)
-        if revision in kernels
-    ]
-    return " && ".join(lines)

@@ -32,7 +32,7 @@ from netbisect.bisect.states import AlertKind, AlertState
 from netbisect.reports import mail, page
 from netbisect.reports.case import Case
 from netbisect.steps import searches, suspicions
-from netbisect.steps.casefile import case_of, numbered
+from netbisect.steps.casefile import case_of, deeds, numbered
 from netbisect.steps.kernels import Kernels
 from netbisect.steps.recipients import recipients
 from netbisect.steps.recovery import close_recovered, end_mutes
@@ -328,6 +328,7 @@ class Casework:
             return
         asked = ledger.question(last)
         case = self._case(ledger, alert, asked, asked.finding)
+        case = replace(case, deeds=deeds(ledger, alert.id))
         path = self.page_of(alert.id)
         path.parent.mkdir(parents=True, exist_ok=True)
         work = path.with_suffix(".new")

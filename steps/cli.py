@@ -67,6 +67,11 @@ _COMMANDS = {
         "report",
         "Write down what was measured, in the forms that people publish.",
     ),
+    "site": _Place(
+        "netbisect.steps.site_command",
+        "site",
+        "Write all that is known as a folder of pages, or bring that up to date.",
+    ),
     "start": _Place(_SERVICE, "start", "Start the master; workers are started on their own hosts."),
     "status": _Place(
         _SERVICE, "status", "Show what is being asked of the lab, and which drops were confirmed."

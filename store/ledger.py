@@ -17,6 +17,7 @@ from netbisect.store.quarantines import Quarantines
 from netbisect.store.questions import Questions
 from netbisect.store.series import Series
 from netbisect.store.sessions import Events
+from netbisect.store.trails import Trails
 
 
 class Ledger(
@@ -25,6 +26,7 @@ class Ledger(
     Decisions,
     EvidenceReader,
     Series,
+    Trails,
     Nights,
     Alerts,
     Outbox,

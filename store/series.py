@@ -65,12 +65,12 @@ class Series(Sessions):
     def levels(self, testbed: str, scenario: str, branch: str) -> Levels:
         """A series, and the part of it with which a new level can be compared."""
         with self.reading() as session:
-            start, gaps = _changes(session, (testbed, scenario, branch))
+            start, gaps = changes(session, (testbed, scenario, branch))
             found = _levels(session, testbed, scenario, branch)
         return Levels(
             whole=[level for _, level in found],
             baseline=[
-                level for number, level in found if start <= number and _kept(number, level, gaps)
+                level for number, level in found if start <= number and kept(number, level, gaps)
             ],
         )
 
@@ -85,12 +85,12 @@ class Series(Sessions):
             good, came = _number(session, alert.good), _number(session, alert.culprit or alert.bad)
             if good is None or came is None:
                 return [], []
-            start, gaps = _changes(session, series, before=(alert.id, came))
+            start, gaps = changes(session, series, before=(alert.id, came))
             before, since = [], []
             for number, level in _levels(session, *series):
                 if number >= came:
                     since.append(level)
-                elif start <= number <= good and _kept(number, level, gaps):
+                elif start <= number <= good and kept(number, level, gaps):
                     before.append(level)
         return before, since
 
@@ -198,12 +198,12 @@ class _Gap:
         return number >= self.start and not gone
 
 
-def _kept(number: int, level: Level, gaps: Iterable[_Gap]) -> bool:
+def kept(number: int, level: Level, gaps: Iterable[_Gap]) -> bool:
     """No change that is over was there when this level was measured."""
     return not any(gap.holds(number, level) for gap in gaps)
 
 
-def _changes(
+def changes(
     session: Session, series: tuple[str, str, str], before: tuple[int, float] = (0, math.inf)
 ) -> tuple[int, list[_Gap]]:
     """Number of the commit with which the last standing change came, or 0; and those over.

@@ -24,6 +24,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "lab_fixtures",
         "real_master",
         "service_fixtures",
+        "site_fixtures",
         "store_fixtures",
     ):
         path = Path(__file__).with_name(f"{name}.py")

@@ -1,0 +1,1 @@
+"""How long the report site of a large lab takes."""

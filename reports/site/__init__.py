@@ -1,0 +1,1 @@
+"""The report site: every page of it as text."""

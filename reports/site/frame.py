@@ -1,0 +1,91 @@
+"""What all pages of the site have in common: the frame around them, and how numbers are told."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from netbisect.bisect.model import Effect
+from netbisect.bisect.standing import Distance
+from netbisect.reports import words
+from netbisect.reports.case import HASH_LENGTH
+from netbisect.reports.site.nouns import AlertLine, when
+from netbisect.reports.templating import environment
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The same in another form, for machines."""
+
+    type: str
+    """Its media type."""
+    title: str
+    href: str
+
+
+def culprit_or_range(alert: AlertLine) -> str:
+    """The commit of an alert, or between which revisions it lies."""
+    if alert.culprit:
+        return words.clean(alert.culprit[:HASH_LENGTH])
+    return words.clean(f"{alert.good[:HASH_LENGTH]}..{alert.bad[:HASH_LENGTH]}")
+
+
+environment.filters.update(
+    boots=words.boots, change=words.change, culprit_or_range=culprit_or_range, when=when
+)
+
+
+def render(
+    template: str,
+    page_title: str,
+    *,
+    current: str = "",
+    alternates: Sequence[Form] = (),
+    **told: object,
+) -> str:
+    """A page.
+
+    Args:
+        template: Of the folder `site`.
+        page_title: Its title and first heading.
+        current: The file of the navigation that it is.
+        alternates: Other forms of the same.
+        told: What the template shows.
+    """
+    frame: dict[str, Any] = {"wide": False, "state_of_things": ""}
+    return environment.get_template(f"site/{template}").render(
+        page_title=page_title, current=current, alternates=alternates, **{**frame, **told}
+    )
+
+
+def rate(ln_pps: float) -> str:
+    """A level, in packets per second."""
+    return words.pps(math.exp(ln_pps))
+
+
+def apart(distance: Distance | None) -> str:
+    """A distance with its interval, and ~ where it may be nothing."""
+    if distance is None:
+        return ""
+    effect = Effect("", distance.ln_ratio, distance.low, distance.high, 1.0, 0, 0)
+    return words.change(effect) if distance.clear else f"~ {words.change(effect)}"
+
+
+def briefly(distance: Distance | None) -> str:
+    """A distance without its interval, and ~ where it may be nothing."""
+    if distance is None:
+        return ""
+    text = words.percent(distance.ln_ratio)
+    return text if distance.clear else f"~ {text}"
+
+
+def drop(ln_ratio: float | None) -> str:
+    """The size of a drop, which is given as a positive ln ratio."""
+    return "" if ln_ratio is None else f"{-100 * math.expm1(-ln_ratio):.1f} %"
+
+
+def spread(sd: float | None) -> str:
+    """A standard deviation of ln pps."""
+    return "" if sd is None else f"{100 * sd:.2f} %"

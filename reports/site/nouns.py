@@ -1,0 +1,299 @@
+"""What the pages of the site are made of."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from netbisect.bisect.detect import Step
+from netbisect.bisect.health import SeriesHealth
+from netbisect.bisect.model import Commit, Effect, Level, Noise
+from netbisect.bisect.standing import Distance, Standing
+from netbisect.bisect.states import AlertKind, AlertState
+from netbisect.reports import words
+from netbisect.reports.case import HASH_LENGTH, Links
+
+SAFE = re.compile(r"[^A-Za-z0-9_]+")
+_SLUG_MAX = 40
+_TIMES = 1e9
+"""Seconds since the epoch from which on they are times: imported levels have numbers there."""
+
+
+def slug(name: str) -> str:
+    """A part of the name of a file, the same for the same name and another for any other."""
+    plain = SAFE.sub("-", name).strip("-")[:_SLUG_MAX]
+    if plain == name:
+        return plain
+    digest = hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:6]
+    return f"{plain}-{digest}".lstrip("-")
+
+
+def when(at: float) -> str:
+    """The day, or that nobody knows it: what was taken in from elsewhere may tell no times."""
+    return words.day(at) if at >= _TIMES else "no date"
+
+
+def series_page(testbed: str, scenario: str, branch: str) -> str:
+    """The file of a series."""
+    return f"series-{slug(testbed)}-{slug(scenario)}-{slug(branch)}.html"
+
+
+def testbed_page(testbed: str) -> str:
+    """The file of a testbed."""
+    return f"testbed-{slug(testbed)}.html"
+
+
+def revisions_page(testbed: str, branch: str) -> str:
+    """The file that has the revisions of a testbed side by side."""
+    return f"revisions-{slug(testbed)}-{slug(branch)}.html"
+
+
+def pair_page(before: str, after: str) -> str:
+    """The file that compares two revisions."""
+    return f"compare-{slug(before)[:HASH_LENGTH]}-{slug(after)[:HASH_LENGTH]}.html"
+
+
+def alert_page(number: int) -> str:
+    """The file of an alert."""
+    return f"alert-{number}.html"
+
+
+def question_page(kind: str, number: int) -> str:
+    """The file of a comparison or a bisection, by its number."""
+    return f"{kind}-{number}.html"
+
+
+@dataclass(frozen=True, slots=True)
+class AlertLine:
+    """An alert as other pages tell it."""
+
+    number: int
+    kind: AlertKind
+    state: AlertState
+    testbed: str
+    lead: str
+    """Name of the leading scenario for people."""
+    branch: str
+    since: float
+    good: str
+    bad: str
+    culprit: str
+    """Revision; "" while there is none."""
+    effect: Effect | None
+    """Of the leading scenario, as announced last."""
+    scenarios: tuple[str, ...] = ()
+    """That moved on its own testbed."""
+    others: int = 0
+    """Further series that moved."""
+    until: float | None = None
+    """Of a muted one."""
+    into: int | None = None
+    """Of a merged one."""
+    changed: float = 0.0
+    """When something was done to it last."""
+
+    @property
+    def page(self) -> str:
+        """Its file."""
+        return alert_page(self.number)
+
+    @property
+    def wanting(self) -> bool:
+        """It stands, and nobody has said that it is known."""
+        return self.state.standing and self.state not in {
+            AlertState.ACKNOWLEDGED,
+            AlertState.MUTED,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class SeenIn:
+    """A series in which an alert was looked for, with what was announced of it."""
+
+    testbed: str
+    scenario: str
+    """For people."""
+    branch: str
+    page: str
+    effect: Effect | None
+    moved: bool
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """What was measured under the same conditions."""
+
+    values: Mapping[str, str]
+    levels: Sequence[Level]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeriesView:
+    """A series, with all that its page tells."""
+
+    testbed: str
+    scenario: str
+    branch: str
+    title: str
+    """Of the scenario, for people."""
+    hardware: str
+    epochs: Sequence[Epoch]
+    """Oldest first, at least one; the last one is compared."""
+    standings: Sequence[Standing]
+    """Of the levels of the last epoch."""
+    baseline: Standing | None
+    """Of the levels before the latest one, since the last confirmed change."""
+    baseline_from: str
+    """Revision of the first of them; "" without any."""
+    baselined: int
+    """How many they are."""
+    least: float
+    """Smallest step that is told, as a positive ln ratio."""
+    numbers: Mapping[str, int]
+    """By revision: its place on the branch."""
+    noise: Noise
+    health: SeriesHealth
+    steps: Sequence[Step]
+    alerts: Sequence[AlertLine] = ()
+    commits: Mapping[str, Commit] = field(default_factory=dict)
+    """By revision, of the levels that are listed."""
+    links: Links = field(default_factory=Links)
+
+    @property
+    def levels(self) -> Sequence[Level]:
+        """Those of the last epoch."""
+        return self.epochs[-1].levels
+
+    @property
+    def page(self) -> str:
+        """Its file."""
+        return series_page(self.testbed, self.scenario, self.branch)
+
+    def label(self, revision: str) -> str:
+        """What people call a revision."""
+        commit = self.commits.get(revision)
+        return words.clean(commit.label if commit else revision[:HASH_LENGTH])
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A level in few numbers, for tables of many revisions."""
+
+    number: int
+    """Place of its commit on the branch."""
+    revision: str
+    label: str
+    at: float
+    mean: float
+    """ln pps."""
+    variance: float
+    """Of its boots' mean."""
+    boots: int
+    identity: str
+    """Of the kernel, shortened."""
+
+    @property
+    def standing(self) -> Standing:
+        """As the core has it."""
+        return Standing(self.mean, self.variance)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """A series in a line: what all other pages tell of it."""
+
+    testbed: str
+    scenario: str
+    branch: str
+    title: str
+    hardware: str
+    points: Sequence[Point]
+    """The latest levels, oldest first; at least one."""
+    levels: int
+    boots: int
+    baseline: Standing | None
+    against: Distance | None
+    """The latest level, held against the baseline."""
+    image_noise: float
+    boot_noise: float
+    smallest_drop: float | None
+    """That one night shows, as a positive ln ratio."""
+    smallest_lasting_drop: float | None
+    saturated: bool
+    bimodal: bool
+    spark: str
+    """The path of a small picture of the latest levels."""
+
+    @property
+    def page(self) -> str:
+        """Its file."""
+        return series_page(self.testbed, self.scenario, self.branch)
+
+    @property
+    def latest(self) -> Point:
+        """The newest level of the branch."""
+        return self.points[-1]
+
+    @property
+    def noise(self) -> Noise:
+        """What distances take of its noise."""
+        return Noise(boot=self.boot_noise, image=self.image_noise)
+
+    @property
+    def name(self) -> tuple[str, str, str]:
+        """Testbed, scenario and branch."""
+        return self.testbed, self.scenario, self.branch
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A search or a comparison that is not over."""
+
+    kind: str
+    number: int
+    testbed: str
+    branch: str
+    since: float
+    steps: int
+    """Decisions so far."""
+    now: str
+    likeliest: str
+    """The likeliest answer so far and its chance; "" while there is none."""
+
+    @property
+    def page(self) -> str:
+        """Its file."""
+        return question_page(self.kind, self.number)
+
+
+@dataclass(frozen=True, slots=True)
+class NightView:
+    """What the last night was asked for on a testbed, and what came of it."""
+
+    testbed: str
+    branch: str
+    revision: str
+    asked: int
+    """Scenarios."""
+    measured: int
+    why: str
+    """Why scenarios are missing; "" when none is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overview:
+    """What the first page is made of."""
+
+    at: float
+    """Of the newest thing that is known, seconds since the epoch."""
+    nights: Sequence[NightView]
+    night_at: float | None
+    alerts: Sequence[AlertLine]
+    """All that were announced, the newest first."""
+    running: Sequence[Running]
+    series: Sequence[Summary]
+    pairs: Sequence[tuple[str, str, str]] = ()
+    """File, and labels of the two revisions, of the comparisons that were asked for."""

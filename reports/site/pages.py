@@ -1,0 +1,255 @@
+"""The pages that lead to the others: overview, alerts, searches, testbeds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from netbisect.reports import words
+from netbisect.reports.site.frame import Form, apart, briefly, drop, rate, render, spread
+from netbisect.reports.site.nouns import (
+    AlertLine,
+    Overview,
+    Running,
+    Summary,
+    question_page,
+    revisions_page,
+    testbed_page,
+)
+
+_DAY = 86400.0
+_RECENT = 30 * _DAY
+_STALE = 7 * _DAY
+_NOISY = 0.1
+"""Smallest drop that one night shows, from which on a series is called noisy; a ln ratio."""
+_MISSED = 20
+"""Sentences about what a night did not measure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A comparison or a bisection that was answered."""
+
+    kind: str
+    number: int
+    testbed: str
+    branch: str
+    since: float
+    answer: str
+
+    @property
+    def page(self) -> str:
+        """Its file."""
+        return question_page(self.kind, self.number)
+
+
+def index(view: Overview, alternates: Sequence[Form] = ()) -> str:
+    """The first page: last night, open alerts, and the grid of all series."""
+    wanting = [one for one in view.alerts if one.wanting]
+    changed = [one for one in view.alerts if not one.wanting and one.changed >= view.at - _RECENT]
+    return render(
+        "index.html",
+        "Packet forwarding of FreeBSD",
+        current="index",
+        alternates=alternates,
+        wide=True,
+        mood="range" if wanting else "calm",
+        night_line=_night_line(view),
+        alert_line=_alert_line(view, wanting),
+        missing=list(_missing(view)),
+        open=wanting,
+        running=view.running,
+        grids=[_grid(view, branch) for branch in _branches(view.series)],
+        noisy=round(100 * _NOISY),
+        recent=changed,
+        state_of_things=f"As of {words.moment(view.at)}.",
+    )
+
+
+def _night_line(view: Overview) -> str:
+    if view.night_at is None:
+        return "No night has been asked for."
+    asked = sum(one.asked for one in view.nights)
+    done = sum(one.measured for one in view.nights)
+    kinds = "all" if asked == done else f"{done} of {asked}"
+    return f"Last night, {words.day(view.night_at)}: {kinds} series measured ({asked} asked for)."
+
+
+def _alert_line(view: Overview, wanting: Sequence[AlertLine]) -> str:
+    standing = sum(one.state.standing for one in view.alerts) - len(wanting)
+    known = f", and {standing} that are known or muted" if standing else ""
+    alerts = words.count(len(wanting), "open alert") if wanting else "No open alert"
+    return f"{alerts}{known}; {words.count(len(view.running), 'search')} running.".replace(
+        "searchs", "searches"
+    )
+
+
+def _missing(view: Overview) -> Iterator[str]:
+    late = [one for one in view.nights if one.measured < one.asked]
+    for one in late[:_MISSED]:
+        yield (
+            f"{one.branch} on {one.testbed}: {one.asked - one.measured} of "
+            f"{words.count(one.asked, 'scenario')}: {words.reason(one.why)}"
+        )
+    if len(late) > _MISSED:
+        yield f"and {len(late) - _MISSED} more testbeds and branches"
+
+
+def _branches(series: Sequence[Summary]) -> list[str]:
+    """Those with the most series first."""
+    names = [one.branch for one in series]
+    return sorted(set(names), key=lambda name: (-names.count(name), name))
+
+
+def _grid(view: Overview, branch: str) -> dict[str, Any]:
+    mine = [one for one in view.series if one.branch == branch]
+    testbeds = sorted({one.testbed for one in mine})
+    found = {(one.scenario, one.testbed): one for one in mine}
+    titles = {one.scenario: one.title for one in mine}
+    moved = {
+        (one.testbed, scenario): one
+        for one in reversed(view.alerts)
+        if one.wanting and one.branch == branch
+        for scenario in one.scenarios
+    }
+    return {
+        "branch": branch,
+        "testbeds": [(name, testbed_page(name)) for name in testbeds],
+        "rows": [
+            {
+                "title": titles[scenario],
+                "cells": [
+                    _map_cell(one, moved.get((testbed, scenario)), view.at)
+                    if (one := found.get((scenario, testbed)))
+                    else None
+                    for testbed in testbeds
+                ],
+            }
+            for scenario in sorted(titles, key=lambda name: titles[name])
+        ],
+    }
+
+
+def _map_cell(one: Summary, alert: AlertLine | None, now: float) -> dict[str, str]:
+    old = one.latest.at < now - _STALE
+    looks, sign = ["old"] if old else [], ""
+    if one.smallest_drop is not None and one.smallest_drop > _NOISY:
+        looks.append("noisy")
+    if alert is not None and alert.effect is not None:
+        up = alert.effect.ln_ratio > 0
+        looks.append("up" if up else "down")
+        sign = f"{'▲' if up else '▼'} {words.percent(alert.effect.ln_ratio)}"
+        sign = f"{sign}, alert {alert.number}"
+    said = sign or briefly(one.against) or "learning"
+    if one.saturated and not sign:
+        said = "at the generator's limit"
+    return {
+        "page": one.page,
+        "look": " ".join(looks),
+        "level": rate(one.latest.mean),
+        "spark": one.spark,
+        "said": f"{said}, {words.day(one.latest.at)}" if old and one.latest.at > _DAY else said,
+    }
+
+
+def alerts(view: Overview, alternates: Sequence[Form] = ()) -> str:
+    """All alerts that were ever announced."""
+    return render(
+        "alerts.html",
+        "Alerts",
+        current="alerts.html",
+        alternates=alternates,
+        open=[one for one in view.alerts if one.wanting],
+        settled=[one for one in view.alerts if one.state.standing and not one.wanting],
+        over=[one for one in view.alerts if not one.state.standing],
+    )
+
+
+def searches(running: Sequence[Running], ended: Sequence[Ended]) -> str:
+    """All comparisons and bisections, the newest first."""
+    return render(
+        "searches.html", "Searches", current="searches.html", running=running, ended=ended
+    )
+
+
+def testbeds(view: Overview) -> str:
+    """All testbeds."""
+    rows = []
+    for name, group in groupby(sorted(view.series, key=lambda one: one.testbed), _testbed):
+        mine = list(group)
+        rows.append(
+            {
+                "name": name,
+                "page": testbed_page(name),
+                "hardware": mine[0].hardware,
+                "series": len(mine),
+                "kernels": f"{max(one.levels for one in mine):,}",
+                "boots": f"{max(one.boots for one in mine):,}",
+                "at": max(one.latest.at for one in mine),
+                "alerts": [one for one in view.alerts if one.wanting and one.testbed == name],
+            }
+        )
+    return render("testbeds.html", "Testbeds", current="testbeds.html", testbeds=rows)
+
+
+def _testbed(one: Summary) -> str:
+    return one.testbed
+
+
+def testbed(series: Sequence[Summary], alerts: Sequence[AlertLine]) -> str:
+    """A testbed and its series.
+
+    Args:
+        series: Its own, at least one.
+        alerts: Its own.
+    """
+    first = series[0]
+    return render(
+        "testbed.html",
+        first.testbed,
+        current="testbeds.html",
+        hardware=first.hardware,
+        open=[one for one in alerts if one.wanting],
+        branches=[
+            {
+                "name": branch,
+                "revisions": revisions_page(first.testbed, branch),
+                "rows": [_line(one) for one in series if one.branch == branch],
+            }
+            for branch in _branches(series)
+        ],
+    )
+
+
+def _line(one: Summary) -> dict[str, Any]:
+    told = ["at the generator's limit"] if one.saturated else []
+    return {
+        "page": one.page,
+        "title": one.title,
+        "level": rate(one.latest.mean),
+        "spark": one.spark,
+        "against": apart(one.against) or "learning",
+        "one": drop(one.smallest_drop),
+        "five": drop(one.smallest_lasting_drop),
+        "boot": spread(one.boot_noise),
+        "image": spread(one.image_noise),
+        "at": one.latest.at,
+        "remarks": ", ".join([*told, "slow mode"] if one.bimodal else told),
+    }
+
+
+def compare(view: Overview) -> str:
+    """Where two revisions are compared."""
+    tables = sorted({(one.testbed, one.branch) for one in view.series})
+    return render(
+        "compare.html",
+        "Compare two revisions",
+        current="compare.html",
+        tables=[
+            {"testbed": testbed, "branch": branch, "page": revisions_page(testbed, branch)}
+            for testbed, branch in tables
+        ],
+        pairs=view.pairs,
+    )

@@ -1,0 +1,309 @@
+"""The pictures of a series, of two revisions and of the line of a search."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.ticker import FixedLocator, MaxNLocator
+
+from netbisect.bisect.model import Culprit, Level, Several
+from netbisect.reports import words
+from netbisect.reports.canvas import BAD, BOOT, CULPRIT, GOOD, GRID, INK, draw
+from netbisect.reports.case import Case
+from netbisect.reports.site.nouns import AlertLine, SeriesView, when
+
+RECENT = 120
+"""Levels of the picture with every boot."""
+_TICKS = 7
+_MARGINS = 0.68, 0.42, 0.62, 0.2
+"""Inches: the numbers of both axes, two lines of dates, and a line for names."""
+_LEAST_SPAN = 0.004
+"""Of the axis of rates, as a share: less is drawn as what it is, nothing."""
+SPARK = 24
+"""Levels of a small picture."""
+_SPARK_WIDTH, _SPARK_HEIGHT = 72, 16
+_SPARK_SPAN = 0.06
+"""ln ratio from bottom to top, unless more is needed: the noise of all series looks alike."""
+_GAP = math.nan
+_NAMED = 12
+"""Alerts whose lines have a name; more would stand on one another."""
+
+
+def recent(view: SeriesView) -> str:
+    """Every boot of the latest levels, with the baseline and the alerts; SVG."""
+    levels = view.levels[-RECENT:]
+    boots = sum(len(level.ln_pps) for level in levels)
+    text = (
+        f"{words.count(boots, 'boot')} of {words.count(len(levels), 'kernel')}, from "
+        f"{words.pps(math.exp(levels[0].mean))} on {when(levels[0].at)} to "
+        f"{words.pps(math.exp(levels[-1].mean))} on {when(levels[-1].at)}."
+    )
+    title = f"{words.clean(view.title)} on {words.clean(view.testbed)}: every boot"
+    return draw(
+        lambda axes: _paint_recent(axes, view, levels),
+        2.7,
+        name="recent",
+        title=title,
+        text=text,
+        margins=_MARGINS,
+    )
+
+
+def _paint_recent(axes: Axes, view: SeriesView, levels: Sequence[Level]) -> None:
+    rates = [math.exp(ln) for level in levels for ln in level.ln_pps]
+    base = math.exp(view.baseline.mean) if view.baseline else None
+    scale = _rates(axes, [*rates, *([base] if base else [])])
+    if base:
+        sd = math.sqrt(view.noise.image**2 + view.noise.boot**2 / len(levels[-1].ln_pps))
+        low, high = (base * math.exp(sign * sd) / scale for sign in (-1, 1))
+        axes.axhspan(low, high, color=GRID, alpha=0.5, linewidth=0, zorder=0)
+        axes.axhline(base / scale, color=GOOD, linewidth=1.0, linestyle="--", zorder=1)
+        _percent(axes, base / scale)
+    # A line of no length with round ends is a dot, and a hundred times quicker than a marker.
+    dots = [(x, math.exp(ln) / scale) for x, level in enumerate(levels) for ln in level.ln_pps]
+    line = [(x, y) for dot in dots for x, y in (dot, dot, (_GAP, _GAP))]
+    axes.plot(
+        *zip(*line, strict=True), color=BOOT, linewidth=2.4, solid_capstyle="round", alpha=0.75
+    )
+    bars = [
+        end
+        for x, level in enumerate(levels)
+        for mean in (math.exp(level.mean) / scale,)
+        for end in ((x - 0.4, mean), (x + 0.4, mean), (_GAP, _GAP))
+    ]
+    axes.plot(*zip(*bars, strict=True), color=INK, linewidth=1.3, solid_capstyle="butt")
+    axes.set_xlim(-1, max(len(levels), 10))
+    _days(axes, [(view.label(level.revision), level.at) for level in levels])
+    _alerts(axes, view.alerts, {level.revision: x for x, level in enumerate(levels)})
+
+
+def history(view: SeriesView) -> str:
+    """Every image since the beginning, a bar from its slowest to its fastest boot; SVG.
+
+    Lines are the levels between steps; where the conditions changed, a new epoch begins.
+    """
+    levels = [level for epoch in view.epochs for level in epoch.levels]
+    first, last = min(one.at for one in levels), max(one.at for one in levels)
+    text = (
+        f"{words.count(len(levels), 'kernel')} from {when(first)} to {when(last)} in "
+        f"{words.count(len(view.epochs), 'epoch')}, with {words.count(len(view.steps), 'step')}."
+    )
+    title = f"{words.clean(view.title)} on {words.clean(view.testbed)}: since the beginning"
+    return draw(
+        lambda axes: _paint_history(axes, view, levels),
+        2.2,
+        name="history",
+        title=title,
+        text=text,
+        margins=_MARGINS,
+    )
+
+
+def _paint_history(axes: Axes, view: SeriesView, levels: Sequence[Level]) -> None:
+    edges = [(min(level.ln_pps), max(level.ln_pps)) for level in levels]
+    scale = _rates(axes, [math.exp(edge) for pair in edges for edge in pair])
+    bars = [
+        end
+        for x, (low, high) in enumerate(edges)
+        for end in ((x, math.exp(low) / scale), (x, math.exp(high) / scale), (_GAP, _GAP))
+    ]
+    wide = max(0.5, min(3.0, 400 / len(levels)))
+    axes.plot(
+        *zip(*bars, strict=True), color=BOOT, linewidth=wide, solid_capstyle="round", alpha=0.8
+    )
+    earlier = len(levels) - len(view.levels)
+    stretches = [
+        end
+        for start, stop, ln in _stretches(view)
+        for y in (math.exp(ln) / scale,)
+        for end in ((earlier + start - 0.5, y), (earlier + stop - 0.5, y), (_GAP, _GAP))
+    ]
+    axes.plot(*zip(*stretches, strict=True), color=INK, linewidth=1.4)
+    axes.spines["right"].set_visible(False)
+    place = 0
+    for number, epoch in enumerate(view.epochs[:-1], 1):
+        place += len(epoch.levels)
+        axes.axvline(place - 0.5, color=INK, linewidth=0.8, linestyle=":")
+        _name(axes, place - 0.5, f"epoch {number + 1}", INK)
+    axes.set_xlim(-1, max(len(levels), 10))
+    _days(axes, [(view.label(level.revision), level.at) for level in levels])
+    places = {level.revision: earlier + x for x, level in enumerate(view.levels)}
+    _alerts(axes, view.alerts, places)
+
+
+def _stretches(view: SeriesView) -> Iterator[tuple[int, int, float]]:
+    """First and last place of the levels between two steps, and where they lie, ln pps."""
+    places = {level.revision: x for x, level in enumerate(view.levels)}
+    cuts = [places[step.at] for step in view.steps]
+    for start, stop in itertools.pairwise([0, *cuts, len(view.levels)]):
+        means = sorted(one.mean for one in view.standings[start:stop])
+        if means:
+            yield start, stop, means[len(means) // 2]
+
+
+def _alerts(axes: Axes, alerts: Sequence[AlertLine], places: dict[str, int]) -> None:
+    """A line where each came; names only where there is room."""
+    found = [(places[one.bad], one) for one in alerts if one.bad in places]
+    for x, alert in found:
+        axes.axvline(x - 0.5, color=BAD, linewidth=1.0, linestyle="-." if alert.wanting else ":")
+        if len(found) <= _NAMED:
+            _name(axes, x - 0.5, f"alert {alert.number}", BAD)
+
+
+def _name(axes: Axes, x: float, text: str, colour: str) -> None:
+    axes.annotate(
+        text,
+        (x, 1),
+        (0, 2),
+        xycoords=axes.get_xaxis_transform(),
+        textcoords="offset points",
+        color=colour,
+        fontsize=8,
+        ha="center",
+    )
+
+
+def spark(means: Sequence[float]) -> str:
+    """The path of a picture of 72 by 16 units, the latest levels from left to right.
+
+    Written by hand: it has no axes, and what a plotting library puts round so short a line
+    would make a page with hundreds of them ten times as large.
+
+    Args:
+        means: ln pps of levels, oldest first, at least one.
+    """
+    shown = list(means[-SPARK:])
+    low, high = min(shown), max(shown)
+    span, middle = max(high - low, _SPARK_SPAN), (low + high) / 2
+    wide = _SPARK_WIDTH / max(SPARK - 1, 1)
+    start = _SPARK_WIDTH - wide * (len(shown) - 1)
+    points = [
+        f"{start + wide * i:.0f} {_SPARK_HEIGHT * (0.5 - 0.9 * (mean - middle) / span):.0f}"
+        for i, mean in enumerate(shown)
+    ]
+    return f"M{'L'.join(points)}" if len(points) > 1 else f"M{points[0]}h0"
+
+
+# ------------------------------------------------------------------------ the line of a search
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    x: float
+    rate: float
+
+
+def commit_line(case: Case) -> str:
+    """Every boot of every kernel on the line of commits, and those that gave no answer; SVG."""
+    boots = [
+        _Asked(x, rate)
+        for revision, x in _places(case).items()
+        for rate in case.boots(case.lead, revision)
+    ]
+    title = f"{words.clean(case.title(case.lead))}: kernels tested on the line of commits"
+    text = (
+        f"{words.count(len(boots), 'boot')} of "
+        f"{words.count(len({one.x for one in boots}), 'kernel')} among "
+        f"{words.count(len(case.commits), 'commit')}; "
+        f"{words.count(len(case.skipped), 'revision')} could not be measured."
+    )
+    return draw(
+        lambda axes: _paint_line(axes, case, boots), 2.4, name="line", title=title, text=text
+    )
+
+
+def _paint_line(axes: Axes, case: Case, boots: Sequence[_Asked]) -> None:
+    places = _places(case)
+    scale = _rates(axes, [one.rate for one in boots] or [1.0])
+    axes.plot(
+        [one.x for one in boots],
+        [one.rate / scale for one in boots],
+        "o",
+        color=BOOT,
+        markersize=4,
+        markeredgewidth=0,
+        alpha=0.75,
+    )
+    skipped = [places[revision] for revision in case.skipped if revision in places]
+    axes.plot(
+        skipped,
+        [0.03] * len(skipped),
+        "x",
+        color=INK,
+        markersize=5,
+        transform=axes.get_xaxis_transform(),
+    )
+    for revision in _culprits(case):
+        if revision in places:
+            axes.axvline(places[revision] - 0.5, color=CULPRIT, linewidth=1.2)
+            _name(axes, places[revision] - 0.5, f"culprit {_short(case, revision)}", CULPRIT)
+    last = max(places.values())
+    axes.set_xlim(-0.8, last + 0.8)
+    named = {0: case.good.revision, last: case.bad.revision}
+    axes.xaxis.set_major_locator(FixedLocator(list(named)))
+    axes.set_xticklabels(
+        [
+            f"{role}\n{_short(case, revision)}"
+            for role, revision in zip(("good", "bad"), named.values(), strict=False)
+        ]
+    )
+    axes.set_xlabel("commits, oldest left")
+
+
+def _places(case: Case) -> dict[str, int]:
+    """By revision: its place on the line, the good end at 0."""
+    return {one.revision: x for x, one in enumerate((case.good, *case.commits))}
+
+
+def _culprits(case: Case) -> list[str]:
+    match case.finding:
+        case Culprit(revision=revision):
+            return [revision]
+        case Several(culprits=culprits):
+            return [one.revision for one in culprits]
+        case _:
+            return []
+
+
+def _short(case: Case, revision: str) -> str:
+    return words.clean(case.label(revision)).split("-", maxsplit=1)[0][:12]
+
+
+# ------------------------------------------------------------------------------------- shared
+
+
+def _rates(axes: Axes, rates: Sequence[float]) -> float:
+    """Limits and the name of the left axis; returns by how much to divide rates."""
+    unit = words.pps(max(rates)).split()[1]
+    scale = {"pps": 1.0, "kpps": 1e3, "Mpps": 1e6}[unit]
+    low, high = min(rates) / scale, max(rates) / scale
+    room = max(0.06 * (high - low), _LEAST_SPAN * high - (high - low) / 2, 1e-9)
+    axes.set_ylim(low - room, high + room)
+    axes.set_ylabel(unit)
+    axes.yaxis.set_major_locator(MaxNLocator(5))
+    return scale
+
+
+def _percent(axes: Axes, reference: float) -> None:
+    both: tuple[Callable[[Any], Any], Callable[[Any], Any]] = (
+        lambda rate: 100 * (rate / reference - 1),
+        lambda percent: reference * (1 + percent / 100),
+    )
+    axis = axes.secondary_yaxis("right", functions=both)
+    axis.set_ylabel("% against baseline")
+    axis.yaxis.set_major_locator(MaxNLocator(5))
+
+
+def _days(axes: Axes, named: Sequence[tuple[str, float]]) -> None:
+    """Revisions and days below the axis, the last one always."""
+    step = max(math.ceil(len(named) / _TICKS), 1)
+    shown = range(len(named) - 1, -1, -step)
+    axes.xaxis.set_major_locator(FixedLocator(list(shown)))
+    axes.set_xticklabels(
+        [f"{when(named[x][1])}\n{named[x][0].split('-', maxsplit=1)[0][:12]}" for x in shown]
+    )

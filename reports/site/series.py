@@ -1,0 +1,196 @@
+"""The page of a series, and the series in a line."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from statistics import stdev
+from typing import Any
+
+from markupsafe import Markup
+
+from netbisect.bisect.standing import Distance, distance
+from netbisect.reports import words
+from netbisect.reports.site import plots
+from netbisect.reports.site.frame import Form, apart, drop, rate, render, spread
+from netbisect.reports.site.nouns import (
+    Epoch,
+    Point,
+    SeriesView,
+    Summary,
+    revisions_page,
+    testbed_page,
+    when,
+)
+
+LISTED = 60
+"""Latest levels in the table."""
+_ENOUGH = 2
+"""Boots that have a spread."""
+_IDENTITY = 8
+"""Letters that tell images of one series apart."""
+
+
+def page(view: SeriesView, alternates: Sequence[Form] = ()) -> str:
+    """The page of a series."""
+    places = {level.revision: x for x, level in enumerate(view.levels)}
+    return render(
+        "series.html",
+        f"{view.title} on {view.testbed}, {view.branch}",
+        alternates=alternates,
+        view=view,
+        testbed_page=testbed_page(view.testbed),
+        revisions_page=revisions_page(view.testbed, view.branch),
+        open=[one for one in view.alerts if one.state.standing],
+        past=[one for one in view.alerts if not one.state.standing],
+        facts=list(_facts(view)),
+        shown=words.count(min(len(view.levels), plots.RECENT), "kernel"),
+        recent=Markup(plots.recent(view)),  # noqa: S704 - our own drawing, its texts escaped
+        history=Markup(plots.history(view)),  # noqa: S704 - as above
+        steps=[_step(view, i, places) for i in range(len(view.steps) - 1, -1, -1)],
+        least=drop(view.least),
+        epochs=list(_epochs(view.epochs)),
+        rows=list(_rows(view)),
+        conditions=view.epochs[-1].values,
+    )
+
+
+def summary(view: SeriesView) -> Summary:
+    """The series in a line."""
+    numbers = range(max(len(view.levels) - LISTED, 0), len(view.levels))
+    standings = view.standings
+    return Summary(
+        testbed=view.testbed,
+        scenario=view.scenario,
+        branch=view.branch,
+        title=view.title,
+        hardware=view.hardware,
+        points=[
+            Point(
+                number=view.numbers.get(level.revision, 0),
+                revision=level.revision,
+                label=view.label(level.revision),
+                at=level.at,
+                mean=standings[i].mean,
+                variance=standings[i].variance,
+                boots=len(level.ln_pps),
+                identity=level.identity[-_IDENTITY:],
+            )
+            for i, level in ((i, view.levels[i]) for i in numbers)
+        ],
+        levels=len(view.levels),
+        boots=sum(len(level.ln_pps) for level in view.levels),
+        baseline=view.baseline,
+        against=distance(view.baseline, standings[-1], view.noise) if view.baseline else None,
+        image_noise=view.noise.image,
+        boot_noise=view.noise.boot,
+        smallest_drop=view.health.smallest_drop,
+        smallest_lasting_drop=view.health.smallest_lasting_drop,
+        saturated=view.health.saturated,
+        bimodal=view.health.modes is not None,
+        spark=plots.spark([one.mean for one in standings[-plots.SPARK :]]),
+    )
+
+
+def _facts(view: SeriesView) -> Iterator[tuple[str, str, str]]:
+    """A name, a value, and what is to be said of it."""
+    latest, level, health = view.levels[-1], view.standings[-1], view.health
+    boots = words.count(len(latest.ln_pps), "boot")
+    yield (
+        "Latest level",
+        rate(level.mean),
+        f"{view.label(latest.revision)}, {boots}, {when(latest.at)}",
+    )
+    if view.baseline:
+        images = words.count(view.baselined, "kernel")
+        told = apart(distance(view.baseline, level, view.noise))
+        since = view.label(view.baseline_from)
+        yield "Against baseline", told, f"{rate(view.baseline.mean)}, {images} since {since}"
+    else:
+        yield "Against baseline", "learning", "no earlier level since the last change"
+    if health.smallest_drop is not None:
+        lasting = drop(health.smallest_lasting_drop)
+        more = f"{lasting} by five nights together" if lasting else ""
+        yield "Smallest drop one night shows", drop(health.smallest_drop), more
+    elif health.saturated:
+        yield "Smallest drop one night shows", "none", "the generator sends no more"
+    noise = f"images: {spread(health.image_noise)}" if health.image_noise is not None else ""
+    yield "Noise between boots", spread(health.boot_noise), noise
+    if health.modes:
+        share = f"{100 * health.modes.share:.0f} % of the boots"
+        yield "Slow mode", f"{drop(health.modes.gap)} slower", share
+    else:
+        yield "Modes", "one", "no slow mode is seen"
+    if health.drift:
+        since = f"since {view.label(health.drift.best)}"
+        yield "Drift", words.percent(health.drift.ln_ratio), since
+    total = sum(len(one.ln_pps) for one in view.levels)
+    yield "Measured", words.count(len(view.levels), "kernel"), words.count(total, "boot")
+
+
+def _step(view: SeriesView, number: int, places: dict[str, int]) -> dict[str, Any]:
+    step = view.steps[number]
+    start, stop = places[step.earliest], places[step.latest]
+    near = {view.levels[x].revision for x in range(start, stop + 1)}
+    shift = Distance(step.ln_ratio, step.low, step.high)
+    return {
+        "before": step.before,
+        "before_label": view.label(step.before),
+        "at": step.at,
+        "at_label": view.label(step.at),
+        "when": when(view.levels[places[step.at]].at),
+        "change": apart(shift),
+        "score": f"{step.score:.1f}",
+        "levels_before": step.levels_before,
+        "levels_after": step.levels_after,
+        "alerts": [one for one in view.alerts if {one.bad, one.culprit} & near],
+    }
+
+
+def _epochs(epochs: Sequence[Epoch]) -> Iterator[dict[str, Any]]:
+    before: Epoch | None = None
+    for epoch in epochs:
+        times = [level.at for level in epoch.levels]
+        yield {
+            "first": min(times),
+            "last": max(times),
+            "kernels": len(epoch.levels),
+            "changed": _changed(before, epoch),
+        }
+        before = epoch
+
+
+def _changed(before: Epoch | None, epoch: Epoch) -> str:
+    if before is None:
+        return ""
+    names = [*before.values, *(name for name in epoch.values if name not in before.values)]
+    told = [
+        f"{name}: {before.values.get(name, 'not told')} to {epoch.values.get(name, 'not told')}"
+        for name in names
+        if before.values.get(name) != epoch.values.get(name)
+    ]
+    return "; ".join(told) or "it was not written down"
+
+
+def _rows(view: SeriesView) -> Iterator[dict[str, Any]]:
+    """The latest levels, the newest first."""
+    for i in range(len(view.levels) - 1, max(len(view.levels) - LISTED, 0) - 1, -1):
+        level, standing = view.levels[i], view.standings[i]
+        before = view.standings[i - 1] if i else None
+        twins = bool(i) and level.identity == view.levels[i - 1].identity != ""
+        many = len(level.ln_pps) >= _ENOUGH
+        yield {
+            "revision": level.revision,
+            "label": view.label(level.revision),
+            "at": level.at,
+            "boots": len(level.ln_pps),
+            "level": words.pps(math.exp(standing.mean)),
+            "saturated": level.saturated,
+            "scatter": spread(stdev(level.ln_pps)) if many else "",
+            "previous": apart(distance(before, standing, view.noise, twins=twins))
+            if before
+            else "",
+            "baseline": apart(distance(view.baseline, standing, view.noise))
+            if view.baseline
+            else "",
+        }

@@ -1,0 +1,167 @@
+"""What reports tell of a lab and the ledger does not know: from its files, or from nothing else."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from netbisect.bisect.model import Bisection, Commit, Comparison, Evidence, Kernel, Level
+from netbisect.steps import bystanders
+from netbisect.steps.kernels import Kernels
+from netbisect.steps.settings import Settings
+from netbisect.store.ledger import Ledger
+from netbisect.store.records import Asked
+from netbisect.workers.lab import OVERLAY_MARK, Lab, load_scenario
+from netbisect.workers.tomlfile import FileError
+
+_BEFORE, _AFTER = 60, 30
+"""Levels that the picture of a case has round its change."""
+
+
+class Surroundings(Protocol):
+    """Where a case was measured."""
+
+    @property
+    def commit_link(self) -> str:
+        """Where people look at a commit, as `Links.commit`."""
+
+    def hardware(self, testbed: str) -> str:
+        """Processor and network card, for people; may be empty."""
+
+    def title(self, scenario: str) -> str:
+        """Name of a scenario for people."""
+
+    def evidence(self, ledger: Ledger, asked: Asked) -> Evidence:
+        """All facts that bear on a question."""
+
+    def series(
+        self, ledger: Ledger, question: Comparison | Bisection
+    ) -> Mapping[str, Sequence[Level]]:
+        """By scenario: the levels that are told with a case."""
+
+    def command(self, testbed: str, kernels: Mapping[str, Kernel], ends: tuple[str, str]) -> str:
+        """What measures one boot of either end again; "" where nobody can say it."""
+
+    def unmoved(
+        self, ledger: Ledger, place: tuple[str, str], ends: tuple[Commit, Commit], change: float
+    ) -> tuple[str, ...]:
+        """What saw the same commits and did not change, for people; see bystanders.py."""
+
+
+class OfLab:
+    """A lab whose files are there."""
+
+    def __init__(self, settings: Settings, kernels: Kernels) -> None:
+        self._settings = settings
+        self._kernels = kernels
+
+    @property
+    def commit_link(self) -> str:
+        """As Surroundings says."""
+        return self._settings.links.commit
+
+    def hardware(self, testbed: str) -> str:
+        """As Surroundings says."""
+        return self._kernels.lab.testbed(testbed).description
+
+    def title(self, scenario: str) -> str:
+        """As Surroundings says."""
+        return load_scenario(scenario, self._kernels.lab.scenario_directories).title
+
+    def evidence(self, ledger: Ledger, asked: Asked) -> Evidence:
+        """As Surroundings says."""
+        return self._kernels.evidence(ledger, asked)
+
+    def series(
+        self, ledger: Ledger, question: Comparison | Bisection
+    ) -> Mapping[str, Sequence[Level]]:
+        """As Surroundings says: of every scenario, whole."""
+        return {
+            name: ledger.series(question.testbed, name, question.branch)
+            for name in question.scenarios
+        }
+
+    def command(self, testbed: str, kernels: Mapping[str, Kernel], ends: tuple[str, str]) -> str:
+        """As Surroundings says."""
+        lines = [
+            f"netbisect-lab --lab {self._settings.lab.name} trial --testbed {testbed} "
+            f"--kernel {kernels[revision].key}"
+            for revision in ends
+            if revision in kernels
+        ]
+        return " && ".join(lines)
+
+    def unmoved(
+        self, ledger: Ledger, place: tuple[str, str], ends: tuple[Commit, Commit], change: float
+    ) -> tuple[str, ...]:
+        """As Surroundings says."""
+        return bystanders.unmoved(ledger, self._kernels.lab, place, ends, change)
+
+
+class OfLedger:
+    """A lab of which the ledger is there, and its files perhaps; it may have changed since.
+
+    What was built is known by what was decided, so that neither the tree nor the present
+    configuration has a say.
+    """
+
+    def __init__(self, commit_link: str = "", lab: Lab | None = None) -> None:
+        self._commit_link = commit_link
+        self._hardware = {one.name: one.description for one in lab.testbeds} if lab else {}
+        self._folders = lab.scenario_directories if lab else ()
+        self._titles: dict[str, str] = {}
+
+    @property
+    def commit_link(self) -> str:
+        """As Surroundings says."""
+        return self._commit_link
+
+    def hardware(self, testbed: str) -> str:
+        """As Surroundings says."""
+        return self._hardware.get(testbed, "")
+
+    def title(self, scenario: str) -> str:
+        """As Surroundings says; one without a file goes by its name."""
+        if scenario not in self._titles:
+            try:
+                self._titles[scenario] = load_scenario(scenario, self._folders).title
+            except FileError:
+                self._titles[scenario] = scenario
+        return self._titles[scenario]
+
+    def evidence(self, ledger: Ledger, asked: Asked) -> Evidence:
+        """As Surroundings says."""
+        decided = ledger.decisions(asked.id)
+        plain = Counter((one.config.split(OVERLAY_MARK)[0], one.arch) for one in decided)
+        config, arch = max(plain, key=lambda one: plain[one], default=("", ""))
+        variants = {one.revision: one.config for one in decided if one.config != config}
+        return ledger.evidence(asked, config=config, arch=arch, variants=variants)
+
+    def series(
+        self, ledger: Ledger, question: Comparison | Bisection
+    ) -> Mapping[str, Sequence[Level]]:
+        """As Surroundings says: of the leading scenario, the nights round the change."""
+        trails = ledger.trails(question.testbed, question.lead)
+        found_on = [one for one in trails if one.name.branch == question.branch]
+        levels = found_on[0].epochs[-1].levels if found_on else ()
+        ends = {question.good}
+        if isinstance(question, Comparison):
+            ends.add(question.bad)
+        else:
+            ends.update(one.revision for one in question.candidates)
+        found = [i for i, level in enumerate(levels) if level.revision in ends]
+        first, last = (found[0], found[-1]) if found else (len(levels), len(levels))
+        return {question.lead: levels[max(first - _BEFORE, 0) : last + _AFTER]}
+
+    def command(self, testbed: str, kernels: Mapping[str, Kernel], ends: tuple[str, str]) -> str:
+        """As Surroundings says: without the lab's files nobody can."""
+        del testbed, kernels, ends
+        return ""
+
+    def unmoved(
+        self, ledger: Ledger, place: tuple[str, str], ends: tuple[Commit, Commit], change: float
+    ) -> tuple[str, ...]:
+        """As Surroundings says: to look at all series for every page would take too long."""
+        del ledger, place, ends, change
+        return ()

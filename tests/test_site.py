@@ -1,0 +1,348 @@
+"""The site: every page whole, accessible, safe and free of dead links, whatever was measured."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from netbisect.bisect.model import Boot, Commit, Comparison, Conditions, Confirmed, Effect, Sample
+from netbisect.bisect.states import AlertState
+from netbisect.reports.site.nouns import series_page, slug
+from netbisect.reports.site.plots import spark
+from netbisect.reports.templating import environment
+from netbisect.steps.memory import open_ledger
+
+EVIL = '<script>alert("x")</script><img src=x onerror=y>&amp;{{ 7 * 7 }}\x00\x1b[31m\ud800\u202e$x$'
+SHOWN = '<script>alert("x")</script><img src=x onerror=y>&amp;{{ 7 * 7 }}'
+
+
+def pages(site: Any) -> list[str]:
+    return sorted(path.name for path in site.folder.glob("*.html"))
+
+
+# --------------------------------------------------------------------------------- every page
+
+
+def test_every_kind_of_page_is_there(whole_site: Any) -> None:
+    kinds = {re.split(r"[-.]", name)[0] for name in pages(whole_site)}
+
+    assert kinds == {
+        "index", "alert", "alerts", "bisection", "compare", "comparison", "revisions",
+        "searches", "series", "testbed", "testbeds",
+    }  # fmt: skip
+
+
+def test_every_page_is_whole_and_can_be_used_by_everyone(whole_site: Any) -> None:
+    """Language, skip link, headings in order, headers with a scope, pictures with words."""
+    for name in pages(whole_site):
+        page = whole_site.page(name)
+
+        assert page.all("html") == [{"lang": "en"}], name
+        assert len(page.all("h1")) == len(page.all("main")) == 1
+        assert "#main" in page.values("href")
+        assert "main" in page.values("id")
+        ids = page.values("id")
+        assert len(ids) == len(set(ids)), name
+        assert all("scope" in header for header in page.all("th")), name
+        levels = [int(tag[1]) for tag, _ in page.found if re.fullmatch(r"h\d", tag)]
+        assert all(after <= before + 1 for before, after in pairwise(levels)), name
+        for picture in page.all("svg"):
+            named = (picture.get("aria-labelledby") or "").split()
+            assert picture.get("aria-hidden") == "true" or (
+                picture["role"] == "img" and len(named) == 2 and set(named) <= set(ids)
+            ), name
+        assert not re.search(r"\b(broke|broken|blame)", page.text)
+
+
+def test_no_link_is_dead_and_nothing_is_loaded(whole_site: Any) -> None:
+    """From a file system too: all addresses are relative, and all that a page needs is in it."""
+    there = set(pages(whole_site))
+    for name in pages(whole_site):
+        page = whole_site.page(name)
+        for link in page.values("href"):
+            target, _, anchor = link.partition("#")
+            assert target in {"", *there} or link.startswith("#recent-") or _is_own(page, link), (
+                name,
+                link,
+            )
+            assert not anchor or anchor in page.values("id"), (name, link)
+        assert page.values("src") == []
+        policy = next(one["content"] for one in page.all("meta") if "http-equiv" in one)
+        assert policy is not None
+        assert policy.startswith("default-src 'none'; style-src 'unsafe-inline'")
+        assert bool(page.all("script")) == name.startswith("revisions-") == ("script" in policy)
+
+
+def _is_own(page: Any, link: str) -> bool:
+    return link.startswith("#") and link[1:] in page.values("id")
+
+
+def test_every_page_is_small(whole_site: Any) -> None:
+    assert max(len(content) for content in whole_site.files().values()) < 300_000
+
+
+# ----------------------------------------------------------------------------- what they tell
+
+
+def test_the_overview_has_what_wants_attention_first(whole_site: Any) -> None:
+    page = whole_site.page("index.html")
+
+    assert "2 open alerts" in page.text
+    assert page.text.index("Open alerts") < page.text.index("latest level against baseline")
+    assert page.text.count("▼ -3.9 %, alert") == 2
+    series = [link for link in page.values("href") if link.startswith("series-")]
+    assert len(series) == 6
+
+
+def test_an_alert_tells_what_people_did(own_site: Any) -> None:
+    """With who and why; also on the page that the service itself writes."""
+    ledger = open_ledger(own_site.database)
+    ledger.change_alert(3, who="olga", what="in review <b>", state=AlertState.ACKNOWLEDGED)
+    assert own_site.run().exit_code == 0
+
+    text = own_site.page("alert-3.html").text
+    assert "known and accepted" in text
+    assert re.search(r"UTC ?olga ?acknowledged ?in review <b>", text)
+    assert "1 open alert, and 1 that are known or muted" in own_site.page("index.html").text
+
+
+def test_a_bisection_shows_every_visit_with_its_reason(whole_site: Any) -> None:
+    page = whole_site.page("bisection-2.html")
+
+    assert page.text.count("most to learn for its price") == 6
+    assert "24 commits, 4.1 % each" in page.text
+    assert "Kernels tested on the line of commits" in page.text
+    drawn = [one["id"] for one in page.all("title") if "id" in one]
+    assert {"line-title", "search-title"} <= set(drawn)
+
+
+def test_a_series_tells_steps_alerts_and_what_it_can_show(whole_site: Any) -> None:
+    page = whole_site.page("series-testbed-00-inet4-path-00-main.html")
+
+    for words in ("Smallest drop one night shows", "Against baseline", "Noise between boots"):
+        assert words in page.text
+    assert {"recent-title", "history-title"} <= set(page.values("id"))
+    assert "alert-1.html" in page.values("href")
+    assert re.search(r"-3\.\d % \(-[45]\.\d to -[23]\.\d\)", page.text)
+
+
+def test_new_conditions_begin_an_epoch(own_site: Any) -> None:
+    """What was measured before is shown, and compared with nothing."""
+    ledger = open_ledger(own_site.database)
+    later = ledger.trails("testbed-00", "inet6-path-01")[0].epochs[-1].levels[-1].at + 86400
+    new = Conditions.of("testbed-00", "inet6-path-01", {"flows": "1", "packet": "60 bytes"})
+    revision = ledger.numbers()["main"]
+    newest = max(revision, key=lambda name: revision[name])
+    boot = Boot("new", "testbed-00", "key", newest, later, 1.0)
+    sample = Sample(
+        "new", "new", "testbed-00", "inet6-path-01", 5e5, 1e7, (), (), (), new.digest, later, 30.0
+    )
+    ledger.record_all([boot, new, sample], "test")
+    assert own_site.run().exit_code == 0
+
+    text = own_site.page("series-testbed-00-inet6-path-01-main.html").text
+    assert "flows: 2000 to 1" in text
+    assert "learning" in text
+
+
+# --------------------------------------------------------------------------------- bad input
+
+
+def test_what_people_and_machines_say_stays_text(
+    url: str, tmp_path: Path, site_of: Callable[[Path, str], Any]
+) -> None:
+    """Markup, control characters, lone surrogates, and a subject of a megabyte."""
+    ledger = open_ledger(url)
+    revisions = [f"{number:040x}" for number in range(1, 9)]
+    subject = EVIL + "long " * 200_000
+    commits = [
+        Commit(one, i, subject, EVIL, EVIL, EVIL, 1.7e9 + i * 86400)
+        for i, one in enumerate(revisions)
+    ]
+    ledger.learn(commits, EVIL)
+    for i, one in enumerate(revisions):
+        at = 1.7e9 + i * 86400
+        conditions = Conditions.of(EVIL, EVIL, {EVIL: EVIL})
+        boots = [Boot(f"{i}-{n}", EVIL, EVIL, one, at, 1.0) for n in range(3)]
+        values: dict[str, Any] = {
+            "testbed": EVIL,
+            "scenario": EVIL,
+            "conditions": conditions.digest,
+        }
+        samples = [
+            Sample(
+                id=boot.id,
+                boot=boot.id,
+                pps=1e6 + n,
+                offered_pps=1e7,
+                received=(),
+                offered=(),
+                problems=(),
+                at=at,
+                seconds=1.0,
+                **values,
+            )
+            for n, boot in enumerate(boots)
+        ]
+        ledger.record_all([*boots, *([] if i else [conditions]), *samples], EVIL)
+    effect = Effect(EVIL, -0.1, -0.2, -0.05, 1e-6, 5, 5)
+    question = Comparison(EVIL, EVIL, revisions[3], revisions[4], (EVIL,), EVIL, -0.1)
+    with ledger.closing(ledger.ask(question, key="x"), Confirmed((effect,))) as closing:
+        closing.open_alert((effect,), who=EVIL, what=EVIL)
+    site = site_of(tmp_path / "out", url)
+
+    assert len(pages(site)) == 10
+    for name in pages(site):
+        text = (site.folder / name).read_text()
+        assert len(text) < 300_000
+        assert not re.search(r"[\x00-\x08\x0b\x0c\x0e-\x1f\u202e]", text)
+        page = site.page(name)
+        scripts = page.all("script")
+        assert len(scripts) == (2 if name.startswith("revisions-") else 0)
+        assert not page.all("img")
+        assert not [a for _, attributes in page.found for a in attributes if a.startswith("on")]
+    assert SHOWN in site.page("index.html").text
+
+
+def test_a_folder_name_cannot_be_left(tmp_path: Path) -> None:
+    del tmp_path
+    for name in ("../../etc/passwd", "a/b", ".", "..", "", "CON", "ü"):
+        assert re.fullmatch(r"series-[A-Za-z0-9_-]+-main\.html", series_page(name, "x", "main"))
+
+
+@given(st.lists(st.text(min_size=1), min_size=2, max_size=2, unique=True))
+def test_two_names_never_share_a_file(names: list[str]) -> None:
+    one, other = (slug(name) for name in names)
+
+    assert one != other
+    assert one == slug(names[0])
+
+
+@pytest.mark.parametrize(
+    "rates",
+    [[1e6], [1e6, 1e6, 1e6], [1.0, 1.0], [1e6, 2e6], [1e-3, 1e12]],
+    ids=["one sample", "all equal", "nearly none", "twice", "far apart"],
+)
+@pytest.mark.parametrize("images", [1, 6])
+def test_little_or_odd_data_still_makes_a_page(
+    url: str, tmp_path: Path, site_of: Callable[[Path, str], Any], rates: list[float], images: int
+) -> None:
+    """And a sample of no packets is none."""
+    ledger = open_ledger(url)
+    for i in range(images):
+        one = f"r{i}"
+        ledger.learn([Commit(one, i, "s", "", "a", "e", 1.7e9)], "main")
+        for n, rate in enumerate([*rates, 0.0]):
+            boot = Boot(f"{i}-{n}", "t", "k", one, 1.7e9 + i, 1.0)
+            sample = Sample(
+                boot.id, boot.id, "t", "fwd", rate, 1e9, (), (), (), "c", 1.7e9 + i, 1.0
+            )
+            ledger.record_all([boot, sample], "test")
+    site = site_of(tmp_path / "out", url)
+
+    text = site.page("series-t-fwd-main.html").text
+    assert "Latest level" in text
+    assert "nan" not in text
+
+
+def test_an_empty_database_makes_a_site(
+    url: str, tmp_path: Path, site_of: Callable[[Path, str], Any]
+) -> None:
+    site = site_of(tmp_path / "out", url)
+
+    assert "No night has been asked for." in site.page("index.html").text
+    assert "Nothing has been measured." in site.page("testbeds.html").text
+
+
+@given(st.lists(st.floats(-5, 25), min_size=1, max_size=60))
+def test_a_small_picture_stays_in_its_frame(means: list[float]) -> None:
+    numbers = [int(number) for number in re.findall(r"-?\d+", spark(means))]
+
+    assert all(-1 <= number <= 72 for number in numbers)
+
+
+# ------------------------------------------------------------------------------ any two revisions
+
+
+def test_the_data_of_the_script_are_those_of_the_table(whole_site: Any) -> None:
+    text = (whole_site.folder / "revisions-testbed-00-main.html").read_text()
+    found = re.search(r'id="data">(.*?)</script>', text, re.DOTALL)
+    assert found is not None
+    data = json.loads(found[1])
+
+    page = whole_site.page("revisions-testbed-00-main.html")
+    assert len(data["rows"]) == len([one for one in page.all("tr") if "data-row" in one])
+    rate = math.exp(data["rows"][0]["levels"][0][0])
+    assert f"{rate / 1e3:.0f} kpps" in page.text
+
+
+def test_two_revisions_are_compared_on_a_page_of_their_own(own_site: Any, site_plan: Any) -> None:
+    """By the beginning of a hash or by number; it is kept from then on."""
+    numbers = open_ledger(own_site.database).numbers()["main"]
+    before, after = sorted(numbers, key=lambda name: numbers[name])[:2]
+    result = own_site.run("--compare", before[:12], f"n{numbers[after]}")
+    assert result.exit_code == 0, result.output
+
+    name = f"compare-{before[:12]}-{after[:12]}.html"
+    page = own_site.page(name)
+    assert f"{site_plan.testbeds * site_plan.scenarios} series of both" in page.text
+    assert name in own_site.page("compare.html").values("href")
+    assert own_site.run("--full").exit_code == 0
+    assert (own_site.folder / name).is_file()
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("nothing", "no kernel of it was measured"), ("", "of them begin so")],
+)
+def test_a_name_that_is_no_revision_is_refused(own_site: Any, name: str, said: str) -> None:
+    before = own_site.files()
+    result = own_site.run("--compare", name, name)
+
+    assert result.exit_code == 1
+    assert said in result.output
+    assert own_site.files() == before
+
+
+# -------------------------------------------------------------------------------- the contrast
+
+
+def schemes() -> dict[str, dict[str, str]]:
+    """The colours of the style sheet, by what they are for: light, dark and paper."""
+    css = environment.get_template("page.css").render()
+    blocks = re.findall(r":root \{(.*?)\}", css, re.DOTALL)
+    found = [dict(re.findall(r"--(\w+): (#[0-9a-f]{6})", block)) for block in blocks]
+    return dict(zip(("light", "dark", "print"), found, strict=True))
+
+
+def luminance(colour: str) -> float:
+    """As WCAG 2.1 defines it."""
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    red, green, blue = (c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark", "print"])
+def test_text_can_be_read(scheme: str) -> None:
+    """Contrast of 4.5 and more, on paper and on panels: AA; lines of pictures 3 and more."""
+    colours = schemes()[scheme]
+    for ground in ("paper", "panel"):
+        for name in ("ink", "soft", "link", "good", "bad", "culprit", "heat", "boot"):
+            light, dark = sorted((luminance(colours[name]), luminance(colours[ground])))[::-1]
+            assert (light + 0.05) / (dark + 0.05) >= 4.5, (scheme, name, ground)
+
+
+def test_all_colours_are_those_of_the_schemes() -> None:
+    """Otherwise one of them would be unreadable in the dark."""
+    css = environment.get_template("site/site.css").render()
+
+    assert not re.search(r"#[0-9a-f]{3,6}\b|rgb|: (white|black)\b", css)

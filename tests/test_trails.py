@@ -1,0 +1,67 @@
+"""Series as a whole: the same levels and baselines as one at a time, and earlier epochs too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from netbisect.bisect.model import Boot, Commit, Conditions, Kernel, Sample
+from netbisect.store.database import open_database
+from netbisect.store.ledger import Ledger
+
+
+def test_trails_are_the_series_and_their_baselines(filled: Path, site_plan: Any) -> None:
+    """Of every series; with alerts that stand and such as are over."""
+    ledger = Ledger(open_database(f"sqlite:///{filled}"))
+    seen = set()
+    for testbed, scenario in ledger.marks():
+        for trail in ledger.trails(testbed, scenario):
+            name = (trail.name.testbed, trail.name.scenario, trail.name.branch)
+            known = ledger.levels(*name)
+
+            assert list(trail.epochs[-1].levels) == known.whole
+            assert list(trail.baseline) == known.baseline
+            seen.add(len(known.whole) - len(known.baseline) > 0)
+    assert len(ledger.marks()) == site_plan.testbeds * site_plan.scenarios
+    assert seen == {True, False}
+
+
+def put(ledger: Ledger, number: int, at: float, conditions: Conditions, pps: float = 1e6) -> None:
+    one = f"{number:040x}"
+    boot = Boot(f"{number}-{at}", "t", f"k{number}", one, at, 1.0)
+    kernel = Kernel(one, "G", "amd64", f"id{number}", f"k{number}", "v", 1, at, 1.0)
+    sample = Sample(boot.id, boot.id, "t", "fwd", pps, 1e7, (), (), (), conditions.digest, at, 1.0)
+    ledger.record_all([kernel, boot, conditions, sample], "test")
+
+
+def test_epochs_are_in_the_order_of_their_newest_samples(url: str) -> None:
+    """What is measured under the newest conditions is compared; samples of nothing are none."""
+    ledger = Ledger(open_database(url))
+    ledger.learn([Commit(f"{i:040x}", i, "s", "", "a", "e", 0.0) for i in range(4)], "main")
+    ledger.learn([Commit(f"{i:040x}", i, "s", "", "a", "e", 0.0) for i in range(2)], "stable")
+    old, new = (Conditions.of("t", "fwd", {"flows": flows}) for flows in ("1", "2"))
+    put(ledger, 0, 1.0, old)
+    put(ledger, 2, 2.0, new)
+    put(ledger, 1, 3.0, new)
+    put(ledger, 3, 4.0, new, pps=0.0)
+    main, stable = ledger.trails("t", "fwd")
+
+    assert [epoch.values["flows"] for epoch in main.epochs] == ["1", "2"]
+    assert [one.identity for one in main.epochs[-1].levels] == ["id1", "id2"]
+    assert [len(epoch.levels) for epoch in stable.epochs] == [1, 1]
+    assert ledger.marks() == {("t", "fwd"): ledger.marks()["t", "fwd"]}
+    assert (ledger.marks()["t", "fwd"].samples, ledger.marks()["t", "fwd"].latest) == (3, 3.0)
+    assert ledger.trails("t", "other") == []
+
+
+def test_images_of_some_revisions_are_found_in_all_series(url: str) -> None:
+    """Under the newest conditions only."""
+    ledger = Ledger(open_database(url))
+    old, new = (Conditions.of("t", "fwd", {"flows": flows}) for flows in ("1", "2"))
+    put(ledger, 0, 1.0, old)
+    put(ledger, 1, 2.0, new)
+    put(ledger, 2, 3.0, new)
+    found = ledger.images([f"{i:040x}" for i in (0, 1)])
+
+    assert [*found["t", "fwd"]] == [f"{1:040x}"]
+    assert sorted(ledger.measured_revisions()) == [f"{i:040x}" for i in range(3)]
