@@ -17,6 +17,7 @@ from netbisect.reports.site import series as series_pages
 from netbisect.reports.site.cases import Link
 from netbisect.reports.site.nouns import AlertLine, Point, alert_page, question_page
 from netbisect.steps import site_material as material
+from netbisect.steps.casefile import deeds
 from netbisect.steps.memory import open_ledger
 from netbisect.steps.site_files import put
 from netbisect.steps.surroundings import OfLedger
@@ -142,7 +143,7 @@ class Desk:
             self.lines[alert.id],
             material.alert_case(self.ledger, alert, self.lab),
             seen=material.seen_in(alert, self.lab),
-            deeds=material.deeds(self.ledger, alert.id),
+            deeds=deeds(self.ledger, alert.id),
             questions=[Link(kind, number) for kind, number in questions if number is not None],
         )
 

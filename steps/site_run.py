@@ -129,8 +129,8 @@ def _marks(desk: Desk, outlook: _Outlook) -> Iterator[tuple[Task, str]]:
         line = desk.lines[number]
         asked = [states.get(one) for one in (alert.comparison, alert.bisection) if one is not None]
         # What is over stays as it was: only a change that is there is seen in newer levels.
-        mark = outlook.marks.get((alert.testbed, alert.lead)) if alert.state.standing else None
-        yield Task("alert", number=number), f"{line.state.value} {line.changed!r} {asked} {mark}"
+        lead = outlook.marks.get((alert.testbed, alert.lead)) if alert.state.standing else None
+        yield Task("alert", number=number), f"{line.state.value} {line.changed!r} {asked} {lead}"
     for kind, asked_of_kind in outlook.questions.items():
         for one in asked_of_kind:
             about = desk.about(one.id)

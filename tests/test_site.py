@@ -126,7 +126,7 @@ def test_a_bisection_shows_every_visit_with_its_reason(whole_site: Any) -> None:
 
 
 def test_a_series_tells_steps_alerts_and_what_it_can_show(whole_site: Any) -> None:
-    page = whole_site.page("series-testbed-00-inet4-path-00-main.html")
+    page = whole_site.page("series-testbed-00.inet4-path-00.main.html")
 
     for words in ("Smallest drop one night shows", "Against baseline", "Noise between boots"):
         assert words in page.text
@@ -149,7 +149,7 @@ def test_new_conditions_begin_an_epoch(own_site: Any) -> None:
     ledger.record_all([boot, new, sample], "test")
     assert own_site.run().exit_code == 0
 
-    text = own_site.page("series-testbed-00-inet6-path-01-main.html").text
+    text = own_site.page("series-testbed-00.inet6-path-01.main.html").text
     assert "flows: 2000 to 1" in text
     assert "learning" in text
 
@@ -216,7 +216,9 @@ def test_what_people_and_machines_say_stays_text(
 def test_a_folder_name_cannot_be_left(tmp_path: Path) -> None:
     del tmp_path
     for name in ("../../etc/passwd", "a/b", ".", "..", "", "CON", "ü"):
-        assert re.fullmatch(r"series-[A-Za-z0-9_-]+-main\.html", series_page(name, "x", "main"))
+        assert re.fullmatch(
+            r"series-[A-Za-z0-9_-]+\.x\.main\.html", series_page(name or "-", "x", "main")
+        )
 
 
 @given(st.lists(st.text(min_size=1), min_size=2, max_size=2, unique=True))
@@ -249,7 +251,7 @@ def test_little_or_odd_data_still_makes_a_page(
             ledger.record_all([boot, sample], "test")
     site = site_of(tmp_path / "out", url)
 
-    text = site.page("series-t-fwd-main.html").text
+    text = site.page("series-t.fwd.main.html").text
     assert "Latest level" in text
     assert "nan" not in text
 
@@ -274,12 +276,12 @@ def test_a_small_picture_stays_in_its_frame(means: list[float]) -> None:
 
 
 def test_the_data_of_the_script_are_those_of_the_table(whole_site: Any) -> None:
-    text = (whole_site.folder / "revisions-testbed-00-main.html").read_text()
+    text = (whole_site.folder / "revisions-testbed-00.main.html").read_text()
     found = re.search(r'id="data">(.*?)</script>', text, re.DOTALL)
     assert found is not None
     data = json.loads(found[1])
 
-    page = whole_site.page("revisions-testbed-00-main.html")
+    page = whole_site.page("revisions-testbed-00.main.html")
     assert len(data["rows"]) == len([one for one in page.all("tr") if "data-row" in one])
     rate = math.exp(data["rows"][0]["levels"][0][0])
     assert f"{rate / 1e3:.0f} kpps" in page.text
@@ -292,7 +294,7 @@ def test_two_revisions_are_compared_on_a_page_of_their_own(own_site: Any, site_p
     result = own_site.run("--compare", before[:12], f"n{numbers[after]}")
     assert result.exit_code == 0, result.output
 
-    name = f"compare-{before[:12]}-{after[:12]}.html"
+    name = f"compare-{before[:12]}.{after[:12]}.html"
     page = own_site.page(name)
     assert f"{site_plan.testbeds * site_plan.scenarios} series of both" in page.text
     assert name in own_site.page("compare.html").values("href")

@@ -23,9 +23,9 @@ PAGES = (
     "alert-3.html",
     "comparison-1.html",
     "bisection-2.html",
-    "series-testbed-00-inet4-path-00-main.html",
-    "testbed-01.html",
-    "revisions-testbed-00-main.html",
+    "series-testbed-00.inet4-path-00.main.html",
+    "testbed-testbed-01.html",
+    "revisions-testbed-00.main.html",
 )
 SCHEMES = {"dark": "0", "light": "1"}
 
@@ -146,7 +146,7 @@ def test_a_request_would_be_seen(own_site: Any, tmp_path: Path, more: str) -> No
 
 def test_the_script_compares_two_rows(whole_site: Any, tmp_path: Path) -> None:
     """With the numbers of the table; without it, the table is there all the same."""
-    page = "revisions-testbed-00-main.html"
+    page = "revisions-testbed-00.main.html"
     told = browse(whole_site, page, tmp_path, "--dump-dom").stdout
     text = (whole_site.folder / page).read_text()
 

@@ -37,7 +37,8 @@ def when(at: float) -> str:
 
 def series_page(testbed: str, scenario: str, branch: str) -> str:
     """The file of a series."""
-    return f"series-{slug(testbed)}-{slug(scenario)}-{slug(branch)}.html"
+    # No slug has a full stop, so that no two series meet.
+    return f"series-{slug(testbed)}.{slug(scenario)}.{slug(branch)}.html"
 
 
 def testbed_page(testbed: str) -> str:
@@ -47,12 +48,12 @@ def testbed_page(testbed: str) -> str:
 
 def revisions_page(testbed: str, branch: str) -> str:
     """The file that has the revisions of a testbed side by side."""
-    return f"revisions-{slug(testbed)}-{slug(branch)}.html"
+    return f"revisions-{slug(testbed)}.{slug(branch)}.html"
 
 
 def pair_page(before: str, after: str) -> str:
     """The file that compares two revisions."""
-    return f"compare-{slug(before)[:HASH_LENGTH]}-{slug(after)[:HASH_LENGTH]}.html"
+    return f"compare-{slug(before)[:HASH_LENGTH]}.{slug(after)[:HASH_LENGTH]}.html"
 
 
 def alert_page(number: int) -> str:
