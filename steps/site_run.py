@@ -32,6 +32,8 @@ from netbisect.store.trails import Mark
 _WORTH_IT = 12
 """Tasks from which on further processes are started."""
 _CHUNK = 4
+_SETTLED = 60 * 86400.0
+"""Seconds after its end, from which on the picture of an alert does not change."""
 _FRONT = "front"
 """The pages that tell of many, as a task."""
 
@@ -128,8 +130,10 @@ def _marks(desk: Desk, outlook: _Outlook) -> Iterator[tuple[Task, str]]:
     for number, alert in desk.alerts.items():
         line = desk.lines[number]
         asked = [states.get(one) for one in (alert.comparison, alert.bisection) if one is not None]
-        # What is over stays as it was: only a change that is there is seen in newer levels.
-        lead = outlook.marks.get((alert.testbed, alert.lead)) if alert.state.standing else None
+        # What is long over stays as it was: its picture has no newer levels.
+        lead = outlook.marks.get((alert.testbed, alert.lead))
+        if lead and alert.closed_at is not None and alert.closed_at < lead.latest - _SETTLED:
+            lead = None
         yield Task("alert", number=number), f"{line.state.value} {line.changed!r} {asked} {lead}"
     for kind, asked_of_kind in outlook.questions.items():
         for one in asked_of_kind:

@@ -14,7 +14,6 @@ from click.testing import CliRunner
 
 from benchmarks.site.ledger import DAY, FIRST, bed, head, night, revision
 from netbisect.bisect.model import Night, NightDone, Unfinished
-from netbisect.bisect.states import AlertState
 from netbisect.reports.site import pages
 from netbisect.steps import cli, site_build
 from netbisect.steps.memory import open_ledger
@@ -272,14 +271,3 @@ def test_a_night_that_came_to_nothing_is_told_with_its_reason(
     assert "main on testbed-01: 1 of 1 scenario: no power on port 7" in text
     assert "main on new: 1 of 1 scenario: no valid sample was measured" in text
     assert "main on late: 1 of 1 scenario: it is not over" in text
-
-
-def test_what_is_over_is_not_drawn_again(own_site: Any, site_plan: Any) -> None:
-    """An alert that is over stays as it was, whatever is measured later."""
-    ledger = open_ledger(own_site.database)
-    assert ledger.alert(1).state is AlertState.FIXED
-    before = ages(own_site)
-    night(ledger, site_plan, site_plan.nights, testbeds=1)
-    own_site.run()
-
-    assert "alert-1.html" not in changed(own_site, before)
