@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import assert_never
 
-from sqlalchemy import ColumnElement, Subquery, and_, func, or_, select
+from sqlalchemy import ColumnElement, and_, func, or_, select
 from sqlalchemy.orm import Session
 
 from netbisect.bisect.model import (
@@ -111,18 +111,19 @@ class EvidenceReader(Sessions):
             )
 
 
-def identities() -> tuple[ColumnElement[str], Subquery, ColumnElement[bool]]:
-    """What ran in a boot, however often its kernel was built: a column, and the outer join for it.
+def image_of_boot() -> ColumnElement[str]:
+    """What ran in a boot, however often its kernel was built: a column beside those of BootRow.
 
-    A boot whose kernel is not known stands for itself, by the kernel's key.
+    A boot whose kernel is not known stands for itself, by the kernel's key. Looked up boot by
+    boot: to group all kernels for a join takes seconds where there are many.
     """
     built = (
-        select(KernelRow.key, KernelRow.revision, func.max(KernelRow.identity).label("identity"))
-        .group_by(KernelRow.key, KernelRow.revision)
-        .subquery()
+        select(func.max(KernelRow.identity))
+        .where(KernelRow.key == BootRow.kernel, KernelRow.revision == BootRow.revision)
+        .correlate(BootRow)
+        .scalar_subquery()
     )
-    booted = and_(built.c.key == BootRow.kernel, built.c.revision == BootRow.revision)
-    return func.coalesce(built.c.identity, BootRow.kernel), built, booted
+    return func.coalesce(built, BootRow.kernel)
 
 
 def comparable(session: Session, testbed: str, scenarios: Iterable[str]) -> ColumnElement[bool]:
@@ -147,19 +148,17 @@ def comparable(session: Session, testbed: str, scenarios: Iterable[str]) -> Colu
 
 
 def _readings(session: Session, scope: Scope) -> tuple[Reading, ...]:
-    identity, built, booted = identities()
     query = (
         select(
             BootRow.id,
             BootRow.revision,
-            identity,
+            image_of_boot(),
             DecisionRow.question_id,
             SampleRow.scenario,
             SampleRow.pps,
         )
         .join(SampleRow, SampleRow.boot_id == BootRow.id)
         .outerjoin(DecisionRow, BootRow.decision_id == DecisionRow.id)
-        .outerjoin(built, booted)
         .where(
             BootRow.testbed == scope.testbed,
             BootRow.revision.in_(scope.revisions),

@@ -10,7 +10,7 @@ from sqlalchemy import Select, func, select
 
 from netbisect.bisect import validity
 from netbisect.bisect.model import Level, NightDone
-from netbisect.store.evidence import comparable, identities
+from netbisect.store.evidence import comparable, image_of_boot
 from netbisect.store.questions import asked_of
 from netbisect.store.records import Asked, QuestionState
 from netbisect.store.series import level_of
@@ -74,13 +74,12 @@ class Nights(Sessions):
         than that night did. Nights of two revisions that build the same kernel are nights of
         one image.
         """
-        image, built, booted = identities()
+        image = image_of_boot()
 
         def of_nights(query: Select[*tuple[Any, ...]]) -> Select[*tuple[Any, ...]]:
             return (
                 query.join(DecisionRow, BootRow.decision_id == DecisionRow.id)
                 .join(QuestionRow, DecisionRow.question_id == QuestionRow.id)
-                .outerjoin(built, booted)
                 .where(_NIGHT, QuestionRow.branch == branch, BootRow.testbed == testbed)
             )
 

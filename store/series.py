@@ -15,7 +15,7 @@ from netbisect.bisect import validity
 from netbisect.bisect.model import Cost, Level, Prices, Stage
 from netbisect.bisect.states import AlertKind, AlertState
 from netbisect.store.alerts import STANDING
-from netbisect.store.evidence import comparable, identities
+from netbisect.store.evidence import comparable, image_of_boot
 from netbisect.store.records import Alert
 from netbisect.store.sessions import Sessions
 from netbisect.store.tables import (
@@ -139,12 +139,11 @@ class Series(Sessions):
 
 def _levels(session: Session, testbed: str, scenario: str, branch: str) -> list[tuple[int, Level]]:
     """Levels with the numbers of their commits, oldest first."""
-    runs, built, booted = identities()
     query = (
         select(
             PlaceRow.number,
             BootRow.revision,
-            runs,
+            image_of_boot(),
             BootRow.id,
             SampleRow.at,
             SampleRow.pps,
@@ -152,7 +151,6 @@ def _levels(session: Session, testbed: str, scenario: str, branch: str) -> list[
         )
         .join(BootRow, SampleRow.boot_id == BootRow.id)
         .join(PlaceRow, and_(PlaceRow.branch == branch, PlaceRow.revision == BootRow.revision))
-        .outerjoin(built, booted)
         .where(comparable(session, testbed, [scenario]))
         .order_by(PlaceRow.number, SampleRow.at, SampleRow.id)
     )
