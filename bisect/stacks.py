@@ -1,0 +1,205 @@
+"""Stacks: where a kernel spent its time, as pmcstat prints it and as flame graphs read it.
+
+A stack is the chain of functions that a sample was taken in, the outermost one first; a profile is
+how many samples were taken in each. Only shares of a profile are ever compared: totals depend on
+how long and how often samples were taken.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+Stack: TypeAlias = tuple[str, ...]
+Stacks: TypeAlias = Mapping[Stack, int]
+"""Samples by stack, each at least 1."""
+
+_HEADER = re.compile(r"@ (?P<event>.+) \[(?P<samples>[0-9]{1,18}) samples?\]\s*\Z")
+_NODE = re.compile(
+    r"(?P<indent> *)[0-9]+\.[0-9]+%\s+\[(?P<samples>[0-9]{1,18})\]\s+"
+    r"(?P<name>.*?)(?:\s+@ (?P<image>.+?))?\s*\Z"
+)
+_ADDRESS = re.compile(r"(0x)?[0-9a-fA-F]{5,}\Z")
+_COUNT = re.compile(r"[0-9]{1,18}\Z")
+_BREAKS = re.compile(r"[\x00-\x1f;\x7f-\x9f\u2028\u2029]")
+_SHOWN = 60
+"""Characters of a line that a message repeats."""
+
+
+class StacksError(ValueError):
+    """A text that holds no stacks, or none that can be read; the message says where."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """What a function itself, without those it calls, takes of two profiles."""
+
+    function: str
+    before: float
+    """Share of all samples, 0 to 1."""
+    after: float
+
+    @property
+    def change(self) -> float:
+        """By how much its share grew; negative where it shrank."""
+        return self.after - self.before
+
+
+def read(text: str) -> dict[Stack, int]:
+    """The stacks in a text: the callgraph of `pmcstat -G`, or folded lines `outer;inner 12`.
+
+    Raises:
+        StacksError: it is neither, or there is no sample in it.
+    """
+    first = next((line for line in text.split("\n") if line.strip()), "")
+    stacks = _callgraph(text) if _HEADER.match(first) or _NODE.match(first) else _folded(text)
+    if not stacks:
+        raise StacksError("there is no sample in it")
+    return stacks
+
+
+def folded(stacks: Stacks) -> str:
+    """A line `outer;inner 12` for every stack, in the order of their names."""
+    return "".join(f"{';'.join(map(_frame, one))} {stacks[one]}\n" for one in sorted(stacks))
+
+
+def total(stacks: Stacks) -> int:
+    """All samples of a profile."""
+    return sum(stacks.values())
+
+
+def shifts(before: Stacks, after: Stacks) -> list[Shift]:
+    """The functions of two profiles, those whose own share grew most first.
+
+    Shares are of either profile's own total, so that a longer or a denser one weighs no more.
+    """
+    own = [_own(before), _own(after)]
+    totals = [total(before), total(after)]
+    found = [
+        Shift(name, *(counts[name] / whole for counts, whole in zip(own, totals, strict=True)))
+        for name in {*own[0], *own[1]}
+    ]
+    return sorted(found, key=lambda shift: (-shift.change, shift.function))
+
+
+def _own(stacks: Stacks) -> Counter[str]:
+    own: Counter[str] = Counter()
+    for stack, samples in stacks.items():
+        own[stack[-1]] += samples
+    return own
+
+
+def _frame(name: str) -> str:
+    """A name that cannot be taken for two, nor for the end of a line."""
+    return _BREAKS.sub(" ", name).strip() or "[unknown]"
+
+
+def _quoted(number: int, line: str) -> str:
+    shown = line.strip()
+    return f"line {number}: {shown[:_SHOWN] + ('…' if len(shown) > _SHOWN else '')!r}"
+
+
+# ------------------------------------------------------------------------------------ folded text
+
+
+def _folded(text: str) -> dict[Stack, int]:
+    stacks: defaultdict[Stack, int] = defaultdict(int)
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        frames, _, count = line.strip().rpartition(" ")
+        if not frames or not _COUNT.match(count):
+            raise StacksError(
+                f"{_quoted(number, line)}: functions with ; between them, a space and a number of "
+                "samples, such as `ether_input;ip_tryforward 12`, would be right"
+            )
+        if int(count):
+            stacks[tuple(_frame(frame) for frame in frames.split(";"))] += int(count)
+    return dict(stacks)
+
+
+# ------------------------------------------------------------------------- the output of pmcstat
+
+
+@dataclass(slots=True)
+class _Node:
+    """A line of a callgraph: a function, and by their own lines those that had called it."""
+
+    name: str
+    samples: int
+    left: int
+    """Samples that none of its callers accounts for: their stacks end here."""
+
+
+def _callgraph(text: str) -> dict[Stack, int]:
+    """Stacks from the text of `pmcstat -G`.
+
+    Its lines go from the function that was sampled to its callers, each a space further in; an
+    image is named where it is not that of the line before.
+    """
+    stacks: defaultdict[Stack, int] = defaultdict(int)
+    path: list[_Node] = []
+    events: set[str] = set()
+    image = ""
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        header, node = _HEADER.match(line), _NODE.match(line)
+        if header:
+            events.add(header["event"])
+            _leave(path, 0, stacks)
+        elif node is None:
+            raise StacksError(
+                f"{_quoted(number, line)}: a line of pmcstat's callgraph, such as "
+                "`45.00%  [9]  ip_tryforward @ /boot/kernel/kernel`, would be right"
+            )
+        else:
+            depth, samples = len(node["indent"]), int(node["samples"])
+            image = node["image"] or image
+            _leave(path, depth, stacks)
+            if depth > len(path) or (path and samples > path[-1].left):
+                raise StacksError(f"{_quoted(number, line)}: it does not belong to the line above")
+            if path:
+                path[-1].left -= samples
+            path.append(_Node(_function(node["name"], image), samples, samples))
+    _leave(path, 0, stacks)
+    if len(events) > 1:
+        raise StacksError(
+            f"it counts {' and '.join(sorted(events))}, which cannot be added up: a profile of one "
+            "event would be right"
+        )
+    return dict(stacks)
+
+
+def _leave(path: list[_Node], depth: int, stacks: dict[Stack, int]) -> None:
+    """Ends the lines that are at that depth or further in."""
+    while len(path) > depth:
+        if path[-1].left:
+            stacks[tuple(node.name for node in reversed(path))] += path[-1].left
+        path.pop()
+
+
+def _function(name: str, image: str) -> str:
+    """An address without a name differs from kernel to kernel: its module stands for it."""
+    if name and not _ADDRESS.match(name):
+        return _frame(name)
+    return f"[{_frame(image.rpartition('/')[2])}]" if image else "[unknown]"
+
+
+def ranges(stacks: Sequence[Stack], begin: int, end: int, depth: int) -> Iterator[tuple[int, int]]:
+    """Where stacks that are sorted, of which all have `depth` functions in common, go apart.
+
+    Yields:
+        Begin and end of those with the same function next; those that end there are left out.
+    """
+    while begin < end and len(stacks[begin]) == depth:
+        begin += 1
+    while begin < end:
+        name, after = stacks[begin][depth], begin + 1
+        while after < end and stacks[after][depth] == name:
+            after += 1
+        yield begin, after
+        begin = after
