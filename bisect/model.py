@@ -149,6 +149,33 @@ class Dud:
 
 Fact: TypeAlias = Kernel | Boot | Conditions | Sample | Dud
 
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """Where a kernel spent its time in a boot of its own, below saturation.
+
+    No fact of a series: sampling slows a router down, and the load was chosen.
+    """
+
+    revision: str
+    kernel: str
+    """Key of the kernel."""
+    testbed: str
+    scenario: str
+    event: str
+    """What was counted between two samples, as pmcstat(8) calls it; "" when it never began."""
+    pps: float
+    """Packets per second that the generator was told to send."""
+    samples: int
+    lost: int | None
+    """Samples that the kernel had no room for; None where it does not tell."""
+    at: float
+    seconds: float
+    """For which samples were taken."""
+    problem: str = ""
+    """Why its stacks are of no use, and were not kept; empty when they were."""
+
+
 # ------------------------------------------------------------------------------ the background
 
 
@@ -286,7 +313,22 @@ class Noise:
         return self.image**2 + self.boot**2 / boots
 
 
-Question: TypeAlias = Night | Comparison | Bisection
+@dataclass(frozen=True, slots=True)
+class Profiling:
+    """In which functions do these kernels spend their time?"""
+
+    branch: str
+    testbed: str
+    revisions: tuple[str, ...]
+    """A culprit's parent and the culprit; or one revision alone."""
+    scenarios: tuple[str, ...]
+    """One."""
+    pps: float = 0.0
+    """Packets per second to send, below what the slowest of them forwards; 0: not known yet, so
+    each is first asked what it forwards."""
+
+
+Question: TypeAlias = Night | Comparison | Bisection | Profiling
 
 # -------------------------------------------------------------------------------- the evidence
 
@@ -315,6 +357,8 @@ class Evidence:
     """By revision: what is built."""
     skipped: dict[str, str] = field(default_factory=dict)
     """By revision: why it cannot be measured."""
+    profiled: dict[str, str] = field(default_factory=dict)
+    """By revision that was visited for a profile: why there is none, or "" where there is one."""
 
     def of(self, revision: str) -> list[Reading]:
         """Readings of that revision, oldest first."""
@@ -472,6 +516,13 @@ class NotReproduced:
 
 
 @dataclass(frozen=True, slots=True)
+class Profiled:
+    """There is a profile of each."""
+
+    revisions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Unfinished:
     """It cannot go on; what is known so far, and never a name."""
 
@@ -488,6 +539,7 @@ Finding: TypeAlias = (
     | Suspects
     | Drift
     | NotReproduced
+    | Profiled
     | Unfinished
 )
 Move: TypeAlias = Visit | Finding

@@ -14,6 +14,8 @@ from netbisect.bisect.model import (
     Night,
     NightDone,
     Prices,
+    Profiled,
+    Profiling,
     Question,
     Unfinished,
     Visit,
@@ -29,7 +31,7 @@ def next_move(
     """Tells what to boot next for `question`, or its answer.
 
     Args:
-        question: Any of the three.
+        question: Any of the four.
         evidence: All facts that bear on it.
         prices: What actions cost, in seconds of the lab.
         building: What is being built ahead, and for how many seconds still; a search may wait.
@@ -41,6 +43,8 @@ def next_move(
             return comparison.next_move(question, evidence)
         case Bisection():
             return search.next_move(question, evidence, prices, building)
+        case Profiling():
+            return _profiling(question, evidence)
         case _:
             assert_never(question)
 
@@ -54,3 +58,15 @@ def _night(question: Night, evidence: Evidence) -> Move:
             f"{question.revision[:12]} cannot be measured: {evidence.skipped[question.revision]}"
         )
     return Visit(question.revision, f"boot {boots + 1} of {question.boots} tonight")
+
+
+def _profiling(question: Profiling, evidence: Evidence) -> Move:
+    """One visit each; where one has no profile there is nothing to hold the other against."""
+    for revision in question.revisions:
+        why = evidence.profiled.get(revision, evidence.skipped.get(revision))
+        if why:
+            return Unfinished(f"no profile of {revision[:12]}: {why}")
+    missing = [one for one in question.revisions if one not in evidence.profiled]
+    if not missing:
+        return Profiled(question.revisions)
+    return Visit(missing[0], "to see in which functions it spends its time")

@@ -18,8 +18,12 @@ T = TypeVar("T")
 
 _NOUNS: dict[str, type] = {
     noun.__name__.lower(): noun
-    for union in (model.Fact, model.Question, model.Move)
-    for noun in get_args(union)
+    for noun in (
+        *get_args(model.Fact),
+        *get_args(model.Question),
+        *get_args(model.Move),
+        model.Profile,
+    )
 }
 _NAMES = {noun: name for name, noun in _NOUNS.items()}
 
@@ -31,7 +35,7 @@ class WireError(ValueError):
 
 
 def dumps(noun: object) -> str:
-    """One line of JSON for a fact, a question, a move or a finding."""
+    """One line of JSON for a fact, a profile, a question, a move or a finding."""
     name = _NAMES[type(noun)]
     return json.dumps({"is": name, **_converter.unstructure(noun)}, separators=(",", ":"))
 

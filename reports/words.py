@@ -17,6 +17,7 @@ from netbisect.bisect.model import (
     NightDone,
     NotConfirmed,
     NotReproduced,
+    Profiled,
     Several,
     Suspects,
     Unfinished,
@@ -256,6 +257,8 @@ def sentence(finding: Finding, label: Name, title: Name) -> str:
                 "No commit in this range made a difference, with a certainty of "
                 f"{certainty(belief.none)}: {reason(why)}."
             )
+        case Profiled(revisions=revisions):
+            text = f"There is a profile of {listing([label(one) for one in revisions])}."
         case Unfinished(why=why):
             text = f"The search ended without an answer: {reason(why)}. No commit is named."
         case _:

@@ -21,6 +21,7 @@ _ENDS = {
     "suspects": "a few commits remain",
     "drift": "it changed bit by bit",
     "notreproduced": "nothing changed in this range",
+    "profiled": "there are profiles",
     "unfinished": "no answer",
 }
 

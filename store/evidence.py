@@ -19,9 +19,10 @@ from netbisect.bisect.model import (
     Evidence,
     Kernel,
     Night,
+    Profiling,
     Reading,
 )
-from netbisect.store.records import Asked
+from netbisect.store.records import Asked, DecisionStage, Outcome
 from netbisect.store.rows import kernel_of
 from netbisect.store.sessions import Sessions
 from netbisect.store.skipped import skipped
@@ -57,6 +58,8 @@ def scope_of(asked: Asked) -> Scope:
             candidates = (candidate.revision for candidate in question.candidates)
             revisions = (question.good, *candidates)
             deciding = (question.lead,)
+        case Profiling():
+            revisions, deciding = question.revisions, question.scenarios
         case _:
             assert_never(question)
     return Scope(
@@ -108,7 +111,21 @@ class EvidenceReader(Sessions):
                     deciding=scope.deciding,
                     builds=builds,
                 ),
+                profiled=_profiled(session, scope.question),
             )
+
+
+def _profiled(session: Session, question: int) -> dict[str, str]:
+    """By revision that was visited for a profile: "", or why there is none."""
+    query = select(DecisionRow.revision, DecisionRow.outcome, DecisionRow.note).where(
+        DecisionRow.question_id == question,
+        DecisionRow.stage == DecisionStage.PROFILE.value,
+        DecisionRow.outcome.in_([Outcome.OK.value, Outcome.DUD.value]),
+    )
+    return {
+        revision: note if outcome == Outcome.DUD.value else ""
+        for revision, outcome, note in session.execute(query.order_by(DecisionRow.id))
+    }
 
 
 def image_of_boot() -> ColumnElement[str]:

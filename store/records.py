@@ -27,6 +27,8 @@ class DecisionStage(StrEnum):
     """Build one."""
     TRIAL = "trial"
     """Boot one, and run every scenario."""
+    PROFILE = "profile"
+    """Boot one, and see in which functions it spends its time."""
 
 
 class Outcome(StrEnum):
