@@ -222,7 +222,7 @@ def state(now: AlertState, *, until: float | None = None, into: int | None = Non
     return text
 
 
-def sentence(finding: Finding, label: Name, title: Name) -> str:
+def sentence(finding: Finding, label: Name, title: Name) -> str:  # noqa: C901 - one for every ending
     """What was found, in one or two sentences.
 
     Args:

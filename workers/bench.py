@@ -10,8 +10,8 @@ import subprocess
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from netbisect.bisect.faults import Fault
@@ -20,6 +20,7 @@ from netbisect.workers import firewall, freebsd, pktgen, ports, userland
 from netbisect.workers.faults import (
     CommandError,
     HostKeyError,
+    LabFault,
     UnreachableError,
     lab_fault,
     traffic_fault,
@@ -31,6 +32,10 @@ from netbisect.workers.ssh import SSH_FAILED, Connections, Machine
 _READY_SECONDS = 30.0
 """For a receiver to open its port, besides the wait that it is told."""
 _READY_POLL = 0.01
+_FLOWING = 3
+"""Seconds of packets after which a load is steady."""
+_END_SECONDS = 10.0
+"""For pkt-gen to end when it is told to, or when no more packets come."""
 
 
 class Bench:
@@ -65,16 +70,7 @@ class Bench:
         started = time.time()
         conditions = self._conditions(scenario)
         scenario = self._named(scenario)
-        try:
-            userland.use(self.router)
-            firewall.switch_off(self.router)
-            firewall.set_up(self.router, scenario)
-        except CommandError as error:
-            # The kernel's own firewall does not load or refuses the rules: this revision
-            # cannot do the scenario, others can.
-            raise lab_fault(Stage.BENCH, error, Fault.SCENARIO) from error
-        except (UnreachableError, HostKeyError) as error:
-            raise lab_fault(Stage.BENCH, error) from error
+        self._set_up(scenario)
         before = self._look(scenario)
         name = self._run_name(scenario)
         sender, receiver = self.traffic(scenario, name, self.testbed.timing.run)
@@ -99,6 +95,78 @@ class Bench:
             seconds=time.time() - started,
         )
         return conditions, sample
+
+    @contextlib.contextmanager
+    def under_load(
+        self, scenario: Scenario, pps: float, seconds: float
+    ) -> Iterator[tuple[Path, Path]]:
+        """Sends packets at that rate while the block runs, for a look at the router meanwhile.
+
+        Args:
+            scenario: Rules and traffic.
+            pps: Packets per second to send.
+            seconds: That the block takes.
+
+        Yields:
+            What sender and receiver say, as files that grow; packets flow when the block begins.
+
+        Raises:
+            LabFault: they do not, or the router cannot be set up.
+        """
+        scenario = self._named(scenario)
+        self._set_up(scenario)
+        self.logs.mkdir(parents=True, exist_ok=True)
+        sent, received = (
+            self.logs / f"{scenario.name}.load.{end}" for end in ("sender", "receiver")
+        )
+        limit = self._limit(seconds)
+        try:
+            steady = replace(scenario, traffic=replace(scenario.traffic, rate=round(pps)))
+            sender = self._sender_command(steady, self.testbed.timing.run_timeout + seconds)
+            receiver = pktgen.receiver_command(
+                self._interface("receiver").name, self.testbed.timing.link_wait
+            )
+            with self.receiver.running([*limit, *receiver], received) as receiving:
+                self._wait_until_ready(receiving, received)
+                time.sleep(self.testbed.timing.settle)
+                with self.generator.running([*limit, *sender], sent) as sending:
+                    self._wait_for_packets(sending, received)
+                    yield sent, received
+                    self.generator.try_run(["pkill", "-INT", "-x", "pkt-gen"])
+                    self._wait(sending, _END_SECONDS)
+                self._wait(receiving, _END_SECONDS)
+        except (UnreachableError, HostKeyError, CommandError, ports.NoPortError) as error:
+            raise lab_fault(Stage.BENCH, error) from error
+
+    def _wait_for_packets(self, sending: subprocess.Popen[bytes], received: Path) -> None:
+        """Until the receiver has seen some seconds of them.
+
+        Raises:
+            LabFault: it does not see any.
+        """
+        deadline = time.monotonic() + self.testbed.timing.link_wait + _READY_SECONDS
+        while time.monotonic() < deadline and sending.poll() is None:
+            rates = pktgen.all_rates(received.read_text(errors="replace"))
+            if sum(rate > 0 for rate in rates) >= _FLOWING:
+                return
+            time.sleep(_READY_POLL)
+        raise LabFault.of(Fault.NO_TRAFFIC, "the receiver sees no packets", stage=Stage.BENCH)
+
+    def _set_up(self, scenario: Scenario) -> None:
+        try:
+            userland.use(self.router)
+            firewall.switch_off(self.router)
+            firewall.set_up(self.router, scenario)
+        except CommandError as error:
+            # The kernel's own firewall does not load or refuses the rules: this revision
+            # cannot do the scenario, others can.
+            raise lab_fault(Stage.BENCH, error, Fault.SCENARIO) from error
+        except (UnreachableError, HostKeyError) as error:
+            raise lab_fault(Stage.BENCH, error) from error
+
+    def _limit(self, seconds: float = 0.0) -> list[str]:
+        """What a command begins with: whatever happens to us, no pkt-gen outlives its run."""
+        return ["timeout", "-s", "INT", f"{math.ceil(self.testbed.timing.run_timeout + seconds)}"]
 
     def _look(self, scenario: Scenario, before: Seen | None = None) -> Seen:
         try:
@@ -134,8 +202,7 @@ class Bench:
             receiver_command = pktgen.receiver_command(
                 self._interface("receiver").name, timing.link_wait
             )
-            # Whatever happens to us, no pkt-gen outlives its run.
-            limit = ["timeout", "-s", "INT", f"{math.ceil(timing.run_timeout)}"]
+            limit = self._limit()
             with self.receiver.running([*limit, *receiver_command], receiver_log) as receiving:
                 self._wait_until_ready(receiving, receiver_log)
                 time.sleep(timing.settle)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import math
 import signal
 import sys
 import time
@@ -23,12 +24,15 @@ from netbisect.workers.bench import Bench
 from netbisect.workers.faults import LabFault
 from netbisect.workers.lab import OVERLAY_MARK, Lab, load_lab, load_scenario
 from netbisect.workers.patches import PatchError, PatchStore, read_file
+from netbisect.workers.profile import ProfileOrder, file_of
 from netbisect.workers.router import Router
 from netbisect.workers.soundness import faults
 from netbisect.workers.ssh import Connections
 from netbisect.workers.tomlfile import FileError
 from netbisect.workers.trial import Trial
 
+EXIT_FAILED = 1
+"""Passing trouble: the same again may go well."""
 EXIT_USAGE = 2
 EXIT_DUD = 3
 """The revision cannot be measured; a Dud on standard output says why."""
@@ -100,10 +104,7 @@ def _parser() -> argparse.ArgumentParser:
         one = command(
             name, about, f"--lab lab.toml {name} --testbed c2558 --kernel 5f3a... --kernels kernels"
         )
-        one.add_argument("--testbed", required=True, help="name of the testbed in the lab file")
-        one.add_argument("--kernel", required=True, help="key of the kernel in the artefact store")
-        one.add_argument("--kernels", type=Path, help="artefact store (default: the lab file's)")
-        one.add_argument("--logs", type=Path, help="folder for console and pkt-gen output")
+        _add_kernel(one)
         if name == "trial":
             _add_scenarios(one)
             one.add_argument(
@@ -112,6 +113,15 @@ def _parser() -> argparse.ArgumentParser:
                 default=1,
                 help="runs of each scenario within the boot (default: 1)",
             )
+
+    _add_profile(
+        command(
+            "profile",
+            "Boot a kernel once, send packets at a load below saturation, and see by pmcstat in "
+            "which functions it spends its time. Nothing of it enters a series.",
+            "--lab lab.toml profile --testbed c2558 --kernel 5f3a... --scenario inet4-forwarding",
+        )
+    )
 
     bench = command(
         "bench",
@@ -212,6 +222,45 @@ def _percent(text: str) -> float:
 _percent.__name__ = "number"
 
 
+def _add_kernel(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--testbed", required=True, help="name of the testbed in the lab file")
+    add("--kernel", required=True, help="key of the kernel in the artefact store")
+    add("--kernels", type=Path, help="artefact store (default: the lab file's)")
+    add("--logs", type=Path, help="folder for console and pkt-gen output")
+
+
+def _add_profile(parser: argparse.ArgumentParser) -> None:
+    _add_kernel(parser)
+    add = parser.add_argument
+    add("--scenario", metavar="NAME", help="(default: the first of this testbed)")
+    add(
+        "--rate",
+        type=_positive,
+        metavar="PPS",
+        help="packets per second to send, below what the kernel forwards (default: the next one)",
+    )
+    add(
+        "--rate-percent",
+        type=_positive,
+        default=70.0,
+        metavar="PERCENT",
+        help="of what the kernel forwards, which a run before tells (default: 70)",
+    )
+    add("--seconds", type=_positive, default=30.0, help="for which to sample (default: 30)")
+    add("--event", default="", help="for pmcstat (default: the lab file's, or a common one)")
+
+
+def _positive(text: str) -> float:
+    number = float(text)
+    if not 0 < number < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected a number above 0")
+    return number
+
+
+_positive.__name__ = "number"  # as argparse names it in its complaint
+
+
 def _several(text: str) -> int:
     """For argparse: a number without which there is no scatter to see."""
     number = int(text)
@@ -309,6 +358,37 @@ def _trial(
     if not sound:
         return EXIT_LAB
     return EXIT_DUD if any(isinstance(fact, Dud) for fact in emitted) else 0
+
+
+def _profile(lab: Lab, arguments: argparse.Namespace) -> int:
+    testbed = lab.testbed(arguments.testbed)
+    kernel, archive = _kernel(lab, arguments)
+    name = arguments.scenario or testbed.scenarios[0]
+    order = ProfileOrder(
+        testbed,
+        kernel,
+        archive,
+        load_scenario(name, lab.scenario_directories),
+        _logs(arguments),
+        pps=arguments.rate or 0.0,
+        rate_percent=arguments.rate_percent,
+        seconds=arguments.seconds,
+        event=arguments.event,
+    )
+    try:
+        with Connections(lab.ssh) as connections:
+            profile = order.run(connections, _emit, _say)
+    except LabFault as fault:
+        _say(f"netbisect-lab: {fault.why}")
+        return EXIT_LAB if fault.reaction is Reaction.QUARANTINE else EXIT_FAILED
+    if profile is None:
+        return EXIT_DUD
+    print(wire.dumps(profile), flush=True)
+    if profile.problem:
+        _say(f"no profile: {profile.problem}")
+        return EXIT_DUD
+    _say(f"{profile.samples:,} samples: {order.logs / file_of(name, 'folded')}")
+    return 0
 
 
 def _bench(lab: Lab, arguments: argparse.Namespace) -> int:
@@ -441,6 +521,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "build": _build,
         "boot": _boot,
         "trial": _trial,
+        "profile": _profile,
         "bench": _bench,
         "image-noise": _image_noise,
         "calibrate": _calibrate,

@@ -41,6 +41,7 @@ TOOL_MODULES = ("hwpmc", "coretemp", "amdtemp")
 """Profiles and temperatures."""
 PATCH_MARK = re.compile(r"(?:D[1-9]\d*|patch)-[0-9a-f]{8}\Z")
 """Name of a patch, among those; no overlay may be called so."""
+_EVENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._,=:+-]*\Z")
 _IDENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
 
 
@@ -271,6 +272,8 @@ class Dut:
     pxe: Pxe | None = None
     watchdog: int = 0
     """Seconds after which the hardware's watchdog resets a test kernel that hangs; 0: unused."""
+    pmc_event: str = ""
+    """What pmcstat(8) samples by; empty: a common one that its processor knows."""
 
     def __post_init__(self) -> None:
         _check(
@@ -292,6 +295,10 @@ class Dut:
                 else f"{name}: expected deploy = {name!r} where this table is",
             )
         _check(self.watchdog >= 0, f"watchdog {self.watchdog}: expected seconds, or 0 for none")
+        _check(
+            not self.pmc_event or _EVENT.match(self.pmc_event),
+            f"pmc_event {self.pmc_event!r}: expected a name that `pmccontrol -L` lists",
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,15 @@ from netbisect.workers.identity import build_id_of
 
 class NotBootableError(ValueError):
     """The loader cannot load this file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A part of the code that a packet pays for."""
+
+    name: str
+    place: str
+    nanoseconds: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +42,7 @@ class Image:
     """Structures by which a firewall's module and its program speak to each other."""
     build_id: str
     """As the linker gave it, in hex."""
+    functions: tuple[Function, ...] = ()
 
 
 def read(path: Path) -> Image:
@@ -61,4 +72,12 @@ def read(path: Path) -> Image:
         build_id=build_id_of(data),
         text=hashlib.sha256(text + parts["set_pathcost"]).hexdigest(),
         spoken=parts.get("set_spoken", b"").decode(errors="replace"),
+        functions=tuple(_functions(text.decode(errors="replace"))),
     )
+
+
+def _functions(code: str) -> Iterator[Function]:
+    """The functions of the code with what they cost."""
+    for name, body in re.findall(r"(\w+)\([^()]*\) \{([^{}]*)", code):
+        for place, nanoseconds in re.findall(r"\bPATH_COST\((\w+), (\d+)\);", body):
+            yield Function(name, place, int(nanoseconds))

@@ -382,13 +382,22 @@ class Router(Machine):
             places += ["ipfw", *(["ipfw_state"] if stateful else [])]
         return places
 
+    def _places(self, family: str) -> list[str]:
+        return [*self._way(family), *self._filters()]
+
+    def functions(self, family: str) -> list[kernel.Function]:
+        """What a packet runs through with the rules in force, by the order of its way."""
+        images = [self.image, *self.modules.values()] if self.image else []
+        found = [one for image in images for one in image.functions]
+        return [one for place in self._places(family) for one in found if one.place == place]
+
     def capacity(self, family: str) -> float:
         """Packets per second that this boot forwards with the rules in force, on average."""
         if not self.up or self.image is None or self._closed(family):
             return 0.0
         filters = self._filters()
         images = [self.image, *self.modules.values()]
-        places = [*self._way(family), *filters]
+        places = self._places(family)
         nanoseconds = sum(image.costs.get(place, 0) for image in images for place in places)
         if nanoseconds <= 0:
             return 0.0

@@ -22,6 +22,7 @@ from netbisect.demo.lab.commands.disks import DISKS
 from netbisect.demo.lab.commands.files import FILES
 from netbisect.demo.lab.commands.firewalls import FIREWALLS
 from netbisect.demo.lab.commands.pkt_gen import pkt_gen
+from netbisect.demo.lab.commands.pmc import COUNTERS, pmcstat
 from netbisect.demo.lab.commands.programs import PROGRAMS
 from netbisect.demo.lab.commands.routes import ROUTES
 from netbisect.demo.lab.commands.system import START, SYSTEM
@@ -180,10 +181,12 @@ class Lab:
         """Port and commands by name."""
         plans: dict[str, tuple[int, Mapping[str, Command]]] = {}
         for router in self.config.routers:
-            tables = {**FILES, **SYSTEM, **PROGRAMS, **START, **FIREWALLS, **ROUTES}
+            tables = {**FILES, **SYSTEM, **PROGRAMS, **START, **FIREWALLS, **ROUTES, **COUNTERS}
             if router.root == "partitions":
                 tables |= DISKS
-            plans[router.name] = (router.port, _bound(tables, self.routers[router.name]))
+            commands = _bound(tables, self.routers[router.name])
+            commands["pmcstat"] = partial(pmcstat, self.routers[router.name], self.network)
+            plans[router.name] = (router.port, commands)
         for one in self.config.hosts:
             host = self.hosts[one.name]
             commands = _bound({**FILES, **SYSTEM, **PROGRAMS}, host)

@@ -185,6 +185,10 @@ class Network:
                 return link
         return None
 
+    def through(self, router: str) -> Link | None:
+        """The link that a router is in the middle of."""
+        return next((link for link in self.links if link.wire.router == router), None)
+
     def to_receiver(self, host: str, port: str) -> Link | None:
         """The link that ends at that port."""
         for link in self.links:

@@ -45,6 +45,12 @@ def cat(machine: Machine, shell: Shell, arguments: list[str]) -> None:
         shell.out(_read(machine, shell, "cat", name).decode(errors="replace"))
 
 
+def head(machine: Machine, shell: Shell, arguments: list[str]) -> None:
+    """`head -c BYTES FILE`."""
+    data = _read(machine, shell, "head", arguments[-1])
+    shell.out(data[: int(arguments[1])].decode(errors="replace"))
+
+
 def sha256(machine: Machine, shell: Shell, arguments: list[str]) -> None:
     """`sha256 -r`: hash, space, name."""
     for name in _names(arguments):
@@ -177,6 +183,7 @@ FILES = {
     "cd": cd,
     "df": df,
     "du": du,
+    "head": head,
     "kldxref": kldxref,
     "ls": ls,
     "mkdir": mkdir,

@@ -15,6 +15,7 @@ from netbisect.demo.lab.shell import ANY_PATH, NOT_FOUND, CommandFailedError, Sh
 
 _PF_LINE = re.compile(r"(pass|block|match|scrub|set)\b|#|$")
 _IPFW_RULE = re.compile(r"\d+ (allow|accept|pass|permit|deny|drop|count) ")
+_IN_KERNEL = {"hwpmc"}
 _UNAVAILABLE = 69
 """EX_UNAVAILABLE of sysexits(3)."""
 _NOT_EXECUTABLE = 126
@@ -23,7 +24,7 @@ _NOT_EXECUTABLE = 126
 def kldload(router: Router, _: Shell, arguments: list[str]) -> None:
     """`kldload -n NAME`: nothing to say when it is loaded already."""
     name = arguments[-1]
-    if name in router.modules:
+    if name in router.modules or name in _IN_KERNEL:
         if "-n" in arguments:
             return
         raise CommandFailedError(f"kldload: can't load {name}: module already loaded or in kernel")

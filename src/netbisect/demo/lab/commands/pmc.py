@@ -1,0 +1,152 @@
+"""The processor's counters: what can be counted, samples of stacks, and the text made of them.
+
+A sample is taken every so many cycles in which the processor works. How many fall into a function
+follows from what it costs a packet and from the packets that passed; a router that is offered more
+than it forwards has no time left for pmcstat.
+"""
+
+from __future__ import annotations
+
+import getopt
+import json
+import math
+import random
+from collections.abc import Iterator
+
+from netbisect.demo.lab.machine import Machine, Program
+from netbisect.demo.lab.router import Router
+from netbisect.demo.lab.shell import CommandFailedError, Shell
+from netbisect.demo.lab.traffic import Network
+
+_EVENTS = ("cpu_clk_unhalted.ref_tsc", "cpu_clk_unhalted.thread", "inst_retired.any")
+_SOFT = ("CLOCK.HARD", "CLOCK.PROF", "CLOCK.STAT")
+_OPTIONS = "z:S:l:O:R:k:G:"
+_USAGE = 64
+_CYCLES = 65_536
+"""Between two samples."""
+_GIGAHERTZ = 2.4
+_BELOW = ("fork_exit", "ithread_loop", "intr_event_execute_handlers", "msix_que")
+_IDLE = ("fork_exit", "sched_idletd", "cpu_idle")
+_IDLE_SHARE = 0.01
+_INLINE = ("mbuf", "route")
+"""Places whose functions call nothing that counts."""
+_STARVED = 24
+_TOTAL = 1e9
+"""Nanoseconds of a second."""
+
+
+def pmccontrol(_machine: Machine, shell: Shell, arguments: list[str]) -> None:
+    """`pmccontrol -L`: the events by their classes."""
+    if arguments != ["-L"]:
+        raise CommandFailedError("Usage:\n       pmccontrol -L", _USAGE)
+    for name, events in (("SOFT", _SOFT), ("IAP", _EVENTS)):
+        shell.out("".join([f"{name}\n", *(f"\t{event}\n" for event in events)]))
+
+
+async def pmcstat(router: Router, network: Network, shell: Shell, arguments: list[str]) -> None:
+    """`pmcstat -S EVENT -l SECONDS -O FILE`, and `pmcstat -R FILE -k KERNELS -G FILE`."""
+    try:
+        pairs, _ = getopt.getopt(arguments, _OPTIONS)
+    except getopt.GetoptError as error:
+        raise CommandFailedError(f"pmcstat: {error}", _USAGE) from error
+    options = dict(pairs)
+    if "-R" in options:
+        _tell(router, shell, options)
+        return
+    event = options.get("-S", "")
+    if event not in (*_EVENTS, *_SOFT):
+        raise CommandFailedError(
+            f'pmcstat: ERROR: Cannot allocate system-mode pmc with specification "{event}": '
+            "Invalid argument",
+            71,
+        )
+    program = Program("pmcstat")
+    shell.program = program
+    begin = router.clock.now()
+    await router.clock.until(begin + float(options["-l"]), program.interrupted)
+    shell.program = None
+    found = _samples(router, network, begin, router.clock.now())
+    kept = json.dumps({"event": event, "stacks": [[list(one), many] for one, many in found]})
+    router.path(options["-O"], shell.folder).write_text(kept)
+
+
+# ------------------------------------------------------------------------------------- sampling
+
+
+def _samples(
+    router: Router, network: Network, begin: float, end: float
+) -> Iterator[tuple[tuple[str, ...], int]]:
+    """Stacks, the outermost function first, and how often each was seen."""
+    luck = random.Random()
+    link = network.through(router.name)
+    flow = link.flow if link else None
+    packets = flow.packets(begin, end) if flow else 0.0
+    forwarded = min(packets, router.capacity(flow.family) * flow.busy(begin, end)) if flow else 0.0
+    per_nanosecond = router.profile.nanoseconds * _GIGAHERTZ / _CYCLES
+    costs = list(_stacks(router, flow.family)) if flow else []
+    whole = sum(cost for _, cost in costs) * forwarded * per_nanosecond
+    scale = 1.0
+    if forwarded < packets:  # nothing is left for pmcstat
+        scale = _STARVED / max(whole, 1.0)
+    idle = (end - begin) * _TOTAL * _IDLE_SHARE * _GIGAHERTZ / _CYCLES
+    for stack, expected in (
+        *((stack, cost * forwarded * per_nanosecond) for stack, cost in costs),
+        (_IDLE, idle),
+    ):
+        wanted = expected * scale
+        seen = round(luck.gauss(wanted, math.sqrt(wanted)))
+        if seen > 0:
+            yield stack, seen
+
+
+def _stacks(router: Router, family: str) -> Iterator[tuple[tuple[str, ...], int]]:
+    """The functions of a packet's way with those that called them, and what they cost."""
+    below: tuple[str, ...] = (*_BELOW[:-1], f"{router.config.driver}_{_BELOW[-1]}")
+    functions = router.functions(family)
+    for place in dict.fromkeys(one.place for one in functions):
+        here = [one for one in functions if one.place == place]
+        for one in here:
+            yield (*below, one.name), one.nanoseconds
+        if place not in _INLINE:
+            below = (*below, here[0].name)
+
+
+# -------------------------------------------------------------------------------------- telling
+
+
+def _tell(router: Router, shell: Shell, options: dict[str, str]) -> None:
+    """Writes the callgraph: from what was sampled to its callers, each a space further in."""
+    if not router.path("kernel", options.get("-k", "/boot/kernel")).is_file():
+        raise CommandFailedError(f"pmcstat: ERROR: {options.get('-k')}: no kernel there", 72)
+    try:
+        kept = json.loads(router.path(options["-R"], shell.folder).read_text())
+    except OSError:
+        raise CommandFailedError(
+            f'pmcstat: ERROR: Cannot open "{options["-R"]}" for reading: No such file or directory',
+            71,
+        ) from None
+    total = sum(many for _, many in kept["stacks"])
+    lines = [f"@ {kept['event']} [{total} samples]\n\n"]
+    image = f" @ {options.get('-k')}/kernel"
+    by_leaf: dict[str, list[tuple[list[str], int]]] = {}
+    for stack, many in kept["stacks"]:
+        by_leaf.setdefault(stack[-1], []).append((stack[:-1], many))
+    for leaf, found in sorted(by_leaf.items(), key=lambda item: -sum(many for _, many in item[1])):
+        sampled = sum(many for _, many in found)
+        lines.append(_line(0, sampled, total, leaf + image))
+        image = ""
+        for callers, many in found:
+            above = sampled
+            for depth, caller in enumerate(reversed(callers), 1):
+                lines.append(_line(depth, many, above, caller))
+                above = many
+    router.path(options["-G"], shell.folder).write_text("".join(lines))
+
+
+def _line(depth: int, samples: int, above: int, text: str) -> str:
+    share = "100.0%" if samples == above else f"{100 * samples / above:05.2f}%"
+    pad = " " * depth
+    return f"{pad}{share} {f' [{samples}] ':<12}{pad}{text}\n"
+
+
+COUNTERS = {"pmccontrol": pmccontrol}
