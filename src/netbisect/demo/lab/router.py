@@ -302,6 +302,7 @@ class Router(Machine):
             "kern.random.harvest.mask": "511",
             **{f"dev.{port.device}.fc": "3" for port in self.ports},
             "debug.debugger_on_panic": "0",
+            "kern.hwpmc.stats.intr_bufferfull": "0",
             "net.inet.ip.forwarding": "1",
             "net.inet.ip.redirect": "1",
             "net.inet6.ip6.forwarding": "1",

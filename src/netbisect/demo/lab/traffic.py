@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import random
+from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -53,14 +54,18 @@ class Flow:
     def packets(self, begin: float, end: float) -> float:
         """How many leave the sender in that span."""
         total = 0.0
-        for second in self.seconds:
+        for second in self._during(begin, end):
             overlap = self._overlap(second, begin, end)
             total += second.packets * overlap / (second.end - second.begin)
         return total
 
     def busy(self, begin: float, end: float) -> float:
         """For how long of that span it sends, in seconds."""
-        return sum(self._overlap(second, begin, end) for second in self.seconds)
+        return sum(self._overlap(second, begin, end) for second in self._during(begin, end))
+
+    def _during(self, begin: float, end: float) -> tuple[Second, ...]:
+        first = bisect_left(self.seconds, begin, key=lambda second: second.end)
+        return self.seconds[first : bisect_left(self.seconds, end, key=lambda one: one.begin)]
 
     def _overlap(self, second: Second, begin: float, end: float) -> float:
         return max(0.0, min(end, second.end, self.stopped) - max(begin, second.begin))

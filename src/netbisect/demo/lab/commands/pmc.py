@@ -27,10 +27,12 @@ _CYCLES = 65_536
 _GIGAHERTZ = 2.4
 _BELOW = ("fork_exit", "ithread_loop", "intr_event_execute_handlers", "msix_que")
 _IDLE = ("fork_exit", "sched_idletd", "cpu_idle")
-_IDLE_SHARE = 0.01
+_IDLE_SHARE = 0.001
 _INLINE = ("mbuf", "route")
 """Places whose functions call nothing that counts."""
 _STARVED = 24
+"""Samples that are left then."""
+_LOST = "kern.hwpmc.stats.intr_bufferfull"
 _TOTAL = 1e9
 """Nanoseconds of a second."""
 
@@ -88,6 +90,7 @@ def _samples(
     scale = 1.0
     if forwarded < packets:  # nothing is left for pmcstat
         scale = _STARVED / max(whole, 1.0)
+        router.sysctls[_LOST] = str(int(router.sysctls[_LOST]) + round(whole))
     idle = (end - begin) * _TOTAL * _IDLE_SHARE * _GIGAHERTZ / _CYCLES
     for stack, expected in (
         *((stack, cost * forwarded * per_nanosecond) for stack, cost in costs),
