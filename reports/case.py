@@ -19,10 +19,12 @@ from netbisect.bisect.model import (
     Drift,
     Level,
     NotReproduced,
+    Profile,
     Several,
     Suspects,
     Unfinished,
 )
+from netbisect.bisect.stacks import Stacks
 from netbisect.bisect.states import AlertState
 
 Ending: TypeAlias = Culprit | Several | Suspects | Drift | NotReproduced | Unfinished
@@ -96,6 +98,26 @@ class Links:
         return self.review.replace("{review}", review)
 
 
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A profile with its stacks."""
+
+    profile: Profile
+    stacks: Stacks
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Profiles of two kernels that are held against each other, or of one alone."""
+
+    revisions: tuple[str, ...]
+    """The earlier one first."""
+    taken: tuple[Taken, ...]
+    """One for each, or none."""
+    missing: str = ""
+    """Why there is none."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
     """One drop on one testbed: all that a mail or a page says about it."""
@@ -139,6 +161,8 @@ class Case:
     """Testbeds and scenarios that saw the same commits and did not change, for people."""
     deeds: tuple[Deed, ...] = ()
     """What was done to the alert, oldest first."""
+    profiles: tuple[Compared, ...] = ()
+    """Of every culprit and its parent, once they were asked for and answered."""
 
     def label(self, revision: str) -> str:
         """Short name of a revision."""

@@ -16,7 +16,7 @@ from netbisect.bisect.model import (
     Suspects,
     Unfinished,
 )
-from netbisect.reports import chart, gist, words
+from netbisect.reports import chart, gist, profiles, words
 from netbisect.reports.case import Attempt, Case
 from netbisect.reports.templating import environment
 
@@ -47,6 +47,7 @@ def told(case: Case) -> dict[str, Any]:
         "heading": gist.heading(case),
         "rows": gist.rows(case),
         "unmoved": words.listing(list(case.unmoved)),
+        "profiles": profiles.sections(case.profiles, case.label),
         "attempts": [_attempt(case, attempt) for attempt in case.attempts],
         "stops": [astuple(stop) for stop in gist.path(case)],
         "block": gist.block(case),

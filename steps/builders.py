@@ -6,14 +6,18 @@ from collections import Counter
 from typing import Any
 
 from buildbot.config import BuilderConfig
-from buildbot.plugins import util, worker
+from buildbot.plugins import steps, util, worker
+from buildbot.process.buildstep import BuildStep
 from buildbot.process.factory import BuildFactory
 from buildbot.process.properties import Properties
+from buildbot.process.results import SKIPPED
 
 from netbisect.steps.lab_step import (
     AVOIDED_PROPERTY,
+    DECISION_PROPERTY,
     KERNEL_PROPERTY,
     LOOK_PROPERTY,
+    PROFILE_PROPERTY,
     RUNS_PROPERTY,
     LabStep,
 )
@@ -22,6 +26,7 @@ from netbisect.steps.transfer import FetchKernel, SendPatches, upload_steps
 from netbisect.steps.visits import LOGS, fresh_logs, keep_steps
 from netbisect.workers.lab import Builder, Lab, Testbed
 from netbisect.workers.make import CALLS
+from netbisect.workers.profile import MOST_BYTES, file_of
 
 _SLACK = 3600.0
 """Seconds that a command may take beyond its own limits before Buildbot ends it."""
@@ -86,7 +91,7 @@ def builders(settings: Settings, lab: Lab) -> list[BuilderConfig]:
     return found
 
 
-def _lab_step(settings: Settings, verb: str, arguments: Any, limit: Any) -> LabStep:
+def _lab_step(settings: Settings, verb: str, arguments: Any, limit: Any, **more: Any) -> LabStep:
     """A step whose command ends itself; Buildbot only ends one that does not, after `limit`."""
     return LabStep(
         verb,
@@ -95,6 +100,7 @@ def _lab_step(settings: Settings, verb: str, arguments: Any, limit: Any) -> LabS
         timeout=None,  # a build says nothing for hours: its output is in its log
         maxTime=limit,
         sigtermTime=30,
+        **more,
     )
 
 
@@ -111,6 +117,47 @@ def elsewhere(builder: Any, free: list[Any], request: Any) -> Any:
         avoided = set()
     left = [one for one in free if one.worker.workername not in avoided]
     return left[0] if left else None
+
+
+def _is_profile(step: BuildStep) -> bool:
+    return bool(step.build.hasProperty(PROFILE_PROPERTY))
+
+
+def _is_trial(step: BuildStep) -> bool:
+    return not _is_profile(step)
+
+
+def _left_out(results: int, _: BuildStep) -> bool:
+    return results == SKIPPED
+
+
+def _profile_steps(settings: Settings, testbed: Testbed, limit: Any) -> list[BuildStep]:
+    """They belong to the builder of visits, so that the priority of visits is theirs, too."""
+
+    @util.renderer
+    def arguments(properties: Properties) -> list[str]:
+        pps = properties.getProperty(PROFILE_PROPERTY, 0.0)
+        chosen = ["--testbed", testbed.name, "--kernel", properties[KERNEL_PROPERTY]]
+        chosen += ["--scenario", properties["scenarios"][0], "--logs", LOGS]
+        return [*chosen, *(["--rate", f"{pps:.0f}"] if pps else [])]
+
+    @util.renderer
+    def files(properties: Properties) -> list[str]:
+        scenario = properties["scenarios"][0]
+        return [f"{LOGS}/{file_of(scenario, kind)}" for kind in ("folded", "json")]
+
+    conditions: dict[str, Any] = {"doStepIf": _is_profile, "hideStepIf": _left_out}
+    return [
+        _lab_step(settings, "profile", arguments, limit, **conditions),
+        steps.MultipleFileUpload(
+            name="upload profile",
+            workersrcs=files,
+            masterdest=util.Interpolate(f"{settings.visits}/%(prop:{DECISION_PROPERTY})s"),
+            maxsize=MOST_BYTES,
+            haltOnFailure=True,
+            **conditions,
+        ),
+    ]
 
 
 def _kernel_config(settings: Settings, arch: str, hosts: list[Builder]) -> BuilderConfig:
@@ -184,7 +231,10 @@ def _testbed_configs(settings: Settings, lab: Lab, testbed: Testbed) -> list[Bui
             [
                 FetchKernel(store=settings.kernels, place=str(lab.kernels)),
                 fresh_logs(),
-                _lab_step(settings, "trial", arguments, limit),
+                _lab_step(
+                    settings, "trial", arguments, limit, doStepIf=_is_trial, hideStepIf=_left_out
+                ),
+                *_profile_steps(settings, testbed, limit),
                 *keep_steps(settings),
             ]
         ),

@@ -25,13 +25,14 @@ from netbisect.bisect.model import (
     Night,
     NightDone,
     NotConfirmed,
+    Profiling,
     Several,
     Unfinished,
 )
 from netbisect.bisect.states import AlertKind, AlertState
 from netbisect.reports import mail, page
 from netbisect.reports.case import Case
-from netbisect.steps import searches, suspicions
+from netbisect.steps import profiles, searches, suspicions
 from netbisect.steps.casefile import case_of, deeds, numbered
 from netbisect.steps.kernels import Kernels
 from netbisect.steps.recipients import recipients
@@ -126,7 +127,9 @@ class Casework:
                 case Comparison() as comparison:
                     return self._after_comparison(ledger, asked, comparison, finding)
                 case Bisection():
-                    self._after_bisection(ledger, asked, finding)
+                    return self._after_bisection(ledger, asked, finding)
+                case Profiling():
+                    self._after_profiling(ledger, asked, finding)
         except AlreadyClosedError:
             pass  # what follows was done with it
         return []
@@ -266,11 +269,12 @@ class Casework:
 
     # ---------------------------------------------------------------------------- a bisection
 
-    def _after_bisection(self, ledger: Ledger, asked: Asked, finding: Finding) -> None:
+    def _after_bisection(self, ledger: Ledger, asked: Asked, finding: Finding) -> list[Asked]:
         alert = ledger.alert_about(asked.id)
         if alert is None:
             with ledger.closing(asked, finding):
-                return
+                return []
+        wanted = profiles.wanted(ledger, asked, finding)
         letter = mail.outcome(self._case(ledger, alert, asked, finding))
         told = self._told(alert, finding)
         with ledger.closing(asked, finding) as closing:
@@ -290,7 +294,27 @@ class Casework:
                     body=letter.text,
                     alert=alert.id,
                 )
+            followers = [
+                closing.ask(one, key=profiles.key_of(one), priority=profiles.PRIORITY_CULPRIT)
+                for one in wanted
+            ]
         self._write_page(ledger, alert)
+        return followers
+
+    # -------------------------------------------------------------------------------- profiles
+
+    def _after_profiling(self, ledger: Ledger, asked: Asked, finding: Finding) -> None:
+        """Shows what was seen: on the page of its alert, or on one of its own."""
+        alert = ledger.alert_about(asked.parent) if asked.parent is not None else None
+        if alert is None:
+            profiles.write_page(ledger, self.settings, self.lab, replace(asked, finding=finding))
+        with ledger.closing(asked, finding) as closing:
+            if alert is not None:
+                why = f"no profile: {finding.why}" if isinstance(finding, Unfinished) else ""
+                what = why or "there are profiles of the commit and of its parent"
+                closing.change_alert(alert.id, what=what)
+        if alert is not None:
+            self._write_page(ledger, alert)
 
     def _told(self, alert: Alert, finding: Finding) -> tuple[str, ...]:
         """Whom the end of a search is mailed to; of commits, only verified ones have a say."""
@@ -314,6 +338,8 @@ class Casework:
         case = case_of(ledger, self.settings, self.kernels, asked, finding)
         others = [branch for branch in self.settings.branches if branch != alert.branch]
         culprit = _named(finding) if finding is not None else None
+        if isinstance(asked.question, Bisection):
+            case = replace(case, profiles=profiles.of_search(ledger, self.settings, asked))
         stable = searches.fate(self.history, culprit, alert.branch, others, case.label)
         return replace(numbered(case, self.settings, alert.id), stable=tuple(stable))
 
@@ -329,11 +355,7 @@ class Casework:
         asked = ledger.question(last)
         case = self._case(ledger, alert, asked, asked.finding)
         case = replace(case, deeds=deeds(ledger, alert.id))
-        path = self.page_of(alert.id)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        work = path.with_suffix(".new")
-        work.write_text(page.page(case))
-        work.replace(path)
+        profiles.put(self.page_of(alert.id), page.page(case))
 
     def write_missing_pages(self, ledger: Ledger) -> None:
         """After a restart: the pages that a kill prevented, and those older than the news."""

@@ -62,6 +62,11 @@ _COMMANDS = {
         "Compare columns of numbers as FreeBSD's ministat(1) does, byte for byte.",
     ),
     "night": _Place(_SERVICE, "night", "Measure the heads of the branches now, as a night would."),
+    "profile": _Place(
+        "netbisect.steps.profile_command",
+        "profile",
+        "See in which functions a kernel spends its time, or what became hotter between two.",
+    ),
     "report": _Place(
         "netbisect.steps.report_command",
         "report",

@@ -35,7 +35,7 @@ Folder = click.Path(exists=True, file_okay=False, path_type=Path)
 folder_argument = click.argument("folder", type=Folder, default=".")
 
 
-def _sentences(command: Callable[P, R]) -> Callable[P, R]:
+def sentences(command: Callable[P, R]) -> Callable[P, R]:
     """Turns what people can mend into one sentence and exit status 1."""
 
     @wraps(command)
@@ -73,7 +73,7 @@ def check(folder: Path, as_json: bool) -> None:
 
 @click.command(epilog="Example: netbisect start /var/netbisect")
 @folder_argument
-@_sentences
+@sentences
 def start(folder: Path) -> None:
     """Start the master; workers are started on their own hosts."""
     settings = control.start(folder)
@@ -82,7 +82,7 @@ def start(folder: Path) -> None:
 
 @click.command(epilog="Example: netbisect stop /var/netbisect")
 @folder_argument
-@_sentences
+@sentences
 def stop(folder: Path) -> None:
     """Stop the master; what it was doing goes on at the next start."""
     click.echo("The master has stopped." if control.stop(folder) else "The master did not run.")
@@ -92,7 +92,7 @@ def stop(folder: Path) -> None:
 @folder_argument
 @click.option("--branch", help="One branch (default: all that the settings name).")
 @click.option("--testbed", "testbed_name", help="One testbed (default: all).")
-@_sentences
+@sentences
 def night(folder: Path, branch: str | None, testbed_name: str | None) -> None:
     """Measure the heads of the branches now, as a night would."""
     settings, lab = load(folder / control.SETTINGS)
@@ -107,7 +107,7 @@ def night(folder: Path, branch: str | None, testbed_name: str | None) -> None:
 @click.command(epilog="Example: netbisect status --json /var/netbisect")
 @folder_argument
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
-@_sentences
+@sentences
 def status(folder: Path, as_json: bool) -> None:
     """Show what is being asked of the lab, and which drops were confirmed."""
     data = overview(ledger_of(load_settings(folder / control.SETTINGS)))
@@ -137,7 +137,7 @@ def status(folder: Path, as_json: bool) -> None:
 @folder_argument
 @click.option("--from-start", is_flag=True, help="Begin with what has happened already.")
 @click.option("--until-idle", is_flag=True, help="End when nothing is asked and no mail waits.")
-@_sentences
+@sentences
 def follow(folder: Path, from_start: bool, until_idle: bool) -> None:
     """Print a line for everything that happens, as it happens."""
     ledger = ledger_of(load_settings(folder / control.SETTINGS))
@@ -165,7 +165,7 @@ def import_group() -> None:
 )
 @click.argument("path", type=click.Path(exists=True, path_type=Path))
 @database_option
-@_sentences
+@sentences
 def import_netbenches(path: Path, database: str) -> None:
     """Take in a history file, or a folder of netbenches results.
 

@@ -24,7 +24,8 @@ from twisted.python import log
 
 from netbisect.bisect import plan
 from netbisect.bisect.faults import RULES, Fault
-from netbisect.bisect.model import Finding, Move, Night, Unfinished, Visit
+from netbisect.bisect.model import Finding, Move, Night, Profiling, Unfinished, Visit
+from netbisect.steps import profiles
 from netbisect.steps.builders import bench_builder, kernel_builder, recover_builder
 from netbisect.steps.casework import Casework
 from netbisect.steps.foresight import Foresight
@@ -32,6 +33,7 @@ from netbisect.steps.lab_step import (
     AVOIDED_PROPERTY,
     DECISION_PROPERTY,
     KERNEL_PROPERTY,
+    PROFILE_PROPERTY,
     RUNS_PROPERTY,
 )
 from netbisect.steps.memory import memory
@@ -182,13 +184,17 @@ class Conductor(ReconfigurableBaseScheduler):
         return followers
 
     def _decide(self, ledger: Ledger, asked: Asked, ahead: Mapping[str, float]) -> Move | None:
-        """The next move; a visit is written down. None when another question builds its kernel.
+        """The next move; a visit is written down. None when others come first.
+
+        That is when another question builds its kernel, or of a profile when the testbed is wanted.
 
         Args:
             ledger: Where it is written down.
             asked: For which question.
             ahead: By revision: since when its kernel is built ahead.
         """
+        if isinstance(asked.question, Profiling) and profiles.must_wait(ledger, asked):
+            return None
         testbed = self.lab.testbed(asked.question.testbed)
         evidence = self.casework.kernels.evidence(ledger, asked)
         prices = ledger.prices(testbed.name)
@@ -200,7 +206,9 @@ class Conductor(ReconfigurableBaseScheduler):
         config = self.casework.kernels.config_of(testbed, move.revision)
         kernel = evidence.kernels.get(move.revision)
         if kernel is not None and (self.settings.kernels / kernel.key / FACT).is_file():
-            stage, target = DecisionStage.TRIAL, testbed.name
+            profiling = isinstance(asked.question, Profiling)
+            stage = DecisionStage.PROFILE if profiling else DecisionStage.TRIAL
+            target = testbed.name
         elif self._being_built(ledger, move.revision, config, testbed.arch):
             return None
         else:
@@ -276,11 +284,13 @@ class Conductor(ReconfigurableBaseScheduler):
             "kernel_config": decision.config,
         }
         builder = kernel_builder(testbed.arch)
-        if decision.stage is DecisionStage.TRIAL:
+        if decision.stage is not DecisionStage.KERNEL:
             evidence = await self.memory.do(partial(self.casework.kernels.evidence, asked=asked))
             properties[KERNEL_PROPERTY] = evidence.kernels[decision.revision].key
             properties["scenarios"] = list(asked.question.scenarios)
             properties[RUNS_PROPERTY] = decision.runs
+            if isinstance(asked.question, Profiling):
+                properties[PROFILE_PROPERTY] = asked.question.pps
             builder = bench_builder(testbed.name)
         elif decision.attempt > 1:
             properties[AVOIDED_PROPERTY] = await self._tried_on(decision)

@@ -12,7 +12,7 @@ from twisted.internet import defer
 from twisted.python import log
 
 from netbisect.bisect import wire
-from netbisect.bisect.model import Boot, Dud, Fact, Kernel, Sample
+from netbisect.bisect.model import Boot, Dud, Fact, Kernel, Profile, Sample
 from netbisect.steps.memory import memory
 from netbisect.steps.settings import Settings
 from netbisect.workers.cli import EXIT_DUD, EXIT_LAB, EXIT_USAGE
@@ -23,6 +23,8 @@ KERNEL_PROPERTY = "kernel"
 """Build property with the key of the kernel that was built."""
 DECISION_PROPERTY = "decision"
 """Build property with the number of the decision that ordered this build."""
+PROFILE_PROPERTY = "profile_pps"
+"""Build property with the load of a profile; a visit without it is a trial."""
 RUNS_PROPERTY = "runs"
 """Build property with the runs of each scenario that a visit makes."""
 
@@ -108,6 +110,8 @@ class LabStep(ShellMixin, BuildStep):
         words = _words(fact)
         if words:
             self._said.append(words)
+        if isinstance(fact, Profile):
+            return  # no fact of a series: what is kept of it are its files
         if isinstance(fact, Kernel):
             self.setProperty(KERNEL_PROPERTY, fact.key, "netbisect-lab")
         decision = self.getProperty(DECISION_PROPERTY)
@@ -118,7 +122,7 @@ class LabStep(ShellMixin, BuildStep):
         )
 
 
-def _words(fact: Fact) -> str:
+def _words(fact: Fact | Profile) -> str:
     """A few words for the build's page."""
     match fact:
         case Kernel():
@@ -129,4 +133,6 @@ def _words(fact: Fact) -> str:
             return f"{fact.scenario} {fact.pps / 1e6:.3f} Mpps"
         case Dud():
             return f"{fact.stage}: {fact.why}"
+        case Profile():
+            return fact.problem or f"{fact.scenario}: {fact.samples:,} samples"
     return ""

@@ -215,6 +215,10 @@ class Settings:
         """Where people find the page of an alert."""
         return f"{self.web.url}plugins/netbisect/reports/alert-{alert}.html"
 
+    def profile_address(self, question: int) -> str:
+        """Where people find the page of a profile that was asked for."""
+        return f"{self.web.url}plugins/netbisect/reports/profile-{question}.html"
+
     @property
     def kernels(self) -> Path:
         """The master's artefact store."""
@@ -239,6 +243,11 @@ class Settings:
     def reports(self) -> Path:
         """Folder of the report pages."""
         return self.state / "reports"
+
+    @property
+    def visits(self) -> Path:
+        """Folder with a folder for every visit that left files, by the number of its decision."""
+        return self.state / "visits"
 
     @property
     def mirror(self) -> Path:

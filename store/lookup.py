@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import statistics
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from sqlalchemy import func, select
@@ -114,6 +116,26 @@ class Lookup(Sessions):
             digest = session.scalar(query)
             row = session.get(ConditionsRow, (testbed, scenario, digest)) if digest else None
             return None if row is None else conditions_of(row)
+
+    def known_rates(
+        self, testbed: str, scenario: str, revisions: Iterable[str]
+    ) -> dict[str, float]:
+        """By revision that was measured there: the median of its valid samples, in pps."""
+        query = (
+            select(BootRow.revision, SampleRow.pps)
+            .join(BootRow, SampleRow.boot_id == BootRow.id)
+            .where(
+                SampleRow.testbed == testbed,
+                SampleRow.scenario == scenario,
+                SampleRow.valid,
+                BootRow.revision.in_(list(revisions)),
+            )
+        )
+        found: defaultdict[str, list[float]] = defaultdict(list)
+        with self.reading() as session:
+            for revision, pps in session.execute(query):
+                found[revision].append(pps)
+        return {revision: statistics.median(rates) for revision, rates in found.items()}
 
     def known_series(self) -> list[SeriesName]:
         """Every testbed, scenario and branch with at least one valid sample, in that order."""

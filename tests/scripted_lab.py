@@ -22,7 +22,17 @@ from pathlib import Path
 
 from netbisect.bisect import wire
 from netbisect.bisect.faults import Fault
-from netbisect.bisect.model import Boot, Conditions, Dud, Fact, Kernel, Reaction, Sample, Stage
+from netbisect.bisect.model import (
+    Boot,
+    Conditions,
+    Dud,
+    Fact,
+    Kernel,
+    Profile,
+    Reaction,
+    Sample,
+    Stage,
+)
 from netbisect.workers.artefact import FACT, ArtefactStore
 
 STATUS = {"ok": 0, "dud": 3, "lab": 4, "infra": 3, "usage": 2, "crash": 1}
@@ -35,7 +45,7 @@ REACTIONS = {
 }
 
 
-def say(fact: Fact) -> None:
+def say(fact: Fact | Profile) -> None:
     print(wire.dumps(fact), flush=True)
 
 
@@ -103,6 +113,31 @@ def recover(folder: Path, testbed: str, *, look: bool) -> int:
     return STATUS[ending]
 
 
+def profile(folder: Path, asked: argparse.Namespace, problem: str) -> None:
+    kernel = wire.loads_as((folder / "kernels" / asked.kernel / FACT).read_text(), Kernel)
+    [scenario] = asked.scenario
+    rate, now = asked.rate or 1.0, time.time()
+    say(Boot(uuid.uuid4().hex, asked.testbed, kernel.key, kernel.revision, now, 1.0))
+    seen = Profile(
+        kernel.revision,
+        kernel.key,
+        asked.testbed,
+        scenario,
+        "cycles",
+        rate,
+        1000,
+        0,
+        now,
+        30.0,
+        problem,
+    )
+    say(seen)
+    logs = Path(asked.logs)
+    logs.mkdir(exist_ok=True)
+    (logs / f"profile-{scenario}.folded").write_text(f"ether_input;{kernel.revision[:4]} 1000\n")
+    (logs / f"profile-{scenario}.json").write_text(wire.dumps(seen))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser()
     for name in ("lab", "builder", "revision", "config", "testbed", "kernel", "logs"):
@@ -110,18 +145,26 @@ def main() -> int:
     parser.add_argument("--scenario", action="append", default=[])
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--look", action="store_true")
+    parser.add_argument("--rate", type=float)
     parser.add_argument("verb")
     asked = parser.parse_args()
     folder = Path(asked.lab).parent
     if asked.verb == "recover":
         return recover(folder, asked.testbed, look=asked.look)
     revision = asked.revision
-    if asked.verb == "trial":
+    if asked.verb in ("trial", "profile"):
         fact = (folder / "kernels" / asked.kernel / FACT).read_text()
         revision = wire.loads_as(fact, Kernel).revision
     script = json.loads((folder / "script.json").read_text())
     own = script.get(asked.builder if asked.verb == "build" else asked.testbed, {})
-    part = {"build": "ok", "trial": "ok", "pps": 950_000, **script.get(revision, {}), **own}
+    part = {
+        "build": "ok",
+        "trial": "ok",
+        "profile": "ok",
+        "pps": 950_000,
+        **script.get(revision, {}),
+        **own,
+    }
     ending = part[asked.verb]
     with (folder / "calls").open("a") as calls:
         calls.write(f"{asked.verb} {revision}\n")
@@ -135,6 +178,8 @@ def main() -> int:
         ending = "ok"
     if ending == "ok" and asked.verb == "build":
         build(folder, revision, asked.config)
+    elif asked.verb == "profile" and ending in ("ok", "dud"):
+        profile(folder, asked, "" if ending == "ok" else "no event")
     elif ending == "ok":
         trial(folder, asked.kernel, asked.testbed, asked.scenario * asked.runs, part["pps"])
     elif ending == "usage":
