@@ -109,7 +109,7 @@ def _section(found: Compared, label: Name, name: str, most: int) -> Section:
             )
         ),
         "Both brought to equal totals; a box is as wide as its mean share of both. Colour and "
-        "number say how the share of the function itself changed, in all places where it is called.",
+        "number say how the share of the function itself changed, wherever it is called.",
     )
     rows = tuple(
         (words.clean(one.function), _share(one.before), _share(one.after), _points(one.change))

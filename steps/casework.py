@@ -274,7 +274,8 @@ class Casework:
         if alert is None:
             with ledger.closing(asked, finding):
                 return []
-        wanted = profiles.wanted(ledger, asked, finding)
+        # Of what people have muted nobody wants to know more.
+        wanted = [] if alert.state.silent else profiles.wanted(ledger, asked, finding)
         letter = mail.outcome(self._case(ledger, alert, asked, finding))
         told = self._told(alert, finding)
         with ledger.closing(asked, finding) as closing:

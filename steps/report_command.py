@@ -15,6 +15,7 @@ from netbisect.reports import netbenches, words
 from netbisect.reports.ministat import Variant
 from netbisect.reports.netbenches import Scenario, Study
 from netbisect.reports.student import CONFIDENCES
+from netbisect.steps import flamegraph_command
 from netbisect.steps import report_sources as sources
 from netbisect.steps.options import database_option
 from netbisect.workers.tomlfile import FileError
@@ -26,6 +27,9 @@ _VARIANTS = [one.value for one in Variant]
 @click.group("report")
 def report() -> None:
     """Write down what was measured, in the forms that people publish."""
+
+
+report.add_command(flamegraph_command.command)
 
 
 @report.command(

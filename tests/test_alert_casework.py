@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -9,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from netbisect.bisect import wire
 from netbisect.bisect.model import (
     Belief,
+    Boot,
     Comparison,
     Confirmed,
     Culprit,
@@ -18,7 +21,12 @@ from netbisect.bisect.model import (
     Finding,
     NightDone,
     NotReproduced,
+    Profile,
+    Profiled,
+    Profiling,
+    Sample,
     Suspects,
+    Unfinished,
 )
 from netbisect.bisect.states import AlertState
 from netbisect.steps import control
@@ -26,7 +34,7 @@ from netbisect.steps.casework import Casework, open_nights
 from netbisect.steps.memory import open_ledger
 from netbisect.steps.settings import load
 from netbisect.store.ledger import Ledger
-from netbisect.store.records import Alert, Asked
+from netbisect.store.records import Alert, Asked, DecisionStage, Outcome
 
 BELIEF = Belief({}, 0.99)
 
@@ -80,7 +88,8 @@ def desk(quiet_house: Path, tmp_path: Path) -> Iterator[Desk]:
     desk = Desk(quiet_house, ledger)
     yield desk
     ledger.engine.dispose()
-    shutil.rmtree(desk.settings.reports, ignore_errors=True)
+    for place in (desk.settings.reports, desk.settings.visits):
+        shutil.rmtree(place, ignore_errors=True)
 
 
 def test_a_search_takes_its_alert_from_open_to_the_culprit(desk: Desk) -> None:
@@ -126,7 +135,8 @@ def test_what_people_have_said_meanwhile_stands(desk: Desk, state: AlertState) -
 
     assert (alert.state, alert.culprit) == (state, desk.line[4])
     assert len(desk.mails()) == (2 if state is AlertState.ACKNOWLEDGED else 1)
-    assert not desk.ledger.open_questions()
+    asked = [type(one.question) for one in desk.ledger.open_questions()]
+    assert asked == ([Profiling] if state is AlertState.ACKNOWLEDGED else [])
 
 
 def test_two_testbeds_with_one_culprit_are_one_event(desk: Desk) -> None:
@@ -198,3 +208,121 @@ def test_a_committer_is_told_of_nothing_else(desk: Desk, committers: bool, findi
     mails = told(desk, committers=committers, finding=finding)
 
     assert set(mails.values()) == {desk.settings.mail.to}
+
+
+# ----------------------------------------------------------------------------------- profiles
+
+
+def profiled(desk: Desk, asked: Asked, folded: dict[str, str]) -> None:
+    """Visits for a profile, with what each has left."""
+    [scenario] = asked.question.scenarios
+    for revision, text in folded.items():
+        visit = desk.ledger.intend(
+            asked.id,
+            DecisionStage.PROFILE,
+            revision,
+            asked.question.testbed,
+            config="GENERIC",
+            arch="amd64",
+            why="to see",
+        )
+        place = desk.settings.visits / str(visit.id)
+        place.mkdir(parents=True)
+        seen = Profile(
+            revision, "k", asked.question.testbed, scenario, "cycles", 7e5, 999, 3, 1, 30
+        )
+        (place / f"profile-{scenario}.json").write_text(wire.dumps(seen))
+        (place / f"profile-{scenario}.folded").write_text(text)
+        desk.ledger.finish(visit.id, Outcome.OK)
+
+
+def page_of(desk: Desk, alert: Alert) -> str:
+    return desk.casework.page_of(alert.id).read_text()
+
+
+def test_a_culprit_is_profiled_after_its_mail_and_its_page_shows_it(desk: Desk) -> None:
+    """Once, with its parent, below all that is waited for; and no further mail is sent of it."""
+    search = desk.confirm("c2558", 1, 6)
+    alert = desk.end(search, desk.culprit(search, 4))
+    mails = desk.mails()
+    [asked] = desk.ledger.open_questions()
+    assert isinstance(asked.question, Profiling)
+    sides = desk.line[3], desk.line[4]
+    assert asked.question.revisions == sides
+    assert asked.question.scenarios == ("inet4-forwarding",)
+    assert asked.priority < search.priority
+    assert "Where the time goes" not in page_of(desk, alert)
+
+    texts = (
+        "ether_input;ip_input 60\nether_input 40\n",
+        "ether_input;ip_input 80\nether_input 20\n",
+    )
+    profiled(desk, asked, dict(zip(sides, texts, strict=True)))
+    assert desk.casework.conclude(desk.ledger, asked, Profiled(sides)) == []
+
+    page = page_of(desk, alert)
+    assert "Where the time goes" in page
+    assert '<th scope="row"><code>ip_input</code></th>' in page
+    assert "+20.0" in page
+    assert page.count('class="fg"') == 3
+    assert "3 lost" in page
+    assert desk.mails() == mails
+    assert desk.ledger.alert_changes(alert.id)[-1].what.startswith("there are profiles")
+
+
+def test_the_load_is_below_what_the_slower_side_forwards(desk: Desk) -> None:
+    """As far as it is known: both sides get the same, and neither loses packets."""
+    search = desk.confirm("c2558", 1, 6)
+    rates = {3: (900_000.0, 940_000.0, 980_000.0), 4: (800_000.0, 804_000.0, 900_000.0)}
+    for number, values in rates.items():
+        for boot, pps in enumerate(values):
+            name = f"{number}-{boot}"
+            desk.ledger.record(Boot(name, "c2558", "k", desk.line[number], 1.0, 1.0))
+            sample = Sample(
+                name, name, "c2558", "inet4-forwarding", pps, 1e6, (), (), (), "same", 1.0, 1.0
+            )
+            desk.ledger.record(sample)
+    desk.end(search, desk.culprit(search, 4))
+
+    [asked] = desk.ledger.open_questions()
+    assert isinstance(asked.question, Profiling)
+    assert asked.question.pps == 562_800.0
+
+
+def test_a_page_says_why_there_is_no_profile(desk: Desk) -> None:
+    search = desk.confirm("c2558", 1, 6)
+    alert = desk.end(search, desk.culprit(search, 4))
+    [asked] = desk.ledger.open_questions()
+    desk.casework.conclude(desk.ledger, asked, Unfinished("pmcstat: <none> of it"))
+
+    assert "pmcstat: &lt;none&gt; of it" in page_of(desk, alert)
+
+
+def test_files_that_were_damaged_or_removed_are_said_to_be_gone(desk: Desk) -> None:
+    """The page is written all the same."""
+    search = desk.confirm("c2558", 1, 6)
+    alert = desk.end(search, desk.culprit(search, 4))
+    [asked] = desk.ledger.open_questions()
+    sides = desk.line[3], desk.line[4]
+    profiled(desk, asked, dict(zip(sides, ("a;b 10\n", "a;b x\n"), strict=True)))
+    desk.casework.conclude(desk.ledger, asked, Profiled(sides))
+
+    assert "its files are no longer kept" in page_of(desk, alert)
+
+
+def test_a_page_that_a_kill_prevented_is_written_at_the_next_start(desk: Desk) -> None:
+    """Between the answer and the page lies a moment in which the master may be killed."""
+    search = desk.confirm("c2558", 1, 6)
+    alert = desk.end(search, desk.culprit(search, 4))
+    [asked] = desk.ledger.open_questions()
+    sides = desk.line[3], desk.line[4]
+    profiled(desk, asked, dict.fromkeys(sides, "a;b 10\n"))
+    old = desk.casework.page_of(alert.id)
+    before = old.read_bytes()
+    stamp = old.stat()
+    desk.casework.conclude(desk.ledger, asked, Profiled(sides))
+    old.write_bytes(before)
+    os.utime(old, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+    desk.casework.write_missing_pages(desk.ledger)
+
+    assert "Where the time goes" in page_of(desk, alert)
