@@ -305,16 +305,17 @@ class Casework:
     # -------------------------------------------------------------------------------- profiles
 
     def _after_profiling(self, ledger: Ledger, asked: Asked, finding: Finding) -> None:
-        """Shows what was seen: on the page of its alert, or on one of its own."""
-        alert = ledger.alert_about(asked.parent) if asked.parent is not None else None
-        if alert is None:
+        """Shows what was seen: on the pages of its alerts, and on its own if asked by hand."""
+        alerts = profiles.shown_by(ledger, asked)
+        if asked.parent is None:
             profiles.write_page(ledger, self.settings, self.lab, replace(asked, finding=finding))
+        what = "there are profiles of the commit and of its parent"
+        if isinstance(finding, Unfinished):
+            what = f"no profile: {finding.why}"
         with ledger.closing(asked, finding) as closing:
-            if alert is not None:
-                why = f"no profile: {finding.why}" if isinstance(finding, Unfinished) else ""
-                what = why or "there are profiles of the commit and of its parent"
+            for alert in alerts:
                 closing.change_alert(alert.id, what=what)
-        if alert is not None:
+        for alert in alerts:
             self._write_page(ledger, alert)
 
     def _told(self, alert: Alert, finding: Finding) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from netbisect.reports import profiles
 from netbisect.reports.case import Compared, Taken
 from netbisect.steps.settings import Settings
 from netbisect.store.ledger import Ledger
-from netbisect.store.records import Asked, DecisionStage, Outcome
+from netbisect.store.records import Alert, Asked, DecisionStage, Outcome
 from netbisect.workers.lab import Lab, load_scenario
 from netbisect.workers.profile import file_of
 
@@ -37,18 +37,20 @@ def key_of(question: Profiling) -> str:
     return f"profile:{question.branch}:{question.testbed}:{question.scenarios[0]}:{names}"
 
 
-def wanted(ledger: Ledger, asked: Asked, finding: Finding) -> list[Profiling]:
+def wanted(ledger: Ledger, search: Asked, finding: Finding) -> list[Profiling]:
     """For every culprit of a search: where does its parent spend its time, and where does it?"""
+    return [with_load(ledger, one) for one in _of_culprits(search, finding)]
+
+
+def _of_culprits(search: Asked, finding: Finding | None) -> list[Profiling]:
     culprits = finding.culprits if isinstance(finding, Several) else ()
     if isinstance(finding, Culprit):
         culprits = (finding,)
-    question = asked.question
-    found = []
-    for one in culprits:
-        sides = (one.parent, one.revision)
-        profiling = Profiling(question.branch, question.testbed, sides, (one.effects[0].scenario,))
-        found.append(with_load(ledger, profiling))
-    return found
+    where = (search.question.branch, search.question.testbed)
+    return [
+        Profiling(*where, (one.parent, one.revision), (one.effects[0].scenario,))
+        for one in culprits
+    ]
 
 
 def with_load(ledger: Ledger, question: Profiling) -> Profiling:
@@ -73,12 +75,27 @@ def must_wait(ledger: Ledger, asked: Asked) -> bool:
 
 
 def of_search(ledger: Ledger, settings: Settings, search: Asked) -> tuple[Compared, ...]:
-    """Parents and culprits that a search has named, as far as there are profiles of both."""
+    """Culprits and parents that a search has named, as far as the question was answered."""
+    found = (ledger.question_called(key_of(one)) for one in _of_culprits(search, search.finding))
     return tuple(
         compared(ledger, settings, asked)
-        for asked in ledger.children(search.id)
-        if isinstance(asked.question, Profiling) and asked.finding is not None
+        for asked in found
+        if asked is not None and asked.finding is not None
     )
+
+
+def shown_by(ledger: Ledger, asked: Asked) -> list[Alert]:
+    """The alerts whose pages show these profiles."""
+    question = asked.question
+    assert isinstance(question, Profiling)
+    alert = ledger.alert_about(asked.parent) if asked.parent is not None else None
+    if alert is not None:
+        return [alert]
+    return [
+        one
+        for one in ledger.alerts_of_culprit(question.revisions[-1])
+        if (one.testbed, one.branch) == (question.testbed, question.branch)
+    ]
 
 
 def compared(ledger: Ledger, settings: Settings, asked: Asked) -> Compared:

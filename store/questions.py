@@ -263,6 +263,12 @@ class Questions(Sessions):
         with self.reading() as session:
             return asked_of(get_row(session, QuestionRow, identifier))
 
+    def question_called(self, key: str) -> Asked | None:
+        """The question that was asked under this key."""
+        with self.reading() as session:
+            row = session.scalar(select(QuestionRow).where(QuestionRow.key == key))
+            return None if row is None else asked_of(row)
+
     def children(self, identifier: int) -> list[Asked]:
         """The questions that follow from it, oldest first."""
         following = (

@@ -32,6 +32,7 @@ from netbisect.bisect.states import AlertState
 from netbisect.steps import control
 from netbisect.steps.casework import Casework, open_nights
 from netbisect.steps.memory import open_ledger
+from netbisect.steps.profiles import key_of
 from netbisect.steps.settings import load
 from netbisect.store.ledger import Ledger
 from netbisect.store.records import Alert, Asked, DecisionStage, Outcome
@@ -326,3 +327,18 @@ def test_a_page_that_a_kill_prevented_is_written_at_the_next_start(desk: Desk) -
     desk.casework.write_missing_pages(desk.ledger)
 
     assert "Where the time goes" in page_of(desk, alert)
+
+
+def test_what_somebody_has_asked_before_the_search_ended_is_shown_too(desk: Desk) -> None:
+    """It is not measured twice; whoever asked has a page as well."""
+    search = desk.confirm("c2558", 1, 6)
+    sides = desk.line[3], desk.line[4]
+    question = Profiling("main", "c2558", sides, ("inet4-forwarding",))
+    asked = desk.ledger.ask(question, key=key_of(question), requested_by="olga")
+    alert = desk.end(search, desk.culprit(search, 4))
+    assert [one.id for one in desk.ledger.open_questions()] == [asked.id]
+    profiled(desk, asked, dict.fromkeys(sides, "a;b 10\n"))
+    desk.casework.conclude(desk.ledger, asked, Profiled(sides))
+
+    assert "Where the time goes" in page_of(desk, alert)
+    assert (desk.settings.reports / f"profile-{asked.id}.html").is_file()

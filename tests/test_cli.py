@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from netbisect.bisect.model import Night
+from netbisect.bisect.model import Night, Profiled, Profiling, Unfinished
 from netbisect.demo.house import House
 from netbisect.steps import cli, control
 from netbisect.steps.memory import open_ledger
@@ -190,6 +190,59 @@ def test_an_unknown_testbed_is_refused(written: Path) -> None:
     assert "there is no testbed 'c2578' in the lab file; there is c2558, e5-2650" in result.output
 
 
+def test_a_profile_is_asked_for_once(written: Path) -> None:
+    """Two names of one commit are one; and where to look for the answer is said."""
+    wish = ("profile", "--testbed", "c2558", "main~3", "main", "--folder", written)
+    first = run(*wish)
+    settings, _ = load(written / control.SETTINGS)
+    ledger = open_ledger(settings.database)
+    [asked] = ledger.open_questions()
+
+    assert f"reports/profile-{asked.id}.html" in first.output
+    assert isinstance(asked.question, Profiling)
+    assert asked.question.scenarios == ("inet4-forwarding",)
+    assert len(asked.question.revisions) == 2
+    hashes = asked.question.revisions
+    assert run("profile", "--testbed", "c2558", *hashes, "--folder", written).output == first.output
+    assert len(ledger.open_questions()) == 1
+
+
+def test_a_profile_that_came_to_nothing_is_asked_for_again(written: Path) -> None:
+    """Not one that was answered."""
+    wish = ("profile", "--testbed", "c2558", "main", "--folder", written)
+    run(*wish)
+    settings, _ = load(written / control.SETTINGS)
+    ledger = open_ledger(settings.database)
+    for finding in (Unfinished("no event"), Profiled(("x",))):
+        [asked] = ledger.open_questions()
+        with ledger.closing(asked, finding):
+            pass
+        said = run(*wish).output
+
+    assert "was answered before" in said
+    assert ledger.open_questions() == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ["main", "--scenario", "inet5"],
+            "c2558 has no scenario 'inet5'; there is inet4-forwarding",
+        ),
+        (["nothing"], "nothing"),
+        (["main", "main~1", "main~2"], "one revision, or the earlier and the later of two"),
+    ],
+)
+def test_a_profile_of_what_is_not_there_is_refused(
+    written: Path, words: list[str], said: str
+) -> None:
+    result = run("profile", "--testbed", "c2558", *words, "--folder", written)
+
+    assert result.exit_code != 0
+    assert said in result.output
+
+
 def test_stopping_what_does_not_run(written: Path) -> None:
     """Is no error."""
     assert run("stop", written).output == "The master did not run.\n"
@@ -206,6 +259,8 @@ def test_stopping_what_does_not_run(written: Path) -> None:
         ["status"],
         ["follow"],
         ["health"],
+        ["profile"],
+        ["report", "flamegraph"],
         ["import", "netbenches"],
         ["detect"],
         ["alerts"],

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from netbisect.bisect import wire
-from netbisect.bisect.model import Boot, Conditions, Dud, Kernel, Reaction, Sample
+from netbisect.bisect.model import Boot, Conditions, Dud, Kernel, Profile, Reaction, Sample
 from netbisect.demo.lab.setup import KERNEL_CONFIG
 from netbisect.workers import cli
 
@@ -103,6 +103,38 @@ def test_runs_are_counted_from_one(run: Run, running_lab: RunningLab) -> None:
     assert [type(fact) for fact in facts] == [Boot, *2 * [Conditions, Sample]]
     with pytest.raises(SystemExit, match="2"):
         run(*one, "--runs", "0")
+
+
+def test_profile_prints_a_boot_and_what_is_known_of_the_profile(
+    run: Run, running_lab: RunningLab, tmp_path: Path
+) -> None:
+    """No sample; the stacks are in a file."""
+    kernel, _ = running_lab.kernel(10)
+    one = ("--testbed", "c2558", "--kernel", kernel.key, "--kernels", kernels(running_lab))
+    status, (boot, profile), prose = run(
+        "profile", *one, "--rate", "500000", "--logs", str(tmp_path / "logs")
+    )
+
+    assert status == 0
+    assert isinstance(boot, Boot)
+    assert isinstance(profile, Profile)
+    assert not profile.problem
+    assert (profile.kernel, profile.pps) == (kernel.key, 500_000.0)
+    assert f"{tmp_path}/logs/profile-inet4-forwarding.folded" in prose
+    assert (tmp_path / "logs" / "profile-inet4-forwarding.folded").is_file()
+
+
+def test_without_a_profile_the_status_is_3(run: Run, running_lab: RunningLab) -> None:
+    kernel, _ = running_lab.kernel(10)
+    one = ("--testbed", "c2558", "--kernel", kernel.key, "--kernels", kernels(running_lab))
+    status, facts, prose = run("profile", *one, "--rate", "500000", "--event", "no.such")
+
+    assert status == 3
+    assert "no.such" in facts[-1].problem
+    assert "no profile: " in prose
+    for wrong in ("0", "-3", "inf", "nan"):
+        with pytest.raises(SystemExit, match="2"):
+            run("profile", *one, "--rate", wrong)
 
 
 def test_boot_runs_no_scenario(run: Run, running_lab: RunningLab) -> None:

@@ -134,6 +134,11 @@ def test_longer_packets_fit_less_often_on_the_wire(tmp_path: Path, text: str) ->
         ),
         (
             'ingress = { mac = "00:08:a2:09:33:da" }',
+            'pmc_event = "two words"\ningress = { mac = "00:08:a2:09:33:da" }',
+            "testbeds[0].dut: pmc_event 'two words': expected a name that `pmccontrol -L` lists",
+        ),
+        (
+            'ingress = { mac = "00:08:a2:09:33:da" }',
             "ingress = {}",
             "testbeds[0].dut.ingress: expected `interface`, `mac` or `pci`",
         ),

@@ -13,6 +13,8 @@ from netbisect.bisect.model import (
     NightDone,
     Noise,
     Prices,
+    Profiled,
+    Profiling,
     Question,
     Reading,
     Unfinished,
@@ -66,3 +68,39 @@ def test_what_was_measured_before_it_failed_is_a_night() -> None:
     skipped = Evidence(boots(3), skipped={"r9": "it panics"})
 
     assert next_move(NIGHT, skipped, Prices()) == NightDone(3)
+
+
+PROFILING = Profiling("main", "apu", ("r5", "r9"), ("inet4",), 1e6)
+
+
+def test_profiles_are_taken_one_after_the_other() -> None:
+    """One visit for each; what was visited before is not visited again."""
+    first = next_move(PROFILING, Evidence(), Prices())
+    second = next_move(PROFILING, Evidence(profiled={"r5": ""}), Prices())
+    last = next_move(PROFILING, Evidence(profiled={"r5": "", "r9": ""}), Prices())
+
+    assert isinstance(first, Visit)
+    assert isinstance(second, Visit)
+    assert (first.revision, second.revision) == ("r5", "r9")
+    assert last == Profiled(("r5", "r9"))
+
+
+@pytest.mark.parametrize(
+    "evidence",
+    [
+        Evidence(profiled={"r9": "24 samples are too few"}),
+        Evidence(profiled={"r5": ""}, skipped={"r9": "24 samples are too few"}),
+    ],
+)
+def test_without_one_side_there_is_nothing_to_compare(evidence: Evidence) -> None:
+    """So the other one is not visited any more."""
+    move = next_move(PROFILING, evidence, Prices())
+
+    assert isinstance(move, Unfinished)
+    assert "r9: 24 samples are too few" in move.why
+
+
+def test_a_profile_that_was_taken_outlives_later_trouble() -> None:
+    evidence = Evidence(profiled={"r5": "", "r9": ""}, skipped={"r9": "does not boot any more"})
+
+    assert next_move(PROFILING, evidence, Prices()) == Profiled(("r5", "r9"))

@@ -11,7 +11,10 @@ from hypothesis import strategies as st
 
 from netbisect.bisect import model, wire
 
-NOUNS = [noun for union in (model.Fact, model.Question, model.Move) for noun in get_args(union)]
+NOUNS = [
+    *(noun for union in (model.Fact, model.Question, model.Move) for noun in get_args(union)),
+    model.Profile,
+]
 
 
 @pytest.mark.parametrize("noun", NOUNS, ids=lambda noun: noun.__name__)
