@@ -124,7 +124,7 @@ def _drawn(svg: str) -> Markup:
 
 def _caption(one: Taken) -> str:
     profile = one.profile
-    lost = f", {profile.lost:,} lost" if profile.lost else ""
+    lost = f" ({profile.lost:,} lost)" if profile.lost else ""
     return (
         f"{profile.samples:,} samples{lost} by {words.clean(profile.event)} in "
         f"{words.duration(profile.seconds)} at {words.pps(profile.pps)}, in a boot of its own."

@@ -266,7 +266,7 @@ def test_a_culprit_is_profiled_after_its_mail_and_its_page_shows_it(desk: Desk) 
     assert '<th scope="row"><code>ip_input</code></th>' in page
     assert "+20.0" in page
     assert page.count('class="fg"') == 3
-    assert "3 lost" in page
+    assert "(3 lost)" in page
     assert desk.mails() == mails
     assert desk.ledger.alert_changes(alert.id)[-1].what.startswith("there are profiles")
 

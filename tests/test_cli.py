@@ -18,6 +18,8 @@ from netbisect.demo.house import House
 from netbisect.steps import cli, control
 from netbisect.steps.memory import open_ledger
 from netbisect.steps.settings import load
+from netbisect.store.ledger import Ledger
+from netbisect.store.records import Asked
 
 HISTORIES = Path(__file__).parents[2] / "shared" / "netbenches" / "histories.jsonl"
 
@@ -190,13 +192,17 @@ def test_an_unknown_testbed_is_refused(written: Path) -> None:
     assert "there is no testbed 'c2578' in the lab file; there is c2558, e5-2650" in result.output
 
 
+def wishes(ledger: Ledger) -> list[Asked]:
+    return [one for one in ledger.open_questions() if isinstance(one.question, Profiling)]
+
+
 def test_a_profile_is_asked_for_once(written: Path) -> None:
     """Two names of one commit are one; and where to look for the answer is said."""
     wish = ("profile", "--testbed", "c2558", "main~3", "main", "--folder", written)
     first = run(*wish)
     settings, _ = load(written / control.SETTINGS)
     ledger = open_ledger(settings.database)
-    [asked] = ledger.open_questions()
+    [asked] = wishes(ledger)
 
     assert f"reports/profile-{asked.id}.html" in first.output
     assert isinstance(asked.question, Profiling)
@@ -204,23 +210,26 @@ def test_a_profile_is_asked_for_once(written: Path) -> None:
     assert len(asked.question.revisions) == 2
     hashes = asked.question.revisions
     assert run("profile", "--testbed", "c2558", *hashes, "--folder", written).output == first.output
-    assert len(ledger.open_questions()) == 1
+    with ledger.closing(asked, Profiled(hashes)):
+        pass
+    assert "was answered before" in run(*wish).output
+    assert wishes(ledger) == []
 
 
 def test_a_profile_that_came_to_nothing_is_asked_for_again(written: Path) -> None:
-    """Not one that was answered."""
+    """As a question of its own."""
     wish = ("profile", "--testbed", "c2558", "main", "--folder", written)
     run(*wish)
     settings, _ = load(written / control.SETTINGS)
     ledger = open_ledger(settings.database)
-    for finding in (Unfinished("no event"), Profiled(("x",))):
-        [asked] = ledger.open_questions()
-        with ledger.closing(asked, finding):
-            pass
-        said = run(*wish).output
+    [first] = wishes(ledger)
+    with ledger.closing(first, Unfinished("no event")):
+        pass
+    run(*wish)
+    [second] = wishes(ledger)
 
-    assert "was answered before" in said
-    assert ledger.open_questions() == []
+    assert second.id != first.id
+    assert second.question == first.question
 
 
 @pytest.mark.parametrize(
