@@ -28,9 +28,7 @@ def take(c2558: Any, tmp_path: Path) -> Take:
     def order(number: int, **more: Any) -> tuple[Profile | None, list[Fact]]:
         kernel, archive = c2558.kernel(number)
         facts: list[Fact] = []
-        # An hour of the lab is six seconds of a clock on the wall: too few on a busy machine.
-        patient = c2558.testbed("c2558", run_timeout=36_000.0)
-        more = {"testbed": patient, "pps": RATE, **more}
+        more = {"testbed": c2558.lab.testbed("c2558"), "pps": RATE, **more}
         scenario = c2558.scenario(more.pop("scenario", SCENARIO))
         work = ProfileOrder(
             kernel=kernel, archive=archive, scenario=scenario, logs=tmp_path, **more

@@ -177,16 +177,15 @@ class ProfileOrder:
         self, bench: Bench, event: str, pps: float
     ) -> tuple[dict[stacks.Stack, int], int | None]:
         machine, place = bench.router, _PLACE
-        limit = ["timeout", "-s", "INT", f"{self.seconds + 60:.0f}"]
+        most = self.seconds + self.testbed.timing.run_timeout
+        limit = ["timeout", "-s", "INT", f"{most:.0f}"]
         command = ["pmcstat", "-z", _DEPTH, "-S", event, "-l", f"{self.seconds:g}"]
         try:
             machine.run(["rm", "-rf", place], ["mkdir", "-m", "700", place])
             with bench.under_load(self.scenario, pps, self.seconds) as (sent, received):
                 before = _counter(machine)
                 try:
-                    machine.run(
-                        [*limit, *command, "-O", f"{place}/samples"], timeout=self.seconds + 120
-                    )
+                    machine.run([*limit, *command, "-O", f"{place}/samples"], timeout=most + 60)
                 except CommandError as error:
                     raise NoProfileError(str(error)) from error
                 after = _counter(machine)

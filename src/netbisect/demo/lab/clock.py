@@ -30,7 +30,9 @@ class Clock:
     async def until(self, moment: float, event: asyncio.Event) -> bool:
         """Waits for a moment of the lab or for an event; True when it was the event."""
         left = self.wall(moment - self.now())
-        if left:
+        if not left:  # a program that is late lets the others have their turn, too
+            await asyncio.sleep(0)
+        else:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(event.wait(), left)
         return event.is_set()
