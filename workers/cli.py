@@ -362,22 +362,22 @@ def _trial(
 
 def _profile(lab: Lab, arguments: argparse.Namespace) -> int:
     testbed = lab.testbed(arguments.testbed)
-    kernel, archive = _kernel(lab, arguments)
     name = arguments.scenario or testbed.scenarios[0]
-    order = ProfileOrder(
-        testbed,
-        kernel,
-        archive,
-        load_scenario(name, lab.scenario_directories),
-        _logs(arguments),
-        pps=arguments.rate or 0.0,
-        rate_percent=arguments.rate_percent,
-        seconds=arguments.seconds,
-        event=arguments.event,
-    )
+    scenario = load_scenario(name, lab.scenario_directories)
+    logs = _logs(arguments)
     try:
-        with Connections(lab.ssh) as connections:
-            profile = order.run(connections, _emit, _say)
+        with _kernel(lab, arguments) as (kernel, archive), Connections(lab.ssh) as connections:
+            profile = ProfileOrder(
+                testbed,
+                kernel,
+                archive,
+                scenario,
+                logs,
+                pps=arguments.rate or 0.0,
+                rate_percent=arguments.rate_percent,
+                seconds=arguments.seconds,
+                event=arguments.event,
+            ).run(connections, _emit, _say)
     except LabFault as fault:
         _say(f"netbisect-lab: {fault.why}")
         return EXIT_LAB if fault.reaction is Reaction.QUARANTINE else EXIT_FAILED
@@ -387,7 +387,7 @@ def _profile(lab: Lab, arguments: argparse.Namespace) -> int:
     if profile.problem:
         _say(f"no profile: {profile.problem}")
         return EXIT_DUD
-    _say(f"{profile.samples:,} samples: {order.logs / file_of(name, 'folded')}")
+    _say(f"{profile.samples:,} samples: {logs / file_of(name, 'folded')}")
     return 0
 
 
