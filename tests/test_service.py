@@ -178,7 +178,9 @@ def test_the_culprit_is_named_although_the_master_is_killed(house: House) -> Non
     assert "e1000: Migrate igb(4) to iflib" in second.get_content()
     lines = second.get_content().expandtabs().splitlines()
     assert max(len(line) for line in lines if "://" not in line) <= 76
-    assert planted[:12] in get(play, f"plugins/netbisect/reports/alert-{alert.id}.html")
+    page = get(play, f"plugins/netbisect/reports/alert-{alert.id}.html")
+    assert planted[:12] in page
+    assert '<th scope="row"><code>igb_isc_rxd_pkt_get</code></th>' in page
     (shown,) = json.loads(get(play, "plugins/netbisect/overview.json"))["alerts"]
     assert shown["culprit"] == planted
     with pytest.raises(urllib.error.HTTPError, match="404"):
