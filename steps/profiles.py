@@ -18,6 +18,7 @@ from netbisect.bisect.model import (
 from netbisect.reports import profiles
 from netbisect.reports.case import Compared, Taken
 from netbisect.steps.settings import Settings
+from netbisect.steps.visits import folder_of
 from netbisect.store.ledger import Ledger
 from netbisect.store.records import Alert, Asked, DecisionStage, Outcome
 from netbisect.workers.lab import Lab, load_scenario
@@ -115,7 +116,7 @@ def taken(ledger: Ledger, settings: Settings, asked: Asked) -> list[Taken]:
     question = asked.question
     assert isinstance(question, Profiling)
     visits = {
-        one.revision: settings.visits / str(one.id)
+        one.revision: folder_of(settings, one.id)
         for one in ledger.decisions(asked.id)
         if one.stage is DecisionStage.PROFILE and one.outcome is Outcome.OK
     }

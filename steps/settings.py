@@ -245,11 +245,6 @@ class Settings:
         return self.state / "reports"
 
     @property
-    def visits(self) -> Path:
-        """Folder with a folder for every visit that left files, by the number of its decision."""
-        return self.state / "visits"
-
-    @property
     def mirror(self) -> Path:
         """Bare clone of the tree under watch."""
         return self.state / "tree.git"

@@ -115,6 +115,9 @@ def cherished_decisions(ledger: Ledger) -> set[int]:
             while question is not None:  # a comparison may follow from another one
                 found |= {decision.id for decision in ledger.decisions(question)}
                 question = ledger.question(question).parent
+        if alert.bisection is not None:  # what follows from it is the profiles of the commit
+            for asked in ledger.children(alert.bisection):
+                found |= {decision.id for decision in ledger.decisions(asked.id)}
     return found
 
 

@@ -68,7 +68,7 @@ class Ward:
         It does when the visit found that it needs its owner, and by the rule of the table when
         that was one bad visit too many in a row.
         """
-        if decision.stage is not DecisionStage.TRIAL:
+        if decision.stage is DecisionStage.KERNEL:
             return
         confined = partial(confine, ledger, self._settings, self._lab, decision.target)
         if end is End.LAB:
@@ -111,7 +111,7 @@ class Ward:
     async def called_off(self, decision: Decision, held: Quarantine) -> bool:
         """Takes back a visit that has not begun; False when it is under way and may end."""
         note = f"{decision.target} is in quarantine: {held.why}"
-        if decision.stage is not DecisionStage.TRIAL:
+        if decision.stage is DecisionStage.KERNEL:
             return False
         if decision.buildset is not None and not await self._orders.call_off(
             decision.buildset, note

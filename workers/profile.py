@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from netbisect.bisect import stacks, wire
-from netbisect.bisect.model import Boot, Fact, Kernel, Profile, Reaction, Stage
+from netbisect.bisect.model import Boot, Dud, Fact, Kernel, Profile, Reaction, Stage
 from netbisect.workers import pktgen
 from netbisect.workers.bench import Bench
 from netbisect.workers.faults import (
@@ -103,8 +103,11 @@ class ProfileOrder:
             emit(fact)
 
         booting = Trial(self.testbed, self.kernel, self.archive, (), self.logs)
-        if not booting.run(connections, tell, say):
-            raise LabFault(Stage.BOOT, Reaction.QUARANTINE, "the testbed needs its owner")
+        sound = booting.run(connections, tell, say)
+        for fact in facts:
+            if isinstance(fact, Dud) and (not sound or fact.reaction is not Reaction.SKIP):
+                reaction = fact.reaction if sound else Reaction.QUARANTINE
+                raise LabFault(fact.stage, reaction, fact.why, fact.log)
         boot = next((fact for fact in facts if isinstance(fact, Boot)), None)
         return self._look(connections, boot, say) if boot is not None else None
 
