@@ -31,8 +31,7 @@ class Profiles(RealMaster):
             steps: list[dict[str, Any]] = await self.master.data.get(
                 ("builds", build["buildid"], "steps")
             )
-            shown = [(one["name"], one["results"] == 0) for one in steps if not one["hidden"]]
-            found.append(shown[2:])  # after what Buildbot itself does
+            found.append([(one["name"], one["results"] == 0) for one in steps if not one["hidden"]])
         return found
 
     @case
@@ -59,9 +58,11 @@ class Profiles(RealMaster):
         assert not any(one.kind == "sample" for one in events)
         page = self.settings.reports / f"profile-{asked.id}.html"
         assert REVISION[:4] in page.read_text()
-        assert await self.steps_of("bench-c2558") == 2 * [
-            [("fetch kernel", True), ("profile", True), ("upload profile", True)]
+        own = [
+            [step for step in steps if "profile" in step[0] or step[0] == "trial"]
+            for steps in await self.steps_of("bench-c2558")
         ]
+        assert own == 2 * [[("profile", True), ("upload profile", True)]]
 
     @case
     async def test_a_search_or_a_comparison_goes_first(self) -> None:
