@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -131,6 +132,12 @@ def parallel(random: Random) -> World:
     return replace(ideal(random), builders=3)
 
 
+def duts(random: Random, *, machines: int, builders: int) -> World:
+    """As `ideal`, with several machines under test that differ by 3 % for no reason."""
+    world = replace(ideal(random), builders=builders)
+    return replace(world, apart=(0.0, *random.normal(0, 0.03, machines - 1).tolist()))
+
+
 def image(random: Random) -> World:
     """A drop of 5 %, under kernels that differ by 1.6 % for no reason and boots by 0.9 %."""
     world = _world(_any(random), (GOOD[0] * 0.95, BAD[1]))
@@ -173,6 +180,18 @@ CASES = {
         Case("skips", "30 % do not build", skips),
         Case("paths", "a prior by paths, and identical kernels", paths),
         Case("parallel", "3 builders, 1 machine under test", parallel),
+        Case("duts-2", "2 machines under test, 1 builder", partial(duts, machines=2, builders=1)),
+        Case("duts-3", "3 machines under test, 1 builder", partial(duts, machines=3, builders=1)),
+        Case(
+            "duts-2-3",
+            "2 machines under test, 3 builders",
+            partial(duts, machines=2, builders=3),
+        ),
+        Case(
+            "duts-3-3",
+            "3 machines under test, 3 builders",
+            partial(duts, machines=3, builders=3),
+        ),
         Case("image", "image noise 1.6 %, drop of 5 %", image),
         Case("corpus", "real noise, drops of 2 to 12 %", measured, corpus.missing),
     )

@@ -60,6 +60,8 @@ class World:
     known: int = 0
     """Boots of each end that were measured before."""
     builders: int = 1
+    apart: tuple[float, ...] = (0.0,)
+    """Ratio: how far each machine under test lies from the first one."""
     drifts: bool = False
     """The level slides: there is no culprit, and to say that nothing changed is right too."""
 
@@ -70,7 +72,7 @@ class World:
 
 
 class Lab:
-    """One machine under test and one world, with an account of what was spent."""
+    """Machines under test and one world, with an account of what was spent."""
 
     def __init__(self, world: World, key: Sequence[int]) -> None:
         self.world = world
@@ -83,6 +85,7 @@ class Lab:
         self.failed: set[int] = set()
         self._key = tuple(key)
         self._offset = 0.0
+        self._machine = 0
         self._streams: dict[tuple[int, int], np.random.Generator] = {}
         self._offsets: dict[int, float] = {}
 
@@ -98,13 +101,14 @@ class Lab:
             self.built.add(position)
         return True
 
-    def boot(self, position: int) -> None:
-        """Boots a built revision; luck of this boot stays until the next one."""
+    def boot(self, position: int, machine: int = 0) -> None:
+        """Boots a built revision on a machine; luck of this boot stays until the next one."""
         assert position in self.built, f"position {position} is not built"
         self.boots += 1
         self.seconds += PRICES.boot
         self.deployed = position
         self._offset = self._draw_boot(position)
+        self._machine = machine
 
     def run(self) -> float:
         """Runs the benchmark once on what is deployed, in pps."""
@@ -146,5 +150,6 @@ class Lab:
     def _draw_run(self, position: int) -> float:
         normal = self._stream(2, int(self.world.image[position])).standard_normal()
         level = self.world.levels[position] * (1 + self._offset)
+        level *= 1 + self.world.apart[self._machine]
         # A rate has a floor, and a logarithm.
         return float(max(level + self.world.run_sd[position] * normal, 1.0))

@@ -26,6 +26,7 @@ from netbisect.bisect.model import (
 )
 
 SCENARIO = "forwarding"
+TESTBEDS = tuple(f"machine {i}" for i in range(1, 10))
 SURE = 0.99
 
 
@@ -66,18 +67,20 @@ class _Bench(rehearse.PaperLab):
         *,
         fresh: bool = True,
         runs: int = 1,
+        testbed: str = "",
     ) -> Evidence:
         """Returns the evidence with one more boot, as the lab has it."""
         self.accounts.append(self.account(Verdict()))
         position = self.position[revision]
         self._lab.built.add(position)
-        self._lab.boot(position)
+        self._lab.boot(position, TESTBEDS.index(testbed or TESTBEDS[0]))
         level = math.fsum(math.log(self._lab.run()) for _ in range(runs)) / runs
         self.boots += 1
         self.runs += runs
         self.seconds += PRICES.boot + PRICES.run * runs * len(scenarios)
         boot, identity = f"boot {self.boots}", evidence.kernels[revision].identity
-        reading = Reading(boot, revision, identity, dict.fromkeys(scenarios, level), fresh, runs)
+        values = dict.fromkeys(scenarios, level)
+        reading = Reading(boot, revision, identity, values, fresh, runs, testbed)
         return Evidence((*evidence.readings, reading), evidence.kernels, evidence.skipped)
 
     def account(self, verdict: Verdict) -> Outcome:
@@ -88,9 +91,9 @@ class _Bench(rehearse.PaperLab):
 def play(world: World, lab: Lab) -> Played:
     """Plays the search to its end."""
     bench = _Bench(lab)
-    played = rehearse.play(
-        _question(world, bench.names), bench, _known(world, lab, bench), world.builders
-    )
+    go = rehearse.play if len(world.apart) == 1 else rehearse.play_together
+    question = _question(world, bench.names)
+    played = go(question, bench, _known(world, lab, bench), world.builders)
     end = bench.account(_verdict(played.finding, bench.position))
     for visit, account in zip(played.visits, bench.accounts, strict=True):
         early = _sure(visit.belief, bench.position)
@@ -106,15 +109,17 @@ def _question(world: World, names: list[str]) -> Bisection:
         Candidate(name, weight) for name, weight in zip(names[1:], weights, strict=True)
     )
     scenarios = (SCENARIO,)
+    noise = _noise(world)
     return Bisection(
         "benchmark",
-        "benchmark",
+        TESTBEDS[0],
         names[0],
         candidates,
         scenarios,
         SCENARIO,
         world.suspected,
-        _noise(world),
+        noise,
+        others=dict.fromkeys(TESTBEDS[1 : len(world.apart)], noise),
     )
 
 

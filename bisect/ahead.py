@@ -12,6 +12,7 @@ from scipy import special
 from netbisect.bisect import search
 from netbisect.bisect.belief import Posterior, as_belief, infer
 from netbisect.bisect.line import Line, lay_out
+from netbisect.bisect.meanwhile import Wait
 from netbisect.bisect.model import Belief, Bisection, Evidence, Move, Prices, Visit
 from netbisect.bisect.verify import LEAST_BOOTS, SURE, stretches
 
@@ -94,7 +95,8 @@ def outlook(question: Bisection, evidence: Evidence, prices: Prices) -> Outlook:
     """
     line = lay_out(question, evidence)
     posterior = infer(line)
-    move = search.decide(line, posterior, prices, {})
+    move = search.decide(line, posterior, prices)
+    assert not isinstance(move, Wait), "nothing is under way that could be waited for"
     belief = as_belief(line, posterior)
     if not isinstance(move, Visit):
         return Outlook(belief, move, 0.0, 0.0, 0.0)

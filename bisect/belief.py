@@ -11,12 +11,13 @@ for ever, for they may always turn out to be equal.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from netbisect.bisect.apart import Offsets, combinations, roughly, summary
 from netbisect.bisect.levels import (
     Floats,
     Scatter,
@@ -25,7 +26,7 @@ from netbisect.bisect.levels import (
     scatters,
     toeplitz,
 )
-from netbisect.bisect.line import Line, lay_out
+from netbisect.bisect.line import Line, Offset, lay_out
 from netbisect.bisect.model import Belief, Bisection, Evidence
 
 PRIOR_NONE = 0.1
@@ -50,6 +51,8 @@ _OPEN = 12.0
 """Nats below the likeliest pair of steps at which another one is passed over."""
 _HEAVY, _HEAVIEST = 2e-3, 24
 """Mass from which a hypothesis is looked at when the next boot is chosen, and how many."""
+_LITTLE = 1e-3
+"""Share of a hypothesis that an assumption may have without being looked at there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,8 @@ class Parts:
     """G: the levels, ln pps."""
     scatter: Scatter
     """The likeliest noise."""
+    testbed: int = 0
+    """Whose levels these are, as an index into `Line.testbeds`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +91,8 @@ class Posterior:
     two: float
     drift: float
     parts: Parts
+    offsets: tuple[Offset, ...] = ()
+    """By testbed of the line, where it has several."""
 
 
 def believe(question: Bisection, evidence: Evidence) -> Belief:
@@ -154,15 +161,24 @@ class _Fit:
     drift: float
 
 
-def infer(line: Line) -> Posterior:
-    """Applies Bayes' rule to all hypotheses at once."""
+def infer(line: Line, testbed: str = "") -> Posterior:
+    """Applies Bayes' rule to all hypotheses at once.
+
+    Args:
+        line: The question and its evidence.
+        testbed: Whose levels are foretold, where several measure; that of the most boots if it
+            has measured nothing.
+    """
+    line = roughly(line)
     prior, levels = _prior(line), level_grid(line)
-    assumed = scatters(line, levels)
     steps = _Steps.of(levels, line.question.effect)
     start = _start(line, levels)
+    assumed = scatters(line, levels)
+    usual = int(np.argmax([scatter.log_weight for scatter in assumed]))
+    if len(line.testbeds) > 1:
+        assumed, usual = _apart(line, prior, levels, steps, assumed, usual)
     sums = [_sums(start, log_likelihoods(line, levels, scatter)) for scatter in assumed]
     # Pairs of steps are many: only those that the likeliest noise leaves open are weighed on.
-    usual = int(np.argmax([scatter.log_weight for scatter in assumed]))
     every = np.arange(len(prior.two))
     two = _two(prior, steps, sums[usual], every) + np.log(prior.two)
     open_ = np.flatnonzero(two > two.max(initial=-1e300) - _OPEN)
@@ -176,7 +192,6 @@ def infer(line: Line) -> Posterior:
         ) + np.log(np.concatenate([[prior.none, prior.drift], prior.one, prior.two]))
     mass = np.exp(table - table.max())
     mass /= mass.sum()
-    best = int(np.argmax(mass.sum(axis=1)))
     total = mass.sum(axis=0)
     count = len(prior.one)
     drift, one, two = float(total[1]), total[2 : 2 + count], total[2 + count :]
@@ -188,8 +203,48 @@ def infer(line: Line) -> Posterior:
         none,
         math.fsum(two),
         drift,
-        _parts(prior, (none, one, two), sums[best], levels, steps, assumed[best]),
+        _parts(line, prior, mass, sums, levels, steps, assumed, testbed),
+        _offsets(line, assumed, mass),
     )
+
+
+def _apart(
+    line: Line,
+    prior: _Prior,
+    levels: Floats,
+    steps: _Steps,
+    assumed: list[Scatter],
+    usual: int,
+) -> tuple[list[Scatter], int]:
+    """All assumptions about the noise with all about how far the testbeds lie apart.
+
+    Returns:
+        Them, and the index of the likeliest one of the usual noise.
+    """
+    start = _start(line, levels)
+    with np.errstate(divide="ignore"):
+        chances = np.log(np.array([prior.none, *prior.one]))
+
+    def evidence_of(offsets: Offsets) -> float:
+        own = replace(assumed[usual], offsets=offsets)
+        below = _sums(start, log_likelihoods(line, levels, own))
+        found = np.array([special.logsumexp(below[-1]), *_one(steps, below)])
+        return float(special.logsumexp(found + chances))
+
+    # Likeliest first.
+    found = combinations(line, assumed[usual], evidence_of)
+    every = [
+        replace(scatter, offsets=offsets, log_weight=scatter.log_weight + weight)
+        for scatter in assumed
+        for offsets, weight in found
+    ]
+    return every, usual * len(found)
+
+
+def _offsets(line: Line, assumed: list[Scatter], mass: Floats) -> tuple[Offset, ...]:
+    if len(line.testbeds) == 1:
+        return ()
+    return summary(np.array([scatter.offsets for scatter in assumed]), mass.sum(axis=1))
 
 
 def _start(line: Line, levels: Floats) -> Floats:
@@ -249,10 +304,7 @@ def _fit(
     log_weight: float,
     pairs: NDArray[np.intp],
 ) -> _Fit:
-    above = below[-1] - below
-    good, good_top = _scaled(below)
-    bad, bad_top = _scaled(above)
-    one = np.log((good * (bad @ steps.only.T)).sum(axis=1) + 1e-300) + good_top + bad_top
+    one = _one(steps, below)
     two = np.full(len(prior.two), -np.inf)
     two[pairs] = _two(prior, steps, below, pairs)
     return _Fit(
@@ -261,6 +313,14 @@ def _fit(
         two + log_weight,
         _drift(line, levels, below) + log_weight,
     )
+
+
+def _one(steps: _Steps, below: Floats) -> Floats:
+    """Log evidence of one step in each gap."""
+    good, good_top = _scaled(below)
+    bad, bad_top = _scaled(below[-1] - below)
+    logs: Floats = np.log((good * (bad @ steps.only.T)).sum(axis=1) + 1e-300) + good_top + bad_top
+    return logs
 
 
 def _scaled(logs: Floats) -> tuple[Floats, Floats]:
@@ -307,46 +367,96 @@ def _spread_pairs(prior: _Prior, two: Floats) -> Floats:
 
 
 def _parts(
+    line: Line,
     prior: _Prior,
-    mass: tuple[float, Floats, Floats],
-    below: Floats,
+    mass: Floats,
+    sums: list[Floats],
     levels: Floats,
     steps: _Steps,
-    scatter: Scatter,
+    assumed: list[Scatter],
+    testbed: str,
 ) -> Parts:
-    """The heaviest hypotheses and what they say of the levels."""
-    none, one, two = mass
-    count = len(one)
-    good, _ = _scaled(below)
-    bad, _ = _scaled(below[-1] - below)
-    found: list[tuple[float, int, int, Floats]] = []
-    level = _chances(np.exp(below[-1] - below[-1].max()))
-    found.append((none, count, count, np.array([level, level, level])))
-    for g in np.flatnonzero(one > _HEAVY).tolist():
-        fast = _chances(good[g] * (steps.only @ bad[g]))
-        slow = _chances(bad[g] * (good[g] @ steps.only))
-        found.append((float(one[g]), g, count, np.array([fast, slow, slow])))
-    for i in np.argsort(-two, kind="stable")[:_HEAVIEST]:
-        if two[i] > _HEAVY:
-            g, h = int(prior.pairs[0][i]), int(prior.pairs[1][i])
-            middle = np.exp(below[h] - below[g] - (below[h] - below[g]).max())
-            rise, fall = steps.part @ middle, steps.only @ bad[h]
-            fast = good[g] * rise * fall
-            slow = bad[h] * ((good[g] * rise) @ steps.only)
-            middle = middle * ((good[g] * fall) @ steps.part)
-            found.append(
-                (float(two[i]), g, h, np.array([_chances(x) for x in (fast, middle, slow)]))
-            )
-    found = sorted(found, key=lambda part: -part[0])[:_HEAVIEST]
-    masses = np.array([part[0] for part in found])
+    """The heaviest hypotheses and what they say of the levels of a testbed."""
+    heavy = _heaviest(prior, mass.sum(axis=0))
+    # Of the assumptions, all that the likeliest noise comes with: they lie apart differently.
+    best = int(np.argmax(mass.sum(axis=1)))
+    alike = [i for i, one in enumerate(assumed) if one.noises == assumed[best].noises]
+    where = line.testbeds.index(testbed) if testbed in line.testbeds else 0
+    centre = assumed[best].offsets[where]
+    step = float(levels[1] - levels[0])
+    density = np.zeros((len(heavy), 3, len(levels)))
+    for i in alike:
+        good, _ = _scaled(sums[i])
+        bad, _ = _scaled(sums[i][-1] - sums[i])
+        away = (assumed[i].offsets[where] - centre) / step
+        for row, (share, column, first, second) in enumerate(heavy):
+            if len(alike) > 1 and mass[i, column] < _LITTLE * share:
+                continue
+            own = _densities(prior, (sums[i], good, bad), steps, first, second)
+            weight = mass[i, column] if len(alike) > 1 else 1.0
+            density[row] += weight * (_moved(own, away) if away else own)
+    if len(alike) > 1:
+        density /= np.maximum(density.sum(axis=-1, keepdims=True), 1e-300)
+    masses = np.array([part[0] for part in heavy])
     return Parts(
         masses / max(masses.sum(), 1e-300),
-        np.array([part[1] for part in found]),
-        np.array([part[2] for part in found]),
-        np.array([part[3] for part in found]),
-        levels,
-        scatter,
+        np.array([part[2] for part in heavy]),
+        np.array([part[3] for part in heavy]),
+        density,
+        levels + centre,
+        assumed[best],
+        where,
     )
+
+
+def _heaviest(prior: _Prior, total: Floats) -> list[tuple[float, int, int, int]]:
+    """The heaviest hypotheses.
+
+    Args:
+        prior: What was believed before any boot.
+        total: Mass of none, of a drift, of a step in each gap and of pairs of them.
+
+    Returns:
+        Mass, index in `total`, gap of the first and of the second step; the number of gaps where
+        there is no such step.
+    """
+    count = len(prior.one)
+    one, two = total[2 : 2 + count], total[2 + count :]
+    none = max(0.0, 1.0 - math.fsum(_spread(prior, one)) - math.fsum(two) - float(total[1]))
+    found = [(none, 0, count, count)]
+    found += [(float(one[g]), 2 + g, g, count) for g in np.flatnonzero(one > _HEAVY).tolist()]
+    for i in np.argsort(-two, kind="stable")[:_HEAVIEST].tolist():
+        if two[i] > _HEAVY:
+            pair = int(prior.pairs[0][i]), int(prior.pairs[1][i])
+            found.append((float(two[i]), 2 + count + i, *pair))
+    return sorted(found, key=lambda part: -part[0])[:_HEAVIEST]
+
+
+def _densities(
+    prior: _Prior, sums: tuple[Floats, Floats, Floats], steps: _Steps, first: int, second: int
+) -> Floats:
+    """What a hypothesis says of the levels before, between and after its steps; 3 x G chances."""
+    below, good, bad = sums
+    count = len(prior.one)
+    if first == count:
+        level = _chances(np.exp(below[-1] - below[-1].max()))
+        return np.array([level, level, level])
+    if second == count:
+        fast = _chances(good[first] * (steps.only @ bad[first]))
+        slow = _chances(bad[first] * (good[first] @ steps.only))
+        return np.array([fast, slow, slow])
+    middle = np.exp(below[second] - below[first] - (below[second] - below[first]).max())
+    rise, fall = steps.part @ middle, steps.only @ bad[second]
+    fast = good[first] * rise * fall
+    slow = bad[second] * ((good[first] * rise) @ steps.only)
+    middle = middle * ((good[first] * fall) @ steps.part)
+    return np.array([_chances(x) for x in (fast, middle, slow)])
+
+
+def _moved(density: Floats, steps: float) -> Floats:
+    """Densities moved along the grid, by any part of its step."""
+    places = np.arange(density.shape[-1])
+    return np.array([np.interp(places - steps, places, row, 0.0, 0.0) for row in density])
 
 
 def _chances(density: Floats) -> Floats:

@@ -59,12 +59,26 @@ class Known:
 UNKNOWN = Known(0.0, 0.0)
 
 
+@dataclass(frozen=True, slots=True)
+class Strata:
+    """What it costs that boots of several testbeds are only held against those of their own."""
+
+    inflation: float = 1.0
+    """Of the variance of the difference, beside that of one testbed with as many boots."""
+    lost: int = 0
+    """Degrees of freedom that the levels of the further testbeds take."""
+
+
+ONE_TESTBED = Strata()
+
+
 def difference(
     good: Sequence[float],
     bad: Sequence[float],
     scenario: str,
     confidence: float = 0.95,
     known: Known = UNKNOWN,
+    strata: Strata = ONE_TESTBED,
 ) -> Effect:
     """As `welch`, but one stray boot on each side cannot hide or make a difference.
 
@@ -78,7 +92,7 @@ def difference(
         ValueError: A side has fewer than two boots.
     """
     trim = 1 if min(len(good), len(bad)) >= _TRIM_FROM else 0
-    return _compare(good, bad, scenario, confidence, trim, known)
+    return _compare(good, bad, scenario, confidence, trim, known, strata)
 
 
 def _compare(
@@ -88,6 +102,7 @@ def _compare(
     confidence: float,
     trim: int,
     known: Known,
+    strata: Strata = ONE_TESTBED,
 ) -> Effect:
     if len(good) < 2 or len(bad) < 2:  # noqa: PLR2004 - a spread takes two values
         raise ValueError(
@@ -99,6 +114,8 @@ def _compare(
     )
     variance = fast_part + slow_part
     freedom = variance**2 / (fast_part**2 / fast_df + slow_part**2 / slow_df)
+    freedom = max(1.0, freedom - strata.lost) if strata.lost else freedom
+    variance *= strata.inflation
     error = math.sqrt(variance)
     reach = float(special.stdtrit(freedom, (1 + confidence) / 2)) * error
     return Effect(
@@ -132,6 +149,43 @@ def values(readings: Sequence[Reading], scenario: str, modes: Modes | None = Non
     return sorted(lifted([r.ln_pps[scenario] for r in readings if scenario in r.ln_pps], modes))
 
 
+def sides(
+    good: Sequence[Reading], bad: Sequence[Reading], scenario: str, modes: Modes | None = None
+) -> tuple[list[float], list[float], Strata]:
+    """Puts the boots of several testbeds on the level of one of them.
+
+    Levels of testbeds and the difference of the sides are those of least squares, y = level +
+    side; a testbed that has measured one side only says nothing of the difference and is left
+    out. Of one testbed the values are as they are.
+
+    Returns:
+        ln pps of both sides, sorted, and what the levels have cost.
+    """
+    testbeds = [{r.testbed for r in side if scenario in r.ln_pps} for side in (good, bad)]
+    if len(testbeds[0] | testbeds[1]) < 2:  # noqa: PLR2004 - one is no several
+        return values(good, scenario, modes), values(bad, scenario, modes), ONE_TESTBED
+    both = sorted(testbeds[0] & testbeds[1])
+    boots = [
+        (np.array(values([r for r in side if r.testbed == name], scenario, modes)), place, number)
+        for place, name in enumerate(both)
+        for number, side in enumerate((good, bad))
+    ]
+    if not both:
+        return [], [], ONE_TESTBED
+    y = np.concatenate([own for own, *_ in boots])
+    where = np.concatenate([np.full(len(own), place) for own, place, _ in boots])
+    slow = np.concatenate([np.full(len(own), number) for own, _, number in boots])
+    design = np.column_stack([where[:, None] == np.arange(len(both)), slow]).astype(float)
+    levels = np.linalg.lstsq(design, y, rcond=None)[0][:-1]
+    y = y - (levels - levels[0])[where]
+    counts = np.array([[len(own) for own, *_ in boots[i : i + 2]] for i in range(0, len(boots), 2)])
+    weight = float((counts.prod(axis=1) / counts.sum(axis=1)).sum())
+    whole = counts.sum(axis=0)
+    inflation = float(whole.prod() / whole.sum()) / weight
+    strata = Strata(inflation, len(both) - 1)
+    return np.sort(y[slow == 0]).tolist(), np.sort(y[slow == 1]).tolist(), strata
+
+
 def effects(
     good: Sequence[Reading],
     bad: Sequence[Reading],
@@ -147,8 +201,8 @@ def effects(
     found = []
     for name in [lead, *(name for name in scenarios if name != lead)]:
         its = modes if name == lead else None
-        fast, slow = values(good, name, its), values(bad, name, its)
+        fast, slow, strata = sides(good, bad, name, its)
         if min(len(fast), len(slow)) > 1:
             spread = known if name == lead else UNKNOWN
-            found.append(difference(fast, slow, name, known=spread))
+            found.append(difference(fast, slow, name, known=spread, strata=strata))
     return tuple(found)

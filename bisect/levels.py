@@ -42,17 +42,28 @@ _APART = 1.1
 
 @dataclass(frozen=True, slots=True)
 class Scatter:
-    """One assumption about the noise."""
+    """One assumption about the noise, and about how far the testbeds lie apart."""
 
     noise: Noise
+    """Of the testbed that the question is about."""
     log_weight: float
     """Prior weight, not normalised."""
     floor: float
     """Smallest standard deviation of a boot that the grid can tell from none."""
+    noises: tuple[Noise, ...] = ()
+    """By index of testbed; empty: that of the question for all of them."""
+    offsets: tuple[float, ...] = (0.0,)
+    """By index of testbed: how far it lies from the first one, ln ratio. Boots of testbeds that
+    come after these are left out."""
 
-    def variance(self, runs: int) -> float:
+    def of(self, testbed: int) -> Noise:
+        """How a testbed scatters."""
+        return self.noises[testbed] if self.noises else self.noise
+
+    def variance(self, runs: int, testbed: int = 0) -> float:
         """Variance of a boot of so many runs within its mode."""
-        return max(self.floor**2, self.noise.boot**2 + self.noise.run**2 / runs)
+        noise = self.of(testbed)
+        return max(self.floor**2, noise.boot**2 + noise.run**2 / runs)
 
 
 def scatters(line: Line, levels: Floats) -> list[Scatter]:
@@ -63,28 +74,30 @@ def scatters(line: Line, levels: Floats) -> list[Scatter]:
     noise, step = line.question.noise, float(levels[1] - levels[0])
     floor = max(LEAST_BOOT_SD, abs(line.question.effect) / _FINEST, 0.8 * step)
     doubt = 1 / math.sqrt(2 * max(noise.image_weight, 1.0))
+    own = [line.question.noise_of(name) for name in line.testbeds]
+    together = (0.0,) * len(own)
     return [
         Scatter(
-            Noise(
-                noise.boot * boot,
-                noise.image * math.exp(image * doubt),
-                noise.run * boot,
-                noise.slow_share,
-                noise.slow_gap,
-            ),
+            _scaled(noise, boot, noise.image * math.exp(image * doubt)),
             -((math.log(boot) / _DOUBT) ** 2 + image**2) / 2,
             floor,
+            tuple(_scaled(one, boot, noise.image * math.exp(image * doubt)) for one in own),
+            together,
         )
         for boot in (_FEW_SCALES if noise.image else _BOOT_SCALES)
         for image in ((-_APART, 0.0, _APART) if noise.image else (0.0,))
     ]
 
 
+def _scaled(noise: Noise, boot: float, image: float) -> Noise:
+    return Noise(noise.boot * boot, image, noise.run * boot, noise.slow_share, noise.slow_gap)
+
+
 def level_grid(line: Line) -> Floats:
     """Levels, equally spaced, that hold those of both sides and all a step could lead to."""
     noise, effect = line.question.noise, abs(line.question.effect)
     boot = max(math.sqrt(noise.variance_of_boot()), LEAST_BOOT_SD)
-    found = [location(image.ln_pps, boot) for image in line.images] or [0.0]
+    found = [location(aligned(line, image), boot) for image in line.images] or [0.0]
     sizes = [sum(image.runs if noise.run else [1] * len(image.runs)) for image in line.images]
     middle = float(np.median(found))
     reach = 4 * effect + 4 * math.hypot(boot, noise.image) + noise.slow_gap
@@ -97,6 +110,14 @@ def level_grid(line: Line) -> Floats:
     half = min(half, _MOST_LEVELS // 2)
     centre, width = (low + high) / 2, (high - low) / 2 + reach
     return middle + centre + np.linspace(-width, width, 2 * half + 1)
+
+
+def aligned(line: Line, image: Image) -> tuple[float, ...]:
+    """The ln pps of an image as the first testbed would have measured them, as far as is known."""
+    if not line.offsets:
+        return image.ln_pps
+    boots = zip(image.ln_pps, image.testbeds, strict=True)
+    return tuple(x - line.offsets[testbed].mean for x, testbed in boots)
 
 
 def log_likelihoods(line: Line, levels: Floats, scatter: Scatter) -> Floats:
@@ -117,14 +138,20 @@ def log_likelihoods(line: Line, levels: Floats, scatter: Scatter) -> Floats:
 
 
 def _boots(image: Image, levels: Floats, scatter: Scatter) -> Floats:
-    noise = scatter.noise
-    variance = np.array([scatter.variance(runs) for runs in image.runs])[:, None]
-    off = np.array(image.ln_pps)[:, None] - levels
-    density = (1 - noise.slow_share) * _density(off, variance)
-    if noise.slow_share:
-        density = density + noise.slow_share * _density(off + noise.slow_gap, variance)
-    stray = _density(off, variance + _STRAY_SD**2)
-    found: Floats = np.log((1 - _STRAY_CHANCE) * density + _STRAY_CHANCE * stray + 1e-300).sum(0)
+    found: Floats = np.zeros(len(levels))
+    where = np.array(image.testbeds)
+    for testbed in sorted(set(image.testbeds) & set(range(len(scatter.offsets)))):
+        noise, its = scatter.of(testbed), where == testbed
+        boots, runs = np.array(image.ln_pps)[its], np.array(image.runs)[its]
+        variance = np.array([scatter.variance(count, testbed) for count in runs.tolist()])[:, None]
+        off = boots[:, None] - levels - scatter.offsets[testbed]
+        density = (1 - noise.slow_share) * _density(off, variance)
+        if noise.slow_share:
+            density = density + noise.slow_share * _density(off + noise.slow_gap, variance)
+        stray = _density(off, variance + _STRAY_SD**2)
+        found = found + np.log((1 - _STRAY_CHANCE) * density + _STRAY_CHANCE * stray + 1e-300).sum(
+            0
+        )
     return found
 
 

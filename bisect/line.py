@@ -7,7 +7,7 @@ below k are fast and those from k on are slow.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,6 +28,16 @@ class Image:
     """Of the leading scenario, one value per boot, sorted; at least one."""
     runs: tuple[int, ...]
     """Of each of these boots."""
+    testbeds: tuple[int, ...]
+    """Of each of these boots: where, as an index into `Line.testbeds`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offset:
+    """How far a testbed lies from another one of its make, on all kernels; ln ratio."""
+
+    mean: float = 0.0
+    sd: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +71,18 @@ class Line:
     """In the order of their positions; what is skipped is not among them."""
     at: tuple[Place | None, ...]
     """n + 1: the place that stands for each position, if it can be measured."""
+    testbeds: tuple[str, ...]
+    """Those that have measured the leading scenario, the one with most boots first; the testbed
+    of the question as long as nothing is measured."""
+    offsets: tuple[Offset, ...] = ()
+    """How far each testbed lies from the first one, once that is inferred."""
+
+    def on(self, place: Place, testbed: str) -> int:
+        """Boots of a place that this testbed has measured."""
+        return sum(
+            self.question.lead in reading.ln_pps and testbed_of(self.question, reading) == testbed
+            for reading in place.readings
+        )
 
 
 def lay_out(question: Bisection, evidence: Evidence) -> Line:
@@ -89,8 +111,9 @@ def lay_out(question: Bisection, evidence: Evidence) -> Line:
     possible[0] = False
     for where in positions.values():
         possible[where[0] + 1 : where[-1] + 1] = False
+    testbeds = _testbeds(question, [r for key in positions for r in readings.get(key, [])])
     images = [
-        _image(where[0], readings[key], question.lead)
+        _image(where[0], readings[key], question, testbeds)
         for key, where in positions.items()
         if values(readings.get(key, []), question.lead)
     ]
@@ -103,12 +126,31 @@ def lay_out(question: Bisection, evidence: Evidence) -> Line:
         tuple(sorted(images, key=lambda image: (image.position, image.ln_pps))),
         tuple(sorted(places.values(), key=lambda place: (place.position, place.revision))),
         tuple(places.get(keys.get(revision, revision)) for revision in revisions),
+        testbeds,
     )
 
 
-def _image(position: int, readings: list[Reading], lead: str) -> Image:
-    boots = sorted((r.ln_pps[lead], r.runs) for r in readings if lead in r.ln_pps)
-    return Image(position, tuple(x for x, _ in boots), tuple(runs for _, runs in boots))
+def testbed_of(question: Bisection, reading: Reading) -> str:
+    """Where it was measured."""
+    return reading.testbed or question.testbed
+
+
+def _testbeds(question: Bisection, readings: list[Reading]) -> tuple[str, ...]:
+    counts = Counter(testbed_of(question, r) for r in readings if question.lead in r.ln_pps)
+    return tuple(sorted(counts, key=lambda name: (-counts[name], name))) or (question.testbed,)
+
+
+def _image(
+    position: int, readings: list[Reading], question: Bisection, testbeds: tuple[str, ...]
+) -> Image:
+    lead = question.lead
+    boots = sorted(
+        (r.ln_pps[lead], r.runs, testbeds.index(testbed_of(question, r)))
+        for r in readings
+        if lead in r.ln_pps
+    )
+    levels, runs, measured_on = zip(*boots, strict=True)
+    return Image(position, levels, runs, measured_on)
 
 
 def _places(

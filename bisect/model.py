@@ -284,6 +284,18 @@ class Bisection:
     noise: Noise
     budget_seconds: float = math.inf
     """Of the lab, after which the search ends with what it knows."""
+    others: dict[str, Noise] = field(default_factory=dict)
+    """By name: other testbeds of the same make that may help, and how their boots scatter. Each
+    has a level of its own; the change and the offsets of images are the same on all of them."""
+
+    @property
+    def testbeds(self) -> tuple[str, ...]:
+        """All testbeds that may measure, the one that is asked about first."""
+        return (self.testbed, *(name for name in self.others if name != self.testbed))
+
+    def noise_of(self, testbed: str) -> Noise:
+        """How the boots of that testbed scatter; as those of the question's where none is told."""
+        return self.noise if testbed == self.testbed else self.others.get(testbed, self.noise)
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,6 +358,8 @@ class Reading:
     """Measured for the question it is shown to, not inherited from an earlier one."""
     runs: int = 1
     """Of each scenario within the boot; `ln_pps` is the mean over them."""
+    testbed: str = ""
+    """Where it was measured; empty: on the testbed that the question is about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -422,6 +436,8 @@ class Visit:
     belief: Belief | None = None
     runs: int = 1
     """Of each scenario, within this boot."""
+    testbed: str = ""
+    """Where; empty: on the testbed that the question is about."""
 
 
 @dataclass(frozen=True, slots=True)

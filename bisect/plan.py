@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import assert_never
 
 from netbisect.bisect import comparison, search
@@ -20,13 +21,15 @@ from netbisect.bisect.model import (
     Unfinished,
     Visit,
 )
-from netbisect.bisect.search import Building
 
 __all__ = ["Outlook", "builds_ahead", "next_move", "outlook"]
 
 
 def next_move(
-    question: Question, evidence: Evidence, prices: Prices, building: Building | None = None
+    question: Question,
+    evidence: Evidence,
+    prices: Prices,
+    building: Mapping[str, float] | None = None,
 ) -> Move:
     """Tells what to boot next for `question`, or its answer.
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from netbisect.bisect import plan, search
+from netbisect.bisect.meanwhile import Meanwhile, Wait
 from netbisect.bisect.model import (
     Bisection,
     Evidence,
@@ -49,6 +50,8 @@ class PaperLab:
     prices: Prices = field(default_factory=Prices)
     scatter: Mapping[str, float] = field(default_factory=dict)
     """By revision: between its runs, where it is not that of `noise`, ln pps."""
+    apart: Mapping[str, float] = field(default_factory=dict)
+    """By testbed: how far it lies from the others, ln ratio; 0 where it is not named."""
     seconds: float = 0.0
     """The clock of the laboratory."""
     builds: int = 0
@@ -90,12 +93,13 @@ class PaperLab:
         *,
         fresh: bool = True,
         runs: int = 1,
+        testbed: str = "",
     ) -> Evidence:
         """Returns the evidence with one more boot of a built kernel, of so many runs."""
         identity = evidence.kernels[revision].identity
         if identity not in self._offsets:
             self._offsets[identity] = float(self.random.normal(0, self.noise.image))
-        level = self.levels[revision] + self._offsets[identity]
+        level = self.levels[revision] + self._offsets[identity] + self.apart.get(testbed, 0.0)
         level += float(self.random.normal(0, self.noise.boot))
         if self.random.random() < self.outliers:
             level -= float(self.random.normal(*_OUTLIER))
@@ -106,9 +110,9 @@ class PaperLab:
         self.boots += 1
         self.runs += runs
         self.seconds += self.prices.boot + self.prices.run * runs * len(scenarios)
-        reading = Reading(
-            f"boot {self.boots}", revision, identity, dict.fromkeys(scenarios, level), fresh, runs
-        )
+        values = dict.fromkeys(scenarios, level)
+        boot = f"boot {self.boots}"
+        reading = Reading(boot, revision, identity, values, fresh, runs, testbed)
         return Evidence((*evidence.readings, reading), evidence.kernels, evidence.skipped)
 
 
@@ -124,6 +128,78 @@ class Rehearsal:
     seconds: float
     """By the clock: with several builders, building and measuring overlap."""
     runs: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Bench:
+    """A visit on one of several testbeds, and what will come of it."""
+
+    visit: Visit
+    ends: float = math.inf
+    """When, by the clock of the laboratory; never as long as its kernel is built."""
+    reading: Reading | None = None
+
+
+def play_together(
+    question: Bisection, lab: PaperLab, evidence: Evidence | None = None, builders: int = 1
+) -> Rehearsal:
+    """As `play`, with all testbeds of the question at work.
+
+    A testbed that waits for a kernel looks for its move again whenever something is known that
+    was not, or a kernel is built. What is under way at the end is given up; it has cost its boots.
+    """
+    evidence = evidence or Evidence()
+    start = lab.builds, lab.boots, lab.runs, lab.seconds
+    visits: list[Visit] = []
+    yard = _Yard(lab, builders)
+    benches: dict[str, _Bench] = {}
+    while True:
+        for testbed in question.testbeds:
+            bench = benches.get(testbed)
+            if bench is not None and bench.reading is not None:
+                continue
+            others = tuple(one.visit for name, one in benches.items() if name != testbed)
+            benches.pop(testbed, None)
+            seen = Meanwhile(yard.left(), yard.free_in(), testbed, others)
+            move = search.next_together(question, evidence, lab.prices, seen)
+            if isinstance(move, Wait):
+                continue
+            if not isinstance(move, Visit):
+                return Rehearsal(
+                    move,
+                    evidence,
+                    tuple(visits),
+                    lab.builds - start[0],
+                    lab.boots - start[1],
+                    lab.seconds - start[3],
+                    lab.runs - start[2],
+                )
+            benches[testbed] = _begin(question, lab, evidence, move)
+            if benches[testbed].reading is None:
+                yard.order(move.revision)
+            else:
+                visits.append(move)
+        if builders > 1:
+            yard.order_ahead(question, evidence)
+        lab.seconds = min([*yard.done.values(), *(bench.ends for bench in benches.values())])
+        evidence = yard.collect(evidence)
+        for testbed, bench in list(benches.items()):
+            if bench.reading is not None and bench.ends <= lab.seconds:
+                readings = (*evidence.readings, bench.reading)
+                evidence = Evidence(readings, evidence.kernels, evidence.skipped)
+                del benches[testbed]
+
+
+def _begin(question: Bisection, lab: PaperLab, evidence: Evidence, visit: Visit) -> _Bench:
+    """Begins a visit whose kernel is built; its reading is not to be looked at before it ends."""
+    if visit.revision not in evidence.kernels:
+        return _Bench(visit)
+    now = lab.seconds
+    told = lab.boot(
+        evidence, visit.revision, question.scenarios, runs=visit.runs, testbed=visit.testbed
+    )
+    ends, lab.seconds = lab.seconds, now
+    return _Bench(visit, ends, told.readings[-1])
 
 
 def play(
@@ -185,6 +261,13 @@ class _Yard:
     def left(self) -> dict[str, float]:
         """By revision: seconds until it is built."""
         return {name: max(0.0, at - self.lab.seconds) for name, at in self.done.items()}
+
+    def free_in(self) -> float:
+        """Seconds until a builder can begin with another kernel."""
+        ends = sorted(self.done.values())
+        return (
+            max(0.0, ends[-self.builders] - self.lab.seconds) if self.builders <= len(ends) else 0.0
+        )
 
     def order(self, revision: str) -> None:
         """Begins a build as soon as a builder is free."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from scipy import special
 from netbisect.bisect.belief import Posterior, as_belief, infer
 from netbisect.bisect.gain import information
 from netbisect.bisect.line import Line, Place, lay_out
+from netbisect.bisect.meanwhile import QUIET, Meanwhile, Wait
 from netbisect.bisect.model import (
     Belief,
     Bisection,
@@ -27,6 +29,7 @@ from netbisect.bisect.model import (
     NotReproduced,
     Prices,
     Several,
+    Suspects,
     Unfinished,
     Visit,
 )
@@ -69,12 +72,16 @@ _CLEAR_END = 5.5
 _STRETCH = 5.0
 """Commits over which a failure to build or boot casts doubt on its neighbours."""
 
-Building = Mapping[str, float]
-"""By revision: seconds until its kernel is built."""
+_ENOUGH = 0.0
+"""Of the bits per second that the best visit promises were nothing under way: a testbed that can
+earn less waits for what the others find."""
 
 
 def next_move(
-    question: Bisection, evidence: Evidence, prices: Prices, building: Building | None = None
+    question: Bisection,
+    evidence: Evidence,
+    prices: Prices,
+    building: Mapping[str, float] | None = None,
 ) -> Move:
     """Tells what to boot next, or how the search ends.
 
@@ -84,41 +91,65 @@ def next_move(
         question: Which of these commits?
         evidence: All facts that bear on it.
         prices: What actions cost, in seconds of the lab.
-        building: What is being built at this moment, if anything.
+        building: What is being built at this moment, if anything: seconds until it is.
+    """
+    move = next_together(question, evidence, prices, Meanwhile(building or {}))
+    assert not isinstance(move, Wait), "nothing is under way that could be waited for"
+    return move
+
+
+def next_together(
+    question: Bisection, evidence: Evidence, prices: Prices, meanwhile: Meanwhile
+) -> Move | Wait:
+    """As `next_move`, for one of several testbeds while the others measure.
+
+    Args:
+        question: Which of these commits?
+        evidence: All facts that bear on it.
+        prices: What actions cost, in seconds of the lab.
+        meanwhile: Which testbed is idle, and what goes on elsewhere.
     """
     line = lay_out(question, evidence)
-    posterior = infer(line)
-    return decide(line, posterior, prices, building or {})
+    return decide(line, infer(line, meanwhile.testbed), prices, meanwhile)
 
 
-def decide(line: Line, posterior: Posterior, prices: Prices, building: Building) -> Move:
-    """As `next_move`, when the posterior is known."""
+def decide(
+    line: Line, posterior: Posterior, prices: Prices, meanwhile: Meanwhile = QUIET
+) -> Move | Wait:
+    """As `next_together`, when the posterior is known."""
+    line = replace(line, offsets=posterior.offsets)
     belief = as_belief(line, posterior)
-    ended = _nobody(line, posterior, belief)
+    ended = _nobody(line, posterior, belief, meanwhile)
     if ended is not None:
         return ended
-    move, proved = _proof(line, posterior, belief)
+    move, proved = _proof(line, posterior, belief, meanwhile)
     spent = _spent(line, prices) >= line.question.budget_seconds
-    if move is not None and not (spent and isinstance(move, Visit)):
+    if move is not None and not (spent and isinstance(move, Visit | Wait)):
         return move
     limit = _limit(line, prices)
     if limit:
         return _stuck(line, posterior, proved, limit)
     if not line.places:
         return Unfinished("none of the revisions can be measured", belief)
-    return _explore(line, posterior, prices, building, proved)
+    found = _explore(line, posterior, prices, meanwhile, proved)
+    # What is under way may yet tell what is missing.
+    ends_open = isinstance(found, Suspects | Unfinished) and meanwhile.under_way
+    return Wait.WAIT if ends_open else found
 
 
-def _proof(line: Line, posterior: Posterior, belief: Belief) -> tuple[Move | None, list[Culprit]]:
+def _proof(
+    line: Line, posterior: Posterior, belief: Belief, meanwhile: Meanwhile
+) -> tuple[Move | Wait | None, list[Culprit]]:
     """What the proofs ask for or come to, if anything, and the culprits that are proved."""
     proved: list[Culprit] = []
-    open_proof: Visit | None = None
+    open_proof: Visit | Wait | None = None
     for stretch in stretches(line, posterior.steps, 2):
         if stretch.chance < SUSPECTED:
             break
-        proof = prove(line, stretch, belief)
-        if isinstance(proof, Visit):
-            open_proof = open_proof or proof
+        proof = prove(line, stretch, belief, meanwhile)
+        if isinstance(proof, Visit | Wait):
+            # What waits leaves this testbed to the next one.
+            open_proof = proof if not isinstance(open_proof, Visit) else open_proof
         elif stretch.chance >= SURE and isinstance(proof, Culprit):
             proved.append(proof)
         elif stretch.chance >= SURE and proof is not None and not proved:
@@ -145,11 +176,15 @@ def _limit(line: Line, prices: Prices) -> str:
     return ""
 
 
-def _nobody(line: Line, posterior: Posterior, belief: Belief) -> Move | None:
+def _nobody(
+    line: Line, posterior: Posterior, belief: Belief, meanwhile: Meanwhile
+) -> Move | Wait | None:
     """The ends without a name, or the boot that such an end still takes."""
     if posterior.none >= SURE_NONE:
         if (end := _single_boot(line)) is not None:
-            return _visit(line, posterior, end, 1)
+            if any(line.at[line.revisions.index(v.revision)] is end for v in meanwhile.under_way):
+                return Wait.WAIT
+            return _visit(line, posterior, end, 1, meanwhile)
         return NotReproduced(belief, _why_none(line))
     if (shift := moved(line)) is not None:
         return NotReproduced(
@@ -195,14 +230,15 @@ def _stuck(line: Line, posterior: Posterior, proved: list[Culprit], why: str) ->
 
 
 def _explore(
-    line: Line, posterior: Posterior, prices: Prices, building: Building, proved: list[Culprit]
-) -> Move:
+    line: Line, posterior: Posterior, prices: Prices, meanwhile: Meanwhile, proved: list[Culprit]
+) -> Move | Wait:
     """The visit that teaches most for its price, unless none teaches anything."""
-    end = _measure_end(line, posterior)
+    end = _measure_end(line, posterior, meanwhile)
     if end is not None:
         return end
     options = RUNS if line.question.noise.run else RUNS[:1]
-    bits = np.array([information(line, posterior, runs) for runs in options])
+    ahead = meanwhile.under_way
+    bits = np.array([information(line, posterior, runs, ahead) for runs in options])
     least = min(_LEAST_GAIN, _LEAST_SHARE * _entropy(posterior))
     if bits.max() < (max(_NO_GAIN, least) if line.question.noise.image else _NO_GAIN):
         return _stuck(line, posterior, proved, _why_stuck(line, posterior))
@@ -210,21 +246,30 @@ def _explore(
         found = hidden(line, posterior.steps, as_belief(line, posterior))
         if found is not None:
             return found
-    place, runs = _best(line, posterior, bits, prices, building)
-    return _visit(line, posterior, place, runs)
+    place, runs = _best(line, posterior, bits, prices, meanwhile)
+    if ahead and _ENOUGH:
+        alone = np.array([information(line, posterior, runs) for runs in options])
+        most = _rates(line, alone, prices, meanwhile)[0].max()
+        if _rates(line, bits, prices, meanwhile)[0].max() < _ENOUGH * most:
+            return Wait.WAIT
+    return _visit(line, posterior, place, runs, meanwhile)
 
 
-def _measure_end(line: Line, posterior: Posterior) -> Visit | None:
+def _measure_end(line: Line, posterior: Posterior, meanwhile: Meanwhile) -> Visit | None:
     """A level says nothing without another: the good end first, then the bad end.
 
-    They come with more runs than others, for every later boot is held against them.
+    They come with more runs than others, for every later boot is held against them. A further
+    testbed begins with the good end too: without a kernel that others have measured, nobody knows
+    what its level is to be held against.
     """
     first, last = line.places[0], line.places[-1]
     runs = runs_of_proof(line.question.noise, line.question.effect, _CLEAR_END)
-    if not line.images:
-        return _visit(line, posterior, first if first.position == 0 else last, runs)
-    if last.built and not last.boots and not any(place.boots for place in line.places[1:]):
-        return _visit(line, posterior, last, runs)
+    if not line.images or (meanwhile.testbed and meanwhile.testbed not in line.testbeds):
+        place = first if first.position == 0 else last
+        return _visit(line, posterior, place, runs, meanwhile)
+    ahead = any(visit.revision != line.revisions[0] for visit in meanwhile.under_way)
+    if last.built and not ahead and not any(place.boots for place in line.places[1:]):
+        return _visit(line, posterior, last, runs, meanwhile)
     return None
 
 
@@ -239,15 +284,10 @@ def _best(
     posterior: Posterior,
     bits: NDArray[np.float64],
     prices: Prices,
-    building: Building,
+    meanwhile: Meanwhile,
 ) -> tuple[Place, int]:
     """The place that teaches most per second, and runs; among equals, next to the median."""
-    skipped = [i for i, name in enumerate(line.revisions) if name in line.evidence.skipped]
-    run = prices.run * len(line.question.scenarios)
-    ready = np.array([_seconds_to_build(place, prices, building) for place in line.places])
-    seconds = np.array([ready + prices.boot + run * runs for runs in RUNS[: len(bits)]])
-    success = np.array([_success(place, skipped) for place in line.places])
-    rate = bits * success / np.maximum(seconds, 1.0)
+    rate, seconds = _rates(line, bits, prices, meanwhile)
     # Beyond nine digits it is the order of additions that speaks.
     rate = np.round(rate / rate.max(), 9)
     below = np.cumsum(posterior.steps)
@@ -260,8 +300,22 @@ def _best(
     return line.places[i], RUNS[k]
 
 
-def _seconds_to_build(place: Place, prices: Prices, building: Building) -> float:
-    return 0.0 if place.built else building.get(place.revision, prices.build)
+def _rates(
+    line: Line, bits: NDArray[np.float64], prices: Prices, meanwhile: Meanwhile
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Bits per second that a visit promises, and its seconds; by number of runs and place."""
+    skipped = [i for i, name in enumerate(line.revisions) if name in line.evidence.skipped]
+    run = prices.run * len(line.question.scenarios)
+    ready = np.array([_seconds_to_build(place, prices, meanwhile) for place in line.places])
+    seconds = np.array([ready + prices.boot + run * runs for runs in RUNS[: len(bits)]])
+    success = np.array([_success(place, skipped) for place in line.places])
+    return bits * success / np.maximum(seconds, 1.0), seconds
+
+
+def _seconds_to_build(place: Place, prices: Prices, meanwhile: Meanwhile) -> float:
+    if place.built:
+        return 0.0
+    return meanwhile.building.get(place.revision, prices.build + meanwhile.builder_free)
 
 
 def _success(place: Place, skipped: list[int]) -> float:
@@ -276,13 +330,17 @@ def _success(place: Place, skipped: list[int]) -> float:
     return 1 - 0.5 * math.exp(-(max(distance, 1) - 1) / _STRETCH)
 
 
-def _visit(line: Line, posterior: Posterior, place: Place, runs: int) -> Visit:
-    why = _why(line, posterior, place)
-    return Visit(place.revision, why, as_belief(line, posterior), runs)
+def _visit(
+    line: Line, posterior: Posterior, place: Place, runs: int, meanwhile: Meanwhile
+) -> Visit:
+    why = _why(line, posterior, place, meanwhile.testbed)
+    return Visit(place.revision, why, as_belief(line, posterior), runs, meanwhile.testbed)
 
 
-def _why(line: Line, posterior: Posterior, place: Place) -> str:
+def _why(line: Line, posterior: Posterior, place: Place, testbed: str) -> str:
     if place is line.at[0]:
+        if testbed and not line.on(place, testbed):
+            return f"measures the good end on {testbed}"
         return "measures the good end again" if place.boots else "measures the good end"
     if place.boots:
         end = place is line.at[-1]

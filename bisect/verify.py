@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from netbisect.bisect.compare import Known, difference, effects, values
-from netbisect.bisect.levels import LEAST_BOOT_SD
-from netbisect.bisect.line import Image, Line, Place
+from netbisect.bisect.compare import Known, difference, effects, sides
+from netbisect.bisect.levels import LEAST_BOOT_SD, aligned
+from netbisect.bisect.line import Image, Line, Place, testbed_of
+from netbisect.bisect.meanwhile import QUIET, Meanwhile, Wait
 from netbisect.bisect.model import (
     Belief,
     Bisection,
@@ -106,18 +108,20 @@ def runs_of_proof(noise: Noise, effect: float, clear: float = _CLEAR) -> int:
 
 
 def prove(
-    line: Line, stretch: Stretch, belief: Belief
-) -> Visit | Culprit | Suspects | Unfinished | None:
+    line: Line, stretch: Stretch, belief: Belief, meanwhile: Meanwhile = QUIET
+) -> Visit | Culprit | Suspects | Unfinished | Wait | None:
     """Takes the next step of the proof that a culprit is in `stretch`.
 
     Facts do not say what they were ordered for, so the proof rests on all fresh boots of the two
     kernels: at least three of each, whose difference has a p below 1 % and is at least half the
     expected effect. While that is open, they are booted in turns, up to ten of each. Where images
-    have offsets, the neighbours on both sides are held against each other too.
+    have offsets, the neighbours on both sides are held against each other too. Boots of several
+    testbeds count together, each held against those of its own.
 
     Returns:
-        A finding when it is proved, or when a side cannot be measured; None when the proof has
-        failed, so that the search goes on with these boots among its facts.
+        A finding when it is proved, or when a side cannot be measured; to wait when the boots that
+        are under way may be enough; None when the proof has failed, so that the search goes on
+        with these boots among its facts.
     """
     if stretch.good is None or stretch.bad is None:
         end, revision = (
@@ -126,17 +130,68 @@ def prove(
         return Unfinished(f"the {end} end cannot be measured: {_trouble(line, revision)}", belief)
     question = line.question
     good, bad = ([r for r in place.readings if r.fresh] for place in (stretch.good, stretch.bad))
-    sides = values(good, question.lead), values(bad, question.lead)
-    boots = min(map(len, sides))
+    fast, slow, strata = sides(good, bad, question.lead)
+    boots = min(len(fast), len(slow))
     if boots >= LEAST_BOOTS:
-        effect = difference(*sides, question.lead, known=_known(question.noise, (*good, *bad)))
+        known = _known(question.noise, (*good, *bad))
+        effect = difference(fast, slow, question.lead, known=known, strata=strata)
         if _shown(question, effect, belief) and sides_differ(line, stretch):
             return _name(line, stretch, belief, good, bad)
         if _refuted(question, effect, belief) or boots >= most_boots(question):
             return None
-    place = stretch.good if good_is_next(*map(len, sides)) else stretch.bad
+    turns = _Turns.of(line, (stretch.good, stretch.bad), meanwhile)
+    if boots < LEAST_BOOTS <= turns.planned():
+        return Wait.WAIT
+    place = (
+        stretch.good if turns.good_is_next(meanwhile.testbed or question.testbed) else stretch.bad
+    )
     runs = runs_of_proof(question.noise, 2 * _least(question, belief))
-    return Visit(place.revision, _why(line, stretch), belief, runs)
+    return Visit(place.revision, _why(line, stretch), belief, runs, meanwhile.testbed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Turns:
+    """Fresh boots of the two sides by testbed, those under way among them."""
+
+    counts: dict[str, tuple[int, int]]
+    waits: bool
+    """Whether any of them is under way."""
+
+    @classmethod
+    def of(cls, line: Line, places: tuple[Place, Place], meanwhile: Meanwhile) -> _Turns:
+        question = line.question
+        boots = [
+            Counter(
+                testbed_of(question, r)
+                for r in place.readings
+                if r.fresh and question.lead in r.ln_pps
+            )
+            for place in places
+        ]
+        ahead = [
+            Counter(
+                visit.testbed or question.testbed
+                for visit in meanwhile.under_way
+                if line.at[line.revisions.index(visit.revision)] is place
+            )
+            for place in places
+        ]
+        fast, slow = (own + more for own, more in zip(boots, ahead, strict=True))
+        counts = {name: (fast[name], slow[name]) for name in fast.keys() | slow.keys()}
+        return cls(counts, any(ahead))
+
+    def planned(self) -> int:
+        """Boots of each side that count once nothing is under way; 0 if nothing is."""
+        both = [pair for pair in self.counts.values() if min(pair) > 0]
+        return min(sum(column) for column in zip(*both, strict=True)) if both and self.waits else 0
+
+    def good_is_next(self, testbed: str) -> bool:
+        """Whether this testbed boots the good side next: in turns, and what all together lack."""
+        own = self.counts.get(testbed, (0, 0))
+        good, bad = (sum(pair[i] for pair in self.counts.values()) for i in (0, 1))
+        if own[0] == own[1] and good != bad:
+            return good < bad
+        return good_is_next(*own)
 
 
 def _least(question: Bisection, belief: Belief) -> float:
@@ -173,13 +228,15 @@ def moved(line: Line) -> Effect | None:
     place, question = line.at[0], line.question
     if place is None:
         return None
-    before, today = (
-        values([r for r in place.readings if r.fresh is fresh], question.lead)
-        for fresh in (False, True)
+    before, today, strata = sides(
+        [r for r in place.readings if not r.fresh],
+        [r for r in place.readings if r.fresh],
+        question.lead,
     )
     if min(len(before), len(today)) < 2:  # noqa: PLR2004 - a spread takes two values
         return None
-    effect = difference(before, today, question.lead, known=_known(question.noise, place.readings))
+    known = _known(question.noise, place.readings)
+    effect = difference(before, today, question.lead, known=known, strata=strata)
     share = effect.ln_ratio / question.effect
     return effect if effect.p < ALPHA and share >= _LEAST_SHARE else None
 
@@ -193,28 +250,41 @@ def sides_differ(line: Line, stretch: Stretch) -> bool:
     if not noise.image:
         return True
     first, last = stretch.positions[0], stretch.positions[-1]
-    before = _mean([image for image in line.images if image.position < first], noise)
-    after = _mean([image for image in line.images if image.position >= last], noise)
+    before = _mean(line, [image for image in line.images if image.position < first])
+    after = _mean(line, [image for image in line.images if image.position >= last])
     if before is None or after is None:
         return False
     shift = after[0] - before[0]
-    p = 2 * float(special.ndtr(-abs(shift) / math.sqrt(before[1] + after[1])))
+    between = math.fsum(
+        ((late - early) * offset.sd) ** 2
+        for early, late, offset in zip(before[2], after[2], line.offsets, strict=False)
+    )
+    p = 2 * float(special.ndtr(-abs(shift) / math.sqrt(before[1] + after[1] + between)))
     return p < ALPHA and shift / effect >= _LEAST_SHARE
 
 
-def _mean(images: Sequence[Image], noise: Noise) -> tuple[float, float] | None:
-    """Mean level of some images, ln pps, and its variance with their offsets in it."""
+def _mean(line: Line, images: Sequence[Image]) -> tuple[float, float, list[float]] | None:
+    """Mean level of some images, ln pps, and its variance with their offsets in it.
+
+    The third value is the share of each testbed in it.
+    """
     if not images:
         return None
+    noise = line.question.noise
     sd = max(math.sqrt(noise.variance_of_boot()), LEAST_BOOT_SD)
-    y = np.array([location(image.ln_pps, sd) for image in images])
+    y = np.array([location(aligned(line, image), sd) for image in images])
     least = LEAST_BOOT_SD**2
     own = [
         1 / math.fsum(1 / max(noise.variance_of_boot(runs), least) for runs in image.runs)
         for image in images
     ]
     weight = 1 / (noise.image**2 + np.array(own))
-    return float(weight @ y / weight.sum()), float(1 / weight.sum())
+    weight_of = [(np.array(image.testbeds), w) for image, w in zip(images, weight, strict=True)]
+    shares = [
+        math.fsum(float((where == i).mean() * w) for where, w in weight_of) / float(weight.sum())
+        for i in range(len(line.testbeds))
+    ]
+    return float(weight @ y / weight.sum()), float(1 / weight.sum()), shares
 
 
 def _name(

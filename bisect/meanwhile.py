@@ -1,0 +1,33 @@
+"""What goes on in the laboratory while a search looks for its next move."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from netbisect.bisect.model import Visit
+
+
+@dataclass(frozen=True, slots=True)
+class Meanwhile:
+    """Builds and visits under way, and the testbed that has nothing to do."""
+
+    building: Mapping[str, float] = field(default_factory=dict)
+    """By revision: seconds until its kernel is built."""
+    builder_free: float = 0.0
+    """Seconds until a builder can begin with another kernel."""
+    testbed: str = ""
+    """Which one is idle; empty where the testbed of the question is the only one."""
+    under_way: tuple[Visit, ...] = ()
+    """What the other testbeds are measuring, or wait to measure, the oldest first."""
+
+
+class Wait(Enum):
+    """Nothing is worth a boot here as long as others measure."""
+
+    WAIT = "wait"
+
+
+QUIET = Meanwhile()
+"""Nothing."""
