@@ -333,13 +333,12 @@ def _drift(line: Line, levels: Floats, below: Floats) -> float:
     own = np.diff(below, axis=0)
     start = below[0]
     span = line.question.effect / (len(line.revisions) - 1)
-    logs = []
-    for share, chance in _DRIFTS:
-        moved = start.copy()
-        for image, row in zip(line.images, own, strict=True):
-            moved += np.interp(levels + share * span * image.position, levels, row)
-        logs.append(float(special.logsumexp(moved)) + math.log(chance))
-    return float(special.logsumexp(logs))
+    moved = np.tile(start, (len(_DRIFTS), 1))
+    for row, (share, _) in zip(moved, _DRIFTS, strict=True):
+        for image, likelihood in zip(line.images, own, strict=True):
+            row += np.interp(levels + share * span * image.position, levels, likelihood)
+    chances = np.log([chance for _, chance in _DRIFTS])
+    return float(special.logsumexp(special.logsumexp(moved, axis=1) + chances))
 
 
 def _spread(prior: _Prior, mass: Floats) -> Floats:
