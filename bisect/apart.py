@@ -18,9 +18,9 @@ from netbisect.bisect.line import Line, Offset
 
 _USUAL = 0.05
 """Standard deviation of the distance of two testbeds of one make, ln ratio; 3 to 5 % are common."""
-_FINE = 1.2
+_FINE = 1.5
 """Distance of neighbours of the quadrature, in standard deviations of what is known of it."""
-_DROP = 9.0
+_DROP = 7.0
 """Nats below the likeliest distance at which another one is passed over."""
 _MOST_ASKED, _MOST_NODES, _MOST_KEPT = 200, 12, 40
 """Distances that are looked at for one more testbed, that are kept of them, and combinations."""

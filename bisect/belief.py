@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
 from netbisect.bisect.apart import Offsets, combinations, roughly, summary
 from netbisect.bisect.levels import (
@@ -228,8 +227,8 @@ def _apart(
     def evidence_of(offsets: Offsets) -> float:
         own = replace(assumed[usual], offsets=offsets)
         below = _sums(start, log_likelihoods(line, levels, own))
-        found = np.array([special.logsumexp(below[-1]), *_one(steps, below)])
-        return float(special.logsumexp(found + chances))
+        found = np.array([_log_sum(below[-1]), *_one(steps, below)])
+        return _log_sum(found + chances)
 
     # Likeliest first.
     found = combinations(line, assumed[usual], evidence_of)
@@ -308,7 +307,7 @@ def _fit(
     two = np.full(len(prior.two), -np.inf)
     two[pairs] = _two(prior, steps, below, pairs)
     return _Fit(
-        float(special.logsumexp(below[-1])) + log_weight,
+        _log_sum(below[-1]) + log_weight,
         one + log_weight,
         two + log_weight,
         _drift(line, levels, below) + log_weight,
@@ -328,17 +327,25 @@ def _scaled(logs: Floats) -> tuple[Floats, Floats]:
     return np.exp(logs - top[:, None]), top
 
 
+def _log_sum(logs: Floats) -> float:
+    """Log of a sum; SciPy's own is careful about much that does not occur here, and slow."""
+    top = float(logs.max())
+    return math.log(float(np.exp(logs - top).sum())) + top
+
+
 def _drift(line: Line, levels: Floats, below: Floats) -> float:
     """Log evidence of a level that moves in a straight line from the good to the bad end."""
     own = np.diff(below, axis=0)
     start = below[0]
     span = line.question.effect / (len(line.revisions) - 1)
     moved = np.tile(start, (len(_DRIFTS), 1))
-    for row, (share, _) in zip(moved, _DRIFTS, strict=True):
+    for row, (share, _) in enumerate(_DRIFTS):
         for image, likelihood in zip(line.images, own, strict=True):
-            row += np.interp(levels + share * span * image.position, levels, likelihood)
+            moved[row] += np.interp(levels + share * span * image.position, levels, likelihood)
     chances = np.log([chance for _, chance in _DRIFTS])
-    return float(special.logsumexp(special.logsumexp(moved, axis=1) + chances))
+    top = moved.max(axis=1)
+    logs = np.log(np.exp(moved - top[:, None]).sum(axis=1)) + top
+    return _log_sum(logs + chances)
 
 
 def _spread(prior: _Prior, mass: Floats) -> Floats:

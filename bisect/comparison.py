@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 
 from netbisect.bisect import modes as two_modes
-from netbisect.bisect.compare import difference, effects, values
+from netbisect.bisect.compare import difference, effects, sides, values
 from netbisect.bisect.model import (
     Comparison,
     Confirmed,
@@ -42,16 +42,37 @@ def next_move(question: Comparison, evidence: Evidence) -> Move:
     It is given up when the 95 % interval leaves no room for a drop of `min_effect`, or at the
     last look.
     """
-    for revision in (question.good, question.bad):
-        if revision in evidence.skipped:
-            return Unfinished(f"{revision[:12]} cannot be measured: {evidence.skipped[revision]}")
     good, bad = (
         [reading for reading in evidence.of(revision) if reading.fresh]
         for revision in (question.good, question.bad)
     )
-    modes = two_modes.of(question.noise) if question.noise else None
-    found = effects(good, bad, question.lead, question.scenarios, modes=modes)
+    if (ended := unfit(question, evidence, good, bad)) is not None:
+        return ended
+    sizes = tuple(len(values(boots, question.lead)) for boots in (good, bad))
+    answer = judge(question, good, bad) if _is_look(*sizes) else None
+    if answer is None:
+        return _visit(question, evidence, *sizes)
+    confirmed, why = answer
+    found = _effects(question, good, bad)
+    return Confirmed(found) if confirmed else NotConfirmed(found, why)
+
+
+def unfit(
+    question: Comparison, evidence: Evidence, good: list[Reading], bad: list[Reading]
+) -> NotConfirmed | Unfinished | None:
+    """Why the two cannot be compared, if so: not measurable, or the same kernel.
+
+    Args:
+        question: What is compared.
+        evidence: All facts that bear on it.
+        good: Fresh readings of the good revision.
+        bad: Fresh readings of the bad one.
+    """
+    for revision in (question.good, question.bad):
+        if revision in evidence.skipped:
+            return Unfinished(f"{revision[:12]} cannot be measured: {evidence.skipped[revision]}")
     if _same_kernel(question, evidence):
+        found = _effects(question, good, bad)
         return NotConfirmed(found, "both revisions build the same kernel")
     for revision, boots in ((question.good, good), (question.bad, bad)):
         if barren(boots, question.lead):
@@ -59,12 +80,12 @@ def next_move(question: Comparison, evidence: Evidence) -> Move:
                 f"{len(boots)} boots of {revision[:12]} hardly gave a valid sample "
                 f"of {question.lead}"
             )
-    sizes = tuple(len(values(boots, question.lead)) for boots in (good, bad))
-    answer = _look(question, good, bad) if _is_look(*sizes) else None
-    if answer is None:
-        return _visit(question, evidence, *sizes)
-    confirmed, why = answer
-    return Confirmed(found) if confirmed else NotConfirmed(found, why)
+    return None
+
+
+def _effects(question: Comparison, good: list[Reading], bad: list[Reading]) -> tuple[Effect, ...]:
+    modes = two_modes.of(question.noise) if question.noise else None
+    return effects(good, bad, question.lead, question.scenarios, modes=modes)
 
 
 def _is_look(good_boots: int, bad_boots: int) -> bool:
@@ -74,11 +95,11 @@ def _is_look(good_boots: int, bad_boots: int) -> bool:
     )
 
 
-def _look(question: Comparison, good: list[Reading], bad: list[Reading]) -> tuple[bool, str] | None:
-    """Whether it is confirmed and why not; None when only more boots can tell."""
+def judge(question: Comparison, good: list[Reading], bad: list[Reading]) -> tuple[bool, str] | None:
+    """Looks at the boots: whether it is confirmed and why not; None when only more can tell."""
     modes = two_modes.of(question.noise) if question.noise else None
-    fast, slow = (values(side, question.lead, modes) for side in (good, bad))
-    effect = difference(fast, slow, question.lead)
+    fast, slow, strata = sides(good, bad, question.lead, modes)
+    effect = difference(fast, slow, question.lead, strata=strata)
     sign, word = (1, "gain") if question.suspected > 0 else (-1, "drop")
     seen, room = sign * effect.ln_ratio, sign * (effect.high if sign > 0 else effect.low)
     last = min(effect.good_boots, effect.bad_boots) >= LOOKS[-1]

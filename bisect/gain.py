@@ -12,7 +12,7 @@ from scipy import special
 
 from netbisect.bisect.belief import Parts, Posterior
 from netbisect.bisect.levels import Floats, Scatter, normal
-from netbisect.bisect.line import Line, Place
+from netbisect.bisect.line import Line
 from netbisect.bisect.model import Visit
 
 _OUTCOMES = 4
@@ -43,23 +43,20 @@ def information(
         Bits, one value per place.
     """
     positions = np.array([image.position for image in line.images], dtype=np.intp)
+    parts, cases = posterior.parts, [(1.0, posterior.parts.mass)]
     if under_way:
-        found = np.zeros(len(line.places))
-        refined, parts = _refined(line, positions, posterior.parts, under_way)
-        for weight, mass in _outcomes(line, refined, parts, under_way):
-            found += weight * _bits(line, refined, replace(parts, mass=mass), runs)
-        return found
-    return _bits(line, positions, posterior.parts, runs)
-
-
-def _bits(line: Line, positions: NDArray[np.intp], parts: Parts, runs: int) -> Floats:
-    chances = _chances(line, positions, parts)
-    variances = np.array([_variance(place, parts, line, runs) for place in line.places])
+        positions, parts = _refined(line, positions, parts, under_way)
+        cases = _outcomes(line, positions, parts, under_way)
+    sides = _sides(line, positions, parts)
+    variances = _variances(line, parts, runs)
     density = parts.density.reshape(-1, len(parts.levels))
     bits = np.zeros(len(line.places))
     for variance in np.unique(variances):
         rows = variances == variance
-        bits[rows] = _mutual(chances[rows], density @ _visit(parts, float(variance)))
+        predicted = density @ _visit(parts, float(variance))
+        for weight, mass in cases:
+            chances = (sides[rows] * mass[:, None]).reshape(int(rows.sum()), -1)
+            bits[rows] += weight * _mutual(chances, predicted)
     return bits
 
 
@@ -150,13 +147,16 @@ def visit_variance(scatter: Scatter, boots: tuple[int, ...], runs: int, testbed:
     return 1 / (1 / after - 1 / before)
 
 
-def _variance(place: Place, parts: Parts, line: Line, runs: int) -> float:
-    scatter, testbed = parts.scatter, parts.testbed
-    if not place.boots or not scatter.noise.image:
-        return visit_variance(scatter, (), runs, testbed)
-    lead = line.question.lead
-    boots = tuple(sorted(r.runs for r in place.readings if lead in r.ln_pps))
-    return round(visit_variance(scatter, boots, runs, testbed), 9)
+def _variances(line: Line, parts: Parts, runs: int) -> Floats:
+    """How well one more boot tells the side of each place."""
+    scatter, testbed, lead = parts.scatter, parts.testbed, line.question.lead
+    found = np.full(len(line.places), visit_variance(scatter, (), runs, testbed))
+    if scatter.noise.image:
+        for i, place in enumerate(line.places):
+            if place.boots:
+                boots = tuple(sorted(r.runs for r in place.readings if lead in r.ln_pps))
+                found[i] = round(visit_variance(scatter, boots, runs, testbed), 9)
+    return found
 
 
 def _visit(parts: Parts, variance: float) -> Floats:
@@ -169,11 +169,11 @@ def _visit(parts: Parts, variance: float) -> Floats:
     return kernel
 
 
-def _chances(line: Line, positions: NDArray[np.intp], parts: Parts) -> Floats:
+def _sides(line: Line, positions: NDArray[np.intp], parts: Parts) -> Floats:
     """Chance that a place is before, between or after the steps of each part.
 
     Returns:
-        One row per place, 3 C columns; each row sums to 1.
+        Places x C x 3 values; the last three sum to 1.
     """
     where = np.array([place.position for place in line.places], dtype=np.intp)
     gap = np.searchsorted(positions, where, side="left")[:, None]
@@ -183,9 +183,8 @@ def _chances(line: Line, positions: NDArray[np.intp], parts: Parts) -> Floats:
     both = np.where(together, share**2, share)
     passed_first = np.where(parts.first < gap, 1.0, np.where(parts.first == gap, one, 0.0))
     passed_both = np.where(parts.second < gap, 1.0, np.where(parts.second == gap, both, 0.0))
-    sides = np.stack([1 - passed_first, passed_first - passed_both, passed_both], axis=-1)
-    chances: Floats = (sides * parts.mass[:, None]).reshape(len(where), -1)
-    return chances
+    sides: Floats = np.stack([1 - passed_first, passed_first - passed_both, passed_both], axis=-1)
+    return sides
 
 
 def _share_below(line: Line, positions: NDArray[np.intp], where: NDArray[np.intp]) -> Floats:

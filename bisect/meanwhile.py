@@ -15,8 +15,9 @@ class Meanwhile:
 
     building: Mapping[str, float] = field(default_factory=dict)
     """By revision: seconds until its kernel is built."""
-    builder_free: float = 0.0
-    """Seconds until a builder can begin with another kernel."""
+    may_build: bool = True
+    """Whether a kernel may be ordered that nobody waits for yet; not where that would keep the
+    only builder from what the others will want."""
     testbed: str = ""
     """Which one is idle; empty where the testbed of the question is the only one."""
     under_way: tuple[Visit, ...] = ()

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import assert_never
 
-from netbisect.bisect import comparison, search
+from netbisect.bisect import comparison, pairs, search
 from netbisect.bisect.ahead import Outlook, builds_ahead, outlook
+from netbisect.bisect.meanwhile import Meanwhile, Wait
 from netbisect.bisect.model import (
     Bisection,
     Comparison,
@@ -22,7 +23,7 @@ from netbisect.bisect.model import (
     Visit,
 )
 
-__all__ = ["Outlook", "builds_ahead", "next_move", "outlook"]
+__all__ = ["Outlook", "builds_ahead", "next_move", "next_together", "outlook"]
 
 
 def next_move(
@@ -50,6 +51,24 @@ def next_move(
             return _profiling(question, evidence)
         case _:
             assert_never(question)
+
+
+def next_together(
+    question: Comparison | Bisection, evidence: Evidence, prices: Prices, meanwhile: Meanwhile
+) -> Move | Wait:
+    """As `next_move`, for one of several testbeds while the others measure.
+
+    They are of one make: each has a level of its own, and the same change shows on all of them.
+
+    Args:
+        question: Either of those that several testbeds can share.
+        evidence: All facts that bear on it; each reading names its testbed.
+        prices: What actions cost, in seconds of the lab.
+        meanwhile: Which testbed is idle, and what goes on elsewhere.
+    """
+    if isinstance(question, Comparison):
+        return pairs.next_together(question, evidence, meanwhile)
+    return search.next_together(question, evidence, prices, meanwhile)
 
 
 def _night(question: Night, evidence: Evidence) -> Move:

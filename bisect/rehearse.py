@@ -160,7 +160,7 @@ def play_together(
                 continue
             others = tuple(one.visit for name, one in benches.items() if name != testbed)
             benches.pop(testbed, None)
-            seen = Meanwhile(yard.left(), yard.free_in(), testbed, others)
+            seen = Meanwhile(yard.left(), yard.has_room(others=bool(others)), testbed, others)
             move = search.next_together(question, evidence, lab.prices, seen)
             if isinstance(move, Wait):
                 continue
@@ -262,12 +262,9 @@ class _Yard:
         """By revision: seconds until it is built."""
         return {name: max(0.0, at - self.lab.seconds) for name, at in self.done.items()}
 
-    def free_in(self) -> float:
-        """Seconds until a builder can begin with another kernel."""
-        ends = sorted(self.done.values())
-        return (
-            max(0.0, ends[-self.builders] - self.lab.seconds) if self.builders <= len(ends) else 0.0
-        )
+    def has_room(self, *, others: bool) -> bool:
+        """Whether a kernel may be ordered; the last builder is kept for what `others` will want."""
+        return len(self.done) + (others and self.builders == 1) < self.builders
 
     def order(self, revision: str) -> None:
         """Begins a build as soon as a builder is free."""

@@ -72,7 +72,7 @@ _CLEAR_END = 5.5
 _STRETCH = 5.0
 """Commits over which a failure to build or boot casts doubt on its neighbours."""
 
-_ENOUGH = 0.0
+_ENOUGH = 0.1
 """Of the bits per second that the best visit promises were nothing under way: a testbed that can
 earn less waits for what the others find."""
 
@@ -132,9 +132,9 @@ def decide(
     if not line.places:
         return Unfinished("none of the revisions can be measured", belief)
     found = _explore(line, posterior, prices, meanwhile, proved)
-    # What is under way may yet tell what is missing.
-    ends_open = isinstance(found, Suspects | Unfinished) and meanwhile.under_way
-    return Wait.WAIT if ends_open else found
+    # What is under way may yet tell what is missing, or a builder that is free again.
+    waits = meanwhile.under_way or not meanwhile.may_build
+    return Wait.WAIT if waits and isinstance(found, Suspects | Unfinished) else found
 
 
 def _proof(
@@ -239,6 +239,8 @@ def _explore(
     options = RUNS if line.question.noise.run else RUNS[:1]
     ahead = meanwhile.under_way
     bits = np.array([information(line, posterior, runs, ahead) for runs in options])
+    if not meanwhile.may_build:
+        bits *= [place.built or place.revision in meanwhile.building for place in line.places]
     least = min(_LEAST_GAIN, _LEAST_SHARE * _entropy(posterior))
     if bits.max() < (max(_NO_GAIN, least) if line.question.noise.image else _NO_GAIN):
         return _stuck(line, posterior, proved, _why_stuck(line, posterior))
@@ -246,12 +248,12 @@ def _explore(
         found = hidden(line, posterior.steps, as_belief(line, posterior))
         if found is not None:
             return found
-    place, runs = _best(line, posterior, bits, prices, meanwhile)
-    if ahead and _ENOUGH:
+    if ahead:
         alone = np.array([information(line, posterior, runs) for runs in options])
         most = _rates(line, alone, prices, meanwhile)[0].max()
         if _rates(line, bits, prices, meanwhile)[0].max() < _ENOUGH * most:
             return Wait.WAIT
+    place, runs = _best(line, posterior, bits, prices, meanwhile)
     return _visit(line, posterior, place, runs, meanwhile)
 
 
@@ -315,7 +317,7 @@ def _rates(
 def _seconds_to_build(place: Place, prices: Prices, meanwhile: Meanwhile) -> float:
     if place.built:
         return 0.0
-    return meanwhile.building.get(place.revision, prices.build + meanwhile.builder_free)
+    return meanwhile.building.get(place.revision, prices.build)
 
 
 def _success(place: Place, skipped: list[int]) -> float:
@@ -339,9 +341,9 @@ def _visit(
 
 def _why(line: Line, posterior: Posterior, place: Place, testbed: str) -> str:
     if place is line.at[0]:
-        if testbed and not line.on(place, testbed):
-            return f"measures the good end on {testbed}"
-        return "measures the good end again" if place.boots else "measures the good end"
+        first = not place.boots or (testbed and not line.on(place, testbed))
+        there = f" on {testbed}" if first and testbed else ""
+        return f"measures the good end{there}" if first else "measures the good end again"
     if place.boots:
         end = place is line.at[-1]
         return f"measures {'the bad end' if end else place.revision[:12]} again"

@@ -21,6 +21,7 @@ class Options:
     noise: float | None
     paths: tuple[str, ...]
     overlays: tuple[str, ...]
+    duts: int
     command: tuple[str, ...]
 
 
@@ -55,5 +56,6 @@ def search_of(
         noise=options.noise,
         paths=options.paths,
         overlays=tuple(patch.overlay for patch in patches),
+        duts=options.duts,
     )
     return asked, patches

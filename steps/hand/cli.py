@@ -21,6 +21,7 @@ from netbisect.reports import words
 from netbisect.steps.hand import machine, outlook, overlay, replay, report, run, search
 from netbisect.steps.hand.asked import Options, search_of
 from netbisect.steps.hand.command import OverBudgetError
+from netbisect.steps.hand.dut import Desk, Dut, EndError, Limits
 from netbisect.steps.hand.log import Log, LogError, read
 from netbisect.steps.hand.options import Duration, Percent, expression
 from netbisect.steps.hand.repository import Repository, RepositoryError, Worktree
@@ -43,7 +44,7 @@ def _sentences(command: Callable[P, R]) -> Callable[P, R]:
             HistoryError,
             LogError,
             overlay.OverlayError,
-            run.EndError,
+            EndError,
         ) as error:
             click.echo(f"Error: {error}.", err=True)
             sys.exit(Status.USAGE)
@@ -122,12 +123,23 @@ Example: netbisect bisect run --good v1.4 --bad main \\
     "FILE@FIRST..LAST keeps it to a stretch. May be repeated.",
 )
 @click.option("--noise", type=Percent(), help="How a run scatters, standard deviation in percent.")
+@click.option(
+    "--duts",
+    type=click.IntRange(1, 8),
+    default=1,
+    show_default=True,
+    help="Devices under test of one make: so many commands run at once, each in a checkout of its "
+    "own, with its number as NETBISECT_DUT. Their levels may differ.",
+)
 @click.option("--timeout", type=Duration(), default="1h", show_default=True, help="For one run.")
-@click.option("--budget", type=Duration(), help="For all runs and builds, over all calls.")
+@click.option(
+    "--budget", type=Duration(), help="For all runs and builds, over all calls and devices."
+)
 @click.option(
     "--worktree",
     type=click.Path(path_type=Path),
-    help="Folder for the checkout, new or empty (default: a temporary one).",
+    help="Folder for the checkout, new or empty (default: a temporary one); "
+    "with --duts, the checkouts are folders in it.",
 )
 @click.option(
     "--log",
@@ -164,7 +176,7 @@ def run_command(
     repository = Repository.around(Path.cwd())
     wanted, patches = search_of(repository, good, bad, options)
     path = (log_path or repository.log).absolute()
-    limits = run.Limits(timeout, math.inf if budget is None else budget)
+    limits = Limits(timeout, math.inf if budget is None else budget)
     try:
         with _interruptible(), Log(path, wanted, reset=reset) as log:
             result = _go(log, repository, worktree, limits, patches)
@@ -196,7 +208,7 @@ def _go(
     log: Log,
     repository: Repository,
     folder: Path | None,
-    limits: run.Limits,
+    limits: Limits,
     patches: list[overlay.Patch],
 ) -> Result:
     """Searches to the end, which may have been reached before."""
@@ -209,10 +221,15 @@ def _go(
         return Result(log.entries, found, log.path)
     _begin(log)
     with ExitStack() as stack:
-        note = log.path.with_name(f"{log.path.name}.worktree")
-        worktree = stack.enter_context(Worktree(repository, folder, note))
+        desk = Desk(log, limits, _tell, patches)
+        duts = []
+        for name in wanted.names:
+            note = log.path.with_name(f"{log.path.name}.worktree{name and f'-{name}'}")
+            own = folder / f"dut-{name}" if folder and name else folder
+            worktree = stack.enter_context(Worktree(repository, own, note))
+            duts.append(Dut(name, worktree, desk))
         try:
-            finding: Finding = run.Runner(log, worktree, limits, _tell, patches).go()
+            finding: Finding = run.Runner(desk, duts).go()
         except OverBudgetError:
             why = f"the budget of {words.duration(limits.whole)} is spent, a larger one goes on"
             finding = Unfinished(why, outlook.belief(log.entries))

@@ -8,8 +8,9 @@ import re
 import signal
 import subprocess
 import tempfile
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -55,6 +56,10 @@ class OverBudgetError(Exception):
     """A command was ended because the time of the whole search is over."""
 
 
+class StoppedError(Exception):
+    """A command was ended because the search is over, or somebody wants it to end."""
+
+
 @dataclass(frozen=True, slots=True)
 class Ended:
     """A command that came to its end."""
@@ -85,17 +90,25 @@ def _last_line(text: str) -> str:
     return lines[-1][:_SHOWN] if lines else ""
 
 
-def run(command: Sequence[str], folder: Path, revision: str, seconds: float | None) -> Ended:
+def run(
+    command: Sequence[str],
+    folder: Path,
+    told: Mapping[str, str],
+    seconds: float | None,
+    stop: threading.Event,
+) -> Ended:
     """Runs a command to its end, in a group of processes of its own.
 
     Args:
         command: A program and its arguments.
         folder: Where it runs.
-        revision: What is checked out there; the command has it as NETBISECT_REVISION.
+        told: What the command finds in its environment, beside what is there.
         seconds: What it may take; None is without end.
+        stop: Set when it is to end at once.
 
     Raises:
         CommandError: It cannot be started, or prints without end.
+        StoppedError: It was to end.
         subprocess.TimeoutExpired: It took too long, and was ended with all it had started.
     """
     environment = {k: v for k, v in os.environ.items() if k not in ("GIT_DIR", "GIT_WORK_TREE")}
@@ -105,7 +118,7 @@ def run(command: Sequence[str], folder: Path, revision: str, seconds: float | No
             process = subprocess.Popen(
                 command,
                 cwd=folder,
-                env=environment | {"NETBISECT_REVISION": revision},
+                env=environment | dict(told),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=errors,
@@ -114,7 +127,7 @@ def run(command: Sequence[str], folder: Path, revision: str, seconds: float | No
         except (OSError, ValueError) as error:
             raise CommandError(_not_started(command[0], error), again=False) from error
         try:
-            status = _wait(process, seconds, (output, errors))
+            status = _wait(process, seconds, (output, errors), stop)
         except BaseException:
             _end(process)
             raise
@@ -127,7 +140,10 @@ def run(command: Sequence[str], folder: Path, revision: str, seconds: float | No
 
 
 def _wait(
-    process: subprocess.Popen[bytes], seconds: float | None, streams: Sequence[IO[bytes]]
+    process: subprocess.Popen[bytes],
+    seconds: float | None,
+    streams: Sequence[IO[bytes]],
+    stop: threading.Event,
 ) -> int:
     """Waits for the exit status, and that what is printed does not fill the disk."""
     deadline = time.monotonic() + (math.inf if seconds is None else seconds)
@@ -138,6 +154,8 @@ def _wait(
         except subprocess.TimeoutExpired:
             if left <= _LOOK:
                 raise
+        if stop.is_set():
+            raise StoppedError
         if any(os.fstat(stream.fileno()).st_size > _MOST for stream in streams):
             raise CommandError(f"the command printed more than {_MOST >> 20} MB", again=False)
 

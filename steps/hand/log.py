@@ -39,7 +39,7 @@ def dumps(entry: Entry) -> str:
         return json.dumps(data, separators=(",", ":"))
     if isinstance(entry, Visit):
         # It follows from the lines above, and would be the greater part of the file.
-        entry = Visit(entry.revision, entry.why, runs=entry.runs)
+        entry = Visit(entry.revision, entry.why, runs=entry.runs, testbed=entry.testbed)
     return wire.dumps(entry)
 
 

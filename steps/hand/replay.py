@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from netbisect.bisect import plan, wire
+from netbisect.bisect.meanwhile import Wait
 from netbisect.bisect.model import (
     Bisection,
     Boot,
@@ -53,17 +54,20 @@ def replay(entries: list[Entry]) -> Iterator[Again]:
     """
     asked = entries[0]
     assert isinstance(asked, Search)
-    ordered, runs = "", 0
+    orders: dict[str, tuple[str, int]] = {}
+    """By device: the revision that was ordered last, and runs that are missing."""
     for place, entry in enumerate(entries):
         before = entries[:place]
+        ordered, runs = orders.get(_dut(entry), ("", 0))
         match entry:
             case Comparison() | Bisection():
                 yield _question(asked, before, entry, place + 1)
             case _ if isinstance(entry, Move):
                 yield _decision(asked, before, entry, place + 1)
-                ordered, runs = (
-                    (entry.revision, entry.runs) if isinstance(entry, Visit) else ("", 0)
-                )
+                if isinstance(entry, Visit):
+                    orders[entry.testbed] = entry.revision, entry.runs
+                else:
+                    orders.clear()
             case Kernel() | Boot() | Dud() if entry.revision != ordered:
                 there = f"a fact of {label(asked, entry.revision)}"
                 wanted = f"a fact of {label(asked, ordered)}" if ordered else "no fact"
@@ -71,9 +75,20 @@ def replay(entries: list[Entry]) -> Iterator[Again]:
             case Sample() if runs == 0:
                 yield Again(place + 1, "a run more than was ordered", "no run", same=False)
             case Sample():
-                runs -= 1
+                orders[entry.testbed] = ordered, runs - 1
             case _:
                 pass
+
+
+def _dut(entry: Entry) -> str:
+    """The device that a line is about."""
+    match entry:
+        case Kernel():
+            return entry.arch
+        case Visit() | Boot() | Sample() | Dud():
+            return entry.testbed
+        case _:
+            return ""
 
 
 def _question(
@@ -133,10 +148,26 @@ def _decision(asked: Search, before: list[Entry], logged: Move, line: int) -> Ag
     )
     if question is None:
         return Again(line, _says(asked, logged), "nothing, for nothing was asked", same=False)
-    now = plan.next_move(question, search.evidence(asked, before), search.prices(asked, before))
+    now = _now(asked, question, before, logged)
+    if isinstance(now, Wait):
+        return Again(line, _says(asked, logged), "nothing, as long as others measure", same=False)
     return Again(
         line, _says(asked, logged), _says(asked, now), same=_same(_content(logged), _content(now))
     )
+
+
+def _now(
+    asked: Search, question: Comparison | Bisection, before: list[Entry], logged: Move
+) -> Move | Wait:
+    """What is decided today; an answer is found by a device that is idle."""
+    prices = search.prices(asked, before)
+    if asked.duts == 1:
+        return plan.next_move(question, search.evidence(asked, before), prices)
+    busy = search.under_way(before)
+    idle = next((name for name in asked.names if name not in busy), asked.names[0])
+    dut = logged.testbed if isinstance(logged, Visit) else idle
+    evidence, seen = search.evidence(asked, before, dut), search.meanwhile(before, dut)
+    return plan.next_together(question, evidence, prices, seen)
 
 
 def _says(asked: Search, move: Move) -> str:
@@ -144,7 +175,8 @@ def _says(asked: Search, move: Move) -> str:
     match move:
         case Visit():
             runs = f", {move.runs} runs" if move.runs > 1 else ""
-            return f"visit {label(asked, move.revision)}{runs}: {plainly(move.why)}"
+            there = f" on DUT {move.testbed}" if move.testbed else ""
+            return f"visit {label(asked, move.revision)}{there}{runs}: {plainly(move.why)}"
         case Culprit():
             return f"{name} {label(asked, move.revision)}, {move.effects[0].percent:+.6g} %"
         case Confirmed():

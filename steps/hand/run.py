@@ -1,49 +1,20 @@
-"""Goes through a search: asks the engine, runs the commands, writes down both."""
+"""Goes through a search: asks the engine, has the commands run, writes down both."""
 
 from __future__ import annotations
 
 import math
-import subprocess
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import replace
 
 from netbisect.bisect import plan
-from netbisect.bisect.model import (
-    Bisection,
-    Boot,
-    Dud,
-    Finding,
-    Kernel,
-    Reaction,
-    Sample,
-    Stage,
-    Visit,
-)
+from netbisect.bisect.meanwhile import Wait
+from netbisect.bisect.model import Bisection, Comparison, Finding, Visit
 from netbisect.reports import words
-from netbisect.steps.hand import command, overlay, search
-from netbisect.steps.hand.command import CommandError, OverBudgetError
-from netbisect.steps.hand.log import Log
-from netbisect.steps.hand.repository import Worktree
-from netbisect.steps.hand.search import METRIC, Entry
-from netbisect.steps.hand.verdict import drawn, plainly
-
-_TRIES = 2
-Tell = Callable[[str], None]
-
-
-class EndError(Exception):
-    """An end of the range cannot be measured, so that there is nothing to search; a sentence."""
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What a search may take, in seconds."""
-
-    run: float
-    """One run of the command."""
-    whole: float
-    """All that is run for the search, over all calls; infinite without a budget."""
+from netbisect.steps.hand import search
+from netbisect.steps.hand.dut import Desk, Dut
+from netbisect.steps.hand.search import Entry
+from netbisect.steps.hand.verdict import drawn
 
 
 def finished(entries: list[Entry]) -> Finding | None:
@@ -58,31 +29,16 @@ def finished(entries: list[Entry]) -> Finding | None:
 class Runner:
     """One search, from where its log ends."""
 
-    def __init__(
-        self,
-        log: Log,
-        worktree: Worktree,
-        limits: Limits,
-        tell: Tell,
-        patches: Sequence[overlay.Patch] = (),
-    ) -> None:
+    def __init__(self, desk: Desk, duts: Sequence[Dut]) -> None:
         """Nothing is run yet.
 
         Args:
-            log: Open.
-            worktree: Entered.
-            limits: What it may take.
-            tell: Takes lines for people who watch.
-            patches: What is put on top of revisions that lack it.
+            desk: With the log.
+            duts: As many as the search has.
         """
-        self._log = log
-        self._worktree = worktree
-        self._limits = limits
-        self._tell = tell
-        self._patches = patches
-        self._deadline = time.monotonic() + limits.whole - search.spent(log.entries)
-        self._current = ""
-        """Revision that is checked out and set up."""
+        self._desk = desk
+        self._log = desk.log
+        self._duts = duts
         self._shown: list[str] = []
 
     def go(self) -> Finding:
@@ -94,24 +50,96 @@ class Runner:
             LogError: The log cannot be written.
             RepositoryError: A revision cannot be checked out.
         """
-        asked = self._log.search
+        one = len(self._duts) == 1
+        while True:
+            finding = self._alone(self._duts[0]) if one else self._together()
+            follows = search.next_question(self._log.search, finding, self._log.entries)
+            if follows is None:
+                return finding
+            self._log.append(follows)
+            self._began(follows)
+
+    def _question(self) -> Comparison | Bisection:
+        """What the engine is asked now."""
+        question = search.last_question(self._log.entries)
+        if question is None:
+            question = search.first_question(self._log.search)
+            self._log.append(question)
+        assert isinstance(question, Comparison | Bisection)
+        return question
+
+    def _alone(self, dut: Dut) -> Finding:
+        """Takes the question that is open to its answer."""
+        question, asked = self._question(), self._log.search
         while True:
             entries = self._log.entries
-            question = search.last_question(entries)
-            if question is None:
-                question = search.first_question(asked)
-                self._log.append(question)
             evidence = search.evidence(asked, entries)
             move = plan.next_move(question, evidence, search.prices(asked, entries))
             if isinstance(move, Visit):
-                self._visit(move)
+                self._show(move)
+                self._desk.time_left()
+                self._decide(move)
+                dut.visit(move)
                 continue
             self._decide(move)
-            follows = search.next_question(asked, move, entries)
-            if follows is None:
+            return move
+
+    # ----------------------------------------------------------------------- several at work
+
+    def _together(self) -> Finding:
+        """The same with all devices; what is under way at the end is given up."""
+        self._desk.stop.clear()
+        question = self._question()
+        with ThreadPoolExecutor(len(self._duts)) as pool:
+            running = {
+                dut.name: pool.submit(dut.visit, order.visit, order.runs)
+                for dut in self._duts
+                if (order := search.under_way(self._log.entries).get(dut.name)) is not None
+            }
+            try:
+                while True:
+                    with self._desk.lock:
+                        found = self._order(question, pool, running)
+                    if found is not None:
+                        return found
+                    _collect(running)
+            finally:
+                self._desk.stop.set()
+
+    def _order(
+        self,
+        question: Comparison | Bisection,
+        pool: ThreadPoolExecutor,
+        running: dict[str, Future[None]],
+    ) -> Finding | None:
+        """Gives every idle device something to do, or finds the answer.
+
+        The log is held meanwhile, so that each decision follows from the lines above it.
+        """
+        asked = self._log.search
+        for dut in self._duts:
+            if dut.name in running:
+                continue
+            entries = self._log.entries
+            move = plan.next_together(
+                question,
+                search.evidence(asked, entries, dut.name),
+                search.prices(asked, entries),
+                search.meanwhile(entries, dut.name),
+            )
+            if isinstance(move, Wait):
+                continue
+            if isinstance(move, Visit):
+                self._show(move)
+                self._desk.time_left()
+            self._decide(move)
+            if not isinstance(move, Visit):
+                self._desk.stop.set()
                 return move
-            self._log.append(follows)
-            self._began(follows)
+            running[dut.name] = pool.submit(dut.visit, move)
+        return None
+
+    # -------------------------------------------------------------------------- written and told
 
     def _decide(self, move: Visit | Finding) -> None:
         """Writes a decision, unless a killed call has written the same one just before."""
@@ -125,162 +153,23 @@ class Runner:
             self._log.append(move)
 
     def _began(self, question: Bisection) -> None:
-        self._tell(
+        self._desk.tell(
             f"The ends differ. Searching {words.count(len(question.candidates), 'commit')} for a "
             f"change of about {words.percent(self._log.search.sign * question.effect)}; one run "
             f"scatters by {100 * math.sqrt(question.noise.variance_of_boot()):.2g} %."
         )
 
-    # ------------------------------------------------------------------------------ one visit
-
-    def _visit(self, visit: Visit) -> None:
-        if visit.belief is not None:
-            lines = drawn(visit.belief)
-            if lines != self._shown:
-                self._tell("\n".join(lines))
-            self._shown = lines
-        self._check_time()
-        self._decide(visit)
-        if self._current != visit.revision and not self._prepare(visit.revision):
+    def _show(self, visit: Visit) -> None:
+        if visit.belief is None:
             return
-        for run in range(visit.runs):
-            if not self._try(visit, run):
-                return
+        lines = drawn(visit.belief)
+        if lines != self._shown:
+            self._desk.tell("\n".join(lines))
+        self._shown = lines
 
-    def _try(self, visit: Visit, run: int) -> bool:
-        """Makes one run of a visit, the second time if need be; whether a number came of it."""
-        for number in range(1, _TRIES + 1):
-            try:
-                self._measure(visit, run)
-            except CommandError as error:
-                again = error.again and number < _TRIES
-                self._failed(visit.revision, Stage.BENCH, error, again=again)
-            else:
-                return True
-            if not again:
-                break
-        return False
 
-    def _check_time(self) -> float:
-        """Seconds that are left.
-
-        Raises:
-            OverBudgetError: None are.
-        """
-        left = self._deadline - time.monotonic()
-        if left <= 0:
-            raise OverBudgetError
-        return left
-
-    def _prepare(self, revision: str) -> bool:
-        """Checks a revision out and sets it up; whether that went well."""
-        self._current = ""
-        began = time.monotonic()
-        self._worktree.check_out(revision)
-        try:
-            applied = overlay.put_on(self._worktree, self._patches, self._log.search, revision)
-        except overlay.OverlayError as error:
-            failed = CommandError(str(error), again=False, seconds=time.monotonic() - began)
-            self._failed(revision, Stage.CHECKOUT, failed, again=False)
-            return False
-        tree = self._worktree.tree()
-        setup = self._log.search.setup
-        if setup:
-            try:
-                self._run(("sh", "-c", setup), revision, math.inf, "--setup")
-            except CommandError as error:
-                self._failed(revision, Stage.BUILD, error, again=False)
-                return False
-        took = time.monotonic() - began
-        self._log.append(
-            Kernel(revision, "\n".join(applied), "", tree, tree, revision, 0, time.time(), took),
-        )
-        done = [f"set up in {words.elapsed(took)}"] if setup else []
-        done += [f"with {words.listing(list(applied))} applied"] if applied else []
-        if done:
-            self._tell(f"{'':>5}  {revision[:12]}  {', '.join(done)}")
-        self._current = revision
-        return True
-
-    def _measure(self, visit: Visit, run: int) -> None:
-        """Runs the command; the first run of a visit is written down together with it."""
-        asked, entries = self._log.search, self._log.entries
-        at = time.time()
-        ended = self._run(asked.command, visit.revision, self._limits.run, "the command")
-        value = command.number_of(ended, asked.metric)
-        number = str(1 + sum(isinstance(entry, Sample) for entry in entries))
-        visits = sum(isinstance(entry, Boot) for entry in entries)
-        began: list[Boot] = []
-        if run == 0:
-            visits += 1
-            kernel = next(e for e in reversed(entries) if isinstance(e, Kernel))
-            began = [Boot(str(visits), "", kernel.key, visit.revision, at, 0.0)]
-        boot = str(visits)
-        self._log.append(
-            *began,
-            Sample(
-                *(number, boot, "", METRIC, value, 0.0, (value,), (), (), ""), at, ended.seconds
-            ),
-        )
-        why = f"run {run + 1} of {visit.runs} of this visit" if run else plainly(visit.why)
-        self._tell(f"{number:>5}  {visit.revision[:12]}  {value:<12.6g}  {why}")
-
-    def _run(
-        self, words_of: tuple[str, ...], revision: str, most: float, name: str
-    ) -> command.Ended:
-        """Runs a command that has to succeed.
-
-        Raises:
-            CommandError: It did not.
-            OverBudgetError: The time of the search was over before.
-        """
-        left = self._check_time()
-        least = min(left, most)
-        began = time.monotonic()
-        try:
-            ended = command.run(
-                words_of, self._worktree.folder, revision, None if least == math.inf else least
-            )
-        except subprocess.TimeoutExpired as error:
-            if left <= most:
-                raise OverBudgetError from error
-            raise CommandError(
-                f"{name} was ended after {words.elapsed(most)}, its --timeout",
-                again=True,
-                seconds=time.monotonic() - began,
-            ) from error
-        if ended.status == 0:
-            return ended
-        why = f"{name} {ended.why}"
-        if ended.status == command.SKIP:
-            why = f"{name} asked to skip it, by exit status {command.SKIP}"
-        raise CommandError(
-            why, again=ended.status != command.SKIP, log=ended.log, seconds=ended.seconds
-        )
-
-    def _failed(self, revision: str, stage: Stage, error: CommandError, *, again: bool) -> None:
-        """Writes down that a revision could not be measured.
-
-        Raises:
-            EndError: It is an end of the range. That it must be skipped is not written down, so
-                that the search goes on from here once the command is mended.
-        """
-        asked = self._log.search
-        if not again and revision in (asked.good, asked.line[-1].revision):
-            end = "good" if revision == asked.good else "bad"
-            raise EndError(
-                f"the {end} end, {revision[:12]}, cannot be measured: {error}; "
-                "the same call goes on once that is mended"
-            )
-        number = 1 + sum(isinstance(entry, Dud) for entry in self._log.entries)
-        reaction = Reaction.RETRY if again else Reaction.SKIP
-        self._log.append(
-            Dud(
-                *(f"dud-{number}", revision, stage, reaction, str(error)),
-                time.time(),
-                error.seconds,
-                log=error.log,
-            )
-        )
-        then = "once more" if again else "skipped"
-        self._tell(f"{'':>5}  {revision[:12]}  {then}: {error}")
+def _collect(running: dict[str, Future[None]]) -> None:
+    """Waits until a visit has ended; raises what ended it, if something did."""
+    done, _ = wait(running.values(), return_when=FIRST_COMPLETED)
+    for name in [name for name, future in running.items() if future in done]:
+        running.pop(name).result()

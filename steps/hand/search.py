@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from statistics import fmean, variance
 from typing import TypeAlias
 
+from netbisect.bisect.meanwhile import Meanwhile
 from netbisect.bisect.model import (
     Belief,
     Bisection,
@@ -32,6 +33,7 @@ from netbisect.bisect.model import (
     Reaction,
     Reading,
     Sample,
+    Visit,
 )
 
 METRIC = "number"
@@ -103,6 +105,15 @@ class Search:
     """Percent."""
     paths: tuple[str, ...] = ()
     overlays: tuple[Overlay, ...] = ()
+    duts: int = 1
+    """Devices that are measured on at once, each with a level of its own."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the devices; a single one has none."""
+        if self.duts == 1:
+            return ("",)
+        return tuple(str(number) for number in range(1, self.duts + 1))
 
     @property
     def sign(self) -> int:
@@ -140,7 +151,7 @@ def first_question(search: Search) -> Comparison:
     """Is the bad end worse at all?"""
     return Comparison(
         branch="",
-        testbed="",
+        testbed=search.names[0],
         good=search.good,
         bad=search.line[-1].revision,
         scenarios=(METRIC,),
@@ -168,15 +179,17 @@ def next_question(search: Search, finding: Finding, entries: Sequence[Entry]) ->
 
 def which(search: Search, effect: float, entries: Sequence[Entry]) -> Bisection:
     """Which commit made an effect, as an ln ratio that is negative for the worse?"""
+    noise = _noise(search, effect, entries)
     return Bisection(
         branch="",
-        testbed="",
+        testbed=search.names[0],
         good=search.good,
         candidates=tuple(Candidate(one.revision, one.weight) for one in search.line),
         scenarios=(METRIC,),
         lead=METRIC,
         effect=effect,
-        noise=_noise(search, effect, entries),
+        noise=noise,
+        others=dict.fromkeys(search.names[1:], noise),
     )
 
 
@@ -196,9 +209,10 @@ def _noise(search: Search, effect: float, entries: Sequence[Entry]) -> Noise:
 
 def _scatter(search: Search, entries: Sequence[Entry]) -> float:
     """Standard deviation of ln between runs of one revision: expected and seen, pooled."""
-    seen: dict[str, list[float]] = {}
+    seen: dict[tuple[str, str], list[float]] = {}
     for reading in evidence(search, entries).readings:
-        seen.setdefault(reading.identity, []).append(reading.ln_pps[METRIC])
+        alike = reading.identity, reading.testbed
+        seen.setdefault(alike, []).append(reading.ln_pps[METRIC])
     given = search.noise is not None
     weight = _GIVEN_WEIGHT if given else _NOISE_WEIGHT
     squares = weight * ((search.noise or 0) / 100 if given else _NOISE) ** 2
@@ -212,11 +226,16 @@ def _scatter(search: Search, entries: Sequence[Entry]) -> float:
 # -------------------------------------------------------------------------------- the evidence
 
 
-def evidence(search: Search, entries: Sequence[Entry]) -> Evidence:
+def evidence(search: Search, entries: Sequence[Entry], dut: str = "") -> Evidence:
     """What a log says about the last question in it.
 
-    Only what is checked out counts as built: a search has one worktree. Runs that were made for
+    Only what is checked out counts as built: a device has one worktree. Runs that were made for
     an earlier question are not fresh. All runs of a visit are one reading.
+
+    Args:
+        search: What was asked.
+        entries: The log.
+        dut: The device whose worktree it is.
     """
     asked = max(
         (i for i, entry in enumerate(entries) if isinstance(entry, Comparison | Bisection)),
@@ -228,7 +247,7 @@ def evidence(search: Search, entries: Sequence[Entry]) -> Evidence:
     values: dict[str, list[float]] = {}
     for place, entry in enumerate(entries):
         match entry:
-            case Kernel():
+            case Kernel() if entry.arch == dut:
                 kernels = {entry.revision: entry}
             case Boot():
                 boots[entry.id] = entry, place > asked
@@ -244,7 +263,47 @@ def evidence(search: Search, entries: Sequence[Entry]) -> Evidence:
 
 def _reading(boot: Boot, fresh: bool, values: Sequence[float]) -> Reading:
     """What a visit said: the mean over its runs, of which an interruption may have left fewer."""
-    return Reading(boot.id, boot.revision, boot.kernel, {METRIC: fmean(values)}, fresh, len(values))
+    told = {METRIC: fmean(values)}
+    return Reading(boot.id, boot.revision, boot.kernel, told, fresh, len(values), boot.testbed)
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A visit that was decided, and how far it is."""
+
+    visit: Visit
+    runs: int
+    """That were made."""
+
+
+def under_way(entries: Sequence[Entry]) -> dict[str, Order]:
+    """By device: what was decided for it and has not come to its end, the oldest first.
+
+    An answer ends all that is under way, and so does a question.
+    """
+    orders: dict[str, Order] = {}
+    for entry in entries:
+        match entry:
+            case Visit():
+                orders[entry.testbed] = Order(entry, 0)
+            case Sample() if (order := orders.get(entry.testbed)) is not None:
+                orders[entry.testbed] = Order(order.visit, order.runs + 1)
+                if order.runs + 1 >= order.visit.runs:
+                    del orders[entry.testbed]
+            case Dud(reaction=Reaction.SKIP):
+                orders.pop(entry.testbed, None)
+            case _ if isinstance(entry, Question | Finding):
+                orders.clear()
+            case _:
+                pass
+    return orders
+
+
+def meanwhile(entries: Sequence[Entry], dut: str) -> Meanwhile:
+    """What an idle device is to know of the others."""
+    others = under_way(entries)
+    visits = tuple(order.visit for name, order in others.items() if name != dut)
+    return Meanwhile(testbed=dut, under_way=visits)
 
 
 def prices(search: Search, entries: Sequence[Entry]) -> Prices:
