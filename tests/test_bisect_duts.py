@@ -63,7 +63,7 @@ def test_after_a_kill_what_was_under_way_is_taken_up_again(
     while not (held.exists() and held.read_text().strip()):
         assert process.poll() is None, process.communicate()
     process.send_signal(signal.SIGKILL)
-    process.wait()
+    process.communicate()
     os.kill(int(held.read_text()), signal.SIGKILL)
     before = len(repository.facts("sample"))
     done = repository.search("--json", *COMMAND)

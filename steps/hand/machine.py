@@ -27,6 +27,8 @@ def data(result: Result) -> dict[str, Any]:
         "cost": cost_of(result.entries),
         "log": str(result.log),
     }
+    if asked.duts > 1:
+        found["duts"] = {name: numbers_of(result.entries, name) for name in asked.names}
     belief = belief_of(finding)
     if belief is not None:
         found["posterior"] = belief_data(belief)

@@ -49,7 +49,7 @@ class Outlook:
     setups: float
     runs: float
     seconds: float
-    """Expected, to the end."""
+    """Expected, to the end; of all devices together."""
 
 
 def _state(entries: Sequence[Entry]) -> tuple[Search, Comparison | Bisection, Evidence, Prices]:
@@ -134,9 +134,13 @@ def text(entries: Sequence[Entry]) -> str:
     if seen.belief is None:
         lines.append("The two ends are being compared; nothing is searched yet.")
     runs = "a run" if seen.move.runs == 1 else words.count(seen.move.runs, "run")
-    lines.append(
-        wrap(f"Next: {runs} of {label(asked, seen.move.revision)}. Why: {plainly(seen.move.why)}.")
-    )
+    busy = search.under_way(entries) if asked.duts > 1 else {}
+    for name, order in busy.items():
+        there, why = label(asked, order.visit.revision), plainly(order.visit.why)
+        lines.append(wrap(f"DUT {name}: {there}. Why: {why}."))
+    if len(busy) < asked.duts:
+        what, why = label(asked, seen.move.revision), plainly(seen.move.why)
+        lines.append(wrap(f"Next: {runs} of {what}. Why: {why}."))
     setups = f"{words.count(math.ceil(seen.setups), 'set-up')}, " if asked.setup else ""
     differ = ", if the ends differ" if seen.belief is None else ""
     lines.append(
@@ -156,6 +160,11 @@ def data(entries: Sequence[Entry]) -> dict[str, Any]:
         "ended": type(seen.move).__name__.lower() if visit is None else None,
         "next": visit
         and {"revision": visit.revision, "why": plainly(visit.why), "runs": visit.runs},
+        "under_way": [
+            {"dut": name, "revision": order.visit.revision, "why": plainly(order.visit.why)}
+            for name, order in search.under_way(entries).items()
+            if name
+        ],
         "posterior": belief_data(seen.belief) if seen.belief else None,
         "left": {"setups": seen.setups, "runs": seen.runs, "hours": seen.seconds / _HOUR},
         "runs": sum(isinstance(entry, Sample) for entry in entries),

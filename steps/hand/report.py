@@ -81,6 +81,8 @@ def _ministat(result: Result, good: str, bad: str, effects: Sequence[Effect]) ->
     """Two sides as ministat shows them, unless there are too few runs: no block, or one."""
     if not effects:
         return []
+    if result.search.duts > 1:  # their levels differ, which would be taken for scatter
+        return []
     numbers = visits_of(result.entries)
     sides = [
         (good[:12], numbers.get(good, [])[-effects[0].good_boots :]),
@@ -91,12 +93,16 @@ def _ministat(result: Result, good: str, bad: str, effects: Sequence[Effect]) ->
     return [ministat(sides).rstrip("\n")]
 
 
-def numbers_of(entries: Sequence[Entry]) -> dict[str, list[float]]:
-    """What the command printed, by revision."""
-    boots = {entry.id: entry.revision for entry in entries if isinstance(entry, Boot)}
+def numbers_of(entries: Sequence[Entry], dut: str | None = None) -> dict[str, list[float]]:
+    """What the command printed, by revision; on one device, or on all of them."""
+    boots = {
+        entry.id: entry.revision
+        for entry in entries
+        if isinstance(entry, Boot) and dut in (None, entry.testbed)
+    }
     found: dict[str, list[float]] = {}
     for entry in entries:
-        if isinstance(entry, Sample):
+        if isinstance(entry, Sample) and entry.boot in boots:
             found.setdefault(boots[entry.boot], []).append(entry.pps)
     return found
 
@@ -157,17 +163,19 @@ def _mean(numbers: Sequence[float]) -> float:
 
 def _path(result: Result) -> str:
     asked = result.search
-    numbers, skipped = numbers_of(result.entries), skipped_of(result.entries)
-    good = numbers.get(asked.good)
+    every = {name: numbers_of(result.entries, name) for name in asked.names}
+    skipped = skipped_of(result.entries)
     rows = []
     for revision in asked.subjects:
-        if revision in numbers:
-            mean = _mean(numbers[revision])
+        found = [name for name in asked.names if revision in every[name]]
+        for name in found:
+            numbers, good = every[name][revision], every[name].get(asked.good)
+            mean = _mean(numbers)
             against = words.percent(math.log(mean / _mean(good))) if good else ""
             against = "" if revision == asked.good else against
-            count = words.count(len(numbers[revision]), "run")
+            count = words.count(len(numbers), "run") + (f" on DUT {name}" if name else "")
             rows.append((label(asked, revision), count, f"{mean:.6g}", against))
-        elif revision in skipped:
+        if not found and revision in skipped:
             rows.append((label(asked, revision), "skipped", words.clean(skipped[revision]), ""))
     return table(rows) if rows else ""
 
@@ -175,9 +183,10 @@ def _path(result: Result) -> str:
 def _cost(result: Result) -> str:
     cost = cost_of(result.entries)
     builds = f", {words.count(cost['setups'], 'set-up')}" if result.search.setup else ""
+    duts = f" on {result.search.duts} DUTs together" if result.search.duts > 1 else ""
     return (
         f"{words.count(cost['runs'], 'run')} of {words.count(cost['revisions'], 'revision')}"
-        f"{builds}, {words.duration(cost['seconds'])}."
+        f"{builds}, {words.duration(cost['seconds'])}{duts}."
     )
 
 
