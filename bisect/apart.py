@@ -16,16 +16,15 @@ import numpy as np
 from netbisect.bisect.levels import Scatter
 from netbisect.bisect.line import Line, Offset
 
-_USUAL = 0.05
-"""Standard deviation of the distance of two testbeds of one make, ln ratio; 3 to 5 % are common."""
+_USUAL = 0.25
+"""Standard deviation of the distance of two testbeds, ln ratio. 3 to 5 % are common; a prior that
+knew so much would take a single level of a testbed for news of the side that it is on."""
 _FINE = 1.5
 """Distance of neighbours of the quadrature, in standard deviations of what is known of it."""
 _DROP = 7.0
 """Nats below the likeliest distance at which another one is passed over."""
-_MOST_ASKED, _MOST_NODES, _MOST_KEPT = 200, 12, 40
+_MOST_ASKED, _MOST_NODES, _MOST_KEPT = 200, 30, 40
 """Distances that are looked at for one more testbed, that are kept of them, and combinations."""
-_WITHOUT = 60
-"""Distances to begin with, where no kernel was measured on both."""
 
 Offsets = tuple[float, ...]
 """By index of testbed, of the first ones; ln ratios to the very first."""
@@ -94,10 +93,7 @@ def _nodes(
     seen = _differences(line, before, testbed)
     gap = scatter.of(testbed).slow_gap
     shifts = (-gap, 0.0, gap) if gap else (0.0,)
-    reach = 2.4 * _USUAL
-    starts = [x + shift for x in seen for shift in shifts] or np.linspace(
-        -reach, reach, _WITHOUT
-    ).tolist()
+    starts = [x + shift for x in seen or _levels_apart(line, before, testbed) for shift in shifts]
     waiting = sorted({round(x / step) for x in starts})
     logs: dict[int, float] = {}
     while waiting and len(logs) < _MOST_ASKED:
@@ -121,6 +117,17 @@ def _sd(line: Line, scatter: Scatter, testbed: int) -> float:
             if measured_on <= testbed:
                 weights[measured_on == testbed] += 1 / scatter.variance(runs, measured_on)
     return math.sqrt(sum(1 / weight for weight in weights if weight))
+
+
+def _levels_apart(line: Line, before: Offsets, testbed: int) -> list[float]:
+    """Where it may lie when no kernel was measured on both: its levels are those of a side."""
+    boots = [
+        (x, i) for image in line.images for x, i in zip(image.ln_pps, image.testbeds, strict=True)
+    ]
+    other = [x - before[i] for x, i in boots if i < testbed]
+    own = [x for x, i in boots if i == testbed]
+    effect = line.question.effect
+    return [x - y + step for x in own for y in other for step in (-effect, 0.0, effect)]
 
 
 def _differences(line: Line, before: Offsets, testbed: int) -> list[float]:

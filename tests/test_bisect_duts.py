@@ -1,4 +1,4 @@
-"""`netbisect bisect run --duts N`: several commands at once, on machines with levels of their own."""
+"""`netbisect bisect run --duts N`: several commands at once, on machines that differ."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from hand_fixtures import Done, MakeRepository, Repository, numbered
 
 from netbisect.steps import cli
 
-SCRIPT = """./bench.sh | awk -v dut="$NETBISECT_DUT" '/result/ { print $2 * (dut == 2 ? 0.95 : 1) }'"""
+SCRIPT = (
+    """./bench.sh | awk -v dut="$NETBISECT_DUT" '/result/ { print $2 * (dut == 2 ? 0.95 : 1) }'"""
+)
 COMMAND = ("--duts", "2", "--", "sh", "-c", SCRIPT)
 CULPRIT = 20
 
@@ -88,6 +90,7 @@ def test_an_interruption_leaves_nothing_behind(make_repository: MakeRepository) 
 
     assert process.returncode == 130, errors
     assert repository.untouched()
-    assert "DUT" in CliRunner().invoke(
-        cli.main, ["bisect", "explain", "--log", str(repository.log)]
-    ).stdout
+    assert (
+        "DUT"
+        in CliRunner().invoke(cli.main, ["bisect", "explain", "--log", str(repository.log)]).stdout
+    )
