@@ -143,10 +143,11 @@ def _proof(
     """What the proofs ask for or come to, if anything, and the culprits that are proved."""
     proved: list[Culprit] = []
     open_proof: Visit | Wait | None = None
-    for stretch in stretches(line, posterior.steps, 2):
-        if stretch.chance < SUSPECTED:
-            break
-        proof = prove(line, stretch, belief, meanwhile)
+    found = [one for one in stretches(line, posterior.steps, 2) if one.chance >= SUSPECTED]
+    for stretch in found:
+        both = belief.two > 0.5 and len(found) > 1  # noqa: PLR2004 - likelier than not
+        other = next((one for one in found if one is not stretch), None) if both else None
+        proof = prove(line, stretch, belief, meanwhile, other)
         if isinstance(proof, Visit | Wait):
             # What waits leaves this testbed to the next one.
             open_proof = proof if not isinstance(open_proof, Visit) else open_proof

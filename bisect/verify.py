@@ -108,7 +108,11 @@ def runs_of_proof(noise: Noise, effect: float, clear: float = _CLEAR) -> int:
 
 
 def prove(
-    line: Line, stretch: Stretch, belief: Belief, meanwhile: Meanwhile = QUIET
+    line: Line,
+    stretch: Stretch,
+    belief: Belief,
+    meanwhile: Meanwhile = QUIET,
+    other: Stretch | None = None,
 ) -> Visit | Culprit | Suspects | Unfinished | Wait | None:
     """Takes the next step of the proof that a culprit is in `stretch`.
 
@@ -117,6 +121,14 @@ def prove(
     expected effect. While that is open, they are booted in turns, up to ten of each. Where images
     have offsets, the neighbours on both sides are held against each other too. Boots of several
     testbeds count together, each held against those of its own.
+
+    Args:
+        line: The question and its evidence.
+        stretch: Where the culprit is said to be.
+        belief: What is held to be true.
+        meanwhile: What goes on elsewhere.
+        other: Where another step is, which the neighbours that are held against each other must
+            not lie beyond.
 
     Returns:
         A finding when it is proved, or when a side cannot be measured; to wait when the boots that
@@ -135,7 +147,7 @@ def prove(
     if boots >= LEAST_BOOTS:
         known = _known(question.noise, (*good, *bad))
         effect = difference(fast, slow, question.lead, known=known, strata=strata)
-        if _shown(question, effect, belief) and sides_differ(line, stretch):
+        if _shown(question, effect, belief) and sides_differ(line, stretch, other):
             return _name(line, stretch, belief, good, bad)
         if _refuted(question, effect, belief) or boots >= most_boots(question):
             return None
@@ -241,17 +253,24 @@ def moved(line: Line) -> Effect | None:
     return effect if effect.p < ALPHA and share >= _LEAST_SHARE else None
 
 
-def sides_differ(line: Line, stretch: Stretch) -> bool:
+def sides_differ(line: Line, stretch: Stretch, other: Stretch | None = None) -> bool:
     """Whether the images before and after a stretch differ by more than offsets explain.
 
     Only where images have offsets; there, two images prove nothing, however often they are booted.
+    With another step on the line, only the images on this side of it tell, and a part of the
+    effect will do, of whichever sign.
     """
     noise, effect = line.question.noise, line.question.effect
     if not noise.image:
         return True
     first, last = stretch.positions[0], stretch.positions[-1]
-    before = _mean(line, [image for image in line.images if image.position < first])
-    after = _mean(line, [image for image in line.images if image.position >= last])
+    low, high = 0, len(line.revisions)
+    if other is not None and other.positions[0] < first:
+        low = other.positions[-1]
+    elif other is not None:
+        high = other.positions[0]
+    before = _mean(line, [image for image in line.images if low <= image.position < first])
+    after = _mean(line, [image for image in line.images if last <= image.position < high])
     if before is None or after is None:
         return False
     shift = after[0] - before[0]
@@ -260,6 +279,8 @@ def sides_differ(line: Line, stretch: Stretch) -> bool:
         for early, late, offset in zip(before[2], after[2], line.offsets, strict=False)
     )
     p = 2 * float(special.ndtr(-abs(shift) / math.sqrt(before[1] + after[1] + between)))
+    if other is not None:
+        return p < ALPHA and abs(shift / effect) >= _LEAST_PART
     return p < ALPHA and shift / effect >= _LEAST_SHARE
 
 

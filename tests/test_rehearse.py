@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -42,6 +43,21 @@ def lab(steps: dict[int, float], count: int = 32, slope: float = 0.0, seed: int 
 
 def ends(paper: PaperLab, count: int = 32) -> Evidence:
     return paper.with_built(paper.with_built(Evidence(), "r0"), f"r{count}")
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_gain_within_the_range_is_proved_though_images_have_offsets(seed: int) -> None:
+    """Only the images between the two steps are held against those beyond either of them."""
+    noise = Noise(boot=0.004, image=0.004)
+    gain, drop = math.log(1.06), math.log(0.9 / 1.06)
+    levels = {f"r{i}": 14 + gain * (i >= 8) + drop * (i >= 24) for i in range(33)}
+    paper = PaperLab(levels, noise, np.random.default_rng(seed))
+    question = replace(bisection(), effect=math.log(0.9), noise=noise)
+    found = play(question, paper, ends(paper)).finding
+
+    assert isinstance(found, Several)
+    assert [one.revision for one in found.culprits] == ["r24", "r8"]
+    assert found.culprits[1].effects[0].low > 0.02
 
 
 @pytest.mark.parametrize("steps", [{7: -0.03, 22: -0.021}, {9: 0.03, 20: -0.081}])
