@@ -23,7 +23,7 @@ _FINE = 1.5
 """Distance of neighbours of the quadrature, in standard deviations of what is known of it."""
 _DROP = 7.0
 """Nats below the likeliest distance at which another one is passed over."""
-_MOST_ASKED, _MOST_NODES, _MOST_KEPT = 200, 30, 40
+_MOST_ASKED, _MOST_NODES, _MOST_KEPT = 200, 30, 24
 """Distances that are looked at for one more testbed, that are kept of them, and combinations."""
 
 Offsets = tuple[float, ...]
