@@ -133,14 +133,15 @@ class Several(Searching):
     @case
     async def test_what_a_stop_of_the_master_cancels_is_ordered_ahead_again(self) -> None:
         """Under a new name, and only that."""
-        assert await self.names_after_stopping("Master Shutdown") == ["1", "1", "2", "2"]
+        assert await self.names_after_stopping("Master Shutdown", 4) == ["1", "1", "2", "2"]
 
     @case
     async def test_what_a_person_cancels_is_not_ordered_ahead_again(self) -> None:
-        """Other kernels are."""
-        assert await self.names_after_stopping("not this one") == ["1", "1", "1", "1"]
+        """Nor, for the time being, are others: an eighth of the line is not worth a build yet."""
+        assert await self.names_after_stopping("not this one", 2) == ["1", "1"]
+        assert {one["external_idstring"].split(":")[6] for one in await self.ahead()} == {"1"}
 
-    async def names_after_stopping(self, reason: str) -> list[str]:
+    async def names_after_stopping(self, reason: str, orders: int) -> list[str]:
         """The last part of the names of all that was ordered ahead."""
         await self.start()
         asked = self.begin({name: {"build": "wait"} for name in LINE})
@@ -151,12 +152,13 @@ class Several(Searching):
         for order in await self.ahead():
             await self.stop(order["bsid"], reason)
         conductor._lock.release()
-        while len(await self.ahead()) < 4:
+        await conductor.advance()
+        while len(await self.ahead()) < orders:
             await task.deferLater(reactor, 0.05)
         names = sorted(one["external_idstring"] for one in await self.ahead())
         (self.folder / "go").touch()
         assert isinstance((await self.closed(asked)).finding, Culprit)
-        assert len(set(names)) == 4
+        assert len(set(names)) == orders
         # Buildbot's own word for a step that is stopped while it begins.
         self.flushLoggedErrors(BuildStepCancelled)
         return sorted(name.split(":")[6] for name in names)
