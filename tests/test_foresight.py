@@ -137,8 +137,8 @@ class Several(Searching):
 
     @case
     async def test_what_a_person_cancels_is_not_ordered_ahead_again(self) -> None:
-        """Nor, for the time being, are others: an eighth of the line is not worth a build yet."""
-        assert await self.names_after_stopping("not this one", 2) == ["1", "1"]
+        """Another kernel is, in the one piece of the line that is large enough for it."""
+        assert await self.names_after_stopping("not this one", 3) == ["1", "1", "1"]
         assert {one["external_idstring"].split(":")[6] for one in await self.ahead()} == {"1"}
 
     async def names_after_stopping(self, reason: str, orders: int) -> list[str]:
