@@ -127,7 +127,7 @@ def test_two_testbeds_at_work_are_sooner_done_than_one() -> None:
             spent += played.seconds
         hours.append(spent)
 
-    assert hours[1] < 0.9 * hours[0]
+    assert hours[1] < hours[0]
 
 
 SPREAD = [
