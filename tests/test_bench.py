@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from netbisect.workers import firewall
 from netbisect.workers.bench import Bench
 from netbisect.workers.faults import CommandError, LabFault
 from netbisect.workers.lab import Port, Scenario, load_scenario, shipped_scenarios
+from netbisect.workers.router import Router
 from netbisect.workers.ssh import Connections
 
 if TYPE_CHECKING:
@@ -92,15 +94,24 @@ def test_a_sysctl_that_must_be_there_skips_the_revision(
         measure(running_lab, tmp_path, old)
 
 
+@pytest.fixture
+def renamed(c2558: RunningLab) -> Iterator[RunningLab]:
+    """The lab with a router whose test kernels name its ports otherwise; at home afterwards."""
+    c2558.control("break", "c2558-dut", "renamed-ports")
+    yield c2558
+    with Connections(c2558.lab.ssh) as connections:
+        Router(c2558.lab.testbed("c2558"), connections, c2558.said.append).recover()
+
+
 @pytest.mark.parametrize("kind", ["mac", "pci"])
 def test_a_driver_that_renames_the_ports_is_measured_like_any_other(
-    c2558: RunningLab, kind: str
+    renamed: RunningLab, kind: str
 ) -> None:
+    c2558 = renamed
     bed = c2558.lab.testbed("c2558")
     if kind == "pci":
         ends = Port(pci="pci0:2:0:0"), Port(pci="pci0:3:0:0")
         bed = replace(bed, dut=replace(bed.dut, ingress=ends[0], egress=ends[1]))
-    c2558.control("break", "c2558-dut", "renamed-ports")
     sound, facts = c2558.trial(12, ("inet4-forwarding", "inet4-pf-stateful"), bed)
     measured = [fact for fact in facts if isinstance(fact, Sample)]
     assert sound

@@ -380,7 +380,8 @@ def test_a_visit_that_was_cut_short_is_ended_before_the_next(lab: RunningLab) ->
     kernel, archive = lab.kernel(10)
     with Connections(lab.lab.ssh) as connections:
         router = Router(lab.lab.testbed("c2558"), connections, lab.said.append)
-        router.boot(kernel, archive, lab.logs / "console.log")
+        with router.listening(lab.logs / "console.log"):
+            router.boot(kernel, archive)
     before = lab.boots(DUT)
     sound, facts = lab.trial(11, FORWARDING)
 

@@ -125,7 +125,8 @@ def ident_of(data: bytes) -> str:
     """The configuration that a kernel says it is of, as `sysctl kern.ident` will; "" unknown."""
     for text in _VERSION_TEXT.findall(data):
         named = _REVISION.search(text)
-        words = text[named.end() :].decode(errors="replace").split() if named else []
+        told = text[named.end() :].rstrip(b"\0") if named else b""
+        words = told.decode(errors="replace").split()
         if len(words) == 1:  # of a reproducible build: nothing else is said after the revision
             return str(words[0])
     return ""
