@@ -1,0 +1,351 @@
+"""What is told to programs: a class for every document, whose fields are its published schema.
+
+A document says in `format` what it is and which version of that; fields may be added within a
+version, and none goes or changes its meaning. Times are seconds since the epoch, UTC.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, Literal, TypeAlias
+
+from netbisect.bisect.health import Record, SeriesReport
+from netbisect.bisect.selfcheck import AgainstItself, Repeats
+from netbisect.bisect.states import AlertKind, AlertState
+from netbisect.reports.digest import Item, Missing
+
+Time: TypeAlias = Annotated[float, "Seconds since the epoch, UTC."]
+Seconds: TypeAlias = Annotated[float, "Seconds."]
+Pps: TypeAlias = Annotated[float, "Packets per second."]
+Chance: TypeAlias = Annotated[float, "A probability, 0 to 1."]
+Hash: TypeAlias = Annotated[str, "Full hash of a commit, or its name in an imported history."]
+Address: TypeAlias = Annotated[str, "Address of a page for people; empty where there is none."]
+Percent: TypeAlias = Annotated[float, "Percent of the good side; negative is slower."]
+LnRatio: TypeAlias = Annotated[float, "ln of bad over good; negative is slower."]
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """A commit."""
+
+    revision: Hash
+    label: Annotated[str, "What people call it, such as n302145-0a1b2c3d4e5f."]
+    subject: Annotated[str, "First line of its message; empty where the tree is not known."]
+    author: str
+    at: Annotated[float | None, "When it was committed; null where that is not known."]
+    address: Address
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A change of level in a scenario, with its 95 % interval; null is an end that is open."""
+
+    scenario: str
+    percent: Percent
+    percent_low: Percent | None
+    percent_high: Percent | None
+    ln_ratio: LnRatio
+    ln_low: LnRatio | None
+    ln_high: LnRatio | None
+    p: Chance | None
+    good_boots: int
+    bad_boots: int
+
+
+@dataclass(frozen=True, slots=True)
+class SeenIn:
+    """A series in which an alert was looked for, as it was announced then."""
+
+    testbed: str
+    scenario: str
+    branch: str
+    good: Hash
+    bad: Hash
+    moved: bool
+    difference: Annotated[Difference | None, "Null where it was seen and not measured again."]
+    at: Time
+
+
+@dataclass(frozen=True, slots=True)
+class Deed:
+    """What was done to an alert."""
+
+    at: Time
+    who: str
+    what: str
+    state: Annotated[AlertState | None, "Of the alert since then."]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alert:
+    """A confirmed change of level, from the first suspicion until it is over."""
+
+    format: Literal["netbisect-alert/1"] = "netbisect-alert/1"
+    number: int
+    id: Annotated[str, "Of the alert in the feed too; it never changes."]
+    kind: AlertKind
+    state: AlertState
+    branch: str
+    testbed: str
+    lead: Annotated[str, "The scenario that decides."]
+    good: Revision
+    bad: Revision
+    culprit: Annotated[Revision | None, "Null while no commit is verified."]
+    differences: Annotated[tuple[Difference, ...], "As announced last, the leading one first."]
+    series: tuple[SeenIn, ...]
+    comparison: Annotated[int | None, "Number of the comparison that confirmed it."]
+    bisection: Annotated[int | None, "Number of the search for its commit."]
+    opened_at: Time
+    announced_at: Time | None
+    closed_at: Time | None
+    muted_until: Time | None
+    recovery: Annotated[str, "First revision whose level was back; empty while it is not known."]
+    merged_into: Annotated[int | None, "Number of the alert that stands for this one."]
+    history: tuple[Deed, ...]
+    address: Address
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A scenario on a boot."""
+
+    scenario: str
+    pps: Pps
+    offered_pps: Pps
+    valid: bool
+    problems: Annotated[tuple[str, ...], "What speaks against it; empty where it is valid."]
+    conditions: Annotated[str, "Digest of what must be equal for two runs to be comparable."]
+    at: Time
+
+
+@dataclass(frozen=True, slots=True)
+class Boot:
+    """A boot that was made for a question; one boot is one sample."""
+
+    boot: str
+    revision: Hash
+    kernel: Annotated[str, "Key of the kernel."]
+    at: Time
+    runs: tuple[Run, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Whether one revision is slower than another on a testbed."""
+
+    format: Literal["netbisect-comparison/1"] = "netbisect-comparison/1"
+    number: int
+    alert: Annotated[int | None, "Number of the alert that it is to confirm."]
+    branch: str
+    testbed: str
+    lead: Annotated[str, "The scenario that decides."]
+    scenarios: tuple[str, ...]
+    good: Revision
+    bad: Revision
+    opened_at: Time
+    closed_at: Time | None
+    outcome: Literal["running", "confirmed", "not-confirmed", "unfinished"]
+    sentence: Annotated[str, "The outcome, for people."]
+    differences: tuple[Difference, ...]
+    boots: tuple[Boot, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A commit that was verified against its parent by fresh boots in turns."""
+
+    revision: Hash
+    parent: Hash
+    chance: Chance
+    differences: tuple[Difference, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A commit that may have made the change."""
+
+    commit: Revision
+    weight: Annotated[float, "Prior weight, not normalised."]
+    chance: Annotated[float | None, "That it alone made the change; null before any belief."]
+
+
+@dataclass(frozen=True, slots=True)
+class Chances:
+    """What a search holds to be true; with those of the candidates they sum to 1."""
+
+    none: Annotated[float, "That nothing changed."]
+    two: Annotated[float, "That two commits made a change each."]
+    drift: Annotated[float, "That the level changed bit by bit."]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing that was done for a search."""
+
+    number: int
+    stage: Literal["kernel", "trial"]
+    revision: Hash
+    why: str
+    outcome: Annotated[str | None, "Null while it is under way."]
+    note: str
+    at: Time
+    finished_at: Time | None
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What a question has cost the lab, failures included."""
+
+    builds: int
+    boots: int
+    runs: int
+    seconds: Seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bisection:
+    """A search for the commit that made a change."""
+
+    format: Literal["netbisect-bisection/1"] = "netbisect-bisection/1"
+    number: int
+    alert: Annotated[int | None, "Number of the alert whose commit it looks for."]
+    branch: str
+    testbed: str
+    lead: Annotated[str, "The scenario that decides."]
+    scenarios: tuple[str, ...]
+    good: Revision
+    candidates: Annotated[tuple[Candidate, ...], "Oldest first; the last one is the bad end."]
+    opened_at: Time
+    closed_at: Time | None
+    outcome: Literal[
+        "running", "culprit", "several", "suspects", "drift", "not-reproduced", "unfinished"
+    ]
+    sentence: Annotated[str, "The outcome, for people."]
+    culprits: Annotated[tuple[Named, ...], "Only what was verified."]
+    suspects: Annotated[tuple[str, ...], "Commits that measuring cannot tell apart."]
+    chances: Annotated[Chances | None, "Null before any belief."]
+    steps: tuple[Step, ...]
+    spent: Spent
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """All boots of one kernel in a series."""
+
+    revision: Hash
+    label: str
+    kernel: Annotated[str, "Identity of the kernel: what runs, without dates and paths."]
+    at: Time
+    pps: Annotated[float, "Geometric mean over its boots, packets per second."]
+    boots: Annotated[tuple[float, ...], "Packets per second, one value per boot."]
+    saturated: Annotated[bool, "The generator was the limit."]
+    baseline: Annotated[bool, "Measured since the last confirmed change."]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """The levels of a scenario on a testbed along a branch, under the newest conditions."""
+
+    format: Literal["netbisect-series/1"] = "netbisect-series/1"
+    testbed: str
+    scenario: str
+    branch: str
+    conditions: dict[str, str]
+    levels: Annotated[tuple[Level, ...], "In the order of the branch."]
+    boot_noise: Annotated[float | None, "Between boots of one image, standard deviation of ln pps."]
+    image_noise: Annotated[float | None, "Between images that do the same, likewise."]
+    smallest_drop: Annotated[
+        float | None, "That one night shows four times out of five, as a positive ln ratio."
+    ]
+    alerts: Annotated[tuple[int, ...], "Numbers of those that were seen here."]
+
+
+@dataclass(frozen=True, slots=True)
+class Belief:
+    """As a search held it when it decided last."""
+
+    chances: Annotated[dict[str, float], "By revision: that this commit made the change."]
+    none: Annotated[float, "That nothing changed."]
+    two: Annotated[float, "That two commits made a change each."]
+    drift: Annotated[float, "That the level changed bit by bit."]
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """A question that is asked of the lab."""
+
+    id: int
+    kind: Literal["Night", "Comparison", "Bisection"]
+    branch: str
+    testbed: str
+    opened_at: Time
+    decisions: Annotated[int, "Orders so far."]
+    now: Annotated[str, "The last order, for people; empty while it waits for the first."]
+    belief: Belief | None
+
+
+@dataclass(frozen=True, slots=True)
+class AlertLine:
+    """An alert in brief."""
+
+    id: int
+    kind: AlertKind
+    branch: str
+    testbed: str
+    lead: str
+    ln_ratio: LnRatio | None
+    percent: Percent | None
+    good: Hash
+    bad: Hash
+    culprit: Annotated[str, "Revision; empty while there is none."]
+    state: AlertState
+    standing: Annotated[bool, "The change is there and counts."]
+    opened_at: Time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """What is going on."""
+
+    format: Literal["netbisect-status/1"] = "netbisect-status/1"
+    at: Time
+    questions: tuple[Open, ...]
+    alerts: Annotated[tuple[AlertLine, ...], "The newest first."]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Digest:
+    """A day of the watch."""
+
+    format: Literal["netbisect-digest/1"] = "netbisect-digest/1"
+    since: Time
+    until: Time
+    planned: Annotated[int, "Series that the night was to measure."]
+    measured: int
+    missing: tuple[Missing, ...]
+    unchanged: Annotated[tuple[str, ...], "Testbeds and branches where nothing new had landed."]
+    drops: Annotated[tuple[Item, ...], "Announced in this time."]
+    gains: Annotated[tuple[Item, ...], "Announced in this time."]
+    other: Annotated[tuple[Item, ...], "Changes of how often boots are slow."]
+    over: Annotated[tuple[Item, ...], "That ended in this time."]
+    standing: Annotated[tuple[Item, ...], "The rest of those that stand and are not settled."]
+    searches: Annotated[tuple[str, ...], "Under way, a sentence each."]
+    drifts: Annotated[tuple[str, ...], "Series that slide, a sentence each."]
+    warnings: Annotated[tuple[str, ...], "What is off in the data, a sentence each."]
+    page: Address
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    """All that the watch knows of itself; docs/health.md explains the fields."""
+
+    format: Literal["netbisect-health/1"] = "netbisect-health/1"
+    at: Time
+    series: tuple[SeriesReport, ...]
+    record: Record
+    halves: Annotated[AgainstItself, "Boots of one image, one half held against the other."]
+    repeats: Annotated[Repeats, "Nights that measured a kernel again."]
+    warnings: tuple[str, ...] = field(default=())
+
+
+Document: TypeAlias = Alert | Comparison | Bisection | Series | Status | Digest | Health

@@ -1,0 +1,150 @@
+"""JSON: documents as text, and their schemas, made from the classes themselves."""
+
+from __future__ import annotations
+
+import json
+import math
+import types
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, fields, is_dataclass
+from enum import StrEnum
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from netbisect.reports import documents
+from netbisect.reports.documents import Document
+
+_DRAFT = "https://json-schema.org/draft/2020-12/schema"
+_PLAIN: Mapping[type, str] = {str: "string", bool: "boolean", int: "integer", float: "number"}
+
+DOCUMENTS: Mapping[str, type] = {
+    one.__name__.lower(): one
+    for one in (
+        documents.Alert,
+        documents.Bisection,
+        documents.Comparison,
+        documents.Digest,
+        documents.Health,
+        documents.Series,
+        documents.Status,
+    )
+}
+"""By the names under which people ask for a schema."""
+
+
+def as_text(document: Document) -> str:
+    """A document as JSON, in letters that any terminal and any reader takes."""
+    return json.dumps(as_data(document), indent=2, allow_nan=False)
+
+
+def as_data(document: Document) -> dict[str, Any]:
+    """A document as JSON takes it.
+
+    JSON has no infinity, and readers refuse texts that UTF-8 cannot hold: null and the replacement
+    character stand for them.
+    """
+    told = _tidy(asdict(document))
+    assert isinstance(told, dict)
+    return told
+
+
+def _tidy(value: object) -> object:
+    match value:
+        case float():
+            return value if math.isfinite(value) else None
+        case str():
+            return str(value).encode("utf-8", "replace").decode()
+        case Mapping():
+            return {str(_tidy(key)): _tidy(one) for key, one in value.items()}
+        case list() | tuple():
+            return [_tidy(one) for one in value]
+        case _:
+            return value
+
+
+def schema(name: str) -> dict[str, Any]:
+    """The schema of a document, of JSON Schema's draft 2020-12.
+
+    Args:
+        name: One of DOCUMENTS.
+
+    Raises:
+        KeyError: it is none of them.
+    """
+    found: dict[str, Any] = {}
+    document = DOCUMENTS[name]
+    body = _class(document, found)
+    kind = body["properties"]["format"]["const"]
+    return {
+        "$schema": _DRAFT,
+        "$id": f"urn:{kind.replace('-', ':', 1).replace('/', ':')}",
+        "title": kind,
+        **body,
+        **({"$defs": dict(sorted(found.items()))} if found else {}),
+    }
+
+
+def _class(noun: type, found: dict[str, Any]) -> dict[str, Any]:
+    hints = get_type_hints(noun, include_extras=True)
+    names = [one.name for one in fields(noun)]
+    said = (noun.__doc__ or "").partition("\n\n")[0]
+    return {
+        "description": " ".join(said.split()),
+        "type": "object",
+        "properties": {name: _type(hints[name], found) for name in names},
+        "required": names,
+    }
+
+
+def _type(hint: Any, found: dict[str, Any]) -> dict[str, Any]:  # noqa: ANN401 - types have no type
+    if isinstance(hint, type) and (is_dataclass(hint) or issubclass(hint, StrEnum)):
+        return _named(hint, found)
+    if hint is type(None):
+        return {"type": "null"}
+    if hint in _PLAIN:
+        return {"type": _PLAIN[hint]}
+    make = _MADE.get(get_origin(hint))
+    if make is None:
+        raise TypeError(f"{hint}: no document may have such a field")
+    return make(get_args(hint), found)
+
+
+def _named(noun: type, found: dict[str, Any]) -> dict[str, Any]:
+    if noun.__name__ not in found:
+        found[noun.__name__] = {}  # one that is made of itself ends here
+        found[noun.__name__] = (
+            {"enum": [one.value for one in noun]}
+            if issubclass(noun, StrEnum)
+            else _class(noun, found)
+        )
+    return {"$ref": f"#/$defs/{noun.__name__}"}
+
+
+def _annotated(parts: Sequence[Any], found: dict[str, Any]) -> dict[str, Any]:
+    return {"description": parts[1], **_type(parts[0], found)}
+
+
+def _union(parts: Sequence[Any], found: dict[str, Any]) -> dict[str, Any]:
+    return {"anyOf": [_type(one, found) for one in parts]}
+
+
+def _literal(parts: Sequence[Any], found: dict[str, Any]) -> dict[str, Any]:
+    del found
+    return {"const": parts[0]} if len(parts) == 1 else {"enum": list(parts)}
+
+
+def _array(parts: Sequence[Any], found: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": _type(parts[0], found)}
+
+
+def _mapping(parts: Sequence[Any], found: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "additionalProperties": _type(parts[1], found)}
+
+
+_MADE: Mapping[Any, Callable[[Sequence[Any], dict[str, Any]], dict[str, Any]]] = {
+    Annotated: _annotated,
+    Union: _union,
+    types.UnionType: _union,
+    Literal: _literal,
+    tuple: _array,
+    dict: _mapping,
+}
