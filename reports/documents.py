@@ -6,7 +6,7 @@ version, and none goes or changes its meaning. Times are seconds since the epoch
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias
 
 from netbisect.bisect.health import Record, SeriesReport
@@ -22,6 +22,12 @@ Hash: TypeAlias = Annotated[str, "Full hash of a commit, or its name in an impor
 Address: TypeAlias = Annotated[str, "Address of a page for people; empty where there is none."]
 Percent: TypeAlias = Annotated[float, "Percent of the good side; negative is slower."]
 LnRatio: TypeAlias = Annotated[float, "ln of bad over good; negative is slower."]
+
+Kind: TypeAlias = Literal["Night", "Comparison", "Bisection"]
+Compared: TypeAlias = Literal["running", "confirmed", "not-confirmed", "unfinished"]
+Searched: TypeAlias = Literal[
+    "running", "culprit", "several", "suspects", "drift", "not-reproduced", "unfinished"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +150,7 @@ class Comparison:
     bad: Revision
     opened_at: Time
     closed_at: Time | None
-    outcome: Literal["running", "confirmed", "not-confirmed", "unfinished"]
+    outcome: Compared
     sentence: Annotated[str, "The outcome, for people."]
     differences: tuple[Difference, ...]
     boots: tuple[Boot, ...]
@@ -217,9 +223,7 @@ class Bisection:
     candidates: Annotated[tuple[Candidate, ...], "Oldest first; the last one is the bad end."]
     opened_at: Time
     closed_at: Time | None
-    outcome: Literal[
-        "running", "culprit", "several", "suspects", "drift", "not-reproduced", "unfinished"
-    ]
+    outcome: Searched
     sentence: Annotated[str, "The outcome, for people."]
     culprits: Annotated[tuple[Named, ...], "Only what was verified."]
     suspects: Annotated[tuple[str, ...], "Commits that measuring cannot tell apart."]
@@ -275,7 +279,7 @@ class Open:
     """A question that is asked of the lab."""
 
     id: int
-    kind: Literal["Night", "Comparison", "Bisection"]
+    kind: Kind
     branch: str
     testbed: str
     opened_at: Time
@@ -345,7 +349,7 @@ class Health:
     record: Record
     halves: Annotated[AgainstItself, "Boots of one image, one half held against the other."]
     repeats: Annotated[Repeats, "Nights that measured a kernel again."]
-    warnings: tuple[str, ...] = field(default=())
+    warnings: Annotated[tuple[str, ...], "What is off, a sentence each."]
 
 
 Document: TypeAlias = Alert | Comparison | Bisection | Series | Status | Digest | Health

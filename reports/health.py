@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
-from typing import Any
 
 from netbisect.bisect.health import DAYS, Health, SeriesReport
 from netbisect.bisect.selfcheck import MINISTAT, RETEST_CHANCE, SCREEN_CHANCE, surprise
-from netbisect.reports import words
+from netbisect.reports import documents, words
 from netbisect.reports.plaintext import table, wrap
 
 _WIDE = 200
@@ -42,9 +40,16 @@ def as_text(health: Health) -> str:
     return "\n\n".join(told)
 
 
-def as_data(health: Health) -> dict[str, Any]:
-    """As JSON takes it; docs/health.md lists the keys."""
-    return {**asdict(health), "warnings": list(warnings(health))}
+def document(health: Health) -> documents.Health:
+    """As programs are told it; docs/health.md lists the keys."""
+    return documents.Health(
+        at=health.at,
+        series=health.series,
+        record=health.record,
+        halves=health.halves,
+        repeats=health.repeats,
+        warnings=tuple(warnings(health)),
+    )
 
 
 # --------------------------------------------------------------------------------- the series

@@ -47,6 +47,9 @@ _COMMANDS = {
         "detect",
         "List the shifts of level in a database or in history files, each event once.",
     ),
+    "export": _Place(
+        "netbisect.steps.export_command", "export", "Write what is known as JSON, for programs."
+    ),
     "follow": _Place(
         _SERVICE, "follow", "Print a line for everything that happens, as it happens."
     ),
@@ -72,6 +75,16 @@ _COMMANDS = {
         "report",
         "Write down what was measured, in the forms that people publish.",
     ),
+    "samples": _Place(
+        "netbisect.steps.export_command",
+        "samples",
+        "Write every run of a scenario as a row, valid or not, with its boot and its kernel.",
+    ),
+    "schema": _Place(
+        "netbisect.steps.export_command",
+        "schema",
+        "Print the JSON Schema of a document; without NAME, which there are.",
+    ),
     "site": _Place(
         "netbisect.steps.site_command",
         "site",
@@ -79,7 +92,9 @@ _COMMANDS = {
     ),
     "start": _Place(_SERVICE, "start", "Start the master; workers are started on their own hosts."),
     "status": _Place(
-        _SERVICE, "status", "Show what is being asked of the lab, and which drops were confirmed."
+        _SERVICE,
+        "status",
+        "Show what is being asked of the lab, and which confirmed changes stand.",
     ),
     "stop": _Place(
         _SERVICE, "stop", "Stop the master; what it was doing goes on at the next start."

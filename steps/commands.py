@@ -13,12 +13,13 @@ from typing import ParamSpec, TypeVar
 
 import click
 
-from netbisect.reports import words
+from netbisect.reports import schema, words
+from netbisect.reports import status as telling
 from netbisect.steps import control, progress
 from netbisect.steps.casework import open_nights
+from netbisect.steps.documents import Desk
 from netbisect.steps.memory import ledger_of, open_ledger
 from netbisect.steps.options import database_option
-from netbisect.steps.overview import overview
 from netbisect.steps.settings import load, load_settings
 from netbisect.store import netbenches
 from netbisect.store.database import StoreError
@@ -106,31 +107,14 @@ def night(folder: Path, branch: str | None, testbed_name: str | None) -> None:
 
 @click.command(epilog="Example: netbisect status --json /var/netbisect")
 @folder_argument
+@click.option("--all", "everything", is_flag=True, help="Alerts that are over too.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 @sentences
-def status(folder: Path, as_json: bool) -> None:
-    """Show what is being asked of the lab, and which drops were confirmed."""
-    data = overview(ledger_of(load_settings(folder / control.SETTINGS)))
-    if as_json:
-        click.echo(json.dumps(data, indent=2))
-        return
-    click.echo("Asked of the lab now:" if data["questions"] else "Nothing is asked of the lab.")
-    for one in data["questions"]:
-        click.echo(f"  {one['kind']} on {one['testbed']}, {one['branch']}: {one['now']}")
-    if data["quarantines"]:
-        click.echo("In quarantine:")
-    for one in data["quarantines"]:
-        click.echo(
-            f"  {one['testbed']}, since {words.day(one['since'])}: {words.clean(one['why'])}"
-        )
-    click.echo("Confirmed drops:" if data["alerts"] else "No drop was confirmed.")
-    for one in data["alerts"]:
-        culprit = f", commit {one['culprit'][:12]}" if one["culprit"] else ""
-        click.echo(
-            f"  alert {one['id']}, {words.day(one['opened_at'])}: {one['branch']} on "
-            f"{one['testbed']}, {one['lead']} {words.percent(one['ln_ratio'])}, "
-            f"{one['state']}{culprit}"
-        )
+def status(folder: Path, *, everything: bool, as_json: bool) -> None:
+    """Show what is being asked of the lab, and which confirmed changes stand."""
+    settings = load_settings(folder / control.SETTINGS)
+    found = Desk(ledger_of(settings), settings).status(everything=everything)
+    click.echo(schema.as_text(found) if as_json else telling.as_text(found))
 
 
 @click.command(epilog="Example: netbisect follow --until-idle /var/netbisect")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
 from netbisect.bisect.screen import MIN_EFFECT
 from netbisect.reports import health as telling
+from netbisect.reports.schema import as_text
 from netbisect.steps.control import SETTINGS
 from netbisect.steps.health import judge
 from netbisect.steps.memory import open_ledger
@@ -37,4 +37,4 @@ def health(folder: Path | None, database: str | None, *, as_json: bool) -> None:
             found = judge(open_ledger(settings.database), settings.min_effect)
     except (FileError, StoreError) as error:
         raise click.ClickException(str(error)) from error
-    click.echo(json.dumps(telling.as_data(found), indent=2) if as_json else telling.as_text(found))
+    click.echo(as_text(telling.document(found)) if as_json else telling.as_text(found))

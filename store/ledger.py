@@ -15,6 +15,7 @@ from netbisect.store.nights import Nights
 from netbisect.store.outbox import Outbox
 from netbisect.store.quarantines import Quarantines
 from netbisect.store.questions import Questions
+from netbisect.store.samples import Samples
 from netbisect.store.series import Series
 from netbisect.store.sessions import Events
 from netbisect.store.trails import Trails
@@ -26,6 +27,7 @@ class Ledger(
     Decisions,
     EvidenceReader,
     Series,
+    Samples,
     Trails,
     Nights,
     Alerts,

@@ -1,0 +1,46 @@
+"""What is going on, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from netbisect.bisect.states import AlertKind, AlertState
+from netbisect.reports import words
+from netbisect.reports.documents import AlertLine, Status
+
+_KNOWN = {AlertState.ACKNOWLEDGED, AlertState.MUTED}
+
+
+def as_text(status: Status) -> str:
+    """Open questions, and the alerts by what is to be done about them."""
+    return "\n".join(_lines(status))
+
+
+def _lines(status: Status) -> Iterator[str]:
+    yield "Asked of the lab now:" if status.questions else "Nothing is asked of the lab."
+    for one in status.questions:
+        said = words.clean(f"{one.kind} on {one.testbed}, {one.branch}: {one.now or 'waiting'}")
+        yield f"  {said}"
+    standing = [one for one in status.alerts if one.standing]
+    wanting = [one for one in standing if one.state not in _KNOWN]
+    drops = [one for one in wanting if one.kind is AlertKind.DROP]
+    groups = (
+        ("Confirmed drops:", drops),
+        ("Other changes that stand:", [one for one in wanting if one not in drops]),
+        ("Known or muted:", [one for one in standing if one.state in _KNOWN]),
+        ("Over:", [one for one in status.alerts if not one.standing]),
+    )
+    if not drops:
+        yield "No confirmed drop is open."
+    for head, alerts in groups:
+        if alerts:
+            yield head
+            yield from map(_alert, alerts)
+
+
+def _alert(one: AlertLine) -> str:
+    culprit = f", commit {one.culprit[:12]}" if one.culprit else ""
+    change = words.percent(one.ln_ratio) if one.ln_ratio is not None else words.kind(one.kind)
+    place = words.clean(f"{one.branch} on {one.testbed}, {one.lead}")
+    day = words.day(one.opened_at)
+    return f"  alert {one.id}, {day}: {place} {change}, {one.state.value}{culprit}"

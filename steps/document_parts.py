@@ -1,0 +1,159 @@
+"""What documents for programs are put together from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from netbisect.bisect import model
+from netbisect.bisect.model import (
+    Confirmed,
+    Culprit,
+    Drift,
+    Effect,
+    Finding,
+    NotConfirmed,
+    NotReproduced,
+    Several,
+    Suspects,
+    Unfinished,
+)
+from netbisect.reports import documents as told
+from netbisect.reports.digest import Digest
+from netbisect.reports.documents import Difference
+from netbisect.store.records import Alert, Asked
+
+
+def digest(of: Digest) -> told.Digest:
+    """A day, as programs are told of it."""
+    return told.Digest(
+        since=of.since,
+        until=of.until,
+        planned=of.planned,
+        measured=of.measured,
+        missing=of.missing,
+        unchanged=of.unchanged,
+        drops=of.drops,
+        gains=of.gains,
+        other=of.other,
+        over=of.over,
+        standing=of.standing,
+        searches=of.searches,
+        drifts=of.drifts,
+        warnings=of.warnings,
+        page=of.page,
+    )
+
+
+def differences(effects: Sequence[Effect]) -> tuple[Difference, ...]:
+    """Of an alert or an answer."""
+    return tuple(map(difference, effects))
+
+
+def difference(effect: Effect) -> Difference:
+    """With ends that are open as null."""
+    return Difference(
+        scenario=effect.scenario,
+        percent=_percent(effect.ln_ratio) or 0.0,
+        percent_low=_percent(effect.low),
+        percent_high=_percent(effect.high),
+        ln_ratio=effect.ln_ratio,
+        ln_low=effect.low if math.isfinite(effect.low) else None,
+        ln_high=effect.high if math.isfinite(effect.high) else None,
+        p=effect.p if math.isfinite(effect.p) else None,
+        good_boots=effect.good_boots,
+        bad_boots=effect.bad_boots,
+    )
+
+
+def _percent(ln_ratio: float) -> float | None:
+    """As a percentage of the good side; None for an end that is open, or as good as that."""
+    try:
+        return 100 * math.expm1(ln_ratio) if math.isfinite(ln_ratio) else None
+    except OverflowError:
+        return None
+
+
+def kind(asked: Asked) -> str:
+    """Of a question, in lower case."""
+    return type(asked.question).__name__.lower()
+
+
+def kinds(asked: Asked) -> told.Kind:
+    """Of a question."""
+    match asked.question:
+        case model.Night():
+            return "Night"
+        case model.Comparison():
+            return "Comparison"
+        case model.Bisection():
+            return "Bisection"
+
+
+def compared(finding: Finding | None) -> told.Compared:
+    """How a comparison ended."""
+    match finding:
+        case None:
+            return "running"
+        case Confirmed():
+            return "confirmed"
+        case NotConfirmed():
+            return "not-confirmed"
+        case _:
+            return "unfinished"
+
+
+def searched(finding: Finding | None) -> told.Searched:  # noqa: PLR0911 - one for every ending
+    """How a search ended."""
+    match finding:
+        case None:
+            return "running"
+        case Culprit():
+            return "culprit"
+        case Several():
+            return "several"
+        case Suspects():
+            return "suspects"
+        case Drift():
+            return "drift"
+        case NotReproduced():
+            return "not-reproduced"
+        case _:
+            assert isinstance(finding, Unfinished)
+            return "unfinished"
+
+
+def named(finding: Finding | None) -> tuple[told.Named, ...]:
+    """The commits that were verified."""
+    found = finding.culprits if isinstance(finding, Several) else ()
+    if isinstance(finding, Culprit):
+        found = (finding,)
+    return tuple(
+        told.Named(
+            revision=one.revision,
+            parent=one.parent,
+            chance=max(one.chance, one.belief.chances.get(one.revision, 0.0)),
+            differences=differences(one.effects),
+        )
+        for one in found
+    )
+
+
+def line(alert: Alert) -> told.AlertLine:
+    """An alert in brief."""
+    effect = alert.effects[0] if alert.effects else None
+    return told.AlertLine(
+        id=alert.id,
+        kind=alert.kind,
+        branch=alert.branch,
+        testbed=alert.testbed,
+        lead=alert.lead,
+        ln_ratio=effect.ln_ratio if effect else None,
+        percent=effect.percent if effect else None,
+        good=alert.good,
+        bad=alert.bad,
+        culprit=alert.culprit,
+        state=alert.state,
+        standing=alert.state.standing,
+        opened_at=alert.opened_at,
+    )

@@ -1,0 +1,321 @@
+"""Gathers from the ledger what programs are told."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import asdict
+
+from netbisect.bisect import model
+from netbisect.bisect.detect import noise_of
+from netbisect.bisect.health import of_series
+from netbisect.bisect.model import (
+    Confirmed,
+    Finding,
+    NotConfirmed,
+    Sample,
+    Suspects,
+)
+from netbisect.bisect.screen import MIN_EFFECT
+from netbisect.reports import documents as told
+from netbisect.reports import feed, words
+from netbisect.reports.documents import Revision
+from netbisect.reports.feed import Entry
+from netbisect.steps import document_parts as parts
+from netbisect.steps.settings import Settings
+from netbisect.store.database import StoreError
+from netbisect.store.ledger import Ledger
+from netbisect.store.lookup import SeriesName
+from netbisect.store.records import Alert, Asked
+
+_SHOWN = 50
+"""Alerts and questions of a status, at most."""
+
+
+class Desk:
+    """Makes documents of one ledger."""
+
+    def __init__(self, ledger: Ledger, settings: Settings | None = None) -> None:
+        """Uses a ledger, and settings for addresses and the least effect where there are some."""
+        self.ledger = ledger
+        self._settings = settings
+
+    # ----------------------------------------------------------------------------- one alert
+
+    def alert(self, number: int) -> told.Alert:
+        """An alert.
+
+        Raises:
+            StoreError: there is none.
+        """
+        alert = self.ledger.alert(number)
+        return told.Alert(
+            number=alert.id,
+            id=feed.alert_id(alert.id, alert.testbed, alert.opened_at),
+            kind=alert.kind,
+            state=alert.state,
+            branch=alert.branch,
+            testbed=alert.testbed,
+            lead=alert.lead,
+            good=self._revision(alert.good),
+            bad=self._revision(alert.bad),
+            culprit=self._revision(alert.culprit) if alert.culprit else None,
+            differences=parts.differences(alert.effects),
+            series=tuple(
+                told.SeenIn(
+                    testbed=one.testbed,
+                    scenario=one.scenario,
+                    branch=one.branch,
+                    good=one.good,
+                    bad=one.bad,
+                    moved=one.moved,
+                    difference=parts.difference(one.effect) if one.effect else None,
+                    at=one.at,
+                )
+                for one in alert.series
+            ),
+            comparison=alert.comparison,
+            bisection=alert.bisection,
+            opened_at=alert.opened_at,
+            announced_at=alert.announced_at,
+            closed_at=alert.closed_at,
+            muted_until=alert.muted_until,
+            recovery=alert.recovery,
+            merged_into=alert.merged_into,
+            history=tuple(
+                told.Deed(one.at, one.who, one.what, one.state)
+                for one in self.ledger.alert_changes(number)
+            ),
+            address=self._settings.report_address(number) if self._settings else "",
+        )
+
+    def _revision(self, revision: str) -> Revision:
+        commit = self.ledger.commit(revision)
+        link = self._settings.links.commit if self._settings else ""
+        address = link.replace("{revision}", revision)
+        if commit is None:
+            return Revision(revision, revision[:12], "", "", None, address)
+        return Revision(revision, commit.label, commit.subject, commit.author, commit.at, address)
+
+    # ------------------------------------------------------------------------ questions of it
+
+    def comparison(self, number: int) -> told.Comparison:
+        """A comparison.
+
+        Raises:
+            StoreError: there is no such question, or it is no comparison.
+        """
+        asked = self.ledger.question(number)
+        question = asked.question
+        if not isinstance(question, model.Comparison):
+            raise StoreError(f"question {number} is no comparison but a {parts.kind(asked)}")
+        finding = asked.finding
+        effects = finding.effects if isinstance(finding, Confirmed | NotConfirmed) else ()
+        return told.Comparison(
+            number=number,
+            alert=self._alert_about(number),
+            branch=question.branch,
+            testbed=question.testbed,
+            lead=question.lead,
+            scenarios=question.scenarios,
+            good=self._revision(question.good),
+            bad=self._revision(question.bad),
+            opened_at=asked.opened_at,
+            closed_at=asked.closed_at,
+            outcome=parts.compared(finding),
+            sentence=self._sentence(finding),
+            differences=parts.differences(effects),
+            boots=self._boots(number),
+        )
+
+    def bisection(self, number: int) -> told.Bisection:
+        """A search for a commit.
+
+        Raises:
+            StoreError: there is no such question, or it is no such search.
+        """
+        asked = self.ledger.question(number)
+        question = asked.question
+        if not isinstance(question, model.Bisection):
+            raise StoreError(f"question {number} is no bisection but a {parts.kind(asked)}")
+        finding = asked.finding
+        belief = self._belief(asked)
+        chances = belief.chances if belief else {}
+        return told.Bisection(
+            number=number,
+            alert=self._alert_about(number),
+            branch=question.branch,
+            testbed=question.testbed,
+            lead=question.lead,
+            scenarios=question.scenarios,
+            good=self._revision(question.good),
+            candidates=tuple(
+                told.Candidate(self._revision(one.revision), one.weight, chances.get(one.revision))
+                for one in question.candidates
+            ),
+            opened_at=asked.opened_at,
+            closed_at=asked.closed_at,
+            outcome=parts.searched(finding),
+            sentence=self._sentence(finding),
+            culprits=parts.named(finding),
+            suspects=finding.revisions if isinstance(finding, Suspects) else (),
+            chances=told.Chances(belief.none, belief.two, belief.drift) if belief else None,
+            steps=self._steps(number),
+            spent=told.Spent(**asdict(self.ledger.cost([number]))),
+        )
+
+    def _alert_about(self, question: int) -> int | None:
+        alert = self.ledger.alert_about(question)
+        return alert.id if alert is not None else None
+
+    def _sentence(self, finding: Finding | None) -> str:
+        if finding is None:
+            return "It is being measured."
+        return words.sentence(finding, self.ledger.label, str)
+
+    def _belief(self, asked: Asked) -> model.Belief | None:
+        """That of the answer, or of the last decision."""
+        found = getattr(asked.finding, "belief", None)
+        beliefs = [one.belief for one in self.ledger.decisions(asked.id) if one.belief is not None]
+        return found or (beliefs[-1] if beliefs else None)
+
+    def _steps(self, number: int) -> tuple[told.Step, ...]:
+        return tuple(
+            told.Step(
+                number=one.seq,
+                stage="kernel" if one.stage.value == "kernel" else "trial",
+                revision=one.revision,
+                why=one.why,
+                outcome=one.outcome.value if one.outcome else None,
+                note=one.note,
+                at=one.intended_at,
+                finished_at=one.finished_at,
+            )
+            for one in self.ledger.decisions(number)
+        )
+
+    def _boots(self, number: int) -> tuple[told.Boot, ...]:
+        facts = self.ledger.facts_of(number)
+        runs: defaultdict[str, list[told.Run]] = defaultdict(list)
+        for fact in facts:
+            if isinstance(fact, Sample):
+                runs[fact.boot].append(
+                    told.Run(
+                        scenario=fact.scenario,
+                        pps=fact.pps,
+                        offered_pps=fact.offered_pps,
+                        valid=fact.valid,
+                        problems=fact.problems,
+                        conditions=fact.conditions,
+                        at=fact.at,
+                    )
+                )
+        return tuple(
+            told.Boot(one.id, one.revision, one.kernel, one.at, tuple(runs[one.id]))
+            for one in facts
+            if isinstance(one, model.Boot)
+        )
+
+    # -------------------------------------------------------------------------------- a series
+
+    def series(self, name: SeriesName) -> told.Series:
+        """A series.
+
+        Raises:
+            StoreError: nothing was measured of it.
+        """
+        place = (name.testbed, name.scenario, name.branch)
+        levels = self.ledger.levels(*place)
+        if not levels.whole:
+            raise StoreError(f"nothing was measured of the series {'/'.join(place)}")
+        baseline = set(map(id, levels.baseline))
+        conditions = self.ledger.conditions(name.testbed, name.scenario)
+        least = self._settings.min_effect if self._settings else MIN_EFFECT
+        noise = noise_of(levels.whole[:-1]) if levels.whole[1:] else None
+        health = of_series(levels.baseline, least, noise)
+        touching = self.ledger.alerts_touching(*place)
+        return told.Series(
+            testbed=name.testbed,
+            scenario=name.scenario,
+            branch=name.branch,
+            conditions=conditions.values if conditions else {},
+            levels=tuple(
+                told.Level(
+                    revision=one.revision,
+                    label=self.ledger.label(one.revision),
+                    kernel=one.identity,
+                    at=one.at,
+                    pps=math.exp(one.mean),
+                    boots=tuple(map(math.exp, one.ln_pps)),
+                    saturated=one.saturated,
+                    baseline=id(one) in baseline,
+                )
+                for one in levels.whole
+            ),
+            boot_noise=health.boot_noise,
+            image_noise=health.image_noise,
+            smallest_drop=health.smallest_drop,
+            alerts=tuple(one.id for one in touching if one.announced_at is not None),
+        )
+
+    # ------------------------------------------------------------------------- what is going on
+
+    def status(self, *, everything: bool = False) -> told.Status:
+        """Open questions with their last order, and alerts: those that stand, or all of them."""
+        alerts = [one for one in self.ledger.alerts() if everything or one.state.standing]
+        return told.Status(
+            at=self.ledger.clock(),
+            questions=tuple(map(self._open, self.ledger.open_questions()[:_SHOWN])),
+            alerts=tuple(parts.line(one) for one in alerts[: -_SHOWN - 1 : -1]),
+        )
+
+    def _open(self, asked: Asked) -> told.Open:
+        decisions = self.ledger.decisions(asked.id)
+        last = decisions[-1] if decisions else None
+        belief = self._belief(asked)
+        return told.Open(
+            id=asked.id,
+            kind=parts.kinds(asked),
+            branch=asked.question.branch,
+            testbed=asked.question.testbed,
+            opened_at=asked.opened_at,
+            decisions=len(decisions),
+            now=f"{last.stage.value} {last.revision[:12]}: {last.why}" if last else "",
+            belief=told.Belief(belief.chances, belief.none, belief.two, belief.drift)
+            if belief
+            else None,
+        )
+
+    def atom(self) -> str:
+        """Alerts as an Atom feed, for the service's own address."""
+        assert self._settings is not None
+        url = self._settings.web.url
+        return feed.feed(
+            self.entries(),
+            name=url,
+            address=f"{url}plugins/netbisect/feed.atom",
+            page=f"{url}plugins/netbisect/dashboard",
+        )
+
+    def entries(self) -> list[Entry]:
+        """All alerts that were announced."""
+        return [self._entry(one) for one in self.ledger.alerts()]
+
+    def _entry(self, alert: Alert) -> Entry:
+        culprit = self._revision(alert.culprit) if alert.culprit else None
+        announced = alert.opened_at if alert.announced_at is None else alert.announced_at
+        changes = self.ledger.alert_changes(alert.id)
+        return Entry(
+            id=feed.alert_id(alert.id, alert.testbed, alert.opened_at),
+            number=alert.id,
+            kind=alert.kind,
+            state=alert.state,
+            place=f"{alert.lead} on {alert.testbed}, {alert.branch}",
+            effect=alert.effects[0] if alert.effects else None,
+            good=self.ledger.label(alert.good),
+            bad=self.ledger.label(alert.bad),
+            culprit=f"{culprit.label} {culprit.subject}" if culprit else "",
+            announced=announced,
+            changed=max((one.at for one in changes), default=announced),
+            address=self._settings.report_address(alert.id) if self._settings else "",
+        )

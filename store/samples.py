@@ -1,0 +1,118 @@
+"""Every sample with its boot and its kernel, valid or not: for those who compute themselves."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from sqlalchemy import func, select
+
+from netbisect.bisect.model import Boot, Sample
+from netbisect.store.evidence import identities
+from netbisect.store.rows import boot_of, sample_of
+from netbisect.store.sessions import Sessions
+from netbisect.store.tables import BootRow, PlaceRow, SampleRow
+
+_PART = 1000
+"""Rows that are fetched at once."""
+
+
+class Measured(NamedTuple):
+    """A scenario on a boot."""
+
+    sample: Sample
+    boot: Boot
+    identity: str
+    """Of the kernel; its key, where it was built elsewhere."""
+    branches: tuple[str, ...]
+    """On whose first-parent lines the revision is, by name."""
+
+
+class Coverage(NamedTuple):
+    """What there is of a testbed and branch."""
+
+    revisions: int
+    """With a valid sample."""
+    latest: float
+    """Time of the newest one."""
+
+
+class Samples(Sessions):
+    """Reads samples one by one."""
+
+    def samples(
+        self,
+        *,
+        testbed: str | None = None,
+        scenario: str | None = None,
+        branch: str | None = None,
+        since: float | None = None,
+    ) -> Iterator[Measured]:
+        """Those samples, oldest first.
+
+        Args:
+            testbed: Only of this one.
+            scenario: Only of this one.
+            branch: Only of revisions on its first-parent line.
+            since: Only from this time on, seconds since the epoch.
+        """
+        image, built, booted = identities()
+        query = (
+            select(SampleRow, BootRow, image)
+            .join(BootRow, SampleRow.boot_id == BootRow.id)
+            .outerjoin(built, booted)
+            .order_by(SampleRow.at, SampleRow.id)
+        )
+        if testbed is not None:
+            query = query.where(SampleRow.testbed == testbed)
+        if scenario is not None:
+            query = query.where(SampleRow.scenario == scenario)
+        if branch is not None:
+            places = select(PlaceRow.revision).where(PlaceRow.branch == branch)
+            query = query.where(BootRow.revision.in_(places))
+        if since is not None:
+            query = query.where(SampleRow.at >= since)
+        with self.reading() as session:
+            branches: defaultdict[str, list[str]] = defaultdict(list)
+            placed = select(PlaceRow.revision, PlaceRow.branch).where(
+                PlaceRow.revision.in_(select(BootRow.revision))
+            )
+            for revision, name in session.execute(placed.order_by(PlaceRow.branch)):
+                branches[revision].append(name)
+            found = session.execute(query.execution_options(yield_per=_PART))
+            for sample, boot, identity in found:
+                names = tuple(branches.get(boot.revision, ()))
+                yield Measured(sample_of(sample), boot_of(boot), identity, names)
+
+    def measured(self) -> dict[str, set[str]]:
+        """Names of all testbeds, scenarios and branches of which there is a sample."""
+        columns = {
+            "testbed": select(SampleRow.testbed),
+            "scenario": select(SampleRow.scenario),
+            "branch": select(PlaceRow.branch).where(
+                PlaceRow.revision.in_(select(BootRow.revision))
+            ),
+        }
+        with self.reading() as session:
+            return {name: set(session.scalars(query.distinct())) for name, query in columns.items()}
+
+    def coverage(self) -> dict[tuple[str, str], Coverage]:
+        """By testbed and branch: what there is."""
+        query = (
+            select(
+                SampleRow.testbed,
+                PlaceRow.branch,
+                func.count(PlaceRow.revision.distinct()),
+                func.max(SampleRow.at),
+            )
+            .join(BootRow, SampleRow.boot_id == BootRow.id)
+            .join(PlaceRow, PlaceRow.revision == BootRow.revision)
+            .where(SampleRow.valid)
+            .group_by(SampleRow.testbed, PlaceRow.branch)
+        )
+        with self.reading() as session:
+            return {
+                (testbed, branch): Coverage(count, latest)
+                for testbed, branch, count, latest in session.execute(query)
+            }
