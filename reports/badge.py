@@ -64,7 +64,7 @@ def badge(name: str, condition: Condition) -> str:
         condition: How that is.
     """
     said, look = state(condition)
-    label = _cut(words.clean(name))
+    label = _cut(words.in_xml(name))
     left, right = _width(label), _width(said)
     whole = left + right
     title = escape(f"{label}: {said}")

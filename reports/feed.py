@@ -105,16 +105,12 @@ def _tag(name: str) -> str:
 
 def _text(parent: ET.Element, name: str, text: str) -> None:
     """XML has no control characters, not even as references."""
-    ET.SubElement(parent, _tag(name)).text = _allowed(words.clean(text))
-
-
-def _allowed(text: str) -> str:
-    return text.translate({0xFFFE: "\ufffd", 0xFFFF: "\ufffd"})
+    ET.SubElement(parent, _tag(name)).text = words.in_xml(text)
 
 
 def _link(parent: ET.Element, rel: str, address: str, media_type: str) -> None:
     if address:
-        attributes = {"rel": rel, "type": media_type, "href": _allowed(words.clean(address))}
+        attributes = {"rel": rel, "type": media_type, "href": words.in_xml(address)}
         ET.SubElement(parent, _tag("link"), attributes)
 
 

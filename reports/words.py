@@ -50,6 +50,13 @@ def block(text: str) -> str:
     )
 
 
+def in_xml(text: str) -> str:
+    """One line that XML can hold, which markup in it is still to be escaped for."""
+    return clean(text).translate(
+        {0xFFFE: "\N{REPLACEMENT CHARACTER}", 0xFFFF: "\N{REPLACEMENT CHARACTER}"}
+    )
+
+
 def _plain(character: str) -> str:
     match unicodedata.category(character):
         case "Cc":

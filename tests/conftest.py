@@ -22,6 +22,7 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in (
         "hand_fixtures",
         "lab_fixtures",
+        "machine_fixtures",
         "real_master",
         "service_fixtures",
         "site_fixtures",

@@ -519,7 +519,7 @@ def test_the_command_prints_text_or_json(lab: Measuring, url: str) -> None:
     status, printed = run("--database", url, "--json")
     data = json.loads(printed)
     assert status == 0
-    assert set(data) == {"at", "series", "record", "halves", "repeats", "warnings"}
+    assert set(data) == {"format", "at", "series", "record", "halves", "repeats", "warnings"}
     assert (data["record"]["announced"], data["record"]["taken_back"]) == (1, 1)
     [series] = data["series"]
     assert series["health"]["boots"] == 50

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 
 from twisted.web.server import Request
@@ -16,6 +17,7 @@ from netbisect.store.ledger import Ledger
 
 _JSON = "application/json"
 _BADGE_SECONDS = 60
+_NUMBER = re.compile(r"[0-9]{1,9}")
 _NUMBERED: Mapping[str, Callable[[Desk, int], Document]] = {
     "alert": Desk.alert,
     "comparison": Desk.comparison,
@@ -58,7 +60,7 @@ class Data(Guarded):
 
     def _told(self, ledger: Ledger, name: str) -> str | None:
         kind, _, number = name.removesuffix(".json").rpartition("-")
-        if kind not in _NUMBERED or not (number.isascii() and number.isdigit()):
+        if kind not in _NUMBERED or not _NUMBER.fullmatch(number):
             return None
         try:
             return schema.as_text(_NUMBERED[kind](Desk(ledger, self.settings), int(number)))

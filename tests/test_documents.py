@@ -1,0 +1,201 @@
+"""What programs are told: documents that keep to their published schemas, whatever is in them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from click.testing import CliRunner, Result
+
+from netbisect.bisect.model import Effect
+from netbisect.bisect.states import AlertState
+from netbisect.reports import health as telling
+from netbisect.reports import schema, status
+from netbisect.reports.digest import Digest, Item, Missing
+from netbisect.steps import cli
+from netbisect.steps.document_parts import difference
+from netbisect.steps.document_parts import digest as digest_document
+from netbisect.steps.documents import Desk
+from netbisect.steps.health import judge
+from netbisect.store.lookup import SeriesName
+
+SCHEMAS = Path(__file__).resolve().parent.parent / "docs" / "schemas"
+HOSTILE = "]]> \ud800 \x00 <b>"
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(cli.main, [*arguments])
+
+
+def digest(_: Any) -> Any:
+    item = Item(1, HOSTILE, "-10 %", HOSTILE)
+    return digest_document(
+        Digest(
+            since=0.0,
+            until=1.0,
+            planned=2,
+            measured=1,
+            missing=(Missing(HOSTILE, (HOSTILE,), HOSTILE),),
+            drops=(item,),
+            standing=(item,),
+            searches=(HOSTILE,),
+        )
+    )
+
+
+MAKERS: dict[str, Callable[[Any], Any]] = {
+    "alert": lambda filled: Desk(filled.ledger).alert(filled.alert),
+    "bisection": lambda filled: Desk(filled.ledger).bisection(filled.bisection),
+    "comparison": lambda filled: Desk(filled.ledger).comparison(filled.comparison),
+    "digest": digest,
+    "health": lambda filled: telling.document(judge(filled.ledger)),
+    "series": lambda filled: Desk(filled.ledger).series(
+        SeriesName("c2558", "inet4-forwarding", "stable/15")
+    ),
+    "status": lambda filled: Desk(filled.ledger).status(),
+}
+
+
+def closed(node: Any) -> Any:
+    """A schema that allows no further keys, so that what it does not name is seen."""
+    if isinstance(node, list):
+        return [closed(one) for one in node]
+    if not isinstance(node, dict):
+        return node
+    told = {key: closed(one) for key, one in node.items()}
+    return told | {"additionalProperties": False} if "properties" in told else told
+
+
+def validate(document: Any, name: str) -> None:
+    validator = jsonschema.Draft202012Validator(closed(schema.schema(name)))
+    validator.validate(document)
+
+
+def test_there_is_a_document_of_every_kind() -> None:
+    assert set(MAKERS) == set(schema.DOCUMENTS)
+
+
+@pytest.mark.parametrize("name", schema.DOCUMENTS)
+def test_a_document_keeps_to_its_schema(filled_ledger: Any, name: str) -> None:
+    """Also with infinite intervals, control characters and half of a letter."""
+    text = schema.as_text(MAKERS[name](filled_ledger))
+
+    assert text.isascii()
+    assert "\\ud8" not in text
+    validate(json.loads(text, parse_constant=pytest.fail), name)
+
+
+@pytest.mark.parametrize("name", schema.DOCUMENTS)
+def test_a_schema_refuses_what_it_does_not_describe(filled_ledger: Any, name: str) -> None:
+    """A field too few, another version, or another type is seen."""
+    good = schema.as_data(MAKERS[name](filled_ledger))
+    for key in good:
+        with pytest.raises(jsonschema.ValidationError, match="required"):
+            validate({one: good[one] for one in good if one != key}, name)
+    for wrong in ({"format": "netbisect-other/1"}, {"format": 1}, {"more": 1}):
+        with pytest.raises(jsonschema.ValidationError):
+            validate(good | wrong, name)
+
+
+@pytest.mark.parametrize("name", schema.DOCUMENTS)
+def test_the_published_schema_is_the_one_that_is_printed(name: str) -> None:
+    """docs/schemas has what `netbisect schema` prints, and it is a schema."""
+    printed = run("schema", name)
+    jsonschema.Draft202012Validator.check_schema(json.loads(printed.stdout))
+    kind = schema.schema(name)["title"].replace("/", "-")
+
+    assert (SCHEMAS / f"{kind}.json").read_text() == printed.stdout
+
+
+def test_no_other_schema_is_published() -> None:
+    names = [schema.schema(name)["title"].replace("/", "-") for name in schema.DOCUMENTS]
+
+    assert {path.stem for path in SCHEMAS.iterdir()} == set(names)
+    assert all(name in run("schema").stdout for name in schema.DOCUMENTS)
+
+
+def test_a_document_says_what_was_found(filled_ledger: Any) -> None:
+    """The numbers are those that were announced."""
+    alert = schema.as_data(MAKERS["alert"](filled_ledger))
+    bisection = schema.as_data(MAKERS["bisection"](filled_ledger))
+    comparison = schema.as_data(MAKERS["comparison"](filled_ledger))
+    series = schema.as_data(MAKERS["series"](filled_ledger))
+
+    assert alert["differences"][0]["ln_ratio"] == -0.1
+    assert alert["differences"][0]["percent"] == pytest.approx(-9.516, abs=1e-3)
+    assert alert["differences"][0]["percent_high"] is None
+    assert alert["culprit"]["label"] == "n302147-" + 12 * "c"
+    assert [one["state"] for one in alert["history"]][-1] == "culprit-found"
+    assert bisection["outcome"] == "culprit"
+    assert [one["chance"] for one in bisection["candidates"]] == [0.01, 0.98]
+    assert bisection["culprits"][0]["parent"] == 40 * "b"
+    assert [boot["runs"][0]["pps"] for boot in comparison["boots"]] == [1e6, 9e5]
+    assert [level["boots"] for level in series["levels"]] == [
+        [pytest.approx(1e6)] * 2,
+        [pytest.approx(9e5)] * 2,
+    ]
+    assert series["alerts"] == [filled_ledger.alert]
+
+
+def test_an_interval_that_is_open_upwards_overflows_nothing() -> None:
+    told = difference(Effect("a", 1.0, -1e9, 1e9, 1.0, 1, 1))
+
+    assert (told.percent_low, told.percent_high) == (-100, None)
+
+
+def test_a_status_has_what_stands_and_all_only_if_asked_for(filled_ledger: Any) -> None:
+    """What is over is no confirmed drop any more."""
+    ledger, number = filled_ledger.ledger, filled_ledger.alert
+
+    def told(*, everything: bool = False) -> str:
+        return status.as_text(Desk(ledger).status(everything=everything))
+
+    def change(state: AlertState) -> None:
+        ledger.change_alert(number, who="someone", what="because", state=state)
+
+    assert "Confirmed drops:\n  alert 1, 2026" in told()
+    change(AlertState.ACKNOWLEDGED)
+    assert "No confirmed drop is open.\nKnown or muted:\n  alert 1" in told()
+    change(AlertState.FIXED)
+    assert "alert 1" not in told()
+    assert "Over:\n  alert 1" in told(everything=True)
+
+
+@pytest.mark.parametrize("name", ["alert", "bisection", "comparison", "status", "health"])
+def test_a_command_prints_each_document(filled_ledger: Any, name: str) -> None:
+    number = getattr(filled_ledger, name, None)
+    numbers = [] if number is None else [str(number)]
+    result = run("export", name, *numbers, "--database", filled_ledger.url)
+
+    assert result.exit_code == 0, result.output
+    validate(json.loads(result.stdout), name)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["alert", "9"], "there is no alert 9"),
+        (["comparison", "9"], "there is no question 9"),
+        (["comparison", "1"], "question 1 is no comparison but a night"),
+        (["bisection", "3"], "question 3 is no bisection but a comparison"),
+        (["series", "a", "b", "c"], "nothing was measured of the series a/b/c"),
+    ],
+)
+def test_what_is_not_there_is_one_sentence(
+    filled_ledger: Any, arguments: list[str], said: str
+) -> None:
+    result = run("export", *arguments, "--database", filled_ledger.url)
+
+    assert (result.exit_code, result.output) == (1, f"Error: {said}\n")
+
+
+def test_a_database_that_is_not_there_is_not_made(tmp_path: Path) -> None:
+    result = run("export", "status", "--database", f"sqlite:///{tmp_path / 'x.sqlite'}")
+
+    assert result.exit_code == 1
+    assert "there is no database" in result.output
+    assert list(tmp_path.iterdir()) == []
