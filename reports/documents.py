@@ -307,6 +307,22 @@ class AlertLine:
     opened_at: Time
 
 
+@dataclass(frozen=True, slots=True)
+class Quarantine:
+    """A testbed that gets no orders until its owner has looked at it."""
+
+    id: int
+    testbed: str
+    since: Time
+    fault: Annotated[str, "Its name in the table of faults; empty when put there by hand."]
+    why: str
+    by: str
+    wanted_at: Annotated[float | None, "When its release was asked for."]
+    wanted_by: str
+    note: str
+    refused: Annotated[str, "Why it was not released; empty if that never happened."]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
     """What is going on."""
@@ -315,6 +331,7 @@ class Status:
     at: Time
     questions: tuple[Open, ...]
     alerts: Annotated[tuple[AlertLine, ...], "The newest first."]
+    quarantines: tuple[Quarantine, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,12 +39,13 @@ def boxes(panels: Sequence[Panel], title: str) -> dict[str, bytes]:
             len(panels), 1, squeeze=False, gridspec_kw={"height_ratios": [1.6 + n for n in rows]}
         )
         for axes, panel in zip(grid[:, 0], panels, strict=True):
-            _paint(axes, panel)
+            marks(axes, panel)
 
     return pictures(paint, height, title=title)
 
 
-def _paint(axes: Axes, panel: Panel) -> None:
+def marks(axes: Axes, panel: Panel) -> None:
+    """Draws a panel: a row for every set, a mark for every boot."""
     unit = words.pps(max(rate for _, rates in panel.sets for rate in rates)).split()[1]
     scale = {"pps": 1.0, "kpps": 1e3, "Mpps": 1e6}[unit]
     for y, (_, rates) in enumerate(panel.sets):

@@ -21,6 +21,10 @@ def _lines(status: Status) -> Iterator[str]:
     for one in status.questions:
         said = words.clean(f"{one.kind} on {one.testbed}, {one.branch}: {one.now or 'waiting'}")
         yield f"  {said}"
+    if status.quarantines:
+        yield "In quarantine:"
+    for held in status.quarantines:
+        yield f"  {held.testbed}, since {words.day(held.since)}: {words.clean(held.why)}"
     standing = [one for one in status.alerts if one.standing]
     wanting = [one for one in standing if one.state not in _KNOWN]
     drops = [one for one in wanting if one.kind is AlertKind.DROP]

@@ -22,6 +22,7 @@ from netbisect.steps.lab_step import (
     LabStep,
 )
 from netbisect.steps.settings import Settings, read_password
+from netbisect.steps.tell import Tell
 from netbisect.steps.transfer import FetchKernel, SendPatches, upload_steps
 from netbisect.steps.visits import LOGS, fresh_logs, keep_steps
 from netbisect.workers.lab import Builder, Lab, Testbed
@@ -236,6 +237,7 @@ def _testbed_configs(settings: Settings, lab: Lab, testbed: Testbed) -> list[Bui
                 ),
                 *_profile_steps(settings, testbed, limit),
                 *keep_steps(settings),
+                Tell(settings=settings, lab=lab),
             ]
         ),
         locks=locks,

@@ -21,7 +21,7 @@ from netbisect.bisect.model import (
 from netbisect.reports import documents as told
 from netbisect.reports.digest import Digest
 from netbisect.reports.documents import Difference
-from netbisect.store.records import Alert, Asked
+from netbisect.store.records import Alert, Asked, Quarantine
 
 
 def digest(of: Digest) -> told.Digest:
@@ -156,4 +156,20 @@ def line(alert: Alert) -> told.AlertLine:
         state=alert.state,
         standing=alert.state.standing,
         opened_at=alert.opened_at,
+    )
+
+
+def quarantine(found: Quarantine) -> told.Quarantine:
+    """A testbed in quarantine."""
+    return told.Quarantine(
+        id=found.id,
+        testbed=found.testbed,
+        since=found.since,
+        fault=found.fault,
+        why=found.why,
+        by=found.by,
+        wanted_at=found.wanted_at,
+        wanted_by=found.wanted_by,
+        note=found.note,
+        refused=found.refused,
     )

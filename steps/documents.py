@@ -267,6 +267,9 @@ class Desk:
             at=self.ledger.clock(),
             questions=tuple(map(self._open, self.ledger.open_questions()[:_SHOWN])),
             alerts=tuple(parts.line(one) for one in alerts[: -_SHOWN - 1 : -1]),
+            quarantines=tuple(
+                parts.quarantine(one) for _, one in sorted(self.ledger.quarantined().items())
+            ),
         )
 
     def _open(self, asked: Asked) -> told.Open:

@@ -104,8 +104,9 @@ class RealMaster(RunMasterBase):
         path = self.folder / "calls"
         return path.read_text().splitlines() if path.exists() else []
 
-    async def start(self, more: Sequence[Any] = ()) -> None:
+    async def start(self, more: Sequence[Any] = (), **others: Any) -> None:
         config: dict[str, Any] = {
+            **others,
             "workers": [
                 worker.LocalWorker(name, max_builds=1, missing_timeout=0)
                 for name in (*self.builders, *self.testbeds)

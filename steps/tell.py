@@ -1,0 +1,143 @@
+"""After a visit: the build's page tells the comparison so far, and where there is more."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from buildbot.process.buildstep import BuildStep
+from buildbot.process.results import SUCCESS
+from twisted.python import log
+
+from netbisect.bisect.model import Bisection, Comparison, Level, Night, Question
+from netbisect.reports import sofar
+from netbisect.reports.sofar import Side, SoFar
+from netbisect.steps.lab_step import DECISION_PROPERTY
+from netbisect.steps.memory import memory
+from netbisect.steps.settings import Settings
+from netbisect.store.ledger import Ledger
+from netbisect.workers.lab import Lab, load_scenario
+
+QUESTION_PROPERTY = "question"
+"""Build property with the number of the question that a visit was ordered for."""
+STATISTICS, PICTURE = "ministat", "boots.html"
+"""Names of the logs."""
+_PICTURED = 6
+"""Scenarios that are drawn, the leading one first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a build's page gets."""
+
+    text: str
+    page: str
+    links: tuple[tuple[str, str], ...]
+    """Names and addresses."""
+    summary: str
+
+
+class Tell(BuildStep):
+    """Adds ministat's block, a picture and links; whatever goes wrong here, the visit counts."""
+
+    def __init__(self, *, settings: Settings, lab: Lab) -> None:
+        self.settings = settings
+        self.lab = lab
+        super().__init__(
+            name="compare", haltOnFailure=False, flunkOnFailure=False, warnOnFailure=False
+        )
+
+    async def run(self) -> int:
+        """Tells what is known of the question of this visit."""
+        number, decision = (
+            self.getProperty(QUESTION_PROPERTY),
+            self.getProperty(DECISION_PROPERTY),
+        )
+        if number is None or decision is None:
+            self.descriptionDone = ["nothing to compare"]
+            return int(SUCCESS)
+        try:
+            await self._tell(int(number))
+        except Exception:  # noqa: BLE001 - a picture that cannot be drawn takes nothing back
+            log.err(None, f"question {number}: the build's page")
+            self.descriptionDone = ["the comparison could not be told"]
+        return int(SUCCESS)
+
+    async def _tell(self, number: int) -> None:
+        revision = str(self.getProperty("revision"))
+        found: Told = await memory(self.settings).do(
+            lambda ledger: told(ledger, self.settings, self.lab, number, revision)
+        )
+        await self.addCompleteLog(STATISTICS, found.text)
+        await self.addHTMLLog(PICTURE, found.page)
+        for name, address in found.links:
+            await self.addURL(name, address)
+        self.descriptionDone = [found.summary]
+
+
+def told(ledger: Ledger, settings: Settings, lab: Lab, number: int, revision: str) -> Told:
+    """What a visit's page is to tell.
+
+    Args:
+        ledger: Where the boots are.
+        settings: For links.
+        lab: For the names of scenarios.
+        number: Of the question that the visit was for.
+        revision: That was booted.
+
+    Raises:
+        StoreError: there is no such question.
+    """
+    asked = ledger.question(number)
+    question = asked.question
+    found = [
+        SoFar(
+            title=load_scenario(name, lab.scenario_directories).title,
+            testbed=question.testbed,
+            sides=_sides(ledger, question, name, revision),
+        )
+        for name in _scenarios(question)
+    ]
+    alert = ledger.alert_about(number)
+    links = [("dashboard", f"{settings.web.url}plugins/netbisect/dashboard")]
+    if alert is not None and alert.announced_at is not None:
+        links.insert(0, (f"alert {alert.id}", settings.report_address(alert.id)))
+    lead = found[0]
+    boots = " + ".join(str(len(side.pps)) for side in lead.sides) or "no"
+    return Told(
+        text=sofar.as_text(found),
+        page=sofar.as_page(found[:_PICTURED], links),
+        links=tuple(links),
+        summary=f"{lead.title}: {boots} boots",
+    )
+
+
+def _scenarios(question: Question) -> list[str]:
+    """The leading one first."""
+    lead = "" if isinstance(question, Night) else question.lead
+    return sorted(question.scenarios, key=lambda name: name != lead)
+
+
+def _sides(ledger: Ledger, question: Question, scenario: str, revision: str) -> list[Side]:
+    """The kernels that are held against each other; those without boots are left out."""
+    levels = ledger.levels(question.testbed, scenario, question.branch)
+    wanted: list[str] = []
+    match question:
+        case Night():
+            before = [one for one in levels.baseline if one.revision != question.revision]
+            wanted = [*(one.revision for one in before[-1:]), question.revision]
+        case Comparison():
+            wanted = [question.good, question.bad]
+        case Bisection():
+            wanted = [question.good, revision, question.candidates[-1].revision]
+    by_revision: dict[str, list[Level]] = {}
+    for level in levels.whole:
+        by_revision.setdefault(level.revision, []).append(level)
+    return [
+        Side(
+            ledger.label(name),
+            tuple(math.exp(value) for level in by_revision[name] for value in level.ln_pps),
+        )
+        for name in dict.fromkeys(wanted)
+        if name in by_revision
+    ]

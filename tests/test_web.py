@@ -1,0 +1,142 @@
+"""What a real master answers over HTTP: pages of builds, documents, the feed and badges."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import treq
+from buildbot.plugins import util
+from real_master import RealMaster, case
+from twisted.web.iweb import IResponse
+
+from netbisect.bisect.model import Commit
+from netbisect.steps.web import www
+
+GOOD, BAD = "a" * 40, "b" * 40
+HOSTILE = "]]> <script>alert(1)</script> & \x07"
+
+
+class Web(RealMaster):
+    """A master with its web server."""
+
+    async def serve(self, **more: Any) -> None:
+        config = www(self.settings) | {"port": "tcp:0:interface=127.0.0.1"}
+        plugins = {"netbisect": config["plugins"]["netbisect"]}
+        await self.start(www=config | {"plugins": plugins} | more)
+
+    def learn(self) -> None:
+        commits = [
+            Commit(name, number, HOSTILE, "", HOSTILE, "", 1e9)
+            for number, name in enumerate((GOOD, BAD), 302145)
+        ]
+        self.ledger.learn(commits, "main")
+
+    async def get(self, path: str, **headers: str) -> IResponse:
+        url = f"http://127.0.0.1:{self.master.www.getPortnum()}/{path}"
+        named = {name.replace("_", "-"): [value] for name, value in headers.items()}
+        return await treq.get(url, headers=named, persistent=False)
+
+    async def text(self, path: str) -> str:
+        answer = await self.get(path)
+        assert answer.code == 200, (path, answer.code)
+        return str(await treq.text_content(answer, "utf-8"))
+
+    async def rest(self, path: str) -> Any:
+        return json.loads(await self.text(f"api/v2/{path}"))
+
+    @case
+    async def test_a_visits_page_has_ministats_block_and_a_picture(self) -> None:
+        """As logs that Buildbot's interface for programs knows, with links beside them."""
+        self.learn()
+        await self.serve()
+        await self.closed(self.ask(GOOD, boots=3))
+        await self.closed(self.ask(BAD, boots=3))
+        builder = await self.master.data.updates.findBuilderId("bench-c2558")
+        builds = (await self.rest(f"builders/{builder}/builds?order=buildid"))["builds"]
+        assert [one["results"] for one in builds] == [0] * 6
+
+        first, last = builds[0]["buildid"], builds[-1]["buildid"]
+        texts = []
+        for build in (first, last):
+            steps = (await self.rest(f"builds/{build}/steps"))["steps"]
+            [step] = (one for one in steps if one["name"] == "compare")
+            assert [one["name"] for one in step["urls"]] == ["dashboard"]
+            assert step["results"] == 0
+            logs = (await self.rest(f"steps/{step['stepid']}/logs"))["logs"]
+            found = {one["name"]: one for one in logs}
+            assert {name: one["type"] for name, one in found.items()} == {
+                "ministat": "t",
+                "boots.html": "h",
+            }
+            texts.append(await self.text(f"api/v2/logs/{found['ministat']['logid']}/raw"))
+            page = await self.text(f"api/v2/logs/{found['boots.html']['logid']}/raw_inline")
+            assert page.count("<svg role=") == 1
+            assert "<script" not in page
+        assert "ministat compares two kernels with at least 3 boots each" in texts[0]
+        assert re.search(r"^x n302145-a{12}$", texts[1], re.MULTILINE)
+        assert "    N           Min           Max        Median           Avg" in texts[1]
+        assert "confidence" in texts[1]
+
+    @case
+    async def test_documents_the_feed_and_badges(self) -> None:
+        """Each has its type; what is not there is not found."""
+        self.learn()
+        await self.serve()
+        await self.closed(self.ask(GOOD, boots=1))
+        status = json.loads(await self.text("plugins/netbisect/overview.json"))
+        root = ET.fromstring((await self.text("plugins/netbisect/feed.atom")).encode())  # noqa: S314
+
+        assert status["format"] == "netbisect-status/1"
+        assert root.tag == "{http://www.w3.org/2005/Atom}feed"
+        assert "measuring" in await self.text("plugins/netbisect/badges/main.svg")
+        assert "main on c2558" in await self.text("plugins/netbisect/badges/main/c2558.svg")
+        types = {}
+        for path in ("overview.json", "feed.atom", "badges/main.svg"):
+            [told] = (await self.get(f"plugins/netbisect/{path}")).headers.getRawHeaders(
+                "content-type"
+            )
+            types[path] = told.partition(";")[0]
+        assert types == {
+            "overview.json": "application/json",
+            "feed.atom": "application/atom+xml",
+            "badges/main.svg": "image/svg+xml",
+        }
+        for path in (
+            "badges/other.svg",
+            "badges/main",
+            "badges/main/c2558/x.svg",
+            "badges/..%2f..%2fnetbisect.toml.svg",
+            "data/alert-1.json",
+            "data/alert-99999999999999999999999.json",
+            "data/night-1.json",
+            "data/x%00",
+            "reports/..%2fnetbisect.toml",
+        ):
+            assert (await self.get(f"plugins/netbisect/{path}")).code == 404, path
+
+    @case
+    async def test_a_badge_is_sent_once_and_then_only_said_to_be_the_same(self) -> None:
+        """Whoever shows it asks again after a minute, and gets it anew when it has changed."""
+        self.learn()
+        await self.serve()
+        first = await self.get("plugins/netbisect/badges/main.svg")
+        [etag] = first.headers.getRawHeaders("etag")
+
+        assert first.headers.getRawHeaders("cache-control") == ["max-age=60"]
+        again = await self.get("plugins/netbisect/badges/main.svg", if_none_match=etag)
+        assert (again.code, await treq.content(again)) == (304, b"")
+        other = await self.get("plugins/netbisect/badges/main.svg", if_none_match='"x"')
+        assert (other.code, len(await treq.content(other)) > 100) == (200, True)
+
+    @case
+    async def test_who_may_not_read_masters_reads_none_of_it(self) -> None:
+        """Buildbot's rules hold for these pages too."""
+        closed = util.Authz(
+            allowRules=[util.AnyEndpointMatcher(role="admins", defaultDeny=True)], roleMatchers=[]
+        )
+        await self.serve(authz=closed)
+        for path in ("overview.json", "feed.atom", "badges/main.svg", "data/alert-1.json"):
+            assert (await self.get(f"plugins/netbisect/{path}")).code == 403, path
