@@ -71,9 +71,9 @@ def gather(
         nights: Asked since then.
         since: Seconds since the epoch.
     """
-    names = _Names(lab)
+    names = Names(lab)
     asked = {(one.question.testbed, one.question.branch) for one in nights}
-    missing = [one for night in nights for one in _missing(ledger, night, names)]
+    missing = [one for night in nights for one in missing_of(ledger, night, names)]
     planned = sum(len(one.question.scenarios) for one in nights)
     recent = [one for one in ledger.recent_alerts(since) if one.announced_at is not None]
     new = [one for one in recent if (one.announced_at or 0.0) >= since and not one.state.ended]
@@ -114,7 +114,7 @@ def gather(
     )
 
 
-class _Names:
+class Names:
     """What things are called in the mail."""
 
     def __init__(self, lab: Lab) -> None:
@@ -144,7 +144,7 @@ class _Names:
         )
 
 
-def _missing(ledger: Ledger, asked: Asked, names: _Names) -> list[Missing]:
+def missing_of(ledger: Ledger, asked: Asked, names: Names) -> list[Missing]:
     """What a night was to measure and has not, by reason."""
     night = asked.question
     assert isinstance(night, Night)

@@ -27,6 +27,12 @@ def _check(condition: object, message: str) -> None:
         raise ValueError(message)
 
 
+def _is_address(url: str) -> bool:
+    """Of a folder of pages."""
+    parts = urlsplit(url)
+    return bool(parts.scheme in ("http", "https") and parts.netloc and url.endswith("/"))
+
+
 def _check_port(name: str, port: int) -> None:
     _check(0 < port <= _PORT_MAX, f"{name} {port}: expected a TCP port, 1 to {_PORT_MAX}")
 
@@ -69,9 +75,8 @@ class WebSettings:
 
     def __post_init__(self) -> None:
         _check_port("port", self.port)
-        parts = urlsplit(self.url)
         _check(
-            parts.scheme in ("http", "https") and parts.netloc and self.url.endswith("/"),
+            _is_address(self.url),
             f"url {self.url!r}: expected http:// or https:// and a slash at the end",
         )
 
@@ -149,12 +154,18 @@ class MailSettings:
 
 @dataclass(frozen=True, slots=True)
 class LinkSettings:
-    """Where people look at a commit; `{revision}` stands for its hash."""
+    """Where people look at a commit, in which `{revision}` stands for its hash, and at the site."""
 
     commit: str = "https://cgit.freebsd.org/src/commit/?id={revision}"
+    site: str = ""
+    """Where people find what `netbisect site` writes; empty where nobody does."""
 
     def __post_init__(self) -> None:
         _check("{revision}" in self.commit, f"commit {self.commit!r}: expected {{revision}} in it")
+        _check(
+            not self.site or _is_address(self.site),
+            f"site {self.site!r}: expected http:// or https:// and a slash at the end",
+        )
 
 
 @dataclass(frozen=True, slots=True)

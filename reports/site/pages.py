@@ -61,7 +61,7 @@ def index(view: Overview, alternates: Sequence[Form] = ()) -> str:
         missing=list(_missing(view)),
         open=wanting,
         running=view.running,
-        grids=[_grid(view, branch) for branch in _branches(view.series)],
+        grids=[grid(view, branch) for branch in branches_of(view.series)],
         noisy=round(100 * _NOISY),
         recent=changed,
         state_of_things=f"As of {words.moment(view.at)}.",
@@ -97,13 +97,14 @@ def _missing(view: Overview) -> Iterator[str]:
         yield f"and {len(late) - _MISSED} more testbeds and branches"
 
 
-def _branches(series: Sequence[Summary]) -> list[str]:
+def branches_of(series: Sequence[Summary]) -> list[str]:
     """Those with the most series first."""
     names = [one.branch for one in series]
     return sorted(set(names), key=lambda name: (-names.count(name), name))
 
 
-def _grid(view: Overview, branch: str) -> dict[str, Any]:
+def grid(view: Overview, branch: str) -> dict[str, Any]:
+    """The series of a branch by scenario and testbed, as the templates show them."""
     mine = [one for one in view.series if one.branch == branch]
     testbeds = sorted({one.testbed for one in mine})
     found = {(one.scenario, one.testbed): one for one in mine}
@@ -218,7 +219,7 @@ def testbed(series: Sequence[Summary], alerts: Sequence[AlertLine]) -> str:
                 "revisions": revisions_page(first.testbed, branch),
                 "rows": [_line(one) for one in series if one.branch == branch],
             }
-            for branch in _branches(series)
+            for branch in branches_of(series)
         ],
     )
 

@@ -11,7 +11,7 @@ from twisted.web import resource, static
 from twisted.web.server import Request
 
 from netbisect.steps.settings import Settings
-from netbisect.steps.web import machine
+from netbisect.steps.web import board, machine
 from netbisect.steps.web.answers import Guarded, not_found, send
 
 NAME = "netbisect"
@@ -79,6 +79,7 @@ class Pages(Application):
         """Adds our own resources."""
         super().setConfiguration(config)
         for name, child in (
+            (b"dashboard", board.Shown(self)),
             (b"overview.json", machine.Overview(self)),
             (b"data", machine.Data(self)),
             (b"feed.atom", machine.Feed(self)),

@@ -1,0 +1,220 @@
+"""What the dashboard shows, kept between two looks: only what has changed is read anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from netbisect.bisect import plan
+from netbisect.bisect.comparison import LOOKS
+from netbisect.bisect.model import Bisection, Boot, Comparison, Level, Night, Prices
+from netbisect.reports import dashboard, words
+from netbisect.reports.dashboard import Addresses, Dashboard, Held, Progress
+from netbisect.reports.site import series as series_pages
+from netbisect.reports.site.nouns import AlertLine, Overview, Summary
+from netbisect.steps import digest
+from netbisect.steps import site_material as material
+from netbisect.steps.settings import Settings
+from netbisect.steps.surroundings import OfLedger
+from netbisect.store.ledger import Ledger
+from netbisect.store.records import Alert, Asked
+from netbisect.workers.lab import Lab
+
+Place = tuple[str, str]
+"""Testbed and scenario."""
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """Series that are to be read."""
+
+    place: Place
+    mark: str
+    """The state of what they are made from."""
+    alerts: list[AlertLine]
+    """That moved one of them."""
+
+
+@dataclass
+class Board:
+    """What is known of one service; its methods belong into the ledger's thread."""
+
+    settings: Settings
+    lab: Lab
+    _series: dict[Place, tuple[str, list[Summary]]] = field(default_factory=dict)
+    """With the state of what they were made from."""
+    _progress: dict[int, tuple[tuple[int, int], Progress]] = field(default_factory=dict)
+    """By question, with how many orders there were and how many were over."""
+
+    def late(self, ledger: Ledger) -> list[Late]:
+        """What has changed since it was read."""
+        marks = self._marks(ledger)
+        for place in [one for one in self._series if one not in marks]:
+            del self._series[place]
+        lines = self._lines(ledger)
+        return [
+            Late(place, mark, _touching(lines, place))
+            for place, mark in marks.items()
+            if place not in self._series or self._series[place][0] != mark
+        ]
+
+    def read(self, ledger: Ledger, late: Late) -> None:
+        """Reads the series of a testbed and scenario."""
+        found = [
+            series_pages.summary(
+                material.view_of(ledger, trail, self._names, late.alerts, self.settings.min_effect)
+            )
+            for trail in ledger.trails(*late.place)
+        ]
+        self._series[late.place] = (late.mark, found)
+
+    def look(self, ledger: Ledger) -> Dashboard:
+        """What there is to show; series that have not been read are only counted."""
+        now = ledger.clock()
+        lines = [line for _, line in self._lines(ledger)]
+        series = [one for _, found in self._series.values() for one in found]
+        series.sort(key=lambda one: one.name)
+        return Dashboard(
+            overview=Overview(
+                at=now, nights=[], night_at=None, alerts=lines[::-1], running=[], series=series
+            ),
+            night=self._night(ledger),
+            running=list(self._running(ledger)),
+            held=[
+                Held(one.testbed, one.since, one.why)
+                for _, one in sorted(ledger.quarantined().items())
+            ],
+            addresses=Addresses(
+                f"{self.settings.web.url}plugins/netbisect/", self.settings.links.site
+            ),
+            at=now,
+            unread=len(self.late(ledger)),
+        )
+
+    @property
+    def _names(self) -> OfLedger:
+        return OfLedger(self.settings.links.commit, self.lab)
+
+    def _marks(self, ledger: Ledger) -> dict[Place, str]:
+        """The state of what series are made from: samples, and alerts by which baselines begin."""
+        alerts = [
+            (one.id, one.state.value, one.bad, one.culprit, one.testbed) for one in ledger.alerts()
+        ]
+        return {
+            (testbed, scenario): f"{mark.samples} {mark.latest!r} "
+            f"{[one for one in alerts if one[-1] == testbed]}"
+            for (testbed, scenario), mark in ledger.marks().items()
+        }
+
+    def _lines(self, ledger: Ledger) -> list[tuple[Alert, AlertLine]]:
+        """Alerts that were announced, oldest first."""
+        news, names = ledger.alert_news(), self._names
+        return [
+            (one, material.alert_line(one, names, news.get(one.id, (0, 0.0))[1]))
+            for one in ledger.alerts()
+        ]
+
+    def _night(self, ledger: Ledger) -> dashboard.Night:
+        nights = ledger.last_nights(material.NIGHT_SECONDS)
+        names = digest.Names(self.lab)
+        missing = [one for night in nights for one in digest.missing_of(ledger, night, names)]
+        planned = sum(
+            len(one.question.scenarios) for one in nights if isinstance(one.question, Night)
+        )
+        ends = [one.closed_at for one in nights]
+        return dashboard.Night(
+            planned=planned,
+            measured=planned - sum(len(one.scenarios) for one in missing),
+            missing=tuple(missing),
+            begun=min((one.opened_at for one in nights), default=None),
+            finished=None if None in ends else max((one for one in ends if one), default=None),
+        )
+
+    # ------------------------------------------------------------------------------ under way
+
+    def _running(self, ledger: Ledger) -> Iterable[Progress]:
+        counts = ledger.progress()
+        asked = ledger.open_questions()
+        kept = {one.id for one in asked}
+        self._progress = {one: told for one, told in self._progress.items() if one in kept}
+        for one in asked:
+            count = counts.get(one.id, (0, 0))
+            if self._progress.get(one.id, ((-1, -1), None))[0] != count:
+                self._progress[one.id] = (count, self._progress_of(ledger, one))
+            yield self._progress[one.id][1]
+
+    def _progress_of(self, ledger: Ledger, asked: Asked) -> Progress:
+        question = asked.question
+        decisions = ledger.decisions(asked.id)
+        prices = ledger.prices(question.testbed)
+        share: float | None
+        left: float | None
+        match question:
+            case Night():
+                done = _boots(ledger, asked)
+                share, left, said = _of_boots(done, question.boots, prices, question.scenarios)
+            case Comparison():
+                done = _fewest(ledger, question)
+                share, left, said = _of_boots(done, LOOKS[-1], prices, question.scenarios, sides=2)
+            case Bisection():
+                share, left, said = self._search(ledger, asked, question, prices)
+        last = decisions[-1] if decisions else None
+        order = f"{last.stage.value} {ledger.label(last.revision)}: {last.why}" if last else "waits"
+        return Progress(
+            kind=type(question).__name__.lower(),
+            number=asked.id,
+            testbed=question.testbed,
+            branch=question.branch,
+            since=asked.opened_at,
+            done=share,
+            left=left,
+            said=said,
+            now=order,
+        )
+
+    def _search(
+        self, ledger: Ledger, asked: Asked, question: Bisection, prices: Prices
+    ) -> tuple[float | None, float | None, str]:
+        evidence = self._names.evidence(ledger, asked)
+        ahead = plan.outlook(question, evidence, prices)
+        left, spent = 3600 * ahead.hours_left, ledger.cost([asked.id]).seconds
+        best, chance = max(ahead.belief.chances.items(), key=lambda one: one[1])
+        said = f"{words.count(len(question.candidates), 'commit')}; likeliest "
+        if ahead.belief.none > chance:
+            said += f"no change, {words.certainty(ahead.belief.none)}"
+        else:
+            said += f"{ledger.label(best)}, {words.certainty(chance)}"
+        return spent / (spent + left) if spent + left else None, left, said
+
+
+def _touching(lines: Iterable[tuple[Alert, AlertLine]], place: Place) -> list[AlertLine]:
+    """The alerts that moved a series of a testbed and scenario."""
+    return [
+        line
+        for alert, line in lines
+        if any(one.moved and (one.testbed, one.scenario) == place for one in alert.series)
+    ]
+
+
+def _boots(ledger: Ledger, asked: Asked) -> int:
+    return sum(isinstance(fact, Boot) for fact in ledger.facts_of(asked.id))
+
+
+def _fewest(ledger: Ledger, question: Comparison) -> int:
+    """Boots of the side that has fewer, of the leading scenario."""
+    levels: list[Level] = ledger.series(question.testbed, question.lead, question.branch)
+    return min(
+        sum(len(one.ln_pps) for one in levels if one.revision == end)
+        for end in (question.good, question.bad)
+    )
+
+
+def _of_boots(
+    done: int, most: int, prices: Prices, scenarios: tuple[str, ...], sides: int = 1
+) -> tuple[float, float, str]:
+    """Share, seconds left at most, and words, of so many boots on every side."""
+    left = max(most - done, 0) * sides * (prices.boot + prices.run * len(scenarios))
+    on_each = " on either side" if sides > 1 else ""
+    at_most = "at most " if sides > 1 else ""
+    said = f"{done} of {at_most}{words.count(most, 'boot')}{on_each}"
+    return min(done / most, 1.0), left, said
