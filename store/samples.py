@@ -9,7 +9,7 @@ from typing import NamedTuple
 from sqlalchemy import func, select
 
 from netbisect.bisect.model import Boot, Sample
-from netbisect.store.evidence import identities
+from netbisect.store.evidence import image_of_boot
 from netbisect.store.rows import boot_of, sample_of
 from netbisect.store.sessions import Sessions
 from netbisect.store.tables import BootRow, PlaceRow, SampleRow
@@ -57,11 +57,9 @@ class Samples(Sessions):
             branch: Only of revisions on its first-parent line.
             since: Only from this time on, seconds since the epoch.
         """
-        image, built, booted = identities()
         query = (
-            select(SampleRow, BootRow, image)
+            select(SampleRow, BootRow, image_of_boot())
             .join(BootRow, SampleRow.boot_id == BootRow.id)
-            .outerjoin(built, booted)
             .order_by(SampleRow.at, SampleRow.id)
         )
         if testbed is not None:
