@@ -113,7 +113,7 @@ def night(folder: Path, branch: str | None, testbed_name: str | None) -> None:
 def status(folder: Path, *, everything: bool, as_json: bool) -> None:
     """Show what is being asked of the lab, and which confirmed changes stand."""
     settings = load_settings(folder / control.SETTINGS)
-    found = Desk(ledger_of(settings), settings).status(everything=everything)
+    found = Desk.of(ledger_of(settings), settings).status(everything=everything)
     click.echo(schema.as_text(found) if as_json else telling.as_text(found))
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from typing import Self
 
 from netbisect.bisect import model
 from netbisect.bisect.detect import noise_of
@@ -17,6 +18,7 @@ from netbisect.bisect.model import (
     Suspects,
 )
 from netbisect.bisect.screen import MIN_EFFECT
+from netbisect.bisect.states import AlertKind
 from netbisect.reports import documents as told
 from netbisect.reports import feed, words
 from netbisect.reports.documents import Revision
@@ -32,13 +34,39 @@ _SHOWN = 50
 """Alerts and questions of a status, at most."""
 
 
+@dataclass(frozen=True, slots=True)
 class Desk:
     """Makes documents of one ledger."""
 
-    def __init__(self, ledger: Ledger, settings: Settings | None = None) -> None:
-        """Uses a ledger, and settings for addresses and the least effect where there are some."""
-        self.ledger = ledger
-        self._settings = settings
+    ledger: Ledger
+    commit_link: str = ""
+    """Address of a commit, with `{revision}` for its hash."""
+    alert_link: str = ""
+    """Address of the page of an alert, with `{number}` in it."""
+    drops_only: bool = False
+    """Whether only drops have pages."""
+    min_effect: float = MIN_EFFECT
+    """Smallest drop worth an alert, as |ln ratio|."""
+    url: str = ""
+    """Where the service has its documents, with a slash at the end; "" where there is none."""
+
+    @classmethod
+    def of(cls, ledger: Ledger, settings: Settings) -> Self:
+        """For a service."""
+        url = f"{settings.web.url}plugins/netbisect/"
+        return cls(
+            ledger,
+            commit_link=settings.links.commit,
+            alert_link=f"{url}reports/alert-{{number}}.html",
+            drops_only=True,
+            min_effect=settings.min_effect,
+            url=url,
+        )
+
+    def _address(self, alert: Alert) -> str:
+        if self.drops_only and alert.kind is not AlertKind.DROP:
+            return ""
+        return self.alert_link.replace("{number}", str(alert.id))
 
     # ----------------------------------------------------------------------------- one alert
 
@@ -86,13 +114,12 @@ class Desk:
                 told.Deed(one.at, one.who, one.what, one.state)
                 for one in self.ledger.alert_changes(number)
             ),
-            address=self._settings.report_address(number) if self._settings else "",
+            address=self._address(alert),
         )
 
     def _revision(self, revision: str) -> Revision:
         commit = self.ledger.commit(revision)
-        link = self._settings.links.commit if self._settings else ""
-        address = link.replace("{revision}", revision)
+        address = self.commit_link.replace("{revision}", revision)
         if commit is None:
             return Revision(revision, revision[:12], "", "", None, address)
         return Revision(revision, commit.label, commit.subject, commit.author, commit.at, address)
@@ -230,10 +257,10 @@ class Desk:
             raise StoreError(f"nothing was measured of the series {'/'.join(place)}")
         baseline = set(map(id, levels.baseline))
         conditions = self.ledger.conditions(name.testbed, name.scenario)
-        least = self._settings.min_effect if self._settings else MIN_EFFECT
         noise = noise_of(levels.whole[:-1]) if levels.whole[1:] else None
-        health = of_series(levels.baseline, least, noise)
+        health = of_series(levels.baseline, self.min_effect, noise)
         touching = self.ledger.alerts_touching(*place)
+        commits = self.ledger.commits({one.revision for one in levels.whole})
         return told.Series(
             testbed=name.testbed,
             scenario=name.scenario,
@@ -242,7 +269,7 @@ class Desk:
             levels=tuple(
                 told.Level(
                     revision=one.revision,
-                    label=self.ledger.label(one.revision),
+                    label=commits[one.revision].label,
                     kernel=one.identity,
                     at=one.at,
                     pps=math.exp(one.mean),
@@ -290,18 +317,18 @@ class Desk:
         )
 
     def atom(self) -> str:
-        """Alerts as an Atom feed, for the service's own address."""
-        assert self._settings is not None
-        url = self._settings.web.url
+        """Alerts as an Atom feed: that of the service, or of a folder of pages."""
+        entries = self.entries()
+        first = entries[0].id if entries else "nothing yet"
         return feed.feed(
-            self.entries(),
-            name=url,
-            address=f"{url}plugins/netbisect/feed.atom",
-            page=f"{url}plugins/netbisect/dashboard",
+            entries,
+            name=self.url or first,
+            address=f"{self.url}feed.atom" if self.url else "",
+            page=f"{self.url}dashboard" if self.url else "index.html",
         )
 
     def entries(self) -> list[Entry]:
-        """All alerts that were announced."""
+        """All alerts that were announced, oldest first."""
         return [self._entry(one) for one in self.ledger.alerts()]
 
     def _entry(self, alert: Alert) -> Entry:
@@ -320,5 +347,5 @@ class Desk:
             culprit=f"{culprit.label} {culprit.subject}" if culprit else "",
             announced=announced,
             changed=max((one.at for one in changes), default=announced),
-            address=self._settings.report_address(alert.id) if self._settings else "",
+            address=self._address(alert),
         )

@@ -63,7 +63,7 @@ def _desk(folder: Path | None, database: str | None) -> tuple[Desk, Settings | N
             raise StoreError(f"there is no database {database}; another --database would be right")
         return Desk(open_ledger(database)), None
     settings = load_settings((folder or Path()) / SETTINGS)
-    return Desk(ledger_of(settings), settings), settings
+    return Desk.of(ledger_of(settings), settings), settings
 
 
 def _tell(document: Document) -> None:

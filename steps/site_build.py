@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,13 @@ import cattrs
 
 from netbisect.bisect.model import Bisection
 from netbisect.bisect.screen import MIN_EFFECT
+from netbisect.reports import schema
+from netbisect.reports.documents import Document
 from netbisect.reports.site import cases
 from netbisect.reports.site import series as series_pages
 from netbisect.reports.site.cases import Link
-from netbisect.reports.site.nouns import AlertLine, Point, alert_page, question_page
+from netbisect.reports.site.nouns import AlertLine, Point, alert_page, document_file, question_page
+from netbisect.steps import documents
 from netbisect.steps import site_material as material
 from netbisect.steps.casefile import deeds
 from netbisect.steps.memory import open_ledger
@@ -25,7 +29,7 @@ from netbisect.store.ledger import Ledger
 from netbisect.store.records import Alert
 from netbisect.workers.lab import Lab
 
-_FORMAT = "1"
+_FORMAT = "2"
 """Of the pages: another one makes all of them anew."""
 KINDS = ("comparison", "bisection")
 """Of questions that have a page."""
@@ -82,6 +86,12 @@ class Desk:
         self.ledger = ledger or open_ledger(source.database)
         self.lab = OfLedger(source.commit_link, source.lab)
         self._source = source
+        self.documents = documents.Desk(
+            self.ledger,
+            commit_link=source.commit_link,
+            alert_link=alert_page("{number}"),
+            min_effect=source.min_effect,
+        )
         self._staging = staging
         news = self.ledger.alert_news()
         self.alerts = {one.id: one for one in self.ledger.alerts()}
@@ -124,7 +134,19 @@ class Desk:
             if task.kind == "alert"
             else (question_page(task.kind, task.number), self._question(task))
         )
-        return Done(task.key, {name: put(self._staging, name, text)}, [])
+        files = {name: text, document_file(name): self._document(task)}
+        return Done(
+            task.key, {file: put(self._staging, file, told) for file, told in files.items()}, []
+        )
+
+    def _document(self, task: Task) -> str:
+        """The same for programs."""
+        make: dict[str, Callable[[int], Document]] = {
+            "alert": self.documents.alert,
+            "comparison": self.documents.comparison,
+            "bisection": self.documents.bisection,
+        }
+        return f"{schema.as_text(make[task.kind](task.number))}\n"
 
     def _series(self, task: Task) -> Done:
         written, told = {}, []

@@ -57,8 +57,9 @@ def site(
     except (FileError, StoreError, SiteError, RevisionError) as error:
         raise click.ClickException(str(error)) from error
     click.echo(
-        f"{out / 'index.html'}: {words.count(done.pages, 'page')}, {done.written} written, "
-        f"{done.removed} removed; the largest has {done.largest / _KILO:.0f} kB"
+        f"{out / 'index.html'}: {words.count(done.pages, 'page')}, the largest of "
+        f"{done.largest / _KILO:.0f} kB; of all files, {done.written} written, "
+        f"{done.removed} removed"
     )
 
 

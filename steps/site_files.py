@@ -79,7 +79,7 @@ class Folder:
         if changed:
             unsettled = Manifest(**{**asdict(self.manifest), "marks": marks})
             self._write(unsettled)
-        for name in sorted(changed, key=lambda name: (name == "index.html", name)):
+        for name in sorted(changed, key=_leading):
             (self.staging / name).replace(self.place / name)
         gone = [name for name in before if name not in after]
         self._write(manifest)
@@ -91,6 +91,11 @@ class Folder:
         work = self.staging / _MANIFEST
         work.write_text(json.dumps(asdict(manifest), separators=(",", ":")))
         work.replace(self.place / _MANIFEST)
+
+
+def _leading(name: str) -> tuple[bool, bool, str]:
+    """By which a file is put after those that it leads to."""
+    return name == "index.html", name.endswith(".html"), name
 
 
 def put(staging: Path, name: str, text: str) -> str:

@@ -12,17 +12,20 @@ from itertools import groupby
 from pathlib import Path
 
 from netbisect.bisect.model import Bisection, Comparison
-from netbisect.reports import words
+from netbisect.reports import badge, words
 from netbisect.reports.case import Links
 from netbisect.reports.site import pages, revisions
+from netbisect.reports.site.frame import FEED
 from netbisect.reports.site.nouns import (
     Overview,
     Summary,
+    badge_file,
     pair_page,
     revisions_page,
     testbed_page,
 )
 from netbisect.reports.site.pages import Ended
+from netbisect.steps import badges
 from netbisect.steps import site_material as material
 from netbisect.steps.site_build import COMPACT, KINDS, Desk, Done, Source, Task
 from netbisect.steps.site_files import Folder, Manifest, put
@@ -34,6 +37,7 @@ _WORTH_IT = 12
 _CHUNK = 4
 _SETTLED = 60 * 86400.0
 """Seconds after its end, from which on the picture of an alert does not change."""
+_PAGE = ".html"
 _FRONT = "front"
 """The pages that tell of many, as a task."""
 
@@ -104,10 +108,10 @@ def run(folder: Folder, source: Source, pair: tuple[str, str] | None, *, full: b
         manifest.series[key] = one.series if one else before.series.get(key, [])
     manifest.pages[_FRONT] = _front(desk, outlook, manifest, folder.staging)
     written, removed = folder.replace(manifest)
-    files = [folder.place / name for name in manifest.digests()]
+    files = [folder.place / name for name in manifest.digests() if name.endswith(_PAGE)]
     return Report(
         pages=len(files),
-        drawn=sum(len(one.pages) for one in done.values()),
+        drawn=sum(name.endswith(_PAGE) for one in done.values() for name in one.pages),
         written=written,
         removed=removed,
         largest=max(file.stat().st_size for file in files),
@@ -199,6 +203,9 @@ def _front(desk: Desk, outlook: _Outlook, manifest: Manifest, staging: Path) -> 
         for branch in {one.branch for one in mine}:
             of_branch = [one for one in mine if one.branch == branch]
             write(revisions_page(testbed, branch), revisions.page(of_branch))
+    write(FEED, desk.documents.atom())
+    for place, condition in badges.conditions(desk.ledger).items():
+        write(badge_file(*place), badge.badge(badges.title(place), condition))
     write("index.html", pages.index(view))
     return found
 

@@ -65,7 +65,7 @@ def test_every_page_is_whole_and_can_be_used_by_everyone(whole_site: Any) -> Non
 
 def test_no_link_is_dead_and_nothing_is_loaded(whole_site: Any) -> None:
     """From a file system too: all addresses are relative, and all that a page needs is in it."""
-    there = set(pages(whole_site))
+    there = {path.name for path in whole_site.folder.iterdir()}
     for name in pages(whole_site):
         page = whole_site.page(name)
         for link in page.values("href"):
@@ -80,6 +80,28 @@ def test_no_link_is_dead_and_nothing_is_loaded(whole_site: Any) -> None:
         assert policy is not None
         assert policy.startswith("default-src 'none'; style-src 'unsafe-inline'")
         assert bool(page.all("script")) == name.startswith("revisions-") == ("script" in policy)
+
+
+def test_what_pages_tell_is_there_for_programs_too(whole_site: Any) -> None:
+    """Each alert and question has a document; badges and a feed lie beside them."""
+    told = {"alert", "comparison", "bisection"}
+    for name in pages(whole_site):
+        kind = name.partition("-")[0]
+        forms = [one for one in whole_site.page(name).all("link") if one.get("rel") == "alternate"]
+        if kind in told:
+            document = json.loads((whole_site.folder / str(forms[0]["href"])).read_text())
+            assert document["format"] == f"netbisect-{kind}/1"
+            assert name == f"{kind}-{document['number']}.html"
+        if kind in {"alert", "alerts.html", "index.html"}:
+            assert forms[-1]["href"] == "feed.atom"
+    feed = (whole_site.folder / "feed.atom").read_text()
+    assert '<link rel="alternate" type="text/html" href="alert-1.html"' in feed
+    assert "2 drops" in (whole_site.folder / "badge-main.svg").read_text()
+    assert {path.name for path in whole_site.folder.glob("badge-*")} == {
+        "badge-main.svg",
+        "badge-main.testbed-00.svg",
+        "badge-main.testbed-01.svg",
+    }
 
 
 def _is_own(page: Any, link: str) -> bool:

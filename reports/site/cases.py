@@ -13,7 +13,7 @@ from netbisect.reports import chart, gist, words
 from netbisect.reports import page as case_page
 from netbisect.reports.case import Case, Deed
 from netbisect.reports.site import plots
-from netbisect.reports.site.frame import Form, render
+from netbisect.reports.site.frame import FEEDS, as_document, render
 from netbisect.reports.site.nouns import AlertLine, SeenIn, question_page
 
 _PICTURED = 4
@@ -46,7 +46,6 @@ def alert(
     seen: Sequence[SeenIn],
     deeds: Sequence[Deed],
     questions: Sequence[Link],
-    alternates: Sequence[Form] = (),
 ) -> str:
     """The page of an alert.
 
@@ -56,7 +55,6 @@ def alert(
         seen: The series in which it was looked for.
         deeds: What was done to it, oldest first.
         questions: That were asked for it, oldest first.
-        alternates: Other forms of the page.
     """
     told = case_page.told(case) if case else {"case": None}
     pictures = {}
@@ -66,7 +64,7 @@ def alert(
     return render(
         "alert.html",
         f"Alert {line.number}: {words.kind(line.kind)}, {line.lead} on {line.testbed}",
-        alternates=alternates,
+        alternates=[as_document(line.page), *FEEDS],
         **told,
         **pictures,
         alert=line,
@@ -116,6 +114,7 @@ def comparison(
         "comparison.html",
         f"Comparison {number}: {case.title(case.lead)} on {case.testbed}",
         current="searches.html",
+        alternates=[as_document(question_page("comparison", number))],
         **told,
         alert=alert,
         next=following,
@@ -138,6 +137,7 @@ def bisection(number: int, case: Case, alert: AlertLine | None) -> str:
         "bisection.html",
         f"Bisection {number}: {case.title(case.lead)} on {case.testbed}",
         current="searches.html",
+        alternates=[as_document(question_page("bisection", number))],
         **case_page.told(case),
         alert=alert,
         line=Markup(plots.commit_line(case)),  # noqa: S704 - our own drawing

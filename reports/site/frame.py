@@ -11,7 +11,7 @@ from netbisect.bisect.model import Effect
 from netbisect.bisect.standing import Distance
 from netbisect.reports import words
 from netbisect.reports.case import HASH_LENGTH
-from netbisect.reports.site.nouns import AlertLine, when
+from netbisect.reports.site.nouns import AlertLine, document_file, when
 from netbisect.reports.templating import environment
 
 
@@ -23,6 +23,16 @@ class Form:
     """Its media type."""
     title: str
     href: str
+
+
+FEED = "feed.atom"
+"""The file of the feed of alerts."""
+FEEDS = (Form("application/atom+xml", "Alerts", FEED),)
+
+
+def as_document(page: str) -> Form:
+    """What a page tells, for programs."""
+    return Form("application/json", "For programs", document_file(page))
 
 
 def culprit_or_range(alert: AlertLine) -> str:

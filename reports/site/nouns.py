@@ -56,7 +56,7 @@ def pair_page(before: str, after: str) -> str:
     return f"compare-{slug(before)[:HASH_LENGTH]}.{slug(after)[:HASH_LENGTH]}.html"
 
 
-def alert_page(number: int) -> str:
+def alert_page(number: int | str) -> str:
     """The file of an alert."""
     return f"alert-{number}.html"
 
@@ -64,6 +64,16 @@ def alert_page(number: int) -> str:
 def question_page(kind: str, number: int) -> str:
     """The file of a comparison or a bisection, by its number."""
     return f"{kind}-{number}.html"
+
+
+def document_file(page: str) -> str:
+    """The file in which programs find what a page tells."""
+    return f"{page.removesuffix('.html')}.json"
+
+
+def badge_file(branch: str, testbed: str = "") -> str:
+    """The file of a badge; "" stands for all testbeds."""
+    return f"badge-{slug(branch)}{f'.{slug(testbed)}' if testbed else ''}.svg"
 
 
 @dataclass(frozen=True, slots=True)

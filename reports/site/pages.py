@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Any
 
 from netbisect.reports import words
-from netbisect.reports.site.frame import Form, apart, briefly, drop, rate, render, spread
+from netbisect.reports.site.frame import FEEDS, apart, briefly, drop, rate, render, spread
 from netbisect.reports.site.nouns import (
     AlertLine,
     Overview,
@@ -45,7 +45,7 @@ class Ended:
         return question_page(self.kind, self.number)
 
 
-def index(view: Overview, alternates: Sequence[Form] = ()) -> str:
+def index(view: Overview) -> str:
     """The first page: last night, open alerts, and the grid of all series."""
     wanting = [one for one in view.alerts if one.wanting]
     changed = [one for one in view.alerts if not one.wanting and one.changed >= view.at - _RECENT]
@@ -53,7 +53,7 @@ def index(view: Overview, alternates: Sequence[Form] = ()) -> str:
         "index.html",
         "Packet forwarding of FreeBSD",
         current="index",
-        alternates=alternates,
+        alternates=FEEDS,
         wide=True,
         mood="range" if wanting else "calm",
         night_line=_night_line(view),
@@ -155,13 +155,13 @@ def _map_cell(one: Summary, alert: AlertLine | None, now: float) -> dict[str, st
     }
 
 
-def alerts(view: Overview, alternates: Sequence[Form] = ()) -> str:
+def alerts(view: Overview) -> str:
     """All alerts that were ever announced."""
     return render(
         "alerts.html",
         "Alerts",
         current="alerts.html",
-        alternates=alternates,
+        alternates=FEEDS,
         open=[one for one in view.alerts if one.wanting],
         settled=[one for one in view.alerts if one.state.standing and not one.wanting],
         over=[one for one in view.alerts if not one.state.standing],

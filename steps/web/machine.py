@@ -34,7 +34,7 @@ class Overview(Guarded):
         """Answers with a Status."""
 
         async def answer(request: Request) -> None:
-            told = await self.ask(lambda ledger: Desk(ledger, self.settings).status())
+            told = await self.ask(lambda ledger: Desk.of(ledger, self.settings).status())
             send(request, _JSON, schema.as_text(told))
 
         return self.guarded(request, answer)
@@ -63,7 +63,7 @@ class Data(Guarded):
         if kind not in _NUMBERED or not _NUMBER.fullmatch(number):
             return None
         try:
-            return schema.as_text(_NUMBERED[kind](Desk(ledger, self.settings), int(number)))
+            return schema.as_text(_NUMBERED[kind](Desk.of(ledger, self.settings), int(number)))
         except StoreError:
             return None
 
@@ -77,7 +77,7 @@ class Feed(Guarded):
         """Answers with the alerts."""
 
         async def answer(request: Request) -> None:
-            told = await self.ask(lambda ledger: Desk(ledger, self.settings).atom())
+            told = await self.ask(lambda ledger: Desk.of(ledger, self.settings).atom())
             send(request, feed.MEDIA_TYPE, told)
 
         return self.guarded(request, answer)
