@@ -44,7 +44,7 @@ class Progress:
     """A question that is being measured."""
 
     kind: str
-    """`night`, `comparison` or `bisection`."""
+    """`night`, `comparison`, `bisection` or `profiling`."""
     number: int
     testbed: str
     branch: str
@@ -59,8 +59,9 @@ class Progress:
 
     @property
     def page(self) -> str:
-        """Its file in the site; a night has none."""
-        return "" if self.kind == "night" else question_page(self.kind, self.number)
+        """Its file in the site; "" for a night, or a profile, which has none."""
+        paged = self.kind in {"comparison", "bisection"}
+        return question_page(self.kind, self.number) if paged else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ Address: TypeAlias = Annotated[str, "Address of a page for people; empty where t
 Percent: TypeAlias = Annotated[float, "Percent of the good side; negative is slower."]
 LnRatio: TypeAlias = Annotated[float, "ln of bad over good; negative is slower."]
 
-Kind: TypeAlias = Literal["Night", "Comparison", "Bisection"]
+Kind: TypeAlias = Literal["Night", "Comparison", "Bisection", "Profiling"]
 Compared: TypeAlias = Literal["running", "confirmed", "not-confirmed", "unfinished"]
 Searched: TypeAlias = Literal[
     "running", "culprit", "several", "suspects", "drift", "not-reproduced", "unfinished"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from netbisect.bisect import plan
 from netbisect.bisect.comparison import LOOKS
-from netbisect.bisect.model import Bisection, Boot, Comparison, Level, Night, Prices
+from netbisect.bisect.model import Bisection, Boot, Comparison, Level, Night, Prices, Profiling
 from netbisect.reports import dashboard, words
 from netbisect.reports.dashboard import Addresses, Dashboard, Held, Progress
 from netbisect.reports.site import series as series_pages
@@ -158,6 +158,11 @@ class Board:
                 share, left, said = _of_boots(done, LOOKS[-1], prices, question.scenarios, sides=2)
             case Bisection():
                 share, left, said = self._search(ledger, asked, question, prices)
+            case Profiling():
+                # As long as nobody knows what to send, each is first asked what it forwards.
+                boots = len(question.revisions) * (1 if question.pps else 2)
+                done = _boots(ledger, asked)
+                share, left, said = _of_boots(done, boots, prices, question.scenarios)
         last = decisions[-1] if decisions else None
         order = f"{last.stage.value} {ledger.label(last.revision)}: {last.why}" if last else "waits"
         return Progress(

@@ -88,6 +88,8 @@ def kinds(asked: Asked) -> told.Kind:
             return "Comparison"
         case model.Bisection():
             return "Bisection"
+        case model.Profiling():
+            return "Profiling"
 
 
 def compared(finding: Finding | None) -> told.Compared:

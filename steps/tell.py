@@ -9,7 +9,7 @@ from buildbot.process.buildstep import BuildStep
 from buildbot.process.results import SUCCESS
 from twisted.python import log
 
-from netbisect.bisect.model import Bisection, Comparison, Level, Night, Question
+from netbisect.bisect.model import Bisection, Comparison, Level, Night, Profiling, Question
 from netbisect.reports import sofar
 from netbisect.reports.sofar import Side, SoFar
 from netbisect.steps.lab_step import DECISION_PROPERTY
@@ -114,7 +114,7 @@ def told(ledger: Ledger, settings: Settings, lab: Lab, number: int, revision: st
 
 def _scenarios(question: Question) -> list[str]:
     """The leading one first."""
-    lead = "" if isinstance(question, Night) else question.lead
+    lead = question.lead if isinstance(question, Comparison | Bisection) else ""
     return sorted(question.scenarios, key=lambda name: name != lead)
 
 
@@ -130,6 +130,8 @@ def _sides(ledger: Ledger, question: Question, scenario: str, revision: str) -> 
             wanted = [question.good, question.bad]
         case Bisection():
             wanted = [question.good, revision, question.candidates[-1].revision]
+        case Profiling():
+            wanted = [*question.revisions]
     by_revision: dict[str, list[Level]] = {}
     for level in levels.whole:
         by_revision.setdefault(level.revision, []).append(level)
