@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
+import subprocess
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
+import pytest
 import treq
 from buildbot.plugins import util
 from real_master import RealMaster, case
+from twisted.internet import threads
 from twisted.web.iweb import IResponse
 
 from netbisect.bisect.model import Commit
 from netbisect.steps.web import www
 
+CHROMIUM = shutil.which("chromium") or shutil.which("chrome") or shutil.which("chromium-browser")
+PICTURES = os.environ.get("NETBISECT_SCREENSHOTS")
 GOOD, BAD = "a" * 40, "b" * 40
 HOSTILE = "]]> <script>alert(1)</script> & \x07"
 
@@ -138,5 +146,54 @@ class Web(RealMaster):
             allowRules=[util.AnyEndpointMatcher(role="admins", defaultDeny=True)], roleMatchers=[]
         )
         await self.serve(authz=closed)
-        for path in ("overview.json", "feed.atom", "badges/main.svg", "data/alert-1.json"):
+        for path in (
+            "dashboard",
+            "overview.json",
+            "feed.atom",
+            "badges/main.svg",
+            "data/alert-1.json",
+        ):
             assert (await self.get(f"plugins/netbisect/{path}")).code == 403, path
+
+    @case
+    async def test_the_dashboard_is_a_page_of_its_own(self) -> None:
+        """It has what was measured until now, and is made anew when there is more."""
+        self.learn()
+        await self.serve()
+        empty = await self.text("plugins/netbisect/dashboard")
+        await self.closed(self.ask(GOOD, boots=1))
+        page = await self.text("plugins/netbisect/dashboard")
+
+        assert "No night has been asked for yet." in empty
+        assert "1 of 1 series measured, none missing." in page
+        assert "learning" in page
+        assert page.count("<svg") == 1
+
+    @pytest.mark.slow
+    @pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
+    @case
+    async def test_buildbots_own_pages_have_the_dashboard_in_their_menu(self) -> None:
+        """A real browser shows it there, and has nothing to complain of in it."""
+        await self.serve()
+        url = f"http://127.0.0.1:{self.master.www.getPortnum()}/#/netbisect"
+        command = [
+            str(CHROMIUM),
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--virtual-time-budget=8000",
+            f"--user-data-dir={self.folder / 'profile'}",
+            "--enable-logging=stderr",
+            "--dump-dom",
+            url,
+        ]
+        if PICTURES:
+            command[-2] = f"--screenshot={Path(PICTURES) / 'buildbot.png'}"
+        done = await threads.deferToThread(
+            subprocess.run, command, capture_output=True, text=True, timeout=50, check=True
+        )
+        complaints = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+
+        assert [line for line in complaints if "netbisect" in line] == []
+        if not PICTURES:
+            assert '<iframe src="plugins/netbisect/dashboard"' in done.stdout
