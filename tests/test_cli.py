@@ -268,6 +268,21 @@ def test_stopping_what_does_not_run(written: Path) -> None:
         ["status"],
         ["follow"],
         ["health"],
+        ["samples"],
+        ["schema"],
+        *(
+            ["export", name]
+            for name in (
+                "alert",
+                "bisection",
+                "comparison",
+                "digest",
+                "feed",
+                "health",
+                "series",
+                "status",
+            )
+        ),
         ["profile"],
         ["report", "flamegraph"],
         ["import", "netbenches"],

@@ -222,7 +222,7 @@ def test_a_folder_that_cannot_be_written_gets_one_sentence(whole_site: Any, tmp_
     ("arguments", "said"),
     [
         (["--database", "sqlite:////nowhere/at/all"], "there is no database"),
-        (["--database", "oracle://x"], "no database"),
+        (["--database", "oracle://x"], "neither SQLite nor PostgreSQL"),
         (["--database", "sqlite:///x", "--folder", "."], "one of the two would be right"),
         ([], "netbisect.toml"),
         (["--compare", "x"], "requires 2 arguments"),
