@@ -42,6 +42,7 @@ against_itself = 0
 to = ["people@lab.invalid"]
 sender = "netbisect@lab.invalid"
 port = {mail}
+digest = false
 
 [web]
 url = "http://127.0.0.1:{web}/"
