@@ -219,7 +219,9 @@ def test_boots_that_give_nothing_end_it(
 ) -> None:
     c2558.control("break", "c2558-gen", "slow-sender")
     assert run("--boots", "2") == cli.EXIT_LAB
-    assert "3 boots in a row gave nothing: no run was a sample" in capfd.readouterr().err
+    assert (
+        "3 boots in a row gave nothing: no sample: the generator offered" in capfd.readouterr().err
+    )
 
 
 def test_a_testbed_that_needs_its_owner_ends_it(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from netbisect.bisect import validity
-from netbisect.bisect.model import Boot, Conditions, Fact, Sample
+from netbisect.bisect.model import Boot, Conditions, Dud, Fact, Reaction, Sample
 from netbisect.demo.lab.faults import Fault
 from netbisect.workers import freebsd, observe
 from netbisect.workers.lab import load_scenario
@@ -64,10 +64,13 @@ def test_a_fault_around_a_run_gives_no_sample(
     patience = 60.0 if fault is Fault.CABLE_OUT else None
     sound, facts = c2558.trial(10, FORWARDING, c2558.testbed("c2558", run_timeout=patience))
     assert sound
-    assert [type(fact) for fact in facts] == [Boot, *2 * [Conditions, Sample]]
+    assert [type(fact) for fact in facts] == [Boot, *2 * [Conditions, Sample], Dud]
     first, second = samples(facts)
     assert not first.valid
     assert not second.valid
+    dud = facts[-1]
+    assert isinstance(dud, Dud)
+    assert dud.reaction is not Reaction.SKIP, "that says nothing of the revision"
     assert any(said in problem for problem in first.problems), first.problems
     assert any(said in line for line in c2558.said)
     assert first.received, "it is kept whole"

@@ -52,6 +52,11 @@ class LabFault(Exception):  # noqa: N818 - a fault of the lab, in the lab's own 
         assert place is not None, f"where did {fault} strike?"
         return cls(place, rule.reaction, why, log, fault)
 
+    @classmethod
+    def told_by(cls, dud: Dud, reaction: Reaction) -> Self:
+        """The fault that a dud tells of, for whoever made the visit that ended so."""
+        return cls(dud.stage, reaction, dud.why, dud.log, Fault(dud.fault) if dud.fault else None)
+
     @property
     def tries(self) -> int:
         """Of what failed, the first one included."""

@@ -107,7 +107,7 @@ class ProfileOrder:
         for fact in facts:
             if isinstance(fact, Dud) and (not sound or fact.reaction is not Reaction.SKIP):
                 reaction = fact.reaction if sound else Reaction.QUARANTINE
-                raise LabFault(fact.stage, reaction, fact.why, fact.log)
+                raise LabFault.told_by(fact, reaction)
         boot = next((fact for fact in facts if isinstance(fact, Boot)), None)
         return self._look(connections, boot, say) if boot is not None else None
 
