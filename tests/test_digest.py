@@ -44,7 +44,8 @@ class Desk:
     """A service's ledger, at a time of the test's choice."""
 
     def __init__(self, place: Path, ledger: Ledger) -> None:
-        self.settings, self.lab = load(place / control.SETTINGS)
+        settings, self.lab = load(place / control.SETTINGS)
+        self.settings = replace(settings, mail=replace(settings.mail, digest=True))
         self.ledger = ledger
         self.casework = Casework(self.settings, self.lab)
         self.line = [self.casework.history.head("main")]
