@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,8 @@ def play(address: str, plan: Plan, out: Path) -> dict[str, Any]:
     }
     told["without_news"] = measure(address, out)
     ledger = open_ledger(address)
-    number = (ledger.numbers()[BRANCH][ledger.newest(BRANCH) or ""] - head(0)) // 24 + 1
+    last = max(ledger.numbers()[BRANCH].values())
+    number = next(night for night in count() if head(night) > last)
     assert revision(head(number)) not in ledger.numbers()[BRANCH]
     night(ledger, plan, number, 1)
     told["after_a_night_of_one_testbed"] = measure(address, out)
