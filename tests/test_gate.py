@@ -10,7 +10,7 @@ import pytest
 from netbisect.bisect import validity
 from netbisect.bisect.model import Boot, Conditions, Dud, Fact, Reaction, Sample
 from netbisect.demo.lab.faults import Fault
-from netbisect.workers import freebsd, observe
+from netbisect.workers import freebsd, observe, ports
 from netbisect.workers.lab import load_scenario
 from netbisect.workers.observe import Seen, Watch
 from netbisect.workers.ssh import Connections
@@ -125,6 +125,7 @@ def watch(lab: RunningLab, connections: Connections) -> Watch:
         connections.machine(DUT),
         connections.machine(GENERATOR),
         connections.machine(GENERATOR),
+        ports.Finder(),
     )
 
 

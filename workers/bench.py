@@ -54,9 +54,9 @@ class Bench:
         self.receiver = connections.machine(testbed.receiver.address)
         self.say = say
         self.logs = logs
-        self._inventories: dict[str, ports.Inventory] = {}
+        self._finder = ports.Finder()
         self._hosts: dict[str, str] = {}
-        self._watch = Watch(testbed, self.router, self.generator, self.receiver)
+        self._watch = Watch(testbed, self.router, self.generator, self.receiver, self._finder)
         self._runs: Counter[str] = Counter()
 
     # ------------------------------------------------------------------------------- the run
@@ -277,10 +277,8 @@ class Bench:
             "egress": (self.router, testbed.dut.egress),
         }
         machine, port = ends[which]
-        if machine.address not in self._inventories:
-            wanted = [one for other, one in ends.values() if other is machine]
-            self._inventories[machine.address] = ports.look(machine, wanted)
-        return self._inventories[machine.address].find(port)
+        wanted = [one for other, one in ends.values() if other is machine]
+        return self._finder.find(machine, port, wanted)
 
     # ----------------------------------------------------------------------------- the router
 

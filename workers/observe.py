@@ -50,10 +50,16 @@ class Watch:
     """Looks at one testbed."""
 
     def __init__(
-        self, testbed: Testbed, router: Machine, generator: Machine, receiver: Machine
+        self,
+        testbed: Testbed,
+        router: Machine,
+        generator: Machine,
+        receiver: Machine,
+        finder: ports.Finder,
     ) -> None:
         self._testbed = testbed
         self._router = router
+        self._finder = finder
         dut = testbed.dut
         self._ends = [
             (_INGRESS, router, dut.ingress),
@@ -86,10 +92,10 @@ class Watch:
         ends = {part: port for part, other, port in self._ends if other is machine}
         if not ends.keys() <= self._names.keys():
             with contextlib.suppress(UnreachableError, CommandError):
-                inventory = ports.look(machine, ends.values())
                 for part, port in ends.items():
                     with contextlib.suppress(ports.NoPortError):
-                        self._names[part] = inventory.find(port).name
+                        found = self._finder.find(machine, port, ends.values())
+                        self._names[part] = found.name
         return [part for part in ends if part in self._names]
 
     def _look_at(

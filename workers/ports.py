@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import re
 from collections.abc import Iterable, Mapping
@@ -135,3 +136,25 @@ def look(machine: Machine, wanted: Iterable[Port]) -> Inventory:
     values = freebsd.values_in(said)
     above = {name: values.get(f"dev.{freebsd.device(name)}.%parent", "") for name in names}
     return Inventory(found, devices(pciconf), above)
+
+
+class Finder:
+    """Finds the data ports of one boot: a machine is asked once, and again if a port is missing."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Inventory] = {}
+
+    def find(self, machine: Machine, port: Port, wanted: Iterable[Port]) -> Interface:
+        """The interface of that port; `wanted` are all that will be asked for there.
+
+        Raises what `look` raises.
+
+        Raises:
+            NoPortError: as `Inventory.find`.
+        """
+        known = self._known.get(machine.address)
+        if known is not None:
+            with contextlib.suppress(NoPortError):
+                return known.find(port)
+        known = self._known[machine.address] = look(machine, wanted)
+        return known.find(port)
