@@ -12,6 +12,9 @@ from typing import Any, Literal
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from netbisect.reports import words
 
 INK, GRID, BOOT, GOOD, BAD, CULPRIT, HEAT = (
     "#1b1b1f",
@@ -188,3 +191,20 @@ def box(
         medianprops={"color": colour, "linewidth": 2.2},
         manage_ticks=False,
     )
+
+
+def unit(rates: Sequence[float]) -> tuple[str, float]:
+    """The unit that suits the largest of these rates, and by how much to divide them."""
+    name = words.pps(max(rates)).split()[1]
+    return name, {"pps": 1.0, "kpps": 1e3, "Mpps": 1e6}[name]
+
+
+def percent_axis(axes: Axes, reference: float, label: str, ticks: int) -> None:
+    """Adds an axis on the right that tells rates in percent against a reference > 0."""
+    both: tuple[Callable[[Any], Any], Callable[[Any], Any]] = (
+        lambda rate: 100 * (rate / reference - 1),
+        lambda percent: reference * (1 + percent / 100),
+    )
+    axis = axes.secondary_yaxis("right", functions=both)
+    axis.set_ylabel(label)
+    axis.yaxis.set_major_locator(MaxNLocator(ticks))

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import geometric_mean
-from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, MaxNLocator
@@ -24,6 +23,8 @@ from netbisect.reports.canvas import (
     box,
     draw,
     notice,
+    percent_axis,
+    unit,
 )
 from netbisect.reports.case import Attempt, Case
 
@@ -85,7 +86,7 @@ def _paint_trend(axes: Axes, case: Case, levels: Sequence[Level]) -> None:
     _name_nights(axes, case, levels)
     marks = _marks(case, levels)
     reference = next((means[round(mark.x)] for mark in marks if mark.name == "good"), means[0])
-    _percent_axis(axes, reference)
+    percent_axis(axes, reference, "% against good", 6)
     for mark in marks:
         axes.axvline(mark.x, color=mark.colour, linestyle=mark.dashes, linewidth=1.2, zorder=1)
         axes.annotate(
@@ -197,7 +198,7 @@ def _paint_boxes(axes: Axes, case: Case, groups: Sequence[tuple[str, str, list[f
             for role, revision, boots in groups
         ]
     )
-    _percent_axis(axes, geometric_mean(groups[0][2]) / scale)
+    percent_axis(axes, geometric_mean(groups[0][2]) / scale, "% against good", 6)
 
 
 # ------------------------------------------------------------------------------------- search
@@ -305,17 +306,7 @@ def _short(case: Case, revision: str) -> str:
 
 def _rate_axis(axes: Axes, rates: Sequence[float]) -> float:
     """Labels the left axis; returns by how much to divide rates."""
-    unit = words.pps(max(rates)).split()[1]
-    axes.set_ylabel(unit)
+    name, scale = unit(rates)
+    axes.set_ylabel(name)
     axes.yaxis.set_major_locator(MaxNLocator(6))
-    return {"pps": 1.0, "kpps": 1e3, "Mpps": 1e6}[unit]
-
-
-def _percent_axis(axes: Axes, reference: float) -> None:
-    both_ways: tuple[Callable[[Any], Any], Callable[[Any], Any]] = (
-        lambda rate: 100 * (rate / reference - 1),
-        lambda percent: reference * (1 + percent / 100),
-    )
-    axis = axes.secondary_yaxis("right", functions=both_ways)
-    axis.set_ylabel("% against good")
-    axis.yaxis.set_major_locator(MaxNLocator(6))
+    return scale

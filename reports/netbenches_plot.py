@@ -12,8 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, MaxNLocator
 
-from netbisect.reports import words
-from netbisect.reports.canvas import BAD, GOOD, box, pictures
+from netbisect.reports.canvas import BAD, GOOD, box, pictures, unit
 
 _LABEL = 26
 """Characters on a line of a set's name."""
@@ -46,8 +45,7 @@ def boxes(panels: Sequence[Panel], title: str) -> dict[str, bytes]:
 
 def marks(axes: Axes, panel: Panel) -> None:
     """Draws a panel: a row for every set, a mark for every boot."""
-    unit = words.pps(max(rate for _, rates in panel.sets for rate in rates)).split()[1]
-    scale = {"pps": 1.0, "kpps": 1e3, "Mpps": 1e6}[unit]
+    name, scale = unit([rate for _, rates in panel.sets for rate in rates])
     for y, (_, rates) in enumerate(panel.sets):
         shown = [rate / scale for rate in rates]
         colour = BAD if y else GOOD
@@ -60,7 +58,7 @@ def marks(axes: Axes, panel: Panel) -> None:
     axes.yaxis.set_major_locator(FixedLocator(list(range(len(panel.sets)))))
     axes.set_yticklabels([_wrapped(name) for name, _ in panel.sets])
     axes.set_title(textwrap.shorten(panel.name, 90, placeholder=" …"), fontsize=10)
-    axes.set_xlabel(f"{unit}, one mark per boot")
+    axes.set_xlabel(f"{name}, one mark per boot")
     axes.xaxis.set_major_locator(MaxNLocator(7))
     axes.grid(visible=True, axis="x")
     axes.grid(visible=False, axis="y")

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, MaxNLocator
 
 from netbisect.bisect.model import Culprit, Level, Several
 from netbisect.reports import words
-from netbisect.reports.canvas import BAD, BOOT, CULPRIT, GOOD, GRID, INK, draw
+from netbisect.reports.canvas import (
+    BAD,
+    BOOT,
+    CULPRIT,
+    GOOD,
+    GRID,
+    INK,
+    draw,
+    percent_axis,
+    unit,
+)
 from netbisect.reports.case import Case
 from netbisect.reports.site.nouns import AlertLine, SeriesView, when
 
@@ -63,7 +72,7 @@ def _paint_recent(axes: Axes, view: SeriesView, levels: Sequence[Level]) -> None
         low, high = (base * math.exp(sign * sd) / scale for sign in (-1, 1))
         axes.axhspan(low, high, color=GRID, alpha=0.5, linewidth=0, zorder=0)
         axes.axhline(base / scale, color=GOOD, linewidth=1.0, linestyle="--", zorder=1)
-        _percent(axes, base / scale)
+        percent_axis(axes, base / scale, "% against baseline", 5)
     # A line of no length with round ends is a dot, and a hundred times quicker than a marker.
     dots = [(x, math.exp(ln) / scale) for x, level in enumerate(levels) for ln in level.ln_pps]
     line = [(x, y) for dot in dots for x, y in (dot, dot, (_GAP, _GAP))]
@@ -279,24 +288,13 @@ def _short(case: Case, revision: str) -> str:
 
 def _rates(axes: Axes, rates: Sequence[float]) -> float:
     """Limits and the name of the left axis; returns by how much to divide rates."""
-    unit = words.pps(max(rates)).split()[1]
-    scale = {"pps": 1.0, "kpps": 1e3, "Mpps": 1e6}[unit]
+    name, scale = unit(rates)
     low, high = min(rates) / scale, max(rates) / scale
     room = max(0.06 * (high - low), _LEAST_SPAN * high - (high - low) / 2, 1e-9)
     axes.set_ylim(low - room, high + room)
-    axes.set_ylabel(unit)
+    axes.set_ylabel(name)
     axes.yaxis.set_major_locator(MaxNLocator(5))
     return scale
-
-
-def _percent(axes: Axes, reference: float) -> None:
-    both: tuple[Callable[[Any], Any], Callable[[Any], Any]] = (
-        lambda rate: 100 * (rate / reference - 1),
-        lambda percent: reference * (1 + percent / 100),
-    )
-    axis = axes.secondary_yaxis("right", functions=both)
-    axis.set_ylabel("% against baseline")
-    axis.yaxis.set_major_locator(MaxNLocator(5))
 
 
 def _days(axes: Axes, named: Sequence[tuple[str, float]]) -> None:
