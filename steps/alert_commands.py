@@ -5,11 +5,9 @@ from __future__ import annotations
 import getpass
 import json
 import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
 
 import click
 
@@ -19,13 +17,10 @@ from netbisect.reports.plaintext import table
 from netbisect.steps.alert_news import news
 from netbisect.steps.control import SETTINGS
 from netbisect.steps.memory import open_ledger
+from netbisect.steps.options import Sentences, where_options
 from netbisect.steps.settings import load_settings
-from netbisect.store.database import StoreError
 from netbisect.store.ledger import Ledger
 from netbisect.store.records import Alert
-from netbisect.workers.tomlfile import FileError
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 _WIDE = 160
 """Columns of a table on a terminal."""
@@ -33,32 +28,6 @@ _SHORT = 12
 """Letters of a hash."""
 _SETTLED = {AlertState.ACKNOWLEDGED}
 """Stands, and nobody needs to look at it."""
-
-
-class _Sentences(click.Group):
-    """Turns what people can mend into one sentence and exit status 1."""
-
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            return super().invoke(ctx)
-        except (FileError, StoreError) as error:
-            raise click.ClickException(str(error)) from error
-
-
-def _where_options(command: Command) -> Command:
-    """Where the alerts are; said before a subcommand or after it."""
-    for option in (
-        click.option(
-            "--folder",
-            type=click.Path(exists=True, file_okay=False, path_type=Path),
-            help="Where netbisect.toml is (default: the current folder).",
-        ),
-        click.option(
-            "--database", metavar="ADDRESS", help="SQLAlchemy address, instead of the folder's."
-        ),
-    ):
-        command = option(command)
-    return command
 
 
 def _ledger(folder: Path | None, database: str | None) -> Ledger:
@@ -73,11 +42,11 @@ def _ledger(folder: Path | None, database: str | None) -> Ledger:
 
 
 @click.group(
-    cls=_Sentences,
+    cls=Sentences,
     invoke_without_command=True,
     epilog="Example: netbisect alerts --state muted --folder /var/netbisect",
 )
-@_where_options
+@where_options
 @click.option("--all", "everything", is_flag=True, help="Those that are over or settled too.")
 @click.option(
     "--state",
@@ -160,7 +129,7 @@ def _range(good: str, bad: str) -> str:
 
 @alerts.command(epilog="Example: netbisect alerts show 7 --json --folder /var/netbisect")
 @click.argument("number", type=int)
-@_where_options
+@where_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 def show(number: int, folder: Path | None, database: str | None, *, as_json: bool) -> None:
     """Show an alert: its numbers as announced, and its history."""
@@ -334,7 +303,7 @@ def _add(name: str, verb: _Verb) -> None:
     for option in reversed(options):
         run = option(run)
     alerts.command(name, help=verb.help, epilog=f"Example: netbisect alerts {verb.example}")(
-        _where_options(run)
+        where_options(run)
     )
 
 

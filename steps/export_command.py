@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
 
 import click
 
@@ -21,29 +20,13 @@ from netbisect.steps.document_parts import digest as digest_document
 from netbisect.steps.documents import Desk
 from netbisect.steps.health import judge
 from netbisect.steps.memory import ledger_of, open_ledger
+from netbisect.steps.options import where_options
 from netbisect.steps.settings import Settings, load, load_settings
 from netbisect.store.database import StoreError, is_there
 from netbisect.store.lookup import SeriesName
 from netbisect.workers.tomlfile import FileError
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-
 _DAY = 86400.0
-
-
-def _where_options(command: Command) -> Command:
-    for option in (
-        click.option(
-            "--folder",
-            type=click.Path(exists=True, file_okay=False, path_type=Path),
-            help="Where netbisect.toml is (default: the current folder).",
-        ),
-        click.option(
-            "--database", metavar="ADDRESS", help="SQLAlchemy address, instead of the folder's."
-        ),
-    ):
-        command = option(command)
-    return command
 
 
 @contextmanager
@@ -80,7 +63,7 @@ def export() -> None:
 
 @export.command("alert", epilog="Example: netbisect export alert 7 --folder /var/netbisect")
 @click.argument("number", type=int)
-@_where_options
+@where_options
 def export_alert(number: int, folder: Path | None, database: str | None) -> None:
     """An alert, with its numbers as announced and its history."""
     with _sentences():
@@ -91,7 +74,7 @@ def export_alert(number: int, folder: Path | None, database: str | None) -> None
     "comparison", epilog="Example: netbisect export comparison 12 --folder /var/netbisect"
 )
 @click.argument("number", type=int)
-@_where_options
+@where_options
 def export_comparison(number: int, folder: Path | None, database: str | None) -> None:
     """A comparison of two revisions, with every boot that was made for it."""
     with _sentences():
@@ -102,7 +85,7 @@ def export_comparison(number: int, folder: Path | None, database: str | None) ->
     "bisection", epilog="Example: netbisect export bisection 13 --folder /var/netbisect"
 )
 @click.argument("number", type=int)
-@_where_options
+@where_options
 def export_bisection(number: int, folder: Path | None, database: str | None) -> None:
     """A search for a commit, with every step."""
     with _sentences():
@@ -116,7 +99,7 @@ def export_bisection(number: int, folder: Path | None, database: str | None) -> 
 @click.argument("testbed")
 @click.argument("scenario")
 @click.argument("branch")
-@_where_options
+@where_options
 def export_series(
     testbed: str, scenario: str, branch: str, folder: Path | None, database: str | None
 ) -> None:
@@ -127,7 +110,7 @@ def export_series(
 
 @export.command("status", epilog="Example: netbisect export status --folder /var/netbisect")
 @click.option("--all", "everything", is_flag=True, help="Alerts that are over too.")
-@_where_options
+@where_options
 def export_status(folder: Path | None, database: str | None, *, everything: bool) -> None:
     """What is asked of the lab, and which alerts stand."""
     with _sentences():
@@ -135,7 +118,7 @@ def export_status(folder: Path | None, database: str | None, *, everything: bool
 
 
 @export.command("health", epilog="Example: netbisect export health --folder /var/netbisect")
-@_where_options
+@where_options
 def export_health(folder: Path | None, database: str | None) -> None:
     """What each series can show, and whether what was said was true."""
     with _sentences():
@@ -179,7 +162,7 @@ def export_feed(folder: Path | None) -> None:
 @click.command(
     epilog="Example: netbisect samples --csv --testbed c2558 --since 2026-03-01 > samples.csv"
 )
-@_where_options
+@where_options
 @click.option("--testbed", help="Only of this testbed.")
 @click.option("--scenario", help="Only of this scenario.")
 @click.option("--branch", help="Only of revisions on this branch.")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import getpass
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
@@ -14,35 +13,17 @@ from netbisect.reports import words
 from netbisect.reports.plaintext import table
 from netbisect.steps.control import SETTINGS
 from netbisect.steps.memory import ledger_of
+from netbisect.steps.options import Sentences, folder_option
 from netbisect.steps.settings import Settings, load
 from netbisect.steps.ward import confine
-from netbisect.store.database import StoreError
 from netbisect.store.ledger import Ledger
 from netbisect.store.records import Quarantine
 from netbisect.workers.lab import Lab
-from netbisect.workers.tomlfile import FileError
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 _WIDE = 160
 """Columns of a table on a terminal."""
 
 
-class _Sentences(click.Group):
-    """Turns what people can mend into one sentence and exit status 1."""
-
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            return super().invoke(ctx)
-        except (FileError, StoreError) as error:
-            raise click.ClickException(str(error)) from error
-
-
-_folder_option = click.option(
-    "--folder",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Where netbisect.toml is (default: the current folder).",
-)
 _by_option = click.option(
     "--by", default=getpass.getuser, help="Who says so (default: your login name)."
 )
@@ -57,11 +38,11 @@ def _open(folder: Path | None) -> tuple[Settings, Lab, Ledger]:
 
 
 @click.group(
-    cls=_Sentences,
+    cls=Sentences,
     invoke_without_command=True,
     epilog="Example: netbisect testbeds --json --folder /var/netbisect",
 )
-@_folder_option
+@folder_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 @click.pass_context
 def testbeds(ctx: click.Context, folder: Path | None, *, as_json: bool) -> None:
@@ -135,7 +116,7 @@ def _why(held: Quarantine) -> str:
 @click.argument("name")
 @click.option("--why", required=True, help="In a sentence; the owner is told.")
 @_by_option
-@_folder_option
+@folder_option
 def quarantine(name: str, why: str, by: str, folder: Path | None) -> None:
     """Give a testbed no orders until it is released; what it does now is ended first."""
     settings, lab, ledger = _open(folder)
@@ -156,7 +137,7 @@ def quarantine(name: str, why: str, by: str, folder: Path | None) -> None:
 @click.argument("name")
 @click.option("--note", default="", help="What was done about it.")
 @_by_option
-@_folder_option
+@folder_option
 def release(name: str, note: str, by: str, folder: Path | None) -> None:
     """Let a testbed have orders again, once it was looked at and is well.
 
@@ -172,7 +153,7 @@ def release(name: str, note: str, by: str, folder: Path | None) -> None:
 
 @testbeds.command(epilog="Example: netbisect testbeds history c2558 --folder /var/netbisect")
 @click.argument("name")
-@_folder_option
+@folder_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 def history(name: str, folder: Path | None, *, as_json: bool) -> None:
     """Show every quarantine of a testbed: who put it there and why, who released it."""
