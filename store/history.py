@@ -6,19 +6,15 @@ git does the walking, one process for any number of commits.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from git import Git, GitCommandError, GitCommandNotFound
-
 from netbisect.bisect.model import Commit
+from netbisect.store.mirror import HistoryError, Mirror
 
-_ENVIRONMENT = {
-    "GIT_TERMINAL_PROMPT": "0",  # nobody is there to answer
-    "GIT_HTTP_LOW_SPEED_LIMIT": "1",  # a server that has gone silent is given up
-    "GIT_HTTP_LOW_SPEED_TIME": "300",
-}
+__all__ = ["History", "HistoryError"]
+
 _FORMAT = "%H%x00%P%x00%ct%x00%an%x00%ae%x00%s%x00%b%x00"
 _FIELDS = _FORMAT.count("%x00")
 _CHANGED = re.compile(r"\n?(\d+|-)\t(\d+|-)\t(.*)", re.DOTALL)
@@ -26,46 +22,20 @@ _SHOWN = 8
 """Branches named in an error; FreeBSD has hundreds."""
 
 
-class HistoryError(Exception):
-    """The history could not be read; the text says why, in one sentence."""
-
-
-class History:
+class History(Mirror):
     """The history of one repository."""
 
-    def __init__(self, directory: Path, url: str) -> None:
+    def __init__(self, directory: Path, url: str, table: Path | None = None) -> None:
         """Nothing is read yet; `update` makes the clone.
 
         Args:
             directory: Where the bare clone is, or will be: missing, empty, or made here.
             url: As `git fetch` takes it; a path also.
+            table: Which commit was which number of Subversion, where neither notes nor
+                messages say so; docs/requests.md has its form.
         """
-        self.directory = directory
-        self.url = url
-
-    def update(self) -> None:
-        """Fetches all branches and tags, and forgets those that are gone.
-
-        Raises:
-            HistoryError: the repository cannot be read, it has no commits, or the directory
-                holds something else.
-        """
-        if self.url.startswith("-"):
-            raise HistoryError(f"{self.url!r} is no url of a repository")
-        if not self._is_clone():
-            if self.directory.exists() and any(self.directory.iterdir()):
-                raise HistoryError(
-                    f"{self.directory} holds something that is no clone of {self.url}; "
-                    "an empty or a new directory would be right"
-                )
-            self._git("init", "--quiet", "--bare", str(self.directory.absolute()))
-        heads, tags = "+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"
-        options = ["--quiet", "--prune", "--no-write-fetch-head"]
-        # The graph makes counting 300 000 commits a matter of milliseconds.
-        graph = ["-c", "fetch.writeCommitGraph=true"]
-        self._git(*graph, "fetch", *options, self.url, heads, tags)
-        if not self.branches():
-            raise HistoryError(f"the repository {self.url} has no commits yet")
+        super().__init__(directory, url)
+        self.table = table
 
     def branches(self) -> list[str]:
         """Names of all branches, in order.
@@ -73,7 +43,7 @@ class History:
         Raises:
             HistoryError: the clone cannot be read.
         """
-        refs = self._read("for-each-ref", "--format=%(refname:lstrip=2)", "refs/heads")
+        refs = self.read("for-each-ref", "--format=%(refname:lstrip=2)", "refs/heads")
         return refs.split()
 
     def head(self, branch: str) -> str:
@@ -86,7 +56,7 @@ class History:
         if revision is None:
             names = self.branches()
             if not names:
-                raise HistoryError(self._not_yet())
+                raise HistoryError(self.not_yet())
             others = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
             raise HistoryError(
                 f"there is no branch {branch!r} in {self.url}; "
@@ -119,13 +89,25 @@ class History:
         [(commit, _)] = self._log("-1", revision)
         return replace(commit, number=self._number(revision))
 
+    def described(self, numbers: Mapping[str, int]) -> list[Commit]:
+        """Commits whose numbers are known, in the order given.
+
+        Args:
+            numbers: By full hash.
+
+        Raises:
+            HistoryError: one of them is unknown, or the clone cannot be read.
+        """
+        found = self._log("--no-walk=unsorted", *numbers) if numbers else ()
+        return [replace(commit, number=numbers[commit.revision]) for commit, _ in found]
+
     def committer(self, revision: str) -> str:
         """The mail address of who committed it, which need not be its author's.
 
         Raises:
             HistoryError: as `resolve`.
         """
-        return self._read("log", "-1", "--format=%ce", self.resolve(revision)).strip()
+        return self.read("log", "-1", "--format=%ce", self.resolve(revision)).strip()
 
     def between(self, good: str, bad: str) -> list[Commit]:
         """The commits that lead from `good` to `bad` on the first-parent line, oldest first.
@@ -174,7 +156,7 @@ class History:
                 that leads to `last`.
         """
         begin, end = self.resolve(first), self.resolve(last)
-        said = self._read("rev-list", "--first-parent", "--parents", f"{begin}..{end}")
+        said = self.read("rev-list", "--first-parent", "--parents", f"{begin}..{end}")
         walked = [line.split() for line in said.splitlines()]
         if (walked[-1][1:2] if walked else [end]) != [begin]:
             raise HistoryError(f"{first} does not lead to {last} in {self.url}")
@@ -183,7 +165,7 @@ class History:
     # -------------------------------------------------------------------------------- inside
 
     def _number(self, revision: str) -> int:
-        return int(self._read("rev-list", "--first-parent", "--count", revision))
+        return int(self.read("rev-list", "--first-parent", "--count", revision))
 
     def _log(self, *what: str) -> Iterator[tuple[Commit, str]]:
         """Commits along first parents, newest first, each with its first parent's hash.
@@ -191,7 +173,7 @@ class History:
         Their numbers are still 0.
         """
         options = ["-z", "--first-parent", "--numstat", "--no-renames", "--no-show-signature"]
-        text = self._read("log", *options, "--no-color", f"--format={_FORMAT}", *what, "--")
+        text = self.read("log", *options, "--no-color", f"--format={_FORMAT}", *what, "--")
         tokens = text.split("\0")
         position = 0
         while position < len(tokens):
@@ -231,46 +213,4 @@ class History:
         if reference.startswith("-"):
             return None
         arguments = ("rev-parse", "--verify", "--quiet", f"{reference}^{{commit}}")
-        return self._read(*arguments, ask=True).strip() or None
-
-    def _is_clone(self) -> bool:
-        return (self.directory / "HEAD").is_file() and (self.directory / "objects").is_dir()
-
-    def _not_yet(self) -> str:
-        return f"{self.url} has not been fetched into {self.directory} yet"
-
-    def _read(self, *arguments: str, ask: bool = False) -> str:
-        if not self._is_clone():
-            raise HistoryError(self._not_yet())
-        return self._git(*arguments, ask=ask)
-
-    def _git(self, *arguments: str, ask: bool = False) -> str:
-        """What git says; "" where it is only asked whether, and says no."""
-        try:
-            # The directory is named, never searched for: it may lie within another checkout.
-            said = Git().execute(
-                ["git", *arguments],
-                env={**_ENVIRONMENT, "GIT_DIR": str(self.directory.absolute())},
-                stdout_as_string=False,
-                strip_newline_in_stdout=False,
-            )
-        except GitCommandNotFound as error:
-            raise HistoryError("git is not installed, or not in PATH") from error
-        except GitCommandError as error:
-            if ask and error.status == 1:
-                return ""
-            raise HistoryError(
-                f"the repository {self.url} cannot be read: {_last_words(error)}"
-            ) from error
-        assert isinstance(said, bytes)
-        return said.decode(errors="replace")
-
-
-def _last_words(error: GitCommandError) -> str:
-    """What git gave as its reason."""
-    said = str(error.stderr).strip().removeprefix("stderr: '").removesuffix("'")
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
-    reasons = [line for line in lines if line.startswith(("fatal:", "error:"))] or lines
-    if not reasons:
-        return f"git ended with status {error.status}"
-    return reasons[0].partition(": ")[2] if ": " in reasons[0] else reasons[0]
+        return self.read(*arguments, ask=True).strip() or None
