@@ -35,6 +35,7 @@ from netbisect.reports.case import Case
 from netbisect.steps import profiles, searches, suspicions
 from netbisect.steps.casefile import case_of, deeds, numbered
 from netbisect.steps.kernels import Kernels
+from netbisect.steps.memory import history_of
 from netbisect.steps.recipients import recipients
 from netbisect.steps.recovery import close_recovered, end_mutes
 from netbisect.steps.repeats import is_repeat, repeat_night
@@ -115,7 +116,7 @@ class Casework:
     def __init__(self, settings: Settings, lab: Lab) -> None:
         self.settings = settings
         self.lab = lab
-        self.history = History(settings.mirror, lab.source.repository)
+        self.history = history_of(settings, lab)
         self.kernels = Kernels(lab, self.history)
 
     def conclude(self, ledger: Ledger, asked: Asked, finding: Finding) -> list[Asked]:

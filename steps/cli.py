@@ -75,6 +75,11 @@ _COMMANDS = {
         "report",
         "Write down what was measured, in the forms that people publish.",
     ),
+    "revision": _Place(
+        "netbisect.steps.revision_command",
+        "revision",
+        "Say which commit a name means: r311849, n302145, stable/14, 2026-11-01, A..B.",
+    ),
     "samples": _Place(
         "netbisect.steps.export_command",
         "samples",

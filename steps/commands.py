@@ -18,13 +18,14 @@ from netbisect.reports import status as telling
 from netbisect.steps import control, progress
 from netbisect.steps.casework import open_nights
 from netbisect.steps.documents import Desk
-from netbisect.steps.memory import ledger_of, open_ledger
+from netbisect.steps.memory import history_of, ledger_of, open_ledger
 from netbisect.steps.options import database_option
 from netbisect.steps.settings import load, load_settings
 from netbisect.store import netbenches
 from netbisect.store.database import StoreError
-from netbisect.store.history import History, HistoryError
+from netbisect.store.history import HistoryError
 from netbisect.store.netbenches_files import NetbenchesError, Parser
+from netbisect.store.revision_names import RevisionError
 from netbisect.workers import pktgen
 from netbisect.workers.tomlfile import FileError
 
@@ -49,6 +50,7 @@ def sentences(command: Callable[P, R]) -> Callable[P, R]:
             HistoryError,
             control.ServiceError,
             NetbenchesError,
+            RevisionError,
         ) as error:
             raise click.ClickException(str(error)) from error
 
@@ -98,7 +100,7 @@ def night(folder: Path, branch: str | None, testbed_name: str | None) -> None:
     """Measure the heads of the branches now, as a night would."""
     settings, lab = load(folder / control.SETTINGS)
     ledger = ledger_of(settings)
-    history = History(settings.mirror, lab.source.repository)
+    history = history_of(settings, lab)
     testbeds = [lab.testbed(testbed_name)] if testbed_name else lab.testbeds
     branches = [branch] if branch else settings.branches
     for said in open_nights(ledger, history, settings, testbeds, branches):

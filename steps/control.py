@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
+from netbisect.steps.memory import history_of
 from netbisect.steps.settings import Settings, load, read_password
 from netbisect.store.database import StoreError, migrate, open_database
-from netbisect.store.history import History, HistoryError
+from netbisect.store.history import HistoryError
 from netbisect.workers.lab import Lab
 from netbisect.workers.tomlfile import FileError
 
@@ -71,7 +72,7 @@ def _database(settings: Settings) -> Iterator[Check]:
 
 
 def _tree(settings: Settings, lab: Lab) -> Iterator[Check]:
-    history = History(settings.mirror, lab.source.repository)
+    history = history_of(settings, lab)
     what = "branch"
     try:
         history.update()

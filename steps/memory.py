@@ -9,7 +9,9 @@ from twisted.internet import defer, threads
 
 from netbisect.steps.settings import Settings
 from netbisect.store.database import migrate, open_database
+from netbisect.store.history import History
 from netbisect.store.ledger import Ledger
+from netbisect.workers.lab import Lab
 
 T = TypeVar("T")
 
@@ -33,6 +35,11 @@ class Memory:
         if self._ledger is None:
             self._ledger = ledger_of(self.settings)
         return work(self._ledger)
+
+
+def history_of(settings: Settings, lab: Lab) -> History:
+    """The history of the tree under watch."""
+    return History(settings.mirror, lab.source.repository, lab.source.revisions)
 
 
 def ledger_of(settings: Settings) -> Ledger:

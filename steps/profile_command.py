@@ -10,11 +10,11 @@ import click
 from netbisect.bisect.model import Profiling, Unfinished
 from netbisect.steps import control, profiles
 from netbisect.steps.commands import sentences
-from netbisect.steps.memory import ledger_of
+from netbisect.steps.memory import history_of, ledger_of
 from netbisect.steps.settings import Settings, load
-from netbisect.store.history import History
 from netbisect.store.ledger import Ledger
 from netbisect.store.records import Asked
+from netbisect.store.revisions import commit_named
 from netbisect.workers.tomlfile import FileError
 
 _MOST = 2
@@ -57,11 +57,12 @@ def profile(
         raise FileError(
             f"{testbed.name} has no scenario {scenario!r}; there is {', '.join(testbed.scenarios)}"
         )
-    history = History(settings.mirror, lab.source.repository)
+    history = history_of(settings, lab)
     history.update()
     ledger = ledger_of(settings)
     branch = branch or settings.branches[0]
-    commits = [history.commit(name) for name in dict.fromkeys(revisions)]
+    named = (commit_named(history, one, default_branch=branch) for one in revisions)
+    commits = list({commit.revision: commit for commit in named}.values())
     ledger.learn(commits, branch)
     question = profiles.with_load(
         ledger,

@@ -11,9 +11,9 @@ from twisted.python import log
 from netbisect.steps.builders import bench_builder
 from netbisect.steps.casework import open_nights
 from netbisect.steps.conductor import NAME as CONDUCTOR
-from netbisect.steps.memory import memory
+from netbisect.steps.memory import history_of, memory
 from netbisect.steps.settings import Settings
-from netbisect.store.history import History, HistoryError
+from netbisect.store.history import HistoryError
 from netbisect.store.ledger import Ledger
 from netbisect.workers.lab import Lab, Testbed
 
@@ -72,7 +72,7 @@ class Nightly(schedulers.Nightly):
 
     async def _ask(self) -> None:
         def work(ledger: Ledger) -> str:
-            history = History(self.settings.mirror, self.lab.source.repository)
+            history = history_of(self.settings, self.lab)
             try:
                 said = open_nights(
                     ledger, history, self.settings, [self.testbed], [self.night_branch]

@@ -94,6 +94,20 @@ def resolve(history: History, name: str, *, default_branch: str) -> Commit | Rev
         return Review(parsed.review, finder.commits(finder.line(finder.find(parsed.base)))[0])
 
 
+def commit_named(history: History, name: str, *, default_branch: str) -> Commit:
+    """The commit that a name means; arguments and errors as of `resolve`.
+
+    Raises:
+        RevisionError: as `resolve`, and where it is a review or a range.
+        HistoryError: the clone cannot be read.
+    """
+    found = resolve(history, name, default_branch=default_branch)
+    if not isinstance(found, Commit):
+        kind = "review" if isinstance(found, Review) else "range"
+        raise RevisionError(f"{name} is a {kind}; the name of one commit would be right")
+    return found
+
+
 def whereabouts(history: History, revision: str) -> Whereabouts:
     """Where a commit is, and what it was in Subversion.
 

@@ -125,6 +125,8 @@ class Source:
     """Folder with kernel configurations of your own. Relative to lab.toml."""
     review_url: str = "https://reviews.freebsd.org/{review}?download=true"
     """Where the diff of a review is, as Phabricator gives it; `{review}` stands for D5180."""
+    revisions: Path | None = None
+    """Table of numbers of Subversion, which the master alone reads. Relative to lab.toml."""
 
     def __post_init__(self) -> None:
         _check(
@@ -637,9 +639,10 @@ def load_lab(path: Path) -> Lab:
         configs = (here / configs.expanduser()).resolve()
         if not configs.is_dir():
             raise FileError(f"{path}: source.kernel_configs: there is no folder {configs}")
+    table = lab.source.revisions and here / lab.source.revisions.expanduser()
     lab = replace(
         lab,
-        source=replace(lab.source, overlays=overlays, kernel_configs=configs),
+        source=replace(lab.source, overlays=overlays, kernel_configs=configs, revisions=table),
         kernels=here / lab.kernels.expanduser(),
         scenario_directories=tuple(here / folder for folder in lab.scenario_directories),
         builders=tuple(
