@@ -20,7 +20,9 @@ LONGEST = 200
 """Characters of a name."""
 _DAY = 86_400
 _HASH = re.compile(r"[0-9a-fA-F]{4,40}")
-_SUBVERSION = re.compile(r"r?([0-9]{4,9})|r([0-9]{1,3})")
+_SUBVERSION = re.compile(r"(r?)([0-9]{1,9})")
+_SHORTEST = 4
+"""Digits of a number of Subversion without r or branch; of a hash."""
 _COUNTED = re.compile(r"(?:(.+)-)?n([0-9]{1,9})(?:-([0-9a-fA-F]{4,40}))?(-dirty)?")
 _DATE = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})(?:T([0-9]{2}:[0-9]{2}(?::[0-9]{2})?)(.*))?")
 _ZONE = re.compile(r"Z|[+-][0-9]{2}:[0-9]{2}")
@@ -207,13 +209,13 @@ def _check(name: str) -> None:
         )
     if name.startswith("-"):
         raise RevisionError(f"{name!r} looks like an option, and is no name of a revision")
-    if name.startswith("@"):
-        raise RevisionError(f"{name!r}: before @ comes a branch, as in stable/10@295802")
     if "^" in name or "@{" in name:
         raise RevisionError(
             f"{name!r}: of git's ways to go on from a commit, ~ and a number of steps are "
             "understood, as in main~3"
         )
+    if name.startswith("@"):
+        raise RevisionError(f"{name!r}: before @ comes a branch, as in stable/10@295802")
     plain = _PLAIN.match(name)
     if plain is None or plain.end() != len(name):
         wrong = name[plain.end() if plain else 0]
@@ -251,8 +253,8 @@ def _single(name: str) -> Single:
 def _readings(text: str, branch: str) -> Iterator[Reading]:
     """All but that of a branch or tag; `branch` is what stands before an @."""
     subversion = _SUBVERSION.fullmatch(text)
-    if subversion:
-        yield Subversion(int(subversion[1] or subversion[2]), branch)
+    if subversion and (branch or subversion[1] or len(subversion[2]) >= _SHORTEST):
+        yield Subversion(int(subversion[2]), branch)
     counted = _COUNTED.fullmatch(text)
     if counted and not (branch and counted[1]):
         own, number, prefix, dirty = counted.groups()
