@@ -48,6 +48,7 @@ class Tree:
         self.stables = [f"stable/{i}" for i in range(1, 20)]
         _git(directory.parent, "init", "--quiet", "--bare", "--initial-branch=main", str(directory))
         self.import_(self._made())
+        self.line = _git(directory, "rev-list", "--first-parent", "--reverse", "main").split()
 
     def import_(self, stream: Iterator[bytes]) -> None:
         """Hands commits to git."""
@@ -59,20 +60,12 @@ class Tree:
         assert process.returncode == 0
 
     def more(self, count: int, since: int, name: str) -> None:
-        """Adds commits to the main branch, upon its commit of that number."""
-        parent = self.hash(f"main~{self.head() - since}").encode()
+        """Adds commits to the main branch as it was made, upon its commit of that number."""
+        parent = self.line[since - 1].encode()
         self.import_(
             commit("main", since + i, f"{name} {i}", parent if i == 1 else b"")
             for i in range(1, count + 1)
         )
-
-    def head(self) -> int:
-        """Number of the newest commit of the main branch."""
-        return int(_git(self.directory, "rev-list", "--first-parent", "--count", "main"))
-
-    def hash(self, name: str) -> str:
-        """Of a commit, as git finds it."""
-        return _git(self.directory, "rev-parse", f"{name}^{{commit}}")
 
     def _made(self) -> Iterator[bytes]:
         for number in range(1, self.commits + 1):
@@ -119,7 +112,7 @@ def kinds(tree: Tree, chance: random.Random) -> Mapping[str, Callable[[], str]]:
         return chance.randint(1, tree.noted)
 
     def revision() -> str:
-        return tree.hash(f"main~{chance.randint(0, tree.commits - 1)}")
+        return chance.choice(tree.line)
 
     def stable() -> str:
         return chance.choice(tree.stables)
@@ -148,7 +141,7 @@ def kinds(tree: Tree, chance: random.Random) -> Mapping[str, Callable[[], str]]:
 
 
 def _label(tree: Tree, number: int) -> str:
-    return f"main-n{number}-{tree.hash(f'main~{tree.head() - number}')[:8]}"
+    return f"main-n{number}-{tree.line[number - 1][:8]}"
 
 
 def asked(history: History, name: str, *, refused: bool = False) -> float:
