@@ -20,6 +20,8 @@ _VERSION = 1
 """Of the tables; a file with another one is made anew."""
 _PATIENCE = 120.0
 """Seconds until another process must have made the index."""
+_CACHE = 65_536
+"""KiB, for hashes come in no order."""
 _HEADS, _TAGS, _NOTES = "refs/heads/", "refs/tags/", "refs/notes/commits"
 _TABLE, _NOTE, MESSAGE = 0, 1, 2
 """Who says so, the most trustworthy first: a message may be a copy of another commit's."""
@@ -30,6 +32,7 @@ CREATE TABLE commits (
   chain INTEGER, number INTEGER, hash BLOB NOT NULL, at INTEGER NOT NULL,
   PRIMARY KEY (chain, number)) WITHOUT ROWID;
 CREATE UNIQUE INDEX commits_by_hash ON commits (hash);
+CREATE INDEX commits_in_time ON commits (chain, number, at);
 CREATE TABLE branches (
   name TEXT PRIMARY KEY, head TEXT NOT NULL, chain INTEGER NOT NULL, number INTEGER NOT NULL);
 CREATE TABLE subversion (
@@ -101,6 +104,7 @@ def _opened(history: History, path: Path) -> sqlite3.Connection:
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("PRAGMA synchronous = NORMAL")
         if _version(database) != _VERSION or _seen(database) != _state(history):
+            database.execute(f"PRAGMA cache_size = -{_CACHE}")
             database.execute("BEGIN IMMEDIATE")
             _follow(history, database)
             database.execute("COMMIT")

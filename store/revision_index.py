@@ -109,12 +109,13 @@ class Index:
         """The last commit of a line that is not later than that, seconds since the epoch."""
         for stretch in way:
             row = self._database.execute(
-                "SELECT hash, chain, number, at FROM commits WHERE chain = ? AND number <= ? "
-                "AND at <= ? ORDER BY number DESC LIMIT 1",
-                (stretch.chain, stretch.to, at),
+                "SELECT number FROM commits INDEXED BY commits_in_time "
+                "WHERE chain = ? AND number BETWEEN ? AND ? AND at <= ? "
+                "ORDER BY number DESC LIMIT 1",
+                (stretch.chain, stretch.after + 1, stretch.to, at),
             ).fetchone()
             if row is not None:
-                return Spot(row[0].hex(), *row[1:])
+                return self.at([stretch], row[0])
         return None
 
     def branches_of(self, spot: Spot) -> list[str]:
