@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import difflib
+import heapq
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
+from os.path import commonprefix
 
 from netbisect.bisect.model import Commit
 from netbisect.store.history import History
 from netbisect.store.revision_file import MESSAGE, subversion_path
 from netbisect.store.revision_index import Index, Origin, Stretch, on_way
+from netbisect.store.revision_lines import Line, Lines
 from netbisect.store.revision_names import (
     Counted,
     Hash,
@@ -28,19 +30,10 @@ from netbisect.store.revision_names import (
 _SHOWN = 8
 """Candidates that are named, and names that are like a wrong one."""
 _FULL = 40
+_LIKE = 100
+"""Names that a wrong one is compared with."""
 _TOO_MANY = 2_000
 """Objects with one beginning of a hash, from which on nobody is helped by a list."""
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """The first-parent line of a commit."""
-
-    revision: str
-    number: int
-    own: tuple[str, ...]
-    """Its newest part, newest first, where that is on no branch's line."""
-    way: tuple[Stretch, ...]
 
 
 class Finder:
@@ -50,6 +43,7 @@ class Finder:
         self._history = history
         self._index = index
         self._default = default_branch
+        self._lines = Lines(history, index)
 
     # --------------------------------------------------------------------------- all of a name
 
@@ -59,7 +53,7 @@ class Finder:
         Raises:
             RevisionError: it means none, or several.
         """
-        return self.commits(self.line(self.find(name)))[0]
+        return self._lines.commits(self._lines.of(self.find(name)))[0]
 
     def find(self, name: Single) -> str:
         """Its full hash; raises as `commit`."""
@@ -72,7 +66,7 @@ class Finder:
             except RevisionError as error:
                 missed.append(error)
         if not meant:
-            raise missed[0]
+            raise missed[0] if missed else self._no_reference(name.text)
         if len(meant) > 1:
             raise self._several(name.text, meant)
         revision = next(iter(meant))
@@ -80,53 +74,27 @@ class Finder:
 
     def ends(self, name: RangeName) -> tuple[Commit, Commit]:
         """The older and the newer end of a range; raises RevisionError as `find` does."""
-        good, bad = (self.line(self.find(end)) for end in (name.good, name.bad))
+        good, bad = (self._lines.of(self.find(end)) for end in (name.good, name.bad))
         if good.revision == bad.revision:
+            [commit] = self._lines.commits(good)
             raise RevisionError(
-                f"{name} is empty: both ends are {self.commits(good)[0].label}; two commits, the "
-                "older one first, would be right"
+                f"{name} is empty: both ends are {commit.label}; two commits, the older one first, "
+                "would be right"
             )
-        if self._at(bad, good.number) != good.revision:
-            if self._at(good, bad.number) == bad.revision:
+        if self._lines.at(bad, good.number) != good.revision:
+            if self._lines.at(good, bad.number) == bad.revision:
                 turned = f"{name.bad}..{name.good}"
                 raise RevisionError(
                     f"{name} is reversed, {name.bad} is the older one: {turned} would be right",
-                    (Namesake(turned, self.commits(bad)[0]),),
+                    (Namesake(turned, self._lines.commits(bad)[0]),),
                 )
             raise self._apart(name, good, bad)
-        older, newer = self.commits(good, bad)
+        older, newer = self._lines.commits(good, bad)
         return older, newer
 
-    def line(self, revision: str) -> Line:
-        """The first-parent line of a commit, on a branch or beside."""
-        own: list[str] = []
-        known = self._index.spot(revision)
-        if known is not None:
-            way = tuple(self._index.way(known.chain, known.number))
-            return Line(revision, known.number, (), way)
-        for step in self._history.walk(revision):
-            spot = self._index.spot(step.revision)
-            if spot is not None:
-                way = tuple(self._index.way(spot.chain, spot.number))
-                return Line(revision, spot.number + len(own), tuple(own), way)
-            own.append(step.revision)
-        return Line(revision, len(own), tuple(own), ())
-
-    def commits(self, *lines: Line) -> list[Commit]:
-        """The newest commits of those lines."""
-        return self._history.described({line.revision: line.number for line in lines})
-
-    def _at(self, line: Line, number: int) -> str | None:
-        """The commit of that number on a line."""
-        back = line.number - number
-        if 0 <= back < len(line.own):
-            return line.own[back]
-        spot = self._index.at(line.way, number)
-        return None if spot is None else spot.revision
-
     def _back(self, name: Single, revision: str, steps: int) -> str:
-        line = self.line(revision)
-        found = self._at(line, line.number - steps)
+        line = self._lines.of(revision)
+        found = self._lines.at(line, line.number - steps)
         if found is None:
             raise RevisionError(
                 f"{name}: {name.text} is commit {line.number:,} of its line, which has none "
@@ -143,17 +111,15 @@ class Finder:
 
     def _namesakes(self, meant: Iterable[tuple[str, str]]) -> tuple[Namesake, ...]:
         named = dict(islice(meant, _SHOWN))
-        commits = self.commits(*map(self.line, named))
+        commits = self._lines.commits(*map(self._lines.of, named))
         return tuple(Namesake(named[commit.revision], commit) for commit in commits)
 
     def _apart(self, name: RangeName, good: Line, bad: Line) -> RevisionError:
         said = f"{name}: {name.good} is not on the first-parent line that leads to {name.bad}"
-        ends = {stretch.chain: stretch.to for stretch in good.way}
-        shared = (min(one.to, ends[one.chain]) for one in bad.way if one.chain in ends)
-        fork = self._at(bad, next(shared, 0))
+        fork = self._lines.fork(good, bad)
         if fork is None:
             return RevisionError(f"{said}; they have no commit in common")
-        [commit] = self.commits(self.line(fork))
+        [commit] = self._lines.commits(self._lines.of(fork))
         return RevisionError(
             f"{said}; the last commit that both lines have is {commit.label}",
             (Namesake(f"{fork[:12]}..{name.bad}", commit),),
@@ -174,12 +140,11 @@ class Finder:
         return self._of_reference(reading)
 
     def _of_reference(self, reading: Reference) -> Iterator[tuple[str, str]]:
-        branches, tags = self._index.branches, self._index.tags()
-        name, found = reading.name, False
+        """None where there is none: it need not be a reference."""
+        branches, tags, name = self._index.branches, self._index.tags(), reading.name
         for before in ("", "origin/", "heads/", "refs/heads/"):
             branch = name.removeprefix(before)
             if name.startswith(before) and branch in branches:
-                found = True
                 yield self._head(branch), f"refs/heads/{branch}"
         for before in ("", "tags/", "refs/tags/"):
             tag = name.removeprefix(before)
@@ -187,16 +152,7 @@ class Finder:
                 revision = self._commit_of(tags[tag])
                 if revision is None:
                     raise RevisionError(f"the tag {tag} names no commit")
-                found = True
                 yield revision, f"refs/tags/{tag}"
-        if not found:
-            like = difflib.get_close_matches(name, [*branches, *tags], n=_SHOWN)
-            raise RevisionError(
-                f"{name!r} is no branch, tag or commit of {self._history.url}"
-                + (f"; there is {', '.join(like)}" if like else "")
-                + "; if it is new, it may not have been fetched yet",
-                unknown=True,
-            )
 
     def _of_hash(self, reading: Hash) -> Iterator[tuple[str, str]]:
         found = self._begun(reading.prefix)
@@ -254,7 +210,7 @@ class Finder:
     def _of_label(
         self, reading: Counted, line: Sequence[Stretch] | None
     ) -> Iterator[tuple[str, str]]:
-        begun = [self.line(revision) for revision in self._begun(reading.prefix)]
+        begun = [self._lines.of(revision) for revision in self._begun(reading.prefix)]
         found = [one for one in begun if one.number == reading.number]
         if line is not None:
             spots = {one.revision: self._index.spot(one.revision) for one in found}
@@ -331,6 +287,18 @@ class Finder:
         """Whether a branch or tag leads to it; what was rewritten stays in a clone for a while."""
         options = ("--count=1", f"--contains={revision}")
         return bool(self._history.read("for-each-ref", *options, "refs/heads", "refs/tags"))
+
+    def _no_reference(self, name: str) -> RevisionError:
+        names = [*self._index.branches, *self._index.tags()]
+        # There are thousands of tags, and comparing all with care would take a while.
+        begun = heapq.nlargest(_LIKE, names, key=lambda one: len(commonprefix([name, one])))
+        like = difflib.get_close_matches(name, begun)
+        return RevisionError(
+            f"{name!r} is no branch, tag or commit of {self._history.url}"
+            + (f"; there is {', '.join(like)}" if like else "")
+            + "; if it is new, it may not have been fetched yet",
+            unknown=True,
+        )
 
     def _no_number(self, reading: Subversion) -> RevisionError:
         highest = self._index.last_of_subversion()
