@@ -6,8 +6,7 @@ import difflib
 import heapq
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
-from os.path import commonprefix
+from itertools import islice, takewhile
 
 from netbisect.bisect.model import Commit
 from netbisect.store.history import History
@@ -291,7 +290,7 @@ class Finder:
     def _no_reference(self, name: str) -> RevisionError:
         names = [*self._index.branches, *self._index.tags()]
         # There are thousands of tags, and comparing all with care would take a while.
-        begun = heapq.nlargest(_LIKE, names, key=lambda one: len(commonprefix([name, one])))
+        begun = heapq.nlargest(_LIKE, names, key=lambda one: _shared(name, one))
         like = difflib.get_close_matches(name, begun)
         return RevisionError(
             f"{name!r} is no branch, tag or commit of {self._history.url}"
@@ -324,6 +323,12 @@ class Finder:
             self._namesakes((one.revision, str(named)) for one in before),
             unknown=True,
         )
+
+
+def _shared(one: str, other: str) -> int:
+    """Letters with which both begin."""
+    pairs = zip(one, other, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def _label(number: int, revision: str) -> str:
