@@ -14,7 +14,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from netbisect.store.history import History, HistoryError
-from netbisect.store.revision_index import Index, Spot, on_way
+from netbisect.store.revision_index import BLOCK, Index, Spot, on_way
 
 _VERSION = 1
 """Of the tables; a file with another one is made anew."""
@@ -32,7 +32,9 @@ CREATE TABLE commits (
   chain INTEGER, number INTEGER, hash BLOB NOT NULL, at INTEGER NOT NULL,
   PRIMARY KEY (chain, number)) WITHOUT ROWID;
 CREATE UNIQUE INDEX commits_by_hash ON commits (hash);
-CREATE INDEX commits_in_time ON commits (chain, number, at);
+CREATE TABLE blocks (
+  chain INTEGER, block INTEGER, earliest INTEGER NOT NULL,
+  PRIMARY KEY (chain, block)) WITHOUT ROWID;
 CREATE TABLE branches (
   name TEXT PRIMARY KEY, head TEXT NOT NULL, chain INTEGER NOT NULL, number INTEGER NOT NULL);
 CREATE TABLE subversion (
@@ -205,6 +207,11 @@ def _grown(history: History, database: sqlite3.Connection, head: str) -> Spot:
         "INSERT INTO commits (chain, number, hash, at) VALUES (?, ?, ?, ?)",
         ((chain, number, revision, at) for number, (revision, at) in rows),
     )
+    database.execute(
+        "REPLACE INTO blocks SELECT chain, number / ?1, MIN(at) FROM commits "
+        "WHERE chain = ?2 AND number >= ?3 GROUP BY number / ?1",
+        (BLOCK, chain, base // BLOCK * BLOCK),
+    )
     _add(database, MESSAGE, said)
     return Spot(head, chain, base + len(fresh), fresh[0][1])
 
@@ -231,6 +238,7 @@ def _prune(database: sqlite3.Connection) -> None:
         )
         database.execute("DELETE FROM commits WHERE chain = ? AND number > ?", beyond)
         if chain not in kept:
+            database.execute("DELETE FROM blocks WHERE chain = ?", (chain,))
             database.execute("DELETE FROM chains WHERE id = ?", (chain,))
 
 

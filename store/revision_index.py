@@ -12,6 +12,9 @@ import sqlite3
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+BLOCK = 1_000
+"""Commits of a chain of which the earliest time is kept, so that most need not be looked at."""
+
 
 @dataclass(frozen=True, slots=True)
 class Spot:
@@ -108,14 +111,25 @@ class Index:
     def until(self, way: Iterable[Stretch], at: int) -> Spot | None:
         """The last commit of a line that is not later than that, seconds since the epoch."""
         for stretch in way:
-            row = self._database.execute(
-                "SELECT number FROM commits INDEXED BY commits_in_time "
-                "WHERE chain = ? AND number BETWEEN ? AND ? AND at <= ? "
-                "ORDER BY number DESC LIMIT 1",
-                (stretch.chain, stretch.after + 1, stretch.to, at),
-            ).fetchone()
-            if row is not None:
-                return self.at([stretch], row[0])
+            first, last = stretch.after + 1, stretch.to
+            blocks = self._database.execute(
+                "SELECT block FROM blocks WHERE chain = ? AND block BETWEEN ? AND ? "
+                "AND earliest <= ? ORDER BY block DESC",
+                (stretch.chain, first // BLOCK, last // BLOCK, at),
+            )
+            for (block,) in blocks:
+                row = self._database.execute(
+                    "SELECT number FROM commits WHERE chain = ? AND number BETWEEN ? AND ? "
+                    "AND at <= ? ORDER BY number DESC LIMIT 1",
+                    (
+                        stretch.chain,
+                        max(first, block * BLOCK),
+                        min(last, (block + 1) * BLOCK - 1),
+                        at,
+                    ),
+                ).fetchone()
+                if row is not None:
+                    return self.at([stretch], row[0])
         return None
 
     def branches_of(self, spot: Spot) -> list[str]:

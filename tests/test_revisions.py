@@ -63,6 +63,16 @@ class Tree:
         found = dict(line.split() for line in marks.read_text().splitlines())
         return [found[f":{mark}"] for mark in range(1, len(messages) + 1)]
 
+    def at(self, branch: str, times: list[int], upon: str = "") -> list[str]:
+        """Adds commits of these times to a branch."""
+        stream = [
+            f"commit refs/heads/{branch}\ncommitter C <c@example.org> {at} +0000\ndata 1\nc\n"
+            + (f"from {upon}\n" if upon and i == 0 else "")
+            for i, at in enumerate(times)
+        ]
+        self.git("fast-import", "--quiet", "--force", data="".join(stream).encode())
+        return self.git("rev-list", "--first-parent", "--reverse", branch).split()
+
     def note(self, revision: str, text: str) -> None:
         people = ("-c", "user.name=C", "-c", "user.email=c@example.org")
         self.git(*people, "notes", "add", "--force", "-m", text, revision)
@@ -669,6 +679,33 @@ def test_of_times_out_of_order_the_last_commit_in_time_counts(tree: Tree, histor
 
     assert found(history, "2023-11-15T01:00Z") == revisions[2]
     assert found(history, "2023-11-14T23:00Z") == revisions[0]
+
+
+def test_days_of_a_long_line_are_found_among_odd_clocks(tree: Tree, history: History) -> None:
+    """As whoever looks at every commit would find them, before and after a branch is rewritten."""
+    chance = random.Random(1)
+    whole = [BEGIN + HOUR * i + chance.choice((0, 0, 0, -400, 400)) * HOUR for i in range(2_300)]
+    trunk = tree.at("main", whole)
+    own = [BEGIN + HOUR * chance.randrange(5_000) for _ in range(1_300)]
+    tree.at("stable/14", own, upon=trunk[1_499])
+    history.update()
+    assert_days(history, chance, {"main": whole, "stable/14": whole[:1_500] + own})
+
+    later = [BEGIN + HOUR * chance.randrange(5_000) for _ in range(30)]
+    tree.at("main", later, upon=trunk[1_990])
+    tree.git("branch", "--quiet", "--force", "stable/14", trunk[0])
+    history.update()
+    assert_days(history, chance, {"main": whole[:1_991] + later, "stable/14": whole[:1]})
+
+
+def assert_days(history: History, chance: random.Random, times: Mapping[str, list[int]]) -> None:
+    with open_index(history) as index:
+        for branch, of_branch in times.items():
+            for _ in range(150):
+                until = BEGIN + HOUR * chance.randrange(-500, 5_000)
+                spot = index.until(index.line(branch), until)
+                there = [number for number, at in enumerate(of_branch, 1) if at <= until]
+                assert (spot.number if spot else 0) == max(there, default=0)
 
 
 @pytest.mark.parametrize("damage", ["garbage", "cut", "other version", "empty"])
