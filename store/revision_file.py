@@ -77,12 +77,9 @@ def open_index(history: History) -> Iterator[Index]:
         raise HistoryError(history.not_yet())
     path = place(history)
     try:
-        database = _opened(history, path)
-    except sqlite3.OperationalError as error:
+        database = _opened_or_made(history, path)
+    except (sqlite3.Error, OSError) as error:
         raise HistoryError(f"the index {path} cannot be used: {error}") from error
-    except sqlite3.DatabaseError:  # damaged, or of another version
-        _remove(path)
-        database = _opened(history, path)
     with closing(database):
         try:
             database.execute("BEGIN")
@@ -98,6 +95,16 @@ def open_index(history: History) -> Iterator[Index]:
 def _remove(path: Path) -> None:
     for end in ("", "-wal", "-shm"):
         path.with_name(path.name + end).unlink(missing_ok=True)
+
+
+def _opened_or_made(history: History, path: Path) -> sqlite3.Connection:
+    try:
+        return _opened(history, path)
+    except sqlite3.OperationalError:  # no room, no right to write
+        raise
+    except sqlite3.DatabaseError:  # damaged, or of another version
+        _remove(path)
+        return _opened(history, path)
 
 
 def _opened(history: History, path: Path) -> sqlite3.Connection:
