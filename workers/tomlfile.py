@@ -6,12 +6,14 @@ Every complaint has the form `FILE: KEY: what is wrong, what would be right`.
 from __future__ import annotations
 
 import difflib
+import functools
 import tomllib
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, cast
 
 from cattrs import BaseValidationError, Converter
+from cattrs.cols import mapping_structure_factory
 from cattrs.errors import (
     ForbiddenExtraKeysError,
     IterableValidationError,
@@ -101,8 +103,12 @@ def _table(structure: Any) -> Any:
     return checked
 
 
+@functools.cache
 def strict_converter() -> Converter:
-    """A converter that accepts what was meant and nothing that merely looks like it."""
+    """The converter that accepts what was meant and nothing that merely looks like it.
+
+    It makes the code for a class when it first meets it, which takes longer than to run it.
+    """
     converter = Converter(forbid_extra_keys=True)
     for wanted in (str, int, float, bool):
         converter.register_structure_hook(wanted, _exactly(wanted))
@@ -116,7 +122,7 @@ def strict_converter() -> Converter:
     )
     converter.register_structure_hook_factory(
         lambda kind: _origin(kind) is dict,
-        lambda kind: _table(converter.gen_structure_mapping(kind)),
+        lambda kind: _table(mapping_structure_factory(kind, converter)),
     )
     return converter
 
