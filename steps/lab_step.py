@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from pathlib import PurePosixPath
 from typing import Any
 
 from buildbot.process.buildstep import BuildStep, ShellMixin
@@ -16,6 +17,7 @@ from netbisect.bisect.model import Boot, Dud, Fact, Kernel, Profile, Sample
 from netbisect.steps.memory import memory
 from netbisect.steps.settings import Settings
 from netbisect.workers.cli import EXIT_DUD, EXIT_LAB, EXIT_USAGE
+from netbisect.workers.start import SOCKET
 
 EXIT_PROPERTY = "lab_exit"
 """Build property with the exit status of netbisect-lab (docs/lab.md has the table)."""
@@ -33,6 +35,9 @@ AVOIDED_PROPERTY = "avoided"
 LOOK_PROPERTY = "look"
 """Build property: whether a testbed that was brought back is looked at for its release."""
 
+_VISITS = ("trial", "profile", "recover")
+"""What is done often and takes little besides waiting."""
+_SOCKET = "netbisect-lab.socket"
 _LAST_WORDS = "netbisect-lab: "
 """With which netbisect-lab says on standard error why it ends."""
 _MEANINGS = {
@@ -71,7 +76,8 @@ class LabStep(ShellMixin, BuildStep):
         """Runs it; a failure of the revision is a result, not an exception of Buildbot's."""
         self.addLogObserver("stdio", LineConsumerLogObserver(self._consume))
         command = await self.makeRemoteShellCommand(
-            command=[*self.lab_command, *(str(part) for part in self.arguments)]
+            command=[*self.lab_command, *(str(part) for part in self.arguments)],
+            env={**(self.env or {}), **self._socket()},
         )
         await self.runCommand(command)
         recorded = await defer.DeferredList(self._pending, consumeErrors=True)
@@ -92,6 +98,13 @@ class LabStep(ShellMixin, BuildStep):
         said = "; ".join(self._said) or meaning
         self.descriptionDone = [said if command.rc or self._said else f"{self.verb} done"]
         return int(SUCCESS if command.rc == 0 else FAILURE)
+
+    def _socket(self) -> dict[str, str]:
+        """Where visits are handed over to: in the worker's own folder, where its builds are."""
+        build = self.getProperty("builddir")
+        if self.verb not in _VISITS or not build:
+            return {}
+        return {SOCKET: str(PurePosixPath(build).parent / _SOCKET)}
 
     def _consume(self) -> Generator[None, tuple[str, str], None]:
         while True:

@@ -45,11 +45,11 @@ class Step(TestBuildStepMixin, TestReactorMixin, unittest.TestCase):
         self.ledger = open_ledger(self.settings.database)
         return self.setup_test_build_step()
 
-    def step(self, verb: str = "trial") -> ExpectShell:
+    def step(self, verb: str = "trial", **more: Any) -> ExpectShell:
         self.setup_build()
         self.setup_step(LabStep(verb, ["--testbed", "c2558"], settings=self.settings))
         command = ["netbisect-lab", "--lab", "/lab/lab.toml", verb, "--testbed", "c2558"]
-        return ExpectShell(workdir="wkdir", command=command, log_environ=False)
+        return ExpectShell(workdir="wkdir", command=command, log_environ=False, **more)
 
     def test_facts_are_recorded(self) -> defer.Deferred[None]:
         """Every fact line is in the ledger; other output is not mistaken for one."""
@@ -64,6 +64,22 @@ class Step(TestBuildStepMixin, TestReactorMixin, unittest.TestCase):
             assert [event.kind for event in events] == ["boot", "sample"]
 
         return done.addCallback(check)
+
+    def test_a_visit_is_handed_over_in_the_workers_own_folder(self) -> defer.Deferred[None]:
+        """Where all of its visits find the one socket, whatever their builder."""
+        shell = self.step(env={"NETBISECT_LAB_SOCKET": "/var/worker/netbisect-lab.socket"})
+        self.build.setProperty("builddir", "/var/worker/bench-c2558", "Worker")
+        self.expect_commands(shell.exit(0))
+        self.expect_outcome(SUCCESS, "trial done")
+        return self.run_step()
+
+    def test_a_kernel_is_built_in_a_process_of_its_own(self) -> defer.Deferred[None]:
+        """It takes hours, and loads what visits do not need."""
+        shell = self.step("build")
+        self.build.setProperty("builddir", "/var/worker/kernel-amd64", "Worker")
+        self.expect_commands(shell.exit(0))
+        self.expect_outcome(SUCCESS, "build done")
+        return self.run_step()
 
     def test_a_kernel_sets_its_key(self) -> defer.Deferred[None]:
         """What comes after knows which kernel to carry."""

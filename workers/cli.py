@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import json
 import math
 import signal
@@ -39,6 +40,7 @@ EXIT_DUD = 3
 EXIT_LAB = 4
 """The testbed or the builder needs its owner."""
 
+_REHEARSALS = 4
 
 _STATUS = {Reaction.INFRA: EXIT_LAB, Reaction.ABORT: EXIT_USAGE}
 """Of a build that gave no kernel, where that is not the revision's doing."""
@@ -52,6 +54,7 @@ def _emit(fact: Fact) -> None:
     print(wire.dumps(fact), flush=True)
 
 
+@functools.cache
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="netbisect-lab",
@@ -506,6 +509,16 @@ def _doctor(lab: Lab, arguments: argparse.Namespace) -> int:
         bad = sum(not check.good for check in checks)
         _say(f"{len(checks)} checks, {bad} failed" if bad else f"{len(checks)} checks, all well")
     return 0 if all(check.good for check in checks) else EXIT_LAB
+
+
+def rehearse(arguments: Sequence[str]) -> None:
+    """Does what a command begins with, and drops what comes of it.
+
+    Code that has run a few times has got its final form, and what is forked then shares it.
+    """
+    with contextlib.suppress(SystemExit, FileError):
+        for _ in range(_REHEARSALS):
+            load_lab(_parser().parse_args(arguments).lab)
 
 
 def _stop(number: int, _: object) -> NoReturn:

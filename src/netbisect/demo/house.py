@@ -50,7 +50,7 @@ port = {web}
 
 [workers]
 port = {workers}
-command = ["{python}", "-m", "netbisect.workers.cli"]
+command = ["{python}", "-m", "netbisect.workers.start"]
 """
 
 
