@@ -213,6 +213,21 @@ def test_all_that_is_said_to_a_machine_takes_one_connection(server: Server, dut:
     assert server.authentications == 1
 
 
+def test_a_connection_can_be_begun_while_something_else_is_done(
+    server: Server, connections: Connections
+) -> None:
+    """What follows waits for it, and whoever cannot be reached is told as otherwise."""
+    dut, closed, never = (connections.machine(name) for name in ("dut", "closed", "behind"))
+    for machine in (dut, dut, closed, never):
+        machine.open()
+    assert dut.run(["echo", "in"]) == "in\n"
+    with pytest.raises(UnreachableError, match=r"closed: .*Connection refused"):
+        closed.run(["true"])
+    assert dut._opening is None
+    dut.open()
+    assert dut._opening is None
+
+
 def test_a_file_of_many_megabytes_arrives_whole(server: Server, dut: Machine) -> None:
     data = os.urandom(1 << 20) * 24
     (server.folder / "big").write_bytes(data)

@@ -58,6 +58,8 @@ class Bench:
         self._hosts: dict[str, str] = {}
         self._watch = Watch(testbed, self.router, self.generator, self.receiver, self._finder)
         self._runs: Counter[str] = Counter()
+        self._knows_programs = False
+        """They stay for as long as the router is up."""
 
     # ------------------------------------------------------------------------------- the run
 
@@ -154,7 +156,9 @@ class Bench:
 
     def _set_up(self, scenario: Scenario) -> None:
         try:
-            userland.use(self.router)
+            if not self._knows_programs:
+                userland.use(self.router)
+                self._knows_programs = True
             firewall.switch_off(self.router)
             firewall.set_up(self.router, scenario)
         except CommandError as error:
@@ -297,8 +301,10 @@ class Bench:
         """
         if not self._hosts:
             try:
-                cpu = self.router.run(["sysctl", "-n", "hw.model"]).strip()
-                processors = self.router.run(["sysctl", "-n", "hw.ncpu"]).strip()
+                for end in (self.generator, self.receiver):
+                    end.open()  # while the router is asked
+                said = self.router.run(["sysctl", "-n", "hw.ncpu"], ["sysctl", "-n", "hw.model"])
+                processors, _, cpu = said.strip().partition("\n")
                 generator = self.generator.run(["uname", "-v"]).strip()
             except UnreachableError as error:
                 generator, receiver = self.generator.address, self.receiver.address

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import shlex
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -178,15 +179,20 @@ class Router:
 
     # -------------------------------------------------------------------------------- booting
 
-    def boot(self, kernel: Kernel, archive: Path) -> Boot:
+    def boot(self, kernel: Kernel, archive: Path, running: Running | None = None) -> Boot:
         """Installs and boots `kernel` once, and proves that it is what runs.
+
+        Args:
+            kernel: To boot.
+            archive: With its files.
+            running: What runs, if somebody has just looked.
 
         Raises:
             LabFault: it is not; the machine then runs its good kernel, or is beyond help
                 (Reaction.QUARANTINE).
         """
         order = uuid.uuid4().hex
-        running = self.reach()
+        running = running or self.reach()
         try:
             folder, contents = self.deployment.install(running, kernel, archive)
         except _ERRORS as error:
@@ -289,12 +295,14 @@ class Router:
         """
         seconds = self.testbed.dut.watchdog
         try:
-            self.machine.run(["kenv", f"{_PROVEN}={order}"])
+            mark = ["kenv", f"{_PROVEN}={order}"]
             # A dump of a test kernel takes minutes and, in /var/crash, gigabytes.
             guards = [["dumpon", "off"]]
             if seconds:
                 guards += [["ls", "/dev/fido"], ["watchdogd", "-t", str(seconds)]]
-            device = self.machine.ask(*guards)[1:2]
+            said, _, *device = self.machine.ask(mark, *guards)
+            if order not in said:
+                raise CommandError(self.machine.address, shlex.join(mark), 1, said)
         except _ERRORS as error:
             raise lab_fault(Stage.BOOT, error) from error
         if seconds and not device[0].strip():

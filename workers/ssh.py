@@ -21,6 +21,8 @@ from netbisect.workers.lab import Ssh
 
 SSH_FAILED = 255
 """What ssh(1) returns when it is ssh itself that failed."""
+_PATIENCE = 5.0
+"""Seconds to be let in, once connected."""
 _END = "netbisect: the end of this answer"
 _KEY_SAID = ("REMOTE HOST IDENTIFICATION HAS CHANGED", "Host key verification failed")
 
@@ -63,6 +65,7 @@ class Machine:
         """By name: where the program is, when it is not the one that the machine would find."""
         self._settings = settings
         self._socket = socket
+        self._opening: subprocess.Popen[bytes] | None = None
         options = {
             "BatchMode": "yes",
             "StrictHostKeyChecking": "yes",
@@ -79,6 +82,29 @@ class Machine:
             self._ssh += ["-F", str(settings.config)]
         for name, value in options.items():
             self._ssh += ["-o", f"{name}={value}"]
+
+    def open(self) -> None:
+        """Begins to connect, while something else is done; what is wrong is told by `run`."""
+        if self._opening is None and not self._socket.exists():
+            self._opening = subprocess.Popen(
+                [*self._ssh, self.address, "true"],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+
+    def _end_opening(self) -> None:
+        """Waits until it is connected, or has failed, or takes too long."""
+        opening, self._opening = self._opening, None
+        if opening is None:
+            return
+        with opening:
+            try:
+                opening.wait(self._settings.connect_timeout + _PATIENCE)
+            except subprocess.TimeoutExpired:
+                pass  # the next one will say so
+            finally:
+                opening.kill()
 
     def run(
         self,
@@ -102,6 +128,7 @@ class Machine:
     def _run_line(
         self, line: str, stdin: bytes | IO[bytes] | None = None, timeout: float | None = None
     ) -> str:
+        self._end_opening()
         limit = timeout or self._settings.command_timeout
         feed: dict[str, object] = {"stdin": subprocess.DEVNULL}
         if isinstance(stdin, bytes):
@@ -152,6 +179,7 @@ class Machine:
     @contextlib.contextmanager
     def running(self, command: Sequence[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
         """A long command, its output in `log`, stopped when the block ends."""
+        self._end_opening()
         with (
             log.open("wb") as stream,
             subprocess.Popen(
@@ -172,6 +200,7 @@ class Machine:
 
     def forget_connection(self) -> None:
         """Closes the shared connection: what follows connects anew."""
+        self._end_opening()
         if not self._socket.exists():
             return
         with contextlib.suppress(subprocess.TimeoutExpired):

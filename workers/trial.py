@@ -25,6 +25,7 @@ from netbisect.workers.faults import (
 )
 from netbisect.workers.lab import Scenario, Testbed
 from netbisect.workers.router import Router
+from netbisect.workers.running import Running
 from netbisect.workers.ssh import Connections
 
 _ORDER, _DONE = "netbisect.order", "netbisect.done"
@@ -143,8 +144,8 @@ class _Visit:
             attempt += 1
             self.say(f"{name}: booting" + (f", try {attempt}" if attempt > 1 else ""))
             try:
-                self._finish_what_was_begun()
-                boot = self.router.boot(kernel, self.trial.archive)
+                running = self._finish_what_was_begun()
+                boot = self.router.boot(kernel, self.trial.archive, running)
             except LabFault as fault:
                 self.say(f"{name}: {fault.why}")
                 if attempt >= fault.tries:
@@ -156,16 +157,17 @@ class _Visit:
                 self.clocks.router = self.router.boottime
                 return boot
 
-    def _finish_what_was_begun(self) -> None:
+    def _finish_what_was_begun(self) -> Running:
         """Back to the known-good kernel, where a visit was cut short with its worker or master.
 
-        Nobody knows in which state that visit left the machine.
+        Nobody knows in which state that visit left the machine. Returns what runs then.
         """
-        environment = self.router.reach().environment
-        begun = environment.get(_ORDER, "")
-        if begun and environment.get(_DONE) != begun:
+        running = self.router.reach()
+        begun = running.environment.get(_ORDER, "")
+        if begun and running.environment.get(_DONE) != begun:
             self.say(f"{self.testbed.name}: an earlier visit did not end: to its good kernel first")
-            self.router.recover()
+            return self.router.recover()
+        return running
 
     def _mark_done(self, boot: Boot) -> None:
         try:
