@@ -7,10 +7,10 @@ from typing import Any
 
 from buildbot.config import BuilderConfig
 from buildbot.plugins import steps, util, worker
+from buildbot.process.build import Build
 from buildbot.process.buildstep import BuildStep
 from buildbot.process.factory import BuildFactory
 from buildbot.process.properties import Properties
-from buildbot.process.results import SKIPPED
 
 from netbisect.steps.lab_step import (
     AVOIDED_PROPERTY,
@@ -24,7 +24,7 @@ from netbisect.steps.lab_step import (
 from netbisect.steps.settings import Settings, read_password
 from netbisect.steps.tell import Tell
 from netbisect.steps.transfer import FetchKernel, SendPatches, upload_steps
-from netbisect.steps.visits import LOGS, fresh_logs, keep_steps
+from netbisect.steps.visits import LOGS, keep_steps
 from netbisect.workers.lab import Builder, Lab, Testbed
 from netbisect.workers.make import CALLS
 from netbisect.workers.profile import MOST_BYTES, file_of
@@ -98,6 +98,7 @@ def _lab_step(settings: Settings, verb: str, arguments: Any, limit: Any, **more:
         verb,
         arguments,
         settings=settings,
+        name=verb,
         timeout=None,  # a build says nothing for hours: its output is in its log
         maxTime=limit,
         sigtermTime=30,
@@ -120,16 +121,20 @@ def elsewhere(builder: Any, free: list[Any], request: Any) -> Any:
     return left[0] if left else None
 
 
-def _is_profile(step: BuildStep) -> bool:
-    return bool(step.build.hasProperty(PROFILE_PROPERTY))
+_TRIAL, _PROFILE, _UPLOAD = "trial", "profile", "upload profile"
 
 
-def _is_trial(step: BuildStep) -> bool:
-    return not _is_profile(step)
+class _VisitFactory(BuildFactory):
+    """A visit is a trial or a profile; the other's steps would cost time, even when skipped."""
 
-
-def _left_out(results: int, _: BuildStep) -> bool:
-    return results == SKIPPED
+    def newBuild(self, requests: list[Any], builder: Any) -> Build:
+        build = super().newBuild(requests, builder)
+        profile = requests[0].properties.hasProperty(PROFILE_PROPERTY)
+        others = (_TRIAL,) if profile else (_PROFILE, _UPLOAD)
+        build.setStepFactories(
+            [step for step in self.steps if step.kwargs.get("name") not in others]
+        )
+        return build
 
 
 def _profile_steps(settings: Settings, testbed: Testbed, limit: Any) -> list[BuildStep]:
@@ -147,16 +152,14 @@ def _profile_steps(settings: Settings, testbed: Testbed, limit: Any) -> list[Bui
         scenario = properties["scenarios"][0]
         return [f"{LOGS}/{file_of(scenario, kind)}" for kind in ("folded", "json")]
 
-    conditions: dict[str, Any] = {"doStepIf": _is_profile, "hideStepIf": _left_out}
     return [
-        _lab_step(settings, "profile", arguments, limit, **conditions),
+        _lab_step(settings, _PROFILE, arguments, limit),
         steps.MultipleFileUpload(
-            name="upload profile",
+            name=_UPLOAD,
             workersrcs=files,
             masterdest=util.Interpolate(f"{settings.visits}/%(prop:{DECISION_PROPERTY})s"),
             maxsize=MOST_BYTES,
             haltOnFailure=True,
-            **conditions,
         ),
     ]
 
@@ -228,13 +231,12 @@ def _testbed_configs(settings: Settings, lab: Lab, testbed: Testbed) -> list[Bui
         name=bench_builder(testbed.name),
         description=testbed.description or f"visits to {testbed.name}",
         workernames=[worker_of(testbed)],
-        factory=BuildFactory(
+        factory=_VisitFactory(
             [
-                FetchKernel(store=settings.kernels, place=str(lab.kernels)),
-                fresh_logs(),
-                _lab_step(
-                    settings, "trial", arguments, limit, doStepIf=_is_trial, hideStepIf=_left_out
+                FetchKernel(
+                    store=settings.kernels, place=str(lab.kernels), emptied=f"build/{LOGS}"
                 ),
+                _lab_step(settings, _TRIAL, arguments, limit),
                 *_profile_steps(settings, testbed, limit),
                 *keep_steps(settings),
                 Tell(settings=settings, lab=lab),

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from typing import Any
 
 from buildbot.process.buildstep import BuildStep
 from buildbot.process.results import SUCCESS
+from buildbot.util.service import AsyncService
+from twisted.internet import defer, threads
 from twisted.python import log
 
 from netbisect.bisect.model import Bisection, Comparison, Level, Night, Profiling, Question
@@ -22,6 +26,9 @@ QUESTION_PROPERTY = "question"
 """Build property with the number of the question that a visit was ordered for."""
 STATISTICS, PICTURE = "ministat", "boots.html"
 """Names of the logs."""
+_LATER = 2.0
+"""Seconds until the picture is drawn: whoever waits for the end of the visit does not wait for it.
+To draw takes longer than to decide what is next."""
 _PICTURED = 6
 """Scenarios that are drawn, the leading one first."""
 
@@ -30,8 +37,7 @@ _PICTURED = 6
 class Told:
     """What a build's page gets."""
 
-    text: str
-    page: str
+    found: tuple[SoFar, ...]
     links: tuple[tuple[str, str], ...]
     """Names and addresses."""
     summary: str
@@ -68,11 +74,49 @@ class Tell(BuildStep):
         found: Told = await memory(self.settings).do(
             lambda ledger: told(ledger, self.settings, self.lab, number, revision)
         )
-        await self.addCompleteLog(STATISTICS, found.text)
-        await self.addHTMLLog(PICTURE, found.page)
+        await self.addCompleteLog(STATISTICS, sofar.as_text(found.found))
         for name, address in found.links:
             await self.addURL(name, address)
         self.descriptionDone = [found.summary]
+        await self._draw_later(number, found)
+
+    async def _draw_later(self, number: int, found: Told) -> None:
+        async def draw() -> None:
+            pictured = found.found[:_PICTURED]
+            page = await threads.deferToThread(sofar.as_page, pictured, found.links)
+            await self.addHTMLLog(PICTURE, page)
+
+        later = _Later(draw, f"question {number}: the picture on the build's page")
+        await later.setServiceParent(self.master)
+
+
+class _Later(AsyncService):
+    """Does something after the next order; the master forgets it when it stops before."""
+
+    def __init__(self, work: Callable[[], Coroutine[Any, Any, None]], what: str) -> None:
+        super().__init__()
+        self._work = work
+        self._what = what
+        self._call: Any = None
+        self._done: defer.Deferred[None] = defer.succeed(None)
+
+    def startService(self) -> defer.Deferred[None]:
+        self._call = self.master.reactor.callLater(_LATER, self._begin)
+        return super().startService()
+
+    def stopService(self) -> defer.Deferred[None]:
+        """What has begun is finished first."""
+        if self._call.active():
+            self._call.cancel()
+        return self._done.addCallback(lambda _: super(_Later, self).stopService())
+
+    def _begin(self) -> None:
+        finished: defer.Deferred[None] = defer.Deferred()
+        self._done = finished
+        done = defer.ensureDeferred(self._work())
+        done.addErrback(lambda failure: log.err(failure, self._what))
+        done.addCallback(lambda _: finished.callback(None))
+        done.addCallback(lambda _: self.disownServiceParent() if self.parent else None)
 
 
 def told(ledger: Ledger, settings: Settings, lab: Lab, number: int, revision: str) -> Told:
@@ -105,8 +149,7 @@ def told(ledger: Ledger, settings: Settings, lab: Lab, number: int, revision: st
     lead = found[0]
     boots = " + ".join(str(len(side.pps)) for side in lead.sides) or "no"
     return Told(
-        text=sofar.as_text(found),
-        page=sofar.as_page(found[:_PICTURED], links),
+        found=tuple(found),
         links=tuple(links),
         summary=f"{lead.title}: {boots} boots",
     )

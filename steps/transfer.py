@@ -100,19 +100,27 @@ def upload_steps(source: Any, settings: Settings) -> list[BuildStep]:
 
 
 class FetchKernel(CompositeStepMixin, BuildStep):
-    """Brings the kernel in property `kernel` to the worker, unless it is there already."""
+    """Brings the kernel in property `kernel` to the worker, unless it is there already.
+
+    Args:
+        store: Of the master.
+        place: Of the worker's store.
+        emptied: Folder of the worker that goes, lest an earlier visit's logs pass for this one's.
+    """
 
     name = "fetch kernel"
 
-    def __init__(self, *, store: Path, place: str) -> None:
+    def __init__(self, *, store: Path, place: str, emptied: str) -> None:
         self.store = store
         self.place = place
+        self.emptied = emptied
         self.logEnviron = False  # what pathExists expects of a step
         super().__init__(haltOnFailure=True)
 
     async def run(self) -> int:
         """The fact file is sent last: where it is, the archive is whole."""
         await self.addLog("stdio")
+        await self.runRmdir(self.emptied, abandonOnFailure=False)
         key = self.getProperty(KERNEL_PROPERTY)
         ArtefactStore(self.store).use(key)
         if await self.pathExists(f"{self.place}/{key}/{FACT}"):

@@ -35,13 +35,6 @@ def folder_of(settings: Settings, decision: int) -> Path:
     return settings.visits / str(decision)
 
 
-def fresh_logs() -> BuildStep:
-    """The step that empties the folder, lest an earlier visit's logs pass for this one's."""
-    return steps.RemoveDirectory(
-        name="make room for logs", dir=f"build/{LOGS}", haltOnFailure=False, flunkOnFailure=False
-    )
-
-
 def keep_steps(settings: Settings) -> list[BuildStep]:
     """Steps that bring the folder to the master, however the visit went; they fail nothing."""
     incoming = util.Interpolate(

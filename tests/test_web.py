@@ -15,7 +15,7 @@ import pytest
 import treq
 from buildbot.plugins import util
 from real_master import RealMaster, case
-from twisted.internet import threads
+from twisted.internet import reactor, task, threads
 from twisted.web.iweb import IResponse
 
 from netbisect.bisect.model import Commit
@@ -73,8 +73,7 @@ class Web(RealMaster):
             [step] = (one for one in steps if one["name"] == "compare")
             assert [one["name"] for one in step["urls"]] == ["dashboard"]
             assert step["results"] == 0
-            logs = (await self.rest(f"steps/{step['stepid']}/logs"))["logs"]
-            found = {one["name"]: one for one in logs}
+            found = await self.drawn(step["stepid"])
             assert {name: one["type"] for name, one in found.items()} == {
                 "ministat": "t",
                 "boots.html": "h",
@@ -87,6 +86,15 @@ class Web(RealMaster):
         assert re.search(r"^x n302145-a{12}$", texts[1], re.MULTILINE)
         assert "    N           Min           Max        Median           Avg" in texts[1]
         assert "confidence" in texts[1]
+
+    async def drawn(self, step: int) -> dict[str, Any]:
+        """The logs of a step by name, once there is the picture, which comes after the visit."""
+        while True:
+            logs = (await self.rest(f"steps/{step}/logs"))["logs"]
+            found = {one["name"]: one for one in logs if one["complete"]}
+            if "boots.html" in found:
+                return found
+            await task.deferLater(reactor, 0.1)  # type: ignore[call-overload]
 
     @case
     async def test_documents_the_feed_and_badges(self) -> None:
