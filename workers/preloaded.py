@@ -254,17 +254,20 @@ def serve(listener: Listener, loaded: Loaded, worker: int) -> None:
                     connection.sendall(start.STALE + b"\n")
                 return
             if os.fork() == 0:
-                listener.leave()
-                _visit(connection, settings)
+                try:
+                    listener.leave()
+                    _visit(connection, settings)
+                finally:
+                    os._exit(1)  # whatever happens, it never comes to listen
     listener.retire()
 
 
 def main() -> int:
-    """The command line; 1 where another process listens already."""
+    """The command line; returns the exit status."""
     place, worker = Path(sys.argv[1]), int(sys.argv[2])
     listener = Listener(place)
     if not listener.own():
-        return 1
+        return start.TAKEN
     loaded = load(sys.argv[3:])
     listener.listen()
     serve(listener, loaded, worker)

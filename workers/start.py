@@ -17,6 +17,10 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import subprocess
 
 SOCKET = "NETBISECT_LAB_SOCKET"
 """Environment variable with the socket's place, in a folder that is the worker's alone."""
@@ -26,6 +30,8 @@ STALE = b"stale"
 """Answer of a process that has loaded what has changed since; it is about to end."""
 OTHER = b"other"
 """Answer of a process that was started by another Python, or with another setting of it."""
+TAKEN = 75
+"""Status of a process that found another one at its socket."""
 _PATIENCE = 30.0
 """Seconds for a process to load everything, on a machine that is busy."""
 _PAUSE = 0.02
@@ -104,13 +110,13 @@ def _answer(connection: socket.socket, order: bytes, here: int) -> bytes:
     return said.strip()
 
 
-def _begin(place: Path, arguments: Sequence[str]) -> None:
+def _begin(place: Path, arguments: Sequence[str]) -> subprocess.Popen[bytes]:
     """Starts the process that listens there; of several, one stays."""
     import subprocess  # noqa: PLC0415 - once for many visits
 
     environment = {name: value for name, value in os.environ.items() if name != SOCKET}
     command = [sys.executable, "-P", "-m", "netbisect.workers.preloaded", str(place)]
-    subprocess.Popen(
+    return subprocess.Popen(
         [*command, str(os.getppid()), *arguments],
         env=environment,
         stdin=subprocess.DEVNULL,
@@ -129,7 +135,7 @@ def hand_over(place: Path, arguments: Sequence[str]) -> None:
     environment = {name: value for name, value in os.environ.items() if name != SOCKET}
     order = packed(arguments, environment)
     deadline = time.monotonic() + _PATIENCE
-    begun = False
+    begun: subprocess.Popen[bytes] | None = None
     while time.monotonic() < deadline:
         connection = connect(place, here)
         answer = b"" if connection is None else _answer(connection, order, here)
@@ -142,9 +148,10 @@ def hand_over(place: Path, arguments: Sequence[str]) -> None:
             connection.close()
         if answer == OTHER:
             break
-        if not begun:
-            _begin(place, arguments)
-            begun = True
+        if begun is None:
+            begun = _begin(place, arguments)
+        elif begun.poll() not in (None, TAKEN):
+            break  # it cannot be had here
         time.sleep(_PAUSE)
     os.close(here)
 
