@@ -72,7 +72,7 @@ class Memory:
     """At the same time, then."""
     worker: float
     lab: float
-    """All commands netbisect-lab together."""
+    """All commands netbisect-lab together, with the process that they are forked from."""
     ssh: float
 
     @property
@@ -127,7 +127,7 @@ def by_hand(lab_file: Path, testbed: str) -> float:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(
         [
-            *(sys.executable, "-m", "netbisect.workers.cli", "--lab", lab_file, "trial"),
+            *(sys.executable, "-m", "netbisect.workers.start", "--lab", lab_file, "trial"),
             *("--testbed", testbed, "--kernel", kernel, "--logs", lab_file.parent / "logs"),
         ],
         check=True,
@@ -162,29 +162,42 @@ def visits(events: list[Event]) -> list[Visit]:
 
 
 class Scale:
-    """Weighs the processes of a service again and again, and keeps the heaviest moment."""
+    """Weighs the processes of a service again and again, and keeps the heaviest moment.
 
-    def __init__(self, mark: str) -> None:
+    Args:
+        mark: In the environment of its processes.
+        place: Of its temporary files; ssh's shared connections overwrite their environment, and
+            are known by it.
+    """
+
+    def __init__(self, mark: str, place: Path) -> None:
         self._mark = f"{_MARK}={mark}".encode()
+        self._shared = f"ssh: {place}/nb-"
+        self._before: set[str] = set()
         self.most = Memory(0, 0.0, 0.0, 0.0)
 
     def look(self) -> None:
         """Once more."""
         weights = {"worker": 0.0, "lab": 0.0, "ssh": 0.0}
         visits = 0
+        seen = set()
         for folder in Path("/proc").iterdir():
             if not folder.name.isdigit():
                 continue
             try:
-                if self._mark not in (folder / "environ").read_bytes():
-                    continue
                 command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-                kind = _kind(command)
+                ours = self._mark in (folder / "environ").read_bytes()
+                kind = _kind(command) if ours or command.startswith(self._shared) else ""
+                if kind == "lab":
+                    seen.add(folder.name)
+                    # A child that has not become ssh yet is its parent's memory once more.
+                    kind *= folder.name in self._before
                 if kind:
                     weights[kind] += _mebibytes(folder)
-                    visits += kind == "lab" and " trial " in command
+                    visits += kind == "lab" and _is_visit(command)
             except OSError:
                 continue  # it has ended meanwhile
+        self._before = seen
         now = Memory(visits, **weights)
         if now.total > self.most.total:
             self.most = now
@@ -194,9 +207,14 @@ def _kind(command: str) -> str:
     """What a process of the service is to its worker; "" when it is none of the worker's."""
     if "buildbot_worker" in command:
         return "worker" if command.rstrip().endswith("/lab") else ""  # the other one builds
-    if "netbisect.workers.cli" in command:
+    if "netbisect.workers." in command or " netbisect-lab " in command:
         return "lab"
     return "ssh" if command.startswith(("ssh ", "ssh:", "/usr/bin/ssh")) else ""
+
+
+def _is_visit(command: str) -> bool:
+    """Whether it is a visit as the worker started it, which is one, however many processes."""
+    return " trial " in command and ".preloaded " not in command
 
 
 def _mebibytes(process: Path) -> float:
@@ -213,9 +231,9 @@ def _mebibytes(process: Path) -> float:
 def measure(place: Path, boots: int) -> tuple[list[Visit], float, Memory]:
     """Both nights; machines of the second take seconds to boot, so that their visits overlap."""
     mark = secrets.token_hex(8)
-    os.environ[_MARK] = mark
+    os.environ |= {_MARK: mark, "TMPDIR": str(place)}
     events, processor = night(place / "one", 1, boots, _COMPRESSION, lambda: None)
-    scale = Scale(mark)
+    scale = Scale(mark, place)
     night(place / "eight", BEDS, 1, _COMPRESSION / 20, scale.look)
     return visits(events), processor, scale.most
 

@@ -52,7 +52,9 @@ def test_the_overhead_is_what_boot_and_traffic_leave() -> None:
     [
         ("python -c from buildbot_worker.scripts.runner ... start --nodaemon /x/lab ", "worker"),
         ("python -c from buildbot_worker.scripts.runner ... start --nodaemon /x/amd64 ", ""),
-        ("python -m netbisect.workers.cli --lab lab.toml trial ", "lab"),
+        ("python -m netbisect.workers.start --lab lab.toml trial ", "lab"),
+        ("python -P -m netbisect.workers.preloaded /x/lab/netbisect-lab.socket 7 ", "lab"),
+        ("/bin/sh -c read -r status netbisect-lab 7 --lab lab.toml trial ", "lab"),
         ("ssh -T c2558 ", "ssh"),
         ("ssh: /tmp/nb-x/0 [mux]", "ssh"),
         ("python -m netbisect.demo.lab simulator.toml ", ""),
@@ -77,8 +79,10 @@ def test_only_the_services_own_processes_are_weighed() -> None:
     ):
         one.stdout.readline()
         other.stdout.readline()
-        scale = overhead.Scale(mark)
+        scale = overhead.Scale(mark, Path("/nowhere"))
         scale.look()
+        assert scale.most.total == 0
+        scale.look()  # what is there for a moment alone is no process of its own
         one.stdin.close()
         other.stdin.close()
     assert scale.most.visits == 1
