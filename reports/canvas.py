@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import io
+import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from threading import Lock
 from typing import Any, Literal
@@ -15,6 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from netbisect.reports import words
+from netbisect.reports.svg import small
 
 INK, GRID, BOOT, GOOD, BAD, CULPRIT, HEAT = (
     "#1b1b1f",
@@ -154,7 +156,7 @@ def _element(figure: Figure, name: str, title: str, text: str) -> str:
         f'<title id="{name}-title">{escape(title)}</title>\n'
         f'<desc id="{name}-text">{escape(text)}</desc>\n'
     )
-    head, body = svg.removeprefix("<svg ").split(">\n", 1)
+    head, body = small(svg).removeprefix("<svg ").split(">", 1)
     return f"{start}{head}>\n{names}{body}"
 
 
@@ -193,6 +195,37 @@ def box(
     )
 
 
+def dots(
+    axes: Axes,
+    places: Iterable[tuple[float, float]],
+    colour: str,
+    size: float,
+    *,
+    alpha: float,
+    square: bool = False,
+) -> None:
+    """Draws dots of so many points as one path: each is a line of no length with its two ends."""
+    lines(
+        axes,
+        ((place, place) for place in places),
+        color=colour,
+        linewidth=size,
+        solid_capstyle="projecting" if square else "round",
+        alpha=alpha,
+    )
+
+
+def lines(
+    axes: Axes,
+    ends: Iterable[tuple[tuple[float, float], tuple[float, float]]],
+    **form: Any,  # noqa: ANN401 - as matplotlib takes them
+) -> None:
+    """Draws lines from one end to the other as one path, which a marker or a line each is not."""
+    gap = (math.nan, math.nan)
+    found = [place for one in ends for place in (*one, gap)]
+    axes.plot([x for x, _ in found], [y for _, y in found], **form)
+
+
 def unit(rates: Sequence[float]) -> tuple[str, float]:
     """The unit that suits the largest of these rates, and by how much to divide them."""
     name = words.pps(max(rates)).split()[1]
@@ -207,4 +240,5 @@ def percent_axis(axes: Axes, reference: float, label: str, ticks: int) -> None:
     )
     axis = axes.secondary_yaxis("right", functions=both)
     axis.set_ylabel(label)
+    axis.grid(visible=False)
     axis.yaxis.set_major_locator(MaxNLocator(ticks))

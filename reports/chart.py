@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from statistics import geometric_mean
 
 from matplotlib.axes import Axes
+from matplotlib.patches import PathPatch
+from matplotlib.path import Path
 from matplotlib.ticker import FixedLocator, MaxNLocator
 
 from netbisect.bisect.model import Belief, Culprit, Level
@@ -21,7 +26,9 @@ from netbisect.reports.canvas import (
     HEAT,
     INK,
     box,
+    dots,
     draw,
+    lines,
     notice,
     percent_axis,
     unit,
@@ -32,11 +39,11 @@ _TICKS = 7
 _TREND_MARGINS = 0.75, 0.45, 0.75, 0.4
 _BOX_MARGINS = 0.75, 0.6, 0.75, 0.1
 """Inches: the numbers of both axes, the lines below, and those above."""
-_NIGHTS_MAX = 200
+_NIGHTS_MAX = 120
 """More than that, and the nights around the drop cannot be told apart."""
 _COLUMNS = 64
 """Of the picture of a search; longer ranges share them."""
-_STEPS_MAX = 60
+_STEPS_MAX = 40
 _SHADES = (0.01, 0.03, 0.1, 0.3, 0.6, 0.9)
 """From which chance on a cell is drawn, and with which strength the next."""
 
@@ -73,15 +80,12 @@ def trend(case: Case, scenario: str) -> str:
 
 
 def _paint_trend(axes: Axes, case: Case, levels: Sequence[Level]) -> None:
-    dots = [(x, math.exp(ln)) for x, level in enumerate(levels) for ln in level.ln_pps]
-    scale = _rate_axis(axes, [rate for _, rate in dots])
-    xs, ys = [x for x, _ in dots], [rate / scale for _, rate in dots]
-    axes.plot(xs, ys, "o", color=BOOT, markersize=2.6, markeredgewidth=0, alpha=0.7)
+    boots = [(x, math.exp(ln)) for x, level in enumerate(levels) for ln in level.ln_pps]
+    scale = _rate_axis(axes, [rate for _, rate in boots])
+    dots(axes, [(x, rate / scale) for x, rate in boots], BOOT, 2.6, alpha=0.7)
     means = [math.exp(level.mean) / scale for level in levels]
-    places = range(len(levels))
-    axes.hlines(
-        means, [x - 0.4 for x in places], [x + 0.4 for x in places], color=INK, linewidth=1.4
-    )
+    bars = [((x - 0.4, mean), (x + 0.4, mean)) for x, mean in enumerate(means)]
+    lines(axes, bars, color=INK, linewidth=1.4, solid_capstyle="butt")
     axes.set_xlim(-1, len(levels))
     _name_nights(axes, case, levels)
     marks = _marks(case, levels)
@@ -187,9 +191,8 @@ def _paint_boxes(axes: Axes, case: Case, groups: Sequence[tuple[str, str, list[f
         colour = BAD if slow else GOOD
         rates = [rate / scale for rate in boots]
         box(axes, rates, x - 0.12, 0.3, colour)
-        beside = [x + 0.14 + 0.2 * (i % 7) / 7 for i in range(len(rates))]
-        shape = "s" if slow else "o"
-        axes.plot(beside, rates, shape, color=colour, markersize=3.6, markeredgewidth=0, alpha=0.8)
+        beside = [(x + 0.14 + 0.2 * (i % 7) / 7, rate) for i, rate in enumerate(rates)]
+        dots(axes, beside, colour, 3.6, alpha=0.8, square=slow)
     axes.set_xlim(-0.6, len(groups) - 0.4)
     axes.xaxis.set_major_locator(FixedLocator(list(range(len(groups)))))
     axes.set_xticklabels(
@@ -231,13 +234,17 @@ def _paint_path(axes: Axes, case: Case, steps: Sequence[Attempt]) -> None:
     nothing = width + 1 + width // 10
     columns[case.good.revision] = -2
     final = case.finding.belief if case.finding else None
-    for y, belief in enumerate([*(step.belief for step in steps), final]):
-        if belief is not None:
-            _paint_belief(axes, belief, columns, nothing, y)
-    for y, step in enumerate(steps):
-        if (x := columns.get(step.revision)) is not None:
-            shape = "o" if step.ln_pps is not None else "x"
-            axes.plot([x], [y], shape, color=INK, markerfacecolor="none", markersize=5.5)
+    _paint_beliefs(axes, [*(step.belief for step in steps), final], columns, nothing)
+    for shape, answered in (("o", True), ("x", False)):
+        asked = [
+            (columns[step.revision], y)
+            for y, step in enumerate(steps)
+            if step.revision in columns and (step.ln_pps is not None) is answered
+        ]
+        if asked:
+            axes.plot(
+                *zip(*asked, strict=True), shape, color=INK, markerfacecolor="none", markersize=5.5
+            )
     rows = [f"{step.seq}. {_short(case, step.revision)}" for step in steps]
     rows += ["in the end"] if final else []
     axes.set_ylim(len(rows) - 0.4, -0.6)
@@ -249,22 +256,45 @@ def _paint_path(axes: Axes, case: Case, steps: Sequence[Attempt]) -> None:
     right.set_yticklabels([_result(step) for step in steps])
     right.spines["right"].set_visible(False)
     right.tick_params(length=0)
+    right.grid(visible=False)
     axes.set_xlim(-3, nothing + 1.5 + width // 20)
     _name_columns(axes, case, columns, nothing)
 
 
-def _paint_belief(
-    axes: Axes, belief: Belief, columns: dict[str, int], nothing: int, y: int
+def _paint_beliefs(
+    axes: Axes, beliefs: Sequence[Belief | None], columns: dict[str, int], nothing: int
 ) -> None:
+    """A line of cells each; all cells of one shade are one path."""
+    cells: defaultdict[int, list[tuple[float, float, float]]] = defaultdict(list)
+    for y, belief in enumerate(beliefs):
+        for shade, first, last in _cells(belief, columns, nothing) if belief else ():
+            cells[shade].append((first - 0.5, last + 0.5, y))
+    for shade, found in sorted(cells.items()):
+        corners = [
+            corner
+            for left, right, y in found
+            for corner in (
+                (left, y - 0.42), (right, y - 0.42), (right, y + 0.42), (left, y + 0.42), (left, y),
+            )
+        ]  # fmt: skip
+        codes = [Path.MOVETO, Path.LINETO, Path.LINETO, Path.LINETO, Path.CLOSEPOLY] * len(found)
+        strength = 0.15 + 0.85 * shade / (len(_SHADES) - 1)
+        axes.add_patch(PathPatch(Path(corners, codes), facecolor=HEAT, alpha=strength, linewidth=0))
+
+
+def _cells(belief: Belief, columns: dict[str, int], nothing: int) -> Iterator[tuple[int, int, int]]:
+    """Shade, first and last column: neighbours of one shade are one cell."""
     chances: dict[int, float] = {nothing: belief.none}
     for revision, chance in belief.chances.items():
         if (x := columns.get(revision)) is not None:
             chances[x] = chances.get(x, 0.0) + chance
-    for least, most in zip(_SHADES, (*_SHADES[1:], math.inf), strict=True):
-        cells = [(x - 0.5, 1.0) for x, chance in sorted(chances.items()) if least <= chance < most]
-        if cells:
-            strength = 0.15 + 0.85 * _SHADES.index(least) / (len(_SHADES) - 1)
-            axes.broken_barh(cells, (y - 0.42, 0.84), facecolor=HEAT, alpha=strength, linewidth=0)
+    shades = {x: bisect_right(_SHADES, chance) - 1 for x, chance in sorted(chances.items())}
+    for (shade, _), run in groupby(
+        enumerate(shades.items()), key=lambda one: (one[1][1], one[1][0] - one[0])
+    ):
+        xs = [x for _, (x, _) in run]
+        if shade >= 0:
+            yield shade, xs[0], xs[-1]
 
 
 def _name_columns(axes: Axes, case: Case, columns: dict[str, int], nothing: int) -> None:

@@ -17,24 +17,45 @@ from netbisect.bisect.model import (
     Unfinished,
 )
 from netbisect.reports import chart, gist, profiles, words
-from netbisect.reports.case import Attempt, Case
+from netbisect.reports.case import Attempt, Case, Failure
 from netbisect.reports.templating import environment
 
 _FAILURES_MAX = 50
 """Kernels whose last words are on a page."""
+_LOGS_BYTES = 40_000
+"""Of all last words together."""
+_LOG_LEAST = 400
+_ATTEMPTS_MAX = 100
+_COMMITS_MAX = 256
+PICTURED = 3
+"""Scenarios whose nights and boots are drawn, the leading one first."""
+_BYTES = 290_000
+"""Of a page; flame graphs have what the rest of it leaves."""
+_FLAMES_LEAST = 45_000
 
 
 def page(case: Case) -> str:
-    """All that is known about a case, as HTML."""
-    return environment.get_template("page.html").render(
-        pictures=[_pictures(case, scenario) for scenario in scenarios(case)],
-        search=Markup(chart.path(case)),  # noqa: S704 - our own drawing, its texts escaped
+    """All that is known about a case, as HTML; less than 300 kB, however much that is."""
+    template = environment.get_template("page.html")
+    shown = pictured(case, PICTURED)
+    view = {
         **told(case),
-    )
+        "pictures": [_pictures(case, scenario) for scenario in shown],
+        "undrawn": len(scenarios(case)) - len(shown),
+        "search": Markup(chart.path(case)),  # noqa: S704 - our own drawing, its texts escaped
+    }
+    if case.profiles:
+        rest = len(template.render(view).encode("utf-8", "replace"))
+        room = min(max(_BYTES - rest, _FLAMES_LEAST), profiles.BYTES)
+        view["profiles"] = profiles.sections(case.profiles, case.label, room)
+    return template.render(view)
 
 
 def told(case: Case) -> dict[str, Any]:
-    """What the templates of a case tell in words and numbers, by the names they use."""
+    """What the templates of a case tell in words and numbers, by the names they use.
+
+    Flame graphs are left to those who know how much room they have.
+    """
     return {
         "case": case,
         "state": _state(case),
@@ -47,14 +68,16 @@ def told(case: Case) -> dict[str, Any]:
         "heading": gist.heading(case),
         "rows": gist.rows(case),
         "unmoved": words.listing(list(case.unmoved)),
-        "profiles": profiles.sections(case.profiles, case.label),
-        "attempts": [_attempt(case, attempt) for attempt in case.attempts],
+        "profiles": [],
+        "attempts": [_attempt(case, attempt) for attempt in case.attempts[-_ATTEMPTS_MAX:]],
+        "attempts_left": max(len(case.attempts) - _ATTEMPTS_MAX, 0),
         "stops": [astuple(stop) for stop in gist.path(case)],
         "block": gist.block(case),
         "remark": gist.remark(case),
         "candidates": _candidates(case),
+        "candidates_left": max(len(case.commits) - _COMMITS_MAX, 0),
         "crashes": gist.crashes(case),
-        "failures": case.failures[:_FAILURES_MAX],
+        "failures": [_failure(case, one) for one in case.failures[:_FAILURES_MAX]],
         "failures_left": max(len(case.failures) - _FAILURES_MAX, 0),
         "none": _none(case),
         "cost": gist.cost(case),
@@ -90,6 +113,13 @@ def scenarios(case: Case) -> list[str]:
     return [case.lead, *others]
 
 
+def pictured(case: Case, most: int) -> list[str]:
+    """The scenarios that are drawn: the leading one, and those that lost most."""
+    change = {effect.scenario: effect.ln_ratio for effect in gist.effects(case)}
+    names = sorted(scenarios(case)[1:], key=lambda name: change.get(name, 0.0))
+    return [case.lead, *names][:most]
+
+
 def _pictures(case: Case, scenario: str) -> dict[str, Any]:
     return {
         "title": case.title(scenario),
@@ -112,9 +142,21 @@ def _attempt(case: Case, attempt: Attempt) -> dict[str, Any]:
     }
 
 
+def _failure(case: Case, failure: Failure) -> dict[str, str]:
+    """Its last words, of which the last ones count."""
+    most = max(_LOGS_BYTES // min(len(case.failures), _FAILURES_MAX), _LOG_LEAST)
+    log = failure.log
+    if len(log) > most:
+        log = f"({len(log) - most:,} characters before)\n{log[-most:]}"
+    return {"label": case.label(failure.revision), "why": failure.why, "log": log}
+
+
 def _candidates(case: Case) -> list[dict[str, Any]]:
+    """Oldest first; of very many, the likeliest."""
     belief = gist.belief(case)
     chances = belief.chances if belief else {}
+    listed = sorted(case.commits, key=lambda one: -chances.get(one.revision, 0.0))[:_COMMITS_MAX]
+    kept = {commit.revision for commit in listed}
     return [
         {
             "commit": commit,
@@ -127,6 +169,7 @@ def _candidates(case: Case) -> list[dict[str, Any]]:
             "skipped": case.skipped.get(commit.revision, ""),
         }
         for commit in case.commits
+        if commit.revision in kept
     ]
 
 

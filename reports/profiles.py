@@ -16,7 +16,7 @@ _SHOWN = 10
 """Functions in the table."""
 _LEAST = 0.0005
 """Change of a share that is shown as one in a table with a digit behind the point."""
-_BYTES = 120_000
+BYTES = 120_000
 """Of all drawings of a page that has other things to show as well."""
 _BYTES_ALONE = 250_000
 """Of all drawings of a page of their own."""
@@ -42,7 +42,7 @@ class Section:
     """Function, its own share before, after, and the change in percentage points."""
 
 
-def sections(found: tuple[Compared, ...], label: Name, most: int = _BYTES) -> list[Section]:
+def sections(found: tuple[Compared, ...], label: Name, most: int = BYTES) -> list[Section]:
     """One for each, drawings within so many bytes together.
 
     Args:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from dataclasses import replace
 from itertools import count, cycle, islice
 from typing import Any
@@ -16,10 +17,11 @@ from netbisect.bisect.model import (
     Effect,
     Level,
     NotReproduced,
+    Profile,
     Suspects,
     Unfinished,
 )
-from netbisect.reports.case import Attempt, Case, Links
+from netbisect.reports.case import Attempt, Case, Compared, Failure, Links, Taken
 
 DAY = 86400.0
 START = 1_772_323_200.0  # 2026-03-01
@@ -239,3 +241,76 @@ def unfinished_case(**changes: Any) -> Case:
     """The lab gave up."""
     finding = Unfinished("the testbed is in quarantine", belief(37, 40))
     return culprit_case(**{"finding": finding} | changes)
+
+
+def large_case(scenarios: int = 12, commits: int = 256, visits: int = 60) -> Case:
+    """A culprit with all that a large lab adds: many of everything, and no order in the beliefs."""
+    luck = random.Random(1)
+    titles = {
+        f"sc{i}": f"forwarding of path {i:02} with a firewall, inet4" for i in range(scenarios)
+    }
+    line = tuple(
+        replace(
+            commit(CULPRIT), revision=revision(number), number=number, subject="net: " + "x " * 60
+        )
+        for number in range(GOOD + 1, GOOD + 1 + commits)
+    )
+
+    def any_belief() -> Belief:
+        weights = [luck.random() ** 8 for _ in line]
+        return Belief(
+            {one.revision: w / sum(weights) for one, w in zip(line, weights, strict=True)}, 0.0
+        )
+
+    effects = tuple(Effect(name, -0.1, -0.12, -0.08, 1e-6, 10, 10) for name in titles)
+    taken = tuple(
+        Taken(
+            Profile(revision(number), "k", "c2558", "sc0", "cycles", 6e5, 20_000, None, 1.0, 30.0),
+            {
+                tuple(f"function_{i >> (12 - depth)}" for depth in range(13)): 1 + i % 7
+                for i in range(3000)
+            },
+        )
+        for number in (CULPRIT - 1, CULPRIT)
+    )
+    finding = Culprit(revision(CULPRIT), revision(CULPRIT - 1), any_belief(), effects)
+    log = "".join(f"#{i} 0xffffffff80b1{i:04x} at ip_tryforward+0x2c4\n" for i in range(300))
+    return culprit_case(
+        titles=titles,
+        lead="sc0",
+        commits=line,
+        bad=line[-1],
+        confirmed=Confirmed(effects),
+        finding=finding,
+        labels={one.revision: label(one.number) for one in line},
+        pps={
+            name: {
+                one: [1e6 * (1 + luck.random() / 100) for _ in range(14)]
+                for one in (*map(revision, (GOOD, CULPRIT - 1, CULPRIT)), line[-1].revision)
+            }
+            for name in titles
+        },
+        series={
+            name: tuple(
+                Level(
+                    revision(1000 + i), f"i{i}", START + i * DAY,
+                    tuple(14 + luck.random() / 100 for _ in range(5)),
+                )
+                for i in range(1000)
+            )
+            for name in titles
+        },
+        attempts=tuple(
+            Attempt(
+                seq=i + 1, stage="trial", revision=luck.choice(line).revision,
+                why="splits what is left in two halves of about the same chance", outcome="booted",
+                belief=any_belief(), ln_pps=14 + luck.random() / 100, at=START + i, seconds=600,
+            )
+            for i in range(visits)
+        ),
+        failures=tuple(Failure(one.revision, "", "panic: page fault", log) for one in line[:20]),
+        unmoved=tuple(
+            f"testbed-{i} ({', '.join(list(titles.values())[1:])})" for i in range(9)
+        ),
+        profiles=(Compared((revision(CULPRIT - 1), revision(CULPRIT)), taken),),
+    )  # fmt: skip

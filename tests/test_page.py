@@ -248,3 +248,33 @@ def test_an_empty_case_still_makes_a_page() -> None:
     text = Outline(page(case)).text
     assert "A search runs on c2558 between" in text
     assert "Too few boots for ministat" in text
+
+
+@pytest.mark.slow
+def test_the_page_of_the_largest_case_is_small() -> None:
+    """Twelve scenarios, 256 commits, 60 visits, panics and profiles: below 300 kB, and whole."""
+    text = page(make("large_case"))
+    outline = Outline(text)
+
+    assert len(text.encode()) < 300_000
+    assert text.count('class="fg"') == 3
+    assert text.count("<figure>") == 10
+    assert "Not drawn, as they changed less: 9 scenarios" in outline.text
+    assert outline.text.count("splits what is left") == 60
+
+
+def test_of_more_than_a_page_can_hold_the_most_telling_is_kept() -> None:
+    """A thousand commits and visits: the likeliest and the latest, and how many are left out."""
+    case = make("culprit_case")
+    commits = tuple(
+        replace(commit, revision=f"{i:03}{commit.revision}")
+        for i in range(16)
+        for commit in case.commits
+    )
+    case = replace(case, commits=(*commits, *case.commits), attempts=case.attempts * 12)
+    text = page(case)
+
+    assert "The likeliest 256 of them; 832 commits more are in the range." in text
+    assert made["label"](made["CULPRIT"]) in text.split('id="candidates"')[1]
+    assert f"The latest 100 attempts; {len(case.attempts) - 100} came before." in text
+    assert len(text.encode()) < 300_000
