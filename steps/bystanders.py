@@ -2,61 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections import defaultdict
+from collections.abc import Callable
 
-from netbisect.bisect.detect import noise_of
-from netbisect.bisect.family import screened
-from netbisect.bisect.model import Commit, Level
-from netbisect.bisect.states import AlertKind
+from netbisect.bisect.model import Commit
+from netbisect.bisect.stood import stood
 from netbisect.reports import words
 from netbisect.store.ledger import Ledger
-from netbisect.workers.lab import Lab, load_scenario
+
+_NAMED = 4
+"""Scenarios of a testbed that are named."""
 
 
 def unmoved(
     ledger: Ledger,
-    lab: Lab,
+    title: Callable[[str], str],
     place: tuple[str, str],
     ends: tuple[Commit, Commit],
     change: float,
+    until: float = math.inf,
 ) -> tuple[str, ...]:
     """Names what did not move, for people: each testbed with its scenarios.
 
     Args:
         ledger: With the series.
-        lab: Whose testbeds they are.
+        title: Names scenarios.
         place: Branch and testbed that changed; the testbed is left out.
         ends: The last good and the first bad commit. A series says something of them when it has
-            a level at or before the first and one at or after the second.
+            levels at or before the first and one at or after the second.
         change: That was seen there, as a ln ratio. A series in which as much would not be seen
             says nothing of it either.
+        until: What was measured later is left out, seconds since the epoch.
     """
     branch, testbed = place
-    numbers = ledger.numbers().get(branch, {})
-    found = []
-    for other in lab.testbeds:
-        titles = [
-            load_scenario(scenario, lab.scenario_directories).title
-            for scenario in (other.scenarios if other.name != testbed else ())
-            if _stood(ledger.series(other.name, scenario, branch), numbers, ends, abs(change))
-        ]
-        if titles:
-            found.append(f"{other.name} ({words.listing(titles)})")
-    return tuple(found)
-
-
-def _stood(
-    levels: Sequence[Level],
-    numbers: Mapping[str, int],
-    ends: tuple[Commit, Commit],
-    change: float,
-) -> bool:
     good, bad = ends
-    before = [level for level in levels if numbers.get(level.revision, bad.number) <= good.number]
-    since = [level for level in levels if numbers.get(level.revision, 0) >= bad.number]
-    if not before or not since or since[-1].saturated:
-        return False
-    noise = noise_of(levels[:-1])
-    found = screened([*before, since[-1]], change, noise)
-    moved = found.suspicious or found.kind is AlertKind.IMPROVEMENT
-    return not moved and found.threshold <= change
+    measured: defaultdict[str, int] = defaultdict(int)
+    still: defaultdict[str, list[str]] = defaultdict(list)
+    found = ledger.beside(branch, testbed, (good.number, bad.number), until)
+    for (name, scenario), sides in found.items():
+        measured[name] += 1
+        if not sides.saturated and stood(sides.before, sides.since, abs(change)):
+            still[name].append(title(scenario))
+    return tuple(
+        f"{name} ({_several(titles, measured[name])})" for name, titles in still.items()
+    )
+
+
+def _several(titles: list[str], measured: int) -> str:
+    """Their names; of many, how many of the testbed's they are."""
+    if len(titles) <= _NAMED:
+        return words.listing(titles)
+    share = "all" if len(titles) == measured else f"{len(titles)} of"
+    return f"{share} {measured} scenarios"

@@ -72,6 +72,7 @@ def case_in(
     asked: Asked,
     finding: Finding | None,
     commits: Sequence[Commit] = (),
+    until: float | None = math.inf,
 ) -> Case:
     """All that is known of the drop that a comparison has confirmed or a bisection looks into.
 
@@ -82,6 +83,8 @@ def case_in(
         finding: The answer to `asked`, which need not be in the ledger yet; of several
             comparisons about one change, their common answer.
         commits: Those after the good end, to the bad one, where a comparison cannot tell them.
+        until: Up to when other testbeds are looked at for what did not move, seconds since the
+            epoch; None: they are not.
 
     The case has the number 0 and links to no page until its alert has a number.
     """
@@ -143,8 +146,10 @@ def case_in(
         },
         links=Links(commit=lab.commit_link),
         command=lab.command(question.testbed, evidence.kernels, (question.good, bad)),
-        unmoved=lab.unmoved(ledger, (question.branch, question.testbed), (good, last), effect)
-        if effect
+        unmoved=lab.unmoved(
+            ledger, (question.branch, question.testbed), (good, last), effect, until
+        )
+        if effect and until is not None
         else (),
     )
 

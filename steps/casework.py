@@ -257,7 +257,8 @@ class Casework:
                 )
             else:
                 closing.change_alert(alert.id, what=trouble, state=AlertState.NO_CULPRIT)
-            letter = mail.alert(numbered(case, self.settings, alert.id))
+            case = numbered(case, self.settings, alert.id)
+            letter = mail.alert(case)
             closing.post(
                 f"alert:{alert.id}:{asked.id}",
                 subject=letter.subject,
@@ -265,7 +266,7 @@ class Casework:
                 body=f"{letter.text}\n{trouble}\n" if trouble else letter.text,
                 alert=alert.id,
             )
-        self._write_page(ledger, alert)
+        self._write_page(ledger, alert, case)
         return followers
 
     # ---------------------------------------------------------------------------- a bisection
@@ -277,7 +278,8 @@ class Casework:
                 return []
         # Of what people have muted nobody wants to know more.
         wanted = [] if alert.state.silent else profiles.wanted(ledger, asked, finding)
-        letter = mail.outcome(self._case(ledger, alert, asked, finding))
+        case = self._case(ledger, alert, asked, finding)
+        letter = mail.outcome(case)
         told = self._told(alert, finding)
         with ledger.closing(asked, finding) as closing:
             culprit = _named(finding)
@@ -300,7 +302,7 @@ class Casework:
                 closing.ask(one, key=profiles.key_of(one), priority=profiles.PRIORITY_CULPRIT)
                 for one in wanted
             ]
-        self._write_page(ledger, alert)
+        self._write_page(ledger, alert, case)
         return followers
 
     # -------------------------------------------------------------------------------- profiles
@@ -341,22 +343,31 @@ class Casework:
         case = case_of(ledger, self.settings, self.kernels, asked, finding)
         others = [branch for branch in self.settings.branches if branch != alert.branch]
         culprit = _named(finding) if finding is not None else None
-        if isinstance(asked.question, Bisection):
-            case = replace(case, profiles=profiles.of_search(ledger, self.settings, asked))
-        stable = searches.fate(self.history, culprit, alert.branch, others, case.label)
+        now = ledger.clock()
+        stable = searches.fate(self.history, culprit, alert.branch, others, case.label, now)
         return replace(numbered(case, self.settings, alert.id), stable=tuple(stable))
 
     def page_of(self, alert: int) -> Path:
         """Where the page of an alert is."""
         return self.settings.reports / f"alert-{alert}.html"
 
-    def _write_page(self, ledger: Ledger, alert: Alert) -> None:
+    def _write_page(self, ledger: Ledger, alert: Alert, case: Case | None = None) -> None:
+        """The page of a drop.
+
+        Args:
+            ledger: Where all else is looked up.
+            alert: What it is of.
+            case: As it was gathered for a mail; None where there was none.
+        """
         alert = ledger.alert(alert.id)
         last = alert.bisection or alert.comparison
         if last is None or alert.kind is not AlertKind.DROP:
             return
         asked = ledger.question(last)
-        case = self._case(ledger, alert, asked, asked.finding)
+        if case is None:
+            case = self._case(ledger, alert, asked, asked.finding)
+        if isinstance(asked.question, Bisection):
+            case = replace(case, profiles=profiles.of_search(ledger, self.settings.visits, asked))
         case = replace(case, deeds=deeds(ledger, alert.id))
         profiles.put(self.page_of(alert.id), page.page(case))
 

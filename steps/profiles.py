@@ -18,7 +18,6 @@ from netbisect.bisect.model import (
 from netbisect.reports import profiles
 from netbisect.reports.case import Compared, Taken
 from netbisect.steps.settings import Settings
-from netbisect.steps.visits import folder_of
 from netbisect.store.ledger import Ledger
 from netbisect.store.records import Alert, Asked, DecisionStage, Outcome
 from netbisect.workers.lab import Lab, load_scenario
@@ -75,11 +74,11 @@ def must_wait(ledger: Ledger, asked: Asked) -> bool:
 # ------------------------------------------------------------------------------------ the files
 
 
-def of_search(ledger: Ledger, settings: Settings, search: Asked) -> tuple[Compared, ...]:
+def of_search(ledger: Ledger, visits: Path, search: Asked) -> tuple[Compared, ...]:
     """Culprits and parents that a search has named, as far as the question was answered."""
     found = (ledger.question_called(key_of(one)) for one in _of_culprits(search, search.finding))
     return tuple(
-        compared(ledger, settings, asked)
+        compared(ledger, visits, asked)
         for asked in found
         if asked is not None and asked.finding is not None
     )
@@ -99,31 +98,31 @@ def shown_by(ledger: Ledger, asked: Asked) -> list[Alert]:
     ]
 
 
-def compared(ledger: Ledger, settings: Settings, asked: Asked) -> Compared:
+def compared(ledger: Ledger, visits: Path, asked: Asked) -> Compared:
     """What a question about profiles has brought to light, or why nothing."""
     question, finding = asked.question, asked.finding
     assert isinstance(question, Profiling)
     if isinstance(finding, Unfinished):
         return Compared(question.revisions, (), finding.why)
-    found = taken(ledger, settings, asked)
+    found = taken(ledger, visits, asked)
     if len(found) < len(question.revisions):
         return Compared(question.revisions, (), "its files are no longer kept")
     return Compared(question.revisions, tuple(found))
 
 
-def taken(ledger: Ledger, settings: Settings, asked: Asked) -> list[Taken]:
+def taken(ledger: Ledger, visits: Path, asked: Asked) -> list[Taken]:
     """The profiles of a question in the order of its revisions; those that are there."""
     question = asked.question
     assert isinstance(question, Profiling)
-    visits = {
-        one.revision: folder_of(settings, one.id)
+    folders = {
+        one.revision: visits / str(one.id)
         for one in ledger.decisions(asked.id)
         if one.stage is DecisionStage.PROFILE and one.outcome is Outcome.OK
     }
     found = (
-        read(visits[revision], question.scenarios[0])
+        read(folders[revision], question.scenarios[0])
         for revision in question.revisions
-        if revision in visits
+        if revision in folders
     )
     return [one for one in found if one is not None]
 
@@ -147,7 +146,7 @@ def write_page(ledger: Ledger, settings: Settings, lab: Lab, asked: Asked) -> No
     assert isinstance(question, Profiling)
     scenario = load_scenario(question.scenarios[0], lab.scenario_directories)
     text = profiles.page(
-        compared(ledger, settings, asked),
+        compared(ledger, settings.visits, asked),
         f"Where the time goes: {scenario.title} on {question.testbed}",
         ledger.label,
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -67,7 +66,12 @@ def noise_of(levels: Sequence[Level], testbed: Testbed) -> Noise:
 
 
 def fate(
-    history: History, culprit: str | None, branch: str, others: Sequence[str], label: Name
+    history: History,
+    culprit: str | None,
+    branch: str,
+    others: Sequence[str],
+    label: Name,
+    now: float,
 ) -> list[str]:
     """Sentences on where a commit is due to land, has landed, and is mended; none without one."""
     if culprit is None:
@@ -76,4 +80,4 @@ def fate(
         known = fate_of(history, culprit, branch, others)
     except HistoryError:
         return []  # the branch was rewritten, or one of them is not fetched
-    return stable_sentences(known, others, label, time.time())
+    return stable_sentences(known, others, label, now)

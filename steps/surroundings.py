@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -44,7 +45,12 @@ class Surroundings(Protocol):
         """What measures one boot of either end again; "" where nobody can say it."""
 
     def unmoved(
-        self, ledger: Ledger, place: tuple[str, str], ends: tuple[Commit, Commit], change: float
+        self,
+        ledger: Ledger,
+        place: tuple[str, str],
+        ends: tuple[Commit, Commit],
+        change: float,
+        until: float = math.inf,
     ) -> tuple[str, ...]:
         """What saw the same commits and did not change, for people; see bystanders.py."""
 
@@ -93,10 +99,15 @@ class OfLab:
         return " && ".join(lines)
 
     def unmoved(
-        self, ledger: Ledger, place: tuple[str, str], ends: tuple[Commit, Commit], change: float
+        self,
+        ledger: Ledger,
+        place: tuple[str, str],
+        ends: tuple[Commit, Commit],
+        change: float,
+        until: float = math.inf,
     ) -> tuple[str, ...]:
         """As Surroundings says."""
-        return bystanders.unmoved(ledger, self._kernels.lab, place, ends, change)
+        return bystanders.unmoved(ledger, self.title, place, ends, change, until)
 
 
 class OfLedger:
@@ -160,8 +171,12 @@ class OfLedger:
         return ""
 
     def unmoved(
-        self, ledger: Ledger, place: tuple[str, str], ends: tuple[Commit, Commit], change: float
+        self,
+        ledger: Ledger,
+        place: tuple[str, str],
+        ends: tuple[Commit, Commit],
+        change: float,
+        until: float = math.inf,
     ) -> tuple[str, ...]:
-        """As Surroundings says: to look at all series for every page would take too long."""
-        del ledger, place, ends, change
-        return ()
+        """As Surroundings says."""
+        return bystanders.unmoved(ledger, self.title, place, ends, change, until)

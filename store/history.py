@@ -109,11 +109,16 @@ class History(Mirror):
         """
         return self.read("log", "-1", "--format=%ce", self.resolve(revision)).strip()
 
-    def between(self, good: str, bad: str) -> list[Commit]:
+    def between(self, good: str, bad: str, *, paths: bool = True) -> list[Commit]:
         """The commits that lead from `good` to `bad` on the first-parent line, oldest first.
 
         `good` is left out and `bad` is the last one; a merge counts as one commit, with what it
         changed against its first parent.
+
+        Args:
+            good: The older one.
+            bad: The newer one.
+            paths: Whether their paths and lines are wanted, which take git most of its time.
 
         Raises:
             HistoryError: one of them is unknown, or `good` is not on the first-parent line
@@ -122,7 +127,7 @@ class History(Mirror):
         first, last = self.resolve(good), self.resolve(bad)
         if first == last:
             return []
-        found = list(self._log(f"{first}..{last}"))
+        found = list(self._log(f"{first}..{last}", paths=paths))
         if not found or found[-1][1] != first:
             if any(parent == last for _, parent in self._log(f"{last}..{first}")):
                 hint = "they are the other way round"
@@ -133,18 +138,19 @@ class History(Mirror):
         commits = [replace(commit, number=number - i) for i, (commit, _) in enumerate(found)]
         return commits[::-1]
 
-    def since(self, branch: str, at: float) -> list[Commit]:
+    def since(self, branch: str, at: float, *, paths: bool = True) -> list[Commit]:
         """The commits of a branch from that moment on, on the first-parent line, oldest first.
 
         Args:
             branch: Its name.
             at: Seconds since the epoch, by the commits' own time.
+            paths: As for `between`.
 
         Raises:
             HistoryError: there is no such branch, or the clone cannot be read.
         """
         head = self.head(branch)
-        found = list(self._log(f"--since=@{int(at)}", head))
+        found = list(self._log(f"--since=@{int(at)}", head, paths=paths))
         number = self._number(head)
         return [replace(commit, number=number - i) for i, (commit, _) in enumerate(found)][::-1]
 
@@ -167,12 +173,13 @@ class History(Mirror):
     def _number(self, revision: str) -> int:
         return int(self.read("rev-list", "--first-parent", "--count", revision))
 
-    def _log(self, *what: str) -> Iterator[tuple[Commit, str]]:
+    def _log(self, *what: str, paths: bool = True) -> Iterator[tuple[Commit, str]]:
         """Commits along first parents, newest first, each with its first parent's hash.
 
         Their numbers are still 0.
         """
-        options = ["-z", "--first-parent", "--numstat", "--no-renames", "--no-show-signature"]
+        options = ["-z", "--first-parent", "--no-renames", "--no-show-signature"]
+        options.append("--numstat" if paths else "--no-patch")
         text = self.read("log", *options, "--no-color", f"--format={_FORMAT}", *what, "--")
         tokens = text.split("\0")
         position = 0
@@ -184,12 +191,12 @@ class History(Mirror):
                 position : position + _FIELDS
             ]
             position += _FIELDS
-            paths: list[str] = []
+            changes: list[str] = []
             lines = 0
             while position < len(tokens):
                 changed = _CHANGED.fullmatch(tokens[position])
                 if changed:
-                    paths.append(changed[3])
+                    changes.append(changed[3])
                     lines += sum(int(count) for count in changed.group(1, 2) if count != "-")
                 elif tokens[position]:
                     break
@@ -203,7 +210,7 @@ class History(Mirror):
                     author=author,
                     email=email,
                     at=float(at),
-                    paths=tuple(paths),
+                    paths=tuple(changes),
                     lines=lines,
                 ),
                 parents.split(" ")[0],

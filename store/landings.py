@@ -22,5 +22,6 @@ def fate_of(history: History, revision: str, branch: str, stable: Iterable[str])
             cannot be read.
     """
     commit = history.commit(revision)
-    later = history.between(commit.revision, history.head(branch))
-    return fate(commit, later, {name: history.since(name, commit.at) for name in stable})
+    later = history.between(commit.revision, history.head(branch), paths=False)
+    landed = {name: history.since(name, commit.at, paths=False) for name in stable}
+    return fate(commit, later, landed)

@@ -7,6 +7,7 @@ can be used from any thread, and from several processes at once.
 from __future__ import annotations
 
 from netbisect.store.alerts import Alerts
+from netbisect.store.beside import Besides
 from netbisect.store.decisions import Decisions
 from netbisect.store.evidence import EvidenceReader
 from netbisect.store.facts import Facts
@@ -29,6 +30,7 @@ class Ledger(
     Series,
     Samples,
     Trails,
+    Besides,
     Nights,
     Alerts,
     Outbox,

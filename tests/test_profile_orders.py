@@ -46,7 +46,7 @@ class Profiles(RealMaster):
             f"profile {OTHER}",
         ]
         assert not [call for call in self.calls() if "trial" in call]
-        first, second = profiles.taken(self.ledger, self.settings, asked)
+        first, second = profiles.taken(self.ledger, self.settings.visits, asked)
         assert (first.profile.revision, second.profile.revision) == (REVISION, OTHER)
         assert first.stacks == {("ether_input", REVISION[:4]): 1000}
         assert first.profile.pps == 600_000.0
