@@ -32,7 +32,7 @@ _LEAST = 0.7
 _LEVELS_MAX = 100
 _NAME_MAX = 160
 """Characters of a name that are shown, in a title too."""
-_BYTES = 270_000
+MOST_BYTES = 270_000
 """Of a drawing; the widest boxes come first."""
 _MARKED = 0.003
 """Change of a share from which a box says it."""
@@ -78,7 +78,7 @@ class _Box:
 # ----------------------------------------------------------------------------- what is offered
 
 
-def flame(stacks: Stacks, *, name: str, title: str, most: int = _BYTES) -> str:
+def flame(stacks: Stacks, *, name: str, title: str, most: int = MOST_BYTES) -> str:
     """One profile as an `<svg>` element for a page, in the colours of its style sheet.
 
     Args:
@@ -90,7 +90,9 @@ def flame(stacks: Stacks, *, name: str, title: str, most: int = _BYTES) -> str:
     return _element([stacks], name, title, most)
 
 
-def difference(before: Stacks, after: Stacks, *, name: str, title: str, most: int = _BYTES) -> str:
+def difference(
+    before: Stacks, after: Stacks, *, name: str, title: str, most: int = MOST_BYTES
+) -> str:
     """What became hotter between two profiles, as an `<svg>` element for a page.
 
     Both are brought to equal totals. A box is as wide as its mean share of both, so that nothing

@@ -83,7 +83,14 @@ def told(case: Case) -> dict[str, Any]:
         "cost": gist.cost(case),
         "trailers": gist.trailers,
         "reviews": gist.reviews,
+        "settling": bool(case.number) and _stands(case),
     }
+
+
+def _stands(case: Case) -> bool:
+    """Whether there is an alert to be settled, as far as anybody wrote it down."""
+    states = [deed.state for deed in case.deeds if deed.state is not None]
+    return not states or states[-1].standing
 
 
 def _state(case: Case) -> tuple[str, str]:  # noqa: PLR0911 - one for every ending

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from markupsafe import Markup
 
@@ -29,6 +31,8 @@ class Picture:
     title: str
     drawing: Markup
     caption: str
+    file: str = ""
+    """The whole drawing, beside the page; "" where there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +46,40 @@ class Section:
     """Function, its own share before, after, and the change in percentage points."""
 
 
-def sections(found: tuple[Compared, ...], label: Name, most: int = BYTES) -> list[Section]:
+def sections(
+    found: tuple[Compared, ...], label: Name, most: int = BYTES, stem: str = ""
+) -> list[Section]:
     """One for each, drawings within so many bytes together.
 
     Args:
         found: What is shown.
         label: Names revisions.
         most: Bytes of all drawings.
+        stem: Of the files that have the whole drawings, as `files` takes it; "" where there
+            are none.
     """
     drawings = sum(2 * len(one.taken) - 1 for one in found if one.taken)
     share = most // max(1, drawings)
-    return [_section(one, label, f"profile{i}", share) for i, one in enumerate(found)]
+    return [_section(one, label, i, share, stem) for i, one in enumerate(found)]
+
+
+def files(found: tuple[Compared, ...], label: Name, stem: str) -> dict[str, str]:
+    """The same drawings as files of their own, each as large as it needs to be.
+
+    Args:
+        found: What is shown.
+        label: Names revisions.
+        stem: With which their names begin.
+    """
+    return {
+        _file(stem, i, name): flamegraph.document(draw(flamegraph.MOST_BYTES)).decode()
+        for i, one in enumerate(found)
+        for name, draw in _drawings(one, label, name=f"profile{i}").items()
+    }
+
+
+def _file(stem: str, place: int, name: str) -> str:
+    return f"{stem}.flames-{place + 1}-{name}.svg" if stem else ""
 
 
 def page(found: Compared, title: str, label: Name) -> str:
@@ -74,48 +101,58 @@ def grown(before: Taken, after: Taken) -> list[Shift]:
     return [one for one in found if one.change >= _LEAST][:_SHOWN]
 
 
-def _section(found: Compared, label: Name, name: str, most: int) -> Section:
+_DIFFERENCE, _SIDES = "difference", ("before", "after")
+
+
+def _drawings(found: Compared, label: Name, name: str) -> dict[str, Callable[[int], str]]:
+    """By name: what draws it within so many bytes; the difference first."""
+    drawn: dict[str, Callable[[int], str]] = {}
+    if len(found.taken) > 1:
+        drawn[_DIFFERENCE] = lambda most: flamegraph.difference(
+            found.taken[0].stacks,
+            found.taken[-1].stacks,
+            name=f"{name}-{_DIFFERENCE}",
+            title=f"What changed from {label(found.revisions[0])} to {label(found.revisions[-1])}",
+            most=most,
+        )
+    for side, one in zip(_SIDES, found.taken, strict=False):
+        drawn[side] = partial(_flames, one, label, f"{name}-{side}")
+    return drawn
+
+
+def _flames(one: Taken, label: Name, name: str, most: int) -> str:
+    title = f"Flame graph of {label(one.profile.revision)}"
+    return flamegraph.flame(one.stacks, name=name, title=title, most=most)
+
+
+def _section(found: Compared, label: Name, place: int, most: int, stem: str) -> Section:
     title = " and ".join(label(one) for one in found.revisions)
     if not found.taken:
         return Section(title, found.missing)
-    pictures = [
-        Picture(
-            label(one.profile.revision),
-            _drawn(
-                flamegraph.flame(
-                    one.stacks,
-                    name=f"{name}-{number}",
-                    title=f"Flame graph of {label(one.profile.revision)}",
-                    most=most,
-                )
-            ),
-            _caption(one),
-        )
-        for number, one in enumerate(found.taken)
-    ]
-    if len(found.taken) == 1:
-        return Section(title, "", tuple(pictures))
-    before, after = found.taken
-    difference = Picture(
-        "The difference",
-        _drawn(
-            flamegraph.difference(
-                before.stacks,
-                after.stacks,
-                name=f"{name}-difference",
-                title=f"What changed from {label(found.revisions[0])} "
-                f"to {label(found.revisions[-1])}",
-                most=most,
-            )
-        ),
-        "Both brought to equal totals; a box is as wide as its mean share of both. Colour and "
-        "number say how the share of the function itself changed, wherever it is called.",
+    told = {
+        _DIFFERENCE: ("The difference", _COMPARED),
+        **{
+            side: (label(one.profile.revision), _caption(one))
+            for side, one in zip(_SIDES, found.taken, strict=False)
+        },
+    }
+    pictures = tuple(
+        Picture(told[name][0], _drawn(draw(most)), told[name][1], _file(stem, place, name))
+        for name, draw in _drawings(found, label, f"profile{place}").items()
     )
+    if len(found.taken) == 1:
+        return Section(title, "", pictures)
     rows = tuple(
         (words.clean(one.function), _share(one.before), _share(one.after), _points(one.change))
-        for one in grown(before, after)
+        for one in grown(*found.taken)
     )
-    return Section(title, "", (difference, *pictures), rows)
+    return Section(title, "", pictures, rows)
+
+
+_COMPARED = (
+    "Both brought to equal totals; a box is as wide as its mean share of both. Colour and "
+    "number say how the share of the function itself changed, wherever it is called."
+)
 
 
 def _drawn(svg: str) -> Markup:

@@ -22,7 +22,6 @@ _ROUND = {"stroke-linejoin": "round", "stroke-linecap": "butt"}
 """What matplotlib says of all elements, for those of this picture alone."""
 
 
-ET.register_namespace("", _SVG[1:-1])
 _UNREADABLE = re.compile(r"[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What no XML can hold."""
 
@@ -47,6 +46,9 @@ def small(svg: str) -> str:
     form = ET.Element(f"{_SVG}style")
     form.text = "".join(f".{name}{{{style}}}" for style, name in styles.items())
     root.insert(0, form)
+    for element in root.iter():
+        element.tag = element.tag.removeprefix(_SVG)
+    root.set("xmlns", _SVG[1:-1])
     return ET.tostring(root, encoding="unicode")
 
 

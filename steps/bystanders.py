@@ -44,9 +44,7 @@ def unmoved(
         measured[name] += 1
         if not sides.saturated and stood(sides.before, sides.since, abs(change)):
             still[name].append(title(scenario))
-    return tuple(
-        f"{name} ({_several(titles, measured[name])})" for name, titles in still.items()
-    )
+    return tuple(f"{name} ({_several(titles, measured[name])})" for name, titles in still.items())
 
 
 def _several(titles: list[str], measured: int) -> str:

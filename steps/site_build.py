@@ -23,6 +23,7 @@ from netbisect.steps import documents
 from netbisect.steps import site_material as material
 from netbisect.steps.casefile import deeds
 from netbisect.steps.memory import open_ledger
+from netbisect.steps.settings import Settings
 from netbisect.steps.site_files import put
 from netbisect.steps.surroundings import OfLedger
 from netbisect.store.ledger import Ledger
@@ -47,10 +48,12 @@ class Source:
     commit_link: str = ""
     lab: Lab | None = None
     min_effect: float = MIN_EFFECT
+    home: Settings | None = None
+    """Of the service, where its folders are there."""
 
     def digest(self) -> str:
         """Of all but the database."""
-        told = repr((_FORMAT, self.commit_link, self.lab, self.min_effect))
+        told = repr((_FORMAT, self.commit_link, self.lab, self.min_effect, self.home))
         return hashlib.sha256(told.encode("utf-8", "replace")).hexdigest()[:16]
 
 
@@ -84,7 +87,8 @@ class Desk:
 
     def __init__(self, source: Source, staging: Path, ledger: Ledger | None = None) -> None:
         self.ledger = ledger or open_ledger(source.database)
-        self.lab = OfLedger(source.commit_link, source.lab)
+        self.lab = OfLedger(source.commit_link, source.lab, source.home)
+        self.now = material.latest(self.ledger)
         self._source = source
         self.documents = documents.Desk(
             self.ledger,
@@ -129,12 +133,12 @@ class Desk:
         """Writes the pages of a task."""
         if task.kind == "series":
             return self._series(task)
-        name, text = (
-            (alert_page(task.number), self._alert(self.alerts[task.number]))
-            if task.kind == "alert"
-            else (question_page(task.kind, task.number), self._question(task))
-        )
-        files = {name: text, document_file(name): self._document(task)}
+        if task.kind == "alert":
+            name, (text, beside) = alert_page(task.number), self._alert(self.alerts[task.number])
+        else:
+            name, text = question_page(task.kind, task.number), self._question(task)
+            beside = {}
+        files = {name: text, document_file(name): self._document(task), **beside}
         return Done(
             task.key, {file: put(self._staging, file, told) for file, told in files.items()}, []
         )
@@ -159,15 +163,18 @@ class Desk:
             told.append(COMPACT.unstructure(series_pages.summary(view)))
         return Done(task.key, written, told)
 
-    def _alert(self, alert: Alert) -> str:
+    def _alert(self, alert: Alert) -> tuple[str, dict[str, str]]:
+        """The page, and the files beside it."""
         questions = [(kind, getattr(alert, kind)) for kind in KINDS]
-        return cases.alert(
+        case = material.alert_case(self.ledger, alert, self.lab, self.now)
+        page = cases.alert(
             self.lines[alert.id],
-            material.alert_case(self.ledger, alert, self.lab),
+            case,
             seen=material.seen_in(alert, self.lab),
             deeds=deeds(self.ledger, alert.id),
             questions=[Link(kind, number) for kind, number in questions if number is not None],
         )
+        return page, cases.drawings(case) if case else {}
 
     def _question(self, task: Task) -> str:
         asked = self.ledger.question(task.number)

@@ -68,7 +68,7 @@ def _source(folder: Path | None, database: str | None) -> Source:
     if database is None:
         settings, lab = load((folder or Path()) / SETTINGS)
         link = settings.links.commit
-        return Source(settings.database, link, lab, settings.min_effect)
+        return Source(settings.database, link, lab, settings.min_effect, settings)
     if not is_there(database):
         raise click.ClickException(
             f"there is no database {database}; another --database would be right"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -39,6 +40,8 @@ from netbisect.store.ledger import Ledger
 from netbisect.store.records import Alert, Asked
 from netbisect.store.trails import Trail
 
+_FOLLOWED = 90 * 86400.0
+"""Seconds after its end that an alert is followed."""
 NIGHT_SECONDS = 20 * 3600.0
 """Questions asked within so long of each other are of one night."""
 
@@ -145,8 +148,29 @@ def _named(found: Sequence[Step]) -> set[str]:
 # ----------------------------------------------------------------------------------- questions
 
 
-def alert_case(ledger: Ledger, alert: Alert, lab: OfLedger) -> Case | None:
-    """All that was measured for an alert, if anything was in turns."""
+def latest(ledger: Ledger) -> float:
+    """When the newest thing was done that pages of alerts tell of, seconds since the epoch."""
+    nights = ledger.last_nights(NIGHT_SECONDS)
+    return max(
+        *(at for _, at in ledger.alert_news().values()),
+        *(one.closed_at or one.opened_at for one in nights),
+        0.0,
+        0.0,
+    )
+
+
+def alert_case(ledger: Ledger, alert: Alert, lab: OfLedger, now: float) -> Case | None:
+    """All that was measured for an alert, if anything was in turns.
+
+    Other testbeds, and what becomes of the culprit, are looked at as long as the alert is open,
+    and some time after.
+
+    Args:
+        ledger: Where it is looked up.
+        alert: What it is of.
+        lab: What the ledger does not know.
+        now: As `latest`.
+    """
     last = alert.bisection or alert.comparison
     if last is None:
         return None
@@ -154,13 +178,21 @@ def alert_case(ledger: Ledger, alert: Alert, lab: OfLedger) -> Case | None:
     finding = asked.finding
     if isinstance(finding, Confirmed):
         finding = Confirmed(alert.effects)
-    case = case_in(lab, ledger, asked, finding)
-    return replace(case, number=alert.id, deeds=deeds(ledger, alert.id))
+    end = math.inf if alert.closed_at is None else alert.closed_at
+    followed = now - end < _FOLLOWED
+    case = case_in(lab, ledger, asked, finding, until=end if followed else None)
+    return replace(
+        case,
+        number=alert.id,
+        deeds=deeds(ledger, alert.id),
+        stable=lab.stable(alert.culprit or None, alert.branch, case.label, now) if followed else (),
+        profiles=lab.profiles(ledger, asked),
+    )
 
 
 def question_case(ledger: Ledger, asked: Asked, lab: OfLedger) -> Case:
     """All that was measured for a comparison or a bisection."""
-    case = case_in(lab, ledger, asked, asked.finding)
+    case = case_in(lab, ledger, asked, asked.finding, until=None)
     if isinstance(asked.finding, NotConfirmed) and asked.finding.effects:
         case = replace(case, confirmed=Confirmed(asked.finding.effects))
     return case

@@ -8,9 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from netbisect.bisect.model import Bisection, Commit, Comparison, Evidence, Kernel, Level
-from netbisect.steps import bystanders
+from netbisect.reports import words
+from netbisect.reports.case import Compared
+from netbisect.steps import bystanders, profiles, searches
 from netbisect.steps.kernels import Kernels
 from netbisect.steps.settings import Settings
+from netbisect.store.history import History
 from netbisect.store.ledger import Ledger
 from netbisect.store.records import Asked
 from netbisect.workers.lab import OVERLAY_MARK, Lab, load_scenario
@@ -55,6 +58,18 @@ class Surroundings(Protocol):
         """What saw the same commits and did not change, for people; see bystanders.py."""
 
 
+def trial_command(
+    lab: str, testbed: str, kernels: Mapping[str, Kernel], ends: tuple[str, str]
+) -> str:
+    """Measures one boot of either end; "" where neither was built."""
+    lines = [
+        f"netbisect-lab --lab {lab} trial --testbed {testbed} --kernel {kernels[revision].key}"
+        for revision in ends
+        if revision in kernels
+    ]
+    return " && ".join(lines)
+
+
 class OfLab:
     """A lab whose files are there."""
 
@@ -90,13 +105,7 @@ class OfLab:
 
     def command(self, testbed: str, kernels: Mapping[str, Kernel], ends: tuple[str, str]) -> str:
         """As Surroundings says."""
-        lines = [
-            f"netbisect-lab --lab {self._settings.lab.name} trial --testbed {testbed} "
-            f"--kernel {kernels[revision].key}"
-            for revision in ends
-            if revision in kernels
-        ]
-        return " && ".join(lines)
+        return trial_command(self._settings.lab.name, testbed, kernels, ends)
 
     def unmoved(
         self,
@@ -117,11 +126,24 @@ class OfLedger:
     configuration has a say.
     """
 
-    def __init__(self, commit_link: str = "", lab: Lab | None = None) -> None:
+    def __init__(
+        self, commit_link: str = "", lab: Lab | None = None, home: Settings | None = None
+    ) -> None:
+        """Nothing is read yet.
+
+        Args:
+            commit_link: As `Links.commit`.
+            lab: What its files say.
+            home: Of the service whose ledger it is, where its folders are there too.
+        """
         self._commit_link = commit_link
+        self._home = home
         self._hardware = {one.name: one.description for one in lab.testbeds} if lab else {}
         self._folders = lab.scenario_directories if lab else ()
         self._titles: dict[str, str] = {}
+        self._history = None
+        if home is not None and lab is not None and home.mirror.is_dir():
+            self._history = History(home.mirror, lab.source.repository)
 
     @property
     def commit_link(self) -> str:
@@ -167,8 +189,24 @@ class OfLedger:
 
     def command(self, testbed: str, kernels: Mapping[str, Kernel], ends: tuple[str, str]) -> str:
         """As Surroundings says: without the lab's files nobody can."""
-        del testbed, kernels, ends
-        return ""
+        if self._home is None or testbed not in self._hardware:
+            return ""
+        return trial_command(self._home.lab.name, testbed, kernels, ends)
+
+    def stable(
+        self, culprit: str | None, branch: str, label: words.Name, now: float
+    ) -> tuple[str, ...]:
+        """What becomes of a culprit on other branches; nothing where the tree is not there."""
+        if self._home is None or self._history is None:
+            return ()
+        others = [one for one in self._home.branches if one != branch]
+        return tuple(searches.fate(self._history, culprit, branch, others, label, now))
+
+    def profiles(self, ledger: Ledger, search: Asked) -> tuple[Compared, ...]:
+        """Of the culprits of a search and their parents, where visits' folders are there."""
+        if self._home is None:
+            return ()
+        return profiles.of_search(ledger, self._home.visits, search)
 
     def unmoved(
         self,

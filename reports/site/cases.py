@@ -9,15 +9,15 @@ from markupsafe import Markup
 
 from netbisect.bisect.model import Confirmed, Finding
 from netbisect.bisect.states import AlertState
-from netbisect.reports import chart, gist, words
+from netbisect.reports import chart, profiles, words
 from netbisect.reports import page as case_page
 from netbisect.reports.case import Case, Deed
 from netbisect.reports.site import plots
 from netbisect.reports.site.frame import FEEDS, as_document, render
-from netbisect.reports.site.nouns import AlertLine, SeenIn, question_page
+from netbisect.reports.site.nouns import AlertLine, SeenIn, alert_page, question_page
 
 _PICTURED = 4
-"""Scenarios whose boots are drawn, the leading one first."""
+"""Scenarios whose boots are drawn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +57,18 @@ def alert(
         questions: That were asked for it, oldest first.
     """
     told = case_page.told(case) if case else {"case": None}
-    pictures = {}
+    pictures: dict[str, object] = {}
     if case:
+        pictures["profiles"] = profiles.sections(
+            case.profiles, case.label, stem=_stem(line.number) if case.profiles else ""
+        )
         pictures["trend"] = Markup(chart.trend(case, case.lead))  # noqa: S704 - our own drawing
         pictures["boxes"] = Markup(chart.boxplot(case, case.lead))  # noqa: S704 - our own drawing
     return render(
         "alert.html",
         f"Alert {line.number}: {words.kind(line.kind)}, {line.lead} on {line.testbed}",
         alternates=[as_document(line.page), *FEEDS],
-        **told,
-        **pictures,
+        **(told | pictures),
         alert=line,
         mood=_mood(line),
         state_words=words.state(line.state, until=line.until, into=line.into),
@@ -74,6 +76,15 @@ def alert(
         deeds=deeds,
         questions=questions,
     )
+
+
+def drawings(case: Case) -> dict[str, str]:
+    """The files beside the page of an alert: its flame graphs as a whole, by their names."""
+    return profiles.files(case.profiles, case.label, _stem(case.number))
+
+
+def _stem(alert: int) -> str:
+    return alert_page(alert).removesuffix(".html")
 
 
 def _mood(line: AlertLine) -> str:
@@ -99,9 +110,6 @@ def comparison(
         alert: That it is for.
         following: The search that followed from it.
     """
-    names = case_page.scenarios(case)
-    moved = [effect.scenario for effect in gist.effects(case)]
-    shown = sorted(names, key=lambda name: (name != case.lead, name not in moved))[:_PICTURED]
     state, headline = ("open", "running"), "It is being measured in turns."
     if finding is not None:
         headline = words.sentence(finding, case.label, case.title)
@@ -120,7 +128,7 @@ def comparison(
         next=following,
         pictures=[
             (case.title(name), Markup(chart.boxplot(case, name)))  # noqa: S704 - our own drawing
-            for name in shown
+            for name in case_page.pictured(case, _PICTURED)
         ],
     )
 
