@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from netbisect.reports import words
-from netbisect.reports.digest import Missing
+from netbisect.reports.documents import Missing
 from netbisect.reports.site import frame as site_frame
 from netbisect.reports.site.nouns import AlertLine, Overview, question_page
 from netbisect.reports.site.pages import branches_of, grid

@@ -2,69 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from netbisect.reports import words
+from netbisect.reports.documents import Digest, Item
 from netbisect.reports.mail import Letter
 from netbisect.reports.templating import environment
 
 _LINES_MAX = 20
 """Of each list."""
-
-
-@dataclass(frozen=True, slots=True)
-class Missing:
-    """Scenarios of a night that have no sample, for one reason."""
-
-    place: str
-    """Testbed and branch, for people."""
-    scenarios: tuple[str, ...]
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class Item:
-    """An alert on one line."""
-
-    number: int
-    place: str
-    """Scenario, testbed and branch, for people."""
-    change: str
-    """With its interval."""
-    now: str
-    """How far it has come, as `words.state` says it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Digest:
-    """A day of the watch; every list may be empty."""
-
-    since: float
-    until: float
-    """Seconds since the epoch."""
-    planned: int
-    """Series that the night was to measure."""
-    measured: int
-    missing: tuple[Missing, ...] = ()
-    unchanged: tuple[str, ...] = ()
-    """Testbeds and branches where nothing new had landed."""
-    drops: tuple[Item, ...] = ()
-    """Announced in this time."""
-    gains: tuple[Item, ...] = ()
-    other: tuple[Item, ...] = ()
-    """Changes of how often boots are slow."""
-    over: tuple[Item, ...] = ()
-    """That ended in this time, for whatever reason."""
-    standing: tuple[Item, ...] = ()
-    """The rest of those that stand and are not settled."""
-    searches: tuple[str, ...] = ()
-    """Under way, a sentence each."""
-    drifts: tuple[str, ...] = ()
-    """Series that slide, a sentence each."""
-    warnings: tuple[str, ...] = ()
-    """What is off in the data, a sentence each."""
-    page: str = ""
-    """Address of the pages."""
 
 
 def letter(digest: Digest) -> Letter:

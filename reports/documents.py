@@ -12,7 +12,6 @@ from typing import Annotated, Literal, TypeAlias
 from netbisect.bisect.health import Record, SeriesReport
 from netbisect.bisect.selfcheck import AgainstItself, Repeats
 from netbisect.bisect.states import AlertKind, AlertState
-from netbisect.reports.digest import Item, Missing
 
 Time: TypeAlias = Annotated[float, "Seconds since the epoch, UTC."]
 Seconds: TypeAlias = Annotated[float, "Seconds."]
@@ -334,6 +333,29 @@ class Status:
     quarantines: tuple[Quarantine, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """Scenarios of a night that have no sample, for one reason."""
+
+    place: str
+    """Testbed and branch, for people."""
+    scenarios: tuple[str, ...]
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """An alert on one line."""
+
+    number: int
+    place: str
+    """Scenario, testbed and branch, for people."""
+    change: str
+    """With its interval."""
+    now: str
+    """How far it has come, as `words.state` says it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Digest:
     """A day of the watch."""
@@ -343,17 +365,19 @@ class Digest:
     until: Time
     planned: Annotated[int, "Series that the night was to measure."]
     measured: int
-    missing: tuple[Missing, ...]
-    unchanged: Annotated[tuple[str, ...], "Testbeds and branches where nothing new had landed."]
-    drops: Annotated[tuple[Item, ...], "Announced in this time."]
-    gains: Annotated[tuple[Item, ...], "Announced in this time."]
-    other: Annotated[tuple[Item, ...], "Changes of how often boots are slow."]
-    over: Annotated[tuple[Item, ...], "That ended in this time."]
-    standing: Annotated[tuple[Item, ...], "The rest of those that stand and are not settled."]
-    searches: Annotated[tuple[str, ...], "Under way, a sentence each."]
-    drifts: Annotated[tuple[str, ...], "Series that slide, a sentence each."]
-    warnings: Annotated[tuple[str, ...], "What is off in the data, a sentence each."]
-    page: Address
+    missing: tuple[Missing, ...] = ()
+    unchanged: Annotated[
+        tuple[str, ...], "Testbeds and branches where nothing new had landed."
+    ] = ()
+    drops: Annotated[tuple[Item, ...], "Announced in this time."] = ()
+    gains: Annotated[tuple[Item, ...], "Announced in this time."] = ()
+    other: Annotated[tuple[Item, ...], "Changes of how often boots are slow."] = ()
+    over: Annotated[tuple[Item, ...], "That ended in this time."] = ()
+    standing: Annotated[tuple[Item, ...], "The rest of those that stand and are not settled."] = ()
+    searches: Annotated[tuple[str, ...], "Under way, a sentence each."] = ()
+    drifts: Annotated[tuple[str, ...], "Series that slide, a sentence each."] = ()
+    warnings: Annotated[tuple[str, ...], "What is off in the data, a sentence each."] = ()
+    page: Address = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,6 +43,8 @@ class Board:
     lab: Lab
     _series: dict[Place, tuple[str, list[Summary]]] = field(default_factory=dict)
     """With the state of what they were made from."""
+    _known: tuple[int, dict[Place, str]] = (-1, {})
+    """The state of what all of them are made from, and the last event that it takes in."""
     _progress: dict[int, tuple[tuple[int, int], Progress]] = field(default_factory=dict)
     """By question, with how many orders there were and how many were over."""
 
@@ -96,7 +98,17 @@ class Board:
         return OfLedger(self.settings.links.commit, self.lab)
 
     def _marks(self, ledger: Ledger) -> dict[Place, str]:
-        """The state of what series are made from: samples, and alerts by which baselines begin."""
+        """The state of what series are made from: samples, and alerts by which baselines begin.
+
+        To count all samples takes a third of a second where there are millions, so it is done
+        only after something has happened.
+        """
+        event = ledger.last_event()
+        if self._known[0] != event:
+            self._known = event, self._marks_now(ledger)
+        return self._known[1]
+
+    def _marks_now(self, ledger: Ledger) -> dict[Place, str]:
         alerts = [
             (one.id, one.state.value, one.bad, one.culprit, one.testbed) for one in ledger.alerts()
         ]

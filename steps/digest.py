@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from netbisect.bisect.model import Bisection, Dud, Fact, Night, Sample, Unfinished
 from netbisect.bisect.states import AlertKind, AlertState
 from netbisect.reports import digest, health, words
-from netbisect.reports.digest import Digest, Item, Missing
+from netbisect.reports.documents import Digest, Item, Missing
 from netbisect.steps.health import judge
 from netbisect.steps.settings import Settings
 from netbisect.store.ledger import Ledger

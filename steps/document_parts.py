@@ -19,30 +19,8 @@ from netbisect.bisect.model import (
     Unfinished,
 )
 from netbisect.reports import documents as told
-from netbisect.reports.digest import Digest
 from netbisect.reports.documents import Difference
 from netbisect.store.records import Alert, Asked, Quarantine
-
-
-def digest(of: Digest) -> told.Digest:
-    """A day, as programs are told of it."""
-    return told.Digest(
-        since=of.since,
-        until=of.until,
-        planned=of.planned,
-        measured=of.measured,
-        missing=of.missing,
-        unchanged=of.unchanged,
-        drops=of.drops,
-        gains=of.gains,
-        other=of.other,
-        over=of.over,
-        standing=of.standing,
-        searches=of.searches,
-        drifts=of.drifts,
-        warnings=of.warnings,
-        page=of.page,
-    )
 
 
 def differences(effects: Sequence[Effect]) -> tuple[Difference, ...]:

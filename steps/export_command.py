@@ -16,7 +16,6 @@ from netbisect.reports.documents import Document
 from netbisect.reports.samples import as_csv
 from netbisect.steps import digest as days
 from netbisect.steps.control import SETTINGS
-from netbisect.steps.document_parts import digest as digest_document
 from netbisect.steps.documents import Desk
 from netbisect.steps.health import judge
 from netbisect.steps.memory import ledger_of, open_ledger
@@ -141,7 +140,7 @@ def export_digest(folder: Path | None, length: int) -> None:
         ledger = ledger_of(settings)
         since = ledger.clock() - length * _DAY
         nights = ledger.nights_since(since)
-        _tell(digest_document(days.gather(ledger, settings, lab, nights, since)))
+        _tell(days.gather(ledger, settings, lab, nights, since))
 
 
 @export.command("feed", epilog="Example: netbisect export feed > alerts.atom")

@@ -11,8 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import event
 
-from netbisect.bisect.model import Bisection, Candidate, Comparison, Night, Noise, Unfinished
+from netbisect.bisect.model import (
+    Bisection,
+    Boot,
+    Candidate,
+    Comparison,
+    Night,
+    Noise,
+    Sample,
+    Unfinished,
+)
 from netbisect.reports import dashboard
 from netbisect.reports.dashboard import Dashboard
 from netbisect.steps import control
@@ -135,6 +145,27 @@ def test_only_what_has_changed_is_read_again(watch: Watch) -> None:
     watch.ledger.change_alert(alert.id, who="a", what="b", culprit="c" * 40)
     late = watch.board.late(watch.ledger)
     assert {one.place[0] for one in late} == {alert.testbed}
+
+
+def test_samples_are_counted_only_after_something_has_happened(watch: Watch) -> None:
+    """Which takes longest where there are millions; a new one is seen all the same."""
+    watch.look()
+    said: list[str] = []
+
+    def listen(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+        said.append(statement)
+
+    event.listen(watch.ledger.engine, "before_cursor_execute", listen)
+    watch.look()
+    assert not [one for one in said if "FROM samples" in one]
+
+    one = next(iter(watch.ledger.known_series()))
+    boot = Boot("new", one.testbed, "k", watch.ledger.measured_revisions()[0], watch.now, 1.0)
+    sample = Sample(
+        "new", "new", one.testbed, one.scenario, 1e6, 1e9, (), (), (), "c", watch.now, 1.0
+    )
+    watch.ledger.record_all([boot, sample], "test")
+    assert [late.place for late in watch.board.late(watch.ledger)] == [(one.testbed, one.scenario)]
 
 
 def test_what_is_not_read_yet_is_counted(watch: Watch, read_page: Any) -> None:

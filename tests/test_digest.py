@@ -26,7 +26,7 @@ from netbisect.bisect.model import (
     Unfinished,
 )
 from netbisect.reports import digest
-from netbisect.reports.digest import Digest, Item, Missing
+from netbisect.reports.documents import Digest, Item, Missing
 from netbisect.steps import control
 from netbisect.steps.casework import Casework
 from netbisect.steps.digest import last_due, post_digest

@@ -15,10 +15,9 @@ from netbisect.bisect.model import Effect
 from netbisect.bisect.states import AlertState
 from netbisect.reports import health as telling
 from netbisect.reports import schema, status
-from netbisect.reports.digest import Digest, Item, Missing
+from netbisect.reports.documents import Digest, Item, Missing
 from netbisect.steps import cli
 from netbisect.steps.document_parts import difference
-from netbisect.steps.document_parts import digest as digest_document
 from netbisect.steps.documents import Desk
 from netbisect.steps.health import judge
 from netbisect.store.lookup import SeriesName
@@ -33,17 +32,15 @@ def run(*arguments: str) -> Result:
 
 def digest(_: Any) -> Any:
     item = Item(1, HOSTILE, "-10 %", HOSTILE)
-    return digest_document(
-        Digest(
-            since=0.0,
-            until=1.0,
-            planned=2,
-            measured=1,
-            missing=(Missing(HOSTILE, (HOSTILE,), HOSTILE),),
-            drops=(item,),
-            standing=(item,),
-            searches=(HOSTILE,),
-        )
+    return Digest(
+        since=0.0,
+        until=1.0,
+        planned=2,
+        measured=1,
+        missing=(Missing(HOSTILE, (HOSTILE,), HOSTILE),),
+        drops=(item,),
+        standing=(item,),
+        searches=(HOSTILE,),
     )
 
 

@@ -21,7 +21,10 @@ from netbisect.reports.site.nouns import (
 
 _DAY = 86400.0
 _RECENT = 30 * _DAY
-_STALE = 7 * _DAY
+STALE_NIGHTS = 2
+"""After so many without a level, a series is shown as old."""
+_SLACK = 0.5 * _DAY
+"""That a night may be late."""
 _NOISY = 0.1
 """Smallest drop that one night shows, from which on a series is called noisy; a ln ratio."""
 _MISSED = 20
@@ -62,7 +65,7 @@ def index(view: Overview) -> str:
         open=wanting,
         running=view.running,
         grids=[grid(view, branch) for branch in branches_of(view.series)],
-        noisy=round(100 * _NOISY),
+        address=str,
         recent=changed,
         state_of_things=f"As of {words.moment(view.at)}.",
     )
@@ -117,6 +120,8 @@ def grid(view: Overview, branch: str) -> dict[str, Any]:
     }
     return {
         "branch": branch,
+        "noisy": round(100 * _NOISY),
+        "stale": STALE_NIGHTS,
         "testbeds": [(name, testbed_page(name)) for name in testbeds],
         "rows": [
             {
@@ -134,7 +139,7 @@ def grid(view: Overview, branch: str) -> dict[str, Any]:
 
 
 def _map_cell(one: Summary, alert: AlertLine | None, now: float) -> dict[str, str]:
-    old = one.latest.at < now - _STALE
+    old = one.latest.at < now - STALE_NIGHTS * _DAY - _SLACK
     looks, sign = ["old"] if old else [], ""
     if one.smallest_drop is not None and one.smallest_drop > _NOISY:
         looks.append("noisy")
