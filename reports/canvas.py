@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 import re
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from threading import Lock
@@ -144,7 +145,10 @@ def pictures(paint: Callable[[Figure], None], height: float, *, title: str) -> d
 def _element(figure: Figure, name: str, title: str, text: str) -> str:
     buffer = io.BytesIO()
     nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-    figure.savefig(buffer, format="svg", metadata=nothing)
+    with warnings.catch_warnings():
+        # Only to measure a text is it set here; whoever shows it has letters of their own.
+        warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
+        figure.savefig(buffer, format="svg", metadata=nothing)
     svg = buffer.getvalue().decode()
     svg = svg[svg.index("<svg ") :]
     svg = re.sub(r'\bid="', f'id="{name}-', svg)

@@ -138,6 +138,7 @@ def _pictures(case: Case, scenario: str) -> dict[str, Any]:
 def _attempt(case: Case, attempt: Attempt) -> dict[str, Any]:
     measured = attempt.ln_pps is not None
     return {
+        "measured": measured,
         "seq": attempt.seq,
         "at": words.moment(attempt.at),
         "what": "build" if attempt.stage == "kernel" else "boot and runs",

@@ -11,9 +11,14 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
 
-from netbisect.reports.case import Case, Failure, Links
+from netbisect.bisect.states import AlertKind, AlertState
+from netbisect.reports.case import Case, Deed, Failure, Links
 from netbisect.reports.page import page
+from netbisect.reports.site import cases
+from netbisect.reports.site.nouns import AlertLine
 
 made = runpy.run_path(str(Path(__file__).with_name("report_cases.py")))
 ENDINGS = ("culprit_case", "suspects_case", "not_reproduced_case", "unfinished_case")
@@ -278,3 +283,56 @@ def test_of_more_than_a_page_can_hold_the_most_telling_is_kept() -> None:
     assert made["label"](made["CULPRIT"]) in text.split('id="candidates"')[1]
     assert f"The latest 100 attempts; {len(case.attempts) - 100} came before." in text
     assert len(text.encode()) < 300_000
+
+
+SHORT = st.text(
+    st.characters() | st.sampled_from("\x00\x07\x1b\u202e\u2066\ud800\ufffe\uffff<>&\"'{}%$\\"),
+    max_size=40,
+)
+NAMES = ("alert_case", "culprit_case", "suspects_case")
+
+
+@pytest.mark.slow
+@given(st.sampled_from(NAMES), st.tuples(*[SHORT] * 8), st.sampled_from((1, 1, 300)))
+@settings(max_examples=5, phases=[Phase.generate])
+def test_whatever_is_said_a_page_is_whole(name: str, said: tuple[str, ...], times: int) -> None:
+    """A case with any texts in any place; the site's pages of it, and the pictures in them."""
+    case, label, title, branch, testbed = make(name), *said[:4]
+    subject, why, value, log = (one * times for one in said[4:])
+    told = replace(
+        case,
+        commits=tuple(
+            replace(one, subject=subject, author=value, body=f"MFC after:\t{why}\n{log}")
+            for one in case.commits
+        ),
+        titles={**dict.fromkeys(case.titles, title), case.lead: label},
+        labels=dict.fromkeys(case.labels, label),
+        branch=branch,
+        testbed=testbed,
+        hardware=value,
+        skipped={case.bad.revision: why},
+        attempts=tuple(replace(one, why=why, outcome=value) for one in case.attempts[-3:]),
+        failures=(Failure(case.bad.revision, title, why, log),),
+        conditions={title: value},
+        stable=(why,),
+        unmoved=(testbed,),
+        deeds=(Deed(0.0, value, None, why),),
+        command=log,
+        links=Links("", "https://example.org/{revision}", ""),
+    )
+    line = AlertLine(
+        3, AlertKind.DROP, AlertState.OPEN, testbed, title, branch, 0.0, label, value, "", None
+    )
+    pages = [
+        page(told),
+        cases.alert(line, told, seen=[], deeds=told.deeds, questions=[]),
+        cases.comparison(1, told, None, alert=line),
+        cases.bisection(2, told, line),
+    ]
+
+    for text in pages:
+        outline = Outline(text)
+        assert not {"script", "img"} & set(outline.tags)
+        assert not [name for _, name, _ in outline.attributes if name.startswith("on")]
+        assert not re.search(r"[\x00-\x08\x0b\x0c\x0e-\x1f\u202a-\u202e\u2066-\u2069]", text)
+        assert len(text.encode("utf-8", "replace")) < 300_000
