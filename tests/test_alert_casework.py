@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from sqlalchemy import event
 
 from netbisect.bisect import wire
 from netbisect.bisect.model import (
@@ -108,6 +109,25 @@ def test_a_search_takes_its_alert_from_open_to_the_culprit(desk: Desk) -> None:
         f"alert:{alert.id}:{alert.comparison}",
         f"outcome:{alert.id}:{alert.bisection}",
     ]
+
+
+def test_a_case_is_gathered_once_for_its_mail_and_its_page(desk: Desk) -> None:
+    """At its beginning and at its end: other testbeds are looked at once each."""
+    looks: list[str] = []
+
+    def listen(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+        if statement.startswith("SELECT DISTINCT boots.testbed, boots.revision"):
+            looks.append(statement)
+
+    event.listen(desk.ledger.engine, "before_cursor_execute", listen)
+    search = desk.confirm("c2558", 1, 6)
+    assert len(looks) == 1
+    alert = desk.end(search, desk.culprit(search, 4))
+
+    assert len(looks) == 2
+    page = desk.casework.page_of(alert.id).read_text()
+    assert "commit verified" in page
+    assert "the search ended: Culprit" in page
 
 
 @pytest.mark.parametrize(
