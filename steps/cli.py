@@ -58,6 +58,11 @@ _COMMANDS = {
         "health",
         "Judge the watch: what each series can show, and whether what was said was true.",
     ),
+    "init": _Place(
+        "netbisect.steps.init_command",
+        "init",
+        "Write the settings of a new service into FOLDER, which must be absent or empty.",
+    ),
     "import": _Place(_SERVICE, "import_group", "Take in measurements that were made elsewhere."),
     "ministat": _Place(
         "netbisect.steps.ministat_command",
@@ -89,6 +94,12 @@ _COMMANDS = {
         "netbisect.steps.export_command",
         "schema",
         "Print the JSON Schema of a document; without NAME, which there are.",
+    ),
+    "service": _Place(
+        "netbisect.steps.service_command",
+        "service",
+        "Print what systemd, or FreeBSD's rc.d, starts the master or the worker of FOLDER by.",
+        "worker",
     ),
     "site": _Place(
         "netbisect.steps.site_command",

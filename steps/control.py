@@ -11,17 +11,19 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 
 from netbisect.steps.memory import history_of
 from netbisect.steps.settings import Settings, load, read_password
+from netbisect.steps.shipped import filled
 from netbisect.store.database import StoreError, migrate, open_database
 from netbisect.store.history import HistoryError
 from netbisect.workers.lab import Lab
 from netbisect.workers.tomlfile import FileError
 
 SETTINGS = "netbisect.toml"
+TAC = "buildbot.tac"
+"""By which Buildbot knows a folder of its own."""
 _START_SECONDS = 120
 """For a master to come up on a machine that is busy."""
 _PID = "twistd.pid"
@@ -119,11 +121,9 @@ def start(folder: Path) -> Settings:
         if not check.good:
             raise ServiceError(check.found)
     settings, _ = load(folder / SETTINGS)
-    configuration = Path(str(resources.files("netbisect") / "master.cfg")).resolve()
-    if not (folder / "buildbot.tac").is_file():
-        _buildbot("create-master", "-c", str(configuration), str(folder))
-    else:
-        _buildbot("upgrade-master", "--quiet", str(folder))
+    if not (folder / TAC).is_file():
+        (folder / TAC).write_text(filled(TAC))
+    _buildbot("upgrade-master", "--quiet", str(folder))  # makes its database where there is none
     (folder / _PID).unlink(missing_ok=True)  # of a master that was killed
     _buildbot("start", f"--start_timeout={_START_SECONDS}", str(folder))
     return settings

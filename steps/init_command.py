@@ -1,0 +1,114 @@
+"""`netbisect init`: a folder with everything that a service needs, to be edited."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+from pathlib import Path
+
+import click
+
+from netbisect.steps import control
+from netbisect.steps.commands import sentences
+from netbisect.steps.settings import load
+from netbisect.steps.shipped import filled
+
+_LAB = "lab.toml"
+_PASSWORD = "workers.password"  # noqa: S105 - the name of a file
+_NEXT = """\
+{folder} has the settings of a service.
+
+ 1. Describe your machines in {lab}, and let it be checked:
+    netbisect-lab --lab {lab} doctor
+ 2. Say in {settings} which branches are watched, and who is told.
+ 3. netbisect check {folder}
+ 4. netbisect start {folder}
+ 5. On the host of each worker, with NAME as {lab} says and the password
+    in {password}:
+    buildbot-worker create-worker DIR MASTER:9989 NAME PASSWORD
+
+`netbisect service` writes what systemd or rc.d need to start it with the machine.
+"""
+
+
+@click.command(epilog="Example: netbisect init --to perf@example.org /var/netbisect")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option(
+    "--to",
+    metavar="ADDRESS",
+    default="root@localhost",
+    show_default=True,
+    help="Who is told of changes.",
+)
+@click.option(
+    "--repository",
+    metavar="ADDRESS",
+    default="https://git.freebsd.org/src.git",
+    show_default=True,
+    help="Of the tree under watch, as for `git clone`.",
+)
+@sentences
+def init(folder: Path, to: str, repository: str) -> None:
+    """Write the settings of a new service into FOLDER, which must be absent or empty."""
+    folder = folder.absolute()
+    write(folder, to=to, repository=repository)
+    paths = {
+        "folder": folder,
+        "lab": folder / _LAB,
+        "settings": folder / control.SETTINGS,
+        "password": folder / _PASSWORD,
+    }
+    click.echo(_NEXT.format(**paths), nl=False)
+
+
+def write(folder: Path, *, to: str, repository: str) -> None:
+    """Writes settings, an example of a lab file, Buildbot's own file and a password of workers.
+
+    The folder is closed to all but its owner and group, the password to all but its owner.
+    All or nothing.
+
+    Raises:
+        ServiceError: the folder is not empty, or cannot be written.
+        FileError: an argument does not suit the settings.
+    """
+    existed = folder.exists()
+    try:
+        if existed and any(folder.iterdir()):
+            raise control.ServiceError(
+                f"{folder} is not empty: a service begins in a folder of its own"
+            )
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise control.ServiceError(f"{folder} cannot be used: {error.strerror}") from error
+    try:
+        _fill(folder, to, repository)
+        load(folder / control.SETTINGS)
+    except BaseException as error:
+        for path in folder.iterdir():
+            path.unlink()
+        if not existed:
+            folder.rmdir()
+        if isinstance(error, OSError):
+            said = f"{folder} cannot be written: {error.strerror}"
+            raise control.ServiceError(said) from error
+        raise
+
+
+def _fill(folder: Path, to: str, repository: str) -> None:
+    folder.chmod(0o750)
+    sender = f"netbisect@{socket.getfqdn() or 'localhost'}"
+    settings = filled("netbisect.toml", to=_text(to), sender=_text(sender))
+    (folder / control.SETTINGS).write_text(settings)
+    (folder / _LAB).write_text(filled("lab.toml", repository=_text(repository)))
+    (folder / control.TAC).write_text(filled(control.TAC))
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    with os.fdopen(os.open(folder / _PASSWORD, flags, 0o600), "w") as stream:
+        stream.write(secrets.token_urlsafe() + "\n")
+
+
+def _text(value: str) -> str:
+    """As it stands between the quotes of a TOML string."""
+    return "".join(
+        f"\\u{ord(char):04x}" if char in '"\\' or not char.isprintable() else char for char in value
+    )
