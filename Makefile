@@ -7,6 +7,9 @@ RUN = $(VENV)/bin/python
 
 all: check test
 
+# All that is needed to run it, in .venv.
+venv: $(VENV)/runtime
+
 # A night in a simulated lab: from a commit to the mail that names it.
 demo: $(VENV)/runtime
 	@$(RUN) -m netbisect.demo play
@@ -32,9 +35,17 @@ bench: $(VENV)/development
 # The exact versions that are installed, with their hashes; needs uv and a network.
 requirements:
 	uv pip compile --quiet --universal --generate-hashes --python-version 3.11 \
-	    --extra demo pyproject.toml -o requirements.txt
+	    --extra demo --extra postgres pyproject.toml -o requirements.txt
 	uv pip compile --quiet --universal --generate-hashes --python-version 3.11 \
 	    --extra dev -c requirements.txt pyproject.toml -o tests/requirements.txt
+
+# Whether anything that is installed has a known hole; needs uv and a network.
+audit:
+	uv tool run pip-audit --strict --disable-pip --require-hashes -r requirements.txt
+
+# The manual pages, from what the command lines say of themselves.
+manual: $(VENV)/runtime
+	$(RUN) docs/man/generate.py
 
 clean:
 	rm -rf $(VENV) .demo build .pytest_cache .mypy_cache .ruff_cache .hypothesis
@@ -50,4 +61,4 @@ $(VENV)/development: $(VENV)/runtime tests/requirements.txt
 	$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes -r tests/requirements.txt
 	touch $@
 
-.PHONY: all demo up down test check bench requirements clean
+.PHONY: all venv demo up down test check bench requirements audit manual clean

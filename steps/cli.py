@@ -10,6 +10,7 @@ import importlib
 from dataclasses import dataclass
 
 import click
+from click.shell_completion import CompletionItem
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,11 @@ _COMMANDS = {
         "alerts",
         "List the confirmed changes of level, and say what is to become of them.",
     ),
+    "backup": _Place(
+        "netbisect.steps.backup_command",
+        "backup",
+        "Write the service of FOLDER into FILE; it may be running meanwhile.",
+    ),
     "bisect": _Place(
         "netbisect.steps.hand.cli",
         "bisect",
@@ -41,6 +47,12 @@ _COMMANDS = {
         _SERVICE,
         "check",
         "Look at settings, database, tree and ports; exit status 0 when a start would succeed.",
+    ),
+    "completion": _Place(
+        "netbisect.steps.completion_command",
+        "completion",
+        "Print what SHELL completes the arguments of netbisect and netbisect-lab by.",
+        "worker",
     ),
     "detect": _Place(
         "netbisect.steps.detect_command",
@@ -79,6 +91,11 @@ _COMMANDS = {
         "netbisect.steps.report_command",
         "report",
         "Write down what was measured, in the forms that people publish.",
+    ),
+    "restore": _Place(
+        "netbisect.steps.backup_command",
+        "restore",
+        "Make the service in FILE anew in FOLDER, which must be absent or empty.",
     ),
     "revision": _Place(
         "netbisect.steps.revision_command",
@@ -141,6 +158,14 @@ class _Lazy(click.Group):
                 f"pip install 'netbisect[{place.extra}]'"
             ) from error
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """As click does it, but without the import of every command for a word of help."""
+        names = [name for name in sorted(_COMMANDS) if name.startswith(incomplete)]
+        return [
+            *(CompletionItem(name, help=_COMMANDS[name].help) for name in names),
+            *click.Command.shell_complete(self, ctx, incomplete),
+        ]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -97,8 +97,7 @@ def migrate(engine: Engine) -> None:
         StoreError: a newer netbisect made the database, or it cannot be changed.
     """
     with speaking(engine), writer(engine).begin() as connection:
-        config = alembic_config(connection)
-        known = ScriptDirectory.from_config(config)
+        known = scripts()
         options = {"version_table": VERSION_TABLE}
         context = MigrationContext.configure(connection, opts=options)
         for version in context.get_current_heads():
@@ -108,7 +107,7 @@ def migrate(engine: Engine) -> None:
                     f"is {version}, this one knows up to {known.get_current_head()}; update "
                     "netbisect, or go back to a copy of the database from before"
                 )
-        command.upgrade(config, "head")
+        command.upgrade(alembic_config(connection), "head")
 
 
 def alembic_config(connection: Connection) -> Config:
@@ -117,12 +116,22 @@ def alembic_config(connection: Connection) -> Config:
     To write the next migration: change tables.py, then
     `alembic.command.revision(alembic_config(connection), "What changes", autogenerate=True)`.
     """
-    config = Config()
-    scripts = Path(__file__).resolve().parent / "migrations"
-    # A percent sign would be an interpolation to the file format that Config stands for.
-    config.set_main_option("script_location", str(scripts).replace("%", "%%"))
-    config.set_main_option("path_separator", "os")
+    config = _config()
     config.attributes["connection"] = connection
+    return config
+
+
+def scripts() -> ScriptDirectory:
+    """All migrations that this version knows."""
+    return ScriptDirectory.from_config(_config())
+
+
+def _config() -> Config:
+    config = Config()
+    folder = Path(__file__).resolve().parent / "migrations"
+    # A percent sign would be an interpolation to the file format that Config stands for.
+    config.set_main_option("script_location", str(folder).replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
     return config
 
 

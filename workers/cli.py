@@ -55,7 +55,8 @@ def _emit(fact: Fact) -> None:
 
 
 @functools.cache
-def _parser() -> argparse.ArgumentParser:
+def command_line() -> argparse.ArgumentParser:
+    """As argparse has it; completion and the manual page are made from it too."""
     parser = argparse.ArgumentParser(
         prog="netbisect-lab",
         description="Builds kernels, boots them on a testbed, sends packets through them. "
@@ -518,7 +519,7 @@ def rehearse(arguments: Sequence[str]) -> None:
     """
     with contextlib.suppress(SystemExit, FileError):
         for _ in range(_REHEARSALS):
-            load_lab(_parser().parse_args(arguments).lab)
+            load_lab(command_line().parse_args(arguments).lab)
 
 
 def _stop(number: int, _: object) -> NoReturn:
@@ -529,7 +530,7 @@ def _stop(number: int, _: object) -> NoReturn:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns the exit status."""
     signal.signal(signal.SIGTERM, _stop)
-    parsed = _parser().parse_args(arguments)
+    parsed = command_line().parse_args(arguments)
     actions = {
         "build": _build,
         "boot": _boot,
