@@ -20,6 +20,7 @@ hypothesis.settings.load_profile("settled")
 
 def pytest_configure(config: pytest.Config) -> None:
     for name in (
+        "checkout_fixtures",
         "hand_fixtures",
         "lab_fixtures",
         "machine_fixtures",
