@@ -14,16 +14,18 @@ import pytest
 from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import Engine, inspect, text
+from sqlalchemy import Engine, MetaData, Table, inspect, text
 
 from netbisect.bisect.model import Boot, Effect
 from netbisect.bisect.states import AlertState
+from netbisect.store.copies import schema_of
 from netbisect.store.database import (
     VERSION_TABLE,
     StoreError,
     alembic_config,
     migrate,
     open_database,
+    scripts,
     writer,
 )
 from netbisect.store.ledger import Ledger
@@ -308,3 +310,67 @@ def test_decisions_from_before_visits_had_several_runs_had_one(engine: Engine) -
     decision = ledger.decision(7)
     assert (decision.external_id, decision.runs) == ("nb:1:1:1", 1)
     assert [fact.id for fact in ledger.facts_from(7) if isinstance(fact, Boot)] == ["boot"]
+
+
+# ------------------------------------------------------------------- from every schema there was
+
+RELEASED = sorted(script.revision for script in scripts().walk_revisions())
+EFFECTS = [asdict(Effect("s", -0.1, -0.11, -0.09, 0.001, 5, 6))]
+WORDS = {("alerts", "effects"): EFFECTS, ("alerts", "state"): "open"}
+"""What a migration reads must be what it was; all else is any text."""
+
+
+def row_of(table: Table) -> dict[str, object]:
+    """A value for every column; those that refer to each other are equal."""
+    values: dict[type, object] = {int: 1, float: 1.5, str: "text", bool: True, object: {}}
+    return {
+        column.name: WORDS.get((table.name, column.name), values[column.type.python_type])
+        for column in table.columns
+    }
+
+
+def rows_in(engine: Engine) -> dict[str, dict[str, object]]:
+    """The one row that is in each table; tables with none are left out."""
+    metadata = MetaData()
+    metadata.reflect(engine)
+    found = {}
+    with engine.connect() as connection:
+        for table in metadata.tables.values():
+            rows = connection.execute(table.select()).mappings().all()
+            if rows and table.name != VERSION_TABLE:
+                [row] = rows
+                found[table.name] = dict(row)
+    return found
+
+
+@pytest.mark.parametrize("schema", RELEASED)
+def test_a_ledger_of_every_schema_keeps_every_value_of_every_table(
+    engine: Engine, schema: str
+) -> None:
+    """Whatever the version that filled it, its columns are there afterwards with what they had."""
+    with writer(engine).begin() as connection:
+        command.upgrade(alembic_config(connection), schema)
+    metadata = MetaData()
+    metadata.reflect(engine)
+    with writer(engine).begin() as connection:
+        for table in metadata.sorted_tables:
+            if table.name != VERSION_TABLE:
+                connection.execute(table.insert(), row_of(table))
+    before = rows_in(engine)
+
+    migrate(engine)
+
+    after = rows_in(engine)
+    assert len(before) >= 10
+    assert before == {
+        table: {column: after[table][column] for column in row} for table, row in before.items()
+    }
+    assert differences(engine) == []
+    assert schema_of(engine) == RELEASED[-1]
+
+
+def test_every_schema_follows_the_one_before() -> None:
+    """One line, so that there is one way from each to the newest."""
+    found = {script.revision: script.down_revision for script in scripts().walk_revisions()}
+
+    assert [found[one] for one in RELEASED] == [None, *RELEASED[:-1]]
