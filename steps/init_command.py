@@ -48,22 +48,29 @@ _NEXT = """\
     show_default=True,
     help="Of the tree under watch, as for `git clone`.",
 )
+@click.option(
+    "--lab",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A lab file that there is already (default: an example is written).",
+)
 @sentences
-def init(folder: Path, to: str, repository: str) -> None:
+def init(folder: Path, to: str, repository: str, lab: Path | None) -> None:
     """Write the settings of a new service into FOLDER, which must be absent or empty."""
     folder = folder.absolute()
-    write(folder, to=to, repository=repository)
+    write(folder, to=to, repository=repository, lab=lab)
     paths = {
         "folder": folder,
-        "lab": folder / _LAB,
+        "lab": lab.absolute() if lab else folder / _LAB,
         "settings": folder / control.SETTINGS,
         "password": folder / _PASSWORD,
     }
     click.echo(_NEXT.format(**paths), nl=False)
 
 
-def write(folder: Path, *, to: str, repository: str) -> None:
+def write(folder: Path, *, to: str, repository: str, lab: Path | None = None) -> None:
     """Writes settings, an example of a lab file, Buildbot's own file and a password of workers.
+
+    With a lab file that there is, no example is written, and `repository` is not used.
 
     The folder is closed to all but its owner and group, the password to all but its owner.
     All or nothing.
@@ -82,7 +89,7 @@ def write(folder: Path, *, to: str, repository: str) -> None:
     except OSError as error:
         raise control.ServiceError(f"{folder} cannot be used: {error.strerror}") from error
     try:
-        _fill(folder, to, repository)
+        _fill(folder, to, repository, lab)
         load(folder / control.SETTINGS)
     except BaseException as error:
         for path in folder.iterdir():
@@ -95,12 +102,17 @@ def write(folder: Path, *, to: str, repository: str) -> None:
         raise
 
 
-def _fill(folder: Path, to: str, repository: str) -> None:
+def _fill(folder: Path, to: str, repository: str, lab: Path | None) -> None:
     folder.chmod(0o750)
-    sender = f"netbisect@{socket.getfqdn() or 'localhost'}"
-    settings = filled("netbisect.toml", to=_text(to), sender=_text(sender))
+    words = {
+        "to": to,
+        "sender": f"netbisect@{socket.getfqdn() or 'localhost'}",
+        "lab": str(lab.absolute()) if lab else _LAB,
+    }
+    settings = filled("netbisect.toml", **{key: _text(word) for key, word in words.items()})
     (folder / control.SETTINGS).write_text(settings)
-    (folder / _LAB).write_text(filled("lab.toml", repository=_text(repository)))
+    if lab is None:
+        (folder / _LAB).write_text(filled("lab.toml", repository=_text(repository)))
     (folder / control.TAC).write_text(filled(control.TAC))
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     with os.fdopen(os.open(folder / _PASSWORD, flags, 0o600), "w") as stream:

@@ -75,6 +75,19 @@ def test_two_services_have_different_passwords(folder: Path, tmp_path: Path) -> 
     ).read_text()
 
 
+def test_a_lab_file_that_there_is_is_named_by_the_settings(folder: Path, tmp_path: Path) -> None:
+    """And no example is written beside it."""
+    lab = tmp_path / 'a "lab".toml'
+    (folder / "lab.toml").rename(lab)
+    done = run("init", "--lab", lab, tmp_path / "other")
+
+    assert done.exit_code == 0, done.output
+    assert f"netbisect-lab --lab {lab} doctor" in done.output
+    assert not (tmp_path / "other" / "lab.toml").exists()
+    settings, _ = load(tmp_path / "other" / control.SETTINGS)
+    assert settings.lab == lab
+
+
 def test_what_comes_next_is_said(tmp_path: Path) -> None:
     said = run("init", tmp_path / "service").output
 

@@ -72,6 +72,21 @@ def up(place: Path, seed: int, no_culprit: bool) -> None:
     sys.exit(0 if right else 1)
 
 
+@main.command("lab", epilog="Example: python -m netbisect.demo lab --place machines")
+@place_option
+@seed_option
+def lab_command(place: Path, seed: int) -> None:
+    """Start a tree and the machines of one testbed alone, for a service of your own."""
+    house = House(place)
+    try:
+        house.build_lab(seed=seed, testbeds=["c2558"])
+        house.start_lab()
+    except HouseError as error:
+        house.stop()
+        raise click.ClickException(str(error)) from error
+    say(f"The machines run; {house.place / 'lab' / 'lab.toml'} describes them.")
+
+
 @main.command(epilog="Example: python -m netbisect.demo down")
 @place_option
 def down(place: Path) -> None:

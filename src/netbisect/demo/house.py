@@ -96,24 +96,41 @@ class House:
         Raises:
             HouseError: the folder is in use.
         """
-        if self.place.exists():
-            raise HouseError(f"{self.place} exists; `make down` removes it")
-        self.place.mkdir(parents=True)
-        tree = create(self.place / "tree.git", story(culprit=culprit))
         with setup.free_ports(3) as (mail, web, workers):
-            lab = self.place / "lab"
-            setup.prepare(
-                lab,
-                repository=tree.repository,
-                testbeds=testbeds,
-                compression=compression,
-                seed=seed,
+            tree = self.build_lab(
+                culprit=culprit, seed=seed, testbeds=testbeds, compression=compression
             )
         text = SETTINGS.format(mail=mail, web=web, workers=workers, python=sys.executable)
         (self.place / control.SETTINGS).write_text(text)
         password = self.place / "workers.password"
         password.write_text(secrets.token_urlsafe() + "\n")
         password.chmod(0o600)
+        return tree
+
+    def build_lab(
+        self,
+        *,
+        culprit: bool = True,
+        seed: int = 1,
+        testbeds: Sequence[str | Bed],
+        compression: float = 600.0,
+    ) -> Tree:
+        """Writes a tree and a lab alone, for a service elsewhere; as `build` otherwise.
+
+        Raises:
+            HouseError: the folder is in use.
+        """
+        if self.place.exists():
+            raise HouseError(f"{self.place} exists; `make down` removes it")
+        self.place.mkdir(parents=True)
+        tree = create(self.place / "tree.git", story(culprit=culprit))
+        setup.prepare(
+            self.place / "lab",
+            repository=tree.repository,
+            testbeds=testbeds,
+            compression=compression,
+            seed=seed,
+        )
         return tree
 
     # --------------------------------------------------------------------------------- running
@@ -124,10 +141,8 @@ class House:
         Raises:
             HouseError, ServiceError: something does not start.
         """
-        self.processes.mkdir(exist_ok=True)
+        self.start_lab()
         settings, lab = load(self.place / control.SETTINGS)
-        simulator = str(self.place / "lab" / "simulator.toml")
-        self.run("lab", [sys.executable, "-m", "netbisect.demo.lab", simulator])
         mailbox = [sys.executable, "-m", "netbisect.demo.mailbox"]
         self.run("mailbox", [*mailbox, str(settings.mail.port), str(self.mails)])
         workers = self._create_workers(lab, settings.workers.port)
@@ -135,6 +150,16 @@ class House:
         for name, folder in workers.items():
             start = ["start", "--nodaemon", str(folder)]
             self.run(f"worker-{name}", [*_module("buildbot_worker.scripts.runner"), *start], "")
+
+    def start_lab(self) -> None:
+        """Starts the machines.
+
+        Raises:
+            HouseError: they do not start.
+        """
+        self.processes.mkdir(exist_ok=True)
+        simulator = str(self.place / "lab" / "simulator.toml")
+        self.run("lab", [sys.executable, "-m", "netbisect.demo.lab", simulator])
 
     def _create_workers(self, lab: Lab, port: int) -> dict[str, Path]:
         password = (self.place / "workers.password").read_text().strip()
