@@ -6,12 +6,14 @@ import dataclasses
 import re
 from pathlib import Path
 
+import click
 import pytest
 
 from netbisect.bisect.states import AlertState
-from netbisect.steps import settings
+from netbisect.steps import cli, settings
 from netbisect.steps.alert_commands import alerts
 from netbisect.workers import lab
+from netbisect.workers.cli import command_line
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "lab.md").read_text()
@@ -97,3 +99,43 @@ def test_the_documented_commands_for_alerts_are_those_there_are() -> None:
     commands = page.split("\n## Commands\n", 1)[1]
 
     assert set(re.findall(r"`netbisect alerts ([a-z]+) 7", commands)) == set(alerts.commands)
+
+
+# ------------------------------------------------------------------------- all pages together
+
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+
+
+def headings(page: Path) -> set[str]:
+    """The anchors of a page's headings, as sites that show Markdown make them."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    found = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", one.lower()).replace(" ", "-") for one in found}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    """To a file that there is, and to a heading in it."""
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+        if "://" in target:
+            continue
+        path, _, anchor = target.partition("#")
+        there = (page.parent / path).resolve() if path else page
+
+        assert there.exists(), target
+        if anchor:
+            assert anchor in headings(there), target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_that_pages_name_are_there(page: Path) -> None:
+    """`netbisect WORD` is one of its commands, and so is that of netbisect-lab."""
+    known = set(cli.main.list_commands(click.Context(cli.main)))
+    hands = next(one for one in command_line()._actions if isinstance(one.choices, dict))
+    text = page.read_text()
+
+    blocks = "".join(re.findall(r"^```.*?^```$", text, re.MULTILINE | re.DOTALL))
+    lines = re.findall(r"^(?:\S+/bin/)?netbisect ([a-z]\w*)", blocks, re.MULTILINE)
+    assert {*lines, *re.findall(r"`netbisect\s([a-z]\w*)", text)} <= known
+    named = re.findall(r"netbisect-lab(?: --lab \S+)? ([a-z][a-z-]*)\b", text)
+    assert {one for one in named if one not in ("and", "that")} <= set(hands.choices or ())
