@@ -79,7 +79,7 @@ def test_completion_is_for_both_programs(shell: str) -> None:
     ("words", "expected"),
     [
         ("netbisect al", ["alerts"]),
-        ("netbisect re", ["report", "restore"]),
+        ("netbisect rest", ["restore"]),
         ("netbisect alerts inv", ["invalid"]),
         ("netbisect service systemd w", ["worker"]),
         ("netbisect bisect run --dir", ["--direction"]),
