@@ -15,7 +15,7 @@ from netbisect.workers.cli import command_line
 _SHELLS = ("bash", "zsh", "fish")
 
 
-@click.command(epilog='Example: eval "$(netbisect completion bash)"')
+@click.command(epilog="Example: netbisect completion fish | source")
 @click.argument("shell", type=click.Choice(_SHELLS))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:

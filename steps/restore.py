@@ -21,7 +21,7 @@ from netbisect.steps.backup import (
     About,
     Digesting,
 )
-from netbisect.steps.settings import Settings, load
+from netbisect.steps.settings import Settings, load_settings
 from netbisect.store import copies
 from netbisect.workers.tomlfile import structure
 
@@ -46,7 +46,8 @@ def restore(archive: Path, folder: Path) -> Settings:
         )
     made: list[Path] = []
     try:
-        with tempfile.TemporaryDirectory(prefix=".netbisect-", dir=folder.parent) as name:
+        beside = folder if folder.exists() else folder.parent  # of one that is ours to write
+        with tempfile.TemporaryDirectory(prefix=".netbisect-", dir=beside) as name:
             work = Path(name)
             about = _unpack(archive, work)
             if not folder.exists():
@@ -78,6 +79,8 @@ def _unpack(archive: Path, work: Path) -> About:
             with tarfile.open(fileobj=stream, mode="r|gz") as tar:
                 return _members(tar, work)
         except (tarfile.TarError, EOFError, OSError, ValueError, zlib.error) as error:
+            if isinstance(error, OSError) and error.errno:
+                raise  # the disk's fault, not the archive's
             raise control.ServiceError(
                 f"{archive} is damaged, or is no backup of netbisect: {error}"
             ) from error
@@ -134,7 +137,7 @@ def _place(about: About, work: Path, folder: Path, made: list[Path]) -> Settings
     for path in sorted((work / "folder").iterdir()):
         made.append(folder / path.name)
         shutil.move(path, folder / path.name)
-    settings, _ = load(folder / control.SETTINGS)
+    settings = load_settings(folder / control.SETTINGS)
     state = settings.state
     if not state.exists():
         state.mkdir(parents=True, mode=0o750)

@@ -160,8 +160,10 @@ def test_what_lies_elsewhere_is_named_and_left_out(service: Path, tmp_path: Path
     done = run("backup", tmp_path / "backup.tar.gz", service)
 
     assert f"left out, because it lies elsewhere: {tmp_path}/lab.toml\n" in done.output
+    (tmp_path / "lab.toml").unlink()  # as on a host that has no lab file yet
     assert run("restore", tmp_path / "backup.tar.gz", tmp_path / "new").exit_code == 0
     assert not (tmp_path / "new" / "lab.toml").exists()
+    assert not (tmp_path / "lab.toml").exists()
 
 
 def test_a_state_of_its_own_place_goes_there(service: Path, tmp_path: Path) -> None:
@@ -339,6 +341,42 @@ def test_a_backup_of_a_newer_netbisect_is_refused(
     changed(archive, newer)
 
     assert "which is newer than this one" in refused(archive, tmp_path / "new")
+
+
+def test_a_full_disk_is_not_taken_for_a_damaged_archive(archive: Path, tmp_path: Path) -> None:
+    """Nothing is left behind then either."""
+    new = tmp_path / "new"
+    code = (
+        "import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))\n"
+        "from netbisect.steps.cli import main; main(sys.argv[1:])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "restore", str(archive), str(new)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+
+    assert done.returncode == 1
+    assert f"{new} cannot be written: File too large" in done.stderr
+    assert not new.exists()
+
+
+def test_an_empty_folder_is_taken_and_stays_when_the_archive_is_refused(
+    archive: Path, tmp_path: Path
+) -> None:
+    new = tmp_path / "new"
+    new.mkdir()
+    whole = archive.read_bytes()
+    archive.write_bytes(whole[:1000])
+    refused(archive, new)
+    assert list(new.iterdir()) == []
+
+    archive.write_bytes(whole)
+    assert run("restore", archive, new).exit_code == 0
+    assert sorted(path.name for path in new.iterdir() if path.name.startswith(".")) == []
 
 
 def test_something_else_is_no_backup(tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ def test_the_commands_of_the_tutorial_work_in_their_order(checkout: Path, tmp_pa
                 stdout=stream,
                 stderr=subprocess.STDOUT,
                 check=False,
-                timeout=540,
+                timeout=1200,
             )
     finally:
         tidy_up(clone / ".venv" / "bin", practice)
