@@ -152,7 +152,8 @@ class Conductor(ReconfigurableBaseScheduler):
     async def _advance(self, asked: Asked) -> list[Asked]:
         """Takes one question as far as it goes now; the questions that follow from its end."""
         while True:
-            decision = await self.memory.do(lambda ledger: ledger.open_decision(asked.id))
+            waits_for = await self.memory.do(lambda ledger: ledger.open_decisions(asked.id))
+            decision = next(iter(waits_for), None)
             held = await self.ward.held(asked)
             if decision is not None:
                 if held is not None and await self.ward.called_off(decision, held):

@@ -28,6 +28,7 @@ class Decisions(Sessions):
         revision: str,
         target: str,
         *,
+        testbed: str = "",
         config: str,
         arch: str,
         why: str,
@@ -37,10 +38,11 @@ class Decisions(Sessions):
         """Writes down what is going to be done next for a question.
 
         Args:
-            question: It must be open, and wait for nothing else.
+            question: It must be open, and wait for nothing else on this testbed.
             stage: Build a kernel, or measure one.
             revision: Of the kernel.
             target: The builder or the testbed.
+            testbed: For which it is; that of the question when empty.
             config: Of the kernel.
             arch: Of the kernel.
             why: In a sentence, for people.
@@ -49,7 +51,7 @@ class Decisions(Sessions):
 
         Raises:
             StoreError: there is no such question, it is closed, or an earlier decision of it
-                is still open.
+                for this testbed is still open.
         """
         with self.writing() as writing:
             session = writing.session
@@ -58,11 +60,12 @@ class Decisions(Sessions):
                 raise StoreError(
                     f"question {question} ({asked.key}) is closed: nothing more is done for it"
                 )
-            pending = _open(session, question)
+            place = testbed or asked.testbed
+            pending = _open(session, question, place)
             if pending is not None:
                 raise StoreError(
                     f"question {question} ({asked.key}) still waits for {pending.external_id}; "
-                    "it is finished or retried before anything else is decided"
+                    f"it is finished or retried before anything else is decided for {place}"
                 )
             last = session.scalar(
                 select(func.max(DecisionRow.seq)).where(DecisionRow.question_id == question)
@@ -73,6 +76,7 @@ class Decisions(Sessions):
                 stage=stage.value,
                 revision=revision,
                 target=target,
+                testbed=place,
                 config=config,
                 arch=arch,
                 runs=runs,
@@ -104,7 +108,7 @@ class Decisions(Sessions):
             if later is not None:
                 return decision_of(later)
             _finish(writing, row, Outcome.RETRY, note)
-            pending = _open(session, row.question_id)
+            pending = _open(session, row.question_id, row.testbed)
             if pending is not None:
                 raise StoreError(
                     f"{row.external_id} is not tried again: its question has gone on to "
@@ -116,6 +120,7 @@ class Decisions(Sessions):
                 stage=row.stage,
                 revision=row.revision,
                 target=row.target,
+                testbed=row.testbed,
                 config=row.config,
                 arch=row.arch,
                 runs=row.runs,
@@ -149,20 +154,16 @@ class Decisions(Sessions):
             _finish(writing, row, outcome, note)
             return decision_of(row)
 
-    def open_decision(self, question: int) -> Decision | None:
-        """What the question waits for; there is never more than one."""
-        with self.reading() as session:
-            row = _open(session, question)
-            return None if row is None else decision_of(row)
-
-    def open_decisions(self) -> list[Decision]:
-        """What the open questions wait for, oldest first."""
+    def open_decisions(self, question: int | None = None) -> list[Decision]:
+        """What the open questions wait for, or one of them: one for a testbed, oldest first."""
         pending = (
             select(DecisionRow)
             .join(QuestionRow, DecisionRow.question_id == QuestionRow.id)
             .where(DecisionRow.outcome.is_(None), QuestionRow.state == QuestionState.OPEN.value)
             .order_by(DecisionRow.id)
         )
+        if question is not None:
+            pending = pending.where(DecisionRow.question_id == question)
         with self.reading() as session:
             return [decision_of(row) for row in session.scalars(pending)]
 
@@ -193,10 +194,12 @@ class Decisions(Sessions):
             return None if row is None else decision_of(row)
 
 
-def _open(session: Session, question: int) -> DecisionRow | None:
+def _open(session: Session, question: int, testbed: str) -> DecisionRow | None:
     return session.scalar(
         select(DecisionRow).where(
-            DecisionRow.question_id == question, DecisionRow.outcome.is_(None)
+            DecisionRow.question_id == question,
+            DecisionRow.testbed == testbed,
+            DecisionRow.outcome.is_(None),
         )
     )
 
@@ -245,6 +248,7 @@ def decision_of(row: DecisionRow) -> Decision:
         stage=DecisionStage(row.stage),
         revision=row.revision,
         target=row.target,
+        testbed=row.testbed,
         config=row.config,
         arch=row.arch,
         runs=row.runs,

@@ -35,7 +35,8 @@ class Scope:
     """Where to look for the evidence of one question."""
 
     question: int
-    testbed: str
+    testbeds: tuple[str, ...]
+    """The one that the question is about first, then those that may help."""
     revisions: tuple[str, ...]
     scenarios: tuple[str, ...]
     deciding: tuple[str, ...]
@@ -64,7 +65,7 @@ def scope_of(asked: Asked) -> Scope:
             assert_never(question)
     return Scope(
         question=asked.id,
-        testbed=question.testbed,
+        testbeds=question.testbeds if isinstance(question, Bisection) else (question.testbed,),
         revisions=revisions,
         scenarios=tuple({*question.scenarios, *deciding}),
         deciding=deciding,
@@ -88,7 +89,7 @@ class EvidenceReader(Sessions):
         Readings are of valid samples only, and only of those whose conditions are the newest of
         their testbed and scenario: unlike conditions never meet. A night sees the boots that
         were made for it; comparisons and bisections see every boot of their revisions on their
-        testbed, and know by `fresh` which were made for them. Readings are in the order of
+        testbeds, and know by `fresh` which were made for them. Readings are in the order of
         their boots.
 
         Args:
@@ -106,7 +107,7 @@ class EvidenceReader(Sessions):
                 skipped=skipped(
                     session,
                     question=scope.question,
-                    testbed=scope.testbed,
+                    testbeds=scope.testbeds,
                     revisions=scope.revisions,
                     deciding=scope.deciding,
                     builds=builds,
@@ -169,6 +170,7 @@ def _readings(session: Session, scope: Scope) -> tuple[Reading, ...]:
         select(
             BootRow.id,
             BootRow.revision,
+            BootRow.testbed,
             image_of_boot(),
             DecisionRow.question_id,
             SampleRow.scenario,
@@ -177,18 +179,18 @@ def _readings(session: Session, scope: Scope) -> tuple[Reading, ...]:
         .join(SampleRow, SampleRow.boot_id == BootRow.id)
         .outerjoin(DecisionRow, BootRow.decision_id == DecisionRow.id)
         .where(
-            BootRow.testbed == scope.testbed,
+            BootRow.testbed.in_(scope.testbeds),
             BootRow.revision.in_(scope.revisions),
-            comparable(session, scope.testbed, scope.scenarios),
+            or_(*(comparable(session, name, scope.scenarios) for name in scope.testbeds)),
         )
         .order_by(BootRow.at, BootRow.id, SampleRow.at)
     )
     if scope.only_fresh:
         query = query.where(DecisionRow.question_id == scope.question)
     # One boot is one sample, however many runs it made.
-    rates: dict[tuple[str, str, str, bool], defaultdict[str, list[float]]] = {}
-    for boot, revision, image, question, scenario, pps in session.execute(query):
-        of_boot = (boot, revision, image, question == scope.question)
+    rates: dict[tuple[str, str, str, str, bool], defaultdict[str, list[float]]] = {}
+    for boot, revision, testbed, image, question, scenario, pps in session.execute(query):
+        of_boot = (boot, revision, testbed, image, question == scope.question)
         rates.setdefault(of_boot, defaultdict(list))[scenario].append(math.log(pps))
     return tuple(
         Reading(
@@ -198,8 +200,9 @@ def _readings(session: Session, scope: Scope) -> tuple[Reading, ...]:
             ln_pps={scenario: statistics.fmean(runs) for scenario, runs in found.items()},
             fresh=fresh,
             runs=min((len(found[one]) for one in scope.deciding if one in found), default=1),
+            testbed=testbed,
         )
-        for (boot, revision, image, fresh), found in rates.items()
+        for (boot, revision, testbed, image, fresh), found in rates.items()
     )
 
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import exists, func, select
+from sqlalchemy import ColumnElement, exists, func, select
 from sqlalchemy.orm import Session
 
 from netbisect.bisect.model import Dud, Reaction
 from netbisect.store.database import StoreError
 from netbisect.store.outbox import post_mail
-from netbisect.store.records import DecisionStage, Quarantine
+from netbisect.store.records import DecisionStage, Outcome, Quarantine
 from netbisect.store.rows import dud_of
 from netbisect.store.sessions import Sessions, Writing, get_row
-from netbisect.store.tables import BootRow, DecisionRow, DudRow, QuarantineRow
+from netbisect.store.tables import BootRow, DecisionRow, DudRow, QuarantineRow, SampleRow
 
 _LOOKED_BACK = 20
 """Visits of a testbed, at most, in which bad infrastructure is looked for."""
@@ -136,15 +136,10 @@ class Quarantines(Sessions):
         order of which nothing was told, such as one whose worker was lost, is no visit.
         """
         with self.reading() as session:
-            since = session.scalar(
-                select(func.max(QuarantineRow.released_at)).where(QuarantineRow.testbed == testbed)
-            )
             visits = (
                 select(DecisionRow.id)
                 .where(
-                    DecisionRow.stage == DecisionStage.TRIAL.value,
-                    DecisionRow.target == testbed,
-                    DecisionRow.intended_at > (since or 0.0),
+                    *_visits_since_release(session, testbed),
                     exists().where(DudRow.decision_id == DecisionRow.id)
                     | exists().where(BootRow.decision_id == DecisionRow.id),
                 )
@@ -163,6 +158,42 @@ class Quarantines(Sessions):
                     break
                 found.append(dud_of(dud))
             return found
+
+    def fruitless_visits(self, question: int, testbed: str) -> int:
+        """How many visits in a row, the last ones for this question there, gave no valid sample.
+
+        Since its last release; what the service itself has taken back was no visit.
+        """
+        no_visit = [Outcome.RETRY.value, Outcome.WITHDRAWN.value]
+        with self.reading() as session:
+            visits = (
+                select(DecisionRow.id)
+                .where(
+                    *_visits_since_release(session, testbed),
+                    DecisionRow.question_id == question,
+                    DecisionRow.outcome.not_in(no_visit),
+                )
+                .order_by(DecisionRow.id.desc())
+            )
+            measured = set(
+                session.scalars(
+                    select(SampleRow.decision_id).where(
+                        SampleRow.decision_id.in_(visits.order_by(None)), SampleRow.valid
+                    )
+                )
+            )
+            last = session.scalars(visits).all()
+            return next((n for n, visit in enumerate(last) if visit in measured), len(last))
+
+
+def _visits_since_release(session: Session, testbed: str) -> list[ColumnElement[bool]]:
+    """The conditions on decisions that they are visits of a testbed since its last release."""
+    released = select(func.max(QuarantineRow.released_at)).where(QuarantineRow.testbed == testbed)
+    return [
+        DecisionRow.stage == DecisionStage.TRIAL.value,
+        DecisionRow.target == testbed,
+        DecisionRow.intended_at > (session.scalar(released) or 0.0),
+    ]
 
 
 def _standing(session: Session, testbed: str) -> QuarantineRow | None:

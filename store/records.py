@@ -40,6 +40,8 @@ class Outcome(StrEnum):
     RETRY = "retry"
     """Passing trouble; a further attempt follows."""
     CANCELLED = "cancelled"
+    WITHDRAWN = "withdrawn"
+    """Taken back by the service itself: it was no longer wanted there, or no longer at all."""
     LOST = "lost"
     """Nobody can say any more what became of it."""
 
@@ -88,6 +90,8 @@ class Decision:
     revision: str
     target: str
     """The builder of a kernel, the testbed of a trial."""
+    testbed: str
+    """For which it is: where a kernel that is built will be measured."""
     config: str
     arch: str
     runs: int

@@ -34,12 +34,36 @@ def skipped(
     session: Session,
     *,
     question: int,
-    testbed: str,
+    testbeds: tuple[str, ...],
     revisions: tuple[str, ...],
     deciding: tuple[str, ...],
     builds: Builds,
 ) -> dict[str, str]:
     """By revision: why it cannot be measured for this question.
+
+    What the first testbed says stands. What another one says stands unless a deciding scenario
+    was measured elsewhere: then it is that testbed's, and not the revision's.
+    """
+    found = [
+        _skipped_on(session, question, testbed, revisions, deciding, builds) for testbed in testbeds
+    ]
+    why = dict(found[0][0])
+    for place, (said, _) in enumerate(found[1:], 1):
+        elsewhere = set().union(*(measured for _, measured in found[:place] + found[place + 1 :]))
+        for revision in said.keys() - elsewhere - why.keys():
+            why[revision] = said[revision]
+    return why
+
+
+def _skipped_on(
+    session: Session,
+    question: int,
+    testbed: str,
+    revisions: tuple[str, ...],
+    deciding: tuple[str, ...],
+    builds: Builds,
+) -> tuple[dict[str, str], set[str]]:
+    """By revision: why it cannot be measured on a testbed; and the revisions that were.
 
     - It does not check out or build: holds for every testbed of that config and arch, until a
       later build succeeds.
@@ -68,7 +92,7 @@ def skipped(
         if len(failed) >= TRIES and revision not in why:
             last = failed[max(failed)]
             why[revision] = f"could not be measured in {len(failed)} tries: {last}"
-    return why
+    return why, {revision for revision, success in successes.items() if success.measured_at}
 
 
 def _incapable(duds: list[DudRow], deciding: tuple[str, ...]) -> dict[str, str]:

@@ -124,10 +124,11 @@ class DecisionRow(Base):
     __tablename__ = "decisions"
     __table_args__ = (
         UniqueConstraint("question_id", "seq", "attempt"),
-        # A crash between two writes can leave a decision open, never two.
+        # A crash between two writes can leave a decision open, never two for one testbed.
         Index(
             "ix_decisions_open",
             "question_id",
+            "testbed",
             unique=True,
             sqlite_where=text("outcome IS NULL"),
             postgresql_where=text("outcome IS NULL"),
@@ -143,6 +144,8 @@ class DecisionRow(Base):
     revision: Mapped[str]
     target: Mapped[str]
     """The builder of a kernel, the testbed of a trial."""
+    testbed: Mapped[str] = mapped_column(server_default="")
+    """For which it is: where a kernel that is built will be measured."""
     config: Mapped[str]
     arch: Mapped[str]
     runs: Mapped[int] = mapped_column(server_default="1")

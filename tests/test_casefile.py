@@ -53,6 +53,7 @@ def test_what_was_built_ahead_is_told_beside_the_visit_and_not_as_its_outcome() 
         stage=DecisionStage.TRIAL,
         revision="middle",
         target="c2558",
+        testbed="c2558",
         config="GENERIC",
         arch="amd64",
         runs=2,

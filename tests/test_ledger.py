@@ -78,12 +78,13 @@ BELIEF = Belief({"r1": 0.25, "r2": 0.5}, none=0.125, two=0.0625, drift=0.0625)
 FACTS: list[Fact] = [KERNEL, BOOT, CONDITIONS, SAMPLE, DUD]
 
 
-def decide(ledger: Ledger, question: int, revision: str = "r1") -> Decision:
+def decide(ledger: Ledger, question: int, revision: str = "r1", testbed: str = "c2558") -> Decision:
     return ledger.intend(
         question,
         DecisionStage.TRIAL,
         revision,
-        "c2558",
+        testbed,
+        testbed=testbed,
         config="GENERIC",
         arch="amd64",
         why="the least is known about it",
@@ -308,14 +309,47 @@ def test_a_decision_is_written_down_before_it_is_submitted(ledger: Ledger, url: 
 
     # The process ends here; another one opens the database.
     engine = open_database(url)
-    found = Ledger(engine).open_decision(asked.id)
+    found = Ledger(engine).open_decisions(asked.id)
     engine.dispose()
 
-    assert found == decision
+    assert found == [decision]
     assert (decision.buildset, decision.outcome) == (None, None)
     assert decision.external_id == f"nb:{asked.id}:1:1"
     assert ledger.decision_by(decision.external_id) == decision
     assert ledger.decision_by("nb:9:9:9") is None
+
+
+def test_a_decision_is_for_the_testbed_of_its_question_unless_another_is_named(
+    ledger: Ledger,
+) -> None:
+    asked = ledger.ask(NIGHT, key="night")
+    build = {"config": "GENERIC", "arch": "amd64", "why": "to boot it"}
+    own = ledger.intend(asked.id, DecisionStage.KERNEL, "r1", "kernel-amd64", **build)
+    other = ledger.intend(
+        asked.id, DecisionStage.KERNEL, "r2", "kernel-amd64", testbed="c2558-2", **build
+    )
+
+    assert (own.testbed, own.target) == ("c2558", "kernel-amd64")
+    assert (other.testbed, other.target) == ("c2558-2", "kernel-amd64")
+    assert ledger.retry(other.id).testbed == "c2558-2"
+
+
+def test_a_question_waits_for_one_decision_on_each_testbed(ledger: Ledger) -> None:
+    asked, another = ledger.ask(NIGHT, key="night"), ledger.ask(NIGHT, key="another night")
+    first, second = decide(ledger, asked.id), decide(ledger, asked.id, "r2", "c2558-2")
+    elsewhere = decide(ledger, another.id)
+
+    assert [first.external_id, second.external_id] == [f"nb:{asked.id}:1:1", f"nb:{asked.id}:2:1"]
+    assert ledger.open_decisions(asked.id) == [first, second]
+    assert ledger.open_decisions() == [first, second, elsewhere]
+    with pytest.raises(StoreError, match=f"still waits for nb:{asked.id}:2:1; .* for c2558-2$"):
+        decide(ledger, asked.id, "r3", "c2558-2")
+    ledger.finish(second.id, Outcome.OK)
+    assert ledger.open_decisions(asked.id) == [first]
+    third = decide(ledger, asked.id, "r3", "c2558-2")
+    with pytest.raises(StoreError, match=f"gone on to {third.external_id}"):
+        ledger.retry(second.id)
+    assert ledger.retry(first.id).external_id == f"nb:{asked.id}:1:2"
 
 
 def test_a_question_waits_for_one_decision_at_a_time(ledger: Ledger) -> None:
@@ -342,7 +376,7 @@ def test_a_decision_goes_from_intended_to_submitted_to_finished(ledger: Ledger) 
     assert done.submitted_at is not None
     assert done.finished_at is not None
     assert decision.intended_at < done.submitted_at < done.finished_at
-    assert ledger.open_decision(asked.id) is None
+    assert ledger.open_decisions(asked.id) == []
     assert ledger.decisions(asked.id) == [done]
     assert ledger.decision(decision.id) == done
 

@@ -135,11 +135,12 @@ class Lab:
         scenario: str = "",
         decision: int | None = None,
         config: str = "GENERIC",
+        testbed: str = "c2558",
     ) -> None:
         if decision is None and asked is not None:
             decision = self.decide(asked, revision, config)
         at = float(next(self.count))
-        place = "" if stage in {Stage.CHECKOUT, Stage.BUILD} else "c2558"
+        place = "" if stage in {Stage.CHECKOUT, Stage.BUILD} else testbed
         why = f"{stage.value} trouble"
         self.ledger.record(
             Dud(f"dud {at:.0f}", revision, stage, reaction, why, at, 9.0, place, scenario),
@@ -654,3 +655,64 @@ def test_what_failed_without_a_fix_is_not_held_against_a_build_with_it(
     assert skipped() == {"r9"}
     lab.dud(asked, "r5", stage, config="GENERIC+mend")
     assert skipped() == {"r5", "r9"}
+
+
+# ------------------------------------------------------------------- several testbeds of one make
+
+OTHER = "c2558-2"
+
+
+def group() -> Bisection:
+    return dataclasses.replace(bisection(), others={OTHER: Noise()})
+
+
+def test_a_search_of_several_testbeds_sees_the_boots_of_all_and_which_is_whose(lab: Lab) -> None:
+    """Those of testbeds that do not belong to it stay out of it."""
+    asked = lab.ask(group())
+    for testbed in (OTHER, "c2558", "e5-2650"):
+        lab.boot(asked, "r5", {FORWARDING: 600_000.0}, testbed=testbed)
+
+    assert [one.testbed for one in lab.evidence(asked).readings] == [OTHER, "c2558"]
+    alone = lab.ask(bisection())
+    assert [one.testbed for one in lab.evidence(alone).readings] == ["c2558"]
+
+
+def test_conditions_are_those_of_each_testbed(lab: Lab) -> None:
+    """New ones of one do not put the boots of another aside."""
+    asked = lab.ask(group())
+    lab.boot(asked, "r1", {FORWARDING: 600_000.0})
+    lab.boot(asked, "r1", {FORWARDING: 620_000.0}, testbed=OTHER)
+    lab.conditions = "new"
+    lab.boot(asked, "r5", {FORWARDING: 630_000.0}, testbed=OTHER)
+
+    found = [(one.testbed, one.revision) for one in lab.evidence(asked).readings]
+    assert found == [("c2558", "r1"), (OTHER, "r5")]
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_what_one_testbed_could_not_boot_and_another_one_could_is_not_skipped(
+    lab: Lab, *, first: bool
+) -> None:
+    """Whichever came first; but what the testbed of the question says of itself stands."""
+    asked = lab.ask(group())
+    places = [("r1", "c2558", OTHER), ("r5", OTHER, "c2558")]
+    for revision, works, fails in places:
+        if first:
+            lab.boot(asked, revision, {FORWARDING: 600_000.0}, testbed=works)
+        lab.dud(asked, revision, Stage.BOOT, testbed=fails)
+        if not first:
+            lab.boot(asked, revision, {FORWARDING: 600_000.0}, testbed=works)
+    lab.dud(asked, "r9", Stage.BOOT, testbed=OTHER)
+
+    assert set(lab.skipped(asked)) == {"r5", "r9"}
+
+
+def test_tries_that_came_to_nothing_are_counted_for_each_testbed(lab: Lab) -> None:
+    """Two here and one there are not three."""
+    asked = lab.ask(group())
+    for testbed in ("c2558", "c2558", OTHER):
+        lab.dud(asked, "r5", Stage.BENCH, Reaction.RETRY, scenario=FORWARDING, testbed=testbed)
+    assert lab.skipped(asked) == {}
+
+    lab.dud(asked, "r5", Stage.BENCH, Reaction.RETRY, scenario=FORWARDING)
+    assert set(lab.skipped(asked)) == {"r5"}

@@ -29,6 +29,7 @@ from netbisect.store.database import (
     writer,
 )
 from netbisect.store.ledger import Ledger
+from netbisect.store.records import DecisionStage, Outcome
 from netbisect.store.tables import Base
 
 _POSTGRESQL = os.environ.get("NETBISECT_TEST_POSTGRESQL", "")
@@ -374,3 +375,49 @@ def test_every_schema_follows_the_one_before() -> None:
     found = {script.revision: script.down_revision for script in scripts().walk_revisions()}
 
     assert [found[one] for one in RELEASED] == [None, *RELEASED[:-1]]
+
+
+def decisions_of(engine: Engine) -> list[tuple[str, str | None]]:
+    query = text("SELECT external_id, outcome FROM decisions ORDER BY id")
+    with engine.connect() as connection:
+        return [(name, outcome) for name, outcome in connection.execute(query)]
+
+
+def test_decisions_from_before_searches_had_several_testbeds_are_for_that_of_the_question(
+    engine: Engine,
+) -> None:
+    """Going back, the question waits for the oldest of those it waits for, and for no other."""
+    with writer(engine).begin() as connection:
+        command.upgrade(alembic_config(connection), "0004")
+        connection.execute(
+            text(
+                "INSERT INTO questions (id, kind, noun, key, branch, testbed, priority, "
+                "requested_by, state, opened_at) "
+                "VALUES (1, 'night', '{}', 'night', 'main', 'c2558', 100, '', 'open', 1)"
+            )
+        )
+        connection.execute(
+            text(
+                "INSERT INTO decisions (id, question_id, seq, attempt, external_id, stage, "
+                "revision, target, config, arch, why, note, intended_at) "
+                "VALUES (7, 1, 1, 1, 'nb:1:1:1', 'kernel', 'r1', 'kernel-amd64', 'GENERIC', "
+                "'amd64', '', '', 1)"
+            )
+        )
+    migrate(engine)
+    ledger = Ledger(engine)
+    assert [one.testbed for one in ledger.decisions(1)] == ["c2558"]
+    ledger.record(Boot("boot", "c2558", "key", "r1", 1.0, 1.0), 7)
+    order = {"config": "GENERIC", "arch": "amd64", "why": ""}
+    trial = DecisionStage.TRIAL
+    taken_back = ledger.intend(1, trial, "r1", "c2558-2", testbed="c2558-2", **order)
+    ledger.finish(taken_back.id, Outcome.WITHDRAWN)
+    ledger.intend(1, trial, "r1", "c2558-2", testbed="c2558-2", **order)
+
+    with writer(engine).begin() as connection:
+        command.downgrade(alembic_config(connection), "0004")
+    cancelled = [("nb:1:2:1", "cancelled"), ("nb:1:3:1", "cancelled")]
+    assert decisions_of(engine) == [("nb:1:1:1", None), *cancelled]
+    migrate(engine)
+    assert [one.id for one in ledger.open_decisions()] == [7]
+    assert [fact.id for fact in ledger.facts_from(7) if isinstance(fact, Boot)] == ["boot"]

@@ -123,6 +123,38 @@ def test_bad_visits_are_counted_in_a_row(ledger: Ledger) -> None:
     assert ledger.bad_visits("c2558") == []
 
 
+def test_visits_of_a_question_that_came_to_nothing_are_counted_in_a_row(ledger: Ledger) -> None:
+    """A valid sample ends the row, and so does a release; what was taken back does not count."""
+    night = Night("main", "c2558", REVISION, ("s",), 1)
+    asked, another = ledger.ask(night, key="night"), ledger.ask(night, key="another")
+
+    def visit(outcome: Outcome, *, valid: bool | None = None, question: Asked = asked) -> None:
+        decision = ledger.intend(
+            question.id, DecisionStage.TRIAL, REVISION, "c2558", config="G", arch="amd64", why="w"
+        )
+        name = f"{decision.id}"
+        ledger.record(Boot(name, "c2558", "k", REVISION, 1.0, 1.0), decision.id)
+        if valid is not None:
+            problems = () if valid else ("too slow",)
+            sample = Sample(name, name, "c2558", "s", 1.0, 2.0, (), (), problems, "", 1.0, 1.0)
+            ledger.record(sample, decision.id)
+        ledger.finish(decision.id, outcome)
+
+    visit(Outcome.DUD)
+    visit(Outcome.DUD, valid=True)
+    visit(Outcome.DUD, valid=False)
+    visit(Outcome.WITHDRAWN)
+    visit(Outcome.OK, valid=True, question=another)
+    visit(Outcome.LOST)
+    assert ledger.fruitless_visits(asked.id, "c2558") == 2
+    assert ledger.fruitless_visits(asked.id, "e5-2650") == 0
+    assert ledger.fruitless_visits(another.id, "c2558") == 0
+    held = ledger.quarantine("c2558", why="too hot")
+    ledger.ask_release("c2558", by="ana")
+    ledger.release(held.id)
+    assert ledger.fruitless_visits(asked.id, "c2558") == 0
+
+
 def test_bad_infrastructure_is_never_held_against_the_revision(ledger: Ledger) -> None:
     """However often it spoils a run; the same runs without it leave the revision alone."""
     night = Night("main", "c2558", REVISION, ("s",), 1)
