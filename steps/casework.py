@@ -241,7 +241,8 @@ class Casework:
             return []
         commits, trouble = searches.commits_between(ledger, self.history, question)
         testbed = self.lab.testbed(question.testbed)
-        bisection = searches.search(ledger, testbed, question, confirmed, commits)
+        mates = self.lab.mates(testbed) if self.settings.search.use_groups else ()
+        bisection = searches.search(ledger, testbed, question, confirmed, commits, mates)
         case = case_of(ledger, self.settings, self.kernels, asked, confirmed, commits)
         followers = []
         with ledger.closing(asked, finding) as closing:

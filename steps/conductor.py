@@ -24,7 +24,17 @@ from twisted.python import log
 
 from netbisect.bisect import plan
 from netbisect.bisect.faults import RULES, Fault
-from netbisect.bisect.model import Finding, Move, Night, Profiling, Unfinished, Visit
+from netbisect.bisect.meanwhile import Wait
+from netbisect.bisect.model import (
+    Bisection,
+    Evidence,
+    Finding,
+    Move,
+    Night,
+    Profiling,
+    Unfinished,
+    Visit,
+)
 from netbisect.steps import profiles
 from netbisect.steps.builders import bench_builder, kernel_builder, recover_builder
 from netbisect.steps.casework import Casework
@@ -39,13 +49,14 @@ from netbisect.steps.lab_step import (
 from netbisect.steps.memory import memory
 from netbisect.steps.orders import End, Orders
 from netbisect.steps.settings import Settings
+from netbisect.steps.sharing import PRIORITY_GUEST, Places, Sharing
 from netbisect.steps.transfer import tidy
 from netbisect.steps.ward import Ward
 from netbisect.store.ledger import Ledger
 from netbisect.store.records import Asked, Decision, DecisionStage
 from netbisect.store.records import Outcome as Ended
 from netbisect.workers.artefact import FACT
-from netbisect.workers.lab import Lab
+from netbisect.workers.lab import Lab, Testbed
 
 NAME = "conductor"
 MOST_TRIES = RULES[Fault.NO_ANSWER].tries
@@ -84,6 +95,7 @@ class Conductor(ReconfigurableBaseScheduler):
         self.orders = Orders(self, lab.source.repository)
         self.foresight = Foresight(self.orders, self.memory, self.casework.kernels)
         self.ward = Ward(settings, lab, self.orders, self.memory)
+        self.sharing = Sharing(settings, lab, self.orders, self.memory)
 
     def reconfigService(self, **kwargs: Any) -> defer.Deferred[None]:
         return defer.ensureDeferred(self._reconfigure(**kwargs))
@@ -152,30 +164,61 @@ class Conductor(ReconfigurableBaseScheduler):
     async def _advance(self, asked: Asked) -> list[Asked]:
         """Takes one question as far as it goes now; the questions that follow from its end."""
         while True:
-            waits_for = await self.memory.do(lambda ledger: ledger.open_decisions(asked.id))
-            decision = next(iter(waits_for), None)
-            held = await self.ward.held(asked)
-            if decision is not None:
-                if held is not None and await self.ward.called_off(decision, held):
-                    continue
-                finding = await self._follow(asked, decision)
-                if finding is None:
-                    return []
-                if isinstance(finding, Unfinished):
-                    return await self._conclude(asked, finding)
-                continue
-            if held is not None:
-                answer = self.ward.answer(asked, held)
+            places = await self.sharing.places(asked)
+            under_way = await self._follow_all(asked, places)
+            if under_way is None:
+                continue  # there are new facts
+            if isinstance(under_way, Unfinished):
+                return await self._conclude(asked, under_way)
+            if under_way:
+                await self.foresight.look(asked, under_way[0])
+            elif places.held is not None and not places.open:
+                answer = self.ward.answer(asked, places.held)
                 return [] if answer is None else await self._conclude(asked, answer)
-            ahead = await self.foresight.under_way(asked)
-            decide = partial(self._decide, asked=asked, ahead=ahead)
-            move = await self.memory.do(decide)
+            move = await self._decide_all(asked, places, under_way)
             if move is None:
-                return []  # the end of that build wakes us
+                return []  # the end of something wakes us
             if not isinstance(move, Visit):
                 return await self._conclude(asked, move)
 
+    async def _follow_all(self, asked: Asked, places: Places) -> list[Decision] | Unfinished | None:
+        """What is under way for a question; None when something of it has ended."""
+        decisions = await self.memory.do(lambda ledger: ledger.open_decisions(asked.id))
+        under_way = []
+        for decision in decisions:
+            why = places.shut.get(decision.testbed)
+            if why is not None and await self.ward.called_off(decision, why):
+                continue
+            end = await self._follow(asked, decision)
+            if isinstance(end, Unfinished):
+                return end
+            if end is None:
+                under_way.append(decision)
+        return under_way if len(under_way) == len(decisions) else None
+
+    async def _decide_all(
+        self, asked: Asked, places: Places, under_way: list[Decision]
+    ) -> Move | None:
+        """The moves of the idle testbeds of a question: the last one, or its answer."""
+        busy = {decision.testbed for decision in under_way}
+        idle = [name for name in places.open if name not in busy]
+        if not idle:
+            return None
+        ahead = await self.foresight.under_way(asked)
+        may_build = await self.sharing.may_build(asked, under_way)
+        last: Move | None = None
+        for testbed in idle:
+            decide = partial(
+                self._decide, asked=asked, testbed=testbed, ahead=ahead, may_build=may_build
+            )
+            move = await self.memory.do(decide)
+            last = move or last
+            if move is not None and not isinstance(move, Visit):
+                return move
+        return last
+
     async def _conclude(self, asked: Asked, finding: Finding) -> list[Asked]:
+        await self.ward.give_up(asked)
         followers: list[Asked] = await self.memory.do(
             lambda ledger: self.casework.conclude(ledger, asked, finding)
         )
@@ -184,24 +227,51 @@ class Conductor(ReconfigurableBaseScheduler):
         self.master.mq.produce(("netbisect", str(asked.id), "closed"), {"id": asked.id})
         return followers
 
-    def _decide(self, ledger: Ledger, asked: Asked, ahead: Mapping[str, float]) -> Move | None:
-        """The next move; a visit is written down. None when others come first.
+    def _decide(
+        self,
+        ledger: Ledger,
+        asked: Asked,
+        testbed: str,
+        ahead: Mapping[str, float],
+        *,
+        may_build: bool,
+    ) -> Move | None:
+        """The next move of a testbed; a visit is written down. None when it has to wait.
 
-        That is when another question builds its kernel, or of a profile when the testbed is wanted.
+        That is when another question, or another testbed of this one, builds its kernel, when the
+        others' visits may tell enough, or of a profile when the testbed is wanted.
 
         Args:
             ledger: Where it is written down.
             asked: For which question.
+            testbed: Which one is idle.
             ahead: By revision: since when its kernel is built ahead.
+            may_build: Whether a kernel may be ordered, of several testbeds.
         """
         if isinstance(asked.question, Profiling) and profiles.must_wait(ledger, asked):
             return None
-        testbed = self.lab.testbed(asked.question.testbed)
+        place = self.lab.testbed(testbed)
         evidence = self.casework.kernels.evidence(ledger, asked)
-        prices = ledger.prices(testbed.name)
+        prices = ledger.prices(testbed)
         now = time.time()
         left = {name: max(0.0, at + prices.build - now) for name, at in ahead.items()}
-        move = plan.next_move(asked.question, evidence, prices, left)
+        question = asked.question
+        move: Move | Wait
+        if isinstance(question, Bisection) and question.others:
+            seen = self.sharing.meanwhile(
+                ledger, asked, testbed, building=left, may_build=may_build, prices=prices
+            )
+            move = plan.next_together(question, evidence, prices, seen)
+        else:
+            move = plan.next_move(question, evidence, prices, left)
+        if isinstance(move, Wait):
+            return None
+        return self._write_down(ledger, asked, place, evidence, move)
+
+    def _write_down(
+        self, ledger: Ledger, asked: Asked, testbed: Testbed, evidence: Evidence, move: Move
+    ) -> Move | None:
+        """A visit becomes a decision; None when its kernel is being built already."""
         if not isinstance(move, Visit):
             return move
         config = self.casework.kernels.config_of(testbed, move.revision)
@@ -219,6 +289,7 @@ class Conductor(ReconfigurableBaseScheduler):
             stage,
             move.revision,
             target,
+            testbed=testbed.name,
             config=config,
             arch=testbed.arch,
             why=move.why,
@@ -245,12 +316,13 @@ class Conductor(ReconfigurableBaseScheduler):
             await self.memory.do(lambda ledger: ledger.submitted(decision.id, submitted))
         ended = await self.orders.ended(buildset)
         if ended is None:
-            await self.foresight.look(asked, decision)
             return None
         end, note = ended
         # Before the decision is closed: a kill between the two finds both still to be done.
         await self.memory.do(lambda ledger: self.ward.after(ledger, decision, end, note))
-        again = end is End.FAILED or (end is End.LAB and decision.stage is DecisionStage.KERNEL)
+        kernel = decision.stage is DecisionStage.KERNEL
+        own = kernel or decision.testbed == asked.question.testbed
+        again = own and (end is End.FAILED or (end is End.LAB and kernel))
         if end is End.SHUT_DOWN or (again and decision.attempt < MOST_TRIES):
             await self.memory.do(lambda ledger: ledger.retry(decision.id, note))
             return end
@@ -260,8 +332,8 @@ class Conductor(ReconfigurableBaseScheduler):
             End.CANCELLED: Ended.CANCELLED,
         }.get(end, Ended.LOST)
         await self.memory.do(lambda ledger: ledger.finish(decision.id, outcome, note))
-        if end in (End.OK, End.DUD):
-            return end
+        if end in (End.OK, End.DUD) or not own:
+            return end  # the trouble of another testbed is not that of the question
         if end is End.LAB and not isinstance(asked.question, Night):
             held = await self.ward.held(asked)
             if held is not None:
@@ -278,13 +350,12 @@ class Conductor(ReconfigurableBaseScheduler):
         adopted = await self.foresight.adopt(asked, decision)
         if adopted is not None:
             return adopted
-        testbed = self.lab.testbed(asked.question.testbed)
         properties: dict[str, Any] = {
             DECISION_PROPERTY: decision.id,
             "question": asked.id,
             "kernel_config": decision.config,
         }
-        builder = kernel_builder(testbed.arch)
+        builder, priority = kernel_builder(decision.arch), asked.priority
         if decision.stage is not DecisionStage.KERNEL:
             evidence = await self.memory.do(partial(self.casework.kernels.evidence, asked=asked))
             properties[KERNEL_PROPERTY] = evidence.kernels[decision.revision].key
@@ -292,7 +363,9 @@ class Conductor(ReconfigurableBaseScheduler):
             properties[RUNS_PROPERTY] = decision.runs
             if isinstance(asked.question, Profiling):
                 properties[PROFILE_PROPERTY] = asked.question.pps
-            builder = bench_builder(testbed.name)
+            builder = bench_builder(decision.target)
+            if decision.target != asked.question.testbed:
+                priority = min(PRIORITY_GUEST, priority)
         elif decision.attempt > 1:
             properties[AVOIDED_PROPERTY] = await self._tried_on(decision)
         return await self.orders.give(
@@ -302,7 +375,7 @@ class Conductor(ReconfigurableBaseScheduler):
             properties,
             branch=asked.question.branch,
             revision=decision.revision,
-            priority=asked.priority,
+            priority=priority,
         )
 
     async def _tried_on(self, decision: Decision) -> list[str]:
@@ -318,13 +391,15 @@ class Conductor(ReconfigurableBaseScheduler):
 
     async def _recover_idle(self) -> None:
         """Sends testbeds that nothing is asked of back to their known-good kernel, once."""
-        last, busy = await self.memory.do(
+        last, asked_of, busy = await self.memory.do(
             lambda ledger: (
                 ledger.last_boots(),
-                {asked.question.testbed for asked in ledger.open_questions()}
-                | set(ledger.quarantined()),
+                ledger.open_questions(),
+                set(ledger.quarantined()),
             )
         )
+        for asked in asked_of:
+            busy |= {asked.question.testbed, *(await self.sharing.places(asked)).open}
         for testbed in self.lab.testbeds:
             boot = last.get(testbed.name)
             if boot is None or testbed.name in busy or self._recovered.get(testbed.name) == boot:

@@ -97,8 +97,9 @@ class Foresight:
     async def look(self, asked: Asked, decision: Decision) -> None:
         """Orders what a search will want after `decision`, as far as there are idle builders.
 
-        Only a stop of the master lets the same be ordered again: what came to nothing otherwise
-        is built when it is asked for, and tried again then.
+        Of several decisions that it waits for, any will do. Only a stop of the master lets the
+        same be ordered again: what came to nothing otherwise is built when it is asked for, and
+        tried again then.
         """
         question = asked.question
         testbed = self._lab.testbed(question.testbed)
@@ -116,7 +117,8 @@ class Foresight:
             for one in pending
             if one.stage is DecisionStage.KERNEL and _meant_for(one.arch, one.config, testbed)
         }
-        now = (decision.id, room, frozenset(building))
+        waits_for = frozenset(one.id for one in pending if one.question == asked.id)
+        now = (waits_for, room, frozenset(building))
         if self._seen.get(asked.id) == now:
             return
 

@@ -117,6 +117,17 @@ class Orders:
         waiting = ("builders", number, "buildrequests")
         return len(await self._data.get(waiting, filters=[unfinished]))
 
+    async def attended(self, builder: str) -> bool:
+        """Whether a worker of this builder is there and takes new builds."""
+        known = self._scheduler.master.botmaster.builders.get(builder)
+        # The database remembers connections that a kill of the master has ended.
+        there = {one.worker.workername for one in known.workers} if known else set()
+        number = await self._data.updates.findBuilderId(builder)
+        workers: list[dict[str, Any]] = await self._data.get(("builders", number, "workers"))
+        return any(
+            one["name"] in there and not one["paused"] and not one["graceful"] for one in workers
+        )
+
     async def hurry(self, buildset: int, priority: int) -> None:
         """Gives an order that waits another priority."""
         for request in await self._requests(buildset):

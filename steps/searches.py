@@ -38,14 +38,22 @@ def search(
     question: Comparison,
     confirmed: Confirmed,
     commits: Sequence[Commit],
+    mates: Sequence[Testbed] = (),
 ) -> Bisection | None:
-    """Which of these commits made the change that was confirmed? None without any."""
+    """Which of these commits made the change that was confirmed? None without any.
+
+    Args:
+        ledger: It knows how boots scatter.
+        testbed: Where it was confirmed.
+        question: By which comparison.
+        confirmed: With which answer.
+        commits: Those after the good end, to the bad one.
+        mates: Testbeds of the same make that may help.
+    """
     if not commits:
         return None
     lead = confirmed.effects[0]
-    levels = ledger.series(question.testbed, lead.scenario, question.branch)
-    places = {level.revision: i for i, level in enumerate(levels)}
-    end = places.get(question.good, len(levels) - 1) + 1
+    noise = _noise_before(ledger, testbed, question, lead.scenario) or noise_of((), testbed)
     return Bisection(
         branch=question.branch,
         testbed=question.testbed,
@@ -54,8 +62,21 @@ def search(
         scenarios=question.scenarios,
         lead=lead.scenario,
         effect=lead.ln_ratio,
-        noise=noise_of(levels[:end], testbed),
+        noise=noise,
+        others={
+            one.name: _noise_before(ledger, one, question, lead.scenario) or noise for one in mates
+        },
     )
+
+
+def _noise_before(
+    ledger: Ledger, testbed: Testbed, question: Comparison, scenario: str
+) -> Noise | None:
+    """How the boots of a testbed scattered up to the good end; None where it has measured none."""
+    levels = ledger.series(testbed.name, scenario, question.branch)
+    places = {level.revision: i for i, level in enumerate(levels)}
+    end = places.get(question.good, len(levels) - 1) + 1
+    return noise_of(levels[:end], testbed) if levels else None
 
 
 def noise_of(levels: Sequence[Level], testbed: Testbed) -> Noise:

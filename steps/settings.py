@@ -64,6 +64,14 @@ class NightSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class SearchSettings:
+    """How the commits behind alerts are looked for."""
+
+    use_groups: bool = True
+    """Whether idle testbeds of the same group measure for a search, too."""
+
+
+@dataclass(frozen=True, slots=True)
 class WebSettings:
     """The web pages."""
 
@@ -193,6 +201,7 @@ class Settings:
     visit_space: str = "5 GB"
     """For the logs of visits on the master."""
     night: NightSettings = field(default_factory=NightSettings)
+    search: SearchSettings = field(default_factory=SearchSettings)
     web: WebSettings = field(default_factory=WebSettings)
     workers: WorkerSettings = field(default_factory=WorkerSettings)
     links: LinkSettings = field(default_factory=LinkSettings)

@@ -108,17 +108,37 @@ class Ward:
         everyone = await self._memory.do(Ledger.quarantined)
         return everyone.get(asked.question.testbed)
 
-    async def called_off(self, decision: Decision, held: Quarantine) -> bool:
-        """Takes back a visit that has not begun; False when it is under way and may end."""
-        note = f"{decision.target} is in quarantine: {held.why}"
+    async def called_off(self, decision: Decision, why: str) -> bool:
+        """Takes back a visit that has not begun; False when it is under way, or over.
+
+        An order that the ledger does not know of yet, because of a kill, is taken back too.
+        """
         if decision.stage is DecisionStage.KERNEL:
             return False
-        if decision.buildset is not None and not await self._orders.call_off(
-            decision.buildset, note
+        buildset = decision.buildset
+        if buildset is None:
+            orphan = await self._orders.called(decision.external_id)
+            buildset = None if orphan is None else int(orphan["bsid"])
+        if buildset is not None and (
+            await self._orders.ended(buildset) is not None  # what came of it is worth knowing
+            or not await self._orders.call_off(buildset, why)
         ):
             return False
-        await self._memory.do(lambda ledger: ledger.finish(decision.id, Outcome.CANCELLED, note))
+        await self._memory.do(lambda ledger: ledger.finish(decision.id, Outcome.WITHDRAWN, why))
         return True
+
+    async def give_up(self, asked: Asked) -> None:
+        """Closes what a question waits for that has its answer; what runs ends unasked.
+
+        Before the answer is written down: a kill in between finds the same answer again.
+        """
+        why = "the question had its answer before"
+        for decision in await self._memory.do(lambda ledger: ledger.open_decisions(asked.id)):
+            if not await self.called_off(decision, why):
+                over = partial(
+                    Ledger.finish, decision=decision.id, outcome=Outcome.WITHDRAWN, note=why
+                )
+                await self._memory.do(over)
 
     def answer(self, asked: Asked, held: Quarantine) -> Unfinished | None:
         """What a question ends with while its testbed is in quarantine; None while it waits.

@@ -35,6 +35,7 @@ TESTBED = """
 [[testbeds]]
 name = "{name}"
 owner = "{owner}"
+group = "{group}"
 arch = "amd64"
 kernel_config = "GENERIC"
 line_rate_pps = 1_000_000
@@ -78,6 +79,7 @@ class RealMaster(RunMasterBase):
     builders: tuple[str, ...] = ("builder",)
     testbeds: tuple[str, ...] = ("c2558",)
     owner = ""
+    group = ""
 
     def setUp(self) -> Any:
         patches.apply()
@@ -85,7 +87,9 @@ class RealMaster(RunMasterBase):
         self.addCleanup(folder.cleanup)
         self.folder = Path(folder.name)
         builders = "".join(BUILDER.format(name=name) for name in self.builders)
-        testbeds = "".join(TESTBED.format(name=name, owner=self.owner) for name in self.testbeds)
+        testbeds = "".join(
+            TESTBED.format(name=name, owner=self.owner, group=self.group) for name in self.testbeds
+        )
         lab = LAB.format(folder=folder.name, builders=builders, testbeds=testbeds)
         (self.folder / "lab.toml").write_text(lab)
         script = HERE / "scripted_lab.py"

@@ -7,7 +7,8 @@ revision does is read from `script.json` beside the lab file:
 
 where an ending is ok, dud, lab (needs its owner), infra (bad infrastructure), usage (another lab
 file), crash (dies without a word) or wait (until the file `go` appears). What is said of a testbed
-or a builder by its name goes before what is said of the revision; `recover` may end as lab.
+or a builder by its name goes before what is said of the revision; the `factor` of a testbed
+multiplies its rates, and `recover` may end as lab.
 """
 
 from __future__ import annotations
@@ -162,6 +163,7 @@ def main() -> int:  # noqa: C901 - a line for every verb and ending
         "trial": "ok",
         "profile": "ok",
         "pps": 950_000,
+        "factor": 1,
         **script.get(revision, {}),
         **own,
     }
@@ -181,7 +183,13 @@ def main() -> int:  # noqa: C901 - a line for every verb and ending
     elif asked.verb == "profile" and ending in ("ok", "dud"):
         profile(folder, asked, "" if ending == "ok" else "no event")
     elif ending == "ok":
-        trial(folder, asked.kernel, asked.testbed, asked.scenario * asked.runs, part["pps"])
+        trial(
+            folder,
+            asked.kernel,
+            asked.testbed,
+            asked.scenario * asked.runs,
+            part["pps"] * part["factor"],
+        )
     elif ending == "usage":
         print("netbisect-lab: lab.toml: there is no such testbed", file=sys.stderr)
     elif ending in REACTIONS:

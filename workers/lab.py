@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
@@ -382,6 +382,8 @@ class Testbed:
     """Name of the Buildbot worker that drives it; the testbed's own name when absent."""
     owner: str = ""
     """Mail address of whoever looks after it."""
+    group: str = ""
+    """Name that testbeds of one make and configuration share, and with it their searches."""
     run_noise_percent: float = 0.0
     """Scatter between runs within one boot; where there is any, a boot may make several runs."""
     power: Power | None = None
@@ -398,6 +400,10 @@ class Testbed:
             self.line_rate_pps > 0, f"line_rate_pps {self.line_rate_pps}: expected packets/s > 0"
         )
         _check(self.scenarios, "scenarios: expected at least one")
+        _check(
+            not self.group or _NAME.match(self.group),
+            f"group {self.group!r}: expected lower-case letters, digits, '.', '_' or '-'",
+        )
         _check_modules(self.modules)
         _check(
             0 <= self.run_noise_percent < 50,  # noqa: PLR2004 - half the packets are no noise
@@ -412,6 +418,31 @@ class Testbed:
         """Packets per second that the generator must offer."""
         line_rate = self.line_rate(traffic.size)
         return min(line_rate, traffic.rate) if traffic.rate else line_rate
+
+
+def _check_alike(one: Testbed, other: Testbed) -> None:
+    """What must be the same of all testbeds of a group, so that each can measure for the others."""
+    for name, of in _ALIKE.items():
+        mine, its = of(one), of(other)
+        _check(
+            mine == its,
+            f"testbeds {one.name!r} and {other.name!r} of group {one.group!r} differ in {name}: "
+            f"{mine!r} and {its!r}; expected the same of all testbeds of a group",
+        )
+
+
+_ALIKE: dict[str, Callable[[Testbed], object]] = {
+    "arch": lambda one: one.arch,
+    "kernel_config": lambda one: one.kernel_config,
+    "line_rate_pps": lambda one: one.line_rate_pps,
+    "scenarios": lambda one: sorted(one.scenarios),
+    "drivers": lambda one: sorted(one.drivers),
+    "modules": lambda one: sorted(one.modules),
+    "dut.userland": lambda one: one.dut.userland,
+    "dut.tools": lambda one: None if one.dut.tools is None else sorted(one.dut.tools),
+    "timing.run": lambda one: one.timing.run,
+}
+"""By key of the lab file: what is held against each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -442,6 +473,16 @@ class Lab:
                 f"testbed {testbed.name!r}: no builder has arch {testbed.arch!r}; "
                 f"there is {', '.join(sorted(arches))}",
             )
+            for mate in self.mates(testbed):
+                _check_alike(testbed, mate)
+
+    def mates(self, testbed: Testbed) -> tuple[Testbed, ...]:
+        """The other testbeds of its group, in the order of the file."""
+        return tuple(
+            one
+            for one in self.testbeds
+            if testbed.group and one.group == testbed.group and one is not testbed
+        )
 
     def modules(self, builder: Builder) -> tuple[str, ...]:
         """The modules that a builder builds, by folder of sys/modules; all of them when empty."""
