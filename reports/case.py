@@ -52,6 +52,8 @@ class Attempt:
     at: float
     """Seconds since the epoch."""
     seconds: float
+    testbed: str = ""
+    """Of a boot, where; empty: on that of the case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +165,10 @@ class Case:
     """What was done to the alert, oldest first."""
     profiles: tuple[Compared, ...] = ()
     """Of every culprit and its parent, once they were asked for and answered."""
+    testbeds: tuple[str, ...] = ()
+    """All that measured for the search; none where its own one did alone."""
+    shown: str = ""
+    """Of these, the one whose boots are in `pps`; effects count the boots of all of them."""
 
     def label(self, revision: str) -> str:
         """Short name of a revision."""

@@ -190,6 +190,7 @@ class Step:
     number: int
     stage: Literal["kernel", "trial"]
     revision: Hash
+    testbed: Annotated[str, "For which it was: where a kernel that was built is to be measured."]
     why: str
     outcome: Annotated[str | None, "Null while it is under way."]
     note: str

@@ -279,17 +279,41 @@ def steps(case: Case) -> list[Attempt]:
     ]
 
 
+def measured_on(case: Case) -> str:
+    """On which testbeds the search was made, unless on its own one alone."""
+    told = words.listing(list(case.testbeds))
+    several = len(case.testbeds) > 1
+    return f"{told}; rates and ministat are of {case.shown}" if several else told
+
+
 def path(case: Case) -> list[Stop]:
     """The revisions that were asked, in the order in which the search first came to them."""
     visits: dict[str, list[Attempt]] = {}
     for attempt in steps(case):
         visits.setdefault(attempt.revision, []).append(attempt)
+    apart = _apart(case)
     rates = {
-        revision: [attempt.ln_pps for attempt in attempts if attempt.ln_pps is not None]
+        revision: [
+            attempt.ln_pps - apart[attempt.testbed or case.testbed]
+            for attempt in attempts
+            if attempt.ln_pps is not None and (attempt.testbed or case.testbed) in apart
+        ]
         for revision, attempts in visits.items()
     }
     good = rates.get(case.good.revision)
     return [_stop(case, visits[revision][-1], rates[revision], good) for revision in visits]
+
+
+def _apart(case: Case) -> dict[str, float]:
+    """By testbed: how far it lies from the case's own one at the good end, as an ln ratio."""
+    found: dict[str, list[float]] = {}
+    for attempt in steps(case):
+        if attempt.revision == case.good.revision and attempt.ln_pps is not None:
+            found.setdefault(attempt.testbed or case.testbed, []).append(attempt.ln_pps)
+    means = {name: math.fsum(seen) / len(seen) for name, seen in found.items()}
+    own = means.get(case.testbed)
+    apart = {} if own is None else {name: mean - own for name, mean in means.items()}
+    return {**apart, case.testbed: 0.0}
 
 
 def _stop(case: Case, last: Attempt, rates: list[float], good: list[float] | None) -> Stop:

@@ -173,6 +173,7 @@ def _place(case: Case) -> list[tuple[str, str]]:
     return [
         ("branch", words.clean(case.branch)),
         ("testbed", words.clean(f"{case.testbed}{hardware}")),
+        *((("measured on", words.clean(several)),) if (several := gist.measured_on(case)) else ()),
         *(
             (name, words.clean(f"{case.label(commit.revision)} of {words.day(commit.at)}"))
             for name, commit in ends

@@ -81,6 +81,7 @@ def told(case: Case) -> dict[str, Any]:
         "failures_left": max(len(case.failures) - _FAILURES_MAX, 0),
         "none": _none(case),
         "cost": gist.cost(case),
+        "measured_on": gist.measured_on(case),
         "trailers": gist.trailers,
         "reviews": gist.reviews,
         "settling": bool(case.number) and _stands(case),
@@ -141,7 +142,7 @@ def _attempt(case: Case, attempt: Attempt) -> dict[str, Any]:
         "measured": measured,
         "seq": attempt.seq,
         "at": words.moment(attempt.at),
-        "what": "build" if attempt.stage == "kernel" else "boot and runs",
+        "what": _what(case, attempt),
         "revision": case.label(attempt.revision),
         "result": words.pps(math.exp(attempt.ln_pps or 0.0)) if measured else attempt.outcome,
         "leader": gist.leader(case, attempt.belief),
@@ -157,6 +158,13 @@ def _failure(case: Case, failure: Failure) -> dict[str, str]:
     if len(log) > most:
         log = f"({len(log) - most:,} characters before)\n{log[-most:]}"
     return {"label": case.label(failure.revision), "why": failure.why, "log": log}
+
+
+def _what(case: Case, attempt: Attempt) -> str:
+    if attempt.stage == "kernel":
+        return "build"
+    where = f" on {attempt.testbed or case.testbed}" if case.testbeds else ""
+    return f"boot and runs{where}"
 
 
 def _candidates(case: Case) -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ from netbisect.steps import site_material as material
 from netbisect.steps.settings import Settings
 from netbisect.steps.surroundings import OfLedger
 from netbisect.store.ledger import Ledger
-from netbisect.store.records import Alert, Asked
+from netbisect.store.records import Alert, Asked, Decision
 from netbisect.workers.lab import Lab
 
 Place = tuple[str, str]
@@ -175,8 +175,8 @@ class Board:
                 boots = len(question.revisions) * (1 if question.pps else 2)
                 done = _boots(ledger, asked)
                 share, left, said = _of_boots(done, boots, prices, question.scenarios)
-        last = decisions[-1] if decisions else None
-        order = f"{last.stage.value} {ledger.label(last.revision)}: {last.why}" if last else "waits"
+        orders = [one for one in decisions if one.outcome is None] or decisions[-1:]
+        order = "; ".join(_order(ledger, one, question.testbed) for one in orders) or "waits"
         return Progress(
             kind=type(question).__name__.lower(),
             number=asked.id,
@@ -202,6 +202,12 @@ class Board:
         else:
             said += f"{ledger.label(best)}, {words.certainty(chance)}"
         return spent / (spent + left) if spent + left else None, left, said
+
+
+def _order(ledger: Ledger, decision: Decision, own: str) -> str:
+    """What is being done, and where that is not the testbed that it is done for."""
+    guest = f" on {decision.testbed}" if decision.testbed != own else ""
+    return f"{decision.stage.value} {ledger.label(decision.revision)}{guest}: {decision.why}"
 
 
 def _touching(lines: Iterable[tuple[Alert, AlertLine]], place: Place) -> list[AlertLine]:

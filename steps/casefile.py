@@ -114,6 +114,7 @@ def case_in(
         for attempt in (_attempt(decision, facts, question.lead), *_built_ahead(decision, facts))
     ]
     evidence = lab.evidence(ledger, asked)
+    testbeds, shown = _places(question, evidence, _sides(question, finding))
     good, last = _commit(ledger, question.good), _commit(ledger, bad)
     effect = confirmed.effects[0].ln_ratio if isinstance(confirmed, Confirmed) else 0.0
     series = lab.series(ledger, question)
@@ -132,7 +133,7 @@ def case_in(
         bad=last,
         commits=commits,
         confirmed=confirmed if isinstance(confirmed, Confirmed) else None,
-        pps=_pps(evidence, question.scenarios, _sides(question, finding)),
+        pps=_pps(_of(evidence, shown), question.scenarios, _sides(question, finding)),
         series=series,
         labels={name: commit.label for name, commit in known.items()},
         finding=finding if isinstance(finding, Ending) else None,
@@ -151,6 +152,8 @@ def case_in(
         )
         if effect and until is not None
         else (),
+        testbeds=testbeds,
+        shown=shown,
     )
 
 
@@ -186,6 +189,40 @@ def _sides(question: Comparison | Bisection, finding: Finding | None) -> set[str
     if isinstance(question, Comparison):
         return {question.good, question.bad}
     return {question.good, question.candidates[-1].revision}
+
+
+def _places(
+    question: Comparison | Bisection, evidence: Evidence, sides: set[str]
+) -> tuple[tuple[str, ...], str]:
+    """The testbeds that measured for a search, unless its own did alone; whose boots to show.
+
+    That is one with boots of all the sides: rates of several testbeds do not compare.
+    """
+    fresh = Counter(reading.testbed for reading in evidence.readings if reading.fresh)
+    known = question.testbeds if isinstance(question, Bisection) else ()
+    used = tuple(name for name in known if fresh[name])
+    if used in {(), (question.testbed,)}:
+        return (), ""
+    image = {revision: kernel.identity for revision, kernel in evidence.kernels.items()}
+
+    def fewest(name: str) -> int:
+        own = [
+            reading for reading in evidence.readings if reading.fresh and reading.testbed == name
+        ]
+        return min(
+            sum(one.revision == side or one.identity == image.get(side) for one in own)
+            for side in sides
+        )
+
+    return used, max(used, key=fewest)
+
+
+def _of(evidence: Evidence, testbed: str) -> Evidence:
+    """The fresh readings of one of several testbeds; all where there is only one."""
+    if not testbed:
+        return evidence
+    own = tuple(one for one in evidence.readings if one.fresh and one.testbed == testbed)
+    return replace(evidence, readings=own)
 
 
 def _pps(
@@ -232,6 +269,7 @@ def _attempt(decision: Decision, facts: Sequence[Fact], lead: str) -> Attempt:
         ln_pps=math.fsum(runs) / len(runs) if runs else None,
         at=decision.intended_at,
         seconds=seconds,
+        testbed="" if decision.stage is DecisionStage.KERNEL else decision.target,
     )
 
 

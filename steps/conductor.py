@@ -75,6 +75,8 @@ class Conductor(ReconfigurableBaseScheduler):
         self._clock: task.LoopingCall | None = None
         self._sent_home: dict[str, str] = {}
         self._recovered: dict[str, str] = {}
+        self._waits: dict[tuple[int, str], tuple[object, ...]] = {}
+        """By question and testbed: what was the case when it had to wait; it takes long to see."""
         super().__init__(**kwargs)
 
     def checkConfig(
@@ -201,17 +203,21 @@ class Conductor(ReconfigurableBaseScheduler):
     ) -> Move | None:
         """The moves of the idle testbeds of a question: the last one, or its answer."""
         busy = {decision.testbed for decision in under_way}
-        idle = [name for name in places.open if name not in busy]
-        if not idle:
+        if busy.issuperset(places.open):
             return None
         ahead = await self.foresight.under_way(asked)
         may_build = await self.sharing.may_build(asked, under_way)
+        state = (await self.memory.do(Ledger.last_event), may_build, frozenset(ahead))
         last: Move | None = None
-        for testbed in idle:
+        for testbed in places.open:
+            if testbed in busy or self._waits.get((asked.id, testbed)) == state:
+                continue
             decide = partial(
                 self._decide, asked=asked, testbed=testbed, ahead=ahead, may_build=may_build
             )
             move = await self.memory.do(decide)
+            if move is None and under_way:
+                self._waits[asked.id, testbed] = state
             last = move or last
             if move is not None and not isinstance(move, Visit):
                 return move
@@ -219,6 +225,7 @@ class Conductor(ReconfigurableBaseScheduler):
 
     async def _conclude(self, asked: Asked, finding: Finding) -> list[Asked]:
         await self.ward.give_up(asked)
+        self._waits = {name: seen for name, seen in self._waits.items() if name[0] != asked.id}
         followers: list[Asked] = await self.memory.do(
             lambda ledger: self.casework.conclude(ledger, asked, finding)
         )

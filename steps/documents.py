@@ -212,6 +212,7 @@ class Desk:
                 number=one.seq,
                 stage="kernel" if one.stage.value == "kernel" else "trial",
                 revision=one.revision,
+                testbed=one.testbed,
                 why=one.why,
                 outcome=one.outcome.value if one.outcome else None,
                 note=one.note,

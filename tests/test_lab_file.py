@@ -47,6 +47,50 @@ def test_testbeds_and_builders_are_found_by_name(tmp_path: Path, text: str) -> N
     )
 
 
+def grouped(text: str) -> str:
+    """Two testbeds of one make."""
+    before, mark, rest = text.partition("[[testbeds]]")
+    first, _, _ = rest.partition("[[testbeds]]")
+    first = first.replace("owner =", 'group = "atoms"\nowner =', 1)
+    return before + mark + first + mark + first.replace('"c2558"', '"c2558-2"')
+
+
+def test_testbeds_of_a_group_know_each_other(tmp_path: Path, text: str) -> None:
+    lab = load(tmp_path, grouped(text))
+    one, two = lab.testbeds
+    assert (lab.mates(one), lab.mates(two)) == ((two,), (one,))
+    alone = load(tmp_path, text)
+    assert alone.mates(alone.testbeds[0]) == ()
+
+
+@pytest.mark.parametrize(
+    ("key", "other", "named"),
+    [
+        ('kernel_config = "GENERIC-NODEBUG"', 'kernel_config = "GENERIC"', "kernel_config"),
+        ("line_rate_pps = 1488095", "line_rate_pps = 1488096", "line_rate_pps"),
+        ('scenarios = ["inet4-forwarding", ', "scenarios = [", "scenarios"),
+    ],
+)
+def test_testbeds_of_a_group_must_be_alike(
+    tmp_path: Path, text: str, key: str, other: str, named: str
+) -> None:
+    """The sentence says which ones, in what, and what would be right."""
+    both = grouped(text)
+    first, mark, second = both.rpartition("[[testbeds]]")
+    assert key in second
+    with pytest.raises(FileError) as caught:
+        load(tmp_path, first + mark + second.replace(key, other))
+    assert f"testbeds 'c2558' and 'c2558-2' of group 'atoms' differ in {named}: " in str(
+        caught.value
+    )
+    assert str(caught.value).endswith("; expected the same of all testbeds of a group")
+
+
+def test_the_name_of_a_group_is_a_name(tmp_path: Path, text: str) -> None:
+    with pytest.raises(FileError, match="group 'A b': expected lower-case letters"):
+        load(tmp_path, text.replace("owner =", 'group = "A b"\nowner =', 1))
+
+
 def test_builders_build_the_modules_that_testbeds_need(tmp_path: Path, text: str) -> None:
     """Of all firewalls, of the drivers, and what a testbed names; or what the builder names."""
     text = text.replace("owner =", 'modules = ["ipmi"]\nowner =', 1)
