@@ -305,15 +305,16 @@ def path(case: Case) -> list[Stop]:
 
 
 def _apart(case: Case) -> dict[str, float]:
-    """By testbed: how far it lies from the case's own one at the good end, as an ln ratio."""
+    """By testbed: how far it lies at the good end from the one that is shown, as an ln ratio."""
+    reference = case.shown or case.testbed
     found: dict[str, list[float]] = {}
     for attempt in steps(case):
         if attempt.revision == case.good.revision and attempt.ln_pps is not None:
             found.setdefault(attempt.testbed or case.testbed, []).append(attempt.ln_pps)
     means = {name: math.fsum(seen) / len(seen) for name, seen in found.items()}
-    own = means.get(case.testbed)
+    own = means.get(reference)
     apart = {} if own is None else {name: mean - own for name, mean in means.items()}
-    return {**apart, case.testbed: 0.0}
+    return {**apart, reference: 0.0}
 
 
 def _stop(case: Case, last: Attempt, rates: list[float], good: list[float] | None) -> Stop:

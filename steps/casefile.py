@@ -31,7 +31,7 @@ from netbisect.steps.settings import Settings
 from netbisect.steps.surroundings import OfLab, Surroundings
 from netbisect.steps.suspicions import chain
 from netbisect.store.ledger import Ledger
-from netbisect.store.records import Asked, Decision, DecisionStage
+from netbisect.store.records import Alert, Asked, Decision, DecisionStage
 from netbisect.workers.lab import OVERLAY_MARK
 
 _OF_THE_KERNEL = (Stage.BUILD, Stage.BOOT)
@@ -154,6 +154,30 @@ def case_in(
         else (),
         testbeds=testbeds,
         shown=shown,
+    )
+
+
+def seen_from(lab: Surroundings, ledger: Ledger, alert: Alert, asked: Asked, case: Case) -> Case:
+    """The case of a search as one of its alerts sees it, which may be of another testbed.
+
+    Args:
+        lab: What the ledger does not know.
+        ledger: Where it is looked up.
+        alert: One that waits for the search, or did.
+        asked: The search, or a comparison.
+        case: Of the search, on its own testbed.
+    """
+    question = asked.question
+    if not isinstance(question, Bisection) or alert.testbed == question.testbed:
+        return case
+    return replace(
+        case,
+        testbed=alert.testbed,
+        hardware=lab.hardware(alert.testbed),
+        confirmed=Confirmed(alert.effects),
+        series=lab.series(ledger, replace(question, testbed=alert.testbed)),
+        testbeds=case.testbeds or (question.testbed,),
+        shown=case.shown or question.testbed,
     )
 
 

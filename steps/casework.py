@@ -33,13 +33,14 @@ from netbisect.bisect.states import AlertKind, AlertState
 from netbisect.reports import mail, page
 from netbisect.reports.case import Case
 from netbisect.steps import profiles, searches, suspicions
-from netbisect.steps.casefile import case_of, deeds, numbered
+from netbisect.steps.casefile import case_of, deeds, numbered, seen_from
 from netbisect.steps.kernels import Kernels
 from netbisect.steps.memory import history_of
 from netbisect.steps.recipients import recipients
 from netbisect.steps.recovery import close_recovered, end_mutes
 from netbisect.steps.repeats import is_repeat, repeat_night
 from netbisect.steps.settings import Settings
+from netbisect.steps.surroundings import OfLab
 from netbisect.steps.suspicions import Answer
 from netbisect.store.history import History, HistoryError
 from netbisect.store.ledger import Ledger
@@ -243,11 +244,19 @@ class Casework:
         testbed = self.lab.testbed(question.testbed)
         mates = self.lab.mates(testbed) if self.settings.search.use_groups else ()
         bisection = searches.search(ledger, testbed, question, confirmed, commits, mates)
+        shared = searches.shared(ledger, bisection, confirmed) if bisection else None
         case = case_of(ledger, self.settings, self.kernels, asked, confirmed, commits)
         followers = []
         with ledger.closing(asked, finding) as closing:
             alert = closing.open_alert(answer.effects, what=what, ends=ends)
-            if bisection is not None:
+            if shared is not None:
+                closing.change_alert(
+                    alert.id,
+                    what=f"the search on {shared.question.testbed} looks for the commit",
+                    bisection=shared.id,
+                    state=AlertState.BISECTING,
+                )
+            elif bisection is not None:
                 key = f"bisect:{question.branch}:{question.testbed}:{question.good}:{question.bad}"
                 followers.append(closing.ask(bisection, key=key, priority=PRIORITY_BISECTION))
                 closing.change_alert(
@@ -273,25 +282,24 @@ class Casework:
     # ---------------------------------------------------------------------------- a bisection
 
     def _after_bisection(self, ledger: Ledger, asked: Asked, finding: Finding) -> list[Asked]:
-        alert = ledger.alert_about(asked.id)
-        if alert is None:
-            with ledger.closing(asked, finding):
-                return []
+        alerts = ledger.alerts_about(asked.id)
         # Of what people have muted nobody wants to know more.
-        wanted = [] if alert.state.silent else profiles.wanted(ledger, asked, finding)
-        case = self._case(ledger, alert, asked, finding)
-        letter = mail.outcome(case)
-        told = self._told(alert, finding)
+        heard = [alert for alert in alerts if not alert.state.silent]
+        wanted = profiles.wanted(ledger, asked, finding) if heard else []
+        cases = {alert.id: self._case(ledger, alert, asked, finding) for alert in alerts}
+        letters = [
+            (alert, self._told(alert, finding), mail.outcome(cases[alert.id])) for alert in heard
+        ]
         with ledger.closing(asked, finding) as closing:
-            culprit = _named(finding)
-            closing.change_alert(
-                alert.id,
-                what=f"the search ended: {type(finding).__name__}",
-                state=after_search(finding),
-                culprit=culprit,
-            )
-            closing.join_same_culprit(alert.id)
-            if not alert.state.silent:
+            for alert in alerts:
+                closing.change_alert(
+                    alert.id,
+                    what=f"the search ended: {type(finding).__name__}",
+                    state=after_search(finding),
+                    culprit=_named(finding),
+                )
+                closing.join_same_culprit(alert.id)
+            for alert, told, letter in letters:
                 closing.post(
                     f"outcome:{alert.id}:{asked.id}",
                     subject=letter.subject,
@@ -303,7 +311,8 @@ class Casework:
                 closing.ask(one, key=profiles.key_of(one), priority=profiles.PRIORITY_CULPRIT)
                 for one in wanted
             ]
-        self._write_page(ledger, alert, case)
+        for alert in alerts:
+            self._write_page(ledger, alert, cases[alert.id])
         return followers
 
     # -------------------------------------------------------------------------------- profiles
@@ -342,6 +351,7 @@ class Casework:
         if isinstance(asked.question, Comparison) and isinstance(finding, Confirmed):
             finding = Confirmed(alert.effects)
         case = case_of(ledger, self.settings, self.kernels, asked, finding)
+        case = seen_from(OfLab(self.settings, self.kernels), ledger, alert, asked, case)
         others = [branch for branch in self.settings.branches if branch != alert.branch]
         culprit = _named(finding) if finding is not None else None
         now = ledger.clock()

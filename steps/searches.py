@@ -13,6 +13,7 @@ from netbisect.reports.words import Name
 from netbisect.store.history import History, HistoryError
 from netbisect.store.landings import fate_of
 from netbisect.store.ledger import Ledger
+from netbisect.store.records import Asked
 from netbisect.workers.lab import Testbed
 
 _LEAST_BOOT_SHARE = 0.25
@@ -67,6 +68,33 @@ def search(
             one.name: _noise_before(ledger, one, question, lead.scenario) or noise for one in mates
         },
     )
+
+
+def shared(ledger: Ledger, wanted: Bisection, confirmed: Confirmed) -> Asked | None:
+    """The open search on a testbed of the group that looks for the same commit, if there is one.
+
+    It has the same ends, and what it looks at was confirmed here too.
+
+    Args:
+        ledger: Where open questions are.
+        wanted: The search that would be asked for.
+        confirmed: What was confirmed on its testbed.
+    """
+    for asked in ledger.open_questions():
+        other = asked.question
+        if not isinstance(other, Bisection) or wanted.testbed not in other.others:
+            continue
+        ends = (other.branch, other.good, other.candidates[-1].revision)
+        seen_here = any(
+            effect.scenario == other.lead
+            and effect.low * effect.high > 0
+            and effect.ln_ratio * other.effect > 0
+            for effect in confirmed.effects
+        )
+        same = ends == (wanted.branch, wanted.good, wanted.candidates[-1].revision)
+        if same and seen_here:
+            return asked
+    return None
 
 
 def _noise_before(

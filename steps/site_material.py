@@ -34,7 +34,7 @@ from netbisect.reports.site.nouns import (
 from netbisect.reports.site.nouns import series_page as series_file
 from netbisect.reports.site.plots import RECENT
 from netbisect.reports.site.revisions import Both
-from netbisect.steps.casefile import case_in, deeds
+from netbisect.steps.casefile import case_in, deeds, seen_from
 from netbisect.steps.surroundings import OfLedger
 from netbisect.store.ledger import Ledger
 from netbisect.store.records import Alert, Asked
@@ -181,6 +181,7 @@ def alert_case(ledger: Ledger, alert: Alert, lab: OfLedger, now: float) -> Case 
     end = math.inf if alert.closed_at is None else alert.closed_at
     followed = now - end < _FOLLOWED
     case = case_in(lab, ledger, asked, finding, until=end if followed else None)
+    case = seen_from(lab, ledger, alert, asked, case)
     return replace(
         case,
         number=alert.id,

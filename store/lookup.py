@@ -45,13 +45,22 @@ class Lookup(Sessions):
     """Reads across subjects."""
 
     def alert_about(self, question: int) -> Alert | None:
-        """The alert that this comparison is to confirm, or whose commit this search looks for."""
-        query = select(AlertRow).where(
-            (AlertRow.bisection_id == question) | (AlertRow.comparison_id == question)
+        """The alert that this comparison is to confirm, or whose commit this search looks for.
+
+        Of several that share a search, that of its own testbed.
+        """
+        return next(iter(self.alerts_about(question)), None)
+
+    def alerts_about(self, question: int) -> list[Alert]:
+        """All alerts that wait for this question, those of its own testbed first."""
+        query = (
+            select(AlertRow)
+            .join(QuestionRow, QuestionRow.id == question)
+            .where((AlertRow.bisection_id == question) | (AlertRow.comparison_id == question))
+            .order_by(AlertRow.testbed != QuestionRow.testbed, AlertRow.id)
         )
         with self.reading() as session:
-            row = session.scalar(query)
-            return None if row is None else alert_of(row)
+            return [alert_of(row) for row in session.scalars(query)]
 
     def facts_from(self, decision: int) -> list[Fact]:
         """What came of one attempt at a decision, oldest first."""

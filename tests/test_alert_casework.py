@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -34,7 +35,7 @@ from netbisect.steps import control
 from netbisect.steps.casework import Casework, open_nights
 from netbisect.steps.memory import open_ledger
 from netbisect.steps.profiles import key_of
-from netbisect.steps.settings import load
+from netbisect.steps.settings import SearchSettings, load
 from netbisect.store.ledger import Ledger
 from netbisect.store.records import Alert, Asked, DecisionStage, Outcome
 
@@ -60,10 +61,23 @@ class Desk:
         ends = self.line[good], self.line[bad]
         question = Comparison("main", testbed, *ends, (scenario,), scenario, ln_ratio)
         asked = self.ledger.ask(question, key=f"compare {testbed} {good} {bad}")
-        [search] = self.casework.conclude(
+        followers = self.casework.conclude(
             self.ledger, asked, Confirmed((self.effect(scenario, ln_ratio),))
         )
+        alert = self.ledger.alert_about(asked.id)
+        assert alert is not None
+        assert alert.bisection is not None
+        search = self.ledger.question(alert.bisection)
+        assert followers in ([search], [])
         return search
+
+    def add_twin(self, name: str = "c2558-2") -> None:
+        """A second testbed like c2558, of one group with it."""
+        one, *others = (
+            replace(bed, group="atoms" * (bed.name == "c2558")) for bed in self.lab.testbeds
+        )
+        self.lab = replace(self.lab, testbeds=(one, *others, replace(one, name=name)))
+        self.casework = Casework(self.settings, self.lab)
 
     def effect(self, scenario: str, ln_ratio: float = -0.1) -> Effect:
         return Effect(scenario, ln_ratio, ln_ratio - 0.01, ln_ratio + 0.01, 1e-6, 5, 6)
@@ -169,6 +183,48 @@ def test_two_testbeds_with_one_culprit_are_one_event(desk: Desk) -> None:
     [stands] = desk.ledger.open_alerts()
     assert stands.id == first.id
     assert [one.testbed for one in stands.series] == ["c2558", "e5-2650"]
+
+
+def test_testbeds_of_a_group_share_the_search_for_one_change(desk: Desk) -> None:
+    """Both alerts wait for it, each is told on its testbed how it ended, and they are one event."""
+    desk.add_twin()
+    search = desk.confirm("c2558", 1, 6)
+    assert search.question.testbeds == ("c2558", "c2558-2")
+    assert desk.confirm("c2558-2", 1, 6).id == search.id
+    [first, second] = desk.ledger.alerts_about(search.id)
+    assert (first.testbed, second.testbed) == ("c2558", "c2558-2")
+    assert second.state is AlertState.BISECTING
+    desk.end(search, desk.culprit(search, 4))
+    first, second = (desk.ledger.alert(one.id) for one in (first, second))
+
+    assert first.culprit == second.culprit == desk.line[4]
+    assert (second.state, second.merged_into) == (AlertState.MERGED, first.id)
+    outcomes = {mail.alert: mail for mail in desk.ledger.waiting_mails() if "outcome" in mail.key}
+    assert "measured on" not in outcomes[first.id].body
+    told = outcomes[second.id].body
+    assert re.search(r"testbed +c2558-2", told)
+    assert re.search(r"measured on +c2558\n", told)
+    assert desk.casework.page_of(second.id).is_file()
+
+
+def test_a_change_in_another_range_or_of_another_scenario_has_a_search_of_its_own(
+    desk: Desk,
+) -> None:
+    """Nobody knows that one commit made both; and a search alone is what `use_groups` may ask."""
+    desk.add_twin()
+    search = desk.confirm("c2558", 1, 6)
+    assert desk.confirm("c2558-2", 2, 6).id != search.id
+    assert desk.confirm("c2558-2", 1, 7).id != search.id
+    alone = replace(desk.settings, search=SearchSettings(use_groups=False))
+    desk.casework = Casework(alone, desk.lab)
+    assert desk.confirm("c2558", 2, 7).question.testbeds == ("c2558",)
+
+
+def test_a_search_alone_is_not_shared(desk: Desk) -> None:
+    """It was asked for when the testbeds were of no group, or groups were not used."""
+    search = desk.confirm("c2558", 1, 6)
+    desk.add_twin()
+    assert desk.confirm("c2558-2", 1, 6).id != search.id
 
 
 def test_what_comes_back_is_announced_again_under_its_number(desk: Desk) -> None:
