@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from buildbot.process.buildstep import BuildStep
@@ -63,17 +63,20 @@ class Tell(BuildStep):
             self.descriptionDone = ["nothing to compare"]
             return int(SUCCESS)
         try:
-            await self._tell(int(number))
+            await self._tell(int(number), int(decision))
         except Exception:  # noqa: BLE001 - a picture that cannot be drawn takes nothing back
             log.err(None, f"question {number}: the build's page")
             self.descriptionDone = ["the comparison could not be told"]
         return int(SUCCESS)
 
-    async def _tell(self, number: int) -> None:
+    async def _tell(self, number: int, decision: int) -> None:
         revision = str(self.getProperty("revision"))
-        found: Told = await memory(self.settings).do(
-            lambda ledger: told(ledger, self.settings, self.lab, number, revision)
-        )
+
+        def work(ledger: Ledger) -> Told:
+            testbed = ledger.decision(decision).testbed
+            return told(ledger, self.settings, self.lab, number, (testbed, revision))
+
+        found: Told = await memory(self.settings).do(work)
         await self.addCompleteLog(STATISTICS, sofar.as_text(found.found))
         for name, address in found.links:
             await self.addURL(name, address)
@@ -119,7 +122,9 @@ class _Later(AsyncService):
         done.addCallback(lambda _: self.disownServiceParent() if self.parent else None)
 
 
-def told(ledger: Ledger, settings: Settings, lab: Lab, number: int, revision: str) -> Told:
+def told(
+    ledger: Ledger, settings: Settings, lab: Lab, number: int, visited: tuple[str, str]
+) -> Told:
     """What a visit's page is to tell.
 
     Args:
@@ -127,17 +132,17 @@ def told(ledger: Ledger, settings: Settings, lab: Lab, number: int, revision: st
         settings: For links.
         lab: For the names of scenarios.
         number: Of the question that the visit was for.
-        revision: That was booted.
+        visited: The testbed, and the revision that was booted.
 
     Raises:
         StoreError: there is no such question.
     """
-    asked = ledger.question(number)
-    question = asked.question
+    testbed, revision = visited
+    question = replace(ledger.question(number).question, testbed=testbed)
     found = [
         SoFar(
             title=load_scenario(name, lab.scenario_directories).title,
-            testbed=question.testbed,
+            testbed=testbed,
             sides=_sides(ledger, question, name, revision),
         )
         for name in _scenarios(question)

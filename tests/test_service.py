@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import socket
@@ -10,15 +11,16 @@ import struct
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from buildbot.process.results import SUCCESS
 
-from netbisect.bisect.model import Bisection, Comparison, Culprit, NightDone
+from netbisect.bisect.model import Bisection, Candidate, Comparison, Culprit, NightDone, Noise
 from netbisect.demo.house import House
+from netbisect.demo.lab.testbeds import TESTBEDS, Bed, copies
 from netbisect.demo.mailbox import read
 from netbisect.demo.play import Play
 from netbisect.steps import control
@@ -26,7 +28,7 @@ from netbisect.steps.casework import open_nights
 from netbisect.steps.memory import ledger_of
 from netbisect.steps.settings import load
 from netbisect.store.history import History
-from netbisect.store.records import Alert, DecisionStage, Event
+from netbisect.store.records import Alert, Asked, DecisionStage, Event
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("service")]
 LIMIT = 400.0
@@ -40,9 +42,12 @@ def house(tmp_path: Path) -> Iterator[House]:
     assert control.running(one.place) is None
 
 
-def begin(house: House, *, culprit: bool) -> Play:
-    tree = house.build(culprit=culprit, seed=3)
+def begin(
+    house: House, *, culprit: bool, testbeds: Sequence[str | Bed] = ("c2558", "e5-2650")
+) -> Play:
+    tree = house.build(culprit=culprit, seed=3, testbeds=testbeds)
     add_a_builder(house.place / "lab" / "lab.toml")
+    make_twins(house.place / "lab")
     house.start()
     settings, lab = load(house.place / control.SETTINGS)
     return Play(house, tree, settings, lab, ledger_of(settings))
@@ -54,6 +59,19 @@ def add_a_builder(lab: Path) -> None:
     first, _, _ = rest.partition("[[")
     another = first.replace('"amd64"', '"amd64-2"', 1).replace('"builder"', '"another"')
     lab.write_text(before + mark + first + mark + another + rest.removeprefix(first))
+
+
+def make_twins(lab: Path) -> None:
+    """Copies of one testbed are a group, one of them 3 % above its kind and one below."""
+    text = (lab / "lab.toml").read_text()
+    for copy, speed in ((1, 1.03), (2, 0.97)):
+        name = f'name = "c2558-{copy}"'
+        text = text.replace(name, f'{name}\ngroup = "c2558"')
+        simulator = (lab / "simulator.toml").read_text()
+        router = f'name = "c2558-{copy}-dut"\nport'
+        simulator = simulator.replace(router, f"speed = {speed}\n{router}")
+        (lab / "simulator.toml").write_text(simulator)
+    (lab / "lab.toml").write_text(text)
 
 
 def begin_night(play: Play) -> None:
@@ -88,6 +106,15 @@ def during(play: Play, kind: type, stage: str) -> Callable[[Event], bool]:
         )
 
     return happened
+
+
+def kill(house: House) -> None:
+    """The master, in the middle of whatever it does."""
+    master = control.running(house.place)
+    assert master is not None
+    os.kill(master, signal.SIGKILL)
+    while control.running(house.place) is not None:
+        time.sleep(0.05)
 
 
 def get(play: Play, path: str) -> str:
@@ -149,11 +176,7 @@ def test_the_culprit_is_named_although_the_master_is_killed(house: House) -> Non
     begin_night(play)
 
     watch(play, during(play, Comparison, "trial"))
-    master = control.running(house.place)
-    assert master is not None
-    os.kill(master, signal.SIGKILL)
-    while control.running(house.place) is not None:
-        time.sleep(0.05)
+    kill(house)
     control.start(house.place)
     watch(play, during(play, Bisection, "kernel"))
     abort_downloads(play, 10)
@@ -194,6 +217,72 @@ def test_the_culprit_is_named_although_the_master_is_killed(house: House) -> Non
     check_orders(play, alert)
     stopped = [one for one in play.ledger.decisions(alert.bisection) if one.attempt > 1]
     assert stopped, "the stop has cancelled nothing"
+
+
+def search_on_twins(play: Play) -> Asked:
+    """For the commit of the story, whose effect was confirmed on the first one."""
+    play.tree.land(len(play.tree.revisions))
+    history = History(play.settings.mirror, play.lab.source.repository)
+    history.update()
+    line = play.tree.revisions
+    question = Bisection(
+        "main",
+        "c2558-1",
+        line[0],
+        tuple(Candidate(one.revision) for one in history.between(line[0], line[-1])),
+        ("inet4-forwarding",),
+        "inet4-forwarding",
+        math.log(0.9),
+        Noise(boot=0.009, image=0.01),
+        others={"c2558-2": Noise(boot=0.009, image=0.01)},
+    )
+    return play.ledger.ask(question, key="bisect:main:c2558-1", priority=200)
+
+
+def both_at_work(play: Play, asked: Asked, more: int) -> None:
+    """Until visits to both are under way, after so many further ones have ended."""
+    end = time.monotonic() + LIMIT
+    before = len([one for one in play.ledger.decisions(asked.id) if one.outcome])
+    while time.monotonic() < end:
+        decided = play.ledger.decisions(asked.id)
+        under_way = {one.target for one in decided if not one.outcome and one.buildset}
+        if {"c2558-1", "c2558-2"} <= under_way and len(decided) - 2 >= before + more:
+            return
+        time.sleep(0.05)
+    pytest.fail("they are never at work at once")
+
+
+def test_a_search_on_two_testbeds_of_a_group_goes_on_after_kills(house: House) -> None:
+    """Killed twice while both measure: verified, on both, with no order given twice."""
+    play = begin(house, culprit=True, testbeds=copies(TESTBEDS["c2558"], 2))
+    asked = search_on_twins(play)
+    for more in (0, 4):
+        both_at_work(play, asked, more)
+        kill(house)
+        control.start(house.place)
+    watch(play)
+
+    (planted,) = (one for one, role in play.tree.roles.items() if role == "culprit")
+    finding = play.ledger.question(asked.id).finding
+    assert isinstance(finding, Culprit)
+    assert finding.revision == planted
+    decisions = play.ledger.decisions(asked.id)
+    assert all(one.outcome for one in decisions)
+    assert {one.target for one in decisions if one.stage is DecisionStage.TRIAL} == {
+        "c2558-1",
+        "c2558-2",
+    }
+    names = [one["external_idstring"] for one in rest(play, "buildsets")["buildsets"]]
+    assert len(names) == len(set(names))
+    given = {name for name in names if name.startswith(f"nb:{asked.id}:")}
+    assert given <= {one.external_id for one in decisions}
+    evidence = play.ledger.evidence(asked, config="GENERIC-NODEBUG", arch="amd64")
+    levels = {
+        name: [one.ln_pps["inet4-forwarding"] for one in evidence.readings if one.testbed == name]
+        for name in ("c2558-1", "c2558-2")
+    }
+    apart = max(levels["c2558-1"]) - max(levels["c2558-2"])
+    assert 0.03 < apart < 0.09
 
 
 def test_where_nothing_changed_nobody_is_named(house: House) -> None:

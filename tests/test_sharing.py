@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,15 +16,18 @@ from real_master import RealMaster, case
 from twisted.internet import reactor, task
 
 from netbisect.bisect.model import Bisection, Candidate, Culprit, Night, NightDone, Noise, Sample
+from netbisect.steps import control
 from netbisect.steps.conductor import NAME
-from netbisect.steps.memory import Memory
+from netbisect.steps.memory import Memory, open_ledger
 from netbisect.steps.orders import Orders
+from netbisect.steps.settings import SearchSettings, load
+from netbisect.steps.sharing import others_of, shut_by_facts
 from netbisect.store.records import Asked, Decision, DecisionStage, Outcome
 
 LINE = [f"{number:040x}" for number in range(8)]
 CULPRIT = 5
 FAST, SLOW = 950_000, 855_000
-OWN, MATE = "c2558", "c2558-2"
+OWN, MATE, THIRD = "c2558", "c2558-2", "c2558-3"
 NOISE = Noise(boot=0.004)
 
 
@@ -86,6 +91,90 @@ class Group(RealMaster):
 
     async def names(self) -> list[str]:
         return [one["external_idstring"] for one in await self.buildsets()]
+
+
+class Clinic:
+    """A ledger and a lab in which c2558 has two mates."""
+
+    def __init__(self, place: Path, url: str) -> None:
+        self.settings, lab = load(place / control.SETTINGS)
+        own, other = (replace(one, group="atoms" * (one.name == OWN)) for one in lab.testbeds)
+        mates = (replace(own, name=name) for name in (MATE, THIRD))
+        self.lab = replace(lab, testbeds=(own, other, *mates))
+        self.ledger = open_ledger(url)
+        question = Bisection(
+            *("main", OWN, "r1", (Candidate("r2"),), ("s",), "s", -0.1, NOISE),
+            others=dict.fromkeys((MATE, THIRD), NOISE),
+        )
+        self.asked = self.ledger.ask(question, key="bisect", priority=200)
+
+    def shut(self) -> dict[str, str]:
+        return shut_by_facts(self.ledger, self.settings, self.lab, self.asked)
+
+    def visit(self, asked: Asked, testbed: str, outcome: Outcome | None) -> None:
+        decision = self.ledger.intend(
+            *(asked.id, DecisionStage.TRIAL, "r1", testbed),
+            testbed=testbed, config="G", arch="amd64", why="w",
+        )
+        if outcome is not None:
+            self.ledger.finish(decision.id, outcome)
+
+
+@pytest.fixture
+def clinic(quiet_house: Path, url: str) -> Iterator[Clinic]:
+    clinic = Clinic(quiet_house, url)
+    yield clinic
+    clinic.ledger.engine.dispose()
+
+
+def test_all_testbeds_of_a_group_may_help(clinic: Clinic) -> None:
+    """A visit that was taken back, or one that was made for this search, says nothing else."""
+    clinic.visit(clinic.asked, MATE, Outcome.WITHDRAWN)
+    clinic.visit(clinic.asked, MATE, Outcome.WITHDRAWN)
+    clinic.visit(clinic.asked, MATE, None)
+    assert clinic.shut() == {}
+
+
+def test_what_is_asked_of_a_testbed_itself_comes_first(clinic: Clinic) -> None:
+    night = Night("main", MATE, "r1", ("s",), 1)
+    tonight = clinic.ledger.ask(night, key="night", priority=1)
+    assert clinic.shut() == {MATE: f"{MATE} has a night of its own"}
+    with clinic.ledger.closing(tonight, NightDone(1)):
+        pass
+    assert clinic.shut() == {}
+
+
+def test_a_testbed_helps_one_search_at_a_time(clinic: Clinic) -> None:
+    question = replace(clinic.asked.question, testbed=THIRD)
+    other = clinic.ledger.ask(question, key="another search")
+    clinic.visit(other, MATE, None)
+    assert clinic.shut() == {
+        MATE: f"{MATE} measures for another question",
+        THIRD: f"{THIRD} has a bisection of its own",
+    }
+
+
+def test_a_testbed_in_quarantine_or_that_comes_to_nothing_is_left_out(clinic: Clinic) -> None:
+    clinic.ledger.quarantine(MATE, why="too hot")
+    clinic.visit(clinic.asked, THIRD, Outcome.DUD)
+    assert clinic.shut() == {MATE: f"{MATE} is in quarantine: too hot"}
+    clinic.visit(clinic.asked, THIRD, Outcome.LOST)
+    assert clinic.shut()[THIRD] == f"the last 2 visits to {THIRD} came to nothing"
+
+
+def test_a_testbed_that_has_left_the_group_is_left_out(clinic: Clinic) -> None:
+    """And so are all of them where groups are not used any more."""
+    *rest, last = clinic.lab.testbeds
+    clinic.lab = replace(clinic.lab, testbeds=(*rest, replace(last, group="")))
+    assert clinic.shut() == {THIRD: f"{THIRD} is no longer of a group with {OWN}"}
+    clinic.settings = replace(clinic.settings, search=SearchSettings(use_groups=False))
+    assert set(clinic.shut()) == {MATE, THIRD}
+
+
+def test_other_questions_have_no_helpers(clinic: Clinic) -> None:
+    night = clinic.ledger.ask(Night("main", OWN, "r1", ("s",), 1), key="night")
+    assert others_of(night) == ()
+    assert shut_by_facts(clinic.ledger, clinic.settings, clinic.lab, night) == {}
 
 
 @pytest.mark.slow

@@ -96,6 +96,8 @@ class RouterConfig:
     """Host that has the root file system, with `network`."""
     watchdog: bool = False
     """There is a hardware watchdog."""
+    speed: float = 1.0
+    """Of this machine, beside others of its profile: no two are alike."""
 
     def __post_init__(self) -> None:
         if self.root not in ("disk", "partitions", "network"):

@@ -402,7 +402,7 @@ class Router(Machine):
         nanoseconds = sum(image.costs.get(place, 0) for image in images for place in places)
         if nanoseconds <= 0:
             return 0.0
-        level = 1e9 / (nanoseconds * self.profile.nanoseconds)
+        level = self.config.speed * 1e9 / (nanoseconds * self.profile.nanoseconds)
         text = "+".join(image.text for image in images)
         level *= _THROTTLED if self._hot else 1.0
         level *= _BUSY if Fault.BUSY in self.faults else 1.0
