@@ -17,7 +17,6 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from buildbot.process.results import CANCELLED
 from buildbot.schedulers.base import ReconfigurableBaseScheduler
 from twisted.internet import defer, task
 from twisted.python import log
@@ -36,9 +35,10 @@ from netbisect.bisect.model import (
     Visit,
 )
 from netbisect.steps import profiles
-from netbisect.steps.builders import bench_builder, kernel_builder, recover_builder
+from netbisect.steps.builders import bench_builder, kernel_builder
 from netbisect.steps.casework import Casework
 from netbisect.steps.foresight import Foresight
+from netbisect.steps.homecoming import Homecoming
 from netbisect.steps.lab_step import (
     AVOIDED_PROPERTY,
     DECISION_PROPERTY,
@@ -73,8 +73,6 @@ class Conductor(ReconfigurableBaseScheduler):
         self._wanted = False
         self._consumer: Any = None
         self._clock: task.LoopingCall | None = None
-        self._sent_home: dict[str, str] = {}
-        self._recovered: dict[str, str] = {}
         self._waits: dict[tuple[int, str], tuple[object, ...]] = {}
         """By question and testbed: what was the case when it had to wait; it takes long to see."""
         super().__init__(**kwargs)
@@ -98,6 +96,7 @@ class Conductor(ReconfigurableBaseScheduler):
         self.foresight = Foresight(self.orders, self.memory, self.casework.kernels)
         self.ward = Ward(settings, lab, self.orders, self.memory)
         self.sharing = Sharing(settings, lab, self.orders, self.memory)
+        self.homecoming = Homecoming(lab, self.orders, self.memory, self.ward, self.sharing)
 
     def reconfigService(self, **kwargs: Any) -> defer.Deferred[None]:
         return defer.ensureDeferred(self._reconfigure(**kwargs))
@@ -161,7 +160,7 @@ class Conductor(ReconfigurableBaseScheduler):
                 log.err(None, f"question {asked.id}")
                 continue
             waiting += followers
-        await self._recover_idle()
+        await self.homecoming.send()
 
     async def _advance(self, asked: Asked) -> list[Asked]:
         """Takes one question as far as it goes now; the questions that follow from its end."""
@@ -393,38 +392,6 @@ class Conductor(ReconfigurableBaseScheduler):
             if one.seq == decision.seq and one.buildset is not None:
                 names |= await self.orders.workers_of(one.buildset)
         return sorted(names)
-
-    # ------------------------------------------------------------------------------ idle lab
-
-    async def _recover_idle(self) -> None:
-        """Sends testbeds that nothing is asked of back to their known-good kernel, once."""
-        last, asked_of, busy = await self.memory.do(
-            lambda ledger: (
-                ledger.last_boots(),
-                ledger.open_questions(),
-                set(ledger.quarantined()),
-            )
-        )
-        for asked in asked_of:
-            busy |= {asked.question.testbed, *(await self.sharing.places(asked)).open}
-        for testbed in self.lab.testbeds:
-            boot = last.get(testbed.name)
-            if boot is None or testbed.name in busy or self._recovered.get(testbed.name) == boot:
-                continue
-            external_id = f"nb:recover:{testbed.name}:{boot}"
-            sent = await self.orders.called(external_id)
-            cancelled = sent is not None and sent["complete"] and sent["results"] == CANCELLED
-            if sent is None or (cancelled and self._sent_home.get(testbed.name) != boot):
-                self._sent_home[testbed.name] = boot
-                await self.orders.give(
-                    external_id,
-                    recover_builder(testbed.name),
-                    "nothing is asked of it: back to its known-good kernel",
-                    {},
-                )
-            elif sent["complete"]:
-                self._recovered[testbed.name] = boot
-                await self.ward.not_home(testbed.name, int(sent["bsid"]), sent["complete_at"])
 
 
 def _why_not(decision: Decision, end: End, note: str) -> str:

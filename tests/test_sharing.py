@@ -114,7 +114,10 @@ class Clinic:
     def visit(self, asked: Asked, testbed: str, outcome: Outcome | None) -> None:
         decision = self.ledger.intend(
             *(asked.id, DecisionStage.TRIAL, "r1", testbed),
-            testbed=testbed, config="G", arch="amd64", why="w",
+            testbed=testbed,
+            config="G",
+            arch="amd64",
+            why="w",
         )
         if outcome is not None:
             self.ledger.finish(decision.id, outcome)
@@ -416,7 +419,7 @@ class Sharing(Group):
         mine = Memory(self.settings)  # steps, which write facts down, have another one
         mine.do = mortal(mine.do)  # type: ignore[method-assign] # as above
         conductor.memory = mine
-        for part in (conductor.foresight, conductor.ward, conductor.sharing):
+        for part in (conductor.foresight, conductor.ward, conductor.sharing, conductor.homecoming):
             part._memory = mine
         return alive
 
