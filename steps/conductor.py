@@ -205,14 +205,14 @@ class Conductor(ReconfigurableBaseScheduler):
         if busy.issuperset(places.open):
             return None
         ahead = await self.foresight.under_way(asked)
-        may_build = await self.sharing.may_build(asked, under_way)
-        state = (await self.memory.do(Ledger.last_event), may_build, frozenset(ahead))
+        builders = await self.sharing.idle_builders(asked)
+        state = (await self.memory.do(Ledger.last_event), builders, frozenset(ahead))
         last: Move | None = None
         for testbed in places.open:
             if testbed in busy or self._waits.get((asked.id, testbed)) == state:
                 continue
             decide = partial(
-                self._decide, asked=asked, testbed=testbed, ahead=ahead, may_build=may_build
+                self._decide, asked=asked, testbed=testbed, ahead=ahead, builders=builders
             )
             move = await self.memory.do(decide)
             if move is None and under_way:
@@ -239,8 +239,7 @@ class Conductor(ReconfigurableBaseScheduler):
         asked: Asked,
         testbed: str,
         ahead: Mapping[str, float],
-        *,
-        may_build: bool,
+        builders: int,
     ) -> Move | None:
         """The next move of a testbed; a visit is written down. None when it has to wait.
 
@@ -252,7 +251,7 @@ class Conductor(ReconfigurableBaseScheduler):
             asked: For which question.
             testbed: Which one is idle.
             ahead: By revision: since when its kernel is built ahead.
-            may_build: Whether a kernel may be ordered, of several testbeds.
+            builders: That are idle, of a question with several testbeds.
         """
         if isinstance(asked.question, Profiling) and profiles.must_wait(ledger, asked):
             return None
@@ -265,7 +264,7 @@ class Conductor(ReconfigurableBaseScheduler):
         move: Move | Wait
         if isinstance(question, Bisection) and question.others:
             seen = self.sharing.meanwhile(
-                ledger, asked, testbed, building=left, may_build=may_build, prices=prices
+                ledger, asked, testbed, building=left, builders=builders, prices=prices
             )
             move = plan.next_together(question, evidence, prices, seen)
         else:

@@ -19,7 +19,7 @@ from netbisect.steps.memory import Memory
 from netbisect.steps.orders import Orders
 from netbisect.steps.settings import Settings
 from netbisect.store.ledger import Ledger
-from netbisect.store.records import Asked, Decision, DecisionStage, Quarantine
+from netbisect.store.records import Asked, DecisionStage, Quarantine
 from netbisect.workers.lab import Lab
 
 PRIORITY_GUEST = 10
@@ -105,17 +105,16 @@ class Sharing:
 
     # ------------------------------------------------------------------------ what they know
 
-    async def may_build(self, asked: Asked, under_way: list[Decision]) -> bool:
-        """Whether a testbed that is idle may order a kernel.
+    async def idle_builders(self, asked: Asked) -> int:
+        """How many kernels may be ordered while something is under way.
 
-        The last builder is kept for what is under way elsewhere: it may say that another kernel
-        is wanted.
+        None where there is a single builder: what is under way may say that another one is wanted.
         """
-        if not under_way:
-            return True
         arch = self._lab.testbed(asked.question.testbed).arch
         builders = sum(builder.arch == arch for builder in self._lab.builders)
-        return builders > 1 and await self._orders.waiting_at(kernel_builder(arch)) < builders
+        if builders == 1 or not others_of(asked):
+            return 0
+        return max(0, builders - await self._orders.waiting_at(kernel_builder(arch)))
 
     @staticmethod
     def meanwhile(
@@ -124,7 +123,7 @@ class Sharing:
         testbed: str,
         *,
         building: Mapping[str, float],
-        may_build: bool,
+        builders: int,
         prices: Prices,
     ) -> Meanwhile:
         """What an idle testbed is to know of the others.
@@ -134,18 +133,19 @@ class Sharing:
             asked: For which question.
             testbed: The idle one.
             building: By revision that is built ahead: seconds until it is.
-            may_build: Whether a kernel may be ordered now.
+            builders: That are idle.
             prices: What actions cost, in seconds of the lab.
         """
-        decided = ledger.open_decisions(asked.id)
+        under_way = ledger.open_decisions(asked.id)
+        kernels = [one for one in under_way if one.stage is DecisionStage.KERNEL]
         now = ledger.clock()
-        own = {
-            one.revision: max(0.0, one.intended_at + prices.build - now)
-            for one in decided
-            if one.stage is DecisionStage.KERNEL
-        }
-        fresh = any(one.buildset is None for one in decided if one.revision in own)
-        under_way = tuple(
-            Visit(one.revision, one.why, None, one.runs, one.testbed) for one in decided
+        left = {one.revision: max(0.0, one.intended_at + prices.build - now) for one in kernels}
+        not_given = sum(one.buildset is None for one in kernels)
+        return Meanwhile(
+            building={**building, **left},
+            may_build=not under_way or builders > not_given,
+            testbed=testbed,
+            under_way=tuple(
+                Visit(one.revision, one.why, None, one.runs, one.testbed) for one in under_way
+            ),
         )
-        return Meanwhile({**building, **own}, may_build and not fresh, testbed, under_way)
