@@ -190,6 +190,8 @@ def test_testbeds_of_a_group_share_the_search_for_one_change(desk: Desk) -> None
     desk.add_twin()
     search = desk.confirm("c2558", 1, 6)
     assert search.question.testbeds == ("c2558", "c2558-2")
+    # It has measured nothing yet, and scatters as its mate does as far as anybody knows.
+    assert search.question.others == {"c2558-2": search.question.noise}
     assert desk.confirm("c2558-2", 1, 6).id == search.id
     [first, second] = desk.ledger.alerts_about(search.id)
     assert (first.testbed, second.testbed) == ("c2558", "c2558-2")

@@ -44,6 +44,7 @@ def test_little_is_enough(tmp_path: Path) -> None:
         ("[nihgt]\nhour = 1", "nihgt"),
         ("[links]\ncommit = 'https://x/'", "expected {revision} in it"),
         ("[night]\nboots = '5'", "night.boots: expected a whole number"),
+        ("[search]\nuse_groups = 'no'", "search.use_groups: expected true or false"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_place(tmp_path: Path, more: str, said: str) -> None:

@@ -17,6 +17,7 @@ from twisted.internet import reactor, task
 
 from netbisect.bisect.model import Bisection, Candidate, Culprit, Night, NightDone, Noise, Sample
 from netbisect.steps import control
+from netbisect.steps.board import Board
 from netbisect.steps.conductor import NAME
 from netbisect.steps.memory import Memory, open_ledger
 from netbisect.steps.orders import Orders
@@ -172,6 +173,13 @@ def test_a_testbed_that_has_left_the_group_is_left_out(clinic: Clinic) -> None:
     assert clinic.shut() == {THIRD: f"{THIRD} is no longer of a group with {OWN}"}
     clinic.settings = replace(clinic.settings, search=SearchSettings(use_groups=False))
     assert set(clinic.shut()) == {MATE, THIRD}
+
+
+def test_the_dashboard_says_what_is_done_elsewhere_for_a_search(clinic: Clinic) -> None:
+    clinic.visit(clinic.asked, OWN, None)
+    clinic.visit(clinic.asked, MATE, None)
+    [running] = Board(clinic.settings, clinic.lab).look(clinic.ledger).running
+    assert (running.testbed, running.now) == (OWN, f"trial r1: w; trial r1 on {MATE}: w")
 
 
 def test_other_questions_have_no_helpers(clinic: Clinic) -> None:
