@@ -239,27 +239,26 @@ def search_on_twins(play: Play) -> Asked:
     return play.ledger.ask(question, key="bisect:main:c2558-1", priority=200)
 
 
-def both_at_work(play: Play, asked: Asked, more: int) -> None:
-    """Until visits to both are under way, after so many further ones have ended."""
+def both_at_work(play: Play, asked: Asked) -> None:
+    """Until visits to both are under way at once, which are not their first ones."""
     end = time.monotonic() + LIMIT
-    before = len([one for one in play.ledger.decisions(asked.id) if one.outcome])
     while time.monotonic() < end:
         decided = play.ledger.decisions(asked.id)
         under_way = {one.target for one in decided if not one.outcome and one.buildset}
-        if {"c2558-1", "c2558-2"} <= under_way and len(decided) - 2 >= before + more:
+        ended = sum(one.stage is DecisionStage.TRIAL and one.outcome is not None for one in decided)
+        if {"c2558-1", "c2558-2"} <= under_way and ended > 1:
             return
         time.sleep(0.05)
     pytest.fail("they are never at work at once")
 
 
-def test_a_search_on_two_testbeds_of_a_group_goes_on_after_kills(house: House) -> None:
-    """Killed twice while both measure: verified, on both, with no order given twice."""
+def test_a_search_on_two_testbeds_of_a_group_goes_on_after_a_kill(house: House) -> None:
+    """Killed while both measure: verified, on both, with no order given twice."""
     play = begin(house, culprit=True, testbeds=copies(TESTBEDS["c2558"], 2))
     asked = search_on_twins(play)
-    for more in (0, 2):
-        both_at_work(play, asked, more)
-        kill(house)
-        control.start(house.place)
+    both_at_work(play, asked)
+    kill(house)
+    control.start(house.place)
     watch(play)
 
     (planted,) = (one for one, role in play.tree.roles.items() if role == "culprit")
