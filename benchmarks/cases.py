@@ -17,6 +17,8 @@ COMMITS = 256
 GOOD = (1_584_773.0, 20_518.0)
 """Mean and standard deviation of a run of the good side, pps."""
 BAD = (1_534_220.0, 13_967.0)
+LAYOUTS = 15
+"""Further layouts of a revision, where the lab can link any."""
 _RUN_SD = 0.0013
 """Within a boot, where the boot is what scatters; the median of the corpus."""
 
@@ -32,6 +34,8 @@ class Case:
     draw: Callable[[Random], World]
     missing: Callable[[], str] = str
     """Why it cannot be played here; empty if it can."""
+    luck: str = ""
+    """Another case whose truth and luck it has, trial by trial; empty: its own."""
 
 
 def _world(culprit: int, bad: tuple[float, float] = BAD, *, commits: int = COMMITS) -> World:
@@ -138,13 +142,16 @@ def duts(random: Random, *, machines: int, builders: int) -> World:
     return replace(world, apart=(0.0, *random.normal(0, 0.03, machines - 1).tolist()))
 
 
-def image(random: Random) -> World:
+def image(random: Random, *, layouts: int) -> World:
     """A drop of 5 %, under kernels that differ by 1.6 % for no reason and boots by 0.9 %."""
     world = _world(_any(random), (GOOD[0] * 0.95, BAD[1]))
-    return replace(world, run_sd=_RUN_SD * world.levels, image_sd=0.016, boot=BootNoise(sd=0.009))
+    noise = BootNoise(sd=0.009)
+    return replace(
+        world, run_sd=_RUN_SD * world.levels, image_sd=0.016, boot=noise, layouts=layouts
+    )
 
 
-def measured(random: Random) -> World:
+def measured(random: Random, *, layouts: int) -> World:
     """Noise of a real router, drawn anew each time; drops from 2 to 12 %.
 
     A search begins when a retest has confirmed a drop: where ten boots of either side would not
@@ -164,6 +171,7 @@ def measured(random: Random) -> World:
         suspected=math.log(bad / noise.level),
         image_sd=noise.image_sd,
         boot=noise.boot,
+        layouts=layouts,
     )
 
 
@@ -192,7 +200,25 @@ CASES = {
             "3 machines under test, 3 builders",
             partial(duts, machines=3, builders=3),
         ),
-        Case("image", "image noise 1.6 %, drop of 5 %", image),
-        Case("corpus", "real noise, drops of 2 to 12 %", measured, corpus.missing),
+        Case("image", "image noise 1.6 %, drop of 5 %", partial(image, layouts=LAYOUTS)),
+        Case(
+            "image-one-layout",
+            "as `image`, but a revision has one image",
+            partial(image, layouts=0),
+            luck="image",
+        ),
+        Case(
+            "corpus",
+            "real noise, drops of 2 to 12 %",
+            partial(measured, layouts=LAYOUTS),
+            corpus.missing,
+        ),
+        Case(
+            "corpus-one-layout",
+            "as `corpus`, but a revision has one image",
+            partial(measured, layouts=0),
+            corpus.missing,
+            luck="corpus",
+        ),
     )
 }

@@ -62,6 +62,8 @@ class World:
     builders: int = 1
     apart: tuple[float, ...] = (0.0,)
     """Ratio: how far each machine under test lies from the first one."""
+    layouts: int = 0
+    """Further layouts of a revision that the lab can link, each an image with its own offset."""
     drifts: bool = False
     """The level slides: there is no culprit, and to say that nothing changed is right too."""
 
@@ -82,12 +84,15 @@ class Lab:
         self.seconds = 0.0
         self.deployed: int | None = None
         self.built = {0, world.commits}
+        self.relinked: set[tuple[int, int]] = set()
+        """Positions and layouts."""
         self.failed: set[int] = set()
         self._key = tuple(key)
         self._offset = 0.0
         self._machine = 0
-        self._streams: dict[tuple[int, int], np.random.Generator] = {}
-        self._offsets: dict[int, float] = {}
+        self._layout = 0
+        self._streams: dict[tuple[int, int, int], np.random.Generator] = {}
+        self._offsets: dict[tuple[int, int], float] = {}
 
     def build(self, position: int) -> bool:
         """Builds a revision unless it is built; a failure costs as much. Tells whether it is."""
@@ -101,12 +106,14 @@ class Lab:
             self.built.add(position)
         return True
 
-    def boot(self, position: int, machine: int = 0) -> None:
+    def boot(self, position: int, machine: int = 0, layout: int = 0) -> None:
         """Boots a built revision on a machine; luck of this boot stays until the next one."""
-        assert position in self.built, f"position {position} is not built"
+        there = (position, layout) in self.relinked if layout else position in self.built
+        assert there, f"position {position} is not built in layout {layout}"
         self.boots += 1
         self.seconds += PRICES.boot
         self.deployed = position
+        self._layout = layout
         self._offset = self._draw_boot(position)
         self._machine = machine
 
@@ -126,15 +133,17 @@ class Lab:
         return tuple(values)
 
     def _stream(self, kind: int, image: int) -> np.random.Generator:
-        if (kind, image) not in self._streams:
-            self._streams[kind, image] = np.random.default_rng([*self._key, kind, image])
-        return self._streams[kind, image]
+        where = (kind, image, self._layout)
+        if where not in self._streams:
+            layout = [self._layout] if self._layout else []
+            self._streams[where] = np.random.default_rng([*self._key, kind, image, *layout])
+        return self._streams[where]
 
     def _draw_boot(self, position: int) -> float:
         image, noise = int(self.world.image[position]), self.world.boot
-        if image not in self._offsets:
+        if (image, self._layout) not in self._offsets:
             normal = self._stream(0, image).standard_normal()
-            self._offsets[image] = float(self.world.image_sd * normal)
+            self._offsets[image, self._layout] = float(self.world.image_sd * normal)
         random = self._stream(1, image)
         # As many draws whatever comes of them: the next boot must not depend on this one.
         normal, mode, odd, depth = (
@@ -143,7 +152,7 @@ class Lab:
             random.random(),
             random.exponential(),
         )
-        offset = self._offsets[image] + noise.sd * normal
+        offset = self._offsets[image, self._layout] + noise.sd * normal
         offset -= noise.low_gap * (mode < noise.low_share)
         return float(offset - noise.outlier_depth * depth * (odd < noise.outlier_share))
 

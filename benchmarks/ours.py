@@ -23,6 +23,7 @@ from netbisect.bisect.model import (
     Reading,
     Several,
     Suspects,
+    kernel_name,
 )
 
 SCENARIO = "forwarding"
@@ -68,19 +69,22 @@ class _Bench(rehearse.PaperLab):
         fresh: bool = True,
         runs: int = 1,
         testbed: str = "",
+        layout: int = 0,
     ) -> Evidence:
         """Returns the evidence with one more boot, as the lab has it."""
         self.accounts.append(self.account(Verdict()))
         position = self.position[revision]
         self._lab.built.add(position)
-        self._lab.boot(position, TESTBEDS.index(testbed or TESTBEDS[0]))
+        self._lab.relinked.add((position, layout))
+        self._lab.boot(position, TESTBEDS.index(testbed or TESTBEDS[0]), layout)
         level = math.fsum(math.log(self._lab.run()) for _ in range(runs)) / runs
         self.boots += 1
         self.runs += runs
         self.seconds += PRICES.boot + PRICES.run * runs * len(scenarios)
-        boot, identity = f"boot {self.boots}", evidence.kernels[revision].identity
+        boot = f"boot {self.boots}"
+        identity = evidence.kernels[kernel_name(revision, layout)].identity
         values = dict.fromkeys(scenarios, level)
-        reading = Reading(boot, revision, identity, values, fresh, runs, testbed)
+        reading = Reading(boot, revision, identity, values, fresh, runs, testbed, layout)
         return Evidence((*evidence.readings, reading), evidence.kernels, evidence.skipped)
 
     def account(self, verdict: Verdict) -> Outcome:
@@ -120,6 +124,7 @@ def _question(world: World, names: list[str]) -> Bisection:
         world.suspected,
         noise,
         others=dict.fromkeys(TESTBEDS[1 : len(world.apart)], noise),
+        layouts=world.layouts,
     )
 
 

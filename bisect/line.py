@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netbisect.bisect.compare import values
-from netbisect.bisect.model import Bisection, Evidence, Reading
+from netbisect.bisect.model import Bisection, Evidence, Reading, kernel_name
 from netbisect.bisect.turns import barren
 
 
@@ -52,6 +52,7 @@ class Place:
     built: bool
     readings: tuple[Reading, ...]
     """Of this kernel, whichever revision was ordered."""
+    layout: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +101,8 @@ def lay_out(question: Bisection, evidence: Evidence) -> Line:
     readings: dict[str, list[Reading]] = defaultdict(list)
     measured: dict[str, set[str]] = defaultdict(set)
     for reading in evidence.readings:
-        key = reading.identity or keys.get(reading.revision, reading.revision)
+        own = kernel_name(keys.get(reading.revision, reading.revision), reading.layout)
+        key = reading.identity or own
         readings[key].append(reading)
         measured[reading.revision].add(key)
     positions: dict[str, list[int]] = defaultdict(list)
@@ -195,6 +197,7 @@ def _check(question: Bisection) -> None:
 
 def _keys(evidence: Evidence) -> dict[str, str]:
     """Names, by revision, the kernel that an order boots; a revision not in it is its own."""
-    read = sorted({(r.revision, r.identity) for r in evidence.readings if r.identity}, reverse=True)
+    ordinary = [r for r in evidence.readings if r.identity and not r.layout]
+    read = sorted({(r.revision, r.identity) for r in ordinary}, reverse=True)
     built = {name: kernel.identity for name, kernel in evidence.kernels.items() if kernel.identity}
     return dict(read) | built

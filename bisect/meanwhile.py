@@ -14,7 +14,7 @@ class Meanwhile:
     """Builds and visits under way, and the testbed that has nothing to do."""
 
     building: Mapping[str, float] = field(default_factory=dict)
-    """By revision: seconds until its kernel is built."""
+    """By `kernel_name`: seconds until it is built."""
     may_build: bool = True
     """Whether a kernel may be ordered that nobody waits for yet; not where that would keep the
     only builder from what the others will want."""

@@ -63,6 +63,9 @@ class Kernel:
     at: float
     seconds: float
     """What the build took."""
+    layout: int = 0
+    """0 as the linker has it; else the seed of another order of its sections, the same code at
+    other addresses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,6 +290,9 @@ class Bisection:
     others: dict[str, Noise] = field(default_factory=dict)
     """By name: other testbeds of the same make that may help, and how their boots scatter. Each
     has a level of its own; the change and the offsets of images are the same on all of them."""
+    layouts: int = 0
+    """How many further layouts of a revision the lab can link; each is an image of its own, with
+    an offset of its own. Asked for only where `noise.image` is above 0."""
 
     @property
     def testbeds(self) -> tuple[str, ...]:
@@ -360,6 +366,16 @@ class Reading:
     """Of each scenario within the boot; `ln_pps` is the mean over them."""
     testbed: str = ""
     """Where it was measured; empty: on the testbed that the question is about."""
+    layout: int = 0
+    """Of the kernel."""
+
+
+def kernel_name(revision: str, layout: int = 0) -> str:
+    """Tells under which name evidence and builds have a kernel: its revision, and its layout.
+
+    The ordinary kernel of a revision has the name of the revision alone; `#` is in no revision.
+    """
+    return f"{revision}#{layout}" if layout else revision
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,15 +384,15 @@ class Evidence:
 
     readings: tuple[Reading, ...] = ()
     kernels: dict[str, Kernel] = field(default_factory=dict)
-    """By revision: what is built."""
+    """By `kernel_name`: what is built."""
     skipped: dict[str, str] = field(default_factory=dict)
-    """By revision: why it cannot be measured."""
+    """By `kernel_name`: why it cannot be measured."""
     profiled: dict[str, str] = field(default_factory=dict)
     """By revision that was visited for a profile: why there is none, or "" where there is one."""
 
     def of(self, revision: str) -> list[Reading]:
-        """Readings of that revision, oldest first."""
-        return [reading for reading in self.readings if reading.revision == revision]
+        """Readings of the ordinary kernel of that revision, oldest first."""
+        return [r for r in self.readings if r.revision == revision and not r.layout]
 
 
 @dataclass(frozen=True, slots=True)
@@ -386,6 +402,12 @@ class Prices:
     build: float = 600.0
     boot: float = 180.0
     run: float = 30.0
+    relink: float | None = None
+    """Of a further layout of a revision; None: as much as a build."""
+
+    def of_kernel(self, layout: int) -> float:
+        """Tells what it costs to make a kernel of this layout."""
+        return self.build if not layout or self.relink is None else self.relink
 
 
 @dataclass(frozen=True, slots=True)
@@ -438,6 +460,8 @@ class Visit:
     """Of each scenario, within this boot."""
     testbed: str = ""
     """Where; empty: on the testbed that the question is about."""
+    layout: int = 0
+    """Of the kernel; not 0 only where the question allows further layouts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from netbisect.bisect.model import (
     Question,
     Reading,
     Visit,
+    kernel_name,
 )
 
 _OUTLIER = (0.08, 0.03)
@@ -60,18 +61,18 @@ class PaperLab:
     runs: int = 0
     _offsets: dict[str, float] = field(default_factory=dict)
 
-    def build(self, evidence: Evidence, revision: str) -> Evidence:
+    def build(self, evidence: Evidence, revision: str, layout: int = 0) -> Evidence:
         """Returns the evidence with the kernel of `revision`, or with why there is none."""
         self.builds += 1
-        self.seconds += self.prices.build
-        return self.with_built(evidence, revision)
+        self.seconds += self.prices.of_kernel(layout)
+        return self.with_built(evidence, revision, layout)
 
-    def with_built(self, evidence: Evidence, revision: str) -> Evidence:
+    def with_built(self, evidence: Evidence, revision: str, layout: int = 0) -> Evidence:
         """As `build`, but it had been built before: it costs nothing."""
         if revision in self.broken:
             skipped = evidence.skipped | {revision: self.broken[revision]}
             return Evidence(evidence.readings, evidence.kernels, skipped)
-        identity = f"kernel of {self.twins.get(revision, revision)}"
+        identity = f"kernel of {kernel_name(self.twins.get(revision, revision), layout)}"
         kernel = Kernel(
             revision=revision,
             config="PAPER",
@@ -81,9 +82,11 @@ class PaperLab:
             version=revision,
             size=0,
             at=self.seconds,
-            seconds=self.prices.build,
+            seconds=self.prices.of_kernel(layout),
+            layout=layout,
         )
-        return Evidence(evidence.readings, evidence.kernels | {revision: kernel}, evidence.skipped)
+        kernels = evidence.kernels | {kernel_name(revision, layout): kernel}
+        return Evidence(evidence.readings, kernels, evidence.skipped)
 
     def boot(
         self,
@@ -94,9 +97,10 @@ class PaperLab:
         fresh: bool = True,
         runs: int = 1,
         testbed: str = "",
+        layout: int = 0,
     ) -> Evidence:
         """Returns the evidence with one more boot of a built kernel, of so many runs."""
-        identity = evidence.kernels[revision].identity
+        identity = evidence.kernels[kernel_name(revision, layout)].identity
         if identity not in self._offsets:
             self._offsets[identity] = float(self.random.normal(0, self.noise.image))
         level = self.levels[revision] + self._offsets[identity] + self.apart.get(testbed, 0.0)
@@ -112,7 +116,7 @@ class PaperLab:
         self.seconds += self.prices.boot + self.prices.run * runs * len(scenarios)
         values = dict.fromkeys(scenarios, level)
         boot = f"boot {self.boots}"
-        reading = Reading(boot, revision, identity, values, fresh, runs, testbed)
+        reading = Reading(boot, revision, identity, values, fresh, runs, testbed, layout)
         return Evidence((*evidence.readings, reading), evidence.kernels, evidence.skipped)
 
 
@@ -176,7 +180,7 @@ def play_together(
                 )
             benches[testbed] = _begin(question, lab, evidence, move)
             if benches[testbed].reading is None:
-                yard.order(move.revision)
+                yard.order(move.revision, move.layout)
             else:
                 visits.append(move)
         if builders > 1:
@@ -192,11 +196,16 @@ def play_together(
 
 def _begin(question: Bisection, lab: PaperLab, evidence: Evidence, visit: Visit) -> _Bench:
     """Begins a visit whose kernel is built; its reading is not to be looked at before it ends."""
-    if visit.revision not in evidence.kernels:
+    if kernel_name(visit.revision, visit.layout) not in evidence.kernels:
         return _Bench(visit)
     now = lab.seconds
     told = lab.boot(
-        evidence, visit.revision, question.scenarios, runs=visit.runs, testbed=visit.testbed
+        evidence,
+        visit.revision,
+        question.scenarios,
+        runs=visit.runs,
+        testbed=visit.testbed,
+        layout=visit.layout,
     )
     ends, lab.seconds = lab.seconds, now
     return _Bench(visit, ends, told.readings[-1])
@@ -221,16 +230,18 @@ def play(
     visits: list[Visit] = []
     yard = _Yard(lab, builders)
     while isinstance(move := _move(question, evidence, lab, yard), Visit):
-        if move.revision not in evidence.kernels:
-            yard.order(move.revision)
+        if kernel_name(move.revision, move.layout) not in evidence.kernels:
+            yard.order(move.revision, move.layout)
             if builders > 1:
                 yard.order_ahead(question, evidence)
-            evidence = yard.wait(evidence, move.revision)
+            evidence = yard.wait(evidence, kernel_name(move.revision, move.layout))
             continue
         if builders > 1:
             yard.order_ahead(question, evidence)
         visits.append(move)
-        evidence = lab.boot(evidence, move.revision, question.scenarios, runs=move.runs)
+        evidence = lab.boot(
+            evidence, move.revision, question.scenarios, runs=move.runs, layout=move.layout
+        )
         evidence = yard.collect(evidence)
     return Rehearsal(
         move,
@@ -256,26 +267,27 @@ class _Yard:
     lab: PaperLab
     builders: int
     done: dict[str, float] = field(default_factory=dict)
-    """By revision: when its build ends."""
+    """By `kernel_name`: when its build ends."""
 
     def left(self) -> dict[str, float]:
-        """By revision: seconds until it is built."""
+        """By `kernel_name`: seconds until it is built."""
         return {name: max(0.0, at - self.lab.seconds) for name, at in self.done.items()}
 
     def has_room(self, *, others: bool) -> bool:
         """Whether a kernel may be ordered; the last builder is kept for what `others` will want."""
         return len(self.done) + (others and self.builders == 1) < self.builders
 
-    def order(self, revision: str) -> None:
+    def order(self, revision: str, layout: int = 0) -> None:
         """Begins a build as soon as a builder is free."""
-        if revision in self.done:
+        name = kernel_name(revision, layout)
+        if name in self.done:
             return
         ends = sorted(self.done.values())
         begin = self.lab.seconds
         if len(ends) >= self.builders:
             begin = max(begin, ends[-self.builders])
         self.lab.builds += 1
-        self.done[revision] = begin + self.lab.prices.build
+        self.done[name] = begin + self.lab.prices.of_kernel(layout)
 
     def order_ahead(self, question: Question, evidence: Evidence) -> None:
         """Gives every idle builder what is most likely to be wanted next."""
@@ -285,14 +297,15 @@ class _Yard:
             for revision in ahead:
                 self.order(revision)
 
-    def wait(self, evidence: Evidence, revision: str) -> Evidence:
+    def wait(self, evidence: Evidence, name: str) -> Evidence:
         """Moves the clock until that build ends."""
-        self.lab.seconds = max(self.lab.seconds, self.done[revision])
+        self.lab.seconds = max(self.lab.seconds, self.done[name])
         return self.collect(evidence)
 
     def collect(self, evidence: Evidence) -> Evidence:
         """Returns the evidence with all kernels that are built by now."""
         for name in [name for name, at in self.done.items() if at <= self.lab.seconds]:
             del self.done[name]
-            evidence = self.lab.with_built(evidence, name)
+            revision, _, layout = name.partition("#")
+            evidence = self.lab.with_built(evidence, revision, int(layout or 0))
         return evidence

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from netbisect.bisect.belief import Posterior, as_belief, infer
+from netbisect.bisect import layouts
 from netbisect.bisect.gain import information
 from netbisect.bisect.line import Line, Place, lay_out
 from netbisect.bisect.meanwhile import QUIET, Meanwhile, Wait
@@ -32,6 +33,7 @@ from netbisect.bisect.model import (
     Suspects,
     Unfinished,
     Visit,
+    kernel_name,
 )
 from netbisect.bisect.verify import (
     RUNS,
@@ -218,8 +220,10 @@ def _spent(line: Line, prices: Prices) -> float:
     question, fresh = line.question, [r for r in line.evidence.readings if r.fresh]
     ends = {line.revisions[0], line.revisions[-1]}
     runs = sum(reading.runs for reading in fresh) * len(question.scenarios)
-    built = len({reading.revision for reading in fresh} - ends)
-    return len(fresh) * prices.boot + runs * prices.run + built * prices.build
+    built = len({r.revision for r in fresh if not r.layout} - ends)
+    relinked = len({(r.revision, r.layout) for r in fresh if r.layout})
+    made = built * prices.build + relinked * prices.of_kernel(1)
+    return len(fresh) * prices.boot + runs * prices.run + made
 
 
 def _stuck(line: Line, posterior: Posterior, proved: list[Culprit], why: str) -> Move:
@@ -237,11 +241,12 @@ def _explore(
     end = _measure_end(line, posterior, meanwhile)
     if end is not None:
         return end
+    line = replace(line, places=(*line.places, *layouts.further(line, meanwhile)))
     options = RUNS if line.question.noise.run else RUNS[:1]
     ahead = meanwhile.under_way
     bits = np.array([information(line, posterior, runs, ahead) for runs in options])
     if not meanwhile.may_build:
-        bits *= [place.built or place.revision in meanwhile.building for place in line.places]
+        bits *= [place.built or _name(place) in meanwhile.building for place in line.places]
     least = min(_LEAST_GAIN, _LEAST_SHARE * _entropy(posterior))
     if bits.max() < (max(_NO_GAIN, least) if line.question.noise.image else _NO_GAIN):
         return _stuck(line, posterior, proved, _why_stuck(line, posterior))
@@ -318,7 +323,11 @@ def _rates(
 def _seconds_to_build(place: Place, prices: Prices, meanwhile: Meanwhile) -> float:
     if place.built:
         return 0.0
-    return meanwhile.building.get(place.revision, prices.build)
+    return meanwhile.building.get(_name(place), prices.of_kernel(place.layout))
+
+
+def _name(place: Place) -> str:
+    return kernel_name(place.revision, place.layout)
 
 
 def _success(place: Place, skipped: list[int]) -> float:
@@ -337,10 +346,14 @@ def _visit(
     line: Line, posterior: Posterior, place: Place, runs: int, meanwhile: Meanwhile
 ) -> Visit:
     why = _why(line, posterior, place, meanwhile.testbed)
-    return Visit(place.revision, why, as_belief(line, posterior), runs, meanwhile.testbed)
+    belief = as_belief(line, posterior)
+    return Visit(place.revision, why, belief, runs, meanwhile.testbed, place.layout)
 
 
 def _why(line: Line, posterior: Posterior, place: Place, testbed: str) -> str:
+    if place.layout:
+        again = " again" if place.boots else ""
+        return f"measures layout {place.layout} of {place.revision[:12]}{again}"
     if place is line.at[0]:
         first = not place.boots or (testbed and not line.on(place, testbed))
         there = f" on {testbed}" if first and testbed else ""

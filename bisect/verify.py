@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from netbisect.bisect import layouts
 from netbisect.bisect.compare import Known, difference, effects, sides
-from netbisect.bisect.levels import LEAST_BOOT_SD, aligned
-from netbisect.bisect.line import Image, Line, Place, testbed_of
+from netbisect.bisect.levels import LEAST_BOOT_SD
+from netbisect.bisect.line import Line, Place, testbed_of
 from netbisect.bisect.meanwhile import QUIET, Meanwhile, Wait
 from netbisect.bisect.model import (
     Belief,
@@ -26,7 +27,6 @@ from netbisect.bisect.model import (
     Unfinished,
     Visit,
 )
-from netbisect.bisect.robust import location
 from netbisect.bisect.turns import good_is_next
 
 SURE = 0.99
@@ -119,8 +119,10 @@ def prove(
     Facts do not say what they were ordered for, so the proof rests on all fresh boots of the two
     kernels: at least three of each, whose difference has a p below 1 % and is at least half the
     expected effect. While that is open, they are booted in turns, up to ten of each. Where images
-    have offsets, the neighbours on both sides are held against each other too. Boots of several
-    testbeds count together, each held against those of its own.
+    have offsets, the neighbours on both sides are held against each other too; or, where the lab
+    can link a revision in other layouts, culprit and parent themselves, by the means over as many
+    layouts as it takes. Boots of several testbeds count together, each held against those of its
+    own.
 
     Args:
         line: The question and its evidence.
@@ -141,15 +143,23 @@ def prove(
         )
         return Unfinished(f"the {end} end cannot be measured: {_trouble(line, revision)}", belief)
     question = line.question
-    good, bad = ([r for r in place.readings if r.fresh] for place in (stretch.good, stretch.bad))
+    good, bad = (
+        [r for r in layouts.of_place(line, place) if r.fresh]
+        for place in (stretch.good, stretch.bad)
+    )
     fast, slow, strata = sides(good, bad, question.lead)
     boots = min(len(fast), len(slow))
     if boots >= LEAST_BOOTS:
         known = _known(question.noise, (*good, *bad))
         effect = difference(fast, slow, question.lead, known=known, strata=strata)
-        if _shown(question, effect, belief) and sides_differ(line, stretch, other):
+        images = layouts.difference(line, stretch.good, stretch.bad)
+        if layouts.averages(question) and images is not None:
+            beyond_luck, effect_seen = _shown(question, images, belief), images
+        else:
+            beyond_luck, effect_seen = sides_differ(line, stretch, other), effect
+        if _shown(question, effect, belief) and beyond_luck:
             return _name(line, stretch, belief, good, bad)
-        if _refuted(question, effect, belief) or boots >= most_boots(question):
+        if _refuted(question, effect_seen, belief) or boots >= most_boots(question):
             return None
     turns = _Turns.of(line, (stretch.good, stretch.bad), meanwhile)
     if boots < LEAST_BOOTS <= turns.planned():
@@ -157,8 +167,19 @@ def prove(
     place = (
         stretch.good if turns.good_is_next(meanwhile.testbed or question.testbed) else stretch.bad
     )
+    if layouts.averages(question):
+        place = _layout(line, place, boots, 2 * _least(question, belief), meanwhile)
     runs = runs_of_proof(question.noise, 2 * _least(question, belief))
-    return Visit(place.revision, _why(line, stretch), belief, runs, meanwhile.testbed)
+    why = _why(line, stretch)
+    return Visit(place.revision, why, belief, runs, meanwhile.testbed, place.layout)
+
+
+def _layout(line: Line, place: Place, boots: int, apart: float, meanwhile: Meanwhile) -> Place:
+    """The layout that this side of a proof boots next; one more when the boots prove nothing."""
+    wanted = layouts.wanted(line, apart)
+    if boots >= LEAST_BOOTS:
+        wanted = max(wanted, line.question.layouts + 1)
+    return layouts.next_of(line, place, wanted, meanwhile)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +196,7 @@ class _Turns:
         boots = [
             Counter(
                 testbed_of(question, r)
-                for r in place.readings
+                for r in layouts.of_place(line, place)
                 if r.fresh and question.lead in r.ln_pps
             )
             for place in places
@@ -269,43 +290,17 @@ def sides_differ(line: Line, stretch: Stretch, other: Stretch | None = None) -> 
         low = other.positions[-1]
     elif other is not None:
         high = other.positions[0]
-    before = _mean(line, [image for image in line.images if low <= image.position < first])
-    after = _mean(line, [image for image in line.images if last <= image.position < high])
+    images = line.images
+    before = layouts.level_of(line, [one for one in images if low <= one.position < first])
+    after = layouts.level_of(line, [one for one in images if last <= one.position < high])
     if before is None or after is None:
         return False
-    shift = after[0] - before[0]
-    between = math.fsum(
-        ((late - early) * offset.sd) ** 2
-        for early, late, offset in zip(before[2], after[2], line.offsets, strict=False)
-    )
-    p = 2 * float(special.ndtr(-abs(shift) / math.sqrt(before[1] + after[1] + between)))
+    shift = after.mean - before.mean
+    variance = before.variance + after.variance + layouts.between(line, before, after)
+    p = 2 * float(special.ndtr(-abs(shift) / math.sqrt(variance)))
     if other is not None:
         return p < ALPHA and abs(shift / effect) >= _LEAST_PART
     return p < ALPHA and shift / effect >= _LEAST_SHARE
-
-
-def _mean(line: Line, images: Sequence[Image]) -> tuple[float, float, list[float]] | None:
-    """Mean level of some images, ln pps, and its variance with their offsets in it.
-
-    The third value is the share of each testbed in it.
-    """
-    if not images:
-        return None
-    noise = line.question.noise
-    sd = max(math.sqrt(noise.variance_of_boot()), LEAST_BOOT_SD)
-    y = np.array([location(aligned(line, image), sd) for image in images])
-    least = LEAST_BOOT_SD**2
-    own = [
-        1 / math.fsum(1 / max(noise.variance_of_boot(runs), least) for runs in image.runs)
-        for image in images
-    ]
-    weight = 1 / (noise.image**2 + np.array(own))
-    weight_of = [(np.array(image.testbeds), w) for image, w in zip(images, weight, strict=True)]
-    shares = [
-        math.fsum(float((where == i).mean() * w) for where, w in weight_of) / float(weight.sum())
-        for i in range(len(line.testbeds))
-    ]
-    return float(weight @ y / weight.sum()), float(1 / weight.sum()), shares
 
 
 def _name(
@@ -315,7 +310,8 @@ def _name(
     if len(stretch.positions) == 1:
         (culprit,) = stretch.positions
         known = _known(question.noise, (*good, *bad))
-        found = effects(good, bad, question.lead, question.scenarios, known)
+        found = layouts.effects(question, good, bad) if layouts.averages(question) else ()
+        found = found or effects(good, bad, question.lead, question.scenarios, known)
         return Culprit(
             revisions[culprit],
             revisions[culprit - 1],
