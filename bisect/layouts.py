@@ -77,8 +77,8 @@ def further(line: Line, meanwhile: Meanwhile) -> list[Place]:
         own = {key: readings for key, readings in known.items() if key[0] in names}
         failed = [key for key in own if kernel_name(*key) in line.evidence.skipped]
         dead = [key for key, readings in own.items() if barren(readings, line.question.lead)]
-        for key in sorted(own.keys() - set(failed) - set(dead), key=lambda key: (key[1], key[0])):
-            found.append(_place(line, place, *key, own[key]))
+        left = sorted(own.keys() - {*failed, *dead}, key=lambda key: (key[1], key[0]))
+        found += [_place(line, place, *key, own[key]) for key in left]
         free = set(range(1, line.question.layouts + 1)) - {layout for _, layout in own}
         if free and not (failed or dead or deaf):
             found.append(_place(line, place, place.revision, min(free), []))
@@ -262,6 +262,8 @@ def _by_image(question: Bisection, readings: Sequence[Reading]) -> list[Reading]
 
 def _mean(question: Bisection, boots: Sequence[Reading]) -> Reading:
     sd = max(math.sqrt(question.noise.variance_of_boot()), LEAST_BOOT_SD)
-    names = {name for reading in boots for name in reading.ln_pps}
-    told = {name: location([r.ln_pps[name] for r in boots if name in r.ln_pps], sd) for name in names}
-    return replace(boots[0], ln_pps=told)
+    told: defaultdict[str, list[float]] = defaultdict(list)
+    for reading in boots:
+        for name, level in reading.ln_pps.items():
+            told[name].append(level)
+    return replace(boots[0], ln_pps={name: location(own, sd) for name, own in told.items()})

@@ -148,6 +148,8 @@ class Dud:
     """The end of what the machine said, for people."""
     fault: str = ""
     """Its name in the table of `bisect/faults.py`; "" where none was named."""
+    layout: int = 0
+    """Of the kernel."""
 
 
 Fact: TypeAlias = Kernel | Boot | Conditions | Sample | Dud

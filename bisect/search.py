@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from netbisect.bisect.belief import Posterior, as_belief, infer
 from netbisect.bisect import layouts
+from netbisect.bisect.belief import Posterior, as_belief, infer
 from netbisect.bisect.gain import information
 from netbisect.bisect.line import Line, Place, lay_out
 from netbisect.bisect.meanwhile import QUIET, Meanwhile, Wait
@@ -345,15 +345,16 @@ def _success(place: Place, skipped: list[int]) -> float:
 def _visit(
     line: Line, posterior: Posterior, place: Place, runs: int, meanwhile: Meanwhile
 ) -> Visit:
-    why = _why(line, posterior, place, meanwhile.testbed)
+    if place.layout:
+        again = " again" if place.boots else ""
+        why = f"measures layout {place.layout} of {place.revision[:12]}{again}"
+    else:
+        why = _why(line, posterior, place, meanwhile.testbed)
     belief = as_belief(line, posterior)
     return Visit(place.revision, why, belief, runs, meanwhile.testbed, place.layout)
 
 
 def _why(line: Line, posterior: Posterior, place: Place, testbed: str) -> str:
-    if place.layout:
-        again = " again" if place.boots else ""
-        return f"measures layout {place.layout} of {place.revision[:12]}{again}"
     if place is line.at[0]:
         first = not place.boots or (testbed and not line.on(place, testbed))
         there = f" on {testbed}" if first and testbed else ""

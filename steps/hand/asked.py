@@ -22,6 +22,8 @@ class Options:
     paths: tuple[str, ...]
     overlays: tuple[str, ...]
     duts: int
+    layouts: int
+    image_noise: float | None
     command: tuple[str, ...]
 
 
@@ -57,5 +59,7 @@ def search_of(
         paths=options.paths,
         overlays=tuple(patch.overlay for patch in patches),
         duts=options.duts,
+        layouts=options.layouts,
+        image_noise=options.image_noise,
     )
     return asked, patches

@@ -131,6 +131,20 @@ Example: netbisect bisect run --good v1.4 --bad main \\
     help="Devices under test of one make: so many commands run at once, each in a checkout of its "
     "own, with its number as NETBISECT_DUT. Their levels may differ.",
 )
+@click.option(
+    "--layouts",
+    type=click.IntRange(0, 99),
+    default=0,
+    show_default=True,
+    help="Further layouts that a revision may be set up in, 1 to N; --setup and COMMAND find the "
+    "number as NETBISECT_LAYOUT, 0 for the ordinary one.",
+)
+@click.option(
+    "--image-noise",
+    type=Percent(),
+    help="How revisions that do the same work differ, standard deviation in percent "
+    "(default: 1 % with --layouts).",
+)
 @click.option("--timeout", type=Duration(), default="1h", show_default=True, help="For one run.")
 @click.option(
     "--budget", type=Duration(), help="For all runs and builds, over all calls and devices."

@@ -9,7 +9,16 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from netbisect.bisect.model import Boot, Dud, Kernel, Reaction, Sample, Stage, Visit
+from netbisect.bisect.model import (
+    Boot,
+    Dud,
+    Kernel,
+    Reaction,
+    Sample,
+    Stage,
+    Visit,
+    kernel_name,
+)
 from netbisect.reports import words
 from netbisect.steps.hand import command, overlay, search
 from netbisect.steps.hand.command import CommandError, OverBudgetError, StoppedError
@@ -114,8 +123,9 @@ class Dut:
             RepositoryError: The revision cannot be checked out.
         """
         kernel = self._current
-        if kernel is None or kernel.revision != visit.revision:
-            kernel = self._prepare(visit.revision)
+        wanted = visit.revision, visit.layout
+        if kernel is None or (kernel.revision, kernel.layout) != wanted:
+            kernel = self._prepare(*wanted)
         if kernel is None:
             return
         boot = ""
@@ -132,12 +142,12 @@ class Dut:
                 return self._measure(visit, kernel, run, boot)
             except CommandError as error:
                 again = error.again and number < _TRIES
-                self._failed(visit.revision, Stage.BENCH, error, again=again)
+                self._failed(visit.revision, Stage.BENCH, error, visit.layout, again=again)
             if not again:
                 break
         return None
 
-    def _prepare(self, revision: str) -> Kernel | None:
+    def _prepare(self, revision: str, layout: int) -> Kernel | None:
         """Checks a revision out and sets it up; None if that failed."""
         desk, asked = self._desk, self._desk.log.search
         self._current = None
@@ -148,20 +158,22 @@ class Dut:
             applied = overlay.put_on(self._worktree, desk.patches, asked, revision)
         except overlay.OverlayError as error:
             failed = CommandError(str(error), again=False, seconds=time.monotonic() - began)
-            self._failed(revision, Stage.CHECKOUT, failed, again=False)
+            self._failed(revision, Stage.CHECKOUT, failed, layout, again=False)
             return None
-        tree = self._worktree.tree()
+        tree = kernel_name(self._worktree.tree(), layout)
         if asked.setup:
             try:
-                self._run(("sh", "-c", asked.setup), revision, math.inf, "--setup")
+                self._run(("sh", "-c", asked.setup), (revision, layout), math.inf, "--setup")
             except CommandError as error:
-                self._failed(revision, Stage.BUILD, error, again=False)
+                self._failed(revision, Stage.BUILD, error, layout, again=False)
                 return None
         took = time.monotonic() - began
         config = "\n".join(applied)
-        kernel = Kernel(revision, config, self.name, tree, tree, revision, 0, time.time(), took)
+        built = (revision, config, self.name, tree, tree, revision, 0, time.time(), took)
+        kernel = Kernel(*built, layout)
         desk.write(kernel)
         done = [f"set up in {words.elapsed(took)}"] if asked.setup else []
+        done += [f"layout {layout}"] if layout else []
         done += [f"with {words.listing(list(applied))} applied"] if applied else []
         if done:
             desk.tell(f"{'':>5}  {revision[:12]}  {', '.join(done)}{self._there}")
@@ -180,7 +192,8 @@ class Dut:
         """
         desk, asked = self._desk, self._desk.log.search
         at = time.time()
-        ended = self._run(asked.command, visit.revision, desk.limits.run, "the command")
+        what = visit.revision, visit.layout
+        ended = self._run(asked.command, what, desk.limits.run, "the command")
         value = command.number_of(ended, asked.metric)
         with desk.lock:
             entries = desk.log.entries
@@ -203,9 +216,9 @@ class Dut:
         return boot
 
     def _run(
-        self, words_of: tuple[str, ...], revision: str, most: float, name: str
+        self, words_of: tuple[str, ...], what: tuple[str, int], most: float, name: str
     ) -> command.Ended:
-        """Runs a command that has to succeed.
+        """Runs a command that has to succeed, for a revision in a layout.
 
         Raises:
             CommandError: It did not.
@@ -215,7 +228,11 @@ class Dut:
         left = self._desk.time_left()
         least = min(left, most)
         began = time.monotonic()
-        told = {"NETBISECT_REVISION": revision, "NETBISECT_DUT": self.name or "1"}
+        told = {
+            "NETBISECT_REVISION": what[0],
+            "NETBISECT_LAYOUT": str(what[1]),
+            "NETBISECT_DUT": self.name or "1",
+        }
         try:
             ended = command.run(
                 words_of,
@@ -241,15 +258,18 @@ class Dut:
             why, again=ended.status != command.SKIP, log=ended.log, seconds=ended.seconds
         )
 
-    def _failed(self, revision: str, stage: Stage, error: CommandError, *, again: bool) -> None:
-        """Writes down that a revision could not be measured.
+    def _failed(
+        self, revision: str, stage: Stage, error: CommandError, layout: int, *, again: bool
+    ) -> None:
+        """Writes down that a revision could not be measured, in this layout.
 
         Raises:
             EndError: It is an end of the range. That it must be skipped is not written down, so
                 that the search goes on from here once the command is mended.
         """
         desk, asked = self._desk, self._desk.log.search
-        if not again and revision in (asked.good, asked.line[-1].revision):
+        ends = (asked.good, asked.line[-1].revision)
+        if not again and not layout and revision in ends:
             end = "good" if revision == asked.good else "bad"
             raise EndError(
                 f"the {end} end, {revision[:12]}, cannot be measured: {error}; "
@@ -265,7 +285,9 @@ class Dut:
                     error.seconds,
                     testbed=self.name,
                     log=error.log,
+                    layout=layout,
                 )
             )
         then = "once more" if again else "skipped"
+        then = f"layout {layout}, {then}" if layout else then
         desk.tell(f"{'':>5}  {revision[:12]}  {then}: {error}{self._there}")

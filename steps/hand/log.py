@@ -10,7 +10,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -39,7 +39,7 @@ def dumps(entry: Entry) -> str:
         return json.dumps(data, separators=(",", ":"))
     if isinstance(entry, Visit):
         # It follows from the lines above, and would be the greater part of the file.
-        entry = Visit(entry.revision, entry.why, runs=entry.runs, testbed=entry.testbed)
+        entry = replace(entry, belief=None)
     return wire.dumps(entry)
 
 

@@ -6,7 +6,13 @@ import math
 from typing import Any
 
 from netbisect.bisect.model import Belief, Culprit, Effect, NotConfirmed, Suspects
-from netbisect.steps.hand.report import cost_of, numbers_of, overlaid_of, skipped_of
+from netbisect.steps.hand.report import (
+    cost_of,
+    layouts_of,
+    numbers_of,
+    overlaid_of,
+    skipped_of,
+)
 from netbisect.steps.hand.verdict import Result, belief_of, headline, users
 
 
@@ -29,6 +35,8 @@ def data(result: Result) -> dict[str, Any]:
     }
     if asked.duts > 1:
         found["duts"] = {name: numbers_of(result.entries, name) for name in asked.names}
+    if asked.layouts:
+        found["layouts"] = layouts_of(result.entries)
     belief = belief_of(finding)
     if belief is not None:
         found["posterior"] = belief_data(belief)

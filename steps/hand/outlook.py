@@ -159,7 +159,12 @@ def data(entries: Sequence[Entry]) -> dict[str, Any]:
     return {
         "ended": type(seen.move).__name__.lower() if visit is None else None,
         "next": visit
-        and {"revision": visit.revision, "why": plainly(visit.why), "runs": visit.runs},
+        and {
+            "revision": visit.revision,
+            "why": plainly(visit.why),
+            "runs": visit.runs,
+            **({"layout": visit.layout} if visit.layout else {}),
+        },
         "under_way": [
             {"dut": name, "revision": order.visit.revision, "why": plainly(order.visit.why)}
             for name, order in search.under_way(entries).items()

@@ -176,7 +176,9 @@ def _says(asked: Search, move: Move) -> str:
         case Visit():
             runs = f", {move.runs} runs" if move.runs > 1 else ""
             there = f" on DUT {move.testbed}" if move.testbed else ""
-            return f"visit {label(asked, move.revision)}{there}{runs}: {plainly(move.why)}"
+            layout = f" in layout {move.layout}" if move.layout else ""
+            what = f"{label(asked, move.revision)}{layout}{there}{runs}"
+            return f"visit {what}: {plainly(move.why)}"
         case Culprit():
             return f"{name} {label(asked, move.revision)}, {move.effects[0].percent:+.6g} %"
         case Confirmed():

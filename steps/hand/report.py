@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -153,8 +154,16 @@ def skipped_of(entries: Sequence[Entry]) -> dict[str, str]:
     return {
         entry.revision: entry.why
         for entry in entries
-        if isinstance(entry, Dud) and entry.reaction is Reaction.SKIP
+        if isinstance(entry, Dud) and entry.reaction is Reaction.SKIP and not entry.layout
     }
+
+
+def layouts_of(entries: Sequence[Entry]) -> dict[str, int]:
+    """In how many layouts a revision was measured, by revision."""
+    asked = entries[0]
+    assert isinstance(asked, Search)
+    seen = {(r.revision, r.layout) for r in search.evidence(asked, entries).readings}
+    return dict(Counter(revision for revision, _ in seen))
 
 
 def _mean(numbers: Sequence[float]) -> float:
@@ -164,7 +173,7 @@ def _mean(numbers: Sequence[float]) -> float:
 def _path(result: Result) -> str:
     asked = result.search
     every = {name: numbers_of(result.entries, name) for name in asked.names}
-    skipped = skipped_of(result.entries)
+    skipped, layouts = skipped_of(result.entries), layouts_of(result.entries)
     rows = []
     for revision in asked.subjects:
         found = [name for name in asked.names if revision in every[name]]
@@ -174,6 +183,7 @@ def _path(result: Result) -> str:
             against = words.percent(math.log(mean / _mean(good))) if good else ""
             against = "" if revision == asked.good else against
             count = words.count(len(numbers), "run") + (f" on DUT {name}" if name else "")
+            count += f" in {layouts[revision]} layouts" if layouts.get(revision, 1) > 1 else ""
             rows.append((label(asked, revision), count, f"{mean:.6g}", against))
         if not found and revision in skipped:
             rows.append((label(asked, revision), "skipped", words.clean(skipped[revision]), ""))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean, variance
 from typing import TypeAlias
 
@@ -34,6 +34,7 @@ from netbisect.bisect.model import (
     Reading,
     Sample,
     Visit,
+    kernel_name,
 )
 
 METRIC = "number"
@@ -50,6 +51,9 @@ _VISIT_SHARE = 0.1
 _IMAGE_SHARE, _IMAGE_MOST = 0.1, 0.005
 """Revisions that do the same work differ a little, by alignment for one: by a tenth of the effect,
 and by no more than half a percent."""
+_IMAGE_SHUFFLED, _IMAGE_WEIGHT = 0.01, 4.0
+"""The same, and the degrees of freedom that it counts for, where layouts can be asked for: who
+offers them has seen more than that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +111,10 @@ class Search:
     overlays: tuple[Overlay, ...] = ()
     duts: int = 1
     """Devices that are measured on at once, each with a level of its own."""
+    layouts: int = 0
+    """Further layouts of a revision that the set-up can make."""
+    image_noise: float | None = None
+    """Percent: how revisions that do the same work differ."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -190,6 +198,7 @@ def which(search: Search, effect: float, entries: Sequence[Entry]) -> Bisection:
         effect=effect,
         noise=noise,
         others=dict.fromkeys(search.names[1:], noise),
+        layouts=search.layouts,
     )
 
 
@@ -200,11 +209,21 @@ def _noise(search: Search, effect: float, entries: Sequence[Entry]) -> Noise:
     decision.
     """
     scatter, known = _scatter(search, entries), prices(search, entries)
-    image = min(_IMAGE_MOST, _IMAGE_SHARE * abs(effect))
+    noise = _image_noise(search, effect)
     if search.setup and known.build > _LONG_SETUP * known.run:
         share = _VISIT_SHARE
-        return Noise(math.sqrt(share) * scatter, image, math.sqrt(1 - share) * scatter)
-    return Noise(boot=scatter, image=image)
+        boot, run = math.sqrt(share) * scatter, math.sqrt(1 - share) * scatter
+        return replace(noise, boot=boot, run=run)
+    return replace(noise, boot=scatter)
+
+
+def _image_noise(search: Search, effect: float) -> Noise:
+    """How revisions differ that do the same work."""
+    if search.image_noise is not None:
+        return Noise(image=search.image_noise / 100)
+    if search.layouts:
+        return Noise(image=_IMAGE_SHUFFLED, image_weight=_IMAGE_WEIGHT)
+    return Noise(image=min(_IMAGE_MOST, _IMAGE_SHARE * abs(effect)))
 
 
 def _scatter(search: Search, entries: Sequence[Entry]) -> float:
@@ -243,28 +262,32 @@ def evidence(search: Search, entries: Sequence[Entry], dut: str = "") -> Evidenc
     )
     boots: dict[str, tuple[Boot, bool]] = {}
     kernels: dict[str, Kernel] = {}
+    layouts: dict[str, int] = {}
     skipped: dict[str, str] = {}
     values: dict[str, list[float]] = {}
     for place, entry in enumerate(entries):
         match entry:
-            case Kernel() if entry.arch == dut:
-                kernels = {entry.revision: entry}
+            case Kernel():
+                layouts[entry.key] = entry.layout
+                if entry.arch == dut:
+                    kernels = {kernel_name(entry.revision, entry.layout): entry}
             case Boot():
                 boots[entry.id] = entry, place > asked
             case Dud(reaction=Reaction.SKIP):
-                skipped[entry.revision] = entry.why
+                skipped[kernel_name(entry.revision, entry.layout)] = entry.why
             case Sample():
                 values.setdefault(entry.boot, []).append(search.sign * math.log(entry.pps))
             case _:
                 pass
-    readings = (_reading(*boots[name], found) for name, found in values.items())
+    readings = []
+    for name, found in values.items():
+        boot, fresh = boots[name]
+        layout = layouts.get(boot.kernel, 0)
+        # An interruption may have left fewer runs than were ordered.
+        told = {METRIC: fmean(found)}
+        of_boot = (boot.id, boot.revision, boot.kernel, told, fresh, len(found), boot.testbed)
+        readings.append(Reading(*of_boot, layout))
     return Evidence(tuple(readings), kernels, skipped)
-
-
-def _reading(boot: Boot, fresh: bool, values: Sequence[float]) -> Reading:
-    """What a visit said: the mean over its runs, of which an interruption may have left fewer."""
-    told = {METRIC: fmean(values)}
-    return Reading(boot.id, boot.revision, boot.kernel, told, fresh, len(values), boot.testbed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,12 +331,15 @@ def meanwhile(entries: Sequence[Entry], dut: str) -> Meanwhile:
 
 def prices(search: Search, entries: Sequence[Entry]) -> Prices:
     """What a change of revision and a run of the command take, as far as they are known."""
-    builds = [entry.seconds for entry in entries if isinstance(entry, Kernel)]
+    kernels = [entry for entry in entries if isinstance(entry, Kernel)]
+    builds = [kernel.seconds for kernel in kernels if not kernel.layout]
+    relinks = [kernel.seconds for kernel in kernels if kernel.layout]
     runs = [entry.seconds for entry in entries if isinstance(entry, Sample)]
     return Prices(
         build=fmean(builds) if builds else float(bool(search.setup)),
         boot=0.0,
         run=fmean(runs) if runs else 1.0,
+        relink=fmean(relinks) if relinks else None,
     )
 
 
