@@ -17,7 +17,7 @@ COMMITS = 256
 GOOD = (1_584_773.0, 20_518.0)
 """Mean and standard deviation of a run of the good side, pps."""
 BAD = (1_534_220.0, 13_967.0)
-LAYOUTS = 15
+LAYOUTS = 40
 """Further layouts of a revision, where the lab can link any."""
 _RUN_SD = 0.0013
 """Within a boot, where the boot is what scatters; the median of the corpus."""

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netbisect.bisect.apart import Offsets, combinations, roughly, summary
+from netbisect.bisect.layouts import averages
 from netbisect.bisect.levels import (
     Floats,
     Scatter,
@@ -50,6 +51,9 @@ _OPEN = 12.0
 """Nats below the likeliest pair of steps at which another one is passed over."""
 _HEAVY, _HEAVIEST = 2e-3, 24
 """Mass from which a hypothesis is looked at when the next boot is chosen, and how many."""
+_LIGHT, _MOST_LIGHT = 1e-4, 48
+"""The same where further layouts average the offsets of images out: what is left to rule out then
+is spread thin over many neighbours."""
 _LITTLE = 1e-3
 """Share of a hypothesis that an assumption may have without being looked at there."""
 
@@ -383,7 +387,7 @@ def _parts(
     testbed: str,
 ) -> Parts:
     """The heaviest hypotheses and what they say of the levels of a testbed."""
-    heavy = _heaviest(prior, mass.sum(axis=0))
+    heavy = _heaviest(prior, mass.sum(axis=0), light=averages(line.question))
     # Of the assumptions, all that the likeliest noise comes with: they lie apart differently.
     best = int(np.argmax(mass.sum(axis=1)))
     alike = [i for i, one in enumerate(assumed) if one.noises == assumed[best].noises]
@@ -415,12 +419,15 @@ def _parts(
     )
 
 
-def _heaviest(prior: _Prior, total: Floats) -> list[tuple[float, int, int, int]]:
+def _heaviest(
+    prior: _Prior, total: Floats, *, light: bool = False
+) -> list[tuple[float, int, int, int]]:
     """The heaviest hypotheses.
 
     Args:
         prior: What was believed before any boot.
         total: Mass of none, of a drift, of a step in each gap and of pairs of them.
+        light: Whether light ones are looked at too.
 
     Returns:
         Mass, index in `total`, gap of the first and of the second step; the number of gaps where
@@ -430,12 +437,13 @@ def _heaviest(prior: _Prior, total: Floats) -> list[tuple[float, int, int, int]]
     one, two = total[2 : 2 + count], total[2 + count :]
     none = max(0.0, 1.0 - math.fsum(_spread(prior, one)) - math.fsum(two) - float(total[1]))
     found = [(none, 0, count, count)]
-    found += [(float(one[g]), 2 + g, g, count) for g in np.flatnonzero(one > _HEAVY).tolist()]
+    least, most = (_LIGHT, _MOST_LIGHT) if light else (_HEAVY, _HEAVIEST)
+    found += [(float(one[g]), 2 + g, g, count) for g in np.flatnonzero(one > least).tolist()]
     for i in np.argsort(-two, kind="stable")[:_HEAVIEST].tolist():
-        if two[i] > _HEAVY:
+        if two[i] > least:
             pair = int(prior.pairs[0][i]), int(prior.pairs[1][i])
             found.append((float(two[i]), 2 + count + i, *pair))
-    return sorted(found, key=lambda part: -part[0])[:_HEAVIEST]
+    return sorted(found, key=lambda part: -part[0])[:most]
 
 
 def _densities(

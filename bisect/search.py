@@ -58,6 +58,8 @@ _VISITS, _VISITS_PER_BIT = 60, 4
 0.5 % of image noise. What is not settled by then is hidden by noise."""
 _HARDEST = 6.0
 """Times as many, at most, where the boots scatter more than half the effect."""
+_HARDEST_IMAGES = 2.0
+"""The same where boots and images together do, and further layouts average the offsets out."""
 _LEAST_GAIN, _LEAST_SHARE = 0.002, 0.005
 """Bits, and of the bits that are missing: a boot that teaches less is not worth ordering. Only
 the offsets of images make it so little, for no number of boots averages them out."""
@@ -65,6 +67,9 @@ _LITTLE_SHARE = 0.006
 """Of the bits that are missing: less is not worth a boot where all that is open is which of a few
 neighbours it is. A share, for a search that is nearly sure gets there by small steps, and one that
 wavers between two kernels which are measured well does not by large ones."""
+_LITTLE_OF_LAYOUTS = 0.001
+"""The same where the lab can link further layouts: then further boots do average offsets out, and
+most of the bits that are missing may be of a second step that no boot tells of."""
 _NO_GAIN = 1e-4
 """Bits, when hardly any are missing."""
 _FORESIGHT = 1.3
@@ -211,8 +216,11 @@ def _single_boot(line: Line) -> Place | None:
 def _allowed(question: Bisection) -> int:
     """Boots that a search may take."""
     bits = math.ceil(math.log2(len(question.candidates) + 1))
-    hidden_by = question.noise.variance_of_boot(RUNS[-1]) / (question.effect / 2) ** 2
-    return int((_VISITS + _VISITS_PER_BIT * bits) * min(max(1.0, hidden_by), _HARDEST))
+    scatter, half = question.noise.variance_of_boot(RUNS[-1]), question.effect / 2
+    times = min(max(1.0, scatter / half**2), _HARDEST)
+    if layouts.averages(question):
+        times = max(times, min((scatter + question.noise.image**2) / half**2, _HARDEST_IMAGES))
+    return int((_VISITS + _VISITS_PER_BIT * bits) * times)
 
 
 def _spent(line: Line, prices: Prices) -> float:
@@ -247,10 +255,11 @@ def _explore(
     bits = np.array([information(line, posterior, runs, ahead) for runs in options])
     if not meanwhile.may_build:
         bits *= [place.built or _name(place) in meanwhile.building for place in line.places]
-    least = min(_LEAST_GAIN, _LEAST_SHARE * _entropy(posterior))
+    open_, more = _entropy(posterior), layouts.averages(line.question)
+    least = min(_LEAST_GAIN, (_LITTLE_OF_LAYOUTS if more else _LEAST_SHARE) * open_)
     if bits.max() < (max(_NO_GAIN, least) if line.question.noise.image else _NO_GAIN):
         return _stuck(line, posterior, proved, _why_stuck(line, posterior))
-    if bits.max() < _LITTLE_SHARE * _entropy(posterior):
+    if bits.max() < (_LITTLE_OF_LAYOUTS if more else _LITTLE_SHARE) * open_:
         found = hidden(line, posterior.steps, as_belief(line, posterior))
         if found is not None:
             return found
