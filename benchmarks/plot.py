@@ -14,8 +14,11 @@ from benchmarks.cases import CASES
 from benchmarks.search import ENGINES, Row
 
 _COLUMNS = 4
-_MARKERS = ("o", "D", "s", "^", "v", "P", "X", "*")
-_COLOURS = ("#d62728", "#ff9896", "#1f77b4", "#2ca02c", "#9467bd", "#8c564b", "#7f7f7f", "#bcbd22")
+_MARKERS = ("o", "D", "d", "s", "^", "v", "P", "X", "*")
+_COLOURS = (
+    *("#d62728", "#ff9896", "#e377c2", "#1f77b4", "#2ca02c"),
+    *("#9467bd", "#8c564b", "#7f7f7f", "#bcbd22"),
+)
 _STYLE: dict[Any, Any] = {
     # Text stays text, and the same numbers make the same file.
     "svg.fonttype": "none",

@@ -212,7 +212,12 @@ def _begin(question: Bisection, lab: PaperLab, evidence: Evidence, visit: Visit)
 
 
 def play(
-    question: Question, lab: PaperLab, evidence: Evidence | None = None, builders: int = 1
+    question: Question,
+    lab: PaperLab,
+    evidence: Evidence | None = None,
+    builders: int = 1,
+    *,
+    verify: bool = True,
 ) -> Rehearsal:
     """Plays a question to its end.
 
@@ -224,12 +229,13 @@ def play(
         lab: It is changed: its counters go on, and so does its generator.
         evidence: What is known before; nothing if left out.
         builders: More than one build ahead, while the testbed measures or waits.
+        verify: As in `search.next_move`.
     """
     evidence = evidence or Evidence()
     start = lab.builds, lab.boots, lab.runs, lab.seconds
     visits: list[Visit] = []
     yard = _Yard(lab, builders)
-    while isinstance(move := _move(question, evidence, lab, yard), Visit):
+    while isinstance(move := _move(question, evidence, lab, yard, verify=verify), Visit):
         if kernel_name(move.revision, move.layout) not in evidence.kernels:
             yard.order(move.revision, move.layout)
             if builders > 1:
@@ -254,9 +260,11 @@ def play(
     )
 
 
-def _move(question: Question, evidence: Evidence, lab: PaperLab, yard: _Yard) -> Move:
+def _move(
+    question: Question, evidence: Evidence, lab: PaperLab, yard: _Yard, *, verify: bool
+) -> Move:
     if isinstance(question, Bisection):
-        return search.next_move(question, evidence, lab.prices, yard.left())
+        return search.next_move(question, evidence, lab.prices, yard.left(), verify=verify)
     return plan.next_move(question, evidence, lab.prices)
 
 
