@@ -60,7 +60,7 @@ _VISITS, _VISITS_PER_BIT = 60, 4
 0.5 % of image noise. What is not settled by then is hidden by noise."""
 _HARDEST = 6.0
 """Times as many, at most, where the boots scatter more than half the effect."""
-_HARDEST_IMAGES = 2.0
+_HARDEST_IMAGES = 1.5
 """The same where boots and images together do, and further layouts average the offsets out."""
 _LEAST_GAIN, _LEAST_SHARE = 0.002, 0.005
 """Bits, and of the bits that are missing: a boot that teaches less is not worth ordering. Only
