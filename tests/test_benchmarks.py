@@ -83,7 +83,9 @@ def test_without_a_case_all_are_played_and_laid_out_as_a_table() -> None:
     )
     lines = result.stdout.splitlines()
 
-    assert [line.split()[0] for line in lines[1:]] == list(CASES)
+    assert [line.split()[0] for line in lines[1:]] == [
+        case.name for case in CASES.values() if not case.luck
+    ]
     assert len({len(line) for line in lines if "not played" not in line}) == 1
 
 
