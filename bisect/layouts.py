@@ -22,7 +22,7 @@ from netbisect.bisect.compare import values
 from netbisect.bisect.levels import LEAST_BOOT_SD, aligned
 from netbisect.bisect.line import Image, Line, Place
 from netbisect.bisect.meanwhile import Meanwhile
-from netbisect.bisect.model import Bisection, Effect, Reading, kernel_name
+from netbisect.bisect.model import Bisection, Effect, Reading, kernel_name, split_kernel_name
 from netbisect.bisect.robust import location
 from netbisect.bisect.turns import barren
 
@@ -93,8 +93,7 @@ def _known(line: Line, meanwhile: Meanwhile) -> dict[tuple[str, int], list[Readi
         if reading.layout:
             found[reading.revision, reading.layout].append(reading)
     ordered = (*evidence.kernels, *evidence.skipped, *meanwhile.building)
-    parts = [name.partition("#") for name in ordered]
-    keys = [(revision, int(layout)) for revision, _, layout in parts if layout]
+    keys = [split_kernel_name(name) for name in ordered if "#" in name]
     keys += [(visit.revision, visit.layout) for visit in meanwhile.under_way if visit.layout]
     return dict(found) | {key: found.get(key, []) for key in keys}
 

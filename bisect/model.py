@@ -50,6 +50,7 @@ class Kernel:
     """A built kernel. Two kernels of one identity run the same instructions."""
 
     revision: str
+    """A laboratory says which layout too, as in `kernel_name`."""
     config: str
     arch: str
     identity: str
@@ -378,6 +379,12 @@ def kernel_name(revision: str, layout: int = 0) -> str:
     The ordinary kernel of a revision has the name of the revision alone; `#` is in no revision.
     """
     return f"{revision}#{layout}" if layout else revision
+
+
+def split_kernel_name(name: str) -> tuple[str, int]:
+    """Tells revision and layout of what `kernel_name` made."""
+    revision, _, layout = name.partition("#")
+    return revision, int(layout or 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from netbisect.bisect.model import (
     Reading,
     Visit,
     kernel_name,
+    split_kernel_name,
 )
 
 _OUTLIER = (0.08, 0.03)
@@ -314,6 +315,5 @@ class _Yard:
         """Returns the evidence with all kernels that are built by now."""
         for name in [name for name, at in self.done.items() if at <= self.lab.seconds]:
             del self.done[name]
-            revision, _, layout = name.partition("#")
-            evidence = self.lab.with_built(evidence, revision, int(layout or 0))
+            evidence = self.lab.with_built(evidence, *split_kernel_name(name))
         return evidence

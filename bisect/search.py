@@ -292,13 +292,14 @@ def _explore(
     end = _measure_end(line, posterior, meanwhile)
     if end is not None:
         return end
-    line = replace(line, places=(*line.places, *layouts.further(line, meanwhile)))
+    further = layouts.further(line, meanwhile)
+    line = replace(line, places=(*line.places, *further))
     options = RUNS if line.question.noise.run else RUNS[:1]
     ahead = meanwhile.under_way
     bits = np.array([information(line, posterior, runs, ahead) for runs in options])
     if not meanwhile.may_build:
         bits *= [place.built or _name(place) in meanwhile.building for place in line.places]
-    open_, more = _entropy(posterior), layouts.averages(line.question)
+    open_, more = _entropy(posterior), not all(place.boots for place in further)
     least = min(_LEAST_GAIN, (_LITTLE_OF_LAYOUTS if more else _LEAST_SHARE) * open_)
     if bits.max() < (max(_NO_GAIN, least) if line.question.noise.image else _NO_GAIN):
         return _stuck(line, posterior, proved, _why_stuck(line, posterior))

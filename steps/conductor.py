@@ -33,6 +33,7 @@ from netbisect.bisect.model import (
     Profiling,
     Unfinished,
     Visit,
+    kernel_name,
 )
 from netbisect.steps import profiles
 from netbisect.steps.builders import bench_builder, kernel_builder
@@ -280,19 +281,20 @@ class Conductor(ReconfigurableBaseScheduler):
         if not isinstance(move, Visit):
             return move
         config = self.casework.kernels.config_of(testbed, move.revision)
-        kernel = evidence.kernels.get(move.revision)
+        wanted = kernel_name(move.revision, move.layout)
+        kernel = evidence.kernels.get(wanted)
         if kernel is not None and (self.settings.kernels / kernel.key / FACT).is_file():
             profiling = isinstance(asked.question, Profiling)
             stage = DecisionStage.PROFILE if profiling else DecisionStage.TRIAL
             target = testbed.name
-        elif self._being_built(ledger, move.revision, config, testbed.arch):
+        elif self._being_built(ledger, wanted, config, testbed.arch):
             return None
         else:
             stage, target = DecisionStage.KERNEL, kernel_builder(testbed.arch)
         ledger.intend(
             asked.id,
             stage,
-            move.revision,
+            wanted,
             target,
             testbed=testbed.name,
             config=config,

@@ -64,6 +64,7 @@ def search(
         lead=lead.scenario,
         effect=lead.ln_ratio,
         noise=noise,
+        layouts=testbed.layouts,
         others={
             one.name: _noise_before(ledger, one, question, lead.scenario) or noise for one in mates
         },

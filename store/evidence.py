@@ -6,7 +6,7 @@ import math
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import assert_never
 
@@ -21,6 +21,7 @@ from netbisect.bisect.model import (
     Night,
     Profiling,
     Reading,
+    split_kernel_name,
 )
 from netbisect.store.records import Asked, DecisionStage, Outcome
 from netbisect.store.rows import kernel_of
@@ -90,7 +91,8 @@ class EvidenceReader(Sessions):
         their testbed and scenario: unlike conditions never meet. A night sees the boots that
         were made for it; comparisons and bisections see every boot of their revisions on their
         testbeds, and know by `fresh` which were made for them. Readings are in the order of
-        their boots.
+        their boots. Further layouts of a revision are revisions of other names to the ledger: a
+        search that may ask for them sees those that there are, and nobody else does.
 
         Args:
             asked: The question.
@@ -101,6 +103,8 @@ class EvidenceReader(Sessions):
         builds = Builds(config, arch, variants)
         scope = scope_of(asked)
         with self.reading() as session:
+            if isinstance(asked.question, Bisection) and asked.question.layouts:
+                scope = _with_layouts(session, scope)
             return Evidence(
                 readings=_readings(session, scope),
                 kernels=_kernels(session, scope.revisions, builds),
@@ -114,6 +118,22 @@ class EvidenceReader(Sessions):
                 ),
                 profiled=_profiled(session, scope.question),
             )
+
+
+def _with_layouts(session: Session, scope: Scope) -> Scope:
+    """The same with the further layouts of its revisions that were ordered, by their names."""
+    names = session.scalars(
+        select(KernelRow.revision)
+        .where(KernelRow.revision.contains("#"))
+        .union(
+            select(DecisionRow.revision).where(
+                DecisionRow.question_id == scope.question, DecisionRow.revision.contains("#")
+            )
+        )
+    )
+    own = set(scope.revisions)
+    further = sorted(name for name in names if split_kernel_name(name)[0] in own)
+    return replace(scope, revisions=(*scope.revisions, *further))
 
 
 def _profiled(session: Session, question: int) -> dict[str, str]:
@@ -195,7 +215,8 @@ def _readings(session: Session, scope: Scope) -> tuple[Reading, ...]:
     return tuple(
         Reading(
             boot=boot,
-            revision=revision,
+            revision=split_kernel_name(revision)[0],
+            layout=split_kernel_name(revision)[1],
             identity=image,
             ln_pps={scenario: statistics.fmean(runs) for scenario, runs in found.items()},
             fresh=fresh,
@@ -207,7 +228,7 @@ def _readings(session: Session, scope: Scope) -> tuple[Reading, ...]:
 
 
 def _kernels(session: Session, revisions: tuple[str, ...], builds: Builds) -> dict[str, Kernel]:
-    """By revision, the newest of these builds."""
+    """By `kernel_name`, the newest of these builds."""
     query = (
         select(KernelRow)
         .where(
@@ -216,4 +237,7 @@ def _kernels(session: Session, revisions: tuple[str, ...], builds: Builds) -> di
         )
         .order_by(KernelRow.at, KernelRow.id)
     )
-    return {row.revision: kernel_of(row) for row in session.scalars(query)}
+    return {
+        row.revision: replace(kernel_of(row), revision=split_kernel_name(row.revision)[0])
+        for row in session.scalars(query)
+    }

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from netbisect.bisect.model import Commit, Fact
+from netbisect.bisect.model import Commit, Fact, split_kernel_name
 from netbisect.store.database import StoreError
 from netbisect.store.intake import take_in, tell
 from netbisect.store.rows import boot_of, commit_of, conditions_of, dud_of, kernel_of, sample_of
@@ -91,9 +91,14 @@ class Facts(Sessions):
             return None if row is None else commit_of(row)
 
     def label(self, revision: str) -> str:
-        """What people call a revision: its commit's label, or a short hash if none was learned."""
-        commit = self.commit(revision)
-        return revision[:12] if commit is None else commit.label
+        """What people call a revision: its commit's label, or a short hash if none was learned.
+
+        Of a further layout its number is told too.
+        """
+        plain, layout = split_kernel_name(revision)
+        commit = self.commit(plain)
+        label = plain[:12] if commit is None else commit.label
+        return f"{label}, layout {layout}" if layout else label
 
 
 def facts_where(session: Session, decisions: Sequence[int]) -> list[Fact]:

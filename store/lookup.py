@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import func, select
 
-from netbisect.bisect.model import Conditions, Fact
+from netbisect.bisect.model import Conditions, Fact, split_kernel_name
 from netbisect.store.alert_rows import alert_of
 from netbisect.store.evidence import scope_of
 from netbisect.store.facts import facts_where
@@ -111,6 +111,16 @@ class Lookup(Sessions):
             newest = {
                 (row.revision, row.config, row.arch): row.key for row in session.scalars(built)
             }
+            relinked = (
+                select(KernelRow)
+                .where(KernelRow.revision.contains("#"))
+                .order_by(KernelRow.at, KernelRow.id)
+            )
+            newest |= {
+                (row.revision, row.config, row.arch): row.key
+                for row in session.scalars(relinked)
+                if split_kernel_name(row.revision)[0] in revisions
+            }
         return set(newest.values())
 
     def conditions(self, testbed: str, scenario: str) -> Conditions | None:
@@ -176,6 +186,7 @@ class Lookup(Sessions):
             select(BootRow.revision)
             .join(SampleRow, SampleRow.boot_id == BootRow.id)
             .where(SampleRow.valid, BootRow.revision.not_in(select(PlaceRow.revision)))
+            .where(~BootRow.revision.contains("#"))  # a further layout belongs to its search
             .distinct()
             .order_by(BootRow.revision)
         )

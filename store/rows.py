@@ -11,6 +11,7 @@ from netbisect.bisect.model import (
     Reaction,
     Sample,
     Stage,
+    split_kernel_name,
 )
 from netbisect.store.tables import (
     BootRow,
@@ -34,6 +35,7 @@ def kernel_of(row: KernelRow) -> Kernel:
         size=row.size,
         at=row.at,
         seconds=row.seconds,
+        layout=split_kernel_name(row.revision)[1],
     )
 
 
@@ -79,6 +81,7 @@ def dud_of(row: DudRow) -> Dud:
         scenario=row.scenario,
         log=row.log,
         fault=row.fault,
+        layout=split_kernel_name(row.revision)[1],
     )
 
 

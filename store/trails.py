@@ -158,9 +158,10 @@ class Trails(Sessions):
             return {alert: (times, at) for alert, times, at in found}
 
     def measured_revisions(self) -> list[str]:
-        """Every revision that was booted."""
+        """Every revision whose ordinary kernel was booted."""
+        ordinary = ~BootRow.revision.contains("#")
         with self.reading() as session:
-            return list(session.scalars(select(BootRow.revision).distinct()))
+            return list(session.scalars(select(BootRow.revision).where(ordinary).distinct()))
 
     def images(self, revisions: Collection[str]) -> dict[tuple[str, str], dict[str, Level]]:
         """By testbed and scenario, then by revision: levels under the newest conditions.

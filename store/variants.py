@@ -9,6 +9,8 @@ from itertools import groupby
 from sqlalchemy import ColumnElement, and_, or_
 from sqlalchemy.orm import InstrumentedAttribute
 
+from netbisect.bisect.model import split_kernel_name
+
 
 @dataclass(frozen=True, slots=True)
 class Builds:
@@ -21,7 +23,7 @@ class Builds:
 
     def of(self, revision: str) -> str:
         """The configuration of this revision's kernels."""
-        return self.variants.get(revision, self.config)
+        return self.variants.get(split_kernel_name(revision)[0], self.config)
 
     def among(
         self,

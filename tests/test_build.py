@@ -64,6 +64,34 @@ def test_building_a_revision_again_gives_the_same_bytes(
     assert (first.key, first.identity) == (again.key, again.identity)
 
 
+def test_a_layout_of_a_revision_is_a_kernel_of_its_own(builder: Builder, sample_tree: Tree) -> None:
+    """The same code at other addresses, under the name of revision and layout."""
+    revision = sample_tree.revisions[4]
+    ordinary = build(builder, sample_tree, revision)
+    first, second = (build(builder, sample_tree, f"{revision}#{layout}") for layout in (1, 2))
+    again = build(builder, sample_tree, revision)
+    assert isinstance(ordinary, Kernel)
+    assert isinstance(first, Kernel)
+    assert isinstance(second, Kernel)
+    assert isinstance(again, Kernel)
+
+    assert [one.revision for one in (first, second)] == [f"{revision}#1", f"{revision}#2"]
+    assert [one.layout for one in (ordinary, first, second)] == [0, 1, 2]
+    assert len({one.identity for one in (ordinary, first, second)}) == 3
+    assert {one.version for one in (first, second)} == {ordinary.version}
+    assert (again.identity, again.layout) == (ordinary.identity, 0)
+
+
+def test_a_layout_that_does_not_compile_says_which_it_was(
+    builder: Builder, sample_tree: Tree
+) -> None:
+    """The failure is that of the layout, by its name."""
+    dud = build(builder, sample_tree, f"{unbuildable(sample_tree)}#3")
+
+    assert isinstance(dud, Dud)
+    assert dud.revision.endswith("#3")
+
+
 def git(tree: Tree, *arguments: str) -> str:
     command = ["git", "--git-dir", str(tree.repository), *arguments]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout

@@ -507,6 +507,60 @@ def test_a_testbed_in_quarantine_says_nothing_of_the_revision(lab: Lab) -> None:
 # --------------------------------------------------------------------------------------- levels
 
 
+# -------------------------------------------------------------------------- further layouts
+
+
+def test_a_search_sees_the_layouts_of_its_revisions_and_nobody_else_does(lab: Lab) -> None:
+    """They are images of the revision to the search, and of no revision to all others."""
+    searching = lab.ask(dataclasses.replace(bisection(), layouts=3))
+    plain, comparing = lab.ask(bisection()), lab.ask(comparison("r1", "r5"))
+    ordinary, relinked = lab.build("r5", "five"), lab.build("r5#2", "five again")
+    lab.boot(searching, "r5", {FORWARDING: 100.0}, kernel=ordinary.key)
+    lab.boot(searching, "r5#2", {FORWARDING: 90.0}, kernel=relinked.key)
+    lab.build("r7#1")
+    seen = lab.evidence(searching)
+
+    assert [(r.revision, r.layout, r.identity) for r in seen.readings] == [
+        ("r5", 0, "five"),
+        ("r5", 2, "five again"),
+    ]
+    assert {name: (one.revision, one.layout) for name, one in seen.kernels.items()} == {
+        "r5": ("r5", 0),
+        "r5#2": ("r5", 2),
+    }
+    for asked in (plain, comparing):
+        assert [r.layout for r in lab.evidence(asked).readings] == [0]
+        assert set(lab.evidence(asked).kernels) == {"r5"}
+    assert lab.ledger.measured_revisions() == ["r5"]
+    learn(lab, "r1", "r5", "r9")
+    levels = lab.ledger.series("c2558", FORWARDING, "main")
+    assert [level.identity for level in levels] == ["five"]
+    assert not any("r5#2" in line for line in lab.ledger.left_out())
+    assert lab.ledger.needed_kernels() == {ordinary.key, relinked.key}
+    assert lab.ledger.label("r5#2") == f"{lab.ledger.label('r5')}, layout 2"
+
+
+def test_a_layout_that_does_not_build_says_nothing_of_its_revision(lab: Lab) -> None:
+    """It is skipped under its own name, by the search that ordered it."""
+    searching = lab.ask(dataclasses.replace(bisection(), layouts=3))
+    lab.dud(searching, "r5#1", Stage.BUILD)
+
+    assert lab.skipped(searching) == {"r5#1": "build trouble"}
+    assert lab.skipped(lab.ask(bisection())) == {}
+
+
+def test_a_layout_is_built_with_the_fixes_of_its_revision(lab: Lab) -> None:
+    """A stretch that needs an overlay needs it in every layout."""
+    searching = lab.ask(dataclasses.replace(bisection(), layouts=3))
+    lab.build("r5#1", config="GENERIC+fix")
+    lab.build("r9#1", config="GENERIC+fix")
+    seen = lab.ledger.evidence(
+        searching, config="GENERIC", arch="amd64", variants={"r5": "GENERIC+fix"}
+    )
+
+    assert set(seen.kernels) == {"r5#1"}
+
+
 def learn(lab: Lab, *revisions: str, branch: str = "main") -> None:
     lab.ledger.learn(
         [Commit(revision, int(revision[1:]), "", "", "", "", 0.0) for revision in revisions],

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from netbisect.bisect.faults import Fault
-from netbisect.bisect.model import Dud, Kernel
+from netbisect.bisect.model import Dud, Kernel, split_kernel_name
 from netbisect.workers.artefact import ArtefactStore
 from netbisect.workers.checkout import Checkout
 from netbisect.workers.faults import LabFault
@@ -54,7 +54,8 @@ class KernelBuild:
         Args:
             builder: where to build.
             source: what to build from.
-            revision: full hash of the commit.
+            revision: full hash of the commit; with `#3` behind it, that commit in layout 3, and
+                the kernel says so.
             config: kernel configuration.
             say: takes what happens on the way.
             layout: when not 0, the seed of an order in which the linker takes the objects: the
@@ -67,7 +68,10 @@ class KernelBuild:
         """
         self.builder = builder
         self.source = source
-        self.revision = revision
+        self.name = revision
+        self.revision, own = split_kernel_name(revision)
+        layout = layout or own
+        self.layout = layout
         self.config = config
         self.conf, *fixes = config.split(OVERLAY_MARK)
         self.overlays = [source.overlay(name) for name in fixes if not is_mark(name)]
@@ -101,7 +105,7 @@ class KernelBuild:
             stage = self._make_kernel()
             return self._keep(stage, started)
         except LabFault as fault:
-            return fault.dud(self.revision, started, log=self.commands.tail())
+            return fault.dud(self.name, started, log=self.commands.tail())
 
     def _make_kernel(self) -> Path:
         stage = self.builder.directory / "stage"
@@ -126,7 +130,7 @@ class KernelBuild:
         return self.kernels.put(
             stage,
             lambda key, size: Kernel(
-                revision=self.revision,
+                revision=self.name,
                 config=self.config,
                 arch=self.builder.arch,
                 identity=identity,
@@ -135,6 +139,7 @@ class KernelBuild:
                 size=size,
                 at=started,
                 seconds=time.time() - started,
+                layout=self.layout,
             ),
             self.log,
         )

@@ -79,7 +79,11 @@ def command_line() -> argparse.ArgumentParser:
         "--lab lab.toml build --builder amd64 --revision 0a1b2c3d4e5f... --config GENERIC-NODEBUG",
     )
     build.add_argument("--builder", required=True, help="name of the builder in the lab file")
-    build.add_argument("--revision", required=True, help="full hash of the commit")
+    build.add_argument(
+        "--revision",
+        required=True,
+        help="full hash of the commit; HASH#3 links it in layout 3, its code at other addresses",
+    )
     build.add_argument(
         "--config",
         required=True,

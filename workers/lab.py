@@ -26,6 +26,7 @@ _SHORTEST_RUN = 25
 _PKT_GEN_PORT = 1234
 """What pkt-gen takes where a range names none."""
 _PCI = re.compile(r"pci\d+:\d+:\d+:\d+\Z")
+_MOST_LAYOUTS = 99
 _HASH = re.compile(r"[0-9a-f]{40}\Z")
 _SYSCTL = re.compile(
     r"(?:[\w%-]|\{(?:ingress|egress)\})+(?:\.(?:[\w%-]|\{(?:ingress|egress)\})+)+\Z"
@@ -386,6 +387,9 @@ class Testbed:
     """Name that testbeds of one make and configuration share, and with it their searches."""
     run_noise_percent: float = 0.0
     """Scatter between runs within one boot; where there is any, a boot may make several runs."""
+    layouts: int = 0
+    """How many further layouts of a revision a search may ask for, linked with its code at other
+    addresses."""
     power: Power | None = None
     console: Console | None = None
     timing: Timing = field(default_factory=Timing)
@@ -408,6 +412,10 @@ class Testbed:
         _check(
             0 <= self.run_noise_percent < 50,  # noqa: PLR2004 - half the packets are no noise
             f"run_noise_percent {self.run_noise_percent:g}: expected 0 or more, less than 50",
+        )
+        _check(
+            0 <= self.layouts <= _MOST_LAYOUTS,
+            f"layouts {self.layouts}: expected 0 to {_MOST_LAYOUTS}",
         )
 
     def line_rate(self, size: int) -> float:
