@@ -140,6 +140,11 @@ def test_longer_packets_fit_less_often_on_the_wire(tmp_path: Path, text: str) ->
             "testbeds[0].line_rate_pps: expected a whole number, found a string ('1.488 Mpps')",
         ),
         (
+            "line_rate_pps = 1488095",
+            "line_rate_pps = 1488095\nlayouts = 100",
+            "testbeds[0]: layouts 100: expected 0 to 99",
+        ),
+        (
             'name = "e5-2650"',
             'name = "c2558"',
             "two testbeds are named 'c2558'",
