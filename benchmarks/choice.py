@@ -20,19 +20,20 @@ import numpy as np
 
 from netbisect.bisect import search
 from netbisect.bisect.meanwhile import Meanwhile
-from netbisect.bisect.model import Bisection, Candidate, Evidence, Noise, Visit
+from netbisect.bisect.model import Bisection, Candidate, Evidence, Noise, Visit, kernel_name
 from netbisect.bisect.rehearse import PaperLab
 
 _DROP = math.log(0.96)
 KINDS = {
-    "boots scatter": (Noise(boot=0.004, run=0.01), 0),
-    "images have offsets": (Noise(boot=0.009, image=0.005), 0),
-    "two testbeds": (Noise(boot=0.004, run=0.01), 1),
+    "boots scatter": (Noise(boot=0.004, run=0.01), 0, 0),
+    "images have offsets": (Noise(boot=0.009, image=0.005), 0, 0),
+    "further layouts": (Noise(boot=0.009, image=0.013), 0, 12),
+    "two testbeds": (Noise(boot=0.004, run=0.01), 1, 0),
 }
-"""Noise, and testbeds that help."""
+"""Noise, testbeds that help, and further layouts of a revision."""
 
 
-def choices(candidates: int, noise: Noise, others: int) -> list[float]:
+def choices(candidates: int, noise: Noise, others: int, layouts: int) -> list[float]:
     """Plays a search to its end; seconds of the processor for each choice."""
     names = [f"r{i}" for i in range(candidates + 1)]
     culprit = candidates * 2 // 3
@@ -43,6 +44,7 @@ def choices(candidates: int, noise: Noise, others: int) -> list[float]:
     question = Bisection(
         *("main", "dut1", names[0], tuple(map(Candidate, names[1:])), ("v4",), "v4", _DROP, noise),
         others=dict.fromkeys(testbeds[1:], noise),
+        layouts=layouts,
     )
     evidence = lab.with_built(lab.with_built(Evidence(), names[0]), names[-1])
     taken: list[float] = []
@@ -58,11 +60,15 @@ def choices(candidates: int, noise: Noise, others: int) -> list[float]:
         if not under_way:
             return taken
         for visit in under_way:
-            if visit.revision not in evidence.kernels:
-                evidence = lab.build(evidence, visit.revision)
-            scenarios, runs = question.scenarios, visit.runs
+            if kernel_name(visit.revision, visit.layout) not in evidence.kernels:
+                evidence = lab.build(evidence, visit.revision, visit.layout)
             evidence = lab.boot(
-                evidence, visit.revision, scenarios, runs=runs, testbed=visit.testbed
+                evidence,
+                visit.revision,
+                question.scenarios,
+                runs=visit.runs,
+                testbed=visit.testbed,
+                layout=visit.layout,
             )
 
 
@@ -72,8 +78,8 @@ def choices(candidates: int, noise: Noise, others: int) -> list[float]:
 def main(candidates: int, *, as_json: bool) -> None:
     """Measures and prints."""
     rows = []
-    for kind, (noise, others) in KINDS.items():
-        taken = choices(candidates, noise, others)
+    for kind, (noise, others, layouts) in KINDS.items():
+        taken = choices(candidates, noise, others, layouts)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         unit = 1 if sys.platform == "darwin" else 1024
         rows.append(

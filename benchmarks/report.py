@@ -21,7 +21,7 @@ import click
 from benchmarks.cases import CASES
 from benchmarks.floor import ceilings
 from benchmarks.plot import draw
-from benchmarks.search import ENGINES, LIKE_WITH_LIKE, OURS, SEARCHED, UNPROVED, Row, run
+from benchmarks.search import ENGINES, LIKE_WITH_LIKE, OURS, PEERS, SEARCHED, UNPROVED, Row, run
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
 PICTURE = PAGE.with_suffix(".svg")
@@ -183,11 +183,17 @@ def replaced(rows: Sequence[Row], row: Row) -> list[Row]:
     return sorted([*kept, row], key=lambda one: (order.index(one.case), ENGINES.index(one.engine)))
 
 
+def _span(counts: Sequence[int]) -> str:
+    least, most = min(counts, default=0), max(counts, default=0)
+    return str(least) if least == most else f"{least} to {most}"
+
+
 def write(rows: Sequence[Row], seed: int) -> None:
     """Writes page and picture."""
     text = PAGE.read_text()
-    counts = {row.engine: row.trials for row in rows if row.trials}
-    trials = f"{counts.get(OURS, 0)} trials of netbisect, {min(counts.values())} of each other"
+    ours = [row.trials for row in rows if row.trials and row.engine in (OURS, SEARCHED, UNPROVED)]
+    others = [row.trials for row in rows if row.trials and row.engine in PEERS]
+    trials = f"{_span(ours)} trials of netbisect, {_span(others)} of each other"
     text = between(text, "trials", [f"Seed {seed}; {trials}."])
     text = between(text, "ceiling", ceiling(rows))
     text = between(text, "goals", goals(rows))

@@ -6,7 +6,7 @@ import json
 import math
 import subprocess
 import sys
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -98,6 +98,48 @@ def test_results_depend_on_the_seed_and_not_on_the_number_of_processes() -> None
 
     assert rows(5, 1) == rows(5, 2)
     assert rows(5, 1) != rows(6, 1)
+
+
+def test_without_its_proof_our_search_ends_as_the_others_do() -> None:
+    """It names the culprit at 0.99 with fewer boots; and is played where goals ask for that."""
+    truth = world()
+    proved = ours.play(truth, Lab(truth, (1, 2, 3))).verified
+    without = ours.play_unproved(truth, Lab(truth, (1, 2, 3)))
+
+    assert without.verdict.culprits == proved.verdict.culprits == truth.culprits
+    assert without.boots < proved.boots
+    assert search.plays(search.UNPROVED, "ideal")
+    assert not search.plays(search.UNPROVED, "image")
+    assert not search.plays(QUICK, "image-one-layout")
+
+
+def test_a_case_that_has_the_luck_of_another_differs_in_its_layouts_only() -> None:
+    """So that what they bring can be read off two rows."""
+    for case in CASES.values():
+        if case.luck and not case.missing():
+            one, other = (
+                found.draw(np.random.default_rng(5)) for found in (case, CASES[case.luck])
+            )
+            assert (one.layouts, other.layouts > 0) == (0, True)
+            assert one.culprits == other.culprits
+            assert one.image_sd == other.image_sd
+
+
+def test_every_layout_of_a_revision_has_an_offset_of_its_own() -> None:
+    """Drawn apart from the others' luck, and the same whenever it is booted."""
+    noisy = replace(world(), image_sd=0.02, run_sd=np.zeros(33))
+    one, other = Lab(noisy, (7,)), Lab(noisy, (7,))
+    for lab, layouts in ((one, (0, 1, 2)), (other, (2, 0, 1))):
+        lab.build(4)
+        lab.relinked |= {(4, 1), (4, 2)}
+        levels = {}
+        for layout in layouts:
+            lab.boot(4, layout=layout)
+            levels[layout] = lab.run()
+        assert len(set(levels.values())) == 3
+        if lab is one:
+            first = levels
+    assert levels == first
 
 
 def test_our_search_is_scored_at_its_end_and_before_it_verifies(played: list[search.Row]) -> None:
@@ -412,6 +454,31 @@ def test_the_page_is_written_anew_between_its_markers(
     assert "| `ideal` | hours ≤ 2.05 |" in first[0]
     assert "## Limits" in first[0]
     assert b"<svg" in first[1]
+
+
+def test_what_is_played_anew_takes_the_place_of_what_was(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, played: list[search.Row]
+) -> None:
+    """One case or engine can be played again; all other rows stay, in the order of the page."""
+    page, results = tmp_path / "benchmarks.md", tmp_path / "rows.json"
+    page.write_text(report.PAGE.read_text())
+    monkeypatch.setattr(report, "PAGE", page)
+    monkeypatch.setattr(report, "PICTURE", tmp_path / "benchmarks.svg")
+    kept = [asdict(row) for row in played]
+    results.write_text(json.dumps({"seed": 1, "rows": kept}))
+    options = ["--peer-trials", "2", "--jobs", "1", "--results", str(results)]
+    one = ["--case", "ideal", "--engine", QUICK]
+    done = CliRunner().invoke(report.main, [*options, *one], catch_exceptions=False)
+    other = CliRunner().invoke(report.main, [*options, *one, "--seed", "2"])
+    rows = json.loads(results.read_text())["rows"]
+
+    assert done.exit_code == 0
+    assert rows[:2] == kept[:2]
+    assert [(row["engine"], row["trials"]) for row in rows[2:]] == [(QUICK, 2)]
+    assert f"| {QUICK} | 2 |" in page.read_text()
+    assert "1 trials of netbisect, 2 of each other" in page.read_text()
+    assert other.exit_code == 2
+    assert "is of seed 1, not 2" in other.output
 
 
 def test_a_goal_is_reached_or_missed_by_a_number() -> None:
