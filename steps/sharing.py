@@ -12,14 +12,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from netbisect.bisect.meanwhile import Meanwhile
-from netbisect.bisect.model import Bisection, Prices, Visit
+from netbisect.bisect.model import Bisection, Prices, Visit, split_kernel_name
 from netbisect.reports import words
 from netbisect.steps.builders import bench_builder, kernel_builder
 from netbisect.steps.memory import Memory
 from netbisect.steps.orders import Orders
 from netbisect.steps.settings import Settings
 from netbisect.store.ledger import Ledger
-from netbisect.store.records import Asked, DecisionStage, Quarantine
+from netbisect.store.records import Asked, Decision, DecisionStage, Quarantine
 from netbisect.workers.lab import Lab
 
 PRIORITY_GUEST = 10
@@ -145,7 +145,10 @@ class Sharing:
             building={**building, **left},
             may_build=not under_way or builders > not_given,
             testbed=testbed,
-            under_way=tuple(
-                Visit(one.revision, one.why, None, one.runs, one.testbed) for one in under_way
-            ),
+            under_way=tuple(map(_visit, under_way)),
         )
+
+
+def _visit(decision: Decision) -> Visit:
+    revision, layout = split_kernel_name(decision.revision)
+    return Visit(revision, decision.why, None, decision.runs, decision.testbed, layout)
