@@ -349,7 +349,28 @@ class Profiling:
     each is first asked what it forwards."""
 
 
-Question: TypeAlias = Night | Comparison | Bisection | Profiling
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """How fast are these, side by side? Measured in turns, each as often as asked."""
+
+    branch: str
+    testbed: str
+    revisions: tuple[str, ...]
+    """Two or more; the others are held against the first. One with a patch has a name of its own,
+    so that it is never taken for the revision without."""
+    scenarios: tuple[str, ...]
+    boots: int
+    """Of each revision."""
+    min_effect: float = math.log(1 / 0.98)
+    """|ln ratio| of a drop that matters."""
+    noise: dict[str, Noise] = field(default_factory=dict)
+    """By scenario: how the testbed scatters; nothing is known of those that are left out."""
+    shared_since: float = math.inf
+    """From when on boots that were made for other measurements count, seconds since the epoch;
+    infinite: none do."""
+
+
+Question: TypeAlias = Night | Comparison | Bisection | Profiling | Measurement
 
 # -------------------------------------------------------------------------------- the evidence
 
@@ -572,6 +593,27 @@ class Profiled:
 
 
 @dataclass(frozen=True, slots=True)
+class Held:
+    """A revision that was held against the first one of a measurement."""
+
+    revision: str
+    effects: tuple[Effect, ...]
+    """A scenario each, as far as both have two boots; empty where `why` says why."""
+    why: str = ""
+    """Why there is nothing to hold against it: it cannot be measured, or is the same kernel."""
+    same: bool = False
+    """It builds the same kernel as the first one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Each was measured as often as asked."""
+
+    held: tuple[Held, ...]
+    """The revisions but the first one, in the order in which they were given."""
+
+
+@dataclass(frozen=True, slots=True)
 class Unfinished:
     """It cannot go on; what is known so far, and never a name."""
 
@@ -589,6 +631,7 @@ Finding: TypeAlias = (
     | Drift
     | NotReproduced
     | Profiled
+    | Measured
     | Unfinished
 )
 Move: TypeAlias = Visit | Finding

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import assert_never
 
-from netbisect.bisect import comparison, pairs, search
+from netbisect.bisect import comparison, measurement, pairs, search
 from netbisect.bisect.ahead import Outlook, builds_ahead, outlook
 from netbisect.bisect.meanwhile import Meanwhile, Wait
 from netbisect.bisect.model import (
     Bisection,
     Comparison,
     Evidence,
+    Measurement,
     Move,
     Night,
     NightDone,
@@ -35,7 +36,7 @@ def next_move(
     """Tells what to boot next for `question`, or its answer.
 
     Args:
-        question: Any of the four.
+        question: Any of the five.
         evidence: All facts that bear on it.
         prices: What actions cost, in seconds of the lab.
         building: What is being built ahead, and for how many seconds still; a search may wait.
@@ -49,6 +50,8 @@ def next_move(
             return search.next_move(question, evidence, prices, building)
         case Profiling():
             return _profiling(question, evidence)
+        case Measurement():
+            return measurement.next_move(question, evidence)
         case _:
             assert_never(question)
 

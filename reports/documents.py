@@ -22,7 +22,7 @@ Address: TypeAlias = Annotated[str, "Address of a page for people; empty where t
 Percent: TypeAlias = Annotated[float, "Percent of the good side; negative is slower."]
 LnRatio: TypeAlias = Annotated[float, "ln of bad over good; negative is slower."]
 
-Kind: TypeAlias = Literal["Night", "Comparison", "Bisection", "Profiling"]
+Kind: TypeAlias = Literal["Night", "Comparison", "Bisection", "Profiling", "Measurement"]
 Compared: TypeAlias = Literal["running", "confirmed", "not-confirmed", "unfinished"]
 Searched: TypeAlias = Literal[
     "running", "culprit", "several", "suspects", "drift", "not-reproduced", "unfinished"
@@ -394,4 +394,92 @@ class Health:
     warnings: Annotated[tuple[str, ...], "What is off, a sentence each."]
 
 
-Document: TypeAlias = Alert | Comparison | Bisection | Series | Status | Digest | Health
+@dataclass(frozen=True, slots=True)
+class Compares:
+    """A revision held against the first one, in a scenario on a testbed."""
+
+    testbed: str
+    run: Annotated[int, "2 for what repeats the first."]
+    scenario: str
+    subject: str
+    difference: Annotated[Difference | None, "Of the two kernels; null where there is none."]
+    code_low: Annotated[LnRatio | None, "95 % interval of the code: offsets of images count."]
+    code_high: LnRatio | None
+    word: Literal["slower", "faster", "no regression", "inconclusive"]
+    why: Annotated[str, "Why there is no difference; empty where there is one."]
+
+
+@dataclass(frozen=True, slots=True)
+class SecondRun:
+    """How the second run of a difference lies to the first."""
+
+    testbed: str
+    scenario: str
+    subject: str
+    ln_ratio: LnRatio
+    ln_low: LnRatio
+    ln_high: LnRatio
+    consistent: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RequestPart:
+    """A question of a request: one for each testbed and run, and those that follow."""
+
+    question: int
+    kind: Kind
+    testbed: str
+    run: int
+    scenarios: tuple[str, ...]
+    state: Literal["open", "closed", "held"]
+    boots: Annotated[int, "That were made, or count though others have made them."]
+    boots_wanted: Annotated[int, "Of a search, at most."]
+    place: Annotated[int | None, "In the queue of its testbed, from 1; null when it is over."]
+    seconds_left: Annotated[float | None, "About, with what comes first; null when it is over."]
+    now: Annotated[str, "What is done for it, or why it waits; empty when it is over."]
+    sentence: Annotated[str, "Its answer; empty before."]
+
+
+@dataclass(frozen=True, slots=True)
+class RequestDeed:
+    """What somebody has done to a request."""
+
+    at: Time
+    who: str
+    via: str
+    what: Literal["ask", "cancel", "resume", "extend", "priority", "answer"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What somebody has asked for, and what came of it."""
+
+    format: Literal["netbisect-request/1"] = "netbisect-request/1"
+    number: int
+    kind: Literal["compare", "bisect", "series"]
+    state: Literal["open", "answered", "cancelled", "failed"]
+    verdict: Annotated[
+        str, "regression, no regression, inconclusive or failed; empty before the answer."
+    ]
+    status: Annotated[int | None, "Exit status of a command that waited; null before the answer."]
+    sentence: Annotated[str, "The answer, or why there is none; empty before."]
+    who: str
+    via: str
+    priority: str
+    branch: str
+    subjects: Annotated[tuple[str, ...], "Revisions as they are measured; HASH+MARK with a patch."]
+    labels: Annotated[tuple[str, ...], "The same for people."]
+    boots: Annotated[int, "Of each revision."]
+    runs: int
+    margin_percent: Annotated[float, "A drop that matters."]
+    parts: tuple[RequestPart, ...]
+    differences: tuple[Compares, ...]
+    repeats: tuple[SecondRun, ...]
+    spent: Spent
+    opened_at: Time
+    closed_at: Time | None
+    history: tuple[RequestDeed, ...]
+    address: Address
+
+
+Document: TypeAlias = Alert | Comparison | Bisection | Series | Status | Digest | Health | Request

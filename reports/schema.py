@@ -24,6 +24,7 @@ DOCUMENTS: Mapping[str, type] = {
         documents.Comparison,
         documents.Digest,
         documents.Health,
+        documents.Request,
         documents.Series,
         documents.Status,
     )

@@ -14,6 +14,7 @@ from netbisect.bisect.model import (
     Drift,
     Effect,
     Finding,
+    Measured,
     NightDone,
     NotConfirmed,
     NotReproduced,
@@ -266,6 +267,9 @@ def sentence(finding: Finding, label: Name, title: Name) -> str:  # noqa: C901 -
             )
         case Profiled(revisions=revisions):
             text = f"There is a profile of {listing([label(one) for one in revisions])}."
+        case Measured(held=held):
+            effects = tuple(effect for one in held for effect in one.effects)
+            text = f"{count(len(held) + 1, 'kernel')} side by side{_lead(effects, title)}."
         case Unfinished(why=why):
             text = f"The search ended without an answer: {reason(why)}. No commit is named."
         case _:

@@ -7,7 +7,17 @@ from dataclasses import dataclass, field
 
 from netbisect.bisect import plan
 from netbisect.bisect.comparison import LOOKS
-from netbisect.bisect.model import Bisection, Boot, Comparison, Level, Night, Prices, Profiling
+from netbisect.bisect.measurement import remaining
+from netbisect.bisect.model import (
+    Bisection,
+    Boot,
+    Comparison,
+    Level,
+    Measurement,
+    Night,
+    Prices,
+    Profiling,
+)
 from netbisect.reports import dashboard, words
 from netbisect.reports.dashboard import Addresses, Dashboard, Held, Progress
 from netbisect.reports.site import series as series_pages
@@ -174,6 +184,10 @@ class Board:
                 # As long as nobody knows what to send, each is first asked what it forwards.
                 boots = len(question.revisions) * (1 if question.pps else 2)
                 done = _boots(ledger, asked)
+                share, left, said = _of_boots(done, boots, prices, question.scenarios)
+            case Measurement():
+                boots = len(question.revisions) * question.boots
+                done = boots - remaining(question, self._names.evidence(ledger, asked))
                 share, left, said = _of_boots(done, boots, prices, question.scenarios)
         orders = [one for one in decisions if one.outcome is None] or decisions[-1:]
         order = "; ".join(_order(ledger, one, question.testbed) for one in orders) or "waits"

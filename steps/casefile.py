@@ -24,6 +24,7 @@ from netbisect.bisect.model import (
     Several,
     Stage,
 )
+from netbisect.bisect.subject import OVERLAY_MARK
 from netbisect.reports import words
 from netbisect.reports.case import Attempt, Case, Deed, Ending, Failure, Links
 from netbisect.steps.kernels import Kernels
@@ -32,7 +33,6 @@ from netbisect.steps.surroundings import OfLab, Surroundings
 from netbisect.steps.suspicions import chain
 from netbisect.store.ledger import Ledger
 from netbisect.store.records import Alert, Asked, Decision, DecisionStage
-from netbisect.workers.lab import OVERLAY_MARK
 
 _OF_THE_KERNEL = (Stage.BUILD, Stage.BOOT)
 """Where a failure has something to say about the revision."""

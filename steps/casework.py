@@ -22,6 +22,7 @@ from netbisect.bisect.model import (
     Culprit,
     Effect,
     Finding,
+    Measurement,
     Night,
     NightDone,
     NotConfirmed,
@@ -32,7 +33,7 @@ from netbisect.bisect.model import (
 from netbisect.bisect.states import AlertKind, AlertState
 from netbisect.reports import mail, page
 from netbisect.reports.case import Case
-from netbisect.steps import profiles, searches, suspicions
+from netbisect.steps import profiles, request_files, request_work, searches, suspicions
 from netbisect.steps.casefile import case_of, deeds, numbered, seen_from
 from netbisect.steps.kernels import Kernels
 from netbisect.steps.memory import history_of
@@ -123,6 +124,10 @@ class Casework:
     def conclude(self, ledger: Ledger, asked: Asked, finding: Finding) -> list[Asked]:
         """Closes a question with its finding; returns the questions that follow from it."""
         try:
+            if asked.request is not None:
+                return request_work.conclude(
+                    ledger, self.settings, self.lab, self.history, asked, finding
+                )
             match asked.question:
                 case Night() as night:
                     return self._after_night(ledger, asked, night, finding)
@@ -132,6 +137,9 @@ class Casework:
                     return self._after_bisection(ledger, asked, finding)
                 case Profiling():
                     self._after_profiling(ledger, asked, finding)
+                case Measurement():  # asked by nobody: kept, and nothing follows
+                    with ledger.closing(asked, finding):
+                        return []
         except AlreadyClosedError:
             pass  # what follows was done with it
         return []
@@ -391,3 +399,4 @@ class Casework:
             news = max(change.at for change in ledger.alert_changes(alert.id))
             if not path.is_file() or path.stat().st_mtime < news:
                 self._write_page(ledger, alert)
+        request_files.write_missing(ledger, self.settings, self.lab, self.history)

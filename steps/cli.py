@@ -92,6 +92,11 @@ _COMMANDS = {
         "report",
         "Write down what was measured, in the forms that people publish.",
     ),
+    "request": _Place(
+        "netbisect.steps.request_command",
+        "request",
+        "Ask the lab for a comparison, a search or a series, and follow it.",
+    ),
     "restore": _Place(
         "netbisect.steps.backup_command",
         "restore",

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -35,7 +36,8 @@ from netbisect.bisect.model import (
     Visit,
     kernel_name,
 )
-from netbisect.steps import profiles
+from netbisect.bisect.subject import commit_of
+from netbisect.steps import profiles, turns
 from netbisect.steps.builders import bench_builder, kernel_builder
 from netbisect.steps.casework import Casework
 from netbisect.steps.foresight import Foresight
@@ -54,7 +56,7 @@ from netbisect.steps.sharing import PRIORITY_GUEST, Places, Sharing
 from netbisect.steps.transfer import tidy
 from netbisect.steps.ward import Ward
 from netbisect.store.ledger import Ledger
-from netbisect.store.records import Asked, Decision, DecisionStage
+from netbisect.store.records import Asked, Decision, DecisionStage, QuestionState
 from netbisect.store.records import Outcome as Ended
 from netbisect.workers.artefact import FACT
 from netbisect.workers.lab import Lab, Testbed
@@ -152,6 +154,7 @@ class Conductor(ReconfigurableBaseScheduler):
     async def _advance_all(self) -> None:
         self._wanted = False
         await self.ward.release_who_is_well()
+        await self._take_back()
         waiting = await self.memory.do(lambda ledger: ledger.open_questions())
         while waiting:
             asked = waiting.pop(0)
@@ -162,6 +165,32 @@ class Conductor(ReconfigurableBaseScheduler):
                 continue
             waiting += followers
         await self.homecoming.send()
+
+    async def _take_back(self) -> None:
+        """Ends what was ordered for requests that were cancelled since."""
+        for decision in await self.memory.do(Ledger.held_decisions):
+            ended = None
+            if decision.buildset is None:  # killed between the two: it may have been given
+                orphan = await self.orders.called(decision.external_id)
+                if orphan is None:
+                    ended = (End.CANCELLED, "it was not given yet")
+                else:
+                    number = int(orphan["bsid"])
+                    await self.memory.do(partial(_submitted, decision.id, number))
+                    decision = replace(decision, buildset=number)  # noqa: PLW2901 - now it is known
+            if decision.buildset is not None:
+                ended = await self.orders.ended(decision.buildset)
+                if ended is None:
+                    await self.orders.stop(decision.buildset, "its request was cancelled")
+                    continue
+            assert ended is not None
+            end, note = ended
+            outcome = _OUTCOMES.get(end, Ended.CANCELLED)
+            await self.memory.do(partial(self._after, decision, end, note))
+            await self.memory.do(partial(_finished, decision.id, outcome, note))
+
+    def _after(self, decision: Decision, end: End, note: str, ledger: Ledger) -> None:
+        self.ward.after(ledger, decision, end, note)
 
     async def _advance(self, asked: Asked) -> list[Asked]:
         """Takes one question as far as it goes now; the questions that follow from its end."""
@@ -245,7 +274,8 @@ class Conductor(ReconfigurableBaseScheduler):
         """The next move of a testbed; a visit is written down. None when it has to wait.
 
         That is when another question, or another testbed of this one, builds its kernel, when the
-        others' visits may tell enough, or of a profile when the testbed is wanted.
+        others' visits may tell enough, or of a profile when the testbed is wanted;
+        of a request also when it is others' turn, or another one makes the same boot.
 
         Args:
             ledger: Where it is written down.
@@ -280,6 +310,11 @@ class Conductor(ReconfigurableBaseScheduler):
         """A visit becomes a decision; None when its kernel is being built already."""
         if not isinstance(move, Visit):
             return move
+        if asked.request is not None and (
+            ledger.question(asked.id).state is not QuestionState.OPEN  # cancelled meanwhile
+            or turns.is_made(ledger, asked, move.revision)
+        ):
+            return None
         config = self.casework.kernels.config_of(testbed, move.revision)
         wanted = kernel_name(move.revision, move.layout)
         kernel = evidence.kernels.get(wanted)
@@ -291,6 +326,10 @@ class Conductor(ReconfigurableBaseScheduler):
             return None
         else:
             stage, target = DecisionStage.KERNEL, kernel_builder(testbed.arch)
+        if asked.request is not None and turns.why_waiting(
+            ledger, self.settings, self.lab, asked, stage, testbed.name
+        ):
+            return None
         ledger.intend(
             asked.id,
             stage,
@@ -323,6 +362,8 @@ class Conductor(ReconfigurableBaseScheduler):
             await self.memory.do(lambda ledger: ledger.submitted(decision.id, submitted))
         ended = await self.orders.ended(buildset)
         if ended is None:
+            if asked.request is not None:  # people change the priority of what they asked for
+                await self.orders.priority(buildset, asked.priority)
             return None
         end, note = ended
         # Before the decision is closed: a kill between the two finds both still to be done.
@@ -333,14 +374,20 @@ class Conductor(ReconfigurableBaseScheduler):
         if end is End.SHUT_DOWN or (again and decision.attempt < MOST_TRIES):
             await self.memory.do(lambda ledger: ledger.retry(decision.id, note))
             return end
-        outcome = {
-            End.OK: Ended.OK,
-            End.DUD: Ended.DUD,
-            End.CANCELLED: Ended.CANCELLED,
-        }.get(end, Ended.LOST)
+        outcome = _OUTCOMES.get(end, Ended.LOST)
         await self.memory.do(lambda ledger: ledger.finish(decision.id, outcome, note))
         if end in (End.OK, End.DUD) or not own:
             return end  # the trouble of another testbed is not that of the question
+        if end is End.CANCELLED and asked.request is not None:
+            hold = partial(
+                Ledger.cancel_request,
+                request=asked.request,
+                who="somebody",
+                via="the web pages",
+                why=f"an order of it was cancelled: {note}",
+            )
+            await self.memory.do(hold)
+            return None
         if end is End.LAB and not isinstance(asked.question, Night):
             held = await self.ward.held(asked)
             if held is not None:
@@ -381,7 +428,7 @@ class Conductor(ReconfigurableBaseScheduler):
             decision.why,
             properties,
             branch=asked.question.branch,
-            revision=decision.revision,
+            revision=commit_of(decision.revision),
             priority=priority,
         )
 
@@ -393,6 +440,17 @@ class Conductor(ReconfigurableBaseScheduler):
             if one.seq == decision.seq and one.buildset is not None:
                 names |= await self.orders.workers_of(one.buildset)
         return sorted(names)
+
+
+_OUTCOMES = {End.OK: Ended.OK, End.DUD: Ended.DUD, End.CANCELLED: Ended.CANCELLED}
+
+
+def _submitted(decision: int, buildset: int, ledger: Ledger) -> None:
+    ledger.submitted(decision, buildset)
+
+
+def _finished(decision: int, outcome: Ended, note: str, ledger: Ledger) -> None:
+    ledger.finish(decision, outcome, note)
 
 
 def _why_not(decision: Decision, end: End, note: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Literal
 
 from netbisect.bisect import model
 from netbisect.bisect.model import (
@@ -20,7 +21,7 @@ from netbisect.bisect.model import (
 )
 from netbisect.reports import documents as told
 from netbisect.reports.documents import Difference
-from netbisect.store.records import Alert, Asked, Quarantine
+from netbisect.store.records import Alert, Asked, Quarantine, RequestState
 
 
 def differences(effects: Sequence[Effect]) -> tuple[Difference, ...]:
@@ -68,6 +69,29 @@ def kinds(asked: Asked) -> told.Kind:
             return "Bisection"
         case model.Profiling():
             return "Profiling"
+        case model.Measurement():
+            return "Measurement"
+
+
+def request_kind(kind: str) -> Literal["compare", "bisect", "series"]:
+    """Of a request."""
+    match kind:
+        case "compare" | "bisect" | "series":
+            return kind
+    raise ValueError(f"{kind!r} is no kind of request")
+
+
+def request_state(state: RequestState) -> Literal["open", "answered", "cancelled", "failed"]:
+    """Of a request."""
+    return state.value
+
+
+def deed(what: str) -> Literal["ask", "cancel", "resume", "extend", "priority", "answer"]:
+    """That was done to a request."""
+    match what:
+        case "ask" | "cancel" | "resume" | "extend" | "priority" | "answer":
+            return what
+    raise ValueError(f"{what!r} is nothing that is done to a request")
 
 
 def compared(finding: Finding | None) -> told.Compared:

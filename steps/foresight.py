@@ -16,6 +16,7 @@ from buildbot.process.results import CANCELLED
 
 from netbisect.bisect import plan
 from netbisect.bisect.model import Bisection
+from netbisect.bisect.subject import OVERLAY_MARK
 from netbisect.steps.builders import kernel_builder
 from netbisect.steps.kernels import Kernels
 from netbisect.steps.lab_step import DECISION_PROPERTY
@@ -23,7 +24,7 @@ from netbisect.steps.memory import Memory
 from netbisect.steps.orders import Buildset, End, Orders
 from netbisect.store.ledger import Ledger
 from netbisect.store.records import Asked, Decision, DecisionStage
-from netbisect.workers.lab import OVERLAY_MARK, Testbed
+from netbisect.workers.lab import Testbed
 
 _NAME = "nb:ahead:"
 

@@ -1,22 +1,26 @@
-"""Which kernels a testbed runs: of its configuration, with the fixes of the lab file."""
+"""Which kernels a testbed runs: of its configuration, with fixes of the lab file and patches."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 
-from netbisect.bisect.model import Evidence
+from netbisect.bisect.model import Boot, Dud, Evidence, Fact, Kernel
+from netbisect.bisect.subject import OVERLAY_MARK, parts_of, patch_of, with_patch
+from netbisect.store.evidence import scope_of
 from netbisect.store.history import History, HistoryError
 from netbisect.store.ledger import Ledger
 from netbisect.store.records import Asked
-from netbisect.workers.lab import OVERLAY_MARK, Lab, Testbed
+from netbisect.workers.lab import Lab, Testbed
 
 
 class Kernels:
-    """The stretches of the tree that are known to be broken, and what mends them.
+    """The stretches of the tree that are known to be broken, and what mends them; and patches.
 
     A kernel with a fix is of a configuration of its own, such as `GENERIC+fix-igb`: it is never
-    taken for one without, nor is what failed without it held against it. Its methods may read the
-    tree, so they are for the ledger's thread.
+    taken for one without, nor is what failed without it held against it. With a patch it is of a
+    name of its own too (`bisect/subject.py`). Its methods may read the tree, so they are for the
+    ledger's thread.
     """
 
     def __init__(self, lab: Lab, history: History) -> None:
@@ -24,12 +28,14 @@ class Kernels:
         self._history = history
 
     def config_of(self, testbed: Testbed, revision: str) -> str:
-        """The configuration, with overlays if there are any, of this revision's kernels.
+        """The configuration, with overlays and a patch if there are any, of these kernels.
 
         Raises:
             HistoryError: the tree cannot be read, or has not the stretch of an overlay.
         """
-        return OVERLAY_MARK.join([testbed.kernel_config, *self._overlays.get(revision, ())])
+        commit, patch = parts_of(revision)
+        fixes = self._overlays.get(commit, [])
+        return with_patch(OVERLAY_MARK.join([testbed.kernel_config, *fixes]), patch)
 
     def evidence(self, ledger: Ledger, asked: Asked) -> Evidence:
         """All facts that bear on a question.
@@ -38,7 +44,8 @@ class Kernels:
             HistoryError: as `config_of`.
         """
         testbed = self.lab.testbed(asked.question.testbed)
-        variants = {name: self.config_of(testbed, name) for name in self._overlays}
+        patched = (one for one in scope_of(asked).revisions if parts_of(one)[1])
+        variants = {name: self.config_of(testbed, name) for name in (*self._overlays, *patched)}
         config, arch = testbed.kernel_config, testbed.arch
         return ledger.evidence(asked, config=config, arch=arch, variants=variants)
 
@@ -55,3 +62,19 @@ class Kernels:
             for revision in stretch:
                 found.setdefault(revision, []).append(overlay.name)
         return found
+
+
+def as_ordered(ledger: Ledger, fact: Fact, decision: int | None) -> Fact:
+    """A fact under the name of what was measured: workers know commits, and patches apart.
+
+    A kernel says itself which patch it has; of what was booted, or came to nothing, the decision
+    says it.
+    """
+    if isinstance(fact, Kernel):
+        return replace(fact, revision=with_patch(fact.revision, patch_of(fact.config)))
+    if isinstance(fact, Boot | Dud) and decision is not None:
+        ordered = ledger.decision(decision).revision
+        commit, patch = parts_of(ordered)
+        if patch and fact.revision == commit:
+            return replace(fact, revision=ordered)
+    return fact

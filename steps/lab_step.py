@@ -14,6 +14,7 @@ from twisted.python import log
 
 from netbisect.bisect import wire
 from netbisect.bisect.model import Boot, Dud, Fact, Kernel, Profile, Sample
+from netbisect.steps.kernels import as_ordered
 from netbisect.steps.memory import memory
 from netbisect.steps.settings import Settings
 from netbisect.workers.cli import EXIT_DUD, EXIT_LAB, EXIT_USAGE
@@ -130,7 +131,9 @@ class LabStep(ShellMixin, BuildStep):
         decision = self.getProperty(DECISION_PROPERTY)
         self._pending.append(
             defer.ensureDeferred(
-                memory(self.settings).do(lambda ledger: ledger.record(fact, decision))
+                memory(self.settings).do(
+                    lambda ledger: ledger.record(as_ordered(ledger, fact, decision), decision)
+                )
             )
         )
 

@@ -150,6 +150,26 @@ class Orders:
             await self._data.control("cancel", {"reason": why}, where)
         return True
 
+    async def stop(self, buildset: int, why: str) -> None:
+        """Ends an order: what waits is cancelled, and what runs is told to clean up and end."""
+        for request in await self._requests(buildset):
+            if request["complete"]:
+                continue
+            number = request["buildrequestid"]
+            builds = await self._data.get(("buildrequests", number, "builds"))
+            running = [build["buildid"] for build in builds if not build["complete"]]
+            for build in running:
+                await self._data.control("stop", {"reason": why}, ("builds", build))
+            if not running:
+                await self._data.control("cancel", {"reason": why}, ("buildrequests", number))
+
+    async def priority(self, buildset: int, priority: int) -> None:
+        """Sees to it that an order that waits has this priority."""
+        for request in await self._requests(buildset):
+            if not request["complete"] and request["priority"] != priority:
+                where = ("buildrequests", request["buildrequestid"])
+                await self._data.control("set_priority", {"priority": priority}, where)
+
     async def workers_of(self, buildset: int) -> set[str]:
         """Names of the workers on which an order was carried out."""
         names = set()

@@ -22,6 +22,7 @@ _ENDS = {
     "drift": "it changed bit by bit",
     "notreproduced": "nothing changed in this range",
     "profiled": "there are profiles",
+    "measured": "measured as often as asked",
     "unfinished": "no answer",
 }
 
@@ -38,6 +39,10 @@ _TOLD: dict[str, Callable[[str, Data], tuple[str, str]]] = {
     "release-asked": lambda _, data: ("quarantine", f"{data['by']} asks for its release"),
     "release-refused": lambda _, data: ("quarantine", f"stays: {words.clean(data['why'])}"),
     "released": lambda _, data: ("quarantine", f"released by {words.clean(data['by'])}"),
+    "request": lambda _, data: (
+        "request",
+        f"{data['request'] or ''}  {data['what']} by {words.clean(data['who'])}".strip(),
+    ),
     "import": lambda _, data: ("import", f"{data['facts']:,} facts from {data['source']}"),
 }
 """By kind of event: what it is and what is said of it; other kinds are of no interest here."""

@@ -18,6 +18,8 @@ from netbisect.workers.space import bytes_of
 from netbisect.workers.tomlfile import FileError
 
 _PORT_MAX = 65535
+MOST_BOOTS = 100
+"""Of each revision, that a request may ask for."""
 _ADDRESS = re.compile(r"[^@\s,;<>]+@[^@\s,;<>]+\Z")
 _LIST = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*\Z")
 
@@ -177,6 +179,31 @@ class LinkSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class RequestSettings:
+    """What people may ask for."""
+
+    open_per_person: int = 5
+    """Requests that one person may have open."""
+    boots_per_day: int = 200
+    """For one person's requests, in 24 hours; after these they wait."""
+    boots: int = 5
+    """Of each revision, where nothing else is asked for."""
+    share_days: float = 3.0
+    """For so long boots of one request count for others of the same revision and testbed."""
+    hours: float = 48.0
+    """Of the lab, that a search which somebody has asked for may take."""
+
+    def __post_init__(self) -> None:
+        _check(
+            self.open_per_person >= 1, f"open_per_person {self.open_per_person}: expected 1 or more"
+        )
+        _check(self.boots_per_day >= 1, f"boots_per_day {self.boots_per_day}: expected 1 or more")
+        _check(1 <= self.boots <= MOST_BOOTS, f"boots {self.boots}: expected 1 to {MOST_BOOTS}")
+        _check(self.share_days >= 0, f"share_days {self.share_days:g}: expected 0 or more")
+        _check(self.hours > 0, f"hours {self.hours:g}: expected more than 0")
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """A whole settings file."""
 
@@ -205,6 +232,7 @@ class Settings:
     web: WebSettings = field(default_factory=WebSettings)
     workers: WorkerSettings = field(default_factory=WorkerSettings)
     links: LinkSettings = field(default_factory=LinkSettings)
+    requests: RequestSettings = field(default_factory=RequestSettings)
 
     def __post_init__(self) -> None:
         _check(self.branches, "branches: expected at least one")
@@ -238,6 +266,10 @@ class Settings:
     def profile_address(self, question: int) -> str:
         """Where people find the page of a profile that was asked for."""
         return f"{self.web.url}plugins/netbisect/reports/profile-{question}.html"
+
+    def request_address(self, request: int) -> str:
+        """Where people find the page of a request."""
+        return f"{self.web.url}plugins/netbisect/reports/request-{request}.html"
 
     @property
     def kernels(self) -> Path:

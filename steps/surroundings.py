@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from netbisect.bisect.model import Bisection, Commit, Comparison, Evidence, Kernel, Level
+from netbisect.bisect.subject import OVERLAY_MARK
 from netbisect.reports import words
 from netbisect.reports.case import Compared
 from netbisect.steps import bystanders, profiles, searches
@@ -16,7 +17,7 @@ from netbisect.steps.settings import Settings
 from netbisect.store.history import History
 from netbisect.store.ledger import Ledger
 from netbisect.store.records import Asked
-from netbisect.workers.lab import OVERLAY_MARK, Lab, load_scenario
+from netbisect.workers.lab import Lab, load_scenario
 from netbisect.workers.tomlfile import FileError
 
 _BEFORE, _AFTER = 60, 30

@@ -13,13 +13,23 @@ from buildbot.util.service import AsyncService
 from twisted.internet import defer, threads
 from twisted.python import log
 
-from netbisect.bisect.model import Bisection, Comparison, Level, Night, Profiling, Question
+from netbisect.bisect.model import (
+    Bisection,
+    Comparison,
+    Level,
+    Measurement,
+    Night,
+    Profiling,
+    Question,
+)
 from netbisect.reports import sofar
 from netbisect.reports.sofar import Side, SoFar
 from netbisect.steps.lab_step import DECISION_PROPERTY
 from netbisect.steps.memory import memory
 from netbisect.steps.settings import Settings
+from netbisect.steps.surroundings import OfLedger
 from netbisect.store.ledger import Ledger
+from netbisect.store.records import Asked
 from netbisect.workers.lab import Lab, load_scenario
 
 QUESTION_PROPERTY = "question"
@@ -138,12 +148,15 @@ def told(
         StoreError: there is no such question.
     """
     testbed, revision = visited
-    question = replace(ledger.question(number).question, testbed=testbed)
+    asked = ledger.question(number)
+    question = replace(asked.question, testbed=testbed)
     found = [
         SoFar(
             title=load_scenario(name, lab.scenario_directories).title,
             testbed=testbed,
-            sides=_sides(ledger, question, name, revision),
+            sides=_measured(ledger, asked, question, name)
+            if isinstance(question, Measurement)
+            else _sides(ledger, question, name, revision),
         )
         for name in _scenarios(question)
     ]
@@ -166,6 +179,18 @@ def _scenarios(question: Question) -> list[str]:
     return sorted(question.scenarios, key=lambda name: name != lead)
 
 
+def _measured(ledger: Ledger, asked: Asked, question: Measurement, scenario: str) -> list[Side]:
+    """Of a measurement, what counts for it: revisions with a patch are on no branch."""
+    evidence = OfLedger().evidence(ledger, asked)
+    rates: dict[str, list[float]] = {}
+    for reading in evidence.readings:
+        if scenario in reading.ln_pps:
+            rates.setdefault(reading.revision, []).append(math.exp(reading.ln_pps[scenario]))
+    return [
+        Side(ledger.label(name), tuple(rates[name])) for name in question.revisions if name in rates
+    ]
+
+
 def _sides(ledger: Ledger, question: Question, scenario: str, revision: str) -> list[Side]:
     """The kernels that are held against each other; those without boots are left out."""
     levels = ledger.levels(question.testbed, scenario, question.branch)
@@ -179,6 +204,8 @@ def _sides(ledger: Ledger, question: Question, scenario: str, revision: str) -> 
         case Bisection():
             wanted = [question.good, revision, question.candidates[-1].revision]
         case Profiling():
+            wanted = [*question.revisions]
+        case Measurement():
             wanted = [*question.revisions]
     by_revision: dict[str, list[Level]] = {}
     for level in levels.whole:

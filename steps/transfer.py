@@ -14,11 +14,11 @@ from buildbot.process.results import FAILURE, SUCCESS
 from buildbot.steps.worker import CompositeStepMixin
 from twisted.internet import threads
 
+from netbisect.bisect.subject import OVERLAY_MARK
 from netbisect.steps.lab_step import KERNEL_PROPERTY
 from netbisect.steps.memory import memory
 from netbisect.steps.settings import Settings
 from netbisect.workers.artefact import ARCHIVE, FACT, LOG, ArtefactError, ArtefactStore
-from netbisect.workers.lab import OVERLAY_MARK
 from netbisect.workers.patches import PatchError, PatchStore, is_mark
 from netbisect.workers.space import words_of
 

@@ -56,9 +56,10 @@ class Decisions(Sessions):
         with self.writing() as writing:
             session = writing.session
             asked = get_row(session, QuestionRow, question)
-            if asked.state == QuestionState.CLOSED.value:
+            if asked.state != QuestionState.OPEN.value:
                 raise StoreError(
-                    f"question {question} ({asked.key}) is closed: nothing more is done for it"
+                    f"question {question} ({asked.key}) is {asked.state}: nothing more is done "
+                    "for it"
                 )
             place = testbed or asked.testbed
             pending = _open(session, question, place)
@@ -164,6 +165,17 @@ class Decisions(Sessions):
         )
         if question is not None:
             pending = pending.where(DecisionRow.question_id == question)
+        with self.reading() as session:
+            return [decision_of(row) for row in session.scalars(pending)]
+
+    def held_decisions(self) -> list[Decision]:
+        """What was ordered for questions that are held now: it is to be taken back."""
+        pending = (
+            select(DecisionRow)
+            .join(QuestionRow, DecisionRow.question_id == QuestionRow.id)
+            .where(DecisionRow.outcome.is_(None), QuestionRow.state == QuestionState.HELD.value)
+            .order_by(DecisionRow.id)
+        )
         with self.reading() as session:
             return [decision_of(row) for row in session.scalars(pending)]
 

@@ -18,16 +18,25 @@ from netbisect.bisect.model import (
     Comparison,
     Evidence,
     Kernel,
+    Measurement,
     Night,
     Profiling,
+    Question,
     Reading,
     split_kernel_name,
 )
-from netbisect.store.records import Asked, DecisionStage, Outcome
+from netbisect.store.records import Asked, DecisionStage, Outcome, QuestionState
 from netbisect.store.rows import kernel_of
 from netbisect.store.sessions import Sessions
 from netbisect.store.skipped import skipped
-from netbisect.store.tables import BootRow, DecisionRow, KernelRow, SampleRow
+from netbisect.store.tables import (
+    BootRow,
+    DecisionRow,
+    KernelRow,
+    QuestionRow,
+    RequestQuestionRow,
+    SampleRow,
+)
 from netbisect.store.variants import Builds
 
 
@@ -44,6 +53,8 @@ class Scope:
     """Scenarios without which a boot says nothing to this question."""
     only_fresh: bool
     """Whether boots that were made for other questions are left out."""
+    shared_since: float | None = None
+    """Of a measurement: from when on boots of other people's measurements count too."""
 
 
 def scope_of(asked: Asked) -> Scope:
@@ -62,6 +73,8 @@ def scope_of(asked: Asked) -> Scope:
             deciding = (question.lead,)
         case Profiling():
             revisions, deciding = question.revisions, question.scenarios
+        case Measurement():
+            revisions, deciding = question.revisions, question.scenarios
         case _:
             assert_never(question)
     return Scope(
@@ -71,6 +84,7 @@ def scope_of(asked: Asked) -> Scope:
         scenarios=tuple({*question.scenarios, *deciding}),
         deciding=deciding,
         only_fresh=isinstance(question, Night),
+        shared_since=question.shared_since if isinstance(question, Measurement) else None,
     )
 
 
@@ -118,6 +132,18 @@ class EvidenceReader(Sessions):
                 ),
                 profiled=_profiled(session, scope.question),
             )
+
+    def evidence_ahead(
+        self,
+        question: Question,
+        *,
+        config: str,
+        arch: str,
+        variants: Mapping[str, str] = MappingProxyType({}),
+    ) -> Evidence:
+        """All facts that would bear on a question that nobody has asked yet; as `evidence`."""
+        asked = Asked(0, "", question, None, 0, "", QuestionState.OPEN, None, 0.0, None)
+        return self.evidence(asked, config=config, arch=arch, variants=variants)
 
 
 def _with_layouts(session: Session, scope: Scope) -> Scope:
@@ -207,6 +233,8 @@ def _readings(session: Session, scope: Scope) -> tuple[Reading, ...]:
     )
     if scope.only_fresh:
         query = query.where(DecisionRow.question_id == scope.question)
+    if scope.shared_since is not None:
+        query = query.where(_counted(scope.question, scope.shared_since))
     # One boot is one sample, however many runs it made.
     rates: dict[tuple[str, str, str, str, bool], defaultdict[str, list[float]]] = {}
     for boot, revision, testbed, image, question, scenario, pps in session.execute(query):
@@ -225,6 +253,27 @@ def _readings(session: Session, scope: Scope) -> tuple[Reading, ...]:
         )
         for (boot, revision, testbed, image, fresh), found in rates.items()
     )
+
+
+def _counted(question: int, since: float) -> ColumnElement[bool]:
+    """The condition on boots that they count for a measurement: its own, and those it may share.
+
+    What searches and nights have booted was often booted because of what it had said. Runs of one
+    request share nothing: they are to be independent.
+    """
+    own = DecisionRow.question_id == question
+    if math.isinf(since):
+        return own
+    request = select(RequestQuestionRow.request_id).where(
+        RequestQuestionRow.question_id == question
+    )
+    siblings = select(RequestQuestionRow.question_id).where(
+        RequestQuestionRow.request_id.in_(request)
+    )
+    others = select(QuestionRow.id).where(
+        QuestionRow.kind == "measurement", QuestionRow.id.not_in(siblings)
+    )
+    return or_(own, and_(DecisionRow.question_id.in_(others), DecisionRow.intended_at >= since))
 
 
 def _kernels(session: Session, revisions: tuple[str, ...], builds: Builds) -> dict[str, Kernel]:

@@ -9,6 +9,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from netbisect.bisect.model import Commit, Fact, split_kernel_name
+from netbisect.bisect.subject import parts_of, short, with_patch
 from netbisect.store.database import StoreError
 from netbisect.store.intake import take_in, tell
 from netbisect.store.rows import boot_of, commit_of, conditions_of, dud_of, kernel_of, sample_of
@@ -84,6 +85,12 @@ class Facts(Sessions):
                 place = PlaceRow(branch=branch, number=commit.number, revision=commit.revision)
                 writing.session.merge(place)
 
+    def know(self, commits: Iterable[Commit]) -> None:
+        """Takes in commits that are on no branch that is watched: they are in no series."""
+        with self.writing() as writing:
+            for commit in commits:
+                writing.session.merge(_row_of(commit))
+
     def commit(self, revision: str) -> Commit | None:
         """The commit, if it was learned."""
         with self.reading() as session:
@@ -93,11 +100,12 @@ class Facts(Sessions):
     def label(self, revision: str) -> str:
         """What people call a revision: its commit's label, or a short hash if none was learned.
 
-        Of a further layout its number is told too.
+        Of a patch and of a further layout the name is told too.
         """
         plain, layout = split_kernel_name(revision)
-        commit = self.commit(plain)
-        label = plain[:12] if commit is None else commit.label
+        name, patch = parts_of(plain)
+        commit = self.commit(name)
+        label = short(plain) if commit is None else with_patch(commit.label, patch)
         return f"{label}, layout {layout}" if layout else label
 
 

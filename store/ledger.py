@@ -16,6 +16,7 @@ from netbisect.store.nights import Nights
 from netbisect.store.outbox import Outbox
 from netbisect.store.quarantines import Quarantines
 from netbisect.store.questions import Questions
+from netbisect.store.requests import Requests
 from netbisect.store.samples import Samples
 from netbisect.store.series import Series
 from netbisect.store.sessions import Events
@@ -37,5 +38,6 @@ class Ledger(
     Events,
     Lookup,
     Quarantines,
+    Requests,
 ):
     """Append and read; made as `Ledger(open_database(url))` once `migrate` has been called."""

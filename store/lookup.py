@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from sqlalchemy import func, select
 
 from netbisect.bisect.model import Conditions, Fact, split_kernel_name
+from netbisect.bisect.subject import parts_of
 from netbisect.store.alert_rows import alert_of
 from netbisect.store.evidence import scope_of
 from netbisect.store.facts import facts_where
@@ -202,6 +203,7 @@ class Lookup(Sessions):
             said = [
                 f"{revision} was measured and is on no branch that is known: left out"
                 for revision in session.scalars(stray)
+                if not parts_of(revision)[1]  # a patch was asked for, and is missed nowhere
             ]
             if count := session.scalar(invalid):
                 said.append(f"samples that something speaks against are left out: {count:,}")

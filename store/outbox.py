@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 
-from sqlalchemy import select
+from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import Session
 
 from netbisect.store.database import StoreError
@@ -29,6 +29,7 @@ class Outbox(Sessions):
         recipients: Sequence[str],
         body: str,
         alert: int | None = None,
+        thread: str = "",
     ) -> Mail:
         """Puts a mail into the outbox; under a key that was used before, nothing is added.
 
@@ -38,6 +39,7 @@ class Outbox(Sessions):
             recipients: Addresses.
             body: Plain text.
             alert: Its mails make one thread: each answers the one before it.
+            thread: So do mails whose keys begin so, such as `request:7:`.
 
         Returns:
             The mail, with its Message-ID; under a used key the earlier mail as it is.
@@ -47,7 +49,13 @@ class Outbox(Sessions):
         """
         with self.writing() as writing:
             return post_mail(
-                writing, key, subject=subject, recipients=recipients, body=body, alert=alert
+                writing,
+                key,
+                subject=subject,
+                recipients=recipients,
+                body=body,
+                alert=alert,
+                thread=thread,
             )
 
     def due_mails(self, now: float) -> list[Mail]:
@@ -123,6 +131,7 @@ def post_mail(
     recipients: Sequence[str],
     body: str,
     alert: int | None,
+    thread: str = "",
 ) -> Mail:
     """As `Outbox.post`, as part of a transaction."""
     session = writing.session
@@ -148,6 +157,8 @@ def post_mail(
     )
     if alert is not None:
         _thread(session, row, alert)
+    elif thread:
+        _answer(session, row, MailRow.key.startswith(thread, autoescape=True))
     session.add(row)
     writing.note("mail", state=row.state, subject=subject, key=key)
     return mail_of(row)
@@ -158,14 +169,19 @@ def _thread(session: Session, row: MailRow, alert: int) -> None:
     about = session.get(AlertRow, alert)
     if about is None:
         raise StoreError(f"mail {row.key} is about alert {alert}, which does not exist")
-    earlier = session.scalars(
-        select(MailRow).where(MailRow.alert_id == alert).order_by(MailRow.id.desc()).limit(1)
-    ).first()
-    if earlier is None:
+    if not _answer(session, row, MailRow.alert_id == alert):
         about.thread = row.message_id
-    else:
-        row.in_reply_to = earlier.message_id
-        row.refers_to = [*earlier.refers_to, earlier.message_id]
+
+
+def _answer(session: Session, row: MailRow, condition: ColumnElement[bool]) -> bool:
+    """Makes it an answer to the latest of these mails; False where there is none."""
+    mails = select(MailRow).where(condition).order_by(MailRow.id.desc())
+    earlier = session.scalars(mails.limit(1)).first()
+    if earlier is None:
+        return False
+    row.in_reply_to = earlier.message_id
+    row.refers_to = [*earlier.refers_to, earlier.message_id]
+    return True
 
 
 def mail_of(row: MailRow) -> Mail:

@@ -11,12 +11,12 @@ from sqlalchemy import select
 from netbisect.bisect import wire
 from netbisect.bisect.model import Effect, Finding, Question
 from netbisect.bisect.states import AlertKind, AlertState
-from netbisect.store import alert_changes
+from netbisect.store import alert_changes, request_changes
 from netbisect.store.database import StoreError
 from netbisect.store.outbox import post_mail
-from netbisect.store.records import Alert, Asked, Mail, QuestionState
+from netbisect.store.records import Alert, Asked, Mail, QuestionState, Request, RequestState
 from netbisect.store.sessions import Sessions, Writing, get_row
-from netbisect.store.tables import QuestionRow
+from netbisect.store.tables import QuestionRow, RequestQuestionRow
 
 
 class AlreadyClosedError(StoreError):
@@ -44,7 +44,7 @@ class Closing:
 
         With `parent`, from that one.
         """
-        return _ask(
+        return ask_within(
             self._writing,
             question,
             key=key,
@@ -212,6 +212,47 @@ class Closing:
             self._writing, key, subject=subject, recipients=recipients, body=body, alert=alert
         )
 
+    def ask_more(self, question: Question, *, run: int | None = None) -> Asked:
+        """Asks a further question for the request of the one that is being closed.
+
+        Args:
+            question: What is wanted to be known.
+            run: 2 for what repeats the first; that of the question being closed when left out.
+        """
+        assert self.asked.request is not None
+        run = self.asked.run if run is None else run
+        kind = _name_of(question)
+        return ask_within(
+            self._writing,
+            question,
+            key=f"request:{self.asked.request}:{question.testbed}:{run}:{kind}",
+            parent=self.asked.id,
+            priority=self.asked.priority,
+            requested_by=self.asked.requested_by,
+            request=(self.asked.request, run),
+        )
+
+    def end_request(
+        self, *, state: RequestState, verdict: str, why: str, letter: tuple[str, str]
+    ) -> Request:
+        """Answers the request of the question that is being closed, by mail too.
+
+        Args:
+            state: Answered, or failed.
+            verdict: In one word.
+            why: In a sentence.
+            letter: Subject and text of the mail.
+        """
+        assert self.asked.request is not None
+        return request_changes.end(
+            self._writing,
+            self.asked.request,
+            state=state,
+            verdict=verdict,
+            why=why,
+            letter=letter,
+        )
+
 
 class Questions(Sessions):
     """What is asked, and what was answered."""
@@ -235,7 +276,7 @@ class Questions(Sessions):
             requested_by: Who wants to know; "" for the service itself.
         """
         with self.writing() as writing:
-            return _ask(
+            return ask_within(
                 writing,
                 question,
                 key=key,
@@ -318,6 +359,8 @@ def asked_of(row: QuestionRow) -> Asked:
         finding=finding,
         opened_at=row.opened_at,
         closed_at=row.closed_at,
+        request=None if row.link is None else row.link.request_id,
+        run=1 if row.link is None else row.link.run,
     )
 
 
@@ -325,15 +368,27 @@ def _name_of(noun: Question | Finding) -> str:
     return type(noun).__name__.lower()
 
 
-def _ask(
+def ask_within(
     writing: Writing,
     question: Question,
     *,
     key: str,
-    parent: int | None,
+    parent: int | None = None,
     priority: int,
     requested_by: str,
+    request: tuple[int, int] | None = None,
 ) -> Asked:
+    """As `Questions.ask`, as part of a transaction.
+
+    Args:
+        writing: The transaction.
+        question: What is wanted to be known.
+        key: Unique.
+        parent: The question it follows from.
+        priority: Higher ones come first.
+        requested_by: Who wants to know.
+        request: Number and run of the request that it is asked for.
+    """
     session = writing.session
     known = session.scalar(select(QuestionRow).where(QuestionRow.key == key))
     if known is not None:
@@ -352,6 +407,8 @@ def _ask(
         state=QuestionState.OPEN.value,
         opened_at=writing.now,
     )
+    if request is not None:
+        row.link = RequestQuestionRow(request_id=request[0], run=request[1])
     session.add(row)
     session.flush()
     writing.note("asked", row.id, key=key, kind=row.kind, branch=row.branch, testbed=row.testbed)

@@ -18,6 +18,19 @@ class QuestionState(StrEnum):
 
     OPEN = "open"
     CLOSED = "closed"
+    HELD = "held"
+    """Of a request that was cancelled: nothing is done for it until that is resumed."""
+
+
+class RequestState(StrEnum):
+    """How far a request has come."""
+
+    OPEN = "open"
+    ANSWERED = "answered"
+    CANCELLED = "cancelled"
+    """By somebody; it can be resumed."""
+    FAILED = "failed"
+    """Nothing could be measured."""
 
 
 class DecisionStage(StrEnum):
@@ -72,6 +85,48 @@ class Asked:
     finding: Finding | None
     opened_at: float
     closed_at: float | None
+    request: int | None = None
+    """The request that it was asked for, if somebody asked."""
+    run: int = 1
+    """2 for what repeats a request's first run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What somebody has asked for."""
+
+    id: int
+    kind: str
+    """compare, bisect or series."""
+    wish: dict[str, Any]
+    """All that was asked for, as JSON takes it; names of revisions resolved."""
+    who: str
+    address: str
+    """Where the answer is mailed to; "" for nowhere."""
+    via: str
+    """By which way it came: command, form, api."""
+    priority: int
+    state: RequestState
+    verdict: str
+    """In one word; "" before the answer."""
+    why: str
+    """The answer in a sentence, or why there is none."""
+    opened_at: float
+    closed_at: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Deed:
+    """What somebody has done, as the audit log has it."""
+
+    id: int
+    at: float
+    who: str
+    via: str
+    what: str
+    """The verb: ask, cancel, resume, extend, priority, answer."""
+    request: int | None
+    data: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,6 +116,60 @@ class QuestionRow(Base):
     """The answer as `wire.dumps` writes it."""
     opened_at: Mapped[float]
     closed_at: Mapped[float | None]
+    link: Mapped[RequestQuestionRow | None] = relationship(lazy="joined")
+    """To the request that it was asked for."""
+
+
+class RequestRow(Base):
+    """What somebody has asked for: it has a question for each testbed, and more that follow."""
+
+    __tablename__ = "requests"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    kind: Mapped[str]
+    wish: Mapped[dict[str, Any]]
+    """All that was asked for, names resolved."""
+    who: Mapped[str] = mapped_column(index=True)
+    address: Mapped[str]
+    """Where the answer is mailed to; "" for nowhere."""
+    via: Mapped[str]
+    """By which way it came: command, form, api."""
+    priority: Mapped[int]
+    state: Mapped[str] = mapped_column(index=True)
+    verdict: Mapped[str]
+    """In one word; "" before the answer."""
+    why: Mapped[str]
+    """The answer in a sentence, or why there is none."""
+    opened_at: Mapped[float]
+    closed_at: Mapped[float | None]
+
+
+class RequestQuestionRow(Base):
+    """That a question was asked for a request."""
+
+    __tablename__ = "request_questions"
+
+    question_id: Mapped[int] = mapped_column(
+        ForeignKey(QuestionRow.id), primary_key=True, autoincrement=False
+    )
+    request_id: Mapped[int] = mapped_column(ForeignKey(RequestRow.id), index=True)
+    run: Mapped[int]
+    """1, and 2 for what repeats it."""
+
+
+class AuditRow(Base):
+    """What somebody has done; rows are only ever added."""
+
+    __tablename__ = "audit"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    at: Mapped[float] = mapped_column(index=True)
+    who: Mapped[str]
+    via: Mapped[str]
+    what: Mapped[str]
+    """The verb: ask, cancel, resume, extend, priority, answer."""
+    request_id: Mapped[int | None] = mapped_column(ForeignKey(RequestRow.id), index=True)
+    data: Mapped[dict[str, Any]]
 
 
 class DecisionRow(Base):

@@ -16,6 +16,7 @@ from sqlalchemy.orm import Session
 
 from netbisect.bisect import validity
 from netbisect.bisect.model import Commit, Level
+from netbisect.bisect.subject import parts_of
 from netbisect.store.evidence import comparable
 from netbisect.store.lookup import SeriesName
 from netbisect.store.questions import asked_of
@@ -158,10 +159,11 @@ class Trails(Sessions):
             return {alert: (times, at) for alert, times, at in found}
 
     def measured_revisions(self) -> list[str]:
-        """Every revision whose ordinary kernel was booted."""
+        """Every revision whose ordinary kernel was booted; without those with a patch."""
         ordinary = ~BootRow.revision.contains("#")
         with self.reading() as session:
-            return list(session.scalars(select(BootRow.revision).where(ordinary).distinct()))
+            booted = session.scalars(select(BootRow.revision).where(ordinary).distinct())
+            return [one for one in booted if not parts_of(one)[1]]
 
     def images(self, revisions: Collection[str]) -> dict[tuple[str, str], dict[str, Level]]:
         """By testbed and scenario, then by revision: levels under the newest conditions.

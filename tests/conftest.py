@@ -24,6 +24,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "hand_fixtures",
         "lab_fixtures",
         "machine_fixtures",
+        "played_lab",
         "real_master",
         "service_fixtures",
         "site_fixtures",

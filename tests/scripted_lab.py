@@ -5,10 +5,11 @@ revision does is read from `script.json` beside the lab file:
 
     {"REVISION": {"build": "ok", "trial": "ok", "pps": 950000}}
 
-where an ending is ok, dud, lab (needs its owner), infra (bad infrastructure), usage (another lab
-file), crash (dies without a word) or wait (until the file `go` appears). What is said of a testbed
-or a builder by its name goes before what is said of the revision; the `factor` of a testbed
-multiplies its rates, and `recover` may end as lab.
+where a revision with a patch is called REVISION+MARK, and an ending is ok, dud, lab (needs its
+owner), infra (bad infrastructure), usage (another lab file), crash (dies without a word) or wait
+(until the file `go` appears). What is said of a testbed or a builder goes before what is
+said of the revision; the `factor` of a testbed multiplies its rates, and `recover` may end as lab.
+With a `tape` its boots say what is on it.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from netbisect.bisect.model import (
     Sample,
     Stage,
 )
+from netbisect.bisect.subject import commit_of, patch_of, with_patch
 from netbisect.workers.artefact import FACT, ArtefactStore
 
 STATUS = {"ok": 0, "dud": 3, "lab": 4, "infra": 3, "usage": 2, "crash": 1}
@@ -75,23 +77,26 @@ def wait(folder: Path) -> None:
 
 
 def build(folder: Path, revision: str, config: str) -> None:
-    stage = folder / f"stage-{revision}"  # several builders may be at work
+    name = with_patch(revision, patch_of(config))
+    stage = folder / f"stage-{name}"  # several builders may be at work
     stage.mkdir(exist_ok=True)
-    (stage / "kernel").write_text(f"kernel of {revision}")
-    log = folder / f"log-{revision}"
+    (stage / "kernel").write_text(f"kernel of {name}")
+    log = folder / f"log-{name}"
     log.write_text("made\n")
     say(
         ArtefactStore(folder / "build" / "kernels").put(
             stage,
             lambda key, size: Kernel(
-                revision, config, "amd64", f"id-{revision}", key, revision[:12], size, 1.0, 1.0
+                revision, config, "amd64", f"id-{name}", key, revision[:12], size, 1.0, 1.0
             ),
             log,
         )
     )
 
 
-def trial(folder: Path, key: str, testbed: str, scenarios: list[str], pps: float) -> None:
+def trial(
+    folder: Path, key: str, testbed: str, scenarios: list[str], pps: float, tape: list[float]
+) -> None:
     kernel = wire.loads_as((folder / "kernels" / key / FACT).read_text(), Kernel)
     now = time.time()
     boot = Boot(uuid.uuid4().hex, testbed, key, kernel.revision, now, 1.0)
@@ -100,6 +105,10 @@ def trial(folder: Path, key: str, testbed: str, scenarios: list[str], pps: float
     for scenario in scenarios:
         say(Conditions("same", testbed, scenario, {}))
         rate = pps * luck.gauss(1, 0.004)
+        if tape:  # boots that were recorded, one after the other
+            named = with_patch(kernel.revision, patch_of(kernel.config))
+            made = (folder / "calls").read_text().splitlines().count(f"trial {named}")
+            rate = tape[made - 1]
         name = uuid.uuid4().hex
         say(Sample(name, boot.id, testbed, scenario, rate, 1e6, (), (), (), "same", now, 1.0))
 
@@ -152,10 +161,10 @@ def main() -> int:  # noqa: C901 - a line for every verb and ending
     folder = Path(asked.lab).parent
     if asked.verb == "recover":
         return recover(folder, asked.testbed, look=asked.look)
-    revision = asked.revision
+    revision = with_patch(asked.revision or "", patch_of(asked.config or ""))
     if asked.verb in ("trial", "profile"):
-        fact = (folder / "kernels" / asked.kernel / FACT).read_text()
-        revision = wire.loads_as(fact, Kernel).revision
+        fact = wire.loads_as((folder / "kernels" / asked.kernel / FACT).read_text(), Kernel)
+        revision = with_patch(fact.revision, patch_of(fact.config))
     script = json.loads((folder / "script.json").read_text())
     own = script.get(asked.builder if asked.verb == "build" else asked.testbed, {})
     part = {
@@ -164,6 +173,7 @@ def main() -> int:  # noqa: C901 - a line for every verb and ending
         "profile": "ok",
         "pps": 950_000,
         "factor": 1,
+        "tape": [],
         **script.get(revision, {}),
         **own,
     }
@@ -179,22 +189,24 @@ def main() -> int:  # noqa: C901 - a line for every verb and ending
         wait(folder)
         ending = "ok"
     if ending == "ok" and asked.verb == "build":
-        build(folder, revision, asked.config)
+        build(folder, asked.revision, asked.config)
     elif asked.verb == "profile" and ending in ("ok", "dud"):
         profile(folder, asked, "" if ending == "ok" else "no event")
     elif ending == "ok":
+        scenarios = asked.scenario * asked.runs
         trial(
             folder,
             asked.kernel,
             asked.testbed,
-            asked.scenario * asked.runs,
+            scenarios,
             part["pps"] * part["factor"],
+            part["tape"],
         )
     elif ending == "usage":
         print("netbisect-lab: lab.toml: there is no such testbed", file=sys.stderr)
     elif ending in REACTIONS:
         stage = Stage.BUILD if asked.verb == "build" else Stage.BOOT
-        say(dud(revision, stage, ending, asked.testbed or ""))
+        say(dud(commit_of(revision), stage, ending, asked.testbed or ""))
     return STATUS[ending]
 
 

@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("bisect", "store", "workers", "steps", "reports")
 
-LIGHT = ("model", "wire", "validity", "anova", "faults", "stacks", "gap")
+LIGHT = ("model", "wire", "validity", "anova", "faults", "stacks", "gap", "subject")
 """What of bisect/ the hosts of a lab use, which have neither numpy nor scipy."""
 MAY_IMPORT = {
     "bisect": {"bisect"},

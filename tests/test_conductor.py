@@ -219,7 +219,7 @@ class Orders(RealMaster):
         assert PatchStore(self.folder / "build" / "patches").load(mark) == patch
         assert [end for end, _ in ends] == [End.OK, End.FAILED]
         assert "there is no patch D5180-00000000 in " in ends[1][1]
-        assert self.calls() == [f"build {REVISION}"]
+        assert self.calls() == [f"build {REVISION}+{mark}"]
 
     @case
     async def test_kernels_stay_for_as_long_as_a_question_is_open(self) -> None:

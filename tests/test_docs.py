@@ -40,6 +40,7 @@ SECTIONS = {
     settings.WebSettings: ("netbisect.toml", "`[web]`\n"),
     settings.WorkerSettings: ("netbisect.toml", "`[workers]`\n"),
     settings.LinkSettings: ("netbisect.toml", "`[links]`\n"),
+    settings.RequestSettings: ("netbisect.toml", "`[requests]`\n"),
 }
 
 

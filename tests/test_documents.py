@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 
 from netbisect.bisect.model import Effect
 from netbisect.bisect.states import AlertState
+from netbisect.reports import documents as told
 from netbisect.reports import health as telling
 from netbisect.reports import schema, status
 from netbisect.reports.documents import Digest, Item, Missing
@@ -44,11 +45,50 @@ def digest(_: Any) -> Any:
     )
 
 
+def request(_: Any) -> Any:
+    """With all that can be null as null and not."""
+    no_end = told.Difference(HOSTILE, -10.0, None, None, -0.1, None, None, None, 5, 5)
+    return told.Request(
+        number=7,
+        kind="compare",
+        state="answered",
+        verdict="regression",
+        status=1,
+        sentence=HOSTILE,
+        who=HOSTILE,
+        via="command",
+        priority="normal",
+        branch=HOSTILE,
+        subjects=(HOSTILE,),
+        labels=(HOSTILE,),
+        boots=5,
+        runs=1,
+        margin_percent=2.0,
+        parts=(
+            told.RequestPart(
+                1, "Measurement", HOSTILE, 1, (HOSTILE,), "open", 1, 10, 2, 60.0, HOSTILE, HOSTILE
+            ),
+            told.RequestPart(2, "Bisection", "c2558", 1, (), "closed", 1, 10, None, None, "", ""),
+        ),
+        differences=(
+            told.Compares("c2558", 1, HOSTILE, HOSTILE, no_end, -0.2, 0.1, "slower", ""),
+            told.Compares("c2558", 1, "", "", None, None, None, "inconclusive", HOSTILE),
+        ),
+        repeats=(told.SecondRun("c2558", "", HOSTILE, 0.0, -0.1, 0.1, True),),
+        spent=told.Spent(1, 2, 3, 4.0),
+        opened_at=1.0,
+        closed_at=None,
+        history=(told.RequestDeed(1.0, HOSTILE, HOSTILE, "ask"),),
+        address="",
+    )
+
+
 MAKERS: dict[str, Callable[[Any], Any]] = {
     "alert": lambda filled: Desk(filled.ledger).alert(filled.alert),
     "bisection": lambda filled: Desk(filled.ledger).bisection(filled.bisection),
     "comparison": lambda filled: Desk(filled.ledger).comparison(filled.comparison),
     "digest": digest,
+    "request": request,
     "health": lambda filled: telling.document(judge(filled.ledger)),
     "series": lambda filled: Desk(filled.ledger).series(
         SeriesName("c2558", "inet4-forwarding", "stable/15")

@@ -20,11 +20,12 @@ from pathlib import Path
 
 from netbisect.bisect.faults import Fault
 from netbisect.bisect.model import Dud, Kernel, split_kernel_name
+from netbisect.bisect.subject import OVERLAY_MARK
 from netbisect.workers.artefact import ArtefactStore
 from netbisect.workers.checkout import Checkout
 from netbisect.workers.faults import LabFault
 from netbisect.workers.identity import identity_of, version_of
-from netbisect.workers.lab import OVERLAY_MARK, Builder, Source
+from netbisect.workers.lab import Builder, Source
 from netbisect.workers.logged import LoggedCommands
 from netbisect.workers.make import Make
 from netbisect.workers.patches import PatchStore, is_mark

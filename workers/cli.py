@@ -20,10 +20,11 @@ from typing import NoReturn
 
 from netbisect.bisect import wire
 from netbisect.bisect.model import Boot, Dud, Fact, Kernel, Reaction
+from netbisect.bisect.subject import OVERLAY_MARK
 from netbisect.workers.artefact import FACT, ArtefactError, ArtefactStore
 from netbisect.workers.bench import Bench
 from netbisect.workers.faults import LabFault
-from netbisect.workers.lab import OVERLAY_MARK, Lab, load_lab, load_scenario
+from netbisect.workers.lab import Lab, load_lab, load_scenario
 from netbisect.workers.patches import PatchError, PatchStore, read_file
 from netbisect.workers.profile import ProfileOrder, file_of
 from netbisect.workers.router import Router

@@ -14,6 +14,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TypeVar
 
+from netbisect.bisect.subject import PATCH_MARK
 from netbisect.workers import tomlfile
 from netbisect.workers.space import bytes_of
 from netbisect.workers.tomlfile import FileError, Scalar
@@ -31,8 +32,6 @@ _HASH = re.compile(r"[0-9a-f]{40}\Z")
 _SYSCTL = re.compile(
     r"(?:[\w%-]|\{(?:ingress|egress)\})+(?:\.(?:[\w%-]|\{(?:ingress|egress)\})+)+\Z"
 )
-OVERLAY_MARK = "+"
-"""Between a kernel configuration and the overlays and patches that the kernel was built with."""
 _MODULE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]*\Z")
 FIREWALL_MODULES = ("pf", "pflog", "ipfw", "ipfw_nat", "libalias", "dummynet")
 """Those of all firewalls: kernels are kept for long, and a scenario may be added meanwhile."""
@@ -40,8 +39,6 @@ TOOLS = ("pfctl", "ipfw", "ifconfig", "netstat")
 """Programs that speak to the kernel in structures of its own."""
 TOOL_MODULES = ("hwpmc", "coretemp", "amdtemp")
 """Profiles and temperatures."""
-PATCH_MARK = re.compile(r"(?:D[1-9]\d*|patch)-[0-9a-f]{8}\Z")
-"""Name of a patch, among those; no overlay may be called so."""
 _EVENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._,=:+-]*\Z")
 _IDENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
 

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from netbisect.workers.lab import PATCH_MARK
+from netbisect.bisect.subject import PATCH_MARK
 
 MOST_BYTES = 10 << 20
 """Of a patch; whole imports of a vendor's tree are larger, and no question for a lab."""

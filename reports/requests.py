@@ -1,0 +1,245 @@
+"""The answer to a request, told to who has asked: mails and a page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from netbisect.bisect.measurement import Repeated, Word
+from netbisect.bisect.model import Effect
+from netbisect.reports import words
+from netbisect.reports.documents import Difference, Request, RequestPart
+from netbisect.reports.plaintext import table, wrap
+from netbisect.reports.templating import environment
+
+_WORDS = {
+    Word.SLOWER: "slower",
+    Word.FASTER: "faster",
+    Word.SAME: "no regression",
+    Word.OPEN: "not settled",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What was asked for."""
+
+    number: int
+    kind: str
+    """compare, bisect or series."""
+    subjects: tuple[str, ...]
+    """For people."""
+    testbeds: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A revision held against the first one, in a scenario on a testbed."""
+
+    testbed: str
+    run: int
+    scenario: str
+    """For people."""
+    subject: str
+    """For people."""
+    effect: Effect | None
+    """None where nothing was measured."""
+    low: float
+    high: float
+    """95 % interval when the offsets of the two images count, ln ratio."""
+    word: Word
+    why: str = ""
+    """Why nothing was measured, or is to be measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """All that is told of a request that is over."""
+
+    head: Head
+    verdict: str
+    """regression, no regression, inconclusive or failed."""
+    sentence: str
+    margin: float
+    """A drop that matters, as |ln ratio|."""
+    lines: tuple[Line, ...]
+    repeats: tuple[tuple[str, str, Repeated], ...] = ()
+    """Testbed, subject, and how the second run lies to the first."""
+    remarks: tuple[str, ...] = ()
+    """Sentences."""
+    cost: str = ""
+    address: str = ""
+    """Of its page."""
+    folders: tuple[str, ...] = field(default=())
+    """Where its values are, as netbenches keeps them."""
+
+
+def subject_line(head: Head) -> str:
+    """Of all mails of a request."""
+    names = " and ".join(head.subjects) if len(head.subjects) < 3 else _several(head)  # noqa: PLR2004 - two fit
+    return words.clean(f"[netbisect] request {head.number}: {head.kind} {names}")
+
+
+def _several(head: Head) -> str:
+    return f"{head.subjects[0]} and {len(head.subjects) - 1} others"
+
+
+def confirmation(head: Head, boots: int, seconds: float, address: str) -> tuple[str, str]:
+    """Subject and text of the mail that says that a request was taken.
+
+    Args:
+        head: What was asked for.
+        boots: That are to be made, at most.
+        seconds: Of the lab, at most.
+        address: Where it is followed.
+    """
+    places = [
+        ("asked", head.kind),
+        *(("subject", words.clean(one)) for one in head.subjects),
+        ("testbeds", ", ".join(head.testbeds)),
+        ("costs", f"at most {words.count(boots, 'boot')}, {words.duration(seconds)} of the lab"),
+    ]
+    text = [
+        wrap(f"Request {head.number} was taken. The answer comes as a reply to this message."),
+        table(places),
+        wrap("How far it is, and how it is cancelled:"),
+        "\n".join(
+            [
+                address,
+                f"  netbisect request show {head.number}",
+                f"  netbisect request cancel {head.number}",
+            ]
+        ),
+    ]
+    return subject_line(head), "\n\n".join(text) + "\n"
+
+
+def letter(answer: Answer) -> tuple[str, str]:
+    """Subject and text of the mail with the answer."""
+    text = [wrap(words.clean(answer.sentence))]
+    if answer.lines:
+        text.append(table(_rows(answer)))
+    text += [wrap(words.clean(one)) for one in (*consistency(answer), *answer.remarks)]
+    if answer.cost:
+        text.append(wrap(f"Cost: {answer.cost}."))
+    places = [one for one in (answer.address, *answer.folders) if one]
+    if places:
+        text.append("\n".join(["Values, pictures and how it came about:", *places]))
+    return f"Re: {subject_line(answer.head)}", "\n\n".join(text) + "\n"
+
+
+def _rows(answer: Answer) -> list[tuple[str, ...]]:
+    several = len({line.run for line in answer.lines}) > 1
+    rows: list[tuple[str, ...]] = [("testbed", "scenario", "revision", "change", "boots", "")]
+    for line in answer.lines:
+        place = f"{line.testbed}, run {line.run}" if several else line.testbed
+        effect = line.effect
+        change = words.change(effect) if effect else "none"
+        boots = f"{effect.good_boots}+{effect.bad_boots}" if effect else ""
+        said = _WORDS[line.word] if effect else line.why
+        row = (place, line.scenario, line.subject, change, boots, said)
+        rows.append(tuple(map(words.clean, row)))
+    return rows
+
+
+def consistency(answer: Answer) -> list[str]:
+    """Sentences on how a second run lies to the first."""
+    said = []
+    for testbed, subject, one in answer.repeats:
+        apart = words.change(_as_effect(one))
+        if one.consistent:
+            said.append(
+                f"The two runs agree on {subject} in {one.scenario} on {testbed}: the second lies "
+                f"{apart} from the first."
+            )
+        else:
+            said.append(
+                f"The two runs differ on {subject} in {one.scenario} on {testbed}: the second lies "
+                f"{apart} from the first, more than the scatter of boots explains."
+            )
+    return said
+
+
+def _as_effect(one: Repeated) -> Effect:
+    return Effect(one.scenario, one.ln_ratio, one.low, one.high, math.nan, 0, 0)
+
+
+def hidden(line: Line) -> str:
+    """What a line leaves open for the code, beyond the two kernels; "" when nothing."""
+    if line.effect is None or line.word is not Word.SAME:
+        return ""
+    return (
+        f"{line.scenario} on {line.testbed}: the two kernels of {line.subject} do not differ so "
+        f"much. As images of the same code differ too, a change of the code between "
+        f"{words.percent(line.low)} and {words.percent(line.high)} is not excluded."
+    )
+
+
+def page(answer: Answer, log: Sequence[tuple[str, str]]) -> str:
+    """The page of a request.
+
+    Args:
+        answer: Its answer.
+        log: What happened: moments and sentences.
+    """
+    return environment.get_template("request.html").render(
+        title=subject_line(answer.head).removeprefix("[netbisect] "),
+        answer=answer,
+        rows=_rows(answer) if answer.lines else [],
+        remarks=[*consistency(answer), *answer.remarks],
+        hidden=[one for one in map(hidden, answer.lines) if one],
+        log=log,
+    )
+
+
+# --------------------------------------------------------------------------------- on a terminal
+
+
+def part_line(part: RequestPart) -> str:
+    """How far a question is, in a line."""
+    run = f", run {part.run}" if part.run > 1 else ""
+    boots = f"{part.boots} of {words.count(part.boots_wanted, 'boot')}"
+    said = f"{part.kind.lower()} on {part.testbed}{run}: {boots}"
+    if part.place is not None and part.place > 1:
+        said += f", place {part.place} in the queue"
+    if part.now:
+        said += f", {words.clean(part.now)}"
+    if part.seconds_left is not None:
+        said += f", about {words.duration(part.seconds_left)} left"
+    return said
+
+
+def as_text(found: Request) -> str:
+    """A request on a terminal: how far it is, or its answer."""
+    names = ", ".join(found.labels)
+    lines = [
+        wrap(
+            words.clean(
+                f"Request {found.number}, {found.kind} {names}, asked by {found.who}: "
+                f"{found.verdict or found.state}"
+            )
+        ),
+    ]
+    if found.sentence:
+        lines.append(wrap(words.clean(found.sentence)))
+    if found.state == "open":
+        lines += [wrap(part_line(one), indent=2) for one in found.parts if one.state == "open"]
+    if found.differences:
+        rows: list[tuple[str, ...]] = [("testbed", "scenario", "revision", "change", "")]
+        for one in found.differences:
+            change = _change(one.difference) if one.difference else "none"
+            row = (one.testbed, one.scenario, one.subject, change, one.why or one.word)
+            rows.append(tuple(map(words.clean, row)))
+        lines.append(table(rows))
+    history = [
+        (words.moment(one.at), words.clean(f"{one.what} by {one.who}")) for one in found.history
+    ]
+    lines += [table(history), found.address]
+    return "\n".join(lines)
+
+
+def _change(one: Difference) -> str:
+    low = "?" if one.percent_low is None else f"{one.percent_low:+.1f}"
+    high = "?" if one.percent_high is None else f"{one.percent_high:+.1f}"
+    return f"{one.percent:+.1f} % ({low} to {high}), {one.good_boots}+{one.bad_boots} boots"

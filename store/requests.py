@@ -1,0 +1,306 @@
+"""Requests: what people ask for, what becomes of it, and the log of who did what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import func, select
+
+from netbisect.bisect import wire
+from netbisect.bisect.model import Question
+from netbisect.store import request_changes as changes
+from netbisect.store.database import StoreError
+from netbisect.store.questions import ask_within, asked_of
+from netbisect.store.records import (
+    Asked,
+    Deed,
+    QuestionState,
+    Request,
+    RequestState,
+)
+from netbisect.store.request_changes import request_of
+from netbisect.store.sessions import Sessions, Writing, get_row
+from netbisect.store.tables import (
+    AuditRow,
+    BootRow,
+    DecisionRow,
+    QuestionRow,
+    RequestQuestionRow,
+    RequestRow,
+)
+
+
+class TooManyError(StoreError):
+    """Somebody has as many open requests as one may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A question of a request."""
+
+    question: Question
+    run: int = 1
+    """2 for what repeats the first."""
+
+
+class Requests(Sessions):
+    """What people have asked for."""
+
+    def open_request(
+        self,
+        kind: str,
+        wish: dict[str, Any],
+        parts: Sequence[Part],
+        *,
+        who: str,
+        address: str,
+        via: str,
+        priority: int,
+        most_open: int,
+        letter: Callable[[int], tuple[str, str]],
+    ) -> Request:
+        """Writes down a request, asks its questions, and confirms it by mail: all or nothing.
+
+        Args:
+            kind: compare, bisect or series.
+            wish: All that was asked for, as JSON takes it.
+            parts: Its first questions.
+            who: Who asks.
+            address: Where the answer is mailed to; "" for nowhere.
+            via: By which way it came.
+            priority: Of its questions; higher ones first.
+            most_open: Requests that one person may have open.
+            letter: Subject and text of the confirmation, from the number of the request.
+
+        Raises:
+            TooManyError: there are as many of this person.
+        """
+        with self.writing() as writing:
+            query = select(func.count()).select_from(RequestRow)
+            still = writing.session.scalar(
+                query.where(RequestRow.who == who, RequestRow.state == RequestState.OPEN.value)
+            )
+            if (still or 0) >= most_open:
+                raise TooManyError(
+                    f"{who} has {still} open requests, and may have {most_open}; "
+                    "one of them must end or be cancelled first"
+                )
+            row = RequestRow(
+                kind=kind,
+                wish=wish,
+                who=who,
+                address=address,
+                via=via,
+                priority=priority,
+                state=RequestState.OPEN.value,
+                verdict="",
+                why="",
+                opened_at=writing.now,
+            )
+            writing.session.add(row)
+            writing.session.flush()
+            changes.note(writing, row.id, "ask", who=who, via=via, data=wish)
+            for part in parts:
+                ask_part(writing, row, part.question, part.run)
+            changes.mail(writing, row, letter(row.id))
+            return request_of(row)
+
+    # ------------------------------------------------------------------------------- looking
+
+    def request(self, identifier: int) -> Request:
+        """The request.
+
+        Raises:
+            StoreError: there is none.
+        """
+        with self.reading() as session:
+            return request_of(get_row(session, RequestRow, identifier))
+
+    def requests(
+        self, *, who: str | None = None, state: RequestState | None = None, last: int = 100
+    ) -> list[Request]:
+        """Requests, the newest first.
+
+        Args:
+            who: Only theirs.
+            state: Only those.
+            last: At most so many.
+        """
+        query = select(RequestRow).order_by(RequestRow.id.desc()).limit(last)
+        if who is not None:
+            query = query.where(RequestRow.who == who)
+        if state is not None:
+            query = query.where(RequestRow.state == state.value)
+        with self.reading() as session:
+            return [request_of(row) for row in session.scalars(query)]
+
+    def parts_of(self, request: int) -> list[Asked]:
+        """The questions of a request, oldest first."""
+        query = (
+            select(QuestionRow)
+            .join(RequestQuestionRow, RequestQuestionRow.question_id == QuestionRow.id)
+            .where(RequestQuestionRow.request_id == request)
+            .order_by(QuestionRow.id)
+        )
+        with self.reading() as session:
+            return [asked_of(row) for row in session.scalars(query).unique()]
+
+    def audit(self, *, request: int | None = None, after: int = 0, limit: int = 1000) -> list[Deed]:
+        """What was done, oldest first.
+
+        Args:
+            request: Only to this one.
+            after: Only what comes after the deed of that number.
+            limit: At most so many.
+        """
+        query = select(AuditRow).where(AuditRow.id > after).order_by(AuditRow.id).limit(limit)
+        if request is not None:
+            query = query.where(AuditRow.request_id == request)
+        with self.reading() as session:
+            return [
+                Deed(
+                    id=row.id,
+                    at=row.at,
+                    who=row.who,
+                    via=row.via,
+                    what=row.what,
+                    request=row.request_id,
+                    data=dict[str, Any](row.data),
+                )
+                for row in session.scalars(query)
+            ]
+
+    def boots_for(self, who: str, since: float) -> int:
+        """Boots that were made for somebody's requests from that time on."""
+        query = (
+            select(func.count())
+            .select_from(BootRow)
+            .join(DecisionRow, BootRow.decision_id == DecisionRow.id)
+            .join(RequestQuestionRow, RequestQuestionRow.question_id == DecisionRow.question_id)
+            .join(RequestRow, RequestRow.id == RequestQuestionRow.request_id)
+            .where(RequestRow.who == who, DecisionRow.intended_at >= since)
+        )
+        with self.reading() as session:
+            return session.scalar(query) or 0
+
+    # ------------------------------------------------------------------------------ changing
+
+    def note_deed(
+        self, what: str, *, who: str, via: str, request: int | None = None, **data: object
+    ) -> None:
+        """Writes something into the audit log that changes no request, such as a refusal."""
+        with self.writing() as writing:
+            changes.note(writing, request, what, who=who, via=via, data=data)
+
+    def cancel_request(self, request: int, *, who: str, via: str, why: str) -> Request:
+        """Stops a request; the conductor takes back what was ordered for it.
+
+        Raises:
+            StoreError: there is none, or it is over.
+        """
+        with self.writing() as writing:
+            return changes.hold(writing, request, who=who, via=via, why=why)
+
+    def resume_request(self, request: int, *, who: str, via: str) -> Request:
+        """Goes on with a request that was cancelled, with all that was measured for it.
+
+        Raises:
+            StoreError: there is none, it was not cancelled, or an order of it is still being
+                taken back.
+        """
+        with self.writing() as writing:
+            row = get_row(writing.session, RequestRow, request)
+            if row.state != RequestState.CANCELLED.value:
+                raise StoreError(
+                    f"request {request} is {row.state}: only one that was cancelled is resumed"
+                )
+            questions = changes.question_rows(writing, request)
+            ordered = select(DecisionRow.external_id).where(
+                DecisionRow.question_id.in_([one.id for one in questions]),
+                DecisionRow.outcome.is_(None),
+            )
+            pending = writing.session.scalars(ordered).first()
+            if pending is not None:
+                raise StoreError(
+                    f"request {request} cannot be resumed yet: its order {pending} is being "
+                    "taken back, which the service does when it runs"
+                )
+            for question in questions:
+                if question.state == QuestionState.HELD.value:
+                    question.state = QuestionState.OPEN.value
+            row.state, row.why, row.closed_at = RequestState.OPEN.value, "", None
+            changes.note(writing, request, "resume", who=who, via=via)
+            return request_of(row)
+
+    def extend_request(
+        self,
+        request: int,
+        change: Callable[[Question], Question | None],
+        *,
+        who: str,
+        via: str,
+        data: dict[str, Any],
+    ) -> Request:
+        """Asks for more: questions are changed, and those that were answered are open again.
+
+        Args:
+            request: Open or answered.
+            change: Gives a question as it is to be from now on; None where nothing changes.
+            who: Who wants it.
+            via: By which way.
+            data: What was asked for, for the audit log.
+
+        Raises:
+            StoreError: there is none, it was cancelled, or nothing of it can be extended so.
+        """
+        with self.writing() as writing:
+            row = get_row(writing.session, RequestRow, request)
+            if row.state == RequestState.CANCELLED.value:
+                raise StoreError(f"request {request} is cancelled: it must be resumed first")
+            changed = 0
+            for question in changes.question_rows(writing, request):
+                wanted = change(wire.loads(question.noun))
+                if wanted is None:
+                    continue
+                changed += 1
+                question.noun = wire.dumps(wanted)
+                question.state = QuestionState.OPEN.value
+                question.finding = question.closed_at = None
+            if not changed:
+                raise StoreError(f"request {request} has nothing that could be extended so")
+            row.state, row.verdict, row.why = RequestState.OPEN.value, "", ""
+            row.closed_at = None
+            changes.note(writing, request, "extend", who=who, via=via, data=data)
+            return request_of(row)
+
+    def prioritise(self, request: int, priority: int, *, who: str, via: str) -> Request:
+        """Gives a request, and all that is asked for it, another priority.
+
+        Raises:
+            StoreError: there is none, or it is over.
+        """
+        with self.writing() as writing:
+            row = get_row(writing.session, RequestRow, request)
+            if row.state not in {RequestState.OPEN.value, RequestState.CANCELLED.value}:
+                raise StoreError(f"request {request} is {row.state}: nothing waits any more")
+            row.priority = priority
+            for question in changes.question_rows(writing, request):
+                question.priority = priority
+            data = {"priority": priority}
+            changes.note(writing, request, "priority", who=who, via=via, data=data)
+            return request_of(row)
+
+
+def ask_part(writing: Writing, row: RequestRow, question: Question, run: int) -> Asked:
+    """Asks a question for a request."""
+    kind = type(question).__name__.lower()
+    return ask_within(
+        writing,
+        question,
+        key=f"request:{row.id}:{question.testbed}:{run}:{kind}",
+        priority=row.priority,
+        requested_by=row.who,
+        request=(row.id, run),
+    )
