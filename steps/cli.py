@@ -142,6 +142,11 @@ _COMMANDS = {
         "testbeds",
         "List the testbeds, put one into quarantine, or release it.",
     ),
+    "token": _Place(
+        "netbisect.steps.token_command",
+        "token",
+        "Make tokens for the API, list them, and take them back.",
+    ),
 }
 
 

@@ -12,11 +12,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from netbisect.steps.web_settings import LoginSettings, PeopleRule
 from netbisect.workers import tomlfile
 from netbisect.workers.lab import Lab, load_lab
 from netbisect.workers.space import bytes_of
 from netbisect.workers.tomlfile import FileError
 
+OPEN, LOGIN = "open", "login"
+"""Who may read."""
 _PORT_MAX = 65535
 MOST_BOOTS = 100
 """Of each revision, that a request may ask for."""
@@ -82,9 +85,24 @@ class WebSettings:
     port: int = 8010
     interface: str = "127.0.0.1"
     """Address to listen on; a proxy with TLS and passwords belongs in front of any other."""
+    reading: str = OPEN
+    """open, or login for those who have logged in, or have a token."""
+    calls_per_minute: int = 120
+    """Of the API, for each person, and for each address where nobody has said who it is."""
+    hook_file: Path | None = None
+    """A line `name:password` for whoever may say that there is something new in the tree."""
+    login: LoginSettings = field(default_factory=LoginSettings)
+    people: tuple[PeopleRule, ...] = ()
 
     def __post_init__(self) -> None:
         _check_port("port", self.port)
+        _check(
+            self.reading in (OPEN, LOGIN), f"reading {self.reading!r}: expected {OPEN} or {LOGIN}"
+        )
+        _check(
+            self.calls_per_minute >= 1,
+            f"calls_per_minute {self.calls_per_minute}: expected 1 or more",
+        )
         _check(
             _is_address(self.url),
             f"url {self.url!r}: expected http:// or https:// and a slash at the end",
@@ -313,6 +331,9 @@ def load_settings(path: Path) -> Settings:
     mail, workers = settings.mail, settings.workers
     if mail.password_file is not None:
         mail = replace(mail, password_file=here / mail.password_file)
+    web = replace(settings.web, login=settings.web.login.within(here))
+    if web.hook_file is not None:
+        web = replace(web, hook_file=here / web.hook_file)
     state = here / settings.state
     return replace(
         settings,
@@ -320,6 +341,7 @@ def load_settings(path: Path) -> Settings:
         state=state,
         database=settings.database or f"sqlite:///{state / 'netbisect.sqlite'}",
         mail=mail,
+        web=web,
         workers=replace(workers, password_file=here / workers.password_file),
     )
 

@@ -29,6 +29,10 @@ class WishError(Exception):
         """By field: what is wrong, and what would be right."""
 
 
+class NoPatchError(WishError):
+    """A wish for patches of somebody who may not have them measured."""
+
+
 @dataclass(frozen=True, slots=True)
 class PatchFile:
     """A diff that somebody has brought along."""
@@ -70,6 +74,8 @@ class Wish:
     address: str = ""
     """Where the answer is mailed to; "" for nowhere."""
     via: str = "command"
+    may_patch: bool = True
+    """Whether who asks may have patches measured: their code runs on the lab's machines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +103,8 @@ class Faults:
     """Sentences by field; the first of each stands."""
 
     found: dict[str, str] = field(default_factory=dict)
+    no_patch: bool = False
+    """Whether patches were asked for that may not be."""
 
     def add(self, name: str, sentence: str) -> None:
         self.found.setdefault(name, sentence)

@@ -23,6 +23,7 @@ from netbisect.steps.wish import (
     PRIORITIES,
     SERIES,
     Faults,
+    NoPatchError,
     PatchFile,
     Plan,
     Wish,
@@ -60,7 +61,7 @@ def plan(wish: Wish, history: History, settings: Settings, lab: Lab) -> Plan:
     if not faults.found and wish.kind == BISECT and len(subjects) > 1:
         between = named.between(subjects)
     if faults.found:
-        raise WishError(faults.found)
+        raise (NoPatchError if faults.no_patch else WishError)(faults.found)
     margin = settings.min_effect_percent if wish.margin_percent is None else wish.margin_percent
     return Plan(
         wish=wish,
@@ -100,8 +101,13 @@ def _check_plain(wish: Wish, settings: Settings, faults: Faults) -> None:
     _check_person(wish, faults)
 
 
+def is_name(who: str) -> bool:
+    """Whether people can be called so."""
+    return _WHO.match(who) is not None and bool(who.strip())
+
+
 def _check_person(wish: Wish, faults: Faults) -> None:
-    if not _WHO.match(wish.who) or not wish.who.strip():
+    if not is_name(wish.who):
         faults.add("who", "a name of 1 to 100 letters would be right")
     if not wish.address:
         return
@@ -244,6 +250,8 @@ class _Named:
         found = self._commit(commit)
         if found is None or not patch:
             return found.revision if found else ""
+        if not self._may_patch("subjects"):
+            return ""
         try:
             return with_patch(found.revision, self._fetched(patch).mark)
         except PatchError as error:
@@ -256,12 +264,20 @@ class _Named:
 
     def _with_file(self, one: PatchFile, base: str) -> str:
         found = self._commit(one.base or base)
+        if not self._may_patch("patches"):
+            return ""
         try:
             patch = self._keep(read(BY_HAND, one.data))
         except PatchError as error:
             self._faults.add("patches", str(error))
             return ""
         return with_patch(found.revision, patch.mark) if found else ""
+
+    def _may_patch(self, name: str) -> bool:
+        if not self._wish.may_patch:
+            self._faults.add(name, f"patches need the right `patch`, which {self._wish.who} lacks")
+            self._faults.no_patch = True
+        return self._wish.may_patch
 
     def _keep(self, patch: Patch) -> Patch:
         self.patches[patch.mark] = patch

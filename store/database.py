@@ -36,6 +36,14 @@ class StoreError(Exception):
     """The store could not do what was asked; the text says why, in one sentence."""
 
 
+class AbsentError(StoreError):
+    """There is no such thing."""
+
+
+class TroubleError(StoreError):
+    """The database itself could not do it."""
+
+
 def open_database(url: str) -> Engine:
     """Connects to the database, once, to see that it is there and can be written.
 
@@ -151,10 +159,10 @@ def speaking(engine: Engine) -> Iterator[None]:
         yield
     except exc.DBAPIError as error:
         said = " ".join(str(error.orig).split())
-        raise StoreError(f"the database {shown(engine.url)} refused: {said}") from error
+        raise TroubleError(f"the database {shown(engine.url)} refused: {said}") from error
     except exc.SQLAlchemyError as error:
         said = " ".join(str(error).split())
-        raise StoreError(f"the database {shown(engine.url)} failed: {said}") from error
+        raise TroubleError(f"the database {shown(engine.url)} failed: {said}") from error
 
 
 def _parse(url: str) -> URL:

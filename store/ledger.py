@@ -20,6 +20,7 @@ from netbisect.store.requests import Requests
 from netbisect.store.samples import Samples
 from netbisect.store.series import Series
 from netbisect.store.sessions import Events
+from netbisect.store.tokens import Tokens
 from netbisect.store.trails import Trails
 
 
@@ -39,5 +40,6 @@ class Ledger(
     Lookup,
     Quarantines,
     Requests,
+    Tokens,
 ):
     """Append and read; made as `Ledger(open_database(url))` once `migrate` has been called."""

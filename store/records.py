@@ -5,7 +5,7 @@ Times are seconds since the epoch, UTC.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -124,9 +124,31 @@ class Deed:
     who: str
     via: str
     what: str
-    """The verb: ask, cancel, resume, extend, priority, answer."""
+    """The verb: ask, cancel, resume, extend, priority, answer, refuse, token, revoke."""
     request: int | None
     data: dict[str, Any]
+    origin: str = ""
+    """From where: an address of the network, "" for this host."""
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """By which a program shows for whom it asks."""
+
+    id: int
+    who: str
+    rights: tuple[str, ...]
+    digest: str = field(repr=False)
+    """SHA-256 of its secret, in hexadecimal digits."""
+    created_by: str
+    created_at: float
+    expires_at: float | None
+    """None for never."""
+    revoked_at: float | None
+
+    def counts(self, now: float) -> bool:
+        """Whether it is good at that time."""
+        return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,13 @@ def note(
     """Writes a deed into the audit log, and tells those who follow."""
     writing.session.add(
         AuditRow(
-            at=writing.now, who=who, via=via, what=what, request_id=request, data=dict(data or {})
+            at=writing.now,
+            who=who,
+            via=via,
+            what=what,
+            request_id=request,
+            data=dict(data or {}),
+            origin=writing.origin,
         )
     )
     writing.note("request", request=request, what=what, who=who)

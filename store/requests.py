@@ -168,6 +168,7 @@ class Requests(Sessions):
                     what=row.what,
                     request=row.request_id,
                     data=dict[str, Any](row.data),
+                    origin=row.origin,
                 )
                 for row in session.scalars(query)
             ]

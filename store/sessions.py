@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Engine, func, select
 from sqlalchemy.orm import Session
 
-from netbisect.store.database import StoreError, speaking, writer
+from netbisect.store.database import AbsentError, StoreError, speaking, writer
 from netbisect.store.records import Event
 from netbisect.store.tables import Base, EventRow
 
@@ -27,6 +27,8 @@ class Writing:
     now: float
     """The time of everything that happens in it."""
     domain: str
+    origin: str = ""
+    """From where somebody makes it happen: an address of the network, "" for this host."""
 
     def note(self, kind: str, question: int | None = None, /, **data: object) -> None:
         """Adds the event that tells of what happens here."""
@@ -39,12 +41,12 @@ def get_row(session: Session, table: type[_Row], identifier: int) -> _Row:
     """The row of that number.
 
     Raises:
-        StoreError: there is none; the message calls it as the table's class does, less `Row`.
+        AbsentError: there is none; the message calls it as the table's class does, less `Row`.
     """
     row = session.get(table, identifier)
     if row is None:
         noun = table.__name__.removesuffix("Row").lower()
-        raise StoreError(f"there is no {noun} {identifier}")
+        raise AbsentError(f"there is no {noun} {identifier}")
     return row
 
 
@@ -96,9 +98,20 @@ class Sessions:
         self._thread.writing = True
         try:
             with speaking(self.engine), Session(self._writer) as session, session.begin():
-                yield Writing(session, self.clock(), self.domain)
+                origin = getattr(self._thread, "origin", "")
+                yield Writing(session, self.clock(), self.domain, origin)
         finally:
             self._thread.writing = False
+
+    @contextlib.contextmanager
+    def acting(self, origin: str) -> Iterator[None]:
+        """What this thread writes meanwhile was asked for from `origin`, as the audit log says."""
+        before = getattr(self._thread, "origin", "")
+        self._thread.origin = origin
+        try:
+            yield
+        finally:
+            self._thread.origin = before
 
 
 class Events(Sessions):

@@ -167,9 +167,27 @@ class AuditRow(Base):
     who: Mapped[str]
     via: Mapped[str]
     what: Mapped[str]
-    """The verb: ask, cancel, resume, extend, priority, answer."""
+    """The verb: ask, cancel, resume, extend, priority, answer, refuse, token, revoke."""
     request_id: Mapped[int | None] = mapped_column(ForeignKey(RequestRow.id), index=True)
     data: Mapped[dict[str, Any]]
+    origin: Mapped[str]
+    """From where: an address of the network, "" for this host."""
+
+
+class TokenRow(Base):
+    """By which a program shows for whom it asks; the token itself is not kept."""
+
+    __tablename__ = "tokens"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    who: Mapped[str]
+    rights: Mapped[list[str]]
+    digest: Mapped[str]
+    """SHA-256 of its secret, in hexadecimal digits."""
+    created_by: Mapped[str]
+    created_at: Mapped[float]
+    expires_at: Mapped[float | None]
+    revoked_at: Mapped[float | None]
 
 
 class DecisionRow(Base):
