@@ -193,6 +193,12 @@ def page(answer: Answer, log: Sequence[tuple[str, str]]) -> str:
     )
 
 
+def live(found: Request) -> str:
+    """The page of a request that has no answer yet."""
+    template = environment.get_template("request_live.html")
+    return template.render(number=found.number, text=as_text(found))
+
+
 # --------------------------------------------------------------------------------- on a terminal
 
 

@@ -43,9 +43,14 @@ def as_data(document: Document) -> dict[str, Any]:
     JSON has no infinity, and readers refuse texts that UTF-8 cannot hold: null and the replacement
     character stand for them.
     """
-    told = _tidy(asdict(document))
-    assert isinstance(told, dict)
-    return told
+    return told(document)
+
+
+def told(noun: Any) -> dict[str, Any]:  # noqa: ANN401 - of dataclasses there is no common type
+    """A dataclass as JSON takes it; as `as_data` for what is no document of its own."""
+    found = _tidy(asdict(noun))
+    assert isinstance(found, dict)
+    return found
 
 
 def _tidy(value: object) -> object:
@@ -73,7 +78,7 @@ def schema(name: str) -> dict[str, Any]:
     """
     found: dict[str, Any] = {}
     document = DOCUMENTS[name]
-    body = _class(document, found)
+    body = described(document, found)
     kind = body["properties"]["format"]["const"]
     return {
         "$schema": _DRAFT,
@@ -84,7 +89,13 @@ def schema(name: str) -> dict[str, Any]:
     }
 
 
-def _class(noun: type, found: dict[str, Any]) -> dict[str, Any]:
+def described(noun: type, found: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a class.
+
+    Args:
+        noun: A dataclass.
+        found: Gets the schemas of the classes that it is made of, by name.
+    """
     hints = get_type_hints(noun, include_extras=True)
     names = [one.name for one in fields(noun)]
     said = (noun.__doc__ or "").partition("\n\n")[0]
@@ -115,7 +126,7 @@ def _named(noun: type, found: dict[str, Any]) -> dict[str, Any]:
         found[noun.__name__] = (
             {"enum": [one.value for one in noun]}
             if issubclass(noun, StrEnum)
-            else _class(noun, found)
+            else described(noun, found)
         )
     return {"$ref": f"#/$defs/{noun.__name__}"}
 

@@ -5,21 +5,19 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import click
 
-from netbisect.bisect.model import Commit
 from netbisect.reports import words
 from netbisect.steps import control
 from netbisect.steps.commands import sentences
 from netbisect.steps.memory import history_of
+from netbisect.steps.revision_answer import answer, refusal
 from netbisect.steps.settings import load
-from netbisect.store.history import History
 from netbisect.store.revision_names import RevisionError
-from netbisect.store.revisions import Range, Review, resolve, whereabouts
+from netbisect.store.revisions import resolve
 
 _SHOWN = 6
 """Branches that are told; an old commit is on all that came after it."""
@@ -61,78 +59,36 @@ def revision(
     for name in names:
         try:
             found = resolve(history, name, default_branch=branch or settings.branches[0])
-            answers.append(_answer(history, name, found))
+            answers.append(answer(history, name, found))
         except RevisionError as error:
-            answers.append(_refusal(name, error))
+            answers.append(refusal(name, error))
             status = max(status, _AMBIGUOUS if error.candidates else _WRONG)
     if as_json:
         click.echo(json.dumps(answers, indent=2))
     else:
-        click.echo("\n\n".join("\n".join(_lines(answer)) for answer in answers))
+        click.echo("\n\n".join("\n".join(_lines(told)) for told in answers))
     sys.exit(status)
 
 
-def _answer(history: History, name: str, found: Commit | Review | Range) -> dict[str, Any]:
-    if isinstance(found, Commit):
-        return {"name": name, **_commit(history, found)}
-    if isinstance(found, Review):
-        base = found.base and _commit(history, found.base)
-        return {"name": name, "review": found.name, "base": base}
-    return {
-        "name": name,
-        "good": _commit(history, found.good),
-        "bad": _commit(history, found.bad),
-        "commits": found.bad.number - found.good.number,
-    }
-
-
-def _commit(history: History, commit: Commit) -> dict[str, Any]:
-    there = whereabouts(history, commit.revision)
-    return {
-        "revision": commit.revision,
-        "label": commit.label,
-        "number": commit.number,
-        "branches": list(there.branches),
-        "subversion": list(there.subversion),
-        "date": datetime.fromtimestamp(commit.at, UTC).isoformat(),
-        "author": f"{commit.author} <{commit.email}>",
-        "subject": commit.subject,
-    }
-
-
-def _refusal(name: str, error: RevisionError) -> dict[str, Any]:
-    candidates = [
-        {
-            "name": one.name,
-            "revision": one.commit.revision,
-            "label": one.commit.label,
-            "date": datetime.fromtimestamp(one.commit.at, UTC).isoformat(),
-            "subject": one.commit.subject,
-        }
-        for one in error.candidates
-    ]
-    return {"name": name, "error": str(error), "candidates": candidates}
-
-
-def _lines(answer: dict[str, Any]) -> Iterator[str]:
+def _lines(told: dict[str, Any]) -> Iterator[str]:
     """An answer as text, whose lines are safe on a terminal."""
-    yield words.clean(answer["name"])
-    if "error" in answer:
-        yield f"  {words.clean(answer['error'])}"
-        for one in answer["candidates"]:
+    yield words.clean(told["name"])
+    if "error" in told:
+        yield f"  {words.clean(told['error'])}"
+        for one in told["candidates"]:
             yield f"    {one['name']}  {one['date'][:10]}  {words.clean(one['subject'])}"
-    elif "review" in answer:
-        yield f"  review      {answer['review']}"
-        if answer["base"] is not None:
+    elif "review" in told:
+        yield f"  review      {told['review']}"
+        if told["base"] is not None:
             yield "  its base"
-            yield from (f"  {line}" for line in _of_commit(answer["base"]))
-    elif "good" in answer:
-        yield f"  range of    {words.count(answer['commits'], 'commit')}"
+            yield from (f"  {line}" for line in _of_commit(told["base"]))
+    elif "good" in told:
+        yield f"  range of    {words.count(told['commits'], 'commit')}"
         for end in ("good", "bad"):
             yield f"  {end}"
-            yield from (f"  {line}" for line in _of_commit(answer[end]))
+            yield from (f"  {line}" for line in _of_commit(told[end]))
     else:
-        yield from _of_commit(answer)
+        yield from _of_commit(told)
 
 
 def _of_commit(told: dict[str, Any]) -> Iterator[str]:

@@ -26,6 +26,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "machine_fixtures",
         "played_lab",
         "real_master",
+        "api_master",
         "service_fixtures",
         "site_fixtures",
         "store_fixtures",

@@ -108,15 +108,24 @@ class RealMaster(RunMasterBase):
         path = self.folder / "calls"
         return path.read_text().splitlines() if path.exists() else []
 
-    async def start(self, more: Sequence[Any] = (), **others: Any) -> None:
+    async def start(
+        self,
+        more: Sequence[Any] = (),
+        more_workers: Sequence[Any] = (),
+        more_builders: Sequence[Any] = (),
+        **others: Any,
+    ) -> None:
         config: dict[str, Any] = {
             **others,
             "workers": [
-                worker.LocalWorker(name, max_builds=1, missing_timeout=0)
-                for name in (*self.builders, *self.testbeds)
+                *more_workers,
+                *(
+                    worker.LocalWorker(name, max_builds=1, missing_timeout=0)
+                    for name in (*self.builders, *self.testbeds)
+                ),
             ],
             "protocols": {"null": {}},
-            "builders": wiring.builders(self.settings, self.lab),
+            "builders": [*wiring.builders(self.settings, self.lab), *more_builders],
             "schedulers": [
                 *more,
                 Conductor(

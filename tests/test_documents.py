@@ -151,7 +151,8 @@ def test_the_published_schema_is_the_one_that_is_printed(name: str) -> None:
 def test_no_other_schema_is_published() -> None:
     names = [schema.schema(name)["title"].replace("/", "-") for name in schema.DOCUMENTS]
 
-    assert {path.stem for path in SCHEMAS.iterdir()} == set(names)
+    published = {path.stem for path in SCHEMAS.iterdir()}
+    assert published == {*names, "netbisect-openapi-1"}
     assert all(name in run("schema").stdout for name in schema.DOCUMENTS)
 
 

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from importlib import metadata, resources
 from pathlib import Path
 from typing import Any
 
 from buildbot.www.plugin import Application
+from twisted.cred.checkers import FilePasswordDB
 from twisted.web import resource, static
 from twisted.web.server import Request
 
-from netbisect.steps.settings import Settings
-from netbisect.steps.web import board, machine
+from netbisect.reports import requests as telling
+from netbisect.steps.login import auth_of, authz_of
+from netbisect.steps.memory import history_of
+from netbisect.steps.request_follow import follow
+from netbisect.steps.request_form import BUILDER
+from netbisect.steps.settings import Settings, read_password
+from netbisect.steps.web import api, board, machine
 from netbisect.steps.web.answers import Guarded, not_found, send
+from netbisect.store.database import AbsentError
+from netbisect.store.ledger import Ledger
+from netbisect.workers.lab import load_lab
 
 NAME = "netbisect"
+_REQUEST = re.compile(r"request-([1-9][0-9]{0,8})\.html")
 
 
 def www(settings: Settings) -> dict[str, Any]:
@@ -26,7 +37,22 @@ def www(settings: Settings) -> dict[str, Any]:
             "waterfall_view": {},
             "grid_view": {},
         },
+        **_hook(settings),
+        "auth": auth_of(settings),
+        "authz": authz_of(settings, BUILDER),
         "avatar_methods": [],  # no mail address leaves the lab for a picture
+    }
+
+
+def _hook(settings: Settings) -> dict[str, Any]:
+    """`change_hook/poller`: whoever has the password may say that the tree has changed."""
+    path = settings.web.hook_file
+    if path is None:
+        return {}
+    read_password(path, "web.hook_file")
+    return {
+        "change_hook_dialects": {"poller": True},
+        "change_hook_auth": [FilePasswordDB(str(path))],
     }
 
 
@@ -53,10 +79,22 @@ class Report(Guarded):
 
     async def _answer(self, request: Request) -> None:
         page = report(self.settings.reports, self.name)
+        number = _REQUEST.fullmatch(self.name)
+        if page is None and number is not None:
+            page = await self.ask(lambda ledger: self._live(ledger, int(number[1])))
         if page is None:
             not_found(request, f"There is no report {self.name}.")
         else:
             send(request, "text/html", page)
+
+    def _live(self, ledger: Ledger, number: int) -> str | None:
+        """How far a request is; None where there is none."""
+        lab = load_lab(self.settings.lab)
+        history = history_of(self.settings, lab)
+        try:
+            return telling.live(follow(ledger, self.settings, lab, history, number))
+        except AbsentError:
+            return None
 
 
 def report(folder: Path, name: str) -> str | None:
@@ -85,6 +123,7 @@ class Pages(Application):
             (b"feed.atom", machine.Feed(self)),
             (b"badges", machine.Badges(self)),
             (b"reports", Reports(self)),
+            (b"api", api.Api(self)),
         ):
             self.resource.putChild(name, child)  # type: ignore[arg-type]
 
