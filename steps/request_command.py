@@ -5,29 +5,26 @@ from __future__ import annotations
 import getpass
 import json
 import time
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NoReturn
 
 import click
 
+from netbisect.reports import api, documents, schema, words
 from netbisect.reports import requests as telling
-from netbisect.reports import schema, words
 from netbisect.reports.plaintext import table
 from netbisect.steps import request_answer as answers
-from netbisect.steps.control import SETTINGS
-from netbisect.steps.memory import history_of, ledger_of
 from netbisect.steps.options import Sentences, folder_option
-from netbisect.steps.request_follow import follow
+from netbisect.steps.request_counter import Counter
 from netbisect.steps.request_options import asking, boots_options
-from netbisect.steps.requests import Desk, Estimate
-from netbisect.steps.settings import load
+from netbisect.steps.request_place import place_options
+from netbisect.steps.request_server import ServerError
 from netbisect.steps.wish import BISECT, COMPARE, SERIES, PatchFile, Wish, WishError
 from netbisect.store.history import HistoryError
-from netbisect.store.records import RequestState
 from netbisect.workers.patches import MOST_BYTES
 
-_LOOK_SECONDS = 1.0
+_LOOKS = 60
+"""In a row at a server that does not answer, while somebody waits."""
 
 
 class _Requests(Sentences):
@@ -44,7 +41,7 @@ class _Requests(Sentences):
         """Runs the command."""
         try:
             return super().invoke(ctx)
-        except (WishError, HistoryError) as error:
+        except (WishError, HistoryError, ServerError) as error:
             _fail(click.ClickException(str(error)))
         except click.ClickException as error:
             _fail(error)
@@ -60,24 +57,21 @@ def _fail(error: click.ClickException) -> NoReturn:
     raise _Failed(error.format_message()) from error
 
 
-def _desk(folder: Path | None) -> Desk:
-    """Of the folder behind the subcommand, before it, or of the current one."""
-    above = click.get_current_context().parent
-    given = above.params.get("folder") if above is not None else None
-    settings, lab = load((folder or given or Path()) / SETTINGS)
-    return Desk(ledger_of(settings), history_of(settings, lab), settings, lab)
-
-
 @click.group("request", cls=_Requests)
 @folder_option
-def request(folder: Path | None) -> None:
+@click.option("--server", metavar="URL", help="As of the subcommands.")
+@click.option(
+    "--token-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="As of the subcommands.",
+)
+def request(**_: Any) -> None:
     """Ask the lab for a comparison, a search or a series, and follow it.
 
     A revision goes by any name that `netbisect revision` knows; REV+D5180 is one with a review's
     patch. With --wait the exit status is the answer: 0 no regression, 1 regression, 2
     inconclusive, 3 error.
     """
-    del folder  # read by the subcommands
 
 
 # ------------------------------------------------------------------------------------- asking
@@ -145,31 +139,27 @@ def _ask(
     kind: str,
     subjects: tuple[str, ...],
     *,
-    folder: Path | None,
+    counter: Counter,
     dry_run: bool,
     wait: bool,
     as_json: bool,
     patches: tuple[str, ...] = (),
     **options: Any,
 ) -> None:
-    desk = _desk(folder)
-    desk.history.update()
     wish = Wish(kind=kind, subjects=subjects, patches=_read(patches), **options)
     if dry_run:
-        _tell_cost(desk.estimate(wish), as_json=as_json)
+        _tell_cost(counter.cost(wish), as_json=as_json)
         return
-    number = desk.ask(wish).id
-    if not wait:
-        _tell(desk, number, as_json=as_json)
-        return
-    _wait(desk, number)
-    _tell(desk, number, as_json=as_json)
-    click.get_current_context().exit(answers.exit_status(desk.ledger.request(number)))
+    found = counter.ask(wish)
+    if wait:
+        _wait(counter, found.number, as_json=as_json)
+    else:
+        _tell(found, as_json=as_json)
 
 
-def _tell_cost(found: Estimate, *, as_json: bool) -> None:
+def _tell_cost(found: api.Cost, *, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps(asdict(found), indent=2))
+        click.echo(json.dumps(schema.told(found), indent=2))
         return
     rows = [("testbed", "builds", "boots", "made already", "time")]
     for one in found.testbeds:
@@ -181,21 +171,37 @@ def _tell_cost(found: Estimate, *, as_json: bool) -> None:
     click.echo(f"and {words.duration(found.build_seconds)} of builders")
 
 
-def _wait(desk: Desk, number: int) -> None:
-    """Until it is over; what changes is said on standard error."""
+def _wait(counter: Counter, number: int, *, as_json: bool) -> NoReturn:
+    """Until it is over; what changes is said on standard error, the answer is the status."""
     said = ""
-    while desk.ledger.request(number).state is RequestState.OPEN:
-        found = follow(desk.ledger, desk.settings, desk.lab, desk.history, number)
+    found = _look(counter, number)
+    while found.state == "open":
         line = "; ".join(telling.part_line(one) for one in found.parts if one.state == "open")
         shown = line.partition(", about")[0]
         if shown != said:
             click.echo(f"request {number}: {line}", err=True)
             said = shown
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(counter.look_seconds)
+        found = _look(counter, number)
+    _tell(found, as_json=as_json)
+    click.get_current_context().exit(
+        answers.EXIT[answers.FAILED] if found.status is None else found.status
+    )
 
 
-def _tell(desk: Desk, number: int, *, as_json: bool) -> None:
-    found = follow(desk.ledger, desk.settings, desk.lab, desk.history, number)
+def _look(counter: Counter, number: int) -> documents.Request:
+    """A request as it stands; a server that is away for a while does not end the waiting."""
+    for left in range(_LOOKS, 0, -1):
+        try:
+            return counter.show(number)
+        except ServerError as error:
+            if not error.passing or left == 1:
+                raise
+            time.sleep(counter.look_seconds)
+    raise AssertionError
+
+
+def _tell(found: documents.Request, *, as_json: bool) -> None:
     click.echo(schema.as_text(found) if as_json else telling.as_text(found))
 
 
@@ -210,67 +216,56 @@ _who = click.option("--who", default=getpass.getuser, help="Default: your login 
 @click.option("--all", "everything", is_flag=True, help="Those that are over, too.")
 @_who
 @_json
-@folder_option
+@place_options
 def list_requests(
-    folder: Path | None, who: str, *, mine: bool, everything: bool, as_json: bool
+    counter: Counter, who: str, *, mine: bool, everything: bool, as_json: bool
 ) -> None:
     """List what was asked for, the newest first."""
-    desk = _desk(folder)
-    found = desk.ledger.requests(
-        who=who if mine else None, state=None if everything else RequestState.OPEN
-    )
+    found = counter.list(who=who if mine else None, everything=everything)
     if as_json:
-        click.echo(json.dumps([_brief(asdict(one)) for one in found], indent=2))
+        click.echo(json.dumps([schema.told(one) for one in found], indent=2))
         return
     if not found:
         click.echo("Nothing is asked for." if not everything else "Nothing was asked for.")
         return
     rows: list[tuple[str, ...]] = [("number", "since", "who", "what", "state")]
     for one in found:
-        names = ", ".join(desk.ledger.label(name) for name in one.wish["subjects"])
-        state = one.verdict or one.state.value
-        row = (str(one.id), words.day(one.opened_at), one.who, f"{one.kind} {names}", state)
+        what = f"{one.kind} {', '.join(one.labels)}"
+        row = (str(one.number), words.day(one.opened_at), one.who, what, one.verdict or one.state)
         rows.append(tuple(map(words.clean, row)))
     click.echo(table(rows, indent=0, width=120))
-
-
-def _brief(one: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in one.items() if key != "address"}
 
 
 @request.command(epilog="Example: netbisect request show 7 --json")
 @click.argument("number", type=int)
 @click.option("--wait", is_flag=True, help="Wait for the answer: it is the status.")
 @_json
-@folder_option
-def show(number: int, folder: Path | None, *, wait: bool, as_json: bool) -> None:
+@place_options
+def show(number: int, counter: Counter, *, wait: bool, as_json: bool) -> None:
     """Show how far a request is, or its answer, and all that happened to it."""
-    desk = _desk(folder)
     if wait:
-        _wait(desk, number)
-    _tell(desk, number, as_json=as_json)
-    if wait:
-        click.get_current_context().exit(answers.exit_status(desk.ledger.request(number)))
+        _wait(counter, number, as_json=as_json)
+    _tell(counter.show(number), as_json=as_json)
 
 
 @request.command(epilog="Example: netbisect request cancel 7 --why 'wrong patch'")
 @click.argument("number", type=int)
 @click.option("--why", default="", help="For the log.")
 @_who
-@folder_option
-def cancel(number: int, why: str, who: str, folder: Path | None) -> None:
+@place_options
+def cancel(number: int, why: str, who: str, counter: Counter) -> None:
     """Stop a request; the testbed is left on its known-good kernel."""
-    _desk(folder).cancel(number, who=who, why=why)
+    counter.change("cancel", number, who, why=why)
     click.echo(f"Request {number} is cancelled; `netbisect request resume {number}` goes on.")
 
 
 @request.command(epilog="Example: netbisect request resume 7")
 @click.argument("number", type=int)
 @_who
-@folder_option
-def resume(number: int, who: str, folder: Path | None) -> None:
+@place_options
+def resume(number: int, who: str, counter: Counter) -> None:
     """Go on with a request that was cancelled; what was measured counts."""
-    _desk(folder).resume(number, who=who)
+    counter.change("resume", number, who)
     click.echo(f"Request {number} goes on.")
 
 
@@ -279,10 +274,10 @@ def resume(number: int, who: str, folder: Path | None) -> None:
 @click.option("--boots", type=int, default=0, help="More of each revision.")
 @click.option("--hours", type=float, default=0.0, help="More for a search.")
 @_who
-@folder_option
-def extend(number: int, boots: int, hours: float, who: str, folder: Path | None) -> None:
+@place_options
+def extend(number: int, boots: int, hours: float, who: str, counter: Counter) -> None:
     """Ask for more: boots of each revision, or hours of a search that has run out of them."""
-    _desk(folder).extend(number, who=who, boots=boots, hours=hours)
+    counter.change("extend", number, who, boots=boots, hours=hours)
     click.echo(f"Request {number} goes on.")
 
 
@@ -290,8 +285,29 @@ def extend(number: int, boots: int, hours: float, who: str, folder: Path | None)
 @click.argument("number", type=int)
 @click.argument("level", metavar="LEVEL")
 @_who
-@folder_option
-def priority(number: int, level: str, who: str, folder: Path | None) -> None:
+@place_options
+def priority(number: int, level: str, who: str, counter: Counter) -> None:
     """Give a request another priority: low, normal or high."""
-    _desk(folder).prioritise(number, level, who=who)
+    counter.change("priority", number, who, priority=level)
     click.echo(f"Request {number} has priority {level}.")
+
+
+@request.command(epilog="Example: netbisect request audit --after 120")
+@click.option("--after", type=click.IntRange(min=0), default=0, help="Only what comes after this.")
+@click.option("--limit", type=click.IntRange(min=1, max=1000), default=100, show_default=True)
+@_json
+@place_options
+def audit(counter: Counter, after: int, limit: int, *, as_json: bool) -> None:
+    """List what people have done and were refused, with who and from where, oldest first."""
+    found = counter.audit(after, limit)
+    if as_json:
+        click.echo(json.dumps(schema.told(found), indent=2))
+        return
+    rows: list[tuple[str, ...]] = [("", "when", "who", "by", "from", "what", "")]
+    for one in found.deeds:
+        number = one.request or one.data.get("number")
+        what = f"{one.what} {number}" if number else one.what
+        said = one.data.get("why") or one.data.get("for") or ""
+        row = (str(one.number), words.moment(one.at), one.who, one.via, one.origin, what, said)
+        rows.append(tuple(map(words.clean, row)))
+    click.echo(table(rows, indent=0, width=160))

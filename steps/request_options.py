@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from netbisect.steps.options import folder_option
+from netbisect.steps.request_place import place_options
 from netbisect.steps.wish import PRIORITIES
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -52,7 +52,7 @@ def asking(command: Command) -> Command:
             click.option("--dry-run", is_flag=True, help="Only say what it would cost."),
             click.option("--wait", is_flag=True, help="Wait for the answer: it is the status."),
             click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text."),
-            folder_option,
+            place_options,
         ]
     ):
         command = option(command)
