@@ -10,8 +10,10 @@ import click
 import pytest
 
 from netbisect.bisect.states import AlertState
-from netbisect.steps import cli, settings
+from netbisect.reports import openapi
+from netbisect.steps import cli, settings, web_settings
 from netbisect.steps.alert_commands import alerts
+from netbisect.steps.rights import RIGHTS
 from netbisect.workers import lab
 from netbisect.workers.cli import command_line
 
@@ -38,6 +40,8 @@ SECTIONS = {
     settings.MailSettings: ("netbisect.toml", "`[mail]`\n"),
     settings.MailRule: ("netbisect.toml", "`[[mail.rules]]`\n"),
     settings.WebSettings: ("netbisect.toml", "`[web]`\n"),
+    web_settings.LoginSettings: ("netbisect.toml", "`[web.login]`\n"),
+    web_settings.PeopleRule: ("netbisect.toml", "`[[web.people]]`\n"),
     settings.WorkerSettings: ("netbisect.toml", "`[workers]`\n"),
     settings.LinkSettings: ("netbisect.toml", "`[links]`\n"),
     settings.RequestSettings: ("netbisect.toml", "`[requests]`\n"),
@@ -140,3 +144,20 @@ def test_commands_that_pages_name_are_there(page: Path) -> None:
     assert {*lines, *re.findall(r"`netbisect\s([a-z]\w*)", text)} <= known
     named = re.findall(r"netbisect-lab(?: --lab \S+)? ([a-z][a-z-]*)\b", text)
     assert {one for one in named if one not in ("and", "that")} <= set(hands.choices or ())
+
+
+def test_the_documented_rights_calls_and_limits_are_those_there_are() -> None:
+    """docs/api.md has every right and every call of the API, and no other."""
+    page = (ROOT / "docs" / "api.md").read_text()
+    rights = page.split("\n## Rights\n", 1)[1].split("\n## ", 1)[0]
+    calls = page.split("\n## The API\n", 1)[1].split("\n## ", 1)[0]
+    verbs = {
+        path.replace("/requests/7", "").replace("/requests/{number}", "")
+        for path in re.findall(r"`(?:GET |POST )?(/[a-z0-9/]+)", calls)
+    }
+    described = {path.replace("/requests/{number}", "") for path in openapi.description()["paths"]}
+
+    assert set(re.findall(r"^\| `(\w+)`", rights, re.MULTILINE)) == set(RIGHTS)
+    assert verbs - {""} == described - {""}
+    assert f"{openapi.MOST_BODY_BYTES >> 20} MiB" in calls
+    assert f"{openapi.MOST_PATCH_BYTES >> 20} MiB" in calls
