@@ -13,18 +13,15 @@ from matplotlib.ticker import FixedLocator, MaxNLocator
 from netbisect.bisect.model import Culprit, Level, Several
 from netbisect.reports import words
 from netbisect.reports.canvas import (
-    BAD,
     BOOT,
     CULPRIT,
-    GOOD,
-    GRID,
     INK,
     draw,
-    percent_axis,
     unit,
 )
 from netbisect.reports.case import Case
 from netbisect.reports.site.nouns import AlertLine, SeriesView, when
+from netbisect.reports.site.sheet import Picture, sheet
 
 RECENT = 120
 """Levels of the picture with every boot."""
@@ -38,7 +35,6 @@ SPARK = 24
 _SPARK_WIDTH, _SPARK_HEIGHT = 72, 16
 _SPARK_SPAN = 0.06
 """ln ratio from bottom to top, unless more is needed: the noise of all series looks alike."""
-_GAP = math.nan
 _NAMED = 12
 """Alerts whose lines have a name; more would stand on one another."""
 
@@ -47,48 +43,45 @@ def recent(view: SeriesView) -> str:
     """Every boot of the latest levels, with the baseline and the alerts; SVG."""
     levels = view.levels[-RECENT:]
     boots = sum(len(level.ln_pps) for level in levels)
-    text = (
-        f"{words.count(boots, 'boot')} of {words.count(len(levels), 'kernel')}, from "
-        f"{words.pps(math.exp(levels[0].mean))} on {when(levels[0].at)} to "
-        f"{words.pps(math.exp(levels[-1].mean))} on {when(levels[-1].at)}."
-    )
-    title = f"{words.clean(view.title)} on {words.clean(view.testbed)}: every boot"
-    return draw(
-        lambda axes: _paint_recent(axes, view, levels),
-        2.7,
-        name="recent",
-        title=title,
-        text=text,
-        margins=_MARGINS,
-    )
-
-
-def _paint_recent(axes: Axes, view: SeriesView, levels: Sequence[Level]) -> None:
-    rates = [math.exp(ln) for level in levels for ln in level.ln_pps]
+    rates = [[math.exp(ln) for ln in level.ln_pps] for level in levels]
     base = math.exp(view.baseline.mean) if view.baseline else None
-    scale = _rates(axes, [*rates, *([base] if base else [])])
+    every = [rate for of_level in rates for rate in of_level]
+    name, scale, up = _span([*every, *([base] if base else [])])
+    empty = sheet(2.7, _MARGINS, "% against baseline" if base else "")
+    picture = Picture(empty, (-1, max(len(levels), 10)), up)
+    picture.sides(name, 5, base / scale if base else None)
     if base:
         sd = math.sqrt(view.noise.image**2 + view.noise.boot**2 / len(levels[-1].ln_pps))
-        low, high = (base * math.exp(sign * sd) / scale for sign in (-1, 1))
-        axes.axhspan(low, high, color=GRID, alpha=0.5, linewidth=0, zorder=0)
-        axes.axhline(base / scale, color=GOOD, linewidth=1.0, linestyle="--", zorder=1)
-        percent_axis(axes, base / scale, "% against baseline", 5)
-    # A line of no length with round ends is a dot, and a hundred times quicker than a marker.
-    dots = [(x, math.exp(ln) / scale) for x, level in enumerate(levels) for ln in level.ln_pps]
-    line = [(x, y) for dot in dots for x, y in (dot, dot, (_GAP, _GAP))]
-    axes.plot(
-        *zip(*line, strict=True), color=BOOT, linewidth=2.4, solid_capstyle="round", alpha=0.75
+        picture.band(*(base * math.exp(sign * sd) / scale for sign in (-1, 1)))
+        picture.level("baseline", base / scale)
+    # A line of no length with round ends is a dot.
+    picture.path(
+        "dots",
+        (
+            f"M{picture.x(x):.1f} {picture.y(rate / scale):.1f}h0"
+            for x, of_level in enumerate(rates)
+            for rate in of_level
+        ),
     )
-    bars = [
-        end
-        for x, level in enumerate(levels)
-        for mean in (math.exp(level.mean) / scale,)
-        for end in ((x - 0.4, mean), (x + 0.4, mean), (_GAP, _GAP))
-    ]
-    axes.plot(*zip(*bars, strict=True), color=INK, linewidth=1.3, solid_capstyle="butt")
-    axes.set_xlim(-1, max(len(levels), 10))
-    _days(axes, [(view.label(level.revision), level.at) for level in levels])
-    _alerts(axes, view.alerts, {level.revision: x for x, level in enumerate(levels)})
+    picture.path(
+        "means",
+        (
+            f"M{picture.x(x - 0.4):.1f} {picture.y(math.exp(level.mean) / scale):.1f}"
+            f"h{0.8 * picture.per_x:.1f}"
+            for x, level in enumerate(levels)
+        ),
+    )
+    _days(picture, view, levels)
+    _alerts(picture, view.alerts, {level.revision: x for x, level in enumerate(levels)})
+    return picture.svg(
+        name="recent",
+        title=f"{words.clean(view.title)} on {words.clean(view.testbed)}: every boot",
+        text=(
+            f"{words.count(boots, 'boot')} of {words.count(len(levels), 'kernel')}, from "
+            f"{words.pps(math.exp(levels[0].mean))} on {when(levels[0].at)} to "
+            f"{words.pps(math.exp(levels[-1].mean))} on {when(levels[-1].at)}."
+        ),
+    )
 
 
 def history(view: SeriesView) -> str:
@@ -97,52 +90,44 @@ def history(view: SeriesView) -> str:
     Lines are the levels between steps; where the conditions changed, a new epoch begins.
     """
     levels = [level for epoch in view.epochs for level in epoch.levels]
-    first, last = min(one.at for one in levels), max(one.at for one in levels)
-    text = (
-        f"{words.count(len(levels), 'kernel')} from {when(first)} to {when(last)} in "
-        f"{words.count(len(view.epochs), 'epoch')}, with {words.count(len(view.steps), 'step')}."
-    )
-    title = f"{words.clean(view.title)} on {words.clean(view.testbed)}: since the beginning"
-    return draw(
-        lambda axes: _paint_history(axes, view, levels),
-        2.2,
-        name="history",
-        title=title,
-        text=text,
-        margins=_MARGINS,
-    )
-
-
-def _paint_history(axes: Axes, view: SeriesView, levels: Sequence[Level]) -> None:
-    edges = [(min(level.ln_pps), max(level.ln_pps)) for level in levels]
-    scale = _rates(axes, [math.exp(edge) for pair in edges for edge in pair])
-    bars = [
-        end
-        for x, (low, high) in enumerate(edges)
-        for end in ((x, math.exp(low) / scale), (x, math.exp(high) / scale), (_GAP, _GAP))
-    ]
-    wide = max(0.5, min(3.0, 400 / len(levels)))
-    axes.plot(
-        *zip(*bars, strict=True), color=BOOT, linewidth=wide, solid_capstyle="round", alpha=0.8
+    edges = [(math.exp(min(level.ln_pps)), math.exp(max(level.ln_pps))) for level in levels]
+    name, scale, up = _span([edge for pair in edges for edge in pair])
+    picture = Picture(sheet(2.2, _MARGINS), (-1, max(len(levels), 10)), up)
+    picture.sides(name, 5, None)
+    picture.path(
+        "bars",
+        (
+            f"M{picture.x(x):.1f} {picture.y(low / scale):.1f}V{picture.y(high / scale):.1f}"
+            for x, (low, high) in enumerate(edges)
+        ),
+        width=max(0.5, min(3.0, 400 / len(levels))),
     )
     earlier = len(levels) - len(view.levels)
-    stretches = [
-        end
-        for start, stop, ln in _stretches(view)
-        for y in (math.exp(ln) / scale,)
-        for end in ((earlier + start - 0.5, y), (earlier + stop - 0.5, y), (_GAP, _GAP))
-    ]
-    axes.plot(*zip(*stretches, strict=True), color=INK, linewidth=1.4)
-    axes.spines["right"].set_visible(False)
+    picture.path(
+        "stretches",
+        (
+            f"M{picture.x(earlier + start - 0.5):.1f} {picture.y(math.exp(ln) / scale):.1f}"
+            f"H{picture.x(earlier + stop - 0.5):.1f}"
+            for start, stop, ln in _stretches(view)
+        ),
+    )
     place = 0
-    for number, epoch in enumerate(view.epochs[:-1], 1):
+    for number, epoch in enumerate(view.epochs[:-1], 2):
         place += len(epoch.levels)
-        axes.axvline(place - 0.5, color=INK, linewidth=0.8, linestyle=":")
-        _name(axes, place - 0.5, f"epoch {number + 1}", INK)
-    axes.set_xlim(-1, max(len(levels), 10))
-    _days(axes, [(view.label(level.revision), level.at) for level in levels])
+        picture.upright("epoch", place - 0.5, f"epoch {number}")
+    _days(picture, view, levels)
     places = {level.revision: earlier + x for x, level in enumerate(view.levels)}
-    _alerts(axes, view.alerts, places)
+    _alerts(picture, view.alerts, places)
+    first, last = min(one.at for one in levels), max(one.at for one in levels)
+    return picture.svg(
+        name="history",
+        title=f"{words.clean(view.title)} on {words.clean(view.testbed)}: since the beginning",
+        text=(
+            f"{words.count(len(levels), 'kernel')} from {when(first)} to {when(last)} in "
+            f"{words.count(len(view.epochs), 'epoch')}, with "
+            f"{words.count(len(view.steps), 'step')}."
+        ),
+    )
 
 
 def _stretches(view: SeriesView) -> Iterator[tuple[int, int, float]]:
@@ -155,13 +140,24 @@ def _stretches(view: SeriesView) -> Iterator[tuple[int, int, float]]:
             yield start, stop, means[len(means) // 2]
 
 
-def _alerts(axes: Axes, alerts: Sequence[AlertLine], places: dict[str, int]) -> None:
+def _alerts(picture: Picture, alerts: Sequence[AlertLine], places: dict[str, int]) -> None:
     """A line where each came; names only where there is room."""
     found = [(places[one.bad], one) for one in alerts if one.bad in places]
     for x, alert in found:
-        axes.axvline(x - 0.5, color=BAD, linewidth=1.0, linestyle="-." if alert.wanting else ":")
-        if len(found) <= _NAMED:
-            _name(axes, x - 0.5, f"alert {alert.number}", BAD)
+        name = f"alert {alert.number}" if len(found) <= _NAMED else ""
+        picture.upright("wanting" if alert.wanting else "settled", x - 0.5, name, "bad")
+
+
+def _days(picture: Picture, view: SeriesView, levels: Sequence[Level]) -> None:
+    """Days and revisions below the axis, the last one always."""
+    step = max(math.ceil(len(levels) / _TICKS), 1)
+    shown = [(x, levels[x]) for x in range(len(levels) - 1, -1, -step)]
+    picture.below(
+        [
+            (x, [when(one.at), view.label(one.revision).split("-", maxsplit=1)[0][:12]])
+            for x, one in shown
+        ]
+    )
 
 
 def _name(axes: Axes, x: float, text: str, colour: str) -> None:
@@ -286,22 +282,18 @@ def _short(case: Case, revision: str) -> str:
 # ------------------------------------------------------------------------------------- shared
 
 
-def _rates(axes: Axes, rates: Sequence[float]) -> float:
-    """Limits and the name of the left axis; returns by how much to divide rates."""
+def _span(rates: Sequence[float]) -> tuple[str, float, tuple[float, float]]:
+    """Name of a unit, by how much to divide rates, and the limits of their axis in that unit."""
     name, scale = unit(rates)
     low, high = min(rates) / scale, max(rates) / scale
     room = max(0.06 * (high - low), _LEAST_SPAN * high - (high - low) / 2, 1e-9)
-    axes.set_ylim(low - room, high + room)
+    return name, scale, (low - room, high + room)
+
+
+def _rates(axes: Axes, rates: Sequence[float]) -> float:
+    """Limits and the name of the left axis; returns by how much to divide rates."""
+    name, scale, limits = _span(rates)
+    axes.set_ylim(*limits)
     axes.set_ylabel(name)
     axes.yaxis.set_major_locator(MaxNLocator(5))
     return scale
-
-
-def _days(axes: Axes, named: Sequence[tuple[str, float]]) -> None:
-    """Revisions and days below the axis, the last one always."""
-    step = max(math.ceil(len(named) / _TICKS), 1)
-    shown = range(len(named) - 1, -1, -step)
-    axes.xaxis.set_major_locator(FixedLocator(list(shown)))
-    axes.set_xticklabels(
-        [f"{when(named[x][1])}\n{named[x][0].split('-', maxsplit=1)[0][:12]}" for x in shown]
-    )
