@@ -108,6 +108,8 @@ def merge(group: Sequence[Level]) -> Level:
 
     It is saturated when most of its boots belong to levels that are.
     """
+    if len(group) == 1:
+        return group[0]
     boots = tuple(x for level in group for x in level.ln_pps)
     limited = sum(len(level.ln_pps) for level in group if level.saturated)
     return replace(group[0], ln_pps=boots, saturated=2 * limited > len(boots))

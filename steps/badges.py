@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from netbisect.bisect.states import AlertKind, AlertState
-from netbisect.reports.badge import Condition
+from netbisect.reports.badge import STALE_SECONDS, Condition
 from netbisect.store.ledger import Ledger
 from netbisect.store.records import Alert
 from netbisect.store.samples import Coverage
@@ -59,6 +59,12 @@ def _seen(alert: Alert, branch: str, testbed: str = "") -> bool:
     places = {(one.testbed, one.branch) for one in alert.series if one.moved}
     places.add((alert.testbed, alert.branch))
     return any(place[1] == branch and testbed in ("", place[0]) for place in places)
+
+
+def until(found: Mapping[Place, Condition], now: float) -> float | None:
+    """When the first of these will be stale if nothing is measured any more; None: never."""
+    ages = [one.days * _DAY for one in found.values() if one.days is not None]
+    return min((now + STALE_SECONDS - age for age in ages if age <= STALE_SECONDS), default=None)
 
 
 def named(name: str, found: Mapping[Place, Condition]) -> Place | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
@@ -22,39 +22,19 @@ from netbisect.reports.site.nouns import AlertLine, Point, alert_page, document_
 from netbisect.steps import documents
 from netbisect.steps import site_material as material
 from netbisect.steps.casefile import deeds
-from netbisect.steps.memory import open_ledger
-from netbisect.steps.settings import Settings
 from netbisect.steps.site_files import put
+from netbisect.steps.site_ledger import Remembering
+from netbisect.steps.site_source import Source
 from netbisect.steps.surroundings import OfLedger
-from netbisect.store.ledger import Ledger
 from netbisect.store.records import Alert
-from netbisect.workers.lab import Lab
+from netbisect.store.trails import Trail
 
-_FORMAT = "2"
-"""Of the pages: another one makes all of them anew."""
 KINDS = ("comparison", "bisection")
 """Of questions that have a page."""
 COMPACT = cattrs.Converter()
 """Keeps a series in a line; its many points without names, which would be most of the file."""
 COMPACT.register_unstructure_hook(Point, astuple)
 COMPACT.register_structure_hook(Point, lambda told, _: Point(*told))
-
-
-@dataclass(frozen=True)
-class Source:
-    """Where the site comes from."""
-
-    database: str
-    commit_link: str = ""
-    lab: Lab | None = None
-    min_effect: float = MIN_EFFECT
-    home: Settings | None = None
-    """Of the service, where its folders are there."""
-
-    def digest(self) -> str:
-        """Of all but the database."""
-        told = repr((_FORMAT, self.commit_link, self.lab, self.min_effect, self.home))
-        return hashlib.sha256(told.encode("utf-8", "replace")).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,23 +58,37 @@ class Done:
     """What came of a task."""
 
     key: str
-    pages: dict[str, str]
+    mark: str
+    """Of what its pages were made from."""
+    pages: dict[str, str] | None
+    """By file: its digest; None where the mark is the one that is known."""
     series: list[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """A page that could be drawn."""
+
+    file: str
+    told: dict[str, Any]
+    """What it tells."""
+    draw: Callable[..., str]
+    """Makes its text from that."""
 
 
 class Desk:
     """Makes pages, in one process."""
 
-    def __init__(self, source: Source, staging: Path, ledger: Ledger | None = None) -> None:
-        self.ledger = ledger or open_ledger(source.database)
+    def __init__(self, source: Source, staging: Path) -> None:
+        self.ledger = Remembering.of(source.database)
         self.lab = OfLedger(source.commit_link, source.lab, source.home)
         self.now = material.latest(self.ledger)
-        self._source = source
+        self.min_effect = MIN_EFFECT if source.min_effect is None else source.min_effect
         self.documents = documents.Desk(
             self.ledger,
             commit_link=source.commit_link,
             alert_link=alert_page("{number}"),
-            min_effect=source.min_effect,
+            min_effect=self.min_effect,
         )
         self._staging = staging
         news = self.ledger.alert_news()
@@ -129,19 +123,34 @@ class Desk:
         """The alert that a question was asked for."""
         return self._by_question.get(question)
 
-    def do(self, task: Task) -> Done:
-        """Writes the pages of a task."""
-        if task.kind == "series":
-            return self._series(task)
-        if task.kind == "alert":
-            name, (text, beside) = alert_page(task.number), self._alert(self.alerts[task.number])
-        else:
-            name, text = question_page(task.kind, task.number), self._question(task)
-            beside = {}
-        files = {name: text, document_file(name): self._document(task), **beside}
-        return Done(
-            task.key, {file: put(self._staging, file, told) for file, told in files.items()}, []
+    def do(self, tasks: Sequence[tuple[Task, str]]) -> list[Done]:
+        """Writes the pages of tasks.
+
+        Args:
+            tasks: With the mark of each: of series, what they have; of others, what is known.
+                Series are all of one testbed.
+        """
+        if tasks[0][0].kind != "series":
+            return [self._case(task, mark) for task, mark in tasks]
+        trails = self.ledger.trails_of(tasks[0][0].testbed, [task.scenario for task, _ in tasks])
+        return [
+            self._series(task, mark, found)
+            for (task, mark), found in zip(tasks, trails, strict=True)
+        ]
+
+    def _case(self, task: Task, known: str) -> Done:
+        """An alert or a question: all that its page tells is its mark."""
+        page = (
+            self._alert(self.alerts[task.number]) if task.kind == "alert" else self._question(task)
         )
+        document = self._document(task)
+        told = repr((page.told, document)).encode("utf-8", "replace")
+        mark = hashlib.sha256(told).hexdigest()[:16]
+        if mark == known:
+            return Done(task.key, mark, None, [])
+        files = {page.file: page.draw(**page.told), document_file(page.file): document}
+        written = {name: put(self._staging, name, text) for name, text in files.items()}
+        return Done(task.key, mark, written, [])
 
     def _document(self, task: Task) -> str:
         """The same for programs."""
@@ -152,43 +161,41 @@ class Desk:
         }
         return f"{schema.as_text(make[task.kind](task.number))}\n"
 
-    def _series(self, task: Task) -> Done:
+    def _series(self, task: Task, mark: str, trails: Sequence[Trail]) -> Done:
         written, told = {}, []
-        for trail in self.ledger.trails(task.testbed, task.scenario):
+        for trail in trails:
             name = (trail.name.testbed, trail.name.scenario, trail.name.branch)
             view = material.view_of(
-                self.ledger, trail, self.lab, self._by_series.get(name, ()), self._source.min_effect
+                self.ledger, trail, self.lab, self._by_series.get(name, ()), self.min_effect
             )
             written[view.page] = put(self._staging, view.page, series_pages.page(view))
             told.append(COMPACT.unstructure(series_pages.summary(view)))
-        return Done(task.key, written, told)
+        return Done(task.key, mark, written, told)
 
-    def _alert(self, alert: Alert) -> tuple[str, dict[str, str]]:
-        """The page, and the files beside it."""
+    def _alert(self, alert: Alert) -> _Page:
         questions = [(kind, getattr(alert, kind)) for kind in KINDS]
-        case = material.alert_case(self.ledger, alert, self.lab, self.now)
-        page = cases.alert(
-            self.lines[alert.id],
-            case,
-            seen=material.seen_in(alert, self.lab),
-            deeds=deeds(self.ledger, alert.id),
-            questions=[Link(kind, number) for kind, number in questions if number is not None],
-        )
-        return page, cases.drawings(case) if case else {}
+        told = {
+            "line": self.lines[alert.id],
+            "case": material.alert_case(self.ledger, alert, self.lab, self.now),
+            "seen": material.seen_in(alert, self.lab),
+            "deeds": deeds(self.ledger, alert.id),
+            "questions": [Link(kind, number) for kind, number in questions if number is not None],
+        }
+        return _Page(alert_page(alert.id), told, cases.alert)
 
-    def _question(self, task: Task) -> str:
+    def _question(self, task: Task) -> _Page:
         asked = self.ledger.question(task.number)
-        case = material.question_case(self.ledger, asked, self.lab)
+        told = {
+            "number": task.number,
+            "case": material.question_case(self.ledger, asked, self.lab),
+            "alert": self.about(task.number),
+        }
+        file = question_page(task.kind, task.number)
         if isinstance(asked.question, Bisection):
-            return cases.bisection(task.number, case, self.about(task.number))
+            return _Page(file, told, cases.bisection)
         following = [
             Link("bisection" if isinstance(one.question, Bisection) else "comparison", one.id)
             for one in self.ledger.children(task.number)
         ]
-        return cases.comparison(
-            task.number,
-            case,
-            asked.finding,
-            alert=self.about(task.number),
-            following=next(iter(following), None),
-        )
+        told |= {"finding": asked.finding, "following": next(iter(following), None)}
+        return _Page(file, told, cases.comparison)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 
 import click
@@ -9,10 +10,8 @@ import click
 from netbisect.reports import words
 from netbisect.steps.control import SETTINGS
 from netbisect.steps.settings import load
-from netbisect.steps.site_build import Source
-from netbisect.steps.site_files import SiteError, opened
-from netbisect.steps.site_material import RevisionError
-from netbisect.steps.site_run import run
+from netbisect.steps.site_files import RevisionError, SiteError, opened
+from netbisect.steps.site_source import Source, unchanged
 from netbisect.store.database import StoreError, is_there
 from netbisect.workers.tomlfile import FileError
 
@@ -53,7 +52,11 @@ def site(
     try:
         source = _source(folder, database)
         with opened(out) as found:
-            done = run(found, source, pair, full=full)
+            done = None if full or pair is not None else unchanged(found, source)
+            if done is None:
+                # What draws takes seconds to import, and is not needed where nothing is new.
+                run = import_module("netbisect.steps.site_run").run
+                done = run(found, source, pair, full=full)
     except (FileError, StoreError, SiteError, RevisionError) as error:
         raise click.ClickException(str(error)) from error
     click.echo(

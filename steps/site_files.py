@@ -10,10 +10,11 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+PAGE = ".html"
 _MANIFEST = "site.json"
 _LOCK = ".site.lock"
 _STAGING = ".new-"
@@ -23,12 +24,33 @@ class SiteError(Exception):
     """The folder cannot be used; the text says why, in one sentence."""
 
 
+class RevisionError(Exception):
+    """A name that is not one revision; the text says why, in one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a run did."""
+
+    pages: int
+    largest: int
+    """Bytes of the largest page."""
+    drawn: int = 0
+    """Pages whose inputs had changed."""
+    written: int = 0
+    removed: int = 0
+
+
 @dataclass
 class Manifest:
     """What was written, and from what."""
 
     made_by: str = ""
     """Of the program and the settings: pages made by others are made anew."""
+    mark: str = ""
+    """Of the whole ledger, as it was before anything was read."""
+    until: float | None = None
+    """Seconds since the epoch from which on time alone changes what is told; None: never."""
     marks: dict[str, str] = field(default_factory=dict)
     """By task: the state of its inputs."""
     pages: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -52,11 +74,21 @@ class Folder:
         """Where new files are written first."""
         self.manifest = manifest
         """As it was found."""
+        self._sizes = {one.name: one.stat().st_size for one in os.scandir(place) if one.is_file()}
 
     def whole(self, task: str) -> bool:
         """Whether all files of a task are there."""
-        files = self.manifest.pages.get(task, {})
-        return bool(files) and all((self.place / name).is_file() for name in files)
+        pages = self.manifest.pages
+        return task in pages and self._sizes.keys() >= pages[task].keys()
+
+    def complete(self) -> bool:
+        """Whether all files are there."""
+        return self._sizes.keys() >= self.manifest.digests().keys()
+
+    def report(self) -> Report:
+        """What is there; no page was drawn."""
+        files = [name for name in self.manifest.digests() if name.endswith(PAGE)]
+        return Report(len(files), max(self._sizes.get(name, 0) for name in files))
 
     def replace(self, manifest: Manifest) -> tuple[int, int]:
         """Puts the new files in their places; returns how many were changed, and how many left.
@@ -65,11 +97,11 @@ class Folder:
         last: whenever this is interrupted, the site can be read, and the next run mends the rest.
         """
         before, after = self.manifest.digests(), manifest.digests()
+        staged = {one.name: one.stat().st_size for one in os.scandir(self.staging)}
         changed = [
             name
             for name in after
-            if (self.staging / name).is_file()
-            and not (before.get(name) == after[name] and (self.place / name).is_file())
+            if name in staged and not (before.get(name) == after[name] and name in self._sizes)
         ]
         # What was known of the files that change does not hold from here on.
         told = {
@@ -77,19 +109,21 @@ class Folder:
         }
         marks = {task: mark for task, mark in self.manifest.marks.items() if task not in told}
         if changed:
-            unsettled = Manifest(**{**asdict(self.manifest), "marks": marks})
-            self._write(unsettled)
+            self._write(replace(self.manifest, mark="", marks=marks))
         for name in sorted(changed, key=_leading):
             (self.staging / name).replace(self.place / name)
+            self._sizes[name] = staged[name]
         gone = [name for name in before if name not in after]
-        self._write(manifest)
+        if changed or manifest != self.manifest:
+            self._write(manifest)
         for name in gone:
             (self.place / name).unlink(missing_ok=True)
+        self.manifest = manifest
         return len(changed), len(gone)
 
     def _write(self, manifest: Manifest) -> None:
         work = self.staging / _MANIFEST
-        work.write_text(json.dumps(asdict(manifest), separators=(",", ":")))
+        work.write_text(json.dumps(vars(manifest), separators=(",", ":")))
         work.replace(self.place / _MANIFEST)
 
 
@@ -165,7 +199,13 @@ def _read(path: Path) -> Manifest:
         data: Mapping[str, Any] = json.loads(path.read_text())
         pairs = [(before, after) for before, after in data["pairs"]]
         return Manifest(
-            data["made_by"], dict(data["marks"]), dict(data["pages"]), dict(data["series"]), pairs
+            made_by=data["made_by"],
+            mark=data["mark"],
+            until=data["until"],
+            marks=dict(data["marks"]),
+            pages=dict(data["pages"]),
+            series=dict(data["series"]),
+            pairs=pairs,
         )
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return Manifest()

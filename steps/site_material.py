@@ -35,6 +35,7 @@ from netbisect.reports.site.nouns import series_page as series_file
 from netbisect.reports.site.plots import RECENT
 from netbisect.reports.site.revisions import Both
 from netbisect.steps.casefile import case_in, deeds, seen_from
+from netbisect.steps.site_files import RevisionError
 from netbisect.steps.surroundings import OfLedger
 from netbisect.store.ledger import Ledger
 from netbisect.store.records import Alert, Asked
@@ -283,10 +284,6 @@ def _both(one: Summary, before: Level, after: Level) -> Both:
         standings=(first, second),
         noise=one.noise,
     )
-
-
-class RevisionError(Exception):
-    """A name that is not one revision; the text says why, in one sentence."""
 
 
 def resolve(ledger: Ledger, name: str) -> Commit:

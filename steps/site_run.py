@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import gc
+import hashlib
 import multiprocessing
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
-from itertools import groupby
-from pathlib import Path
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import groupby, islice
 
 from netbisect.bisect.model import Bisection, Comparison
 from netbisect.reports import badge, words
@@ -17,6 +19,7 @@ from netbisect.reports.case import Links
 from netbisect.reports.site import pages, revisions
 from netbisect.reports.site.frame import FEED
 from netbisect.reports.site.nouns import (
+    AlertLine,
     Overview,
     Summary,
     badge_file,
@@ -27,35 +30,25 @@ from netbisect.reports.site.nouns import (
 from netbisect.reports.site.pages import Ended
 from netbisect.steps import badges
 from netbisect.steps import site_material as material
-from netbisect.steps.site_build import COMPACT, KINDS, Desk, Done, Source, Task
-from netbisect.steps.site_files import Folder, Manifest, put
+from netbisect.steps.site_build import COMPACT, KINDS, Desk, Done, Task
+from netbisect.steps.site_files import PAGE, Folder, Manifest, Report, put
+from netbisect.steps.site_source import Source
+from netbisect.store.marks import Mark
 from netbisect.store.records import Asked
-from netbisect.store.trails import Mark
 
 _WORTH_IT = 12
 """Tasks from which on further processes are started."""
-_CHUNK = 4
-_SETTLED = 60 * 86400.0
-"""Seconds after its end, from which on the picture of an alert does not change."""
-_PAGE = ".html"
+_PART = 13
+"""Tasks that a process gets at a time: of series, all of one testbed."""
+_YOUNG = 200_000
+"""Objects after which the garbage collector looks for circles, of which pages leave none."""
 _FRONT = "front"
 """The pages that tell of many, as a task."""
+_OF_TESTBED = "testbed\n"
+"""Begins the tasks of the pages that tell of a testbed."""
 
 _desk: list[Desk] = []
 """Of this process, where it is one that makes pages for another."""
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """What a run did."""
-
-    pages: int
-    drawn: int
-    """Of them, those whose inputs had changed."""
-    written: int
-    removed: int
-    largest: int
-    """Bytes of the largest page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,134 +73,195 @@ def run(folder: Folder, source: Source, pair: tuple[str, str] | None, *, full: b
     Raises:
         RevisionError: one of the pair is no revision that was measured.
     """
-    desk = Desk(source, folder.staging)
-    ledger = desk.ledger
-    outlook = _Outlook(
-        ledger.marks(), {kind: ledger.questions(kind) for kind in KINDS}, ledger.progress()
-    )
-    before = folder.manifest
-    if full or before.made_by != source.digest():
-        before = Manifest(pages=before.pages, pairs=before.pairs)
-    pairs = list(before.pairs)
-    if pair is not None:
-        ends = material.resolve(ledger, pair[0]), material.resolve(ledger, pair[1])
-        named = ends[0].revision, ends[1].revision
-        pairs = [*(one for one in pairs if tuple(one) != named), named]
-    marks = dict(_marks(desk, outlook))
-    keys = {task.key: mark for task, mark in marks.items()}
-    late = [
-        task
-        for task, mark in marks.items()
-        if before.marks.get(task.key) != mark or not folder.whole(task.key)
-    ]
-    done = {one.key: one for one in _all_done(late, desk, source, folder.staging)}
-    manifest = Manifest(source.digest(), keys, pairs=pairs)
-    for key in keys:
-        one = done.get(key)
-        manifest.pages[key] = one.pages if one else before.pages[key]
-        manifest.series[key] = one.series if one else before.series.get(key, [])
-    manifest.pages[_FRONT] = _front(desk, outlook, manifest, folder.staging)
-    written, removed = folder.replace(manifest)
-    files = [folder.place / name for name in manifest.digests() if name.endswith(_PAGE)]
-    return Report(
-        pages=len(files),
-        drawn=sum(name.endswith(_PAGE) for one in done.values() for name in one.pages),
-        written=written,
-        removed=removed,
-        largest=max(file.stat().st_size for file in files),
-    )
-
-
-def _marks(desk: Desk, outlook: _Outlook) -> Iterator[tuple[Task, str]]:
-    """Every task, and the state of what it is made from."""
-    for (testbed, scenario), mark in outlook.marks.items():
-        alerts = [
-            (one.number, one.state.value, one.bad, one.culprit)
-            for one in desk.touching(testbed, scenario)
+    with _calm():
+        desk = Desk(source, folder.staging)
+        manifest = Manifest(made_by=source.digest(), mark=desk.ledger.mark())
+        before = folder.manifest
+        if full or before.made_by != manifest.made_by:
+            before = Manifest(pages=before.pages, pairs=before.pairs)
+        manifest.pairs = list(before.pairs)
+        if pair is not None:
+            ends = [material.resolve(desk.ledger, name).revision for name in pair]
+            named = ends[0], ends[1]
+            manifest.pairs = [*(one for one in manifest.pairs if one != named), named]
+        ledger = desk.ledger
+        outlook = _Outlook(
+            ledger.marks(), {kind: ledger.questions(kind) for kind in KINDS}, ledger.progress()
+        )
+        series = dict(_series_marks(desk, outlook))
+        work = [
+            (task, mark)
+            for task, mark in series.items()
+            if before.marks.get(task.key) != mark or not folder.whole(task.key)
         ]
-        yield Task("series", testbed, scenario), f"{mark.samples} {mark.latest!r} {alerts}"
-    states = {
-        one.id: (one.state.value, outlook.progress.get(one.id, (0, 0)))
-        for asked in outlook.questions.values()
-        for one in asked
-    }
-    for number, alert in desk.alerts.items():
-        line = desk.lines[number]
-        asked = [states.get(one) for one in (alert.comparison, alert.bisection) if one is not None]
-        # What is long over stays as it was: its picture has no newer levels.
-        lead = outlook.marks.get((alert.testbed, alert.lead))
-        if lead and alert.closed_at is not None and alert.closed_at < lead.latest - _SETTLED:
-            lead = None
-        yield Task("alert", number=number), f"{line.state.value} {line.changed!r} {asked} {lead}"
+        cases = [
+            (task, before.marks.get(task.key, "") if folder.whole(task.key) else "")
+            for task in _cases(desk, outlook)
+        ]
+        done = {one.key: one for one in _all_done([*work, *cases], desk)}
+        for task, mark in [*series.items(), *cases]:
+            one = done.get(task.key)
+            if one is None or one.pages is None:
+                manifest.marks[task.key] = mark
+                manifest.pages[task.key] = before.pages[task.key]
+                manifest.series[task.key] = before.series.get(task.key, [])
+            else:
+                manifest.marks[task.key] = one.mark
+                manifest.pages[task.key] = one.pages
+                manifest.series[task.key] = one.series
+        _Front(desk, outlook, manifest, folder).write(before)
+        written, removed = folder.replace(manifest)
+    drawn = [name for one in done.values() for name in one.pages or () if name.endswith(PAGE)]
+    return replace(folder.report(), drawn=len(drawn), written=written, removed=removed)
+
+
+@contextmanager
+def _calm() -> Iterator[None]:
+    """Has garbage looked for less often: many things are made here, and few of them for long."""
+    known = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(_YOUNG, *known[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*known)
+        gc.unfreeze()
+
+
+def _series_marks(desk: Desk, outlook: _Outlook) -> Iterator[tuple[Task, str]]:
+    """The tasks of series, and the state of what each is made from."""
+    for (testbed, scenario), mark in outlook.marks.items():
+        alerts = repr(desk.touching(testbed, scenario)).encode("utf-8", "replace")
+        told = hashlib.sha256(alerts).hexdigest()[:16]
+        yield (
+            Task("series", testbed, scenario),
+            f"{mark.samples} {mark.latest!r} {mark.background} {told}",
+        )
+
+
+def _cases(desk: Desk, outlook: _Outlook) -> list[Task]:
+    """The tasks of alerts and questions: those about one series beside each other."""
+    found = [
+        ((alert.testbed, alert.lead), Task("alert", number=number))
+        for number, alert in desk.alerts.items()
+    ]
     for kind, asked_of_kind in outlook.questions.items():
         for one in asked_of_kind:
-            about = desk.about(one.id)
-            alert_mark = (about.number, about.state.value) if about else None
-            yield Task(kind, number=one.id), f"{states[one.id]} {alert_mark}"
+            assert isinstance(one.question, Comparison | Bisection)
+            place = one.question.testbed, one.question.lead
+            found.append((place, Task(kind, number=one.id)))
+    return [task for _, task in sorted(found, key=lambda item: item[0])]
 
 
 # ------------------------------------------------------------------------------- who makes them
 
 
-def _all_done(tasks: Sequence[Task], desk: Desk, source: Source, staging: Path) -> list[Done]:
+def _all_done(tasks: Sequence[tuple[Task, str]], desk: Desk) -> list[Done]:
     """Makes pages, in as many processes as there are processors where that is worth it."""
+    parts = [
+        part
+        for _, group in groupby(tasks, lambda one: (one[0].kind == "series", one[0].testbed))
+        for part in _batched(group)
+    ]
     workers = min(os.cpu_count() or 1, len(tasks) // _WORTH_IT + 1)
     # A fork is quick, and safe where no other thread can hold a lock.
     if workers == 1 or threading.active_count() > 1:
-        return [desk.do(task) for task in tasks]
+        return [one for part in parts for one in desk.do(part)]
     desk.ledger.engine.dispose()
-    with ProcessPoolExecutor(
-        workers, multiprocessing.get_context("fork"), _begin, (source, staging)
-    ) as pool:
-        return list(pool.map(_do, tasks, chunksize=_CHUNK))
+    _desk[:] = [desk]
+    with ProcessPoolExecutor(workers, multiprocessing.get_context("fork")) as pool:
+        return [one for part in pool.map(_do, parts) for one in part]
 
 
-def _begin(source: Source, staging: Path) -> None:
-    _desk[:] = [Desk(source, staging)]
+def _batched(tasks: Iterable[tuple[Task, str]]) -> Iterator[list[tuple[Task, str]]]:
+    """Parts of at most so many tasks as a process gets at a time."""
+    waiting = iter(tasks)
+    while part := list(islice(waiting, _PART)):
+        yield part
 
 
-def _do(task: Task) -> Done:
-    return _desk[0].do(task)
+def _do(tasks: Sequence[tuple[Task, str]]) -> list[Done]:
+    return _desk[0].do(tasks)
 
 
 # ------------------------------------------------------------------------ pages that tell of all
 
 
-def _front(desk: Desk, outlook: _Outlook, manifest: Manifest, staging: Path) -> dict[str, str]:
-    """Writes the pages that tell of many series; returns their digests."""
-    series = [COMPACT.structure(one, Summary) for told in manifest.series.values() for one in told]
-    series.sort(key=lambda one: one.name)
-    by_name = {one.name: one for one in series}
-    found: dict[str, str] = {}
+class _Front:
+    """The pages that tell of many series."""
 
-    def write(name: str, text: str) -> None:
-        found[name] = put(staging, name, text)
+    def __init__(self, desk: Desk, outlook: _Outlook, manifest: Manifest, folder: Folder) -> None:
+        self._desk = desk
+        self._outlook = outlook
+        self._manifest = manifest
+        self._folder = folder
+        series = [
+            COMPACT.structure(one, Summary) for told in manifest.series.values() for one in told
+        ]
+        self._series = {one.name: one for one in sorted(series, key=lambda one: one.name)}
 
-    links = Links(commit=desk.lab.commit_link)
-    listed = []
-    for before, after in manifest.pairs:
-        ends = material.resolve(desk.ledger, before), material.resolve(desk.ledger, after)
-        name = pair_page(before, after)
-        both = material.both(desk.ledger, (before, after), by_name)
-        write(name, revisions.pair(*ends, both, links))
-        listed.append((name, ends[1].label, ends[0].label))
-    view = _overview(desk, outlook, by_name, listed)
-    write("alerts.html", pages.alerts(view))
-    write("searches.html", pages.searches(view.running, list(_ended(desk, outlook))))
-    write("testbeds.html", pages.testbeds(view))
-    write("compare.html", pages.compare(view))
-    for testbed, group in groupby(series, lambda one: one.testbed):
-        mine = list(group)
-        alerts = [one for one in view.alerts if one.testbed == testbed]
-        write(testbed_page(testbed), pages.testbed(mine, alerts))
-        for branch in {one.branch for one in mine}:
+    def write(self, before: Manifest) -> None:
+        """Writes them, and into the manifest what was written.
+
+        Args:
+            before: What is known of those that are there.
+        """
+        desk, manifest = self._desk, self._manifest
+        pairs = {pair_page(*pair): pair for pair in manifest.pairs}
+        ends = {
+            name: [material.resolve(desk.ledger, one) for one in pair]
+            for name, pair in pairs.items()
+        }
+        listed = [(name, after.label, earlier.label) for name, (earlier, after) in ends.items()]
+        view = _overview(desk, self._outlook, self._series, listed)
+        for testbed, group in groupby(self._series.values(), lambda one: one.testbed):
+            alerts = [one for one in view.alerts if one.testbed == testbed]
+            self._testbed(testbed, list(group), alerts, before)
+        links = Links(commit=desk.lab.commit_link)
+        conditions = badges.conditions(desk.ledger)
+        manifest.until = badges.until(conditions, desk.ledger.clock())
+        files = {
+            name: revisions.pair(
+                earlier, after, material.both(desk.ledger, pairs[name], self._series), links
+            )
+            for name, (earlier, after) in ends.items()
+        } | {
+            "alerts.html": pages.alerts(view),
+            "searches.html": pages.searches(view.running, list(_ended(desk, self._outlook))),
+            "testbeds.html": pages.testbeds(view),
+            "compare.html": pages.compare(view),
+            FEED: desk.documents.atom(),
+            **{
+                badge_file(*place): badge.badge(badges.title(place), condition)
+                for place, condition in conditions.items()
+            },
+            "index.html": pages.index(view),
+        }
+        manifest.pages[_FRONT] = self._put(files)
+
+    def _put(self, files: Mapping[str, str]) -> dict[str, str]:
+        return {name: put(self._folder.staging, name, text) for name, text in files.items()}
+
+    def _testbed(
+        self,
+        testbed: str,
+        mine: Sequence[Summary],
+        alerts: Sequence[AlertLine],
+        before: Manifest,
+    ) -> None:
+        """The pages of a testbed, unless they are there and would tell the same."""
+        key = f"{_OF_TESTBED}{testbed}"
+        told = repr((mine, alerts)).encode("utf-8", "replace")
+        mark = hashlib.sha256(told).hexdigest()[:16]
+        self._manifest.marks[key] = mark
+        if before.marks.get(key) == mark and self._folder.whole(key):
+            self._manifest.pages[key] = before.pages[key]
+            return
+        files = {testbed_page(testbed): pages.testbed(mine, alerts)}
+        for branch in {one.branch: None for one in mine}:
             of_branch = [one for one in mine if one.branch == branch]
-            write(revisions_page(testbed, branch), revisions.page(of_branch))
-    write(FEED, desk.documents.atom())
-    for place, condition in badges.conditions(desk.ledger).items():
-        write(badge_file(*place), badge.badge(badges.title(place), condition))
-    write("index.html", pages.index(view))
-    return found
+            files[revisions_page(testbed, branch)] = revisions.page(of_branch)
+        self._manifest.pages[key] = self._put(files)
 
 
 def _overview(

@@ -15,6 +15,7 @@ from netbisect.store.intake import take_in, tell
 from netbisect.store.rows import boot_of, commit_of, conditions_of, dud_of, kernel_of, sample_of
 from netbisect.store.sessions import Sessions
 from netbisect.store.tables import (
+    Base,
     BootRow,
     CommitRow,
     ConditionsRow,
@@ -74,16 +75,21 @@ class Facts(Sessions):
         """Takes in commits of a branch's first-parent line; what is said last is right.
 
         A commit at a number where another one stood takes its place: the branch was rewritten.
-        Facts about the other one are kept, but it is no longer of this branch.
+        Facts about the other one are kept, but it is no longer of this branch. One event tells
+        of all that was not known.
         """
         taught = {commit.revision: commit for commit in commits}
         with self.writing() as writing:
-            for commit in taught.values():
-                writing.session.merge(_row_of(commit))
-            writing.session.flush()
-            for commit in taught.values():
-                place = PlaceRow(branch=branch, number=commit.number, revision=commit.revision)
-                writing.session.merge(place)
+            session = writing.session
+            rows = [session.merge(_row_of(commit)) for commit in taught.values()]
+            news = _is_news(session, rows)
+            session.flush()
+            places = [
+                session.merge(PlaceRow(branch=branch, number=one.number, revision=one.revision))
+                for one in taught.values()
+            ]
+            if news or _is_news(session, places):
+                writing.note("learned", branch=branch, commits=len(taught))
 
     def know(self, commits: Iterable[Commit]) -> None:
         """Takes in commits that are on no branch that is watched: they are in no series."""
@@ -144,6 +150,11 @@ def _question_of(session: Session, decision: int | None) -> int | None:
     if row is None:
         raise StoreError(f"there is no decision {decision} from which a fact could come")
     return row.question_id
+
+
+def _is_news(session: Session, rows: Iterable[Base]) -> bool:
+    """Whether any of them is to be written, or is to be another than it was."""
+    return any(row in session.new or session.is_modified(row) for row in rows)
 
 
 def _row_of(commit: Commit) -> CommitRow:

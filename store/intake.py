@@ -113,7 +113,13 @@ def tell(writing: Writing, fact: Fact, question: int | None) -> None:
                 why=fact.why,
             )
         case Conditions():
-            pass  # the sample that follows tells all there is to see
+            writing.note(
+                "conditions",
+                question,
+                testbed=fact.testbed,
+                scenario=fact.scenario,
+                digest=fact.digest,
+            )
         case _:
             assert_never(fact)
 

@@ -12,6 +12,7 @@ from netbisect.store.decisions import Decisions
 from netbisect.store.evidence import EvidenceReader
 from netbisect.store.facts import Facts
 from netbisect.store.lookup import Lookup
+from netbisect.store.marks import Marks
 from netbisect.store.nights import Nights
 from netbisect.store.outbox import Outbox
 from netbisect.store.quarantines import Quarantines
@@ -33,6 +34,7 @@ class Ledger(
     Samples,
     Trails,
     Besides,
+    Marks,
     Nights,
     Alerts,
     Outbox,

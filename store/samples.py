@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from sqlalchemy import func, select
+from sqlalchemy import Select, func, select
+from sqlalchemy.orm import Session
 
 from netbisect.bisect.model import Boot, Sample
 from netbisect.store.evidence import image_of_boot
@@ -97,20 +98,55 @@ class Samples(Sessions):
 
     def coverage(self) -> dict[tuple[str, str], Coverage]:
         """By testbed and branch: what there is."""
-        query = (
-            select(
-                SampleRow.testbed,
-                PlaceRow.branch,
-                func.count(PlaceRow.revision.distinct()),
-                func.max(SampleRow.at),
-            )
-            .join(BootRow, SampleRow.boot_id == BootRow.id)
-            .join(PlaceRow, PlaceRow.revision == BootRow.revision)
-            .where(SampleRow.valid)
-            .group_by(SampleRow.testbed, PlaceRow.branch)
-        )
         with self.reading() as session:
-            return {
-                (testbed, branch): Coverage(count, latest)
-                for testbed, branch, count, latest in session.execute(query)
-            }
+            counts = _counts(session)
+            branches: defaultdict[str, list[str]] = defaultdict(list)
+            for testbed, branch in counts:
+                branches[testbed].append(branch)
+            scenarios = select(SampleRow.testbed, SampleRow.scenario).where(SampleRow.valid)
+            latest: dict[tuple[str, str], float] = {}
+            for testbed, scenario in session.execute(scenarios.distinct()).all():
+                for branch in branches[testbed]:
+                    at = session.scalar(_newest(testbed, scenario, branch))
+                    if at is not None:
+                        place = testbed, branch
+                        latest[place] = max(at, latest.get(place, at))
+            return {place: Coverage(counts[place], at) for place, at in latest.items()}
+
+
+def _counts(session: Session) -> dict[tuple[str, str], int]:
+    """By testbed and branch: revisions with a valid sample.
+
+    A look at each revision of a testbed is enough; there are a hundred times as many samples.
+    """
+    booted = select(BootRow.testbed, BootRow.revision).distinct().subquery()
+    sampled = (
+        select(SampleRow.id)
+        .join(BootRow, SampleRow.boot_id == BootRow.id)
+        .where(BootRow.testbed == booted.c.testbed, BootRow.revision == booted.c.revision)
+        .where(SampleRow.valid)
+        .exists()
+    )
+    query = (
+        select(booted.c.testbed, PlaceRow.branch, func.count(PlaceRow.revision.distinct()))
+        .join(PlaceRow, PlaceRow.revision == booted.c.revision)
+        .where(sampled)
+        .group_by(booted.c.testbed, PlaceRow.branch)
+        .order_by(booted.c.testbed, PlaceRow.branch)
+    )
+    return {(testbed, branch): count for testbed, branch, count in session.execute(query)}
+
+
+def _newest(testbed: str, scenario: str, branch: str) -> Select[float]:
+    """Time of the newest valid sample of a series."""
+    of_branch = select(PlaceRow.number).where(
+        PlaceRow.branch == branch, PlaceRow.revision == BootRow.revision
+    )
+    return (
+        select(SampleRow.at)
+        .join(BootRow, SampleRow.boot_id == BootRow.id)
+        .where(SampleRow.testbed == testbed, SampleRow.scenario == scenario, SampleRow.valid)
+        .where(of_branch.exists())
+        .order_by(SampleRow.at.desc())
+        .limit(1)
+    )

@@ -175,7 +175,11 @@ def level_of(
         revision,
         identity,
         first,
-        tuple(statistics.fmean(ln_pps for ln_pps, _ in runs) for runs in boots),
+        tuple(
+            # Most boots make one run, and there are many of them.
+            statistics.fmean(ln_pps for ln_pps, _ in runs) if len(runs) > 1 else runs[0][0]
+            for runs in boots
+        ),
         2 * sum(limited) > len(limited),
     )
 

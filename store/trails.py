@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, func, select
@@ -41,15 +41,6 @@ _PART = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
-    """By which a testbed and scenario is known to have been measured since."""
-
-    samples: int
-    latest: float
-    """Time of the newest, seconds since the epoch."""
-
-
-@dataclass(frozen=True, slots=True)
 class Epoch:
     """What was measured under the same conditions."""
 
@@ -67,7 +58,7 @@ class Trail:
     epochs: tuple[Epoch, ...]
     """In the order of their newest samples; the last one is what comparisons use."""
     numbers: Mapping[str, int]
-    """By revision: its place on the branch."""
+    """By revision that was booted on the testbed: its place on the branch."""
     baseline: tuple[Level, ...]
     """Of the last epoch, the levels since the last confirmed change, as `Series.baseline`."""
 
@@ -79,43 +70,16 @@ _Found = dict[tuple[str, str], tuple[float, dict[str, list[tuple[float, bool]]]]
 class Trails(Sessions):
     """Reads series as a whole."""
 
-    def marks(self) -> dict[tuple[str, str], Mark]:
-        """By testbed and scenario: how many valid samples there are, and the time of the newest."""
-        query = (
-            select(SampleRow.testbed, SampleRow.scenario, func.count(), func.max(SampleRow.at))
-            .where(SampleRow.valid)
-            .group_by(SampleRow.testbed, SampleRow.scenario)
-            .order_by(SampleRow.testbed, SampleRow.scenario)
-        )
-        with self.reading() as session:
-            return {
-                (testbed, scenario): Mark(samples, latest)
-                for testbed, scenario, samples, latest in session.execute(query)
-            }
-
     def trails(self, testbed: str, scenario: str) -> list[Trail]:
         """The series of a testbed and scenario, one for each branch, ordered by branch."""
+        return next(self.trails_of(testbed, [scenario]))
+
+    def trails_of(self, testbed: str, scenarios: Iterable[str]) -> Iterator[list[Trail]]:
+        """As `trails`, of one scenario after the other; what they share is read once."""
         with self.reading() as session:
-            by_conditions = _measured(session, testbed, scenario)
-            values = _conditions(session, testbed, scenario)
-            revisions = {revision for found in by_conditions.values() for revision, _ in found}
-            trails = []
-            for branch, numbers in sorted(_places(session, revisions).items()):
-                name = SeriesName(testbed, scenario, branch)
-                epochs = tuple(
-                    Epoch(digest, values.get(digest, {}), levels)
-                    for digest, found in by_conditions.items()
-                    if (levels := _levels(found, numbers))
-                )
-                start, gaps = changes(session, (testbed, scenario, branch))
-                baseline = tuple(
-                    level
-                    for level in (epochs[-1].levels if _newest(epochs, by_conditions) else ())
-                    if numbers[level.revision] >= start
-                    and kept(numbers[level.revision], level, gaps)
-                )
-                trails.append(Trail(name, epochs, numbers, baseline))
-            return trails
+            booted = _booted(session, testbed)
+            for scenario in scenarios:
+                yield _trails(session, booted, (testbed, scenario))
 
     def commits(self, revisions: Collection[str]) -> dict[str, Commit]:
         """By revision: those of these commits that were learned."""
@@ -179,13 +143,66 @@ class Trails(Sessions):
                 .distinct()
             ).all()
             for testbed, scenario in places:
+                booted = _booted(session, testbed, BootRow.revision.in_(revisions))
                 newest = comparable(session, testbed, [scenario])
-                by_conditions = _measured(session, testbed, scenario, revisions, newest)
+                of_them = SampleRow.boot_id.in_(booted.images)
+                by_conditions = _measured(session, booted, (testbed, scenario), newest, of_them)
                 for measured in by_conditions.values():
                     for (revision, image), (at, boots) in measured.items():
                         level = level_of(revision, image, at, list(boots.values()))
                         found[testbed, scenario].setdefault(revision, level)
         return dict(found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Booted:
+    """What ran on a testbed."""
+
+    images: Mapping[str, tuple[str, str]]
+    """By boot: revision, and what identifies its kernel."""
+    numbers: Mapping[str, Mapping[str, int]]
+    """By branch: the place of each of these revisions that is on it."""
+
+
+def _booted(session: Session, testbed: str, *where: ColumnElement[bool]) -> _Booted:
+    of_testbed = BootRow.testbed == testbed
+    identity = {
+        (key, revision): name
+        for key, revision, name in session.execute(
+            select(KernelRow.key, KernelRow.revision, func.max(KernelRow.identity))
+            .where(KernelRow.key.in_(select(BootRow.kernel).where(of_testbed, *where)))
+            .group_by(KernelRow.key, KernelRow.revision)
+        )
+    }
+    boots = select(BootRow.id, BootRow.revision, BootRow.kernel).where(of_testbed, *where)
+    images = {
+        boot: (revision, identity.get((kernel, revision), kernel))
+        for boot, revision, kernel in session.execute(boots)
+    }
+    return _Booted(images, _places(session, {revision for revision, _ in images.values()}))
+
+
+def _trails(session: Session, booted: _Booted, place: tuple[str, str]) -> list[Trail]:
+    testbed, scenario = place
+    by_conditions = _measured(session, booted, place)
+    values = _conditions(session, testbed, scenario)
+    trails = []
+    for branch, numbers in sorted(booted.numbers.items()):
+        epochs = tuple(
+            Epoch(digest, values.get(digest, {}), levels)
+            for digest, found in by_conditions.items()
+            if (levels := _levels(found, numbers))
+        )
+        if not epochs:
+            continue
+        start, gaps = changes(session, (testbed, scenario, branch))
+        baseline = tuple(
+            level
+            for level in (epochs[-1].levels if _newest(epochs, by_conditions) else ())
+            if numbers[level.revision] >= start and kept(numbers[level.revision], level, gaps)
+        )
+        trails.append(Trail(SeriesName(testbed, scenario, branch), epochs, numbers, baseline))
+    return trails
 
 
 def _newest(epochs: tuple[Epoch, ...], found: dict[str, _Found]) -> bool:
@@ -194,52 +211,41 @@ def _newest(epochs: tuple[Epoch, ...], found: dict[str, _Found]) -> bool:
 
 
 def _measured(
-    session: Session,
-    testbed: str,
-    scenario: str,
-    revisions: Collection[str] | None = None,
-    *where: ColumnElement[bool],
+    session: Session, booted: _Booted, place: tuple[str, str], *where: ColumnElement[bool]
 ) -> dict[str, _Found]:
     """By digest of the conditions, the newest last: what was measured under them.
 
     Args:
         session: Where it is looked up.
-        testbed: Of the samples.
-        scenario: Of the samples.
-        revisions: Only these.
+        booted: On the testbed.
+        place: Testbed and scenario.
         where: Conditions on the samples.
     """
-    only = [] if revisions is None else [BootRow.revision.in_(revisions)]
-    identity = {
-        (key, revision): name
-        for key, revision, name in session.execute(
-            select(KernelRow.key, KernelRow.revision, func.max(KernelRow.identity))
-            .where(KernelRow.key.in_(select(BootRow.kernel).where(BootRow.testbed == testbed)))
-            .group_by(KernelRow.key, KernelRow.revision)
-        )
-    }
     query = (
         select(
             SampleRow.conditions,
-            BootRow.revision,
-            BootRow.kernel,
-            BootRow.id,
+            SampleRow.boot_id,
             SampleRow.at,
             SampleRow.pps,
             SampleRow.offered_pps,
         )
-        .join(BootRow, SampleRow.boot_id == BootRow.id)
-        .where(SampleRow.testbed == testbed, SampleRow.scenario == scenario, SampleRow.valid)
-        .where(*only, *where)
+        .where(SampleRow.testbed == place[0], SampleRow.scenario == place[1], SampleRow.valid)
+        .where(*where)
         .order_by(SampleRow.at, SampleRow.id.desc())
     )
     found: dict[str, _Found] = {}
-    for conditions, revision, kernel, boot, at, pps, offered in session.execute(query):
-        image = identity.get((kernel, revision), kernel)
-        of_epoch = found.pop(conditions, {})
-        found[conditions] = of_epoch  # that of the newest sample stands last
-        boots = of_epoch.setdefault((revision, image), (at, {}))[1]
-        boots.setdefault(boot, []).append((math.log(pps), validity.saturated(pps, offered)))
+    last, of_epoch = None, {}
+    # Past the mapper, which has nothing to do for columns: there are thousands of rows.
+    for conditions, boot, at, pps, offered in session.connection().execute(query):
+        if conditions != last:
+            # That of the newest sample stands last.
+            found[conditions] = of_epoch = found.pop(conditions, {})
+            last = conditions
+        image = booted.images[boot]
+        of_image = of_epoch.get(image)
+        if of_image is None:
+            of_epoch[image] = of_image = (at, {})
+        of_image[1].setdefault(boot, []).append((math.log(pps), validity.saturated(pps, offered)))
     return found
 
 

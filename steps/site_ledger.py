@@ -1,0 +1,56 @@
+"""The ledger for one run of the site: what many pages tell of is read once."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Collection
+
+from netbisect.bisect.model import Commit
+from netbisect.store.database import migrate, open_database
+from netbisect.store.ledger import Ledger
+from netbisect.store.trails import Trail
+
+_TRAILS = 2
+"""Testbeds and scenarios whose series are kept: the pages of an alert follow each other."""
+
+
+class Remembering(Ledger):
+    """A ledger that keeps commits and the latest series that it has read."""
+
+    _commits: dict[str, Commit | None]
+    _trails: OrderedDict[tuple[str, str], list[Trail]]
+
+    @classmethod
+    def of(cls, database: str) -> Remembering:
+        """The ledger in a database, which is brought up to date first.
+
+        Raises:
+            StoreError: it cannot be used.
+        """
+        engine = open_database(database)
+        migrate(engine)
+        found = cls(engine)
+        found._commits, found._trails = {}, OrderedDict()
+        return found
+
+    def commits(self, revisions: Collection[str]) -> dict[str, Commit]:
+        """As `Trails.commits`."""
+        unknown = [one for one in revisions if one not in self._commits]
+        if unknown:
+            self._commits.update(dict.fromkeys(unknown))
+            self._commits.update(super().commits(unknown))
+        return {name: commit for name in revisions if (commit := self._commits[name]) is not None}
+
+    def commit(self, revision: str) -> Commit | None:
+        """As `Facts.commit`."""
+        return self.commits([revision]).get(revision)
+
+    def trails(self, testbed: str, scenario: str) -> list[Trail]:
+        """As `Trails.trails`."""
+        place = testbed, scenario
+        if place not in self._trails:
+            self._trails[place] = super().trails(testbed, scenario)
+        self._trails.move_to_end(place)
+        while len(self._trails) > _TRAILS:
+            self._trails.popitem(last=False)
+        return self._trails[place]
