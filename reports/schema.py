@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass
@@ -14,6 +15,8 @@ from netbisect.reports import documents
 from netbisect.reports.documents import Document
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
+_HALVES = re.compile(r"\\ud[89a-f]")
+"""Of letters, as JSON escapes them; two of them may be a whole one."""
 _PLAIN: Mapping[type, str] = {str: "string", bool: "boolean", int: "integer", float: "number"}
 
 DOCUMENTS: Mapping[str, type] = {
@@ -35,6 +38,22 @@ DOCUMENTS: Mapping[str, type] = {
 def as_text(document: Document) -> str:
     """A document as JSON, in letters that any terminal and any reader takes."""
     return json.dumps(as_data(document), indent=2, allow_nan=False)
+
+
+def as_line(document: Document) -> str:
+    """As `as_text`, in one line: quicker and shorter, for documents that are long."""
+    try:
+        text = json.dumps(document, default=_fields, allow_nan=False, separators=(",", ":"))
+    except ValueError:
+        text = ""
+    if not text or _HALVES.search(text):
+        text = json.dumps(as_data(document), allow_nan=False, separators=(",", ":"))
+    return text
+
+
+def _fields(noun: Any) -> dict[str, Any]:  # noqa: ANN401 - whatever json does not know
+    """Of a class of documents; all of them have slots."""
+    return {name: getattr(noun, name) for name in noun.__slots__}
 
 
 def as_data(document: Document) -> dict[str, Any]:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 
 from netbisect.bisect import model
+from netbisect.bisect.health import SeriesHealth
 from netbisect.bisect.model import (
     Confirmed,
     Culprit,
     Drift,
     Effect,
     Finding,
+    Level,
     NotConfirmed,
     NotReproduced,
     Several,
@@ -21,7 +23,59 @@ from netbisect.bisect.model import (
 )
 from netbisect.reports import documents as told
 from netbisect.reports.documents import Difference
+from netbisect.store.lookup import SeriesName
 from netbisect.store.records import Alert, Asked, Quarantine, RequestState
+
+
+def series(
+    name: SeriesName,
+    levels: Sequence[Level],
+    baseline: Collection[int],
+    *,
+    conditions: Mapping[str, str],
+    health: SeriesHealth,
+    alerts: Sequence[int],
+    commits: Mapping[str, model.Commit],
+) -> told.Series:
+    """A series, as programs are told of it.
+
+    Args:
+        name: Of the series.
+        levels: In the order of the branch.
+        baseline: The `id` of those since the last confirmed change.
+        conditions: Under which they were measured.
+        health: What the baseline shows.
+        alerts: Numbers of those that were seen in it.
+        commits: By revision, of all levels.
+    """
+    return told.Series(
+        testbed=name.testbed,
+        scenario=name.scenario,
+        branch=name.branch,
+        conditions=dict(conditions),
+        levels=tuple(
+            told.Level(
+                revision=one.revision,
+                label=commits[one.revision].label,
+                kernel=one.identity,
+                at=one.at,
+                pps=_rate(one.mean),
+                boots=tuple(map(_rate, one.ln_pps)),
+                saturated=one.saturated,
+                baseline=id(one) in baseline,
+            )
+            for one in levels
+        ),
+        boot_noise=health.boot_noise,
+        image_noise=health.image_noise,
+        smallest_drop=health.smallest_drop,
+        alerts=tuple(alerts),
+    )
+
+
+def _rate(ln_pps: float) -> float:
+    """Packets per second, to seven digits: boots differ in the third."""
+    return float(f"{math.exp(ln_pps):.7g}")
 
 
 def differences(effects: Sequence[Effect]) -> tuple[Difference, ...]:

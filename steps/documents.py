@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from dataclasses import asdict, dataclass
 from typing import Self
@@ -256,34 +255,18 @@ class Desk:
         levels = self.ledger.levels(*place)
         if not levels.whole:
             raise StoreError(f"nothing was measured of the series {'/'.join(place)}")
-        baseline = set(map(id, levels.baseline))
         conditions = self.ledger.conditions(name.testbed, name.scenario)
         noise = noise_of(levels.whole[:-1]) if levels.whole[1:] else None
         health = of_series(levels.baseline, self.min_effect, noise)
         touching = self.ledger.alerts_touching(*place)
-        commits = self.ledger.commits({one.revision for one in levels.whole})
-        return told.Series(
-            testbed=name.testbed,
-            scenario=name.scenario,
-            branch=name.branch,
+        return parts.series(
+            name,
+            levels.whole,
+            {id(one) for one in levels.baseline},
             conditions=conditions.values if conditions else {},
-            levels=tuple(
-                told.Level(
-                    revision=one.revision,
-                    label=commits[one.revision].label,
-                    kernel=one.identity,
-                    at=one.at,
-                    pps=math.exp(one.mean),
-                    boots=tuple(map(math.exp, one.ln_pps)),
-                    saturated=one.saturated,
-                    baseline=id(one) in baseline,
-                )
-                for one in levels.whole
-            ),
-            boot_noise=health.boot_noise,
-            image_noise=health.image_noise,
-            smallest_drop=health.smallest_drop,
-            alerts=tuple(one.id for one in touching if one.announced_at is not None),
+            health=health,
+            alerts=[one.id for one in touching if one.announced_at is not None],
+            commits=self.ledger.commits({one.revision for one in levels.whole}),
         )
 
     # ------------------------------------------------------------------------- what is going on

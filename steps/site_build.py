@@ -18,14 +18,24 @@ from netbisect.reports.documents import Document
 from netbisect.reports.site import cases
 from netbisect.reports.site import series as series_pages
 from netbisect.reports.site.cases import Link
-from netbisect.reports.site.nouns import AlertLine, Point, alert_page, document_file, question_page
-from netbisect.steps import documents
+from netbisect.reports.site.frame import as_document
+from netbisect.reports.site.nouns import (
+    AlertLine,
+    Point,
+    SeriesView,
+    alert_page,
+    document_file,
+    question_page,
+)
+from netbisect.steps import document_parts, documents
 from netbisect.steps import site_material as material
 from netbisect.steps.casefile import deeds
 from netbisect.steps.site_files import put
 from netbisect.steps.site_ledger import Remembering
 from netbisect.steps.site_source import Source
+from netbisect.steps.site_touched import Extent, extent
 from netbisect.steps.surroundings import OfLedger
+from netbisect.store.lookup import SeriesName
 from netbisect.store.records import Alert
 from netbisect.store.trails import Trail
 
@@ -62,7 +72,9 @@ class Done:
     """Of what its pages were made from."""
     pages: dict[str, str] | None
     """By file: its digest; None where the mark is the one that is known."""
-    series: list[Any]
+    series: Sequence[Any] = ()
+    extent: Extent | None = None
+    """Of a case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +82,7 @@ class _Page:
     """A page that could be drawn."""
 
     file: str
+    testbed: str
     told: dict[str, Any]
     """What it tells."""
     draw: Callable[..., str]
@@ -103,6 +116,10 @@ class Desk:
                 (one.testbed, one.scenario, one.branch) for one in alert.series if one.moved
             ):
                 self._by_series[place].append(self.lines[number])
+        self._seen: defaultdict[SeriesName, list[int]] = defaultdict(list)
+        for number, alert in self.alerts.items():
+            for name in {SeriesName(one.testbed, one.scenario, one.branch) for one in alert.series}:
+                self._seen[name].append(number)
         self._by_question = {
             question: self.lines[number]
             for number, alert in self.alerts.items()
@@ -146,11 +163,12 @@ class Desk:
         document = self._document(task)
         told = repr((page.told, document)).encode("utf-8", "replace")
         mark = hashlib.sha256(told).hexdigest()[:16]
+        about = extent(self.ledger, page.told["case"], page.testbed)
         if mark == known:
-            return Done(task.key, mark, None, [])
+            return Done(task.key, mark, None, extent=about)
         files = {page.file: page.draw(**page.told), document_file(page.file): document}
         written = {name: put(self._staging, name, text) for name, text in files.items()}
-        return Done(task.key, mark, written, [])
+        return Done(task.key, mark, written, extent=about)
 
     def _document(self, task: Task) -> str:
         """The same for programs."""
@@ -162,15 +180,33 @@ class Desk:
         return f"{schema.as_text(make[task.kind](task.number))}\n"
 
     def _series(self, task: Task, mark: str, trails: Sequence[Trail]) -> Done:
-        written, told = {}, []
+        written: dict[str, str] = {}
+        told = []
         for trail in trails:
             name = (trail.name.testbed, trail.name.scenario, trail.name.branch)
             view = material.view_of(
                 self.ledger, trail, self.lab, self._by_series.get(name, ()), self.min_effect
             )
-            written[view.page] = put(self._staging, view.page, series_pages.page(view))
+            files = {
+                view.page: series_pages.page(view, [as_document(view.page)]),
+                document_file(view.page): self._series_document(trail, view),
+            }
+            written |= {file: put(self._staging, file, text) for file, text in files.items()}
             told.append(COMPACT.unstructure(series_pages.summary(view)))
         return Done(task.key, mark, written, told)
+
+    def _series_document(self, trail: Trail, view: SeriesView) -> str:
+        """The same for programs, in one line: it has every boot."""
+        told = document_parts.series(
+            trail.name,
+            view.levels,
+            {id(one) for one in trail.baseline},
+            conditions=view.epochs[-1].values,
+            health=view.health,
+            alerts=self._seen[trail.name],
+            commits=self.ledger.commits({one.revision for one in view.levels}),
+        )
+        return f"{schema.as_line(told)}\n"
 
     def _alert(self, alert: Alert) -> _Page:
         questions = [(kind, getattr(alert, kind)) for kind in KINDS]
@@ -181,7 +217,7 @@ class Desk:
             "deeds": deeds(self.ledger, alert.id),
             "questions": [Link(kind, number) for kind, number in questions if number is not None],
         }
-        return _Page(alert_page(alert.id), told, cases.alert)
+        return _Page(alert_page(alert.id), alert.testbed, told, cases.alert)
 
     def _question(self, task: Task) -> _Page:
         asked = self.ledger.question(task.number)
@@ -190,12 +226,12 @@ class Desk:
             "case": material.question_case(self.ledger, asked, self.lab),
             "alert": self.about(task.number),
         }
-        file = question_page(task.kind, task.number)
+        place = question_page(task.kind, task.number), asked.question.testbed
         if isinstance(asked.question, Bisection):
-            return _Page(file, told, cases.bisection)
+            return _Page(*place, told, cases.bisection)
         following = [
             Link("bisection" if isinstance(one.question, Bisection) else "comparison", one.id)
             for one in self.ledger.children(task.number)
         ]
         told |= {"finding": asked.finding, "following": next(iter(following), None)}
-        return _Page(file, told, cases.comparison)
+        return _Page(*place, told, cases.comparison)

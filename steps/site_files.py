@@ -53,6 +53,10 @@ class Manifest:
     """Seconds since the epoch from which on time alone changes what is told; None: never."""
     marks: dict[str, str] = field(default_factory=dict)
     """By task: the state of its inputs."""
+    extents: dict[str, tuple[str, float, float]] = field(default_factory=dict)
+    """By task of a case: what it is about, as `site_touched.Extent`."""
+    conditions: dict[str, str] = field(default_factory=dict)
+    """By testbed: digest of those of its newest samples."""
     pages: dict[str, dict[str, str]] = field(default_factory=dict)
     """By task: the digest of each of its files."""
     series: dict[str, list[Any]] = field(default_factory=dict)
@@ -203,6 +207,8 @@ def _read(path: Path) -> Manifest:
             mark=data["mark"],
             until=data["until"],
             marks=dict(data["marks"]),
+            extents={name: (bed, low, high) for name, (bed, low, high) in data["extents"].items()},
+            conditions=dict(data["conditions"]),
             pages=dict(data["pages"]),
             series=dict(data["series"]),
             pairs=pairs,

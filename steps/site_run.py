@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from itertools import groupby, islice
 
 from netbisect.bisect.model import Bisection, Comparison
@@ -33,6 +33,7 @@ from netbisect.steps import site_material as material
 from netbisect.steps.site_build import COMPACT, KINDS, Desk, Done, Task
 from netbisect.steps.site_files import PAGE, Folder, Manifest, Report, put
 from netbisect.steps.site_source import Source
+from netbisect.steps.site_touched import Extent, News, news_of
 from netbisect.store.marks import Mark
 from netbisect.store.records import Asked
 
@@ -94,25 +95,49 @@ def run(folder: Folder, source: Source, pair: tuple[str, str] | None, *, full: b
             for task, mark in series.items()
             if before.marks.get(task.key) != mark or not folder.whole(task.key)
         ]
-        cases = [
+        manifest.conditions = ledger.newest_conditions()
+        cases = _cases(desk, outlook)
+        news = _news(desk, outlook, before, manifest)
+        work += [
             (task, before.marks.get(task.key, "") if folder.whole(task.key) else "")
-            for task in _cases(desk, outlook)
+            for task in cases
+            if not folder.whole(task.key)
+            or task.key not in before.extents
+            or news.touches(Extent(*before.extents[task.key]))
         ]
-        done = {one.key: one for one in _all_done([*work, *cases], desk)}
-        for task, mark in [*series.items(), *cases]:
-            one = done.get(task.key)
-            if one is None or one.pages is None:
-                manifest.marks[task.key] = mark
-                manifest.pages[task.key] = before.pages[task.key]
-                manifest.series[task.key] = before.series.get(task.key, [])
-            else:
-                manifest.marks[task.key] = one.mark
-                manifest.pages[task.key] = one.pages
-                manifest.series[task.key] = one.series
+        done = {one.key: one for one in _all_done(work, desk)}
+        for task in [*series, *cases]:
+            _keep(task.key, done.get(task.key), before, manifest)
         _Front(desk, outlook, manifest, folder).write(before)
         written, removed = folder.replace(manifest)
     drawn = [name for one in done.values() for name in one.pages or () if name.endswith(PAGE)]
     return replace(folder.report(), drawn=len(drawn), written=written, removed=removed)
+
+
+def _news(desk: Desk, outlook: _Outlook, before: Manifest, now: Manifest) -> News:
+    """What has happened that cases may tell of."""
+    testbeds = {one.id: one.question.testbed for kind in KINDS for one in outlook.questions[kind]}
+    events = desk.ledger.events_after(before.mark) if before.mark else None
+    found = news_of(desk.ledger, events, testbeds)
+    other = {
+        name for name, digest in now.conditions.items() if before.conditions.get(name) != digest
+    }
+    return replace(found, testbeds=found.testbeds | other)
+
+
+def _keep(key: str, done: Done | None, before: Manifest, manifest: Manifest) -> None:
+    """Notes what came of a task, or that all is as it was."""
+    manifest.marks[key] = done.mark if done else before.marks[key]
+    if done is None or done.pages is None:
+        manifest.pages[key] = before.pages[key]
+        manifest.series[key] = before.series[key]
+    else:
+        manifest.pages[key] = done.pages
+        manifest.series[key] = list(done.series)
+    if done is not None and done.extent is not None:
+        manifest.extents[key] = astuple(done.extent)
+    elif key in before.extents:
+        manifest.extents[key] = before.extents[key]
 
 
 @contextmanager

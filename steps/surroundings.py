@@ -20,7 +20,7 @@ from netbisect.store.records import Asked
 from netbisect.workers.lab import Lab, load_scenario
 from netbisect.workers.tomlfile import FileError
 
-_BEFORE, _AFTER = 60, 30
+BEFORE, AFTER = 60, 30
 """Levels that the picture of a case has round its change."""
 
 
@@ -186,7 +186,7 @@ class OfLedger:
             ends.update(one.revision for one in question.candidates)
         found = [i for i, level in enumerate(levels) if level.revision in ends]
         first, last = (found[0], found[-1]) if found else (len(levels), len(levels))
-        return {question.lead: levels[max(first - _BEFORE, 0) : last + _AFTER]}
+        return {question.lead: levels[max(first - BEFORE, 0) : last + AFTER]}
 
     def command(self, testbed: str, kernels: Mapping[str, Kernel], ends: tuple[str, str]) -> str:
         """As Surroundings says: without the lab's files nobody can."""

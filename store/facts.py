@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Sequence
+from typing import assert_never
 
-from sqlalchemy import select
-from sqlalchemy.orm import Session
+from sqlalchemy import inspect, select
+from sqlalchemy.orm import InstanceState, Session
 
-from netbisect.bisect.model import Commit, Fact, split_kernel_name
+from netbisect.bisect.model import (
+    Boot,
+    Commit,
+    Conditions,
+    Dud,
+    Fact,
+    Kernel,
+    Sample,
+    split_kernel_name,
+)
 from netbisect.bisect.subject import parts_of, short, with_patch
 from netbisect.store.database import StoreError
 from netbisect.store.intake import take_in, tell
 from netbisect.store.rows import boot_of, commit_of, conditions_of, dud_of, kernel_of, sample_of
 from netbisect.store.sessions import Sessions
 from netbisect.store.tables import (
-    Base,
     BootRow,
     CommitRow,
     ConditionsRow,
@@ -25,6 +34,9 @@ from netbisect.store.tables import (
     PlaceRow,
     SampleRow,
 )
+
+_TOLD = 100
+"""Revisions that the event of an import names at most."""
 
 
 class Facts(Sessions):
@@ -60,7 +72,7 @@ class Facts(Sessions):
         with self.writing() as writing:
             added = take_in(writing, list(facts))
             if added:
-                writing.note("import", source=source, facts=len(added))
+                writing.note("import", source=source, facts=len(added), revisions=_revisions(added))
             return added
 
     def facts_of(self, question: int) -> list[Fact]:
@@ -82,14 +94,15 @@ class Facts(Sessions):
         with self.writing() as writing:
             session = writing.session
             rows = [session.merge(_row_of(commit)) for commit in taught.values()]
-            news = _is_news(session, rows)
+            numbers = _new_numbers(session, rows)
             session.flush()
             places = [
                 session.merge(PlaceRow(branch=branch, number=one.number, revision=one.revision))
                 for one in taught.values()
             ]
-            if news or _is_news(session, places):
-                writing.note("learned", branch=branch, commits=len(taught))
+            numbers |= _new_numbers(session, places)
+            if numbers:
+                writing.note("learned", branch=branch, first=min(numbers), last=max(numbers))
 
     def know(self, commits: Iterable[Commit]) -> None:
         """Takes in commits that are on no branch that is watched: they are in no series."""
@@ -152,9 +165,32 @@ def _question_of(session: Session, decision: int | None) -> int | None:
     return row.question_id
 
 
-def _is_news(session: Session, rows: Iterable[Base]) -> bool:
-    """Whether any of them is to be written, or is to be another than it was."""
-    return any(row in session.new or session.is_modified(row) for row in rows)
+def _revisions(facts: Sequence[Fact]) -> list[str] | None:
+    """Those that were built, booted or measured, if they are few; conditions concern any."""
+    boots = {fact.id for fact in facts if isinstance(fact, Boot)}
+    found: set[str] = set()
+    for fact in facts:
+        match fact:
+            case Conditions():
+                return None
+            case Kernel() | Boot() | Dud():
+                found.add(fact.revision)
+            case Sample():
+                if fact.boot not in boots:
+                    return None  # of a boot that was taken in before
+            case _:
+                assert_never(fact)
+    return sorted(found) if len(found) <= _TOLD else None
+
+
+def _new_numbers(session: Session, rows: Iterable[CommitRow | PlaceRow]) -> set[int]:
+    """Numbers of those that are to be written, or are to be others than they were."""
+    found: set[int] = set()
+    for row in rows:
+        if row in session.new or session.is_modified(row):
+            state: InstanceState[CommitRow | PlaceRow] = inspect(row)
+            found |= {row.number, *state.attrs.number.history.deleted}
+    return found
 
 
 def _row_of(commit: Commit) -> CommitRow:

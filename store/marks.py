@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session, aliased
 
+from netbisect.store.records import Event
+from netbisect.store.samples import newest_of
 from netbisect.store.sessions import Sessions
 from netbisect.store.tables import (
     AlertRow,
@@ -50,6 +52,34 @@ class Marks(Sessions):
         with self.reading() as session:
             found = session.execute(last).first()
             return "" if found is None else f"{found.id} {found.at!r}"
+
+    def events_after(self, mark: str, most: int = 20_000) -> list[Event] | None:
+        """What happened since the ledger had this mark, oldest first.
+
+        None where it was the mark of another ledger, or where too much has happened.
+        """
+        number = int(mark.partition(" ")[0] or 0)
+        query = select(EventRow).where(EventRow.id >= number).order_by(EventRow.id).limit(most + 2)
+        with self.reading() as session:
+            rows = session.scalars(query).all()
+            if not rows or f"{rows[0].id} {rows[0].at!r}" != mark or len(rows) > most + 1:
+                return None
+            return [
+                Event(row.id, row.at, row.kind, row.question_id, dict(row.data)) for row in rows[1:]
+            ]
+
+    def newest_conditions(self) -> dict[str, str]:
+        """By testbed: digest of the conditions of the newest samples of its series."""
+        found: defaultdict[str, list[tuple[str, str, str]]] = defaultdict(list)
+        with self.reading() as session:
+            scenarios = select(SampleRow.testbed, SampleRow.scenario).where(SampleRow.valid)
+            branches = session.scalars(select(PlaceRow.branch).distinct()).all()
+            for place in session.execute(scenarios.distinct()).all():
+                for branch in sorted(branches):
+                    newest = session.execute(newest_of(*place, branch)).first()
+                    if newest is not None:
+                        found[place[0]].append((place[1], branch, newest.conditions))
+        return {testbed: _digest(sorted(told)) for testbed, told in found.items()}
 
     def marks(self) -> dict[tuple[str, str], Mark]:
         """By testbed and scenario that has valid samples, in order."""

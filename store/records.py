@@ -303,8 +303,9 @@ class Mail:
 class Event:
     """Something that happened.
 
-    `kind` is one of kernel, boot, sample, dud, asked, decided, submitted, finished, closed,
-    alert, mail or import; `data` says what, in texts and numbers.
+    `kind` is one of kernel, boot, conditions, sample, dud, asked, decided, submitted, finished,
+    closed, alert, mail, quarantine, release-asked, release-refused, released, learned or import;
+    `data` says what, in texts and numbers.
     """
 
     id: int

@@ -107,7 +107,7 @@ class Samples(Sessions):
             latest: dict[tuple[str, str], float] = {}
             for testbed, scenario in session.execute(scenarios.distinct()).all():
                 for branch in branches[testbed]:
-                    at = session.scalar(_newest(testbed, scenario, branch))
+                    at = session.scalar(newest_of(testbed, scenario, branch))
                     if at is not None:
                         place = testbed, branch
                         latest[place] = max(at, latest.get(place, at))
@@ -137,16 +137,16 @@ def _counts(session: Session) -> dict[tuple[str, str], int]:
     return {(testbed, branch): count for testbed, branch, count in session.execute(query)}
 
 
-def _newest(testbed: str, scenario: str, branch: str) -> Select[float]:
-    """Time of the newest valid sample of a series."""
+def newest_of(testbed: str, scenario: str, branch: str) -> Select[float, str]:
+    """Time and conditions of the newest valid sample of a series."""
     of_branch = select(PlaceRow.number).where(
         PlaceRow.branch == branch, PlaceRow.revision == BootRow.revision
     )
     return (
-        select(SampleRow.at)
+        select(SampleRow.at, SampleRow.conditions)
         .join(BootRow, SampleRow.boot_id == BootRow.id)
         .where(SampleRow.testbed == testbed, SampleRow.scenario == scenario, SampleRow.valid)
         .where(of_branch.exists())
-        .order_by(SampleRow.at.desc())
+        .order_by(SampleRow.at.desc(), SampleRow.id)
         .limit(1)
     )

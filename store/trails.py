@@ -90,6 +90,11 @@ class Trails(Sessions):
                 for row in session.scalars(select(CommitRow).where(CommitRow.revision.in_(part)))
             }
 
+    def places(self, revisions: Collection[str]) -> dict[str, dict[str, int]]:
+        """By branch: the place of each of these revisions that is on it."""
+        with self.reading() as session:
+            return _places(session, revisions)
+
     def questions(self, kind: str) -> list[Asked]:
         """All questions of a kind, `comparison` or `bisection`, oldest first."""
         query = select(QuestionRow).where(QuestionRow.kind == kind).order_by(QuestionRow.id)

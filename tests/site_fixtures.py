@@ -93,6 +93,11 @@ def read_page() -> Callable[[str], Page]:
 
 
 @pytest.fixture(scope="session")
+def site_type() -> type[Site]:
+    return Site
+
+
+@pytest.fixture(scope="session")
 def site_plan() -> Plan:
     return PLAN
 

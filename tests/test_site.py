@@ -10,16 +10,20 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from netbisect.bisect.model import Boot, Commit, Comparison, Conditions, Confirmed, Effect, Sample
 from netbisect.bisect.states import AlertState
+from netbisect.reports.schema import as_data, schema
 from netbisect.reports.site.nouns import series_page, slug
 from netbisect.reports.site.plots import spark
 from netbisect.reports.templating import environment
+from netbisect.steps.documents import Desk
 from netbisect.steps.memory import open_ledger
+from netbisect.store.lookup import SeriesName
 
 EVIL = '<script>alert("x")</script><img src=x onerror=y>&amp;{{ 7 * 7 }}\x00\x1b[31m\ud800\u202e$x$'
 SHOWN = '<script>alert("x")</script><img src=x onerror=y>&amp;{{ 7 * 7 }}'
@@ -83,15 +87,15 @@ def test_no_link_is_dead_and_nothing_is_loaded(whole_site: Any) -> None:
 
 
 def test_what_pages_tell_is_there_for_programs_too(whole_site: Any) -> None:
-    """Each alert and question has a document; badges and a feed lie beside them."""
-    told = {"alert", "comparison", "bisection"}
+    """Each alert, question and series has a document; badges and a feed lie beside them."""
+    told = {"alert", "comparison", "bisection", "series"}
     for name in pages(whole_site):
         kind = name.partition("-")[0]
         forms = [one for one in whole_site.page(name).all("link") if one.get("rel") == "alternate"]
         if kind in told:
             document = json.loads((whole_site.folder / str(forms[0]["href"])).read_text())
             assert document["format"] == f"netbisect-{kind}/1"
-            assert name == f"{kind}-{document['number']}.html"
+            assert kind == "series" or name == f"{kind}-{document['number']}.html"
         if kind in {"alert", "alerts.html", "index.html"}:
             assert forms[-1]["href"] == "feed.atom"
     feed = (whole_site.folder / "feed.atom").read_text()
@@ -102,6 +106,18 @@ def test_what_pages_tell_is_there_for_programs_too(whole_site: Any) -> None:
         "badge-main.testbed-00.svg",
         "badge-main.testbed-01.svg",
     }
+
+
+def test_a_series_is_the_same_in_the_site_and_from_the_command_line(whole_site: Any) -> None:
+    """In one line, and as its schema says."""
+    name = SeriesName("testbed-01", "inet6-path-01", "main")
+    text = (whole_site.folder / "series-testbed-01.inet6-path-01.main.json").read_text()
+    told = Desk(open_ledger(whole_site.database)).series(name)
+
+    assert json.loads(text) == as_data(told)
+    assert text.count("\n") == 1
+    assert told.alerts
+    jsonschema.validate(json.loads(text), schema("series"))
 
 
 def _is_own(page: Any, link: str) -> bool:

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from benchmarks.site.ledger import DAY, FIRST, bed, head, night, revision
 from netbisect.bisect.model import Night, NightDone, Unfinished
 from netbisect.reports.site import pages
-from netbisect.steps import cli, site_build
+from netbisect.steps import cli, site_source
 from netbisect.steps.memory import open_ledger
 from netbisect.store.database import open_database
 from netbisect.store.ledger import Ledger
@@ -87,8 +87,9 @@ def test_all_is_made_anew_when_asked_for_or_when_the_program_has_changed(
 
     told = pages.testbeds
     monkeypatch.setattr(pages, "testbeds", lambda view: told(view).replace("<p>", "<p> "))
-    monkeypatch.setattr(site_build, "_FORMAT", "another")
+    monkeypatch.setattr(site_source, "_versions", lambda: ["another"])
     assert own_site.run().exit_code == 0
+    assert changed(own_site, before) == {"testbeds.html"}
 
 
 def test_a_page_that_was_deleted_is_made_again(own_site: Any) -> None:
