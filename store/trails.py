@@ -241,7 +241,7 @@ def _measured(
     found: dict[str, _Found] = {}
     last, of_epoch = None, {}
     # Past the mapper, which has nothing to do for columns: there are thousands of rows.
-    for conditions, boot, at, pps, offered in session.connection().execute(query):
+    for conditions, boot, at, pps, offered in session.connection().execute(query).all():
         if conditions != last:
             # That of the newest sample stands last.
             found[conditions] = of_epoch = found.pop(conditions, {})
