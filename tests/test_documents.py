@@ -119,11 +119,13 @@ def test_there_is_a_document_of_every_kind() -> None:
 @pytest.mark.parametrize("name", schema.DOCUMENTS)
 def test_a_document_keeps_to_its_schema(filled_ledger: Any, name: str) -> None:
     """Also with infinite intervals, control characters and half of a letter."""
-    text = schema.as_text(MAKERS[name](filled_ledger))
-
-    assert text.isascii()
-    assert "\\ud8" not in text
-    validate(json.loads(text, parse_constant=pytest.fail), name)
+    made = MAKERS[name](filled_ledger)
+    for text in (schema.as_text(made), schema.as_line(made)):
+        assert text.isascii()
+        assert "\\ud8" not in text
+        told = json.loads(text, parse_constant=pytest.fail)
+        validate(told, name)
+        assert told == schema.as_data(made)
 
 
 @pytest.mark.parametrize("name", schema.DOCUMENTS)
