@@ -1,4 +1,4 @@
-"""One run of the site: which pages are out of date, who makes them, and those that tell of all."""
+"""One run of the site: which pages are out of date, and who makes them."""
 
 from __future__ import annotations
 
@@ -7,59 +7,29 @@ import hashlib
 import multiprocessing
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, replace
 from itertools import groupby, islice
 
 from netbisect.bisect.model import Bisection, Comparison
-from netbisect.reports import badge, words
-from netbisect.reports.case import Links
-from netbisect.reports.site import pages, revisions
-from netbisect.reports.site.frame import FEED
-from netbisect.reports.site.nouns import (
-    AlertLine,
-    Overview,
-    Summary,
-    badge_file,
-    pair_page,
-    revisions_page,
-    testbed_page,
-)
-from netbisect.reports.site.pages import Ended
-from netbisect.steps import badges
 from netbisect.steps import site_material as material
-from netbisect.steps.site_build import COMPACT, KINDS, Desk, Done, Task
-from netbisect.steps.site_files import PAGE, Folder, Manifest, Report, put
+from netbisect.steps.site_build import KINDS, Desk, Done, Task
+from netbisect.steps.site_files import PAGE, Folder, Manifest, Report
+from netbisect.steps.site_front import Front, Outlook
 from netbisect.steps.site_source import Source
 from netbisect.steps.site_touched import Extent, News, news_of
-from netbisect.store.marks import Mark
-from netbisect.store.records import Asked
 
 _WORTH_IT = 12
 """Tasks from which on further processes are started."""
 _PART = 13
 """Tasks that a process gets at a time: of series, all of one testbed."""
 _YOUNG = 200_000
-"""Objects after which the garbage collector looks for circles, of which pages leave none."""
-_FRONT = "front"
-"""The pages that tell of many, as a task."""
-_OF_TESTBED = "testbed\n"
-"""Begins the tasks of the pages that tell of a testbed."""
+"""Objects after which the garbage collector looks for circles: pages leave few of them."""
 
 _desk: list[Desk] = []
 """Of this process, where it is one that makes pages for another."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Outlook:
-    """What the ledger has, in little: enough to tell what is out of date."""
-
-    marks: Mapping[tuple[str, str], Mark]
-    questions: Mapping[str, Sequence[Asked]]
-    """By kind, oldest first."""
-    progress: Mapping[int, tuple[int, int]]
 
 
 def run(folder: Folder, source: Source, pair: tuple[str, str] | None, *, full: bool) -> Report:
@@ -86,7 +56,7 @@ def run(folder: Folder, source: Source, pair: tuple[str, str] | None, *, full: b
             named = ends[0], ends[1]
             manifest.pairs = [*(one for one in manifest.pairs if one != named), named]
         ledger = desk.ledger
-        outlook = _Outlook(
+        outlook = Outlook(
             ledger.marks(), {kind: ledger.questions(kind) for kind in KINDS}, ledger.progress()
         )
         series = dict(_series_marks(desk, outlook))
@@ -108,13 +78,13 @@ def run(folder: Folder, source: Source, pair: tuple[str, str] | None, *, full: b
         done = {one.key: one for one in _all_done(work, desk)}
         for task in [*series, *cases]:
             _keep(task.key, done.get(task.key), before, manifest)
-        _Front(desk, outlook, manifest, folder).write(before)
+        Front(desk, outlook, manifest, folder).write(before)
         written, removed = folder.replace(manifest)
     drawn = [name for one in done.values() for name in one.pages or () if name.endswith(PAGE)]
     return replace(folder.report(), drawn=len(drawn), written=written, removed=removed)
 
 
-def _news(desk: Desk, outlook: _Outlook, before: Manifest, now: Manifest) -> News:
+def _news(desk: Desk, outlook: Outlook, before: Manifest, now: Manifest) -> News:
     """What has happened that cases may tell of."""
     testbeds = {one.id: one.question.testbed for kind in KINDS for one in outlook.questions[kind]}
     events = desk.ledger.events_after(before.mark) if before.mark else None
@@ -153,7 +123,7 @@ def _calm() -> Iterator[None]:
         gc.unfreeze()
 
 
-def _series_marks(desk: Desk, outlook: _Outlook) -> Iterator[tuple[Task, str]]:
+def _series_marks(desk: Desk, outlook: Outlook) -> Iterator[tuple[Task, str]]:
     """The tasks of series, and the state of what each is made from."""
     for (testbed, scenario), mark in outlook.marks.items():
         alerts = repr(desk.touching(testbed, scenario)).encode("utf-8", "replace")
@@ -164,7 +134,7 @@ def _series_marks(desk: Desk, outlook: _Outlook) -> Iterator[tuple[Task, str]]:
         )
 
 
-def _cases(desk: Desk, outlook: _Outlook) -> list[Task]:
+def _cases(desk: Desk, outlook: Outlook) -> list[Task]:
     """The tasks of alerts and questions: those about one series beside each other."""
     found = [
         ((alert.testbed, alert.lead), Task("alert", number=number))
@@ -207,131 +177,3 @@ def _batched(tasks: Iterable[tuple[Task, str]]) -> Iterator[list[tuple[Task, str
 
 def _do(tasks: Sequence[tuple[Task, str]]) -> list[Done]:
     return _desk[0].do(tasks)
-
-
-# ------------------------------------------------------------------------ pages that tell of all
-
-
-class _Front:
-    """The pages that tell of many series."""
-
-    def __init__(self, desk: Desk, outlook: _Outlook, manifest: Manifest, folder: Folder) -> None:
-        self._desk = desk
-        self._outlook = outlook
-        self._manifest = manifest
-        self._folder = folder
-        series = [
-            COMPACT.structure(one, Summary) for told in manifest.series.values() for one in told
-        ]
-        self._series = {one.name: one for one in sorted(series, key=lambda one: one.name)}
-
-    def write(self, before: Manifest) -> None:
-        """Writes them, and into the manifest what was written.
-
-        Args:
-            before: What is known of those that are there.
-        """
-        desk, manifest = self._desk, self._manifest
-        pairs = {pair_page(*pair): pair for pair in manifest.pairs}
-        ends = {
-            name: [material.resolve(desk.ledger, one) for one in pair]
-            for name, pair in pairs.items()
-        }
-        listed = [(name, after.label, earlier.label) for name, (earlier, after) in ends.items()]
-        view = _overview(desk, self._outlook, self._series, listed)
-        for testbed, group in groupby(self._series.values(), lambda one: one.testbed):
-            alerts = [one for one in view.alerts if one.testbed == testbed]
-            self._testbed(testbed, list(group), alerts, before)
-        links = Links(commit=desk.lab.commit_link)
-        conditions = badges.conditions(desk.ledger)
-        manifest.until = badges.until(conditions, desk.ledger.clock())
-        files = {
-            name: revisions.pair(
-                earlier, after, material.both(desk.ledger, pairs[name], self._series), links
-            )
-            for name, (earlier, after) in ends.items()
-        } | {
-            "alerts.html": pages.alerts(view),
-            "searches.html": pages.searches(view.running, list(_ended(desk, self._outlook))),
-            "testbeds.html": pages.testbeds(view),
-            "compare.html": pages.compare(view),
-            FEED: desk.documents.atom(),
-            **{
-                badge_file(*place): badge.badge(badges.title(place), condition)
-                for place, condition in conditions.items()
-            },
-            "index.html": pages.index(view),
-        }
-        manifest.pages[_FRONT] = self._put(files)
-
-    def _put(self, files: Mapping[str, str]) -> dict[str, str]:
-        return {name: put(self._folder.staging, name, text) for name, text in files.items()}
-
-    def _testbed(
-        self,
-        testbed: str,
-        mine: Sequence[Summary],
-        alerts: Sequence[AlertLine],
-        before: Manifest,
-    ) -> None:
-        """The pages of a testbed, unless they are there and would tell the same."""
-        key = f"{_OF_TESTBED}{testbed}"
-        told = repr((mine, alerts)).encode("utf-8", "replace")
-        mark = hashlib.sha256(told).hexdigest()[:16]
-        self._manifest.marks[key] = mark
-        if before.marks.get(key) == mark and self._folder.whole(key):
-            self._manifest.pages[key] = before.pages[key]
-            return
-        files = {testbed_page(testbed): pages.testbed(mine, alerts)}
-        for branch in {one.branch: None for one in mine}:
-            of_branch = [one for one in mine if one.branch == branch]
-            files[revisions_page(testbed, branch)] = revisions.page(of_branch)
-        self._manifest.pages[key] = self._put(files)
-
-
-def _overview(
-    desk: Desk,
-    outlook: _Outlook,
-    series: Mapping[tuple[str, str, str], Summary],
-    pairs: Sequence[tuple[str, str, str]],
-) -> Overview:
-    nights = desk.ledger.last_nights(material.NIGHT_SECONDS)
-    running = [
-        material.running(desk.ledger, one, kind, outlook.progress.get(one.id, (0, 0))[0])
-        for kind, asked in outlook.questions.items()
-        for one in asked
-        if one.finding is None
-    ]
-    times = [mark.latest for mark in outlook.marks.values()]
-    times += [line.changed for line in desk.lines.values()]
-    times += [one.closed_at or one.opened_at for one in nights]
-    return Overview(
-        at=max(times, default=0.0),
-        nights=material.night_views(nights, series),
-        night_at=max((one.opened_at for one in nights), default=None),
-        alerts=list(reversed(desk.lines.values())),
-        running=running,
-        series=list(series.values()),
-        pairs=pairs,
-    )
-
-
-def _ended(desk: Desk, outlook: _Outlook) -> Iterator[Ended]:
-    """The newest first."""
-    asked = [
-        (one.id, kind, one)
-        for kind, of_kind in outlook.questions.items()
-        for one in of_kind
-        if one.finding is not None
-    ]
-    for number, kind, one in sorted(asked, key=lambda item: -item[0]):
-        assert isinstance(one.question, Comparison | Bisection)
-        assert one.finding is not None
-        yield Ended(
-            kind=kind,
-            number=number,
-            testbed=one.question.testbed,
-            branch=one.question.branch,
-            since=one.opened_at,
-            answer=words.sentence(one.finding, desk.ledger.label, desk.lab.title),
-        )
