@@ -13,7 +13,7 @@ from pathlib import Path
 import netbisect
 from netbisect.steps.settings import Settings
 from netbisect.steps.site_files import Folder, Report
-from netbisect.store.database import open_database
+from netbisect.store.database import StoreError, open_database
 from netbisect.store.marks import Marks
 from netbisect.workers.lab import Lab
 
@@ -61,16 +61,15 @@ def _versions() -> list[str]:
 
 
 def unchanged(folder: Folder, source: Source) -> Report | None:
-    """What there is to say of a site that is as a new one would be; None when it may not be.
-
-    Raises:
-        StoreError: the database cannot be used.
-    """
+    """What there is to say of a site that is as a new one would be; None when it may not be."""
     known = folder.manifest
     over = known.until is not None and time.time() >= known.until
     if over or not known.mark or known.made_by != source.digest():
         return None
-    engine = open_database(source.database)
-    mark = Marks(engine).mark()
+    try:
+        engine = open_database(source.database)
+        mark = Marks(engine).mark()
+    except StoreError:
+        return None  # whoever reads it brings it up to date, or says what is wrong
     engine.dispose()
     return folder.report() if mark == known.mark and folder.complete() else None

@@ -226,10 +226,39 @@ def test_facts_from_elsewhere_come_all_or_not_at_all(ledger: Ledger) -> None:
     assert ledger.record_all([*FACTS, DUD], "elsewhere") == FACTS
     assert ledger.record_all(FACTS, "elsewhere") == []
     [event], _ = ledger.events_since(0)
-    assert (event.kind, event.data) == ("import", {"source": "elsewhere", "facts": len(FACTS)})
+    told = {"source": "elsewhere", "facts": len(FACTS), "revisions": None}
+    assert (event.kind, event.data) == ("import", told)
 
 
 # -------------------------------------------------------------------------------------- commits
+
+
+def test_an_import_names_its_revisions_if_they_are_few(ledger: Ledger) -> None:
+    """And not those of a sample whose boot was there before: whoever reads it looks everywhere."""
+    ledger.record_all([KERNEL, BOOT, DUD], "elsewhere")
+    ledger.record_all([SAMPLE], "elsewhere")
+    many = [dataclasses.replace(BOOT, id=f"b{i}", revision=f"m{i}") for i in range(101)]
+    ledger.record_all(many, "elsewhere")
+    told = [event.data["revisions"] for event in ledger.events_since(0)[0]]
+
+    assert told == [sorted({KERNEL.revision, BOOT.revision, DUD.revision}), None, None]
+
+
+def test_what_is_learned_is_told_once_and_again_when_it_is_another(ledger: Ledger) -> None:
+    """With the numbers of the commits, also those that they had before."""
+    ledger.learn([commit("r1", 1), commit("r2", 2)], "main")
+    ledger.learn([commit("r1", 1), commit("r2", 2)], "main")
+    ledger.learn([commit("r1", 1), commit("r2", 2, "in other words")], "main")
+    ledger.learn([commit("r2", 7, "in other words")], "main")
+    ledger.learn([commit("r1", 1)], "stable/15")
+    found = [(one.kind, one.data) for one in ledger.events_since(0)[0]]
+
+    assert found == [
+        ("learned", {"branch": "main", "first": 1, "last": 2}),
+        ("learned", {"branch": "main", "first": 2, "last": 2}),
+        ("learned", {"branch": "main", "first": 2, "last": 7}),
+        ("learned", {"branch": "stable/15", "first": 1, "last": 1}),
+    ]
 
 
 def commit(revision: str, number: int, subject: str = "a change") -> Commit:
@@ -590,10 +619,10 @@ def test_events_tell_in_order_what_happened_and_never_twice(ledger: Ledger) -> N
     second, end = ledger.events_since(marker)
 
     assert [event.kind for event in first] == ["asked", "decided", "submitted"]
-    kinds = ["kernel", "boot", "sample", "dud", "finished", "closed"]
+    kinds = ["kernel", "boot", "conditions", "sample", "dud", "finished", "closed"]
     assert [event.kind for event in second] == kinds
     assert {event.question for event in (*first, *second)} == {asked.id}
-    assert second[2].data["pps"] == SAMPLE.pps
+    assert second[3].data["pps"] == SAMPLE.pps
     assert second[2].data["revision"] == "r1"
     assert second[-1].data["finding"] == "nightdone"
     assert [event.id for event in (*first, *second)] == list(range(1, 10))
