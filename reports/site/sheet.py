@@ -27,6 +27,8 @@ _MARK = 3.5
 """Length of a tick, points."""
 _LINE = 9.6
 """From a line of text to the next, points."""
+_WIDEST = {"left": "00.000", "right": "\u221200.0", "bottom": "n000000"}
+"""Numbers beside the axes as wide as they may be: their names stand beyond them."""
 _MIDDLE = 0.5
 """Where the one tick of empty axes is, as a share of them."""
 _ROUNDING = 1e-9
@@ -107,7 +109,7 @@ def _paint(axes: Axes, second: str) -> None:
         sides.append(("right", "second", axes.secondary_yaxis("right").yaxis))
     for label, name, axis in sides:
         axis.set_major_locator(FixedLocator([_MIDDLE]))
-        axis.set_ticklabels(["00.000"])  # as wide as a number may be
+        axis.set_ticklabels([_WIDEST[label]])
         axis.get_ticklabels()[0].set_gid(label)
         if name:
             axis.set_label_text(second or "unit").set_gid(name)
