@@ -93,14 +93,17 @@ class Facts(Sessions):
         taught = {commit.revision: commit for commit in commits}
         with self.writing() as writing:
             session = writing.session
-            rows = [session.merge(_row_of(commit)) for commit in taught.values()]
-            numbers = _new_numbers(session, rows)
+            # What is flushed is no news any more to the session, which flushes when it looks.
+            with session.no_autoflush:
+                rows = [session.merge(_row_of(commit)) for commit in taught.values()]
+                numbers = _new_numbers(session, rows)
             session.flush()
-            places = [
-                session.merge(PlaceRow(branch=branch, number=one.number, revision=one.revision))
-                for one in taught.values()
-            ]
-            numbers |= _new_numbers(session, places)
+            with session.no_autoflush:
+                places = [
+                    session.merge(PlaceRow(branch=branch, number=one.number, revision=one.revision))
+                    for one in taught.values()
+                ]
+                numbers |= _new_numbers(session, places)
             if numbers:
                 writing.note("learned", branch=branch, first=min(numbers), last=max(numbers))
 

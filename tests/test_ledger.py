@@ -623,7 +623,7 @@ def test_events_tell_in_order_what_happened_and_never_twice(ledger: Ledger) -> N
     assert [event.kind for event in second] == kinds
     assert {event.question for event in (*first, *second)} == {asked.id}
     assert second[3].data["pps"] == SAMPLE.pps
-    assert second[2].data["revision"] == "r1"
+    assert second[3].data["revision"] == "r1"
     assert second[-1].data["finding"] == "nightdone"
     assert [event.id for event in (*first, *second)] == list(range(1, 10))
     assert ledger.events_since(end) == ([], end)

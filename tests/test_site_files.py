@@ -86,7 +86,7 @@ def test_all_is_made_anew_when_asked_for_or_when_the_program_has_changed(
     assert changed(own_site, before) == set()
 
     told = pages.testbeds
-    monkeypatch.setattr(pages, "testbeds", lambda view: told(view).replace("<p>", "<p> "))
+    monkeypatch.setattr(pages, "testbeds", lambda view: told(view).replace("<h1>", "<h1> "))
     monkeypatch.setattr(site_source, "_versions", lambda: ["another"])
     assert own_site.run().exit_code == 0
     assert changed(own_site, before) == {"testbeds.html"}
