@@ -625,7 +625,7 @@ def test_events_tell_in_order_what_happened_and_never_twice(ledger: Ledger) -> N
     assert second[3].data["pps"] == SAMPLE.pps
     assert second[3].data["revision"] == "r1"
     assert second[-1].data["finding"] == "nightdone"
-    assert [event.id for event in (*first, *second)] == list(range(1, 10))
+    assert [event.id for event in (*first, *second)] == list(range(1, 11))
     assert ledger.events_since(end) == ([], end)
     assert ledger.events_since(marker, limit=2) == (second[:2], second[1].id)
 
