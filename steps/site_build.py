@@ -167,6 +167,8 @@ class Desk:
         if mark == known:
             return Done(task.key, mark, None, extent=about)
         files = {page.file: page.draw(**page.told), document_file(page.file): document}
+        if task.kind == "alert" and page.told["case"] is not None:
+            files |= cases.drawings(page.told["case"])
         written = {name: put(self._staging, name, text) for name, text in files.items()}
         return Done(task.key, mark, written, extent=about)
 

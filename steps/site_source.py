@@ -38,7 +38,8 @@ class Source:
     def digest(self) -> str:
         """Of all but the database: settings, the lab, the program and its libraries."""
         found = hashlib.sha256()
-        told = repr((self.commit_link, self.lab, self.min_effect, self.home, sys.version, *_versions()))
+        settings = self.commit_link, self.lab, self.min_effect, self.home
+        told = repr((*settings, sys.version, *_versions()))
         found.update(told.encode("utf-8", "replace"))
         for path in self._files():
             found.update(f"{path.name}\n".encode("utf-8", "replace"))
