@@ -99,13 +99,33 @@ def draw(
             half of the work, so whoever knows them says so.
     """
     with _lock, mpl.rc_context(_STYLE):
-        figure = Figure(figsize=(WIDTH, height), layout=None if margins else "constrained")
-        if margins:
-            left, bottom, right, top = margins
-            size = (left / WIDTH, bottom / height, 1 - right / WIDTH, 1 - top / height)
-            figure.subplots_adjust(*size)
-        paint(figure.add_subplot())
-        return _element(figure, name, title, text)
+        return _element(_painted(paint, height, margins), name, title, text)
+
+
+def whole(
+    paint: Callable[[Axes], None],
+    height: float,
+    margins: tuple[float, float, float, float],
+    *,
+    name: str,
+) -> str:
+    """As `draw`, but every element has its own style and keeps its id, to be read by programs."""
+    with _lock, mpl.rc_context(_STYLE):
+        return _drawn(_painted(paint, height, margins), name)
+
+
+def _painted(
+    paint: Callable[[Axes], None],
+    height: float,
+    margins: tuple[float, float, float, float] | None,
+) -> Figure:
+    figure = Figure(figsize=(WIDTH, height), layout=None if margins else "constrained")
+    if margins:
+        left, bottom, right, top = margins
+        size = (left / WIDTH, bottom / height, 1 - right / WIDTH, 1 - top / height)
+        figure.subplots_adjust(*size)
+    paint(figure.add_subplot())
+    return figure
 
 
 def notice(sentence: str, *, name: str, title: str) -> str:
@@ -142,7 +162,8 @@ def pictures(paint: Callable[[Figure], None], height: float, *, title: str) -> d
     return found
 
 
-def _element(figure: Figure, name: str, title: str, text: str) -> str:
+def _drawn(figure: Figure, name: str) -> str:
+    """As matplotlib writes it, in the colours of the page."""
     buffer = io.BytesIO()
     nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
     with warnings.catch_warnings():
@@ -155,12 +176,16 @@ def _element(figure: Figure, name: str, title: str, text: str) -> str:
     svg = re.sub(r'(url\(|href=")#', rf"\g<1>#{name}-", svg)
     for colour, variable in _VARIABLES.items():
         svg = svg.replace(f": {colour}", f": var({variable}, {colour})")
+    return svg
+
+
+def _element(figure: Figure, name: str, title: str, text: str) -> str:
     start = f'<svg role="img" aria-labelledby="{name}-title {name}-text" '
     names = (
         f'<title id="{name}-title">{escape(title)}</title>\n'
         f'<desc id="{name}-text">{escape(text)}</desc>\n'
     )
-    head, body = small(svg).removeprefix("<svg ").split(">", 1)
+    head, body = small(_drawn(figure, name)).removeprefix("<svg ").split(">", 1)
     return f"{start}{head}>\n{names}{body}"
 
 

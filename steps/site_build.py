@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import cattrs
 from netbisect.bisect.model import Bisection
 from netbisect.bisect.screen import MIN_EFFECT
 from netbisect.reports import schema
+from netbisect.reports.case import Case
 from netbisect.reports.documents import Document
 from netbisect.reports.site import cases
 from netbisect.reports.site import series as series_pages
@@ -33,7 +34,7 @@ from netbisect.steps.casefile import deeds
 from netbisect.steps.site_files import put
 from netbisect.steps.site_ledger import Remembering
 from netbisect.steps.site_source import Source
-from netbisect.steps.site_touched import Extent, extent
+from netbisect.steps.site_touched import Extent, extent, followed
 from netbisect.steps.surroundings import OfLedger
 from netbisect.store.lookup import SeriesName
 from netbisect.store.records import Alert
@@ -163,7 +164,7 @@ class Desk:
         document = self._document(task)
         told = repr((page.told, document)).encode("utf-8", "replace")
         mark = hashlib.sha256(told).hexdigest()[:16]
-        about = extent(self.ledger, page.told["case"], page.testbed)
+        about = self._extent(task, page)
         if mark == known:
             return Done(task.key, mark, None, extent=about)
         files = {page.file: page.draw(**page.told), document_file(page.file): document}
@@ -171,6 +172,18 @@ class Desk:
             files |= cases.drawings(page.told["case"])
         written = {name: put(self._staging, name, text) for name, text in files.items()}
         return Done(task.key, mark, written, extent=about)
+
+    def _extent(self, task: Task, page: _Page) -> Extent:
+        """What a case is about: of an alert, also what is looked at as long as it is followed."""
+        case: Case | None = page.told["case"]
+        about = extent(self.ledger, case, page.testbed)
+        if task.kind != "alert" or case is None:
+            return about
+        alert = self.alerts[task.number]
+        until = material.followed_until(alert)
+        if self.now < until:
+            about = followed(about, case, until, files=self.lab.at_home and bool(alert.culprit))
+        return replace(about, files=about.files or any(one.taken for one in case.profiles))
 
     def _document(self, task: Task) -> str:
         """The same for programs."""

@@ -49,11 +49,13 @@ class Manifest:
     """Of the program and the settings: pages made by others are made anew."""
     mark: str = ""
     """Of the whole ledger, as it was before anything was read."""
+    tree: str = ""
+    """Of the tree under watch, at the same time."""
     until: float | None = None
     """Seconds since the epoch from which on time alone changes what is told; None: never."""
     marks: dict[str, str] = field(default_factory=dict)
     """By task: the state of its inputs."""
-    extents: dict[str, tuple[str, float, float]] = field(default_factory=dict)
+    extents: dict[str, tuple[Any, ...]] = field(default_factory=dict)
     """By task of a case: what it is about, as `site_touched.Extent`."""
     conditions: dict[str, str] = field(default_factory=dict)
     """By testbed: digest of those of its newest samples."""
@@ -205,9 +207,10 @@ def _read(path: Path) -> Manifest:
         return Manifest(
             made_by=data["made_by"],
             mark=data["mark"],
+            tree=data["tree"],
             until=data["until"],
             marks=dict(data["marks"]),
-            extents={name: (bed, low, high) for name, (bed, low, high) in data["extents"].items()},
+            extents={name: tuple(told) for name, told in data["extents"].items()},
             conditions=dict(data["conditions"]),
             pages=dict(data["pages"]),
             series=dict(data["series"]),

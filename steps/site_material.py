@@ -160,6 +160,11 @@ def latest(ledger: Ledger) -> float:
     )
 
 
+def followed_until(alert: Alert) -> float:
+    """Up to when other testbeds and the tree are looked at, seconds since the epoch."""
+    return math.inf if alert.closed_at is None else alert.closed_at + _FOLLOWED
+
+
 def alert_case(ledger: Ledger, alert: Alert, lab: OfLedger, now: float) -> Case | None:
     """All that was measured for an alert, if anything was in turns.
 
@@ -180,7 +185,7 @@ def alert_case(ledger: Ledger, alert: Alert, lab: OfLedger, now: float) -> Case 
     if isinstance(finding, Confirmed):
         finding = Confirmed(alert.effects)
     end = math.inf if alert.closed_at is None else alert.closed_at
-    followed = now - end < _FOLLOWED
+    followed = now < followed_until(alert)
     case = case_in(lab, ledger, asked, finding, until=end if followed else None)
     case = seen_from(lab, ledger, alert, asked, case)
     return replace(

@@ -46,7 +46,7 @@ def run(folder: Folder, source: Source, pair: tuple[str, str] | None, *, full: b
     """
     with _calm():
         desk = Desk(source, folder.staging)
-        manifest = Manifest(made_by=source.digest(), mark=desk.ledger.mark())
+        manifest = Manifest(made_by=source.digest(), mark=desk.ledger.mark(), tree=source.tree())
         before = folder.manifest
         if full or before.made_by != manifest.made_by:
             before = Manifest(pages=before.pages, pairs=before.pairs)
@@ -92,7 +92,7 @@ def _news(desk: Desk, outlook: Outlook, before: Manifest, now: Manifest) -> News
     other = {
         name for name, digest in now.conditions.items() if before.conditions.get(name) != digest
     }
-    return replace(found, testbeds=found.testbeds | other)
+    return replace(found, testbeds=found.testbeds | other, now=desk.now)
 
 
 def _keep(key: str, done: Done | None, before: Manifest, manifest: Manifest) -> None:

@@ -15,6 +15,7 @@ from netbisect.steps.settings import Settings
 from netbisect.steps.site_files import Folder, Report
 from netbisect.store.database import StoreError, open_database
 from netbisect.store.marks import Marks
+from netbisect.store.mirror import HistoryError, Mirror
 from netbisect.workers.lab import Lab
 
 _FOLDERS = ("bisect", "reports", "steps", "store", "workers")
@@ -46,6 +47,16 @@ class Source:
             found.update(path.read_bytes())
         return found.hexdigest()[:16]
 
+    def tree(self) -> str:
+        """State of the clone of the tree under watch; "" where there is none."""
+        if self.home is None or self.lab is None or not self.home.mirror.is_dir():
+            return ""
+        try:
+            found = Mirror(self.home.mirror, self.lab.source.repository).references()
+        except HistoryError:
+            return ""
+        return hashlib.sha256(repr(sorted(found.items())).encode()).hexdigest()[:16]
+
     def _files(self) -> Iterator[Path]:
         """The program's own, and those that the lab has of scenarios."""
         home = Path(netbisect.__file__).parent
@@ -73,4 +84,5 @@ def unchanged(folder: Folder, source: Source) -> Report | None:
     except StoreError:
         return None  # whoever reads it brings it up to date, or says what is wrong
     engine.dispose()
-    return folder.report() if mark == known.mark and folder.complete() else None
+    same = mark == known.mark and source.tree() == known.tree
+    return folder.report() if same and folder.complete() else None

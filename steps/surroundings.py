@@ -194,6 +194,11 @@ class OfLedger:
             return ""
         return trial_command(self._home.lab.name, testbed, kernels, ends)
 
+    @property
+    def at_home(self) -> bool:
+        """Whether folders of the service are looked at too."""
+        return self._home is not None
+
     def stable(
         self, culprit: str | None, branch: str, label: words.Name, now: float
     ) -> tuple[str, ...]:

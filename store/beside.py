@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -35,8 +35,35 @@ class Beside:
     """The generator was the limit then."""
 
 
+def nearest(numbers: Sequence[int], ends: tuple[int, int]) -> tuple[list[int], list[int]]:
+    """Those of a testbed that `Besides.beside` looks at, before a change and since.
+
+    Args:
+        numbers: Of the commits that it booted, in order.
+        ends: Numbers of the last good and the first bad commit.
+    """
+    good, bad = ends
+    before = [one for one in numbers if one <= good][-_BEFORE:]
+    return before, [one for one in numbers if one >= bad][:_SINCE]
+
+
 class Besides(Sessions):
     """Reads across testbeds."""
+
+    def booted(self, branch: str) -> dict[str, list[int]]:
+        """By testbed: the numbers of the commits of a branch that it booted, in order."""
+        query = (
+            select(BootRow.testbed, PlaceRow.number)
+            .join(PlaceRow, PlaceRow.revision == BootRow.revision)
+            .where(PlaceRow.branch == branch)
+            .distinct()
+            .order_by(BootRow.testbed, PlaceRow.number)
+        )
+        found: defaultdict[str, list[int]] = defaultdict(list)
+        with self.reading() as session:
+            for testbed, number in session.execute(query):
+                found[testbed].append(number)
+        return dict(found)
 
     def beside(
         self, branch: str, testbed: str, ends: tuple[int, int], until: float = math.inf
@@ -131,9 +158,8 @@ def _wanted(
             booted[name].append(revision)
     wanted = {}
     for name, revisions in booted.items():
-        revisions.sort(key=numbers.__getitem__)
-        before = [one for one in revisions if numbers[one] <= ends[0]][-_BEFORE:]
-        since = [one for one in revisions if numbers[one] >= ends[1]][:_SINCE]
+        at = {numbers[one]: one for one in revisions}
+        before, since = nearest(sorted(at), ends)
         if before and since:
-            wanted[name] = {*before, *since}
+            wanted[name] = {at[number] for number in (*before, *since)}
     return wanted

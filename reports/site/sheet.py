@@ -19,7 +19,7 @@ from xml.etree import ElementTree as ET
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, MaxNLocator, ScalarFormatter
 
-from netbisect.reports.canvas import BAD, BOOT, GOOD, GRID, INK, WIDTH, draw
+from netbisect.reports.canvas import BAD, BOOT, GOOD, GRID, INK, WIDTH, whole
 
 _INCH = 72.0
 """Points."""
@@ -84,9 +84,7 @@ def sheet(height: float, margins: tuple[float, float, float, float], second: str
         second: Name of the axis on the right; "" for none.
     """
     left, bottom, right, top = (margin * _INCH for margin in margins)
-    text = draw(
-        lambda axes: _paint(axes, second), height, name="sheet", title="", text="", margins=margins
-    )
+    text = whole(lambda axes: _paint(axes, second), height, margins, name="sheet")
     drawn = {one.get("id", ""): one for one in ET.fromstring(text).iter()}  # noqa: S314 - our own drawing
     names = [*_STROKES, "band", "left", "right", "bottom", "unit", "second", "bad", "ink"]
     return Sheet(
