@@ -21,6 +21,8 @@ should a scenario be missing in one."""
 _COMMITS = 2000
 """Of the branch on either side, among which they are looked for."""
 
+_BOOTED = select(BootRow.testbed, BootRow.revision).distinct()
+
 
 @dataclass(frozen=True, slots=True)
 class Beside:
@@ -52,18 +54,15 @@ class Besides(Sessions):
 
     def booted(self, branch: str) -> dict[str, list[int]]:
         """By testbed: the numbers of the commits of a branch that it booted, in order."""
-        query = (
-            select(BootRow.testbed, PlaceRow.number)
-            .join(PlaceRow, PlaceRow.revision == BootRow.revision)
-            .where(PlaceRow.branch == branch)
-            .distinct()
-            .order_by(BootRow.testbed, PlaceRow.number)
-        )
+        places = select(PlaceRow.revision, PlaceRow.number).where(PlaceRow.branch == branch)
         found: defaultdict[str, list[int]] = defaultdict(list)
         with self.reading() as session:
-            for testbed, number in session.execute(query):
-                found[testbed].append(number)
-        return dict(found)
+            numbers = dict(session.execute(places).tuples().all())
+            # Not joined: SQLite would look through all places for every boot.
+            for testbed, revision in session.execute(_BOOTED):
+                if revision in numbers:
+                    found[testbed].append(numbers[revision])
+        return {testbed: sorted(of_testbed) for testbed, of_testbed in found.items()}
 
     def beside(
         self, branch: str, testbed: str, ends: tuple[int, int], until: float = math.inf
@@ -153,7 +152,7 @@ def _wanted(
 ) -> dict[str, set[str]]:
     """By testbed: the revisions nearest to the change that it booted, where there are both."""
     booted: defaultdict[str, list[str]] = defaultdict(list)
-    for name, revision in session.execute(select(BootRow.testbed, BootRow.revision).distinct()):
+    for name, revision in session.execute(_BOOTED):
         if revision in numbers and name != testbed:
             booted[name].append(revision)
     wanted = {}
