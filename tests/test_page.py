@@ -99,6 +99,7 @@ def test_all_sections_are_there_in_the_order_of_questions_people_ask(culprit: st
         "Candidates",
         "Conditions",
         "To measure it again",
+        "To accept it, or to hear no more of it for a while",
     ]
 
 
