@@ -86,7 +86,16 @@ def run(folder: Folder, source: Source, pair: tuple[str, str] | None, *, full: b
 
 def _news(desk: Desk, outlook: Outlook, before: Manifest, now: Manifest) -> News:
     """What has happened that cases may tell of."""
-    testbeds = {one.id: one.question.testbed for kind in KINDS for one in outlook.questions[kind]}
+    testbeds = {
+        one.id: set(getattr(one.question, "testbeds", (one.question.testbed,)))
+        for asked in (*outlook.questions.values(), desk.ledger.questions("profiling"))
+        for one in asked
+    }
+    for alert in desk.alerts.values():
+        for question in (alert.comparison, alert.bisection):
+            if question in testbeds:
+                # A search of one testbed can be that of another one's alert.
+                testbeds[question].add(alert.testbed)
     events = desk.ledger.events_after(before.mark) if before.mark else None
     found = news_of(desk.ledger, events, testbeds)
     other = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
@@ -120,13 +120,15 @@ class News:
         )
 
 
-def news_of(ledger: Ledger, events: Sequence[Event] | None, questions: Mapping[int, str]) -> News:
+def news_of(
+    ledger: Ledger, events: Sequence[Event] | None, questions: Mapping[int, Set[str]]
+) -> News:
     """What events tell.
 
     Args:
         ledger: That knows the places of commits.
         events: Since the pages were made; None where nobody knows them.
-        questions: Testbeds of the comparisons and bisections; others are no cases.
+        questions: Testbeds whose cases tell of a question; none of those that are not here do.
     """
     if events is None:
         return News(everything=True)
@@ -139,7 +141,7 @@ def news_of(ledger: Ledger, events: Sequence[Event] | None, questions: Mapping[i
         if event.kind == "mail" or "quarantine" in event.data:
             continue  # no page of a case tells of them
         if event.question is not None and event.question in questions:
-            testbeds.add(questions[event.question])
+            testbeds.update(questions[event.question])
         if event.kind in {"conditions", "alert"}:
             testbeds.add(event.data["testbed"])
         elif event.kind == "learned":

@@ -364,7 +364,7 @@ def test_events_tell_which_cases_to_look_at(
 ) -> None:
     """One about commits 300,100 to 300,200 of the first testbed, whose search is question 7."""
     case = site_touched.Extent(BED, 300_100, 300_200)
-    news = site_touched.news_of(open_ledger(whole_site.database), happened, {7: BED})
+    news = site_touched.news_of(open_ledger(whole_site.database), happened, {7: {BED}})
 
     assert news.touches(case) == touched
 
