@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
@@ -121,7 +122,7 @@ class News:
 
 
 def news_of(
-    ledger: Ledger, events: Sequence[Event] | None, questions: Mapping[int, Set[str]]
+    ledger: Ledger, events: Sequence[Event] | None, questions: Mapping[int, AbstractSet[str]]
 ) -> News:
     """What events tell.
 

@@ -57,7 +57,7 @@ class Besides(Sessions):
         places = select(PlaceRow.revision, PlaceRow.number).where(PlaceRow.branch == branch)
         found: defaultdict[str, list[int]] = defaultdict(list)
         with self.reading() as session:
-            numbers = dict(session.execute(places).tuples().all())
+            numbers = {row.revision: row.number for row in session.execute(places)}
             # Not joined: SQLite would look through all places for every boot.
             for testbed, revision in session.execute(_BOOTED):
                 if revision in numbers:

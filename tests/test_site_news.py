@@ -348,8 +348,8 @@ def event(kind: str, question: int | None = None, **data: Any) -> Event:
         ([event("alert", testbed=BED)], True),
         ([event("alert", testbed="other")], False),
         ([event("conditions", testbed=BED)], True),
-        ([event("learned", first=1, last=2)], False),
-        ([event("learned", first=1, last=300_100)], True),
+        ([event("learned", branch=BRANCH, first=1, last=2)], False),
+        ([event("learned", branch=BRANCH, first=1, last=300_100)], True),
         ([event("import", source="x", facts=3, revisions=None)], True),
         ([event("import", source="x", facts=3)], True),
         ([event("import", source="x", facts=3, revisions=[revision(head(0))])], False),
@@ -367,6 +367,30 @@ def test_events_tell_which_cases_to_look_at(
     news = site_touched.news_of(open_ledger(whole_site.database), happened, {7: {BED}})
 
     assert news.touches(case) == touched
+
+
+@pytest.mark.parametrize(
+    ("testbed", "number", "branch", "touched"),
+    [
+        (bed(1), head(4), BRANCH, True),
+        (bed(1), head(5), BRANCH, True),
+        (bed(1), head(6), BRANCH, False),
+        (bed(1), head(3), BRANCH, True),
+        (bed(1), head(20), BRANCH, False),
+        (bed(1), head(4), "", False),
+    ],
+)
+def test_an_alert_is_looked_at_when_other_testbeds_measure_its_change(
+    whole_site: Any, testbed: str, number: int, branch: str, touched: bool
+) -> None:
+    """Up to the second commit with it that they boot; and only as long as it is followed."""
+    about = site_touched.Extent(BED, 1, 2, branch, head(3), head(4), until=10.0)
+    happened = [event("sample", testbed=testbed, revision=revision(number))]
+    news = site_touched.news_of(open_ledger(whole_site.database), happened, {})
+
+    assert news.touches(about) == touched
+    assert dataclasses.replace(news, now=10.0).touches(about) == (touched or bool(branch))
+    assert news.touches(dataclasses.replace(about, files=True))
 
 
 def test_old_cases_are_left_alone_after_a_night(own_small: Any) -> None:
