@@ -18,6 +18,7 @@ from netbisect.steps import site_material as material
 from netbisect.steps.memory import open_ledger
 from netbisect.steps.settings import Settings, load
 from netbisect.steps.site_build import Desk, Source, Task
+from netbisect.steps.site_touched import News
 from netbisect.steps.surroundings import OfLedger
 from netbisect.store.ledger import Ledger
 from netbisect.store.records import Alert, DecisionStage, Outcome
@@ -105,10 +106,26 @@ def test_flame_graphs_lie_beside_the_page_and_in_it(told: Told, read_page: Any) 
 def test_they_are_written_with_the_site(told: Told, tmp_path: Path) -> None:
     told.take_profiles()
     source = Source(str(told.ledger.engine.url), lab=told.lab, home=told.settings)
-    done = Desk(source, tmp_path).do(Task("alert", number=told.alert.id))
+    [done] = Desk(source, tmp_path).do([(Task("alert", number=told.alert.id), "")])
 
+    assert done.pages is not None
     assert len([name for name in done.pages if name.endswith(".svg")]) == 3
     assert all((tmp_path / name).is_file() for name in done.pages)
+
+
+def test_what_lies_beside_the_ledger_is_looked_at_every_time(told: Told, tmp_path: Path) -> None:
+    """The ledger does not tell when the files of a visit go, or when the tree has news."""
+    source = Source(str(told.ledger.engine.url), lab=told.lab, home=told.settings)
+    alone = Source(source.database, lab=told.lab)
+    asked = [(Task("alert", number=told.alert.id), "")]
+    [without] = Desk(alone, tmp_path).do(asked)
+    told.take_profiles()
+    [done] = Desk(source, tmp_path).do(asked)
+
+    assert without.extent is not None
+    assert done.extent is not None
+    assert News().touches(done.extent)
+    assert not News().touches(without.extent)
 
 
 def test_what_is_long_over_is_followed_no_more(told: Told) -> None:
