@@ -79,6 +79,8 @@ class Study:
     conditions: Sequence[str] = ()
     """Hardware, FreeBSD and traffic, a line each."""
     flame_graphs: Sequence[FlameGraph] = ()
+    remarks: Sequence[str] = ()
+    """Sentences on what may be concluded, and what not."""
     variant: Variant = Variant.CURRENT
     width: int = 74
     """Of ministat's plots."""
@@ -179,6 +181,7 @@ def readme(study: Study) -> str:
                 for one in scenario.sets
                 for line in verdict.oddities(_full(study, scenario, one), one.pps)
             ),
+            *map(_text, study.remarks),
             verdict.ONE_IMAGE,
         ],
         flame_graphs=[(_label(one.name), one.file) for one in study.flame_graphs],

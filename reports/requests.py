@@ -21,6 +21,10 @@ _WORDS = {
 }
 
 
+_CLASSES = {"regression": "sure", "no regression": "calm"}
+"""Of the page's style, by verdict."""
+
+
 @dataclass(frozen=True, slots=True)
 class Head:
     """What was asked for."""
@@ -115,6 +119,24 @@ def confirmation(head: Head, boots: int, seconds: float, address: str) -> tuple[
     return subject_line(head), "\n\n".join(text) + "\n"
 
 
+def news(head: Head, said: str, address: str) -> tuple[str, str]:
+    """Subject and text of the mail that tells who has asked what somebody else did.
+
+    Args:
+        head: What was asked for.
+        said: A sentence.
+        address: Where the request is followed.
+    """
+    text = [
+        wrap(words.clean(said)),
+        wrap("What was measured for it is kept. How far it is, and how it is changed again:"),
+        "\n".join(
+            [address, f"  netbisect request show {head.number}", "  netbisect request --help"]
+        ),
+    ]
+    return f"Re: {subject_line(head)}", "\n\n".join(text) + "\n"
+
+
 def letter(answer: Answer) -> tuple[str, str]:
     """Subject and text of the mail with the answer."""
     text = [wrap(words.clean(answer.sentence))]
@@ -151,7 +173,8 @@ def consistency(answer: Answer) -> list[str]:
         if one.consistent:
             said.append(
                 f"The two runs agree on {subject} in {one.scenario} on {testbed}: the second lies "
-                f"{apart} from the first."
+                f"{apart} from the first. Both have booted the same images, so this says how well "
+                "these kernels are known, and nothing of whether it is the code."
             )
         else:
             said.append(
@@ -176,12 +199,13 @@ def hidden(line: Line) -> str:
     )
 
 
-def page(answer: Answer, log: Sequence[tuple[str, str]]) -> str:
+def page(answer: Answer, log: Sequence[tuple[str, str]], files: Sequence[str]) -> str:
     """The page of a request.
 
     Args:
         answer: Its answer.
         log: What happened: moments and sentences.
+        files: Paths of its values beside the page.
     """
     return environment.get_template("request.html").render(
         title=subject_line(answer.head).removeprefix("[netbisect] "),
@@ -190,6 +214,8 @@ def page(answer: Answer, log: Sequence[tuple[str, str]]) -> str:
         remarks=[*consistency(answer), *answer.remarks],
         hidden=[one for one in map(hidden, answer.lines) if one],
         log=log,
+        files=files,
+        kind=_CLASSES.get(answer.verdict, "open"),
     )
 
 
@@ -235,9 +261,14 @@ def as_text(found: Request) -> str:
         rows: list[tuple[str, ...]] = [("testbed", "scenario", "revision", "change", "")]
         for one in found.differences:
             change = _change(one.difference) if one.difference else "none"
-            row = (one.testbed, one.scenario, one.subject, change, one.why or one.word)
+            place = f"{one.testbed}, run {one.run}" if found.runs > 1 else one.testbed
+            row = (place, one.scenario, one.subject, change, one.why or one.word)
             rows.append(tuple(map(words.clean, row)))
         lines.append(table(rows))
+    for again in found.repeats:
+        agrees = "agrees with" if again.consistent else "differs from"
+        said = f"The second run on {again.testbed} {agrees} the first: {again.subject} in"
+        lines.append(wrap(words.clean(f"{said} {again.scenario}.")))
     history = [
         (words.moment(one.at), words.clean(f"{one.what} by {one.who}")) for one in found.history
     ]

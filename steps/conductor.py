@@ -38,6 +38,7 @@ from netbisect.bisect.model import (
 )
 from netbisect.bisect.subject import commit_of
 from netbisect.steps import profiles, turns
+from netbisect.steps import request_answer as answers
 from netbisect.steps.builders import bench_builder, kernel_builder
 from netbisect.steps.casework import Casework
 from netbisect.steps.foresight import Foresight
@@ -379,20 +380,25 @@ class Conductor(ReconfigurableBaseScheduler):
         if end in (End.OK, End.DUD) or not own:
             return end  # the trouble of another testbed is not that of the question
         if end is End.CANCELLED and asked.request is not None:
-            hold = partial(
-                Ledger.cancel_request,
-                request=asked.request,
-                who="somebody",
-                via="the web pages",
-                why=f"an order of it was cancelled: {note}",
-            )
-            await self.memory.do(hold)
+            await self.memory.do(partial(self._hold, request=asked.request, note=note))
             return None
         if end is End.LAB and not isinstance(asked.question, Night):
             held = await self.ward.held(asked)
             if held is not None:
                 return end  # it waits for the release
         return Unfinished(_why_not(decision, end, note))
+
+    def _hold(self, ledger: Ledger, *, request: int, note: str) -> None:
+        """Cancels a request of which somebody has stopped an order on Buildbot's pages."""
+        why = f"an order of it was cancelled: {note}"
+        said = f"Request {request} was cancelled on the web pages: {why}."
+        ledger.cancel_request(
+            request,
+            who="somebody",
+            via="the web pages",
+            why=why,
+            letter=answers.news(ledger, self.settings, request, said),
+        )
 
     async def _submit(self, asked: Asked, decision: Decision) -> int:
         """The buildset of a decision: an orphan that carries its id, one ahead, or a new one."""

@@ -24,7 +24,9 @@ from netbisect.bisect.model import (
     Suspects,
     Unfinished,
 )
+from netbisect.reports import requests as telling
 from netbisect.reports import words
+from netbisect.reports.ministat import POINTS_MIN
 from netbisect.reports.requests import Answer, Head, Line
 from netbisect.steps.settings import Settings
 from netbisect.store.ledger import Ledger
@@ -77,7 +79,8 @@ def answer(
         margin=_margin(parts),
         lines=tuple(lines),
         repeats=tuple(repeats),
-        remarks=tuple(_remarks(ledger, lab, last)),
+        remarks=tuple(said for one in last for said in remarks_of(ledger, lab, one)),
+        folders=tuple(_readmes(settings, request, parts)),
         cost=f"{words.count(cost.builds, 'build')}, {words.count(cost.boots, 'boot')}, "
         f"{words.duration(cost.seconds)} of the lab",
         address=settings.request_address(request.id),
@@ -92,6 +95,35 @@ def head_of(ledger: Ledger, request: Request) -> Head:
         tuple(ledger.label(one) for one in request.wish["subjects"]),
         tuple(request.wish["testbeds"]),
     )
+
+
+def folder_name(asked: Asked) -> str:
+    """Of the values of a measurement, in the folder of its request."""
+    return f"{asked.question.testbed}-{asked.run}"
+
+
+def _readmes(settings: Settings, request: Request, parts: Sequence[Asked]) -> list[str]:
+    """Addresses of what netbenches would show, where there are boots enough for it."""
+    return [
+        settings.request_file_address(request.id, f"{folder_name(one)}/README.md")
+        for one in parts
+        if isinstance(one.finding, Measured)
+        and any(
+            min(effect.good_boots, effect.bad_boots) >= POINTS_MIN
+            for held in one.finding.held
+            for effect in held.effects
+        )
+    ]
+
+
+def news(ledger: Ledger, settings: Settings, request: int, said: str) -> tuple[str, str]:
+    """Subject and text of the mail about what somebody has done to a request.
+
+    Raises:
+        StoreError: there is no such request.
+    """
+    head = head_of(ledger, ledger.request(request))
+    return telling.news(head, said, settings.request_address(request))
 
 
 def last_of(parts: Sequence[Asked]) -> list[Asked]:
@@ -221,7 +253,7 @@ def _sentence(
     said = {
         REGRESSION: "There is a regression.",
         NO_REGRESSION: f"There is no regression of {_percent(_margin(last))} or more.",
-        INCONCLUSIVE: "What was measured does not settle it.",
+        INCONCLUSIVE: _unsettled(last),
         FAILED: "Nothing could be measured.",
     }[verdict]
     told = [
@@ -229,30 +261,86 @@ def _sentence(
         for one in last
         if one.finding is not None and not isinstance(one.finding, Measured)
     ]
+    if verdict == REGRESSION:
+        told = [*_largest(ledger, lab, last), *told]
     if any(not one.consistent for _, _, one in repeats):
         told.append("The second run does not agree with the first.")
     return " ".join([said, *told])
+
+
+def _largest(ledger: Ledger, lab: Lab, last: Sequence[Asked]) -> list[str]:
+    """The largest drop that was measured side by side, in a sentence, if there is one."""
+    drops = [
+        (effect.ln_ratio, effect, held.revision, one.question)
+        for one in last
+        if isinstance(one.question, Measurement) and isinstance(one.finding, Measured)
+        for held in one.finding.held
+        for effect in held.effects
+        if measurement.words_of(one.question, held)[effect.scenario] is Word.SLOWER
+    ]
+    if not drops:
+        return []
+    _, effect, revision, question = min(drops, key=lambda drop: drop[0])
+    most = "The largest drop: " if len(drops) > 1 else ""
+    place = f"{title_of(lab, effect.scenario)} on {question.testbed}"
+    pair = f"{ledger.label(revision)} against {ledger.label(question.revisions[0])}"
+    return [f"{most}{pair}, {words.change(effect)} in {place}."]
 
 
 def _percent(margin: float) -> str:
     return words.percent(-margin).lstrip("-+\N{MINUS SIGN}") if margin else "note"
 
 
-def _remarks(ledger: Ledger, lab: Lab, last: Sequence[Asked]) -> list[str]:
-    """What a reader must know to believe it."""
+def remarks_of(ledger: Ledger, lab: Lab, asked: Asked) -> list[str]:
+    """What a reader of a measurement must know to believe it."""
+    question, finding = asked.question, asked.finding
+    if not isinstance(question, Measurement) or not isinstance(finding, Measured):
+        return []
+    first = ledger.label(question.revisions[0])
     said = []
-    for one in last:
-        question, finding = one.question, one.finding
-        if not isinstance(question, Measurement) or not isinstance(finding, Measured):
-            continue
-        for held in finding.held:
-            found = measurement.words_of(question, held)
-            for effect in held.effects:
-                plain = measurement.word(effect, None, question.min_effect)
-                if found[effect.scenario] is Word.OPEN and plain in (Word.SLOWER, Word.FASTER):
-                    said.append(
-                        f"{ledger.label(held.revision)} is {plain} in "
-                        f"{title_of(lab, effect.scenario)} on {question.testbed}, but no more "
-                        "than images of the same code may differ there: it need not be the code."
-                    )
+    for held in finding.held:
+        found = measurement.words_of(question, held)
+        for effect in held.effects:
+            if found[effect.scenario] is Word.OPEN:
+                where = f"{title_of(lab, effect.scenario)} on {question.testbed}"
+                name = f"{ledger.label(held.revision)} and {first}"
+                said.append(_why_open(question, effect, f"The kernels of {name}", where))
     return said
+
+
+def _why_open(question: Measurement, effect: Effect, kernels: str, where: str) -> str:
+    """Why a difference is not settled, and what would settle it."""
+    margin = _percent(question.min_effect)
+    noise = question.noise.get(effect.scenario)
+    if measurement.word(effect, None, question.min_effect) is Word.SLOWER:
+        low, high = map(words.percent, measurement.of_code(effect, noise))
+        return (
+            f"{kernels} differ in {where}: {words.change(effect)}. Whether the code or the image "
+            "did it cannot be told with one image of each, for images of the same code differ "
+            f"too: the code alone may have changed by anything between {low} and {high}. More "
+            "boots of these two do not help; two other revisions with the same change between "
+            "them do."
+        )
+    differ = "differ" if effect.high < 0 or effect.low > 0 else "may or may not differ"
+    return (
+        f"{kernels} {differ} in {where}: {words.change(effect)}. Whether the drop is as large as "
+        f"{margin} these boots do not tell; more of them may (`netbisect request extend`)."
+    )
+
+
+def _unsettled(last: Sequence[Asked]) -> str:
+    """What an inconclusive answer says in a sentence."""
+    reasons = {
+        measurement.word(effect, None, one.question.min_effect)
+        for one in last
+        if isinstance(one.question, Measurement) and isinstance(one.finding, Measured)
+        for held in one.finding.held
+        for effect in held.effects
+        if measurement.words_of(one.question, held)[effect.scenario] is Word.OPEN
+    }
+    if Word.SLOWER in reasons:
+        return (
+            "The kernels differ, but whether their code or only their images did it cannot be "
+            "told from what was measured."
+        )
+    return "What was measured does not settle it."

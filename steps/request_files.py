@@ -41,18 +41,19 @@ def write(ledger: Ledger, settings: Settings, lab: Lab, history: History, reques
         OSError: there is no room, or the folder cannot be written.
     """
     parts = ledger.parts_of(request.id)
-    folder = folder_of(settings, request.id)
+    folder, files = folder_of(settings, request.id), [DOCUMENT]
     kernels = Kernels(lab, history)
     for one in parts:
         if isinstance(one.question, Measurement) and isinstance(one.finding, Measured):
             study = _study(ledger, lab, kernels, request, one, one.question)
             if study is not None:
-                place = folder / f"{one.question.testbed}-{one.run}"
+                place = folder / answers.folder_name(one)
                 place.mkdir(parents=True, exist_ok=True)
                 for name, content in netbenches.files(study).items():
                     work = place / f".new-{name}"
                     work.write_bytes(content)
                     work.replace(place / name)
+                    files.append(f"{place.name}/{name}")
     folder.mkdir(parents=True, exist_ok=True)
     put(
         folder / DOCUMENT, schema.as_text(follow(ledger, settings, lab, history, request.id)) + "\n"
@@ -60,7 +61,10 @@ def write(ledger: Ledger, settings: Settings, lab: Lab, history: History, reques
     answer = answers.answer(ledger, settings, lab, request, parts)
     deeds = ledger.audit(request=request.id)
     log = [(words.moment(one.at), f"{one.what} by {one.who}") for one in deeds]
-    put(page_of(settings, request.id), telling.page(answer, log))
+    put(
+        page_of(settings, request.id),
+        telling.page(answer, log, [f"{folder.name}/{one}" for one in files]),
+    )
 
 
 def write_missing(ledger: Ledger, settings: Settings, lab: Lab, history: History) -> None:
@@ -105,4 +109,5 @@ def _study(
         f"{words.listing(others)} compared with {first} on {question.testbed}{run}",
         scenarios,
         [f"testbed {question.testbed}{f': {about}' if about else ''}"],
+        remarks=answers.remarks_of(ledger, lab, asked),
     )

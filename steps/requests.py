@@ -23,6 +23,8 @@ from netbisect.bisect.model import (
     Question,
 )
 from netbisect.reports import requests as telling
+from netbisect.reports import words
+from netbisect.steps import request_answer as answers
 from netbisect.steps import searches
 from netbisect.steps.kernels import Kernels
 from netbisect.steps.request_cost import OnTestbed, cost_of, ends_of
@@ -230,7 +232,8 @@ class Desk:
             StoreError: there is none, or it is over.
         """
         said = why or f"cancelled by {who}"
-        return self.ledger.cancel_request(request, who=who, via=via, why=said)
+        letter = self._news(request, f"{who} has cancelled request {request}: {said}.")
+        return self.ledger.cancel_request(request, who=who, via=via, why=said, letter=letter)
 
     def resume(self, request: int, *, who: str, via: str = "command") -> Request:
         """Goes on with a request that was cancelled.
@@ -238,7 +241,8 @@ class Desk:
         Raises:
             StoreError: there is none, it was not cancelled, or it is still being taken back.
         """
-        return self.ledger.resume_request(request, who=who, via=via)
+        letter = self._news(request, f"{who} goes on with request {request}.")
+        return self.ledger.resume_request(request, who=who, via=via, letter=letter)
 
     def extend(
         self,
@@ -280,7 +284,9 @@ class Desk:
             return None
 
         data = {"boots": boots} if boots else {"hours": hours}
-        return self.ledger.extend_request(request, more, who=who, via=via, data=data)
+        much = f"{words.count(boots, 'boot')} of each revision" if boots else f"{hours:g} hours"
+        letter = self._news(request, f"{who} has asked for more of request {request}: {much}.")
+        return self.ledger.extend_request(request, more, who=who, via=via, data=data, letter=letter)
 
     def prioritise(self, request: int, priority: str, *, who: str, via: str = "command") -> Request:
         """Gives a request another priority.
@@ -292,7 +298,12 @@ class Desk:
         if priority not in PRIORITIES:
             known = near(priority, PRIORITIES)
             raise WishError({"priority": f"there is no {priority!r}{known}"})
-        return self.ledger.prioritise(request, PRIORITIES[priority], who=who, via=via)
+        letter = self._news(request, f"{who} has given request {request} priority {priority}.")
+        number = PRIORITIES[priority]
+        return self.ledger.prioritise(request, number, who=who, via=via, letter=letter)
+
+    def _news(self, request: int, said: str) -> tuple[str, str]:
+        return answers.news(self.ledger, self.settings, request, said)
 
 
 def _as_json(meant: Plan) -> dict[str, object]:

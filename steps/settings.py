@@ -289,6 +289,10 @@ class Settings:
         """Where people find the page of a request."""
         return f"{self.web.url}plugins/netbisect/reports/request-{request}.html"
 
+    def request_file_address(self, request: int, path: str) -> str:
+        """Where people find a file of the folder of a request."""
+        return f"{self.web.url}plugins/netbisect/reports/request-{request}/{path}"
+
     @property
     def kernels(self) -> Path:
         """The master's artefact store."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from sqlalchemy import select
 
@@ -12,6 +12,9 @@ from netbisect.store.outbox import post_mail
 from netbisect.store.records import QuestionState, Request, RequestState
 from netbisect.store.sessions import Writing, get_row
 from netbisect.store.tables import AuditRow, QuestionRow, RequestQuestionRow, RequestRow
+
+Letter: TypeAlias = tuple[str, str]
+"""Subject and text."""
 
 
 def request_of(row: RequestRow) -> Request:
@@ -70,7 +73,9 @@ def question_rows(writing: Writing, request: int) -> Sequence[QuestionRow]:
     )
 
 
-def hold(writing: Writing, request: int, *, who: str, via: str, why: str) -> Request:
+def hold(
+    writing: Writing, request: int, *, who: str, via: str, why: str, letter: Letter
+) -> Request:
     """Cancels a request: nothing is done for it until somebody resumes it.
 
     Raises:
@@ -84,6 +89,7 @@ def hold(writing: Writing, request: int, *, who: str, via: str, why: str) -> Req
             question.state = QuestionState.HELD.value
     row.state, row.why, row.closed_at = RequestState.CANCELLED.value, why, writing.now
     note(writing, request, "cancel", who=who, via=via, data={"why": why})
+    mail_news(writing, row, who, letter)
     return request_of(row)
 
 
@@ -94,7 +100,7 @@ def end(
     state: RequestState,
     verdict: str,
     why: str,
-    letter: tuple[str, str],
+    letter: Letter,
 ) -> Request:
     """Writes down the answer of a request, and mails it to who asked, where that is known.
 
@@ -110,7 +116,13 @@ def end(
     return request_of(row)
 
 
-def mail(writing: Writing, row: RequestRow, letter: tuple[str, str]) -> None:
+def mail_news(writing: Writing, row: RequestRow, who: str, letter: Letter) -> None:
+    """Tells who has asked what somebody else did; of what people do themselves they know."""
+    if who != row.who:
+        mail(writing, row, letter)
+
+
+def mail(writing: Writing, row: RequestRow, letter: Letter) -> None:
     """Writes to who has asked, in the thread of the request; nothing where there is no address."""
     if not row.address:
         return

@@ -20,7 +20,7 @@ from netbisect.store.records import (
     Request,
     RequestState,
 )
-from netbisect.store.request_changes import request_of
+from netbisect.store.request_changes import Letter, request_of
 from netbisect.store.sessions import Sessions, Writing, get_row
 from netbisect.store.tables import (
     AuditRow,
@@ -195,16 +195,20 @@ class Requests(Sessions):
         with self.writing() as writing:
             changes.note(writing, request, what, who=who, via=via, data=data)
 
-    def cancel_request(self, request: int, *, who: str, via: str, why: str) -> Request:
+    # Whoever has asked gets the letter when it was somebody else who changed the request.
+
+    def cancel_request(
+        self, request: int, *, who: str, via: str, why: str, letter: Letter
+    ) -> Request:
         """Stops a request; the conductor takes back what was ordered for it.
 
         Raises:
             StoreError: there is none, or it is over.
         """
         with self.writing() as writing:
-            return changes.hold(writing, request, who=who, via=via, why=why)
+            return changes.hold(writing, request, who=who, via=via, why=why, letter=letter)
 
-    def resume_request(self, request: int, *, who: str, via: str) -> Request:
+    def resume_request(self, request: int, *, who: str, via: str, letter: Letter) -> Request:
         """Goes on with a request that was cancelled, with all that was measured for it.
 
         Raises:
@@ -233,6 +237,7 @@ class Requests(Sessions):
                     question.state = QuestionState.OPEN.value
             row.state, row.why, row.closed_at = RequestState.OPEN.value, "", None
             changes.note(writing, request, "resume", who=who, via=via)
+            changes.mail_news(writing, row, who, letter)
             return request_of(row)
 
     def extend_request(
@@ -243,6 +248,7 @@ class Requests(Sessions):
         who: str,
         via: str,
         data: dict[str, Any],
+        letter: Letter,
     ) -> Request:
         """Asks for more: questions are changed, and those that were answered are open again.
 
@@ -252,6 +258,7 @@ class Requests(Sessions):
             who: Who wants it.
             via: By which way.
             data: What was asked for, for the audit log.
+            letter: Subject and text for who has asked.
 
         Raises:
             StoreError: there is none, it was cancelled, or nothing of it can be extended so.
@@ -274,9 +281,12 @@ class Requests(Sessions):
             row.state, row.verdict, row.why = RequestState.OPEN.value, "", ""
             row.closed_at = None
             changes.note(writing, request, "extend", who=who, via=via, data=data)
+            changes.mail_news(writing, row, who, letter)
             return request_of(row)
 
-    def prioritise(self, request: int, priority: int, *, who: str, via: str) -> Request:
+    def prioritise(
+        self, request: int, priority: int, *, who: str, via: str, letter: Letter
+    ) -> Request:
         """Gives a request, and all that is asked for it, another priority.
 
         Raises:
@@ -291,6 +301,7 @@ class Requests(Sessions):
                 question.priority = priority
             data = {"priority": priority}
             changes.note(writing, request, "priority", who=who, via=via, data=data)
+            changes.mail_news(writing, row, who, letter)
             return request_of(row)
 
 

@@ -232,6 +232,7 @@ class Asked(RealMaster):
         assert request.state is RequestState.ANSWERED
         assert self.boots().count(OLD) == 2
         assert [deed.what for deed in self.ledger.audit()] == ["ask", "cancel", "resume", "answer"]
+        assert len(self.ledger.waiting_mails()) == 2  # who does it needs no mail of it
 
     @case
     async def test_what_has_not_begun_is_taken_back(self) -> None:
@@ -269,6 +270,7 @@ class Asked(RealMaster):
         request = await self.over(request)
 
         assert request.state is RequestState.CANCELLED
+        assert "was cancelled on the web pages" in self.ledger.waiting_mails()[-1].body
         self.script({})
         self.desk().resume(request.id, who="ann")
         assert (await self.over(request)).state is RequestState.ANSWERED

@@ -7,6 +7,7 @@ import json
 import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 from click.testing import CliRunner
@@ -82,6 +83,12 @@ def test_a_patch_is_asked_for_twice(house: PlayedHouse) -> None:
     assert [one["consistent"] for one in told["repeats"]] == [True, True, True]
     # As images of the same code differ by about a percent, so little need not be the code.
     assert told["verdict"] == "inconclusive"
+    assert "whether their code or only their images did it cannot be told" in told["sentence"]
+    page = (house.settings.reports / "request-1.html").read_text()
+    for text in (first, second, page):
+        assert re.search(r"differ in .*: -3\.\d % \(-\d\.\d to -\d\.\d\)\. Whether the code", text)
+    for name in re.findall(r'href="(request-1/[^"]*)"', page):
+        assert (house.settings.reports / unquote(name)).is_file()
 
 
 def test_a_patch_is_asked_for_on_two_testbeds(house: PlayedHouse) -> None:

@@ -20,6 +20,7 @@ from netbisect.steps.request_form import BUILDER
 from netbisect.steps.settings import Settings, read_password
 from netbisect.steps.web import api, board, machine
 from netbisect.steps.web.answers import Guarded, not_found, send
+from netbisect.steps.web.request_files import RequestFiles, is_folder
 from netbisect.store.database import AbsentError
 from netbisect.store.ledger import Ledger
 from netbisect.workers.lab import load_lab
@@ -60,8 +61,11 @@ class Reports(Guarded):
     """The report pages, as files."""
 
     def getChild(self, path: bytes, request: Request) -> resource.Resource:
-        """One page."""
-        return Report(self.application, path.decode(errors="replace"))
+        """One page, or the folder of a request."""
+        name = path.decode(errors="replace")
+        if is_folder(name):
+            return RequestFiles(self.application, (name,))
+        return Report(self.application, name)
 
 
 class Report(Guarded):
