@@ -105,7 +105,7 @@ _COMMANDS = {
     "revision": _Place(
         "netbisect.steps.revision_command",
         "revision",
-        "Say which commit a name means: r311849, n302145, stable/14, 2026-11-01, A..B.",
+        "Say which commit a name means.",
     ),
     "samples": _Place(
         "netbisect.steps.export_command",
