@@ -52,3 +52,8 @@ def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
             patch.setenv(f"GIT_{who}_NAME", "Test")
             patch.setenv(f"GIT_{who}_EMAIL", "test@netbisect.invalid")
         yield
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest test comes first: as one of the last it would be waited for alone."""
+    items.sort(key=lambda item: item.path.name != "test_tutorial.py")
