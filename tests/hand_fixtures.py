@@ -26,7 +26,8 @@ NETBISECT = str(Path(sys.executable).with_name("netbisect"))
 BENCH = """#!/bin/sh
 # Prints the tree's level, with noise as SPREAD says; the luck of a run is its number.
 echo "$NETBISECT_REVISION $(cat level)" >> "$JOURNAL"
-n=$(wc -l < "$JOURNAL")
+mkdir -p "$JOURNAL.runs"; n=1
+until mkdir "$JOURNAL.runs/$n" 2>/dev/null; do n=$((n + 1)); done
 if [ "$n" -eq "${HOLD:-0}" ]; then echo $$ > "$JOURNAL.held"; exec sleep 60; fi
 if [ -e broken ]; then echo "it does not run" >&2; exit "$(cat broken)"; fi
 awk -v n="$n" -v spread="${SPREAD:-0.005}" -v level="$(cat level)" 'BEGIN {
