@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from sqlalchemy import func, select
+from sqlalchemy import Select, func, select
 from sqlalchemy.orm import Session
 
 from netbisect.bisect.model import Belief
@@ -157,12 +157,7 @@ class Decisions(Sessions):
 
     def open_decisions(self, question: int | None = None) -> list[Decision]:
         """What the open questions wait for, or one of them: one for a testbed, oldest first."""
-        pending = (
-            select(DecisionRow)
-            .join(QuestionRow, DecisionRow.question_id == QuestionRow.id)
-            .where(DecisionRow.outcome.is_(None), QuestionRow.state == QuestionState.OPEN.value)
-            .order_by(DecisionRow.id)
-        )
+        pending = _pending(QuestionState.OPEN)
         if question is not None:
             pending = pending.where(DecisionRow.question_id == question)
         with self.reading() as session:
@@ -170,14 +165,8 @@ class Decisions(Sessions):
 
     def held_decisions(self) -> list[Decision]:
         """What was ordered for questions that are held now: it is to be taken back."""
-        pending = (
-            select(DecisionRow)
-            .join(QuestionRow, DecisionRow.question_id == QuestionRow.id)
-            .where(DecisionRow.outcome.is_(None), QuestionRow.state == QuestionState.HELD.value)
-            .order_by(DecisionRow.id)
-        )
         with self.reading() as session:
-            return [decision_of(row) for row in session.scalars(pending)]
+            return [decision_of(row) for row in session.scalars(_pending(QuestionState.HELD))]
 
     def decisions(self, question: int) -> list[Decision]:
         """Every attempt at everything that was decided for it, in order."""
@@ -204,6 +193,16 @@ class Decisions(Sessions):
         with self.reading() as session:
             row = session.scalar(query)
             return None if row is None else decision_of(row)
+
+
+def _pending(state: QuestionState) -> Select[tuple[DecisionRow]]:
+    """Decisions without an outcome, of questions in this state, oldest first."""
+    return (
+        select(DecisionRow)
+        .join(QuestionRow, DecisionRow.question_id == QuestionRow.id)
+        .where(DecisionRow.outcome.is_(None), QuestionRow.state == state.value)
+        .order_by(DecisionRow.id)
+    )
 
 
 def _open(session: Session, question: int, testbed: str) -> DecisionRow | None:
