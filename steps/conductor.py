@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -155,7 +154,8 @@ class Conductor(ReconfigurableBaseScheduler):
     async def _advance_all(self) -> None:
         self._wanted = False
         await self.ward.release_who_is_well()
-        await self._take_back()
+        for decision in await self.memory.do(Ledger.held_decisions):
+            await self._take_back(decision)
         waiting = await self.memory.do(lambda ledger: ledger.open_questions())
         while waiting:
             asked = waiting.pop(0)
@@ -167,31 +167,24 @@ class Conductor(ReconfigurableBaseScheduler):
             waiting += followers
         await self.homecoming.send()
 
-    async def _take_back(self) -> None:
-        """Ends what was ordered for requests that were cancelled since."""
-        for decision in await self.memory.do(Ledger.held_decisions):
-            ended = None
-            if decision.buildset is None:  # killed between the two: it may have been given
-                orphan = await self.orders.called(decision.external_id)
-                if orphan is None:
-                    ended = (End.CANCELLED, "it was not given yet")
-                else:
-                    number = int(orphan["bsid"])
-                    await self.memory.do(partial(_submitted, decision.id, number))
-                    decision = replace(decision, buildset=number)  # noqa: PLW2901 - now it is known
-            if decision.buildset is not None:
-                ended = await self.orders.ended(decision.buildset)
-                if ended is None:
-                    await self.orders.stop(decision.buildset, "its request was cancelled")
-                    continue
-            assert ended is not None
+    async def _take_back(self, decision: Decision) -> None:
+        """Ends what was ordered for a request that was cancelled since."""
+        buildset = decision.buildset
+        if buildset is None:  # killed between the two: it may have been given
+            orphan = await self.orders.called(decision.external_id)
+            if orphan is not None:
+                submitted = buildset = int(orphan["bsid"])
+                await self.memory.do(lambda ledger: ledger.submitted(decision.id, submitted))
+        end, note = End.CANCELLED, "it was not given yet"
+        if buildset is not None:
+            ended = await self.orders.ended(buildset)
+            if ended is None:
+                await self.orders.stop(buildset, "its request was cancelled")
+                return
             end, note = ended
-            outcome = _OUTCOMES.get(end, Ended.CANCELLED)
-            await self.memory.do(partial(self._after, decision, end, note))
-            await self.memory.do(partial(_finished, decision.id, outcome, note))
-
-    def _after(self, decision: Decision, end: End, note: str, ledger: Ledger) -> None:
-        self.ward.after(ledger, decision, end, note)
+        outcome = _OUTCOMES.get(end, Ended.CANCELLED)
+        await self.memory.do(lambda ledger: self.ward.after(ledger, decision, end, note))
+        await self.memory.do(lambda ledger: ledger.finish(decision.id, outcome, note))
 
     async def _advance(self, asked: Asked) -> list[Asked]:
         """Takes one question as far as it goes now; the questions that follow from its end."""
@@ -449,14 +442,6 @@ class Conductor(ReconfigurableBaseScheduler):
 
 
 _OUTCOMES = {End.OK: Ended.OK, End.DUD: Ended.DUD, End.CANCELLED: Ended.CANCELLED}
-
-
-def _submitted(decision: int, buildset: int, ledger: Ledger) -> None:
-    ledger.submitted(decision, buildset)
-
-
-def _finished(decision: int, outcome: Ended, note: str, ledger: Ledger) -> None:
-    ledger.finish(decision, outcome, note)
 
 
 def _why_not(decision: Decision, end: End, note: str) -> str:
