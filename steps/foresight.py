@@ -89,7 +89,7 @@ class Foresight:
             if (one.arch, one.config) != (decision.arch, decision.config):
                 continue
             if not one.complete:
-                await self._orders.hurry(one.number, asked.priority)
+                await self._orders.priority(one.number, asked.priority)
                 return one.number
             if one.buildset["complete_at"] >= int(decision.intended_at):
                 return one.number

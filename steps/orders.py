@@ -128,12 +128,6 @@ class Orders:
             one["name"] in there and not one["paused"] and not one["graceful"] for one in workers
         )
 
-    async def hurry(self, buildset: int, priority: int) -> None:
-        """Gives an order that waits another priority."""
-        for request in await self._requests(buildset):
-            where = ("buildrequests", request["buildrequestid"])
-            await self._data.control("set_priority", {"priority": priority}, where)
-
     async def call_off(self, buildset: int, why: str) -> bool:
         """Cancels an order unless something of it runs now; whether nothing of it runs."""
         found = await self._data.get(("buildsets", buildset))
