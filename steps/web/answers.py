@@ -67,7 +67,12 @@ def send(request: Request, media_type: str, text: str, *, seconds: int = 0) -> N
         seconds: For which nobody needs to ask again; 0: ask every time.
     """
     content = text.encode("utf-8", "replace")
-    request.setHeader(b"content-type", f"{media_type}; charset=utf-8".encode())
+    send_bytes(request, f"{media_type}; charset=utf-8", content, seconds=seconds)
+
+
+def send_bytes(request: Request, content_type: str, content: bytes, *, seconds: int = 0) -> None:
+    """Sends a file, likewise; `content_type` is the whole header."""
+    request.setHeader(b"content-type", content_type.encode())
     request.setHeader(b"x-content-type-options", b"nosniff")
     fresh = f"max-age={seconds}" if seconds else "no-cache"
     request.setHeader(b"cache-control", fresh.encode())

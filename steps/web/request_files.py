@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from pathlib import Path
 
 from buildbot.www.plugin import Application
-from twisted.web import http, resource
+from twisted.web import resource
 from twisted.web.server import Request
 
-from netbisect.steps.web.answers import Guarded, not_found
+from netbisect.steps.web.answers import Guarded, not_found, send_bytes
 
 _FOLDER = re.compile(r"request-[1-9][0-9]{0,8}\Z")
 _DEPTH = 2
@@ -49,19 +48,10 @@ class RequestFiles(Guarded):
         if path is None:
             not_found(request, f"There is no report {'/'.join(self.parts)}.")
             return
-        content = path.read_bytes()
-        request.setHeader(b"content-type", _TYPES[path.suffix].encode())
         request.setHeader(
             b"content-security-policy", b"default-src 'none'; style-src 'unsafe-inline'"
         )
-        request.setHeader(b"x-content-type-options", b"nosniff")
-        request.setHeader(b"cache-control", b"no-cache")
-        digest = hashlib.sha256(content).hexdigest()[:32]
-        if request.setETag(f'"{digest}"'.encode()) is not http.CACHED:
-            request.setHeader(b"content-length", str(len(content)).encode())
-            if request.method != b"HEAD":
-                request.write(content)
-        request.finish()
+        send_bytes(request, _TYPES[path.suffix], path.read_bytes())
 
 
 def find(folder: Path, parts: tuple[str, ...]) -> Path | None:
