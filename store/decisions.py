@@ -195,7 +195,7 @@ class Decisions(Sessions):
             return None if row is None else decision_of(row)
 
 
-def _pending(state: QuestionState) -> Select[tuple[DecisionRow]]:
+def _pending(state: QuestionState) -> Select[DecisionRow]:
     """Decisions without an outcome, of questions in this state, oldest first."""
     return (
         select(DecisionRow)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from netbisect.store.database import StoreError
 from netbisect.store.outbox import post_mail
@@ -59,10 +60,10 @@ def note(
     writing.note("request", request=request, what=what, who=who)
 
 
-def question_rows(writing: Writing, request: int) -> Sequence[QuestionRow]:
+def question_rows(session: Session, request: int) -> Sequence[QuestionRow]:
     """The questions of a request, oldest first."""
     return (
-        writing.session.scalars(
+        session.scalars(
             select(QuestionRow)
             .join(RequestQuestionRow, RequestQuestionRow.question_id == QuestionRow.id)
             .where(RequestQuestionRow.request_id == request)
@@ -84,7 +85,7 @@ def hold(
     row = get_row(writing.session, RequestRow, request)
     if row.state != RequestState.OPEN.value:
         raise StoreError(f"request {request} is {row.state}: there is nothing to cancel")
-    for question in question_rows(writing, request):
+    for question in question_rows(writing.session, request):
         if question.state == QuestionState.OPEN.value:
             question.state = QuestionState.HELD.value
     row.state, row.why, row.closed_at = RequestState.CANCELLED.value, why, writing.now

@@ -26,7 +26,6 @@ from netbisect.store.tables import (
     AuditRow,
     BootRow,
     DecisionRow,
-    QuestionRow,
     RequestQuestionRow,
     RequestRow,
 )
@@ -138,14 +137,8 @@ class Requests(Sessions):
 
     def parts_of(self, request: int) -> list[Asked]:
         """The questions of a request, oldest first."""
-        query = (
-            select(QuestionRow)
-            .join(RequestQuestionRow, RequestQuestionRow.question_id == QuestionRow.id)
-            .where(RequestQuestionRow.request_id == request)
-            .order_by(QuestionRow.id)
-        )
         with self.reading() as session:
-            return [asked_of(row) for row in session.scalars(query).unique()]
+            return [asked_of(row) for row in changes.question_rows(session, request)]
 
     def audit(self, *, request: int | None = None, after: int = 0, limit: int = 1000) -> list[Deed]:
         """What was done, oldest first.
@@ -221,7 +214,7 @@ class Requests(Sessions):
                 raise StoreError(
                     f"request {request} is {row.state}: only one that was cancelled is resumed"
                 )
-            questions = changes.question_rows(writing, request)
+            questions = changes.question_rows(writing.session, request)
             ordered = select(DecisionRow.external_id).where(
                 DecisionRow.question_id.in_([one.id for one in questions]),
                 DecisionRow.outcome.is_(None),
@@ -268,7 +261,7 @@ class Requests(Sessions):
             if row.state == RequestState.CANCELLED.value:
                 raise StoreError(f"request {request} is cancelled: it must be resumed first")
             changed = 0
-            for question in changes.question_rows(writing, request):
+            for question in changes.question_rows(writing.session, request):
                 wanted = change(wire.loads(question.noun))
                 if wanted is None:
                     continue
@@ -297,7 +290,7 @@ class Requests(Sessions):
             if row.state not in {RequestState.OPEN.value, RequestState.CANCELLED.value}:
                 raise StoreError(f"request {request} is {row.state}: nothing waits any more")
             row.priority = priority
-            for question in changes.question_rows(writing, request):
+            for question in changes.question_rows(writing.session, request):
                 question.priority = priority
             data = {"priority": priority}
             changes.note(writing, request, "priority", who=who, via=via, data=data)
