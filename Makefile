@@ -21,8 +21,9 @@ up: $(VENV)/runtime
 down: $(VENV)/runtime
 	@$(RUN) -m netbisect.demo down
 
+# Without compiled modules every command that a test runs would compile them all again.
 test: $(VENV)/development
-	$(RUN) -m pytest -n 2 --dist loadgroup
+	unset PYTHONDONTWRITEBYTECODE; $(RUN) -m pytest -n 2 --dist loadgroup
 
 check: $(VENV)/development
 	$(VENV)/bin/ruff format --check .
