@@ -166,13 +166,10 @@ class Scale:
 
     Args:
         mark: In the environment of its processes.
-        place: Of its temporary files; ssh's shared connections overwrite their environment, and
-            are known by it.
     """
 
-    def __init__(self, mark: str, place: Path) -> None:
+    def __init__(self, mark: str) -> None:
         self._mark = f"{_MARK}={mark}".encode()
-        self._shared = f"ssh: {place}/nb-"
         self._before: set[str] = set()
         self.most = Memory(0, 0.0, 0.0, 0.0)
 
@@ -187,7 +184,7 @@ class Scale:
             try:
                 command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
                 ours = self._mark in (folder / "environ").read_bytes()
-                kind = _kind(command) if ours or command.startswith(self._shared) else ""
+                kind = _kind(command) if ours else ""
                 if kind == "lab":
                     seen.add(folder.name)
                     # A child that has not become ssh yet is its parent's memory once more.
@@ -209,7 +206,7 @@ def _kind(command: str) -> str:
         return "worker" if command.rstrip().endswith("/lab") else ""  # the other one builds
     if "netbisect.workers." in command or " netbisect-lab " in command:
         return "lab"
-    return "ssh" if command.startswith(("ssh ", "ssh:", "/usr/bin/ssh")) else ""
+    return "ssh" if command.startswith(("ssh ", "/usr/bin/ssh")) else ""
 
 
 def _is_visit(command: str) -> bool:
@@ -233,7 +230,7 @@ def measure(place: Path, boots: int) -> tuple[list[Visit], float, Memory]:
     mark = secrets.token_hex(8)
     os.environ |= {_MARK: mark, "TMPDIR": str(place)}
     events, processor = night(place / "one", 1, boots, _COMPRESSION, lambda: None)
-    scale = Scale(mark, place)
+    scale = Scale(mark)
     night(place / "eight", BEDS, 1, _COMPRESSION / 20, scale.look)
     return visits(events), processor, scale.most
 

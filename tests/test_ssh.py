@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import getpass
 import os
-import re
 import shutil
 import signal
 import socket
@@ -345,46 +344,52 @@ def test_a_long_command_is_ended_with_its_block(server: Server, dut: Machine) ->
     assert process.poll() is not None
 
 
-def masters() -> list[int]:
-    """The processes that hold a shared connection."""
+def holder(machine: Machine) -> int:
+    """The process that holds the shared connection."""
     said = subprocess.run(
-        ["ps", "-A", "-o", "pid=,args="], capture_output=True, text=True, check=True
+        ["ps", "-A", "-ww", "-o", "pid=,args="], capture_output=True, text=True, check=True
     ).stdout
-    return [
-        int(found[1])
+    (found,) = [
+        int(line.split()[0])
         for line in said.splitlines()
-        if (found := re.match(r"\s*(\d+) ssh: .*/nb-\w+/\d+ \[mux\]", line))
+        if f"ControlPath={machine._socket}" in line
     ]
+    return found
 
 
 def test_without_the_process_that_holds_the_connection_a_new_one_is_made(
     server: Server, dut: Machine
 ) -> None:
     assert dut.run(["true"]) == ""
-    (holder,) = [pid for pid in masters() if str(dut._socket) in command_of(pid)]
-    os.kill(holder, signal.SIGKILL)
+    os.kill(holder(dut), signal.SIGKILL)
     assert dut.run(["echo", "anew"]) == "anew\n"
     assert server.authentications == 2
 
 
-def command_of(pid: int) -> str:
-    return subprocess.run(
-        ["ps", "-o", "args=", "-p", str(pid)], capture_output=True, text=True, check=False
-    ).stdout
+def test_more_commands_at_a_time_than_a_connection_takes_have_some_of_their_own(
+    server: Server, dut: Machine
+) -> None:
+    """MaxSessions of sshd(8) may be as low as 1."""
+    with contextlib.ExitStack() as many:
+        for number in range(5):
+            many.enter_context(dut.running(["sleep", "60"], server.folder / f"said{number}"))
+        wait_until(lambda: server.authentications == 2)
+        assert dut.run(["echo", "in"]) == "in\n"
+    assert server.authentications == 3
 
 
 @pytest.mark.slow
 def test_a_holder_that_hangs_is_left_alone(server: Server, dut: Machine) -> None:
     """What was asked ends by its own limit; what is asked next does not ask there."""
     assert dut.run(["true"]) == ""
-    (holder,) = [pid for pid in masters() if str(dut._socket) in command_of(pid)]
-    os.kill(holder, signal.SIGSTOP)
+    process = holder(dut)
+    os.kill(process, signal.SIGSTOP)
     try:
         with pytest.raises(CommandError, match="did not end in time"):
             dut.run(["true"], timeout=0.5)
         assert dut.run(["echo", "anew"]) == "anew\n"
     finally:
-        os.kill(holder, signal.SIGKILL)
+        os.kill(process, signal.SIGKILL)
 
 
 def test_no_holder_outlives_its_block(server: Server) -> None:

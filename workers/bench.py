@@ -26,8 +26,9 @@ from netbisect.workers.faults import (
     traffic_fault,
 )
 from netbisect.workers.lab import Scenario, Testbed
+from netbisect.workers.mux import SSH_FAILED
 from netbisect.workers.observe import Seen, Watch, as_data, judge
-from netbisect.workers.ssh import SSH_FAILED, Connections, Machine
+from netbisect.workers.ssh import Connections, Machine, Process
 
 _READY_SECONDS = 30.0
 """For a receiver to open its port, besides the wait that it is told."""
@@ -140,7 +141,7 @@ class Bench:
         except (UnreachableError, HostKeyError, CommandError, ports.NoPortError) as error:
             raise lab_fault(Stage.BENCH, error) from error
 
-    def _wait_for_packets(self, sending: subprocess.Popen[bytes], received: Path) -> None:
+    def _wait_for_packets(self, sending: Process, received: Path) -> None:
         """Until the receiver has seen some seconds of them.
 
         Raises:
@@ -229,7 +230,7 @@ class Bench:
             receiver_log.read_text(errors="replace"),
         )
 
-    def _wait_until_ready(self, receiving: subprocess.Popen[bytes], log: Path) -> None:
+    def _wait_until_ready(self, receiving: Process, log: Path) -> None:
         """Until the receiver has its port open, or has ended, or takes too long.
 
         Who comes too late loses seconds of the run; the sample's own rules tell then.
@@ -241,7 +242,7 @@ class Bench:
             time.sleep(_READY_POLL)
 
     @staticmethod
-    def _wait(process: subprocess.Popen[bytes], limit: float) -> None:
+    def _wait(process: Process, limit: float) -> None:
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(limit)
 

@@ -1,16 +1,19 @@
 """Runs commands on machines through the OpenSSH client.
 
 The user's own configuration and keys are used; host keys are always checked; nothing asks
-for a password; every call has a time limit; one connection per machine is shared.
+for a password; every call has a time limit; one connection per machine is shared. An ssh(1) is
+started for each connection, and none for a command (mux.py).
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import shlex
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -18,12 +21,13 @@ from typing import IO, Self
 
 from netbisect.workers.faults import CommandError, HostKeyError, UnreachableError
 from netbisect.workers.lab import Ssh
+from netbisect.workers.mux import SSH_FAILED, RefusedError, Session, end_connection, read_both
 
-SSH_FAILED = 255
-"""What ssh(1) returns when it is ssh itself that failed."""
 _PATIENCE = 5.0
-"""Seconds to be let in, once connected."""
+"""Seconds for a connection to be closed."""
 _END = "netbisect: the end of this answer"
+Process = Session | subprocess.Popen[bytes]
+"""A command that runs on a machine; what is common to both is what there is of it."""
 _KEY_SAID = ("REMOTE HOST IDENTIFICATION HAS CHANGED", "Host key verification failed")
 
 
@@ -72,7 +76,7 @@ class Machine:
             "ConnectTimeout": str(settings.connect_timeout),
             "ServerAliveInterval": "5",
             "ServerAliveCountMax": "3",
-            "ControlMaster": "auto",
+            "ControlMaster": "yes",
             "ControlPath": str(socket),
             "ControlPersist": "60",
             "LogLevel": "ERROR",
@@ -87,24 +91,60 @@ class Machine:
         """Begins to connect, while something else is done; what is wrong is told by `run`."""
         if self._opening is None and not self._socket.exists():
             self._opening = subprocess.Popen(
-                [*self._ssh, self.address, "true"],
+                # It goes into the background as soon as it is let in.
+                [*self._ssh, "-N", self.address],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
             )
 
-    def _end_opening(self) -> None:
-        """Waits until it is connected, or has failed, or takes too long."""
+    def _connect(self, deadline: float) -> None:
+        """Waits until it is connected.
+
+        Raises:
+            UnreachableError, HostKeyError: it cannot be.
+            TimeoutError: it is not, by then (time.monotonic).
+        """
+        self.open()
         opening, self._opening = self._opening, None
         if opening is None:
             return
         with opening:
             try:
-                opening.wait(self._settings.connect_timeout + _PATIENCE)
+                _, said = opening.communicate(timeout=max(0.0, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
-                pass  # the next one will say so
+                raise TimeoutError from None
             finally:
                 opening.kill()
+        if opening.returncode != 0:
+            raise self._failure(said.decode(errors="replace"))
+
+    def _failure(self, said: str) -> UnreachableError | HostKeyError:
+        """What it means that ssh(1) itself failed."""
+        if any(text in said for text in _KEY_SAID):
+            return HostKeyError(f"{self.address}: the host key is not the known one")
+        return UnreachableError(self.address, said)
+
+    def _begin(self, line: str, streams: Sequence[int], deadline: float) -> Process:
+        """A command that runs there, with these file descriptors for its standard streams.
+
+        Raises:
+            UnreachableError, HostKeyError: it is not the machine we know, or does not answer.
+            TimeoutError: it has not begun by then (time.monotonic).
+        """
+        for _ in range(2):
+            self._connect(deadline)
+            try:
+                return Session(self._socket, line, streams, deadline)
+            except TimeoutError:
+                raise
+            except (OSError, EOFError):
+                self._socket.unlink(missing_ok=True)  # of a holder that is no more
+            except RefusedError:
+                alone = [*self._ssh, "-o", "ControlPath=none", self.address, line]
+                stdin, stdout, stderr = streams
+                return subprocess.Popen(alone, stdin=stdin, stdout=stdout, stderr=stderr)
+        raise UnreachableError(self.address, "the connection was lost")
 
     def run(
         self,
@@ -128,34 +168,39 @@ class Machine:
     def _run_line(
         self, line: str, stdin: bytes | IO[bytes] | None = None, timeout: float | None = None
     ) -> str:
-        self._end_opening()
         limit = timeout or self._settings.command_timeout
-        feed: dict[str, object] = {"stdin": subprocess.DEVNULL}
-        if isinstance(stdin, bytes):
-            feed = {"input": stdin}
-        elif stdin is not None:
-            feed = {"stdin": stdin}
         try:
-            done = subprocess.run(  # type: ignore[call-overload]
-                [*self._ssh, self.address, line],
-                capture_output=True,
-                timeout=limit,
-                check=False,
-                **feed,
-            )
-        except subprocess.TimeoutExpired:
+            status, out, said = self._talk(line, stdin, time.monotonic() + limit)
+        except (TimeoutError, subprocess.TimeoutExpired):
             self.forget_connection()
             raise CommandError(self.address, line, None, f"limit {limit:g} s") from None
-        said = done.stderr.decode(errors="replace")
-        if any(text in said for text in _KEY_SAID):
-            raise HostKeyError(f"{self.address}: the host key is not the known one")
-        if done.returncode == SSH_FAILED:
+        if status == SSH_FAILED:
             self.forget_connection()
-            raise UnreachableError(self.address, said)
-        out: str = done.stdout.decode(errors="replace")
-        if done.returncode != 0:
-            raise CommandError(self.address, line, done.returncode, said or out)
+            raise self._failure(said)
+        if status != 0:
+            raise CommandError(self.address, line, status, said or out)
         return out
+
+    def _talk(
+        self, line: str, stdin: bytes | IO[bytes] | None, deadline: float
+    ) -> tuple[int, str, str]:
+        """Runs a line; its status, its standard output and its standard error."""
+        with contextlib.ExitStack() as ours, contextlib.ExitStack() as theirs:
+            feed = theirs.enter_context(_as_file(stdin))
+            ends = []
+            for _ in ("output", "error"):
+                end, other = os.pipe()
+                ours.callback(os.close, end)
+                theirs.callback(os.close, other)
+                ends.append((end, other))
+            (output, to_output), (error, to_error) = ends
+            process = self._begin(line, (feed.fileno(), to_output, to_error), deadline)
+            ours.enter_context(process)
+            ours.callback(process.kill)
+            theirs.close()
+            out, said = read_both(output, error, deadline)
+            status = process.wait(max(0.0, deadline - time.monotonic()))
+        return status, out.decode(errors="replace"), said.decode(errors="replace")
 
     def try_run(self, *commands: Sequence[str]) -> str | None:
         """As `run`, but None when a command fails: for what may or may not be there."""
@@ -177,40 +222,45 @@ class Machine:
         return said.split(f"{_END}\n")[: len(commands)]
 
     @contextlib.contextmanager
-    def running(self, command: Sequence[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
-        """A long command, its output in `log`, stopped when the block ends."""
-        self._end_opening()
-        with (
-            log.open("wb") as stream,
-            subprocess.Popen(
-                [*self._ssh, self.address, shlex.join(command)],
-                stdin=subprocess.DEVNULL,
-                stdout=stream,
-                stderr=subprocess.STDOUT,
-            ) as process,
-        ):
+    def running(self, command: Sequence[str], log: Path) -> Iterator[Process]:
+        """A long command, its output in `log`, stopped when the block ends.
+
+        Raises:
+            UnreachableError, HostKeyError, CommandError: it cannot be begun.
+        """
+        line, limit = shlex.join(command), self._settings.command_timeout
+        with log.open("wb") as stream, _as_file(None) as nothing:
+            streams = (nothing.fileno(), stream.fileno(), stream.fileno())
             try:
-                yield process
-            finally:
-                if process.poll() is None:
-                    process.terminate()
-                    with contextlib.suppress(subprocess.TimeoutExpired):
-                        process.wait(5)
+                process = self._begin(line, streams, time.monotonic() + limit)
+            except TimeoutError:
+                self.forget_connection()
+                raise CommandError(self.address, line, None, f"limit {limit:g} s") from None
+            with process:
+                try:
+                    yield process
+                finally:
                     process.kill()
 
     def forget_connection(self) -> None:
         """Closes the shared connection: what follows connects anew."""
-        self._end_opening()
-        if not self._socket.exists():
-            return
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            subprocess.run(
-                [*self._ssh, "-O", "exit", self.address],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                timeout=5,
-                check=False,
-            )
-        # A master that hangs keeps its socket; nobody else shall ask there.
-        self._socket.unlink(missing_ok=True)
+        opening, self._opening = self._opening, None
+        if opening is not None:
+            with opening:
+                opening.kill()
+        if self._socket.exists():
+            end_connection(self._socket, _PATIENCE)
+            # A holder that hangs keeps its socket; nobody else shall ask there.
+            self._socket.unlink(missing_ok=True)
+
+
+def _as_file(data: bytes | IO[bytes] | None) -> contextlib.AbstractContextManager[IO[bytes]]:
+    """What somebody else can read as standard input."""
+    if data is None:
+        return open(os.devnull, "rb")  # noqa: PTH123 - a device, not a path of anybody's
+    if not isinstance(data, bytes):
+        return contextlib.nullcontext(data)
+    stream = tempfile.TemporaryFile()  # noqa: SIM115 - whoever asks closes it
+    stream.write(data)
+    stream.seek(0)
+    return stream
