@@ -30,6 +30,14 @@ _NAMES = {noun: name for name, noun in _NOUNS.items()}
 _converter = make_converter(forbid_extra_keys=True, detailed_validation=True)
 
 
+def prepare() -> None:
+    """Makes the code for all nouns, which is otherwise made when one is first met."""
+    for _ in range(2):  # to make some of it has the converter forget what it made before
+        for noun in _NOUNS.values():
+            _converter.get_structure_hook(noun)
+            _converter.get_unstructure_hook(noun)
+
+
 class WireError(ValueError):
     """A line that does not speak of one of our nouns."""
 

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import tarfile
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ from hypothesis import strategies as st
 
 from netbisect.bisect import wire
 from netbisect.bisect.model import Kernel
-from netbisect.workers.artefact import ArtefactError, ArtefactStore, key_of, pack
+from netbisect.workers.artefact import ArtefactError, ArtefactStore, key_of, pack, unpacked
 from netbisect.workers.space import bytes_of, words_of
 
 
@@ -61,13 +60,17 @@ def test_another_byte_is_another_key(stage: Path, tmp_path: Path) -> None:
     assert pack(stage, tmp_path / "two.tar.gz") != one
 
 
+def names(archive: Path, key: str) -> list[str]:
+    with unpacked(archive, key) as tar:
+        return sorted(tar.getnames())
+
+
 def test_what_was_put_is_got(stage: Path, log: Path, tmp_path: Path) -> None:
     store = ArtefactStore(tmp_path / "kernels")
     kernel = store.put(stage, fact, log)
-    archive = store.get(kernel.key)
-    assert kernel.size == archive.stat().st_size
-    with tarfile.open(archive) as tar:
-        assert sorted(tar.getnames()) == ["kernel", "pf.ko"]
+    with store.lease(kernel.key) as archive:
+        assert kernel.size == archive.stat().st_size
+        assert names(archive, kernel.key) == ["kernel", "pf.ko"]
     assert wire.loads((archive.parent / "kernel.json").read_text()) == kernel
     assert (archive.parent / "build.log").read_text() == log.read_text()
 
@@ -96,8 +99,11 @@ def test_all_or_nothing(stage: Path, log: Path, tmp_path: Path) -> None:
 
 
 def test_a_kernel_that_is_not_there_is_told(tmp_path: Path) -> None:
-    with pytest.raises(ArtefactError) as caught:
-        ArtefactStore(tmp_path).get("0123456789abcdef")
+    with (
+        pytest.raises(ArtefactError) as caught,
+        ArtefactStore(tmp_path).lease("0123456789abcdef"),
+    ):
+        pass
     assert str(caught.value) == f"there is no kernel 0123456789ab in {tmp_path}"
 
 
@@ -106,15 +112,21 @@ def test_a_truncated_archive_is_refused(stage: Path, log: Path, tmp_path: Path) 
     archive = store.archive(store.put(stage, fact, log).key)
     archive.write_bytes(archive.read_bytes()[:-20])
     with pytest.raises(ArtefactError, match="ended before the end-of-stream marker"):
-        store.get(archive.parent.name)
+        names(archive, archive.parent.name)
 
 
 def test_an_archive_with_other_content_is_refused(stage: Path, log: Path, tmp_path: Path) -> None:
     store = ArtefactStore(tmp_path)
     archive = store.archive(store.put(stage, fact, log).key)
-    archive.write_bytes(gzip.compress(b"something else"))
+    key = archive.parent.name
+    (stage / "pf.ko").write_bytes(b"pg")
+    pack(stage, archive)
     with pytest.raises(ArtefactError, match="its content has the key"):
-        store.get(archive.parent.name)
+        names(archive, key)
+    for damage in (b"", b"no gzip", gzip.compress(b"no tar"), gzip.compress(b"\0" * 1024)):
+        archive.write_bytes(damage)
+        with pytest.raises(ArtefactError, match=r"kernel\.tar\.gz: "):
+            names(archive, key)
 
 
 @given(place=st.integers(min_value=0), bit=st.integers(min_value=0, max_value=7))
@@ -163,7 +175,8 @@ def left(store: ArtefactStore) -> set[str]:
 def test_what_was_used_longest_ago_goes_first(full: tuple[ArtefactStore, list[str]]) -> None:
     """Only until the rest fits; what was got a moment ago is not old."""
     store, keys = full
-    store.get(keys[0])
+    with store.lease(keys[0]):
+        pass
     each = store.size() // 5
     pruned = store.prune(each * 3 + each // 2)
 
@@ -253,7 +266,7 @@ def test_a_kill_in_the_middle_of_putting_leaves_no_half_kernel(
     os.utime(work, (1e9, 1e9))
     assert store.prune(1 << 30).removed == ()
     assert left(store) == set()
-    assert store.get(store.put(stage, fact, log).key).is_file()
+    assert store.archive(store.put(stage, fact, log).key).is_file()
 
 
 def test_what_is_being_put_is_not_taken_for_given_up(

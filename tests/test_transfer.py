@@ -14,7 +14,7 @@ from netbisect.steps.memory import ledger_of
 from netbisect.steps.settings import MailSettings, Settings
 from netbisect.steps.transfer import accept, make_room
 from netbisect.store.records import DecisionStage
-from netbisect.workers.artefact import ARCHIVE, ArtefactStore
+from netbisect.workers.artefact import ARCHIVE, ArtefactStore, key_of
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_a_kernel_with_the_right_content_is_kept(
     (tmp_path / "master").mkdir()
 
     assert accept(incoming, tmp_path / "master", kernel.key) == ""
-    assert ArtefactStore(tmp_path / "master").get(kernel.key).is_file()
+    assert key_of(ArtefactStore(tmp_path / "master").archive(kernel.key)) == kernel.key
     assert not incoming.exists()
 
 

@@ -15,6 +15,7 @@ import contextlib
 import fcntl
 import gzip
 import hashlib
+import io
 import os
 import shutil
 import tarfile
@@ -72,6 +73,44 @@ def pack(directory: Path, archive: Path) -> str:
                 packed.write(block)
             packed.flush()
     return digest.hexdigest()
+
+
+class _Digested(io.RawIOBase):
+    """A stream with the hash of what has been read of it."""
+
+    def __init__(self, stream: gzip.GzipFile) -> None:
+        super().__init__()
+        self._stream = stream
+        self.digest = hashlib.sha256()
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        block = self._stream.read(size)
+        self.digest.update(block)
+        return block
+
+
+@contextlib.contextmanager
+def unpacked(archive: Path, key: str) -> Iterator[tarfile.TarFile]:
+    """The tar in a packed archive, to be read from its beginning to its end.
+
+    Raises:
+        ArtefactError: at the end of the block, or in it: its content has another key.
+    """
+    try:
+        with gzip.open(archive, "rb") as stream:
+            digested = _Digested(stream)
+            with tarfile.open(fileobj=digested, mode="r|", bufsize=_BLOCK) as tar:
+                yield tar
+            while digested.read(_BLOCK):
+                pass
+    except (OSError, EOFError, zlib.error, tarfile.TarError) as error:
+        raise ArtefactError(f"{archive}: {error}") from error
+    found = digested.digest.hexdigest()
+    if found != key:
+        raise ArtefactError(f"{archive}: its content has the key {found[:12]}")
 
 
 def key_of(archive: Path) -> str:
@@ -167,21 +206,6 @@ class ArtefactStore:
 
     # --------------------------------------------------------------------------------- using
 
-    def get(self, key: str) -> Path:
-        """The archive of that key, its content checked; it counts as used now.
-
-        Raises:
-            ArtefactError: it is not there, or its content has another key.
-        """
-        archive = self.archive(key)
-        if not archive.is_file():
-            raise ArtefactError(f"there is no kernel {key[:12]} in {self.directory}")
-        found = key_of(archive)
-        if found != key:
-            raise ArtefactError(f"{archive}: its content has the key {found[:12]}")
-        self.use(key)
-        return archive
-
     def use(self, key: str) -> None:
         """Notes that this kernel is used now: those that were used longest ago go first."""
         with contextlib.suppress(FileNotFoundError):
@@ -189,10 +213,12 @@ class ArtefactStore:
 
     @contextlib.contextmanager
     def lease(self, key: str) -> Iterator[Path]:
-        """The archive of that key, checked as by `get`, which stays for as long as the block.
+        """The archive of that key, which stays for as long as the block; it counts as used now.
+
+        Its content is not looked at: `unpacked` does that for whoever reads it.
 
         Raises:
-            ArtefactError: as `get`.
+            ArtefactError: it is not there.
         """
         try:
             stream = self.archive(key).open("rb")
@@ -200,7 +226,10 @@ class ArtefactStore:
             raise ArtefactError(f"there is no kernel {key[:12]} in {self.directory}") from None
         with stream:
             fcntl.flock(stream, fcntl.LOCK_SH)
-            yield self.get(key)  # also where it went before it was locked
+            if not self.archive(key).is_file():  # it went before it was locked
+                raise ArtefactError(f"there is no kernel {key[:12]} in {self.directory}")
+            self.use(key)
+            yield self.archive(key)
 
     # ---------------------------------------------------------------------------- making room
 

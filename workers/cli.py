@@ -22,9 +22,10 @@ from netbisect.bisect import wire
 from netbisect.bisect.model import Boot, Dud, Fact, Kernel, Reaction
 from netbisect.bisect.subject import OVERLAY_MARK
 from netbisect.workers.artefact import FACT, ArtefactError, ArtefactStore
+from netbisect.workers.aside import aside
 from netbisect.workers.bench import Bench
 from netbisect.workers.faults import LabFault
-from netbisect.workers.lab import Lab, load_lab, load_scenario
+from netbisect.workers.lab import Lab, Scenario, load_lab, load_scenario
 from netbisect.workers.patches import PatchError, PatchStore, read_file
 from netbisect.workers.profile import ProfileOrder, file_of
 from netbisect.workers.router import Router
@@ -326,17 +327,23 @@ def _build(lab: Lab, arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _fact(path: Path) -> Kernel:
+    try:
+        return wire.loads_as(path.read_text(), Kernel)
+    except (OSError, wire.WireError) as error:
+        raise ArtefactError(f"{path}: {error}") from error
+
+
+def _scenarios(lab: Lab, names: Sequence[str]) -> list[Scenario]:
+    return [load_scenario(name, lab.scenario_directories) for name in names]
+
+
 @contextlib.contextmanager
 def _kernel(lab: Lab, arguments: argparse.Namespace) -> Iterator[tuple[Kernel, Path]]:
     """The kernel, which stays where it is as long as it is used."""
     store = ArtefactStore(arguments.kernels or lab.kernels)
     with store.lease(arguments.kernel) as archive:
-        try:
-            text = (archive.parent / FACT).read_text()
-            kernel = wire.loads_as(text, Kernel)
-        except (OSError, wire.WireError) as error:
-            raise ArtefactError(f"{archive.parent / FACT}: {error}") from error
-        yield kernel, archive
+        yield aside(functools.partial(_fact, archive.parent / FACT)), archive
     if not arguments.kernels:  # what somebody else names is not ours to tidy
         store.prune(lab.kernel_bytes, [arguments.kernel])
 
@@ -354,7 +361,7 @@ def _trial(
     testbed = lab.testbed(arguments.testbed)
     if names is None:
         names = arguments.scenarios or testbed.scenarios
-    scenarios = [load_scenario(name, lab.scenario_directories) for name in names]
+    scenarios = aside(functools.partial(_scenarios, lab, names))
     emitted: list[Fact] = []
 
     def emit(fact: Fact) -> None:
@@ -372,7 +379,7 @@ def _trial(
 def _profile(lab: Lab, arguments: argparse.Namespace) -> int:
     testbed = lab.testbed(arguments.testbed)
     name = arguments.scenario or testbed.scenarios[0]
-    scenario = load_scenario(name, lab.scenario_directories)
+    (scenario,) = aside(functools.partial(_scenarios, lab, [name]))
     logs = _logs(arguments)
     try:
         with _kernel(lab, arguments) as (kernel, archive), Connections(lab.ssh) as connections:
@@ -403,7 +410,7 @@ def _profile(lab: Lab, arguments: argparse.Namespace) -> int:
 def _bench(lab: Lab, arguments: argparse.Namespace) -> int:
     testbed = lab.testbed(arguments.testbed)
     names = arguments.scenarios or testbed.scenarios
-    scenarios = [load_scenario(name, lab.scenario_directories) for name in names]
+    scenarios = _scenarios(lab, names)
     with Connections(lab.ssh) as connections:
         running = Router(testbed, connections, _say).reach()
         boot = Boot("by-hand", testbed.name, "", running.version, running.boottime, 0.0)
@@ -435,10 +442,7 @@ def _image_noise(lab: Lab, arguments: argparse.Namespace) -> int:
         revision=arguments.revision,
         builds=arguments.builds,
         boots=arguments.boots,
-        scenarios=[
-            load_scenario(name, lab.scenario_directories)
-            for name in arguments.scenarios or testbed.scenarios
-        ],
+        scenarios=_scenarios(lab, arguments.scenarios or testbed.scenarios),
         logs=_logs(arguments),
         say=_say,
     )
@@ -469,10 +473,7 @@ def _calibrate(lab: Lab, arguments: argparse.Namespace) -> int:
             archive=archive,
             boots=arguments.boots,
             runs=arguments.runs,
-            scenarios=[
-                load_scenario(name, lab.scenario_directories)
-                for name in arguments.scenarios or testbed.scenarios
-            ],
+            scenarios=_scenarios(lab, arguments.scenarios or testbed.scenarios),
             logs=_logs(arguments),
             say=_say,
             image_sd=None if noise is None else noise / 100,
@@ -517,14 +518,21 @@ def _doctor(lab: Lab, arguments: argparse.Namespace) -> int:
     return 0 if all(check.good for check in checks) else EXIT_LAB
 
 
+def _read(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, Lab]:
+    parsed = command_line().parse_args(arguments)
+    return parsed, load_lab(parsed.lab)
+
+
 def rehearse(arguments: Sequence[str]) -> None:
     """Does what a command begins with, and drops what comes of it.
 
     Code that has run a few times has got its final form, and what is forked then shares it.
     """
+    wire.prepare()
     with contextlib.suppress(SystemExit, FileError):
         for _ in range(_REHEARSALS):
-            load_lab(command_line().parse_args(arguments).lab)
+            _, lab = _read(arguments)
+            _scenarios(lab, lab.testbeds[0].scenarios)
 
 
 def _stop(number: int, _: object) -> NoReturn:
@@ -535,7 +543,6 @@ def _stop(number: int, _: object) -> NoReturn:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns the exit status."""
     signal.signal(signal.SIGTERM, _stop)
-    parsed = command_line().parse_args(arguments)
     actions = {
         "build": _build,
         "boot": _boot,
@@ -548,7 +555,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "doctor": _doctor,
     }
     try:
-        return actions[parsed.command](load_lab(parsed.lab), parsed)
+        parsed, lab = aside(functools.partial(_read, arguments))
+        return actions[parsed.command](lab, parsed)
     except (FileError, ArtefactError, PatchError) as error:
         _say(f"netbisect-lab: {error}")
         return EXIT_USAGE

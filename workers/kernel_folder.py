@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import math
-import tarfile
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePosixPath
 
 from netbisect.bisect.faults import Fault
 from netbisect.bisect.model import Kernel
+from netbisect.workers.artefact import unpacked
+from netbisect.workers.aside import aside
 from netbisect.workers.faults import LabFault
 from netbisect.workers.identity import build_id_of, ident_of
 from netbisect.workers.running import Running
@@ -55,13 +57,14 @@ def put(place: Place, kernel: Kernel, archive: Path) -> tuple[str, Contents]:
 
     Raises:
         LabFault: no room, or what arrived is not what was sent.
+        ArtefactError: the archive is not that kernel's.
         UnreachableError, HostKeyError, CommandError: the machine does not take it.
     """
     machine = place.machine
     folder = f"{PREFIX}{kernel.key[:12]}"
     target = f"{place.boot}/{folder}"
     work = f"{target}.new"
-    contents = _contents(archive)
+    contents = aside(partial(contents_of, archive, kernel.key))
     look = ["sha256", "-r", *sorted(contents.hashes)]
     there = machine.try_run(["cd", target], look)
     if there is not None and _hashes(there) == contents.hashes:
@@ -138,11 +141,16 @@ def _look(place: Place) -> tuple[int, list[str]]:
     return int(disk.split()[3]) * 1024, names
 
 
-def _contents(archive: Path) -> Contents:
+def contents_of(archive: Path, key: str) -> Contents:
+    """What is in an archive, which is read once.
+
+    Raises:
+        ArtefactError: it is not the one with that key.
+    """
     hashes: dict[str, str] = {}
     size = 0
     build_id = ident = ""
-    with tarfile.open(archive) as tar:
+    with unpacked(archive, key) as tar:
         for member in tar:
             stream = tar.extractfile(member) if member.isfile() else None
             if stream is None:
