@@ -28,6 +28,10 @@ from netbisect.workers.lab import Builder, Lab, Testbed
 _PATIENCE = 30.0
 """Seconds for a process to say that it is ready, and to end."""
 
+_LEAN = """from netbisect.workers import lean
+
+lean.spare_websockets()
+"""
 SETTINGS = """# The settings of the demonstration; docs/lab.md explains every key.
 branches = ["main"]
 lab = "lab/lab.toml"
@@ -176,6 +180,8 @@ class House:
                 creating.append(subprocess.Popen(command, stdin=subprocess.DEVNULL))
         if any(process.wait() != 0 for process in creating):
             raise HouseError("a worker could not be created")
+        for folder in folders.values():
+            _make_lean(folder / control.TAC)
         return folders
 
     def run(self, name: str, command: Sequence[str], ready: str = "ready") -> None:
@@ -226,6 +232,13 @@ class House:
     def remove(self) -> None:
         """Removes the folder."""
         shutil.rmtree(self.place, ignore_errors=True)
+
+
+def _make_lean(tac: Path) -> None:
+    """As docs/operations.md has it."""
+    text = tac.read_text()
+    if _LEAN not in text:
+        tac.write_text(f"{_LEAN}{text}")
 
 
 def _module(name: str) -> list[str]:
