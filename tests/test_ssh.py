@@ -255,6 +255,7 @@ def test_a_command_that_itself_ends_with_ssh_s_own_status_is_told_as_no_answer(
 def test_a_command_that_hangs_is_ended_and_the_next_connects_anew(
     server: Server, dut: Machine
 ) -> None:
+    assert dut.run(["true"]) == ""
     with pytest.raises(CommandError, match=r"did not end in time: limit 0.5 s"):
         dut.run(["sleep", "60"], timeout=0.5)
     assert dut.run(["echo", "again"]) == "again\n"
