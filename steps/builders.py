@@ -24,7 +24,7 @@ from netbisect.steps.lab_step import (
 from netbisect.steps.settings import Settings, read_password
 from netbisect.steps.tell import Tell
 from netbisect.steps.transfer import FetchKernel, SendPatches, upload_steps
-from netbisect.steps.visits import LOGS, keep_steps
+from netbisect.steps.visits import LOGS, KeepVisit
 from netbisect.workers.lab import Builder, Lab, Testbed
 from netbisect.workers.make import CALLS
 from netbisect.workers.profile import MOST_BYTES, file_of
@@ -238,7 +238,7 @@ def _testbed_configs(settings: Settings, lab: Lab, testbed: Testbed) -> list[Bui
                 ),
                 _lab_step(settings, _TRIAL, arguments, limit),
                 *_profile_steps(settings, testbed, limit),
-                *keep_steps(settings),
+                KeepVisit(settings=settings),
                 Tell(settings=settings, lab=lab),
             ]
         ),

@@ -11,10 +11,8 @@ import shutil
 from collections.abc import Collection
 from pathlib import Path
 from string import digits
-from typing import Any
 
 from buildbot.plugins import steps, util
-from buildbot.process.buildstep import BuildStep
 from buildbot.process.results import SKIPPED, SUCCESS, WARNINGS
 from twisted.internet import threads
 
@@ -35,43 +33,32 @@ def folder_of(settings: Settings, decision: int) -> Path:
     return settings.visits / str(decision)
 
 
-def keep_steps(settings: Settings) -> list[BuildStep]:
-    """Steps that bring the folder to the master, however the visit went; they fail nothing."""
-    incoming = util.Interpolate(
-        f"{settings.visits}/{_INCOMING}%(prop:builder)s-%(prop:buildnumber)s"
-    )
-    lenient: dict[str, Any] = {"alwaysRun": True, "haltOnFailure": False, "flunkOnFailure": False}
-    return [
-        steps.DirectoryUpload(
-            name="upload logs",
+class KeepVisit(steps.DirectoryUpload):
+    """Brings the folder to the master, however the visit went, and makes room; fails nothing."""
+
+    def __init__(self, *, settings: Settings) -> None:
+        self.settings = settings
+        super().__init__(
+            name="keep logs",
             workersrc=LOGS,
-            masterdest=incoming,
+            masterdest=util.Interpolate(
+                f"{settings.visits}/{_INCOMING}%(prop:builder)s-%(prop:buildnumber)s"
+            ),
             compress="gz",
             maxsize=_LARGEST,
-            **lenient,
-        ),
-        KeepVisit(incoming=incoming, settings=settings, **lenient),
-    ]
-
-
-class KeepVisit(BuildStep):
-    """Gives what was uploaded its place, and makes room."""
-
-    name = "keep logs"
-    renderables = ("incoming",)
-
-    def __init__(self, *, incoming: Any, settings: Settings, **kwargs: Any) -> None:
-        self.incoming = incoming
-        self.settings = settings
-        super().__init__(**kwargs)
+            alwaysRun=True,
+            haltOnFailure=False,
+            flunkOnFailure=False,
+        )
 
     async def run(self) -> int:
         """A visit without logs, or one of no decision, leaves nothing."""
-        incoming = Path(str(self.incoming))
+        uploaded = await super().run()
+        incoming = Path(str(self.masterdest))
         decision = self.getProperty(DECISION_PROPERTY)
         if decision is None or not await threads.deferToThread(incoming.is_dir):
             await threads.deferToThread(shutil.rmtree, incoming, ignore_errors=True)
-            return int(SKIPPED)
+            return int(SKIPPED if uploaded == SUCCESS else uploaded)
         place = folder_of(self.settings, decision)
         fault = await threads.deferToThread(keep, incoming, place)
         if fault:
@@ -80,7 +67,7 @@ class KeepVisit(BuildStep):
         if await threads.deferToThread(_room_is_short, self.settings):
             cherished = await memory(self.settings).do(cherished_decisions)
             await threads.deferToThread(evict, self.settings, cherished, decision)
-        return int(SUCCESS)
+        return int(uploaded)
 
 
 def keep(incoming: Path, place: Path) -> str:
