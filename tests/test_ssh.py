@@ -227,6 +227,28 @@ def test_a_connection_can_be_begun_while_something_else_is_done(
     assert dut._opening is None
 
 
+def test_machines_are_asked_at_the_same_time(server: Server, connections: Connections) -> None:
+    """Each waits until the other has begun; what one of them cannot answer is its own alone."""
+    here, there = (server.folder / name for name in ("here", "there"))
+    met = 'touch "$0"; until [ -e "$1" ]; do sleep 0.05; done; echo met'
+    dut, behind = connections.machine("dut"), connections.machine("behind")
+    with (
+        dut.asking(["sh", "-c", met, str(here), str(there)]) as one,
+        behind.asking(["sh", "-c", met, str(there), str(here)], ["false"]) as other,
+    ):
+        assert one() == ["met\n"]
+        assert other() == ["met\n", ""]
+    with pytest.raises(ZeroDivisionError), dut.asking(["sleep", "60"]):
+        raise ZeroDivisionError
+    with (
+        pytest.raises(UnreachableError, match="closed: "),
+        dut.asking(["sleep", "60"]),
+        connections.machine("closed").asking(["true"]),
+    ):
+        pass
+    assert dut.run(["echo", "in"]) == "in\n"
+
+
 def test_a_file_of_many_megabytes_arrives_whole(server: Server, dut: Machine) -> None:
     data = os.urandom(1 << 20) * 24
     (server.folder / "big").write_bytes(data)

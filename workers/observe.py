@@ -10,7 +10,7 @@ import contextlib
 import re
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -71,20 +71,25 @@ class Watch:
         """Of the data ports, by what they are; they stay for as long as the router is up."""
 
     def look(self, scenario: Scenario) -> Seen:
-        """Everything at this moment. Raises HostKeyError alone."""
+        """Everything at this moment, all machines at once. Raises HostKeyError alone."""
         look = Look()
         logs, names, counted = {}, {}, {}
-        for machine in dict.fromkeys(machine for _, machine, _ in self._ends):
-            parts = self._parts(machine)
-            names[machine.address] = {self._names[part] for part in parts}
-            seen, logs[machine.address], counted[machine.address] = self._look_at(
-                machine, parts, scenario
-            )
-            look = replace(
-                look if machine is not self._router else seen,
-                ports={**look.ports, **seen.ports},
-                settings={**look.settings, **seen.settings},
-            )
+        with contextlib.ExitStack() as asked:
+            answers = {}
+            for machine in dict.fromkeys(machine for _, machine, _ in self._ends):
+                parts = self._parts(machine)
+                names[machine.address] = {self._names[part] for part in parts}
+                questions = self._questions(machine, parts, scenario)
+                answers[machine] = parts, _ask(asked, machine, *questions)
+            for machine, (parts, answer) in answers.items():
+                seen, logs[machine.address], counted[machine.address] = self._read(
+                    machine, parts, answer()
+                )
+                look = replace(
+                    look if machine is not self._router else seen,
+                    ports={**look.ports, **seen.ports},
+                    settings={**look.settings, **seen.settings},
+                )
         return Seen(look, logs, names, counted)
 
     def _parts(self, machine: Machine) -> list[str]:
@@ -98,14 +103,11 @@ class Watch:
                         self._names[part] = found.name
         return [part for part in ends if part in self._names]
 
-    def _look_at(
-        self, machine: Machine, parts: list[str], scenario: Scenario
-    ) -> tuple[Look, list[str], dict[str, Any]]:
-        """One machine, its log, and what it counts."""
+    def _questions(self, machine: Machine, parts: list[str], scenario: Scenario) -> list[list[str]]:
+        """What one machine is asked; `_read` reads the answers."""
         names = [self._names[part] for part in parts]
         router = machine is self._router
-        log, ifconfig, uname, vmstat, said, *answers = _ask(
-            machine,
+        return [
             ["dmesg"],
             ["ifconfig", "-a"],
             ["uname", "-v"],
@@ -113,7 +115,15 @@ class Watch:
             ["sysctl", "-ie", *(_ROUTER_SYSCTLS if router else ()), *freebsd.wrong_crc(names)],
             *(["netstat", "-I", name, "-bn", "--libxo", "json"] for name in names),
             *(_router_questions(scenario) if router else ()),
-        )
+        ]
+
+    def _read(
+        self, machine: Machine, parts: list[str], said_by_it: list[str]
+    ) -> tuple[Look, list[str], dict[str, Any]]:
+        """One machine, its log, and what it counts."""
+        names = [self._names[part] for part in parts]
+        router = machine is self._router
+        log, ifconfig, uname, vmstat, said, *answers = said_by_it
         values = freebsd.values_in(said)
         interfaces = {interface.name: interface for interface in ports.interfaces(ifconfig)}
         found = {}
@@ -243,12 +253,26 @@ def judge(
 # ------------------------------------------------------------------------------ what they say
 
 
-def _ask(machine: Machine, *commands: list[str]) -> list[str]:
-    """What each command prints; nothing from a machine that does not answer now."""
+def _ask(
+    asked: contextlib.ExitStack, machine: Machine, *commands: list[str]
+) -> Callable[[], list[str]]:
+    """Begins to ask; what to call for what each command prints, before `asked` is closed.
+
+    A machine that does not answer now says nothing.
+    """
+    nothing = [""] * len(commands)
     try:
-        return machine.ask(*commands)
+        answer = asked.enter_context(machine.asking(*commands))
     except (UnreachableError, CommandError):
-        return [""] * len(commands)
+        return lambda: nothing
+
+    def told() -> list[str]:
+        try:
+            return answer()
+        except (UnreachableError, CommandError):
+            return nothing
+
+    return told
 
 
 def _router_questions(scenario: Scenario) -> list[list[str]]:

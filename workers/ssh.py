@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
@@ -168,23 +168,46 @@ class Machine:
     def _run_line(
         self, line: str, stdin: bytes | IO[bytes] | None = None, timeout: float | None = None
     ) -> str:
+        with self._running_line(line, stdin, timeout) as said:
+            return said()
+
+    @contextlib.contextmanager
+    def _running_line(
+        self, line: str, stdin: bytes | IO[bytes] | None = None, timeout: float | None = None
+    ) -> Iterator[Callable[[], str]]:
+        """Begins a line; what to call for what it prints, once, within the block."""
         limit = timeout or self._settings.command_timeout
+        deadline = time.monotonic() + limit
+        with contextlib.ExitStack() as ours:
+            with self._limited(line, limit):
+                talk = ours.enter_context(self._talking(line, stdin, deadline))
+
+            def said() -> str:
+                with self._limited(line, limit):
+                    status, out, complaint = talk()
+                if status == SSH_FAILED:
+                    self.forget_connection()
+                    raise self._failure(complaint)
+                if status != 0:
+                    raise CommandError(self.address, line, status, complaint or out)
+                return out
+
+            yield said
+
+    @contextlib.contextmanager
+    def _limited(self, line: str, limit: float) -> Iterator[None]:
+        """Says of what takes longer than its limit what it was."""
         try:
-            status, out, said = self._talk(line, stdin, time.monotonic() + limit)
+            yield
         except (TimeoutError, subprocess.TimeoutExpired):
             self.forget_connection()
             raise CommandError(self.address, line, None, f"limit {limit:g} s") from None
-        if status == SSH_FAILED:
-            self.forget_connection()
-            raise self._failure(said)
-        if status != 0:
-            raise CommandError(self.address, line, status, said or out)
-        return out
 
-    def _talk(
+    @contextlib.contextmanager
+    def _talking(
         self, line: str, stdin: bytes | IO[bytes] | None, deadline: float
-    ) -> tuple[int, str, str]:
-        """Runs a line; its status, its standard output and its standard error."""
+    ) -> Iterator[Callable[[], tuple[int, str, str]]]:
+        """Begins a line; what to call for its status, its standard output and its error."""
         with contextlib.ExitStack() as ours, contextlib.ExitStack() as theirs:
             feed = theirs.enter_context(_as_file(stdin))
             ends = []
@@ -198,9 +221,13 @@ class Machine:
             ours.enter_context(process)
             ours.callback(process.kill)
             theirs.close()
-            out, said = read_both(output, error, deadline)
-            status = process.wait(max(0.0, deadline - time.monotonic()))
-        return status, out.decode(errors="replace"), said.decode(errors="replace")
+
+            def talk() -> tuple[int, str, str]:
+                out, said = read_both(output, error, deadline)
+                status = process.wait(max(0.0, deadline - time.monotonic()))
+                return status, out.decode(errors="replace"), said.decode(errors="replace")
+
+            yield talk
 
     def try_run(self, *commands: Sequence[str]) -> str | None:
         """As `run`, but None when a command fails: for what may or may not be there."""
@@ -217,9 +244,21 @@ class Machine:
             HostKeyError: it is not the machine we know.
             CommandError: they did not end in time.
         """
+        with self.asking(*commands) as answer:
+            return answer()
+
+    @contextlib.contextmanager
+    def asking(self, *commands: Sequence[str]) -> Iterator[Callable[[], list[str]]]:
+        """Begins to ask, so that other machines can be asked meanwhile.
+
+        Yields:
+            What to call for the answers, once, within the block; it returns what `ask` returns,
+            and raises what `ask` raises. So does the beginning.
+        """
         end = shlex.join(["echo", _END])
-        said = self._run_line("; ".join(f"{self._line(command)}; {end}" for command in commands))
-        return said.split(f"{_END}\n")[: len(commands)]
+        line = "; ".join(f"{self._line(command)}; {end}" for command in commands)
+        with self._running_line(line) as said:
+            yield lambda: said().split(f"{_END}\n")[: len(commands)]
 
     @contextlib.contextmanager
     def running(self, command: Sequence[str], log: Path) -> Iterator[Process]:
@@ -231,11 +270,8 @@ class Machine:
         line, limit = shlex.join(command), self._settings.command_timeout
         with log.open("wb") as stream, _as_file(None) as nothing:
             streams = (nothing.fileno(), stream.fileno(), stream.fileno())
-            try:
+            with self._limited(line, limit):
                 process = self._begin(line, streams, time.monotonic() + limit)
-            except TimeoutError:
-                self.forget_connection()
-                raise CommandError(self.address, line, None, f"limit {limit:g} s") from None
             with process:
                 try:
                     yield process
