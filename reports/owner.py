@@ -1,7 +1,8 @@
-"""What the owner of a testbed is told when it is put in quarantine, and what can be done."""
+"""What the owner of a testbed is told when it needs somebody, and what can be done."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from netbisect.bisect.faults import rule_of
@@ -50,3 +51,51 @@ def quarantine(told: Confinement) -> Letter:
         log=log[-_LINES_MAX:],
     )
     return Letter(words.clean(f"[netbisect] {name}: in quarantine, it needs a look"), text)
+
+
+def worker_away(worker: str, hosts: Sequence[str], seconds: float) -> Letter:
+    """The mail about a worker that is needed and is not there.
+
+    Args:
+        worker: Its name.
+        hosts: Names of the testbeds and builders that it serves.
+        seconds: Since when it is missed.
+    """
+    name = words.clean(worker)
+    return _about_worker(
+        f"[netbisect] {name}: this worker is away, and it is needed",
+        name,
+        hosts,
+        what=f"The worker {name} is not connected, and work has waited for it "
+        f"for {words.duration(seconds)}.",
+        advice="Look at its host and at twistd.log in its folder, and start it with "
+        "`buildbot-worker start`. Nothing is lost: what it did is done again, from the known-good "
+        "kernel on. You are told once more when it is back.",
+    )
+
+
+def worker_back(worker: str, hosts: Sequence[str]) -> Letter:
+    """The mail about a worker that is there again.
+
+    Args:
+        worker: Its name.
+        hosts: Names of the testbeds and builders that it serves.
+    """
+    name = words.clean(worker)
+    return _about_worker(
+        f"[netbisect] {name}: this worker is back",
+        name,
+        hosts,
+        what=f"The worker {name} is connected again.",
+        advice="What waited for it goes on; nothing is left to be done.",
+    )
+
+
+def _about_worker(
+    subject: str, worker: str, hosts: Sequence[str], *, what: str, advice: str
+) -> Letter:
+    serves = ", ".join(words.clean(one) for one in hosts)
+    text = environment.get_template("worker.txt").render(
+        what=what, place=[("worker", worker), ("serves", serves)], advice=advice
+    )
+    return Letter(subject, text)

@@ -38,6 +38,7 @@ from netbisect.bisect.model import (
 from netbisect.bisect.subject import commit_of
 from netbisect.steps import profiles, turns
 from netbisect.steps import request_answer as answers
+from netbisect.steps.absence import Absence
 from netbisect.steps.builders import bench_builder, kernel_builder
 from netbisect.steps.casework import Casework
 from netbisect.steps.foresight import Foresight
@@ -99,6 +100,7 @@ class Conductor(ReconfigurableBaseScheduler):
         self.foresight = Foresight(self.orders, self.memory, self.casework.kernels)
         self.ward = Ward(settings, lab, self.orders, self.memory)
         self.sharing = Sharing(settings, lab, self.orders, self.memory)
+        self.absence = Absence(settings, lab, self.orders, self.memory)
         self.homecoming = Homecoming(lab, self.orders, self.memory, self.ward, self.sharing)
 
     def reconfigService(self, **kwargs: Any) -> defer.Deferred[None]:
@@ -166,6 +168,7 @@ class Conductor(ReconfigurableBaseScheduler):
                 continue
             waiting += followers
         await self.homecoming.send()
+        await self.absence.tell()
 
     async def _take_back(self, decision: Decision) -> None:
         """Ends what was ordered for a request that was cancelled since."""

@@ -117,6 +117,11 @@ class Orders:
         waiting = ("builders", number, "buildrequests")
         return len(await self._data.get(waiting, filters=[unfinished]))
 
+    def is_there(self, worker: str) -> bool:
+        """Whether a worker is connected."""
+        known = self._scheduler.master.botmaster.builders.values()
+        return any(one.worker.workername == worker for builder in known for one in builder.workers)
+
     async def attended(self, builder: str) -> bool:
         """Whether a worker of this builder is there and takes new builds."""
         known = self._scheduler.master.botmaster.builders.get(builder)

@@ -119,10 +119,16 @@ class WorkerSettings:
     """One line; all workers of the lab know it."""
     command: tuple[str, ...] = ("netbisect-lab",)
     """The lab's command line, as workers find it."""
+    patience_minutes: float = 30.0
+    """Minutes that a worker may be away while work waits for it; then somebody is told."""
 
     def __post_init__(self) -> None:
         _check_port("port", self.port)
         _check(self.command, "command: expected at least the name of the program")
+        _check(
+            self.patience_minutes >= 0,
+            f"patience_minutes {self.patience_minutes:g}: expected 0 or more",
+        )
 
 
 @dataclass(frozen=True, slots=True)
