@@ -15,12 +15,11 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False  # that of typing, which takes long to load, as pathlib does
 if TYPE_CHECKING:
     import subprocess
+    from collections.abc import Mapping, Sequence
 
 SOCKET = "NETBISECT_LAB_SOCKET"
 """Environment variable with the socket's place, in a folder that is the worker's alone."""
@@ -61,7 +60,7 @@ def settings_of(environment: Mapping[str, str]) -> str:
     mine = sorted(
         f"{name}={value}" for name, value in environment.items() if name.startswith(names)
     )
-    return "\n".join([sys.executable, sys.version, str(Path(__file__).resolve()), *mine])
+    return "\n".join([sys.executable, sys.version, os.path.realpath(__file__), *mine])
 
 
 def packed(arguments: Sequence[str], environment: Mapping[str, str]) -> bytes:
@@ -74,7 +73,7 @@ def packed(arguments: Sequence[str], environment: Mapping[str, str]) -> bytes:
     return len(body).to_bytes(LENGTH, "big") + body
 
 
-def connect(place: Path, here: int) -> socket.socket | None:
+def connect(place: str, here: int) -> socket.socket | None:
     """A connection to the process at that socket, None where there is none.
 
     Args:
@@ -84,8 +83,9 @@ def connect(place: Path, here: int) -> socket.socket | None:
     connection = socket.socket(socket.AF_UNIX)
     try:
         connection.settimeout(_ANSWER)
-        os.chdir(place.parent)
-        connection.connect(place.name)
+        folder, name = os.path.split(place)
+        os.chdir(folder or ".")
+        connection.connect(name)
     except OSError:
         connection.close()
         return None
@@ -110,12 +110,12 @@ def _answer(connection: socket.socket, order: bytes, here: int) -> bytes:
     return said.strip()
 
 
-def _begin(place: Path, arguments: Sequence[str]) -> subprocess.Popen[bytes]:
+def _begin(place: str, arguments: Sequence[str]) -> subprocess.Popen[bytes]:
     """Starts the process that listens there; of several, one stays."""
     import subprocess  # noqa: PLC0415 - once for many visits
 
     environment = {name: value for name, value in os.environ.items() if name != SOCKET}
-    command = [sys.executable, "-P", "-m", "netbisect.workers.preloaded", str(place)]
+    command = [sys.executable, "-P", "-m", "netbisect.workers.preloaded", place]
     return subprocess.Popen(
         [*command, str(os.getppid()), *arguments],
         env=environment,
@@ -126,7 +126,7 @@ def _begin(place: Path, arguments: Sequence[str]) -> subprocess.Popen[bytes]:
     )
 
 
-def hand_over(place: Path, arguments: Sequence[str]) -> None:
+def hand_over(place: str, arguments: Sequence[str]) -> None:
     """Has the command run by the process at that socket, which is started if there is none.
 
     Comes back only where that cannot be; nothing of the command has been done then.
@@ -161,7 +161,7 @@ def main() -> int:
     place = os.environ.get(SOCKET, "")
     if place:
         try:
-            hand_over(Path(place), sys.argv[1:])
+            hand_over(place, sys.argv[1:])
         except OSError as error:
             sys.stderr.write(f"in a process of its own: {place}: {error.strerror}\n")
     from netbisect.workers.cli import main as run  # noqa: PLC0415 - where nobody has loaded it
