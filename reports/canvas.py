@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import io
-import math
 import re
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from html import escape
 from threading import Lock
 from typing import Any, Literal
@@ -14,7 +13,6 @@ from typing import Any, Literal
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
 from netbisect.reports import words
 from netbisect.reports.svg import small
@@ -40,7 +38,7 @@ _VARIABLES = {
     CULPRIT: "--culprit",
     HEAT: "--heat",
 }
-_BOX_MIN = 5
+BOX_MIN = 5
 """Fewer boots have no quartiles worth a box; their dots say all."""
 WIDTH = 8.0
 """Inches."""
@@ -85,7 +83,6 @@ def draw(
     name: str,
     title: str,
     text: str,
-    margins: tuple[float, float, float, float] | None = None,
 ) -> str:
     """One pair of axes as an `<svg>` element.
 
@@ -95,11 +92,9 @@ def draw(
         name: begins every id in the element, so that a page can hold several.
         title: for people who hear the page.
         text: the same in more words.
-        margins: left, bottom, right and top of the axes in inches from that side; to find them is
-            half of the work, so whoever knows them says so.
     """
     with _lock, mpl.rc_context(_STYLE):
-        return _element(_painted(paint, height, margins), name, title, text)
+        return _element(_painted(paint, height, None), name, title, text)
 
 
 def whole(
@@ -109,7 +104,14 @@ def whole(
     *,
     name: str,
 ) -> str:
-    """As `draw`, but every element has its own style and keeps its id, to be read by programs."""
+    """As `draw`, but every element has its own style and keeps its id, to be read by programs.
+
+    Args:
+        paint: fills the axes.
+        height: in inches.
+        margins: left, bottom, right and top of the axes in inches from that side.
+        name: begins every id in the element.
+    """
     with _lock, mpl.rc_context(_STYLE):
         return _drawn(_painted(paint, height, margins), name)
 
@@ -207,7 +209,7 @@ def box(
         colour: Of the median.
         orientation: Of the values.
     """
-    if len(values) < _BOX_MIN:
+    if len(values) < BOX_MIN:
         return
     line = {"color": INK, "linewidth": 1.0}
     axes.boxplot(
@@ -224,50 +226,7 @@ def box(
     )
 
 
-def dots(
-    axes: Axes,
-    places: Iterable[tuple[float, float]],
-    colour: str,
-    size: float,
-    *,
-    alpha: float,
-    square: bool = False,
-) -> None:
-    """Draws dots of so many points as one path: each is a line of no length with its two ends."""
-    lines(
-        axes,
-        ((place, place) for place in places),
-        color=colour,
-        linewidth=size,
-        solid_capstyle="projecting" if square else "round",
-        alpha=alpha,
-    )
-
-
-def lines(
-    axes: Axes,
-    ends: Iterable[tuple[tuple[float, float], tuple[float, float]]],
-    **form: Any,  # noqa: ANN401 - as matplotlib takes them
-) -> None:
-    """Draws lines from one end to the other as one path, which a marker or a line each is not."""
-    gap = (math.nan, math.nan)
-    found = [place for one in ends for place in (*one, gap)]
-    axes.plot([x for x, _ in found], [y for _, y in found], **form)
-
-
 def unit(rates: Sequence[float]) -> tuple[str, float]:
     """The unit that suits the largest of these rates, and by how much to divide them."""
     name = words.pps(max(rates)).split()[1]
     return name, {"pps": 1.0, "kpps": 1e3, "Mpps": 1e6}[name]
-
-
-def percent_axis(axes: Axes, reference: float, label: str, ticks: int) -> None:
-    """Adds an axis on the right that tells rates in percent against a reference > 0."""
-    both: tuple[Callable[[Any], Any], Callable[[Any], Any]] = (
-        lambda rate: 100 * (rate / reference - 1),
-        lambda percent: reference * (1 + percent / 100),
-    )
-    axis = axes.secondary_yaxis("right", functions=both)
-    axis.set_ylabel(label)
-    axis.grid(visible=False)
-    axis.yaxis.set_major_locator(MaxNLocator(ticks))

@@ -11,34 +11,23 @@ from dataclasses import dataclass
 from itertools import groupby
 from statistics import geometric_mean
 
-from matplotlib.axes import Axes
-from matplotlib.patches import PathPatch
-from matplotlib.path import Path
-from matplotlib.ticker import FixedLocator, MaxNLocator
-
 from netbisect.bisect.model import Belief, Culprit, Level
 from netbisect.reports import gist, words
-from netbisect.reports.canvas import (
-    BAD,
-    BOOT,
-    CULPRIT,
-    GOOD,
-    HEAT,
-    INK,
-    box,
-    dots,
-    draw,
-    lines,
-    notice,
-    percent_axis,
-    unit,
-)
+from netbisect.reports.canvas import BOX_MIN, notice
 from netbisect.reports.case import Attempt, Case
+from netbisect.reports.drawing import Picture, span
+from netbisect.reports.sheet import sheet
 
 _TICKS = 7
 _TREND_MARGINS = 0.75, 0.45, 0.75, 0.4
 _BOX_MARGINS = 0.75, 0.6, 0.75, 0.1
+_PATH_MARGINS = 1.4, 0.45, 0.95, 0.25
 """Inches: the numbers of both axes, the lines below, and those above."""
+_PERCENT = "% against good"
+_LETTER = 5.1
+"""Width of one beside the axes, points."""
+_NUMBER = 6
+"""Letters of a number there."""
 _NIGHTS_MAX = 120
 """More than that, and the nights around the drop cannot be told apart."""
 _COLUMNS = 64
@@ -69,51 +58,34 @@ def trend(case: Case, scenario: str) -> str:
         f"{words.day(first.at)} to {words.day(last.at)}; from {words.pps(math.exp(first.mean))} "
         f"at first to {words.pps(math.exp(last.mean))} at last."
     )
-    return draw(
-        lambda axes: _paint_trend(axes, case, levels),
-        3.3,
-        name=name,
-        title=title,
-        text=text,
-        margins=_TREND_MARGINS,
-    )
+    return _trend(case, levels).svg(name=name, title=title, text=text)
 
 
-def _paint_trend(axes: Axes, case: Case, levels: Sequence[Level]) -> None:
+def _trend(case: Case, levels: Sequence[Level]) -> Picture:
     boots = [(x, math.exp(ln)) for x, level in enumerate(levels) for ln in level.ln_pps]
-    scale = _rate_axis(axes, [rate for _, rate in boots])
-    dots(axes, [(x, rate / scale) for x, rate in boots], BOOT, 2.6, alpha=0.7)
+    unit, scale, up = span([rate for _, rate in boots])
     means = [math.exp(level.mean) / scale for level in levels]
-    bars = [((x - 0.4, mean), (x + 0.4, mean)) for x, mean in enumerate(means)]
-    lines(axes, bars, color=INK, linewidth=1.4, solid_capstyle="butt")
-    axes.set_xlim(-1, len(levels))
-    _name_nights(axes, case, levels)
     marks = _marks(case, levels)
     reference = next((means[round(mark.x)] for mark in marks if mark.name == "good"), means[0])
-    percent_axis(axes, reference, "% against good", 6)
+    picture = Picture(sheet(3.3, _TREND_MARGINS, _PERCENT), (-1, len(levels)), up)
+    picture.sides(unit, 6, reference)
+    picture.dots("dots", [(x, rate / scale) for x, rate in boots])
+    picture.bars(enumerate(means))
     for mark in marks:
-        axes.axvline(mark.x, color=mark.colour, linestyle=mark.dashes, linewidth=1.2, zorder=1)
-        axes.annotate(
-            mark.name,
-            (mark.x, 1),
-            (mark.shift, 3 + 10 * mark.row),
-            xycoords=axes.get_xaxis_transform(),
-            textcoords="offset points",
-            color=mark.colour,
-            ha=mark.align,
-        )
+        picture.upright(mark.pen, mark.x, mark.name, mark.ink, mark.row)
+    step = max(math.ceil(len(levels) / _TICKS), 1)
+    shown = [(x, levels[x]) for x in range(len(levels) - 1, -1, -step)]
+    picture.below([(x, (_short(case, one.revision), words.day(one.at))) for x, one in shown])
+    return picture
 
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
     name: str
     x: float
-    colour: str
-    dashes: str
-    align: str
-    """Where its name stands: `right` is left of the line, so that neighbours do not meet."""
-    shift: int
-    """Points to the right."""
+    pen: str
+    ink: str
+    """That of the good end stands to the left, so that neighbours do not meet."""
     row: int = 0
 
 
@@ -122,9 +94,9 @@ def _marks(case: Case, levels: Sequence[Level]) -> list[_Mark]:
     good, bad = places.get(case.good.revision), places.get(case.bad.revision)
     marks = []
     if good is not None:
-        marks.append(_Mark("good", good, GOOD, "--", "right", -1))
+        marks.append(_Mark("good", good, "baseline", "good name, left"))
     if bad is not None:
-        marks.append(_Mark("bad", bad, BAD, "-.", "left", 1))
+        marks.append(_Mark("bad", bad, "wanting", "bad name, right"))
     if isinstance(case.finding, Culprit):
         x: float | None = places.get(case.finding.revision)
         order = [commit.revision for commit in case.commits]
@@ -132,17 +104,8 @@ def _marks(case: Case, levels: Sequence[Level]) -> list[_Mark]:
             share = (order.index(case.finding.revision) + 1) / len(order)
             x = good + share * (bad - good)
         if x is not None:
-            marks.append(_Mark("culprit", x, CULPRIT, "-", "center", 0, row=1))
+            marks.append(_Mark("culprit", x, "culprit", "culprit name", row=1))
     return marks
-
-
-def _name_nights(axes: Axes, case: Case, levels: Sequence[Level]) -> None:
-    step = max(math.ceil(len(levels) / _TICKS), 1)
-    shown = range(len(levels) - 1, -1, -step)
-    axes.xaxis.set_major_locator(FixedLocator(list(shown)))
-    axes.set_xticklabels(
-        [f"{_short(case, levels[x].revision)}\n{words.day(levels[x].at)}" for x in shown]
-    )
 
 
 # ----------------------------------------------------------------------------------- box plot
@@ -164,14 +127,7 @@ def boxplot(case: Case, scenario: str) -> str:
         f"{words.pps(min(boots))} to {words.pps(max(boots))}"
         for role, revision, boots in groups
     )
-    return draw(
-        lambda axes: _paint_boxes(axes, case, groups),
-        3.0,
-        name=name,
-        title=title,
-        text=f"{text}.",
-        margins=_BOX_MARGINS,
-    )
+    return _boxes(case, groups).svg(name=name, title=title, text=f"{text}.")
 
 
 def _roles(case: Case) -> dict[str, str]:
@@ -184,24 +140,24 @@ def _roles(case: Case) -> dict[str, str]:
     return {revision: ", ".join(names) for revision, names in roles.items()}
 
 
-def _paint_boxes(axes: Axes, case: Case, groups: Sequence[tuple[str, str, list[float]]]) -> None:
-    scale = _rate_axis(axes, [rate for _, _, boots in groups for rate in boots])
+def _boxes(case: Case, groups: Sequence[tuple[str, str, list[float]]]) -> Picture:
+    unit, scale, up = span([rate for _, _, boots in groups for rate in boots])
+    picture = Picture(sheet(3.0, _BOX_MARGINS, _PERCENT), (-0.6, len(groups) - 0.4), up)
+    picture.sides(unit, 6, geometric_mean(groups[0][2]) / scale)
     for x, (role, _, boots) in enumerate(groups):
-        slow = "culprit" in role or "bad" in role
-        colour = BAD if slow else GOOD
+        kind = "slow" if "culprit" in role or "bad" in role else "fast"
         rates = [rate / scale for rate in boots]
-        box(axes, rates, x - 0.12, 0.3, colour)
+        if len(rates) >= BOX_MIN:
+            picture.box(f"{kind} median", rates, x - 0.27, x + 0.03)
         beside = [(x + 0.14 + 0.2 * (i % 7) / 7, rate) for i, rate in enumerate(rates)]
-        dots(axes, beside, colour, 3.6, alpha=0.8, square=slow)
-    axes.set_xlim(-0.6, len(groups) - 0.4)
-    axes.xaxis.set_major_locator(FixedLocator(list(range(len(groups)))))
-    axes.set_xticklabels(
+        picture.dots(f"{kind} dots", beside)
+    picture.below(
         [
-            f"{role}\n{_short(case, revision)}\n{words.count(len(boots), 'boot')}"
-            for role, revision, boots in groups
+            (x, (role, _short(case, revision), words.count(len(boots), "boot")))
+            for x, (role, revision, boots) in enumerate(groups)
         ]
     )
-    percent_axis(axes, geometric_mean(groups[0][2]) / scale, "% against good", 6)
+    return picture
 
 
 # ------------------------------------------------------------------------------------- search
@@ -221,65 +177,56 @@ def path(case: Case) -> str:
         every = (len(steps) - 1) / (_STEPS_MAX - 1)
         steps = [steps[round(i * every)] for i in range(_STEPS_MAX)]
     text = f"{words.count(len(steps), 'step')}; the table of attempts has the same in numbers."
-    height = 1.0 + 0.2 * (len(steps) + 1)
-    return draw(
-        lambda axes: _paint_path(axes, case, steps), height, name="search", title=title, text=text
-    )
+    return _path(case, steps).svg(name="search", title=title, text=text)
 
 
-def _paint_path(axes: Axes, case: Case, steps: Sequence[Attempt]) -> None:
+def _path(case: Case, steps: Sequence[Attempt]) -> Picture:
     size = math.ceil(len(case.commits) / _COLUMNS)
     columns = {commit.revision: i // size for i, commit in enumerate(case.commits)}
     width = max(columns.values()) + 1
     nothing = width + 1 + width // 10
     columns[case.good.revision] = -2
     final = case.finding.belief if case.finding else None
-    _paint_beliefs(axes, [*(step.belief for step in steps), final], columns, nothing)
-    for shape, answered in (("o", True), ("x", False)):
-        asked = [
-            (columns[step.revision], y)
-            for y, step in enumerate(steps)
-            if step.revision in columns and (step.ln_pps is not None) is answered
-        ]
-        if asked:
-            axes.plot(
-                *zip(*asked, strict=True), shape, color=INK, markerfacecolor="none", markersize=5.5
-            )
-    rows = [f"{step.seq}. {_short(case, step.revision)}" for step in steps]
-    rows += ["in the end"] if final else []
-    axes.set_ylim(len(rows) - 0.4, -0.6)
-    axes.yaxis.set_major_locator(FixedLocator(list(range(len(rows)))))
-    axes.set_yticklabels(rows)
-    axes.set_ylabel("revision asked")
-    right = axes.secondary_yaxis("right")
-    right.yaxis.set_major_locator(FixedLocator(list(range(len(steps)))))
-    right.set_yticklabels([_result(step) for step in steps])
-    right.spines["right"].set_visible(False)
-    right.tick_params(length=0)
-    right.grid(visible=False)
-    axes.set_xlim(-3, nothing + 1.5 + width // 20)
-    _name_columns(axes, case, columns, nothing)
+    named = [f"{step.seq}. {_short(case, step.revision)}" for step in steps]
+    named += ["in the end"] if final else []
+    picture = Picture(
+        sheet(1.0 + 0.2 * (len(steps) + 1), _PATH_MARGINS),
+        (-3, nothing + 1.5 + width // 20),
+        (0.4 - len(named), 0.6),
+    )
+    room = _LETTER * max(max(map(len, named)) - _NUMBER, 0)
+    picture.rows("revision asked", [(-y, name) for y, name in enumerate(named)], room)
+    picture.remarks([(-y, _result(step)) for y, step in enumerate(steps)])
+    if isinstance(case.finding, Culprit) and case.finding.revision in columns:
+        told = f"culprit {_short(case, case.finding.revision)}"
+        picture.upright("culprit", columns[case.finding.revision], told, "culprit name")
+    _shade(picture, [*(step.belief for step in steps), final], columns, nothing)
+    asked = [
+        (columns[step.revision], -y, step.ln_pps is not None)
+        for y, step in enumerate(steps)
+        if step.revision in columns
+    ]
+    picture.rings([(x, y) for x, y, answered in asked if answered])
+    picture.crosses([(x, y) for x, y, answered in asked if not answered])
+    last = columns.get(case.bad.revision, max(columns.values()))
+    ends = {-2: ("good", _short(case, case.good.revision)), nothing: ("no", "change")}
+    ends[last] = "bad", _short(case, case.bad.revision)
+    picture.below(list(ends.items()))
+    return picture
 
 
-def _paint_beliefs(
-    axes: Axes, beliefs: Sequence[Belief | None], columns: dict[str, int], nothing: int
+def _shade(
+    picture: Picture, beliefs: Sequence[Belief | None], columns: dict[str, int], nothing: int
 ) -> None:
     """A line of cells each; all cells of one shade are one path."""
-    cells: defaultdict[int, list[tuple[float, float, float]]] = defaultdict(list)
+    cells: defaultdict[int, list[str]] = defaultdict(list)
     for y, belief in enumerate(beliefs):
+        top, bottom = picture.y(0.42 - y), picture.y(-0.42 - y)
         for shade, first, last in _cells(belief, columns, nothing) if belief else ():
-            cells[shade].append((first - 0.5, last + 0.5, y))
+            left, right = picture.x(first - 0.5), picture.x(last + 0.5)
+            cells[shade].append(f"M{left:.1f} {top:.1f}H{right:.1f}V{bottom:.1f}H{left:.1f}z")
     for shade, found in sorted(cells.items()):
-        corners = [
-            corner
-            for left, right, y in found
-            for corner in (
-                (left, y - 0.42), (right, y - 0.42), (right, y + 0.42), (left, y + 0.42), (left, y),
-            )
-        ]  # fmt: skip
-        codes = [Path.MOVETO, Path.LINETO, Path.LINETO, Path.LINETO, Path.CLOSEPOLY] * len(found)
-        strength = 0.15 + 0.85 * shade / (len(_SHADES) - 1)
-        axes.add_patch(PathPatch(Path(corners, codes), facecolor=HEAT, alpha=strength, linewidth=0))
+        picture.path("cells", found, strength=0.15 + 0.85 * shade / (len(_SHADES) - 1))
 
 
 def _cells(belief: Belief, columns: dict[str, int], nothing: int) -> Iterator[tuple[int, int, int]]:
@@ -297,27 +244,6 @@ def _cells(belief: Belief, columns: dict[str, int], nothing: int) -> Iterator[tu
             yield shade, xs[0], xs[-1]
 
 
-def _name_columns(axes: Axes, case: Case, columns: dict[str, int], nothing: int) -> None:
-    names = {-2: f"good\n{_short(case, case.good.revision)}", nothing: "no\nchange"}
-    names[columns.get(case.bad.revision, max(columns.values()))] = (
-        f"bad\n{_short(case, case.bad.revision)}"
-    )
-    if isinstance(case.finding, Culprit) and case.finding.revision in columns:
-        x = columns[case.finding.revision]
-        axes.axvline(x, color=CULPRIT, linewidth=0.8, zorder=0)
-        axes.annotate(
-            f"culprit {_short(case, case.finding.revision)}",
-            (x, 1),
-            (0, 3),
-            xycoords=axes.get_xaxis_transform(),
-            textcoords="offset points",
-            color=CULPRIT,
-            ha="center",
-        )
-    axes.xaxis.set_major_locator(FixedLocator(list(names)))
-    axes.set_xticklabels(list(names.values()))
-
-
 def _result(step: Attempt) -> str:
     return words.pps(math.exp(step.ln_pps)) if step.ln_pps is not None else "no answer"
 
@@ -332,11 +258,3 @@ def _slug(scenario: str) -> str:
 def _short(case: Case, revision: str) -> str:
     """The part of a label that fits under an axis: n302145."""
     return words.clean(case.label(revision)).split("-", maxsplit=1)[0][:12]
-
-
-def _rate_axis(axes: Axes, rates: Sequence[float]) -> float:
-    """Labels the left axis; returns by how much to divide rates."""
-    name, scale = unit(rates)
-    axes.set_ylabel(name)
-    axes.yaxis.set_major_locator(MaxNLocator(6))
-    return scale

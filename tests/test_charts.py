@@ -41,11 +41,10 @@ def described(svg: str) -> str:
 
 def marks(svg: str, colour: str) -> int:
     """Dots of that colour: lines of no length."""
-    forms = dict(re.findall(r"\.(s[0-9a-f]+)\{([^}]*)\}", svg))
     return sum(
         path.count("h0")
-        for path, form in re.findall(r'<path d="([^"]*)"[^>]* class="(s[0-9a-f]+)"', svg)
-        if f"var(--{colour}," in forms[form]
+        for path, form in re.findall(r'<path d="([^"]*)" style="([^"]*)"', svg)
+        if f"var(--{colour}," in form
     )
 
 

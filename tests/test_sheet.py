@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from netbisect.reports.site.sheet import Picture, sheet
+from netbisect.reports.drawing import Picture
+from netbisect.reports.sheet import sheet
 
 MARGINS = 0.68, 0.42, 0.62, 0.2
 SVG = "{http://www.w3.org/2000/svg}"
@@ -26,7 +27,7 @@ def filled(up: tuple[float, float], values: list[float]) -> ET.Element:
     picture.path(
         "dots", (f"M{picture.x(x):.1f} {picture.y(y):.1f}h0" for x, y in enumerate(values))
     )
-    picture.upright("wanting", 3.5, "alert <7>", "bad")
+    picture.upright("wanting", 3.5, "alert <7>", "bad name")
     picture.below([(0, ("2026-11-21", "n302145"))])
     return ET.fromstring(picture.svg(name="one", title="<A title>", text="& a text"))  # noqa: S314 - our own
 
@@ -83,7 +84,7 @@ def test_all_strokes_follow_the_colours_of_the_page() -> None:
     """So that dark pages have light lines."""
     pens = sheet(2.2, MARGINS).pens
 
-    assert {"grid", "dots", "bars", "epoch", "left", "bottom", "unit", "bad"} <= pens.keys()
+    assert {"grid", "dots", "bars", "epoch", "left", "bottom", "unit", "bad name"} <= pens.keys()
     for name, pen in pens.items():
         assert "var(--" in pen.style, name
         assert not re.search(r"#[0-9a-f]{6}(?!\))", pen.style), name

@@ -7,29 +7,19 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from matplotlib.axes import Axes
-from matplotlib.ticker import FixedLocator, MaxNLocator
-
 from netbisect.bisect.model import Culprit, Level, Several
 from netbisect.reports import words
-from netbisect.reports.canvas import (
-    BOOT,
-    CULPRIT,
-    INK,
-    draw,
-    unit,
-)
 from netbisect.reports.case import Case
+from netbisect.reports.drawing import Picture, span
+from netbisect.reports.sheet import sheet
 from netbisect.reports.site.nouns import AlertLine, SeriesView, when
-from netbisect.reports.site.sheet import Picture, sheet
 
 RECENT = 120
 """Levels of the picture with every boot."""
 _TICKS = 7
 _MARGINS = 0.68, 0.42, 0.62, 0.2
 """Inches: the numbers of both axes, two lines of dates, and a line for names."""
-_LEAST_SPAN = 0.004
-"""Of the axis of rates, as a share: less is drawn as what it is, nothing."""
+_LINE_MARGINS = 0.75, 0.55, 0.35, 0.3
 SPARK = 24
 """Levels of a small picture."""
 _SPARK_WIDTH, _SPARK_HEIGHT = 72, 16
@@ -46,7 +36,7 @@ def recent(view: SeriesView) -> str:
     rates = [[math.exp(ln) for ln in level.ln_pps] for level in levels]
     base = math.exp(view.baseline.mean) if view.baseline else None
     every = [rate for of_level in rates for rate in of_level]
-    name, scale, up = _span([*every, *([base] if base else [])])
+    name, scale, up = span([*every, *([base] if base else [])])
     empty = sheet(2.7, _MARGINS, "% against baseline" if base else "")
     picture = Picture(empty, (-1, max(len(levels), 10)), up)
     picture.sides(name, 5, base / scale if base else None)
@@ -54,23 +44,10 @@ def recent(view: SeriesView) -> str:
         sd = math.sqrt(view.noise.image**2 + view.noise.boot**2 / len(levels[-1].ln_pps))
         picture.band(*(base * math.exp(sign * sd) / scale for sign in (-1, 1)))
         picture.level("baseline", base / scale)
-    # A line of no length with round ends is a dot.
-    picture.path(
-        "dots",
-        (
-            f"M{picture.x(x):.1f} {picture.y(rate / scale):.1f}h0"
-            for x, of_level in enumerate(rates)
-            for rate in of_level
-        ),
+    picture.dots(
+        "dots", ((x, rate / scale) for x, of_level in enumerate(rates) for rate in of_level)
     )
-    picture.path(
-        "means",
-        (
-            f"M{picture.x(x - 0.4):.1f} {picture.y(math.exp(level.mean) / scale):.1f}"
-            f"h{0.8 * picture.per_x:.1f}"
-            for x, level in enumerate(levels)
-        ),
-    )
+    picture.bars((x, math.exp(level.mean) / scale) for x, level in enumerate(levels))
     _days(picture, view, levels)
     _alerts(picture, view.alerts, {level.revision: x for x, level in enumerate(levels)})
     return picture.svg(
@@ -91,7 +68,7 @@ def history(view: SeriesView) -> str:
     """
     levels = [level for epoch in view.epochs for level in epoch.levels]
     edges = [(math.exp(min(level.ln_pps)), math.exp(max(level.ln_pps))) for level in levels]
-    name, scale, up = _span([edge for pair in edges for edge in pair])
+    name, scale, up = span([edge for pair in edges for edge in pair])
     picture = Picture(sheet(2.2, _MARGINS), (-1, max(len(levels), 10)), up)
     picture.sides(name, 5, None)
     picture.path(
@@ -145,7 +122,7 @@ def _alerts(picture: Picture, alerts: Sequence[AlertLine], places: dict[str, int
     found = [(places[one.bad], one) for one in alerts if one.bad in places]
     for x, alert in found:
         name = f"alert {alert.number}" if len(found) <= _NAMED else ""
-        picture.upright("wanting" if alert.wanting else "settled", x - 0.5, name, "bad")
+        picture.upright("wanting" if alert.wanting else "settled", x - 0.5, name, "bad name")
 
 
 def _days(picture: Picture, view: SeriesView, levels: Sequence[Level]) -> None:
@@ -157,19 +134,6 @@ def _days(picture: Picture, view: SeriesView, levels: Sequence[Level]) -> None:
             (x, [when(one.at), view.label(one.revision).split("-", maxsplit=1)[0][:12]])
             for x, one in shown
         ]
-    )
-
-
-def _name(axes: Axes, x: float, text: str, colour: str) -> None:
-    axes.annotate(
-        text,
-        (x, 1),
-        (0, 2),
-        xycoords=axes.get_xaxis_transform(),
-        textcoords="offset points",
-        color=colour,
-        fontsize=8,
-        ha="center",
     )
 
 
@@ -217,47 +181,29 @@ def commit_line(case: Case) -> str:
         f"{words.count(len(case.commits), 'commit')}; "
         f"{words.count(len(case.skipped), 'revision')} could not be measured."
     )
-    return draw(
-        lambda axes: _paint_line(axes, case, boots), 2.4, name="line", title=title, text=text
-    )
+    picture = _line(case, boots)
+    return picture.svg(name="line", title=title, text=text)
 
 
-def _paint_line(axes: Axes, case: Case, boots: Sequence[_Asked]) -> None:
+def _line(case: Case, boots: Sequence[_Asked]) -> Picture:
     places = _places(case)
-    scale = _rates(axes, [one.rate for one in boots] or [1.0])
-    axes.plot(
-        [one.x for one in boots],
-        [one.rate / scale for one in boots],
-        "o",
-        color=BOOT,
-        markersize=4,
-        markeredgewidth=0,
-        alpha=0.75,
-    )
+    name, scale, up = span([one.rate for one in boots] or [1.0])
+    last = max(places.values())
+    picture = Picture(sheet(2.4, _LINE_MARGINS), (-0.8, last + 0.8), up)
+    picture.sides(name, 5, None)
+    picture.dots("large dots", [(one.x, one.rate / scale) for one in boots])
     skipped = [places[revision] for revision in case.skipped if revision in places]
-    axes.plot(
-        skipped,
-        [0.03] * len(skipped),
-        "x",
-        color=INK,
-        markersize=5,
-        transform=axes.get_xaxis_transform(),
-    )
+    picture.crosses([(x, up[0] + 0.04 * (up[1] - up[0])) for x in skipped])
     for revision in _culprits(case):
         if revision in places:
-            axes.axvline(places[revision] - 0.5, color=CULPRIT, linewidth=1.2)
-            _name(axes, places[revision] - 0.5, f"culprit {_short(case, revision)}", CULPRIT)
-    last = max(places.values())
-    axes.set_xlim(-0.8, last + 0.8)
-    named = {0: case.good.revision, last: case.bad.revision}
-    axes.xaxis.set_major_locator(FixedLocator(list(named)))
-    axes.set_xticklabels(
-        [
-            f"{role}\n{_short(case, revision)}"
-            for role, revision in zip(("good", "bad"), named.values(), strict=False)
-        ]
+            told = f"culprit {_short(case, revision)}"
+            picture.upright("culprit", places[revision] - 0.5, told, "culprit name")
+    ends = {0: ("good", case.good.revision), last: ("bad", case.bad.revision)}
+    picture.below(
+        [(x, (role, _short(case, revision))) for x, (role, revision) in ends.items()],
+        "commits, oldest left",
     )
-    axes.set_xlabel("commits, oldest left")
+    return picture
 
 
 def _places(case: Case) -> dict[str, int]:
@@ -277,23 +223,3 @@ def _culprits(case: Case) -> list[str]:
 
 def _short(case: Case, revision: str) -> str:
     return words.clean(case.label(revision)).split("-", maxsplit=1)[0][:12]
-
-
-# ------------------------------------------------------------------------------------- shared
-
-
-def _span(rates: Sequence[float]) -> tuple[str, float, tuple[float, float]]:
-    """Name of a unit, by how much to divide rates, and the limits of their axis in that unit."""
-    name, scale = unit(rates)
-    low, high = min(rates) / scale, max(rates) / scale
-    room = max(0.06 * (high - low), _LEAST_SPAN * high - (high - low) / 2, 1e-9)
-    return name, scale, (low - room, high + room)
-
-
-def _rates(axes: Axes, rates: Sequence[float]) -> float:
-    """Limits and the name of the left axis; returns by how much to divide rates."""
-    name, scale, limits = _span(rates)
-    axes.set_ylim(*limits)
-    axes.set_ylabel(name)
-    axes.yaxis.set_major_locator(MaxNLocator(5))
-    return scale
