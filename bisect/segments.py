@@ -117,10 +117,10 @@ def merge(group: Sequence[Level]) -> Level:
 
 def boots_of(levels: Sequence[Level]) -> Floats:
     """Puts the boots of n levels into n rows of ln pps; NaN where one had fewer than others."""
-    most = max((len(level.ln_pps) for level in levels), default=1)
+    counts = np.array([len(level.ln_pps) for level in levels], dtype=np.intp)
+    most = int(counts.max(initial=0)) if len(levels) else 1
     boots = np.full((len(levels), most), np.nan)
-    for row, level in zip(boots, levels, strict=True):
-        row[: len(level.ln_pps)] = level.ln_pps
+    boots[np.arange(most) < counts[:, None]] = [x for level in levels for x in level.ln_pps]
     return boots
 
 

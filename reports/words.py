@@ -40,7 +40,9 @@ _UNKNOWN = math.log(100)
 
 def clean(text: str) -> str:
     """One line that can be shown anywhere: no control characters, no text direction tricks."""
-    return " ".join("".join(map(_plain, text)).split())
+    if not (text.isascii() and text.isprintable()):
+        text = "".join(map(_plain, text))
+    return " ".join(text.split())
 
 
 def block(text: str) -> str:

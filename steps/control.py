@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from netbisect.steps.memory import history_of
+from netbisect.steps.settings import SETTINGS as SETTINGS  # noqa: PLC0414 - others ask here
 from netbisect.steps.settings import Settings, load, read_password
 from netbisect.steps.shipped import filled
 from netbisect.store.database import StoreError, migrate, open_database
@@ -21,7 +22,6 @@ from netbisect.store.history import HistoryError
 from netbisect.workers.lab import Lab
 from netbisect.workers.tomlfile import FileError
 
-SETTINGS = "netbisect.toml"
 TAC = "buildbot.tac"
 """By which Buildbot knows a folder of its own."""
 _START_SECONDS = 120

@@ -18,6 +18,8 @@ from netbisect.workers.lab import Lab, load_lab
 from netbisect.workers.space import bytes_of
 from netbisect.workers.tomlfile import FileError
 
+SETTINGS = "netbisect.toml"
+"""In the folder of a service."""
 OPEN, LOGIN = "open", "login"
 """Who may read."""
 _PORT_MAX = 65535

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass, replace
@@ -31,7 +30,7 @@ from netbisect.reports.site.nouns import (
 from netbisect.steps import document_parts, documents
 from netbisect.steps import site_material as material
 from netbisect.steps.casefile import deeds
-from netbisect.steps.site_files import put
+from netbisect.steps.site_files import mark_of, put
 from netbisect.steps.site_ledger import Remembering
 from netbisect.steps.site_source import Source
 from netbisect.steps.site_touched import Extent, extent, followed
@@ -162,8 +161,7 @@ class Desk:
             self._alert(self.alerts[task.number]) if task.kind == "alert" else self._question(task)
         )
         document = self._document(task)
-        told = repr((page.told, document)).encode("utf-8", "replace")
-        mark = hashlib.sha256(told).hexdigest()[:16]
+        mark = mark_of((page.told, document))
         about = self._extent(task, page)
         if mark == known:
             return Done(task.key, mark, None, extent=about)

@@ -8,8 +8,7 @@ from pathlib import Path
 import click
 
 from netbisect.reports import words
-from netbisect.steps.control import SETTINGS
-from netbisect.steps.settings import load
+from netbisect.steps.settings import SETTINGS, load
 from netbisect.steps.site_files import RevisionError, SiteError, opened
 from netbisect.steps.site_source import Source, unchanged
 from netbisect.store.database import StoreError, is_there

@@ -138,11 +138,20 @@ def _leading(name: str) -> tuple[bool, bool, str]:
     return name == "index.html", name.endswith(".html"), name
 
 
+def mark_of(told: object) -> str:
+    """A digest of what something is made from."""
+    return _digest(repr(told).encode("utf-8", "replace"))
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
 def put(staging: Path, name: str, text: str) -> str:
     """Writes a file and returns its digest."""
     content = text.encode("utf-8", "replace")
     (staging / name).write_bytes(content)
-    return hashlib.sha256(content).hexdigest()[:16]
+    return _digest(content)
 
 
 @contextmanager

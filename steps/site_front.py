@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -25,7 +24,7 @@ from netbisect.reports.site.pages import Ended
 from netbisect.steps import badges
 from netbisect.steps import site_material as material
 from netbisect.steps.site_build import COMPACT, Desk
-from netbisect.steps.site_files import Folder, Manifest, put
+from netbisect.steps.site_files import Folder, Manifest, mark_of, put
 from netbisect.store.marks import Mark
 from netbisect.store.records import Asked
 
@@ -109,8 +108,7 @@ class Front:
     ) -> None:
         """The pages of a testbed, unless they are there and would tell the same."""
         key = f"{_OF_TESTBED}{testbed}"
-        told = repr((mine, alerts)).encode("utf-8", "replace")
-        mark = hashlib.sha256(told).hexdigest()[:16]
+        mark = mark_of((mine, alerts))
         self._manifest.marks[key] = mark
         if before.marks.get(key) == mark and self._folder.whole(key):
             self._manifest.pages[key] = before.pages[key]

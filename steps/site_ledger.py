@@ -8,6 +8,7 @@ from collections.abc import Collection
 from netbisect.bisect.model import Commit
 from netbisect.store.database import migrate, open_database
 from netbisect.store.ledger import Ledger
+from netbisect.store.samples import Newest
 from netbisect.store.trails import Trail
 
 _TRAILS = 2
@@ -15,10 +16,11 @@ _TRAILS = 2
 
 
 class Remembering(Ledger):
-    """A ledger that keeps commits and the latest series that it has read."""
+    """A ledger that keeps what it has read: commits, newest samples and the latest series."""
 
     _commits: dict[str, Commit | None]
     _trails: OrderedDict[tuple[str, str], list[Trail]]
+    _newest: dict[tuple[str, str, str], Newest]
 
     @classmethod
     def of(cls, database: str) -> Remembering:
@@ -30,7 +32,7 @@ class Remembering(Ledger):
         engine = open_database(database)
         migrate(engine)
         found = cls(engine)
-        found._commits, found._trails = {}, OrderedDict()
+        found._commits, found._trails, found._newest = {}, OrderedDict(), {}
         return found
 
     def commits(self, revisions: Collection[str]) -> dict[str, Commit]:
@@ -44,6 +46,11 @@ class Remembering(Ledger):
     def commit(self, revision: str) -> Commit | None:
         """As `Facts.commit`."""
         return self.commits([revision]).get(revision)
+
+    def newest_samples(self) -> dict[tuple[str, str, str], Newest]:
+        """As `Samples.newest_samples`."""
+        self._newest = self._newest or super().newest_samples()
+        return self._newest
 
     def trails(self, testbed: str, scenario: str) -> list[Trail]:
         """As `Trails.trails`."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import gc
-import hashlib
 import multiprocessing
 import os
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import astuple, replace
@@ -16,15 +16,17 @@ from itertools import groupby, islice
 from netbisect.bisect.model import Bisection, Comparison
 from netbisect.steps import site_material as material
 from netbisect.steps.site_build import KINDS, Desk, Done, Task
-from netbisect.steps.site_files import PAGE, Folder, Manifest, Report
+from netbisect.steps.site_files import PAGE, Folder, Manifest, Report, mark_of
 from netbisect.steps.site_front import Front, Outlook
 from netbisect.steps.site_source import Source
 from netbisect.steps.site_touched import Extent, News, news_of
+from netbisect.store.samples import Newest
 
 _WORTH_IT = 12
 """Tasks from which on further processes are started."""
-_PART = 13
-"""Tasks that a process gets at a time: of series, all of one testbed."""
+_PART = 6
+"""Tasks that a process gets at a time: of series, all of one testbed; small enough that no other
+process has long to wait for the last one."""
 _YOUNG = 200_000
 """Objects after which the garbage collector looks for circles: pages leave few of them."""
 
@@ -65,7 +67,7 @@ def run(folder: Folder, source: Source, pair: tuple[str, str] | None, *, full: b
             for task, mark in series.items()
             if before.marks.get(task.key) != mark or not folder.whole(task.key)
         ]
-        manifest.conditions = ledger.newest_conditions()
+        manifest.conditions = _conditions(ledger.newest_samples())
         cases = _cases(desk, outlook)
         news = _news(desk, outlook, before, manifest)
         work += [
@@ -75,6 +77,8 @@ def run(folder: Folder, source: Source, pair: tuple[str, str] | None, *, full: b
             or task.key not in before.extents
             or news.touches(Extent(*before.extents[task.key]))
         ]
+        # Cases first: what takes longest must not be begun last.
+        work.sort(key=lambda one: one[0].kind == "series")
         done = {one.key: one for one in _all_done(work, desk)}
         for task in [*series, *cases]:
             _keep(task.key, done.get(task.key), before, manifest)
@@ -82,6 +86,14 @@ def run(folder: Folder, source: Source, pair: tuple[str, str] | None, *, full: b
         written, removed = folder.replace(manifest)
     drawn = [name for one in done.values() for name in one.pages or () if name.endswith(PAGE)]
     return replace(folder.report(), drawn=len(drawn), written=written, removed=removed)
+
+
+def _conditions(newest: Mapping[tuple[str, str, str], Newest]) -> dict[str, str]:
+    """By testbed: digest of the conditions of the newest samples of its series."""
+    found: defaultdict[str, list[tuple[str, str, str]]] = defaultdict(list)
+    for (testbed, scenario, branch), one in sorted(newest.items()):
+        found[testbed].append((scenario, branch, one.conditions))
+    return {testbed: mark_of(told) for testbed, told in found.items()}
 
 
 def _news(desk: Desk, outlook: Outlook, before: Manifest, now: Manifest) -> News:
@@ -135,8 +147,7 @@ def _calm() -> Iterator[None]:
 def _series_marks(desk: Desk, outlook: Outlook) -> Iterator[tuple[Task, str]]:
     """The tasks of series, and the state of what each is made from."""
     for (testbed, scenario), mark in outlook.marks.items():
-        alerts = repr(desk.touching(testbed, scenario)).encode("utf-8", "replace")
-        told = hashlib.sha256(alerts).hexdigest()[:16]
+        told = mark_of(desk.touching(testbed, scenario))
         yield (
             Task("series", testbed, scenario),
             f"{mark.samples} {mark.latest!r} {mark.background} {told}",

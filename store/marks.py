@@ -11,7 +11,6 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session, aliased
 
 from netbisect.store.records import Event
-from netbisect.store.samples import newest_of
 from netbisect.store.sessions import Sessions
 from netbisect.store.tables import (
     AlertRow,
@@ -67,19 +66,6 @@ class Marks(Sessions):
             return [
                 Event(row.id, row.at, row.kind, row.question_id, dict(row.data)) for row in rows[1:]
             ]
-
-    def newest_conditions(self) -> dict[str, str]:
-        """By testbed: digest of the conditions of the newest samples of its series."""
-        found: defaultdict[str, list[tuple[str, str, str]]] = defaultdict(list)
-        with self.reading() as session:
-            scenarios = select(SampleRow.testbed, SampleRow.scenario).where(SampleRow.valid)
-            branches = session.scalars(select(PlaceRow.branch).distinct()).all()
-            for place in session.execute(scenarios.distinct()).all():
-                for branch in sorted(branches):
-                    newest = session.execute(newest_of(*place, branch)).first()
-                    if newest is not None:
-                        found[place[0]].append((place[1], branch, newest.conditions))
-        return {testbed: _digest(sorted(told)) for testbed, told in found.items()}
 
     def marks(self) -> dict[tuple[str, str], Mark]:
         """By testbed and scenario that has valid samples, in order."""

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from sqlalchemy import Select, func, select
+from sqlalchemy import Select, bindparam, func, select
 from sqlalchemy.orm import Session
 
 from netbisect.bisect.model import Boot, Sample
@@ -37,6 +37,15 @@ class Coverage(NamedTuple):
     """With a valid sample."""
     latest: float
     """Time of the newest one."""
+
+
+class Newest(NamedTuple):
+    """The newest valid sample of a series."""
+
+    at: float
+    """Seconds since the epoch."""
+    conditions: str
+    """Digest."""
 
 
 class Samples(Sessions):
@@ -96,22 +105,35 @@ class Samples(Sessions):
         with self.reading() as session:
             return {name: set(session.scalars(query.distinct())) for name, query in columns.items()}
 
+    def newest_samples(self) -> dict[tuple[str, str, str], Newest]:
+        """By testbed, scenario and branch, in order: the newest valid sample."""
+        with self.reading() as session:
+            scenarios = select(SampleRow.testbed, SampleRow.scenario).where(SampleRow.valid)
+            branches = session.scalars(select(PlaceRow.branch).distinct()).all()
+            places = [
+                {"testbed": testbed, "scenario": scenario, "branch": branch}
+                for testbed, scenario in session.execute(scenarios.distinct())
+                for branch in branches
+            ]
+            found = {
+                tuple(place.values()): Newest(*newest)
+                for place in places
+                if (newest := session.execute(_NEWEST, place).first()) is not None
+            }
+            return {
+                (testbed, scenario, branch): newest
+                for (testbed, scenario, branch), newest in sorted(found.items())
+            }
+
     def coverage(self) -> dict[tuple[str, str], Coverage]:
         """By testbed and branch: what there is."""
+        latest: dict[tuple[str, str], float] = {}
+        for (testbed, _, branch), newest in self.newest_samples().items():
+            place = testbed, branch
+            latest[place] = max(newest.at, latest.get(place, newest.at))
         with self.reading() as session:
             counts = _counts(session)
-            branches: defaultdict[str, list[str]] = defaultdict(list)
-            for testbed, branch in counts:
-                branches[testbed].append(branch)
-            scenarios = select(SampleRow.testbed, SampleRow.scenario).where(SampleRow.valid)
-            latest: dict[tuple[str, str], float] = {}
-            for testbed, scenario in session.execute(scenarios.distinct()).all():
-                for branch in branches[testbed]:
-                    at = session.scalar(newest_of(testbed, scenario, branch))
-                    if at is not None:
-                        place = testbed, branch
-                        latest[place] = max(at, latest.get(place, at))
-            return {place: Coverage(counts[place], at) for place, at in latest.items()}
+        return {place: Coverage(counts[place], at) for place, at in latest.items()}
 
 
 def _counts(session: Session) -> dict[tuple[str, str], int]:
@@ -137,16 +159,18 @@ def _counts(session: Session) -> dict[tuple[str, str], int]:
     return {(testbed, branch): count for testbed, branch, count in session.execute(query)}
 
 
-def newest_of(testbed: str, scenario: str, branch: str) -> Select[float, str]:
-    """Time and conditions of the newest valid sample of a series."""
-    of_branch = select(PlaceRow.number).where(
-        PlaceRow.branch == branch, PlaceRow.revision == BootRow.revision
+_NEWEST: Select[float, str] = (
+    select(SampleRow.at, SampleRow.conditions)
+    .join(BootRow, SampleRow.boot_id == BootRow.id)
+    .where(
+        SampleRow.testbed == bindparam("testbed"),
+        SampleRow.scenario == bindparam("scenario"),
+        SampleRow.valid,
+        select(PlaceRow.number)
+        .where(PlaceRow.branch == bindparam("branch"), PlaceRow.revision == BootRow.revision)
+        .exists(),
     )
-    return (
-        select(SampleRow.at, SampleRow.conditions)
-        .join(BootRow, SampleRow.boot_id == BootRow.id)
-        .where(SampleRow.testbed == testbed, SampleRow.scenario == scenario, SampleRow.valid)
-        .where(of_branch.exists())
-        .order_by(SampleRow.at.desc(), SampleRow.id)
-        .limit(1)
-    )
+    .order_by(SampleRow.at.desc(), SampleRow.id)
+    .limit(1)
+)
+"""The newest valid sample of a series; made once, for it takes longer than to run it."""

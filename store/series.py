@@ -171,14 +171,16 @@ def level_of(
 ) -> Level:
     """A level of boots, each with the ln pps of its runs and whether the generator limited them."""
     limited = [saturated for runs in boots for _, saturated in runs]
+    # Lists, not generators: hundreds of series have a thousand levels each.
     return Level(
         revision,
         identity,
         first,
         tuple(
-            # Most boots make one run, and there are many of them.
-            statistics.fmean(ln_pps for ln_pps, _ in runs) if len(runs) > 1 else runs[0][0]
-            for runs in boots
+            [
+                statistics.fmean(ln_pps for ln_pps, _ in runs) if len(runs) > 1 else runs[0][0]
+                for runs in boots
+            ]
         ),
         2 * sum(limited) > len(limited),
     )

@@ -239,6 +239,7 @@ def _measured(
         .order_by(SampleRow.at, SampleRow.id.desc())
     )
     found: dict[str, _Found] = {}
+    images = booted.images
     last, of_epoch = None, {}
     # Past the mapper, which has nothing to do for columns: there are thousands of rows.
     for conditions, boot, at, pps, offered in session.connection().execute(query).all():
@@ -246,7 +247,7 @@ def _measured(
             # That of the newest sample stands last.
             found[conditions] = of_epoch = found.pop(conditions, {})
             last = conditions
-        image = booted.images[boot]
+        image = images[boot]
         of_image = of_epoch.get(image)
         if of_image is None:
             of_epoch[image] = of_image = (at, {})
