@@ -21,6 +21,10 @@ from netbisect.bisect.trend import Slide, drift
 
 DAYS = 90
 """Of alerts and candidates that count."""
+STALE_NIGHTS = 2
+"""Nights without a level after which nobody knows how a series is."""
+STALE_DAYS = STALE_NIGHTS + 0.5
+"""The same in days: the next night may be late."""
 _LATEST = 10
 """Levels whose boots tell how many a night has."""
 _NIGHTS = 5

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from xml.sax.saxutils import escape, quoteattr
 
+from netbisect.bisect.health import STALE_DAYS
 from netbisect.reports import words
 
 MEDIA_TYPE = "image/svg+xml"
-STALE_SECONDS = 7 * 86400.0
-"""After which nobody knows how a branch is, if nothing was measured."""
 _HEIGHT = 20
 _PADDING = 6
 _SIZE = 11
@@ -49,7 +48,7 @@ def state(condition: Condition) -> tuple[str, Look]:
     """
     if condition.drops:
         return words.count(condition.drops, "drop"), Look.BAD
-    if condition.levels and condition.days is not None and condition.days * 86400 > STALE_SECONDS:
+    if condition.levels and condition.days is not None and condition.days > STALE_DAYS:
         return "stale", Look.OLD
     if condition.suspected or condition.levels < 2:  # noqa: PLR2004 - one against another
         return "measuring", Look.BUSY

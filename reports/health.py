@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 
-from netbisect.bisect.health import DAYS, Health, SeriesReport
+from netbisect.bisect.health import DAYS, STALE_DAYS, STALE_NIGHTS, Health, SeriesReport
 from netbisect.bisect.selfcheck import MINISTAT, RETEST_CHANCE, SCREEN_CHANCE, surprise
 from netbisect.reports import documents, words
 from netbisect.reports.plaintext import table, wrap
@@ -21,8 +21,6 @@ _TAKEN_BACK = 0.1
 """Share of alerts, from which on they are not believed any more."""
 _BLIND = 0.1
 """A drop that has to be seen, as a share."""
-_STALE = 7
-"""Days without a level."""
 _GIVEN_UP = 91
 """Days after which a series is taken for one that is not measured any more."""
 _SMALL = 0.01
@@ -202,9 +200,9 @@ def _against_itself(health: Health) -> Iterator[str]:
 
 
 def _stale(series: Sequence[SeriesReport]) -> Iterator[str]:
-    late = [one for one in series if one.days is not None and _STALE < one.days <= _GIVEN_UP]
+    late = [one for one in series if one.days is not None and STALE_DAYS < one.days <= _GIVEN_UP]
     silent = {one.testbed for one in late} - {
-        one.testbed for one in series if one.days is not None and one.days <= _STALE
+        one.testbed for one in series if one.days is not None and one.days <= STALE_DAYS
     }
     for testbed in sorted(silent):
         days = min(one.days for one in late if one.testbed == testbed and one.days is not None)
@@ -212,13 +210,13 @@ def _stale(series: Sequence[SeriesReport]) -> Iterator[str]:
     late = [one for one in late if one.testbed not in silent]
     if behind := [one for one in late if not one.up_to_date]:
         yield (
-            f"No level for more than {_STALE} days, though there are newer commits: "
+            f"No level for more than {STALE_NIGHTS} nights, though there are newer commits: "
             f"{_names(behind)}."
         )
     if quiet := [one for one in late if one.up_to_date]:
         yield (
-            f"No level for more than {_STALE} days, as nothing newer is known of the branch: "
-            f"{_names(quiet)}."
+            f"No level for more than {STALE_NIGHTS} nights, as nothing newer is known of the "
+            f"branch: {_names(quiet)}."
         )
 
 

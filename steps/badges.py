@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from netbisect.bisect.health import STALE_DAYS
 from netbisect.bisect.states import AlertKind, AlertState
-from netbisect.reports.badge import STALE_SECONDS, Condition
+from netbisect.reports.badge import Condition
 from netbisect.store.ledger import Ledger
 from netbisect.store.records import Alert
 from netbisect.store.samples import Coverage
@@ -63,8 +64,8 @@ def _seen(alert: Alert, branch: str, testbed: str = "") -> bool:
 
 def until(found: Mapping[Place, Condition], now: float) -> float | None:
     """When the first of these will be stale if nothing is measured any more; None: never."""
-    ages = [one.days * _DAY for one in found.values() if one.days is not None]
-    return min((now + STALE_SECONDS - age for age in ages if age <= STALE_SECONDS), default=None)
+    days = [one.days for one in found.values() if one.days is not None]
+    return min((now + (STALE_DAYS - age) * _DAY for age in days if age <= STALE_DAYS), default=None)
 
 
 def named(name: str, found: Mapping[Place, Condition]) -> Place | None:

@@ -20,6 +20,8 @@ from netbisect.store.ledger import Ledger
 from netbisect.store.records import Event
 
 _OF_FACTS = {"boot", "sample", "kernel", "dud"}
+_OF_MANY = {"import", "known"}
+"""Kinds of events that name their revisions where they are few."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +150,7 @@ def news_of(
         elif event.kind == "learned":
             ranges.add((event.data["first"], event.data["last"]))
             learned[event.data["branch"]].add((event.data["first"], event.data["last"]))
-        elif event.kind == "import" and event.data.get("revisions") is not None:
+        elif event.kind in _OF_MANY and event.data.get("revisions") is not None:
             revisions.update(event.data["revisions"])
             measured[""].update(event.data["revisions"])
         elif event.kind in _OF_FACTS:

@@ -36,7 +36,7 @@ from netbisect.store.tables import (
 )
 
 _TOLD = 100
-"""Revisions that the event of an import names at most."""
+"""Revisions that one event names at most."""
 
 
 class Facts(Sessions):
@@ -108,10 +108,18 @@ class Facts(Sessions):
                 writing.note("learned", branch=branch, first=min(numbers), last=max(numbers))
 
     def know(self, commits: Iterable[Commit]) -> None:
-        """Takes in commits that are on no branch that is watched: they are in no series."""
+        """Takes in commits that are on no branch that is watched: they are in no series.
+
+        What is said last is right; one event tells of all that was not known.
+        """
+        taught = {commit.revision: commit for commit in commits}
         with self.writing() as writing:
-            for commit in commits:
-                writing.session.merge(_row_of(commit))
+            session = writing.session
+            with session.no_autoflush:
+                rows = [session.merge(_row_of(commit)) for commit in taught.values()]
+                news = [row.revision for row in rows if _is_news(session, row)]
+            if news:
+                writing.note("known", revisions=sorted(news) if len(news) <= _TOLD else None)
 
     def commit(self, revision: str) -> Commit | None:
         """The commit, if it was learned."""
@@ -190,10 +198,15 @@ def _new_numbers(session: Session, rows: Iterable[CommitRow | PlaceRow]) -> set[
     """Numbers of those that are to be written, or are to be others than they were."""
     found: set[int] = set()
     for row in rows:
-        if row in session.new or session.is_modified(row):
+        if _is_news(session, row):
             state: InstanceState[CommitRow | PlaceRow] = inspect(row)
             found |= {row.number, *state.attrs.number.history.deleted}
     return found
+
+
+def _is_news(session: Session, row: CommitRow | PlaceRow) -> bool:
+    """Whether it is to be written, or is to be another than it was."""
+    return row in session.new or session.is_modified(row)
 
 
 def _row_of(commit: Commit) -> CommitRow:

@@ -23,9 +23,10 @@ SVG = "{http://www.w3.org/2000/svg}"
         (Condition(1, 0, 9, 0.5), "1 drop"),
         (Condition(3, 2, 9, 30.0), "3 drops"),
         (Condition(0, 1, 9, 0.5), "measuring"),
-        (Condition(0, 1, 9, 8.0), "stale"),
+        (Condition(0, 1, 9, 2.6), "stale"),
         (Condition(0, 0, 1, 0.5), "measuring"),
         (Condition(0, 0, 0, None), "measuring"),
+        (Condition(0, 0, 9, 2.4), "ok"),
         (Condition(0, 0, 9, None), "ok"),
     ],
 )
@@ -74,6 +75,9 @@ def test_how_branches_are(filled_ledger: Any) -> None:
     ledger.change_alert(
         filled_ledger.alert, who="someone", what="known", state=AlertState.ACKNOWLEDGED
     )
+    assert state(conditions(ledger)["stable/15", ""])[0] == "stale"
+    earlier = ledger.clock() - 86400.0
+    ledger.clock = lambda: earlier
     assert state(conditions(ledger)["stable/15", ""])[0] == "ok"
 
 

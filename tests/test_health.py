@@ -426,16 +426,16 @@ def test_where_nothing_is_off_it_says_so() -> None:
             "One night shows only drops of more than 10 % in c2558/inet4-forwarding/main.",
         ),
         (
-            judged([report(), report(PF, days=7.5, up_to_date=False)]),
+            judged([report(), report(PF, days=2.6, up_to_date=False)]),
             (
-                "No level for more than 7 days, though there are newer commits: "
+                "No level for more than 2 nights, though there are newer commits: "
                 "c2558/inet4-pf-stateful/main."
             ),
         ),
         (
-            judged([report(), report(PF, days=7.5)]),
+            judged([report(), report(PF, days=2.6)]),
             (
-                "No level for more than 7 days, as nothing newer is known of the branch: "
+                "No level for more than 2 nights, as nothing newer is known of the branch: "
                 "c2558/inet4-pf-stateful/main."
             ),
         ),
@@ -465,7 +465,7 @@ def test_what_is_off_is_said_in_one_sentence(health: Health, sentence: str) -> N
         judged(halves=AgainstItself(100, 1, 20)),
         judged(repeats=Repeats(20, 2, 0, 0.0)),
         judged([report(smallest_drop=0.1), report(PF, days=None), report("old", days=92)]),
-        judged([report(days=7), report(PF, saturated=False)]),
+        judged([report(days=2.5), report(PF, saturated=False)]),
     ],
 )
 def test_what_luck_may_do_is_not_off(health: Health) -> None:

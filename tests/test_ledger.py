@@ -261,6 +261,19 @@ def test_what_is_learned_is_told_once_and_again_when_it_is_another(ledger: Ledge
     ]
 
 
+def test_what_is_known_of_no_branch_is_told_once_and_again_when_it_is_another(
+    ledger: Ledger,
+) -> None:
+    """By names, if they are few."""
+    ledger.know([commit("r1", 1), commit("r2", 2), commit("r1", 1)])
+    ledger.know([commit("r1", 1), commit("r2", 2)])
+    ledger.know([commit("r1", 1, "in other words")])
+    ledger.know([commit(f"m{number}", number) for number in range(101)])
+    found = [(one.kind, one.data["revisions"]) for one in ledger.events_since(0)[0]]
+
+    assert found == [("known", ["r1", "r2"]), ("known", ["r1"]), ("known", None)]
+
+
 def commit(revision: str, number: int, subject: str = "a change") -> Commit:
     return Commit(revision, number, subject, "body", "A", "a@example.org", 5.0, ("sys/net/x.c",), 3)
 

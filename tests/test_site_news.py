@@ -196,6 +196,20 @@ def a_branch_rewritten(ledger: Ledger) -> None:
     ledger.learn([Commit("f" * 40, newest(ledger), "instead", "", "a", "e", 1.7e9)], BRANCH)
 
 
+def a_commit_of_no_branch(ledger: Ledger) -> None:
+    """It was compared before anybody knew what it says."""
+    name = "a" * 40
+    compared(ledger, revision(newest(ledger)), name)
+    open_and_bring(ledger)
+    ledger.know([Commit(name, 0, "of somebody else", "", "a", "e", 1.7e9)])
+
+
+def compared(ledger: Ledger, good: str, bad: str) -> None:
+    question = Comparison(BRANCH, BED, good, bad, (scenario(0),), scenario(0), -0.1)
+    with ledger.closing(ledger.ask(question, key=bad), NotConfirmed((), "no change")):
+        pass
+
+
 def a_branch_more(ledger: Ledger) -> None:
     """A commit that was measured is on another branch too."""
     commit = ledger.commit(revision(newest(ledger)))
@@ -216,6 +230,7 @@ NEWS = [
     a_boot_of_the_newest, a_boot_of_a_case, a_boot_without_packets, other_conditions,
     conditions_of_old, another_identity, a_dud, acknowledged, muted, withdrawn, quarantined, asked,
     a_night_without_an_answer, another_subject, a_branch_rewritten, a_branch_more,
+    a_commit_of_no_branch,
 ]  # fmt: skip
 
 
@@ -350,6 +365,10 @@ def event(kind: str, question: int | None = None, **data: Any) -> Event:
         ([event("conditions", testbed=BED)], True),
         ([event("learned", branch=BRANCH, first=1, last=2)], False),
         ([event("learned", branch=BRANCH, first=1, last=300_100)], True),
+        ([event("known", revisions=[revision(head(6))])], True),
+        ([event("known", revisions=[revision(head(0))])], False),
+        ([event("known", revisions=["on no branch"])], True),
+        ([event("known", revisions=None)], True),
         ([event("import", source="x", facts=3, revisions=None)], True),
         ([event("import", source="x", facts=3)], True),
         ([event("import", source="x", facts=3, revisions=[revision(head(0))])], False),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
+from netbisect.bisect.health import STALE_DAYS, STALE_NIGHTS
 from netbisect.reports import words
 from netbisect.reports.site.frame import FEEDS, apart, briefly, drop, rate, render, spread
 from netbisect.reports.site.nouns import (
@@ -21,10 +22,6 @@ from netbisect.reports.site.nouns import (
 
 _DAY = 86400.0
 _RECENT = 30 * _DAY
-STALE_NIGHTS = 2
-"""After so many without a level, a series is shown as old."""
-_SLACK = 0.5 * _DAY
-"""That a night may be late."""
 _NOISY = 0.1
 """Smallest drop that one night shows, from which on a series is called noisy; a ln ratio."""
 _MISSED = 20
@@ -139,7 +136,7 @@ def grid(view: Overview, branch: str) -> dict[str, Any]:
 
 
 def _map_cell(one: Summary, alert: AlertLine | None, now: float) -> dict[str, str]:
-    old = one.latest.at < now - STALE_NIGHTS * _DAY - _SLACK
+    old = one.latest.at < now - STALE_DAYS * _DAY
     looks, sign = ["old"] if old else [], ""
     if one.smallest_drop is not None and one.smallest_drop > _NOISY:
         looks.append("noisy")
