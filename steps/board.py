@@ -27,6 +27,7 @@ from netbisect.steps import site_material as material
 from netbisect.steps.settings import Settings
 from netbisect.steps.surroundings import OfLedger
 from netbisect.store.ledger import Ledger
+from netbisect.store.marks import Counted
 from netbisect.store.records import Alert, Asked, Decision
 from netbisect.workers.lab import Lab
 
@@ -55,6 +56,8 @@ class Board:
     """With the state of what they were made from."""
     _known: tuple[int, dict[Place, str]] = (-1, {})
     """The state of what all of them are made from, and the last event that it takes in."""
+    _counted: dict[Place, Counted] = field(default_factory=dict)
+    """The samples of all of them, up to that event."""
     _progress: dict[int, tuple[tuple[int, int], Progress]] = field(default_factory=dict)
     """By question, with how many orders there were and how many were over."""
 
@@ -110,11 +113,16 @@ class Board:
     def _marks(self, ledger: Ledger) -> dict[Place, str]:
         """The state of what series are made from: samples, and alerts by which baselines begin.
 
-        To count all samples takes a third of a second where there are millions, so it is done
-        only after something has happened.
+        To count all samples takes a third of a second where there are millions, so they are
+        counted again only of testbeds that have measured since.
         """
-        event = ledger.last_event()
-        if self._known[0] != event:
+        event, before = ledger.last_event(), self._known[0]
+        if before != event:
+            measured = ledger.measured_since(before) if 0 <= before < event else None
+            if measured is None:
+                self._counted = ledger.counted()
+            elif measured:
+                self._counted |= ledger.counted(measured)
             self._known = event, self._marks_now(ledger)
         return self._known[1]
 
@@ -123,9 +131,9 @@ class Board:
             (one.id, one.state.value, one.bad, one.culprit, one.testbed) for one in ledger.alerts()
         ]
         return {
-            (testbed, scenario): f"{mark.samples} {mark.latest!r} "
+            (testbed, scenario): f"{counted.samples} {counted.latest!r} "
             f"{[one for one in alerts if one[-1] == testbed]}"
-            for (testbed, scenario), mark in ledger.marks().items()
+            for (testbed, scenario), counted in sorted(self._counted.items())
         }
 
     def _lines(self, ledger: Ledger) -> list[tuple[Alert, AlertLine]]:

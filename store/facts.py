@@ -72,7 +72,13 @@ class Facts(Sessions):
         with self.writing() as writing:
             added = take_in(writing, list(facts))
             if added:
-                writing.note("import", source=source, facts=len(added), revisions=_revisions(added))
+                writing.note(
+                    "import",
+                    source=source,
+                    facts=len(added),
+                    revisions=_revisions(added),
+                    testbeds=sorted({fact.testbed for fact in added if isinstance(fact, Sample)}),
+                )
             return added
 
     def facts_of(self, question: int) -> list[Fact]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session, aliased
@@ -39,6 +40,14 @@ class Mark:
     """Digest of what else they are read from: kernels, places of commits, conditions, alerts."""
 
 
+class Counted(NamedTuple):
+    """The valid samples of a testbed and scenario; facts are only ever added."""
+
+    samples: int
+    latest: float
+    """Time of the newest, seconds since the epoch."""
+
+
 class Marks(Sessions):
     """Tells by a few numbers what has changed."""
 
@@ -67,14 +76,30 @@ class Marks(Sessions):
                 Event(row.id, row.at, row.kind, row.question_id, dict(row.data)) for row in rows[1:]
             ]
 
+    def counted(self, testbeds: Collection[str] | None = None) -> dict[tuple[str, str], Counted]:
+        """By testbed and scenario that has valid samples, in order: how many, up to when.
+
+        Args:
+            testbeds: Only of these; all where they are not told.
+        """
+        with self.reading() as session:
+            return _counted(session, testbeds)
+
+    def measured_since(self, marker: int) -> set[str] | None:
+        """Testbeds whose samples were taken in after this event; None where nobody knows."""
+        kinds = EventRow.kind.in_(["sample", "import"])
+        query = select(EventRow.kind, EventRow.data).where(EventRow.id > marker, kinds)
+        found: set[str] = set()
+        with self.reading() as session:
+            for kind, data in session.execute(query):
+                testbeds = data.get("testbeds") if kind == "import" else [data["testbed"]]
+                if testbeds is None:
+                    return None  # imported by a version that did not say so
+                found.update(testbeds)
+        return found
+
     def marks(self) -> dict[tuple[str, str], Mark]:
         """By testbed and scenario that has valid samples, in order."""
-        query = (
-            select(SampleRow.testbed, SampleRow.scenario, func.count(), func.max(SampleRow.at))
-            .where(SampleRow.valid)
-            .group_by(SampleRow.testbed, SampleRow.scenario)
-            .order_by(SampleRow.testbed, SampleRow.scenario)
-        )
         with self.reading() as session:
             booted, alerts = _booted(session), _alerts(session)
             known = {
@@ -97,8 +122,23 @@ class Marks(Sessions):
                         ]
                     ),
                 )
-                for testbed, scenario, samples, latest in session.execute(query)
+                for (testbed, scenario), (samples, latest) in _counted(session, None).items()
             }
+
+
+def _counted(session: Session, testbeds: Collection[str] | None) -> dict[tuple[str, str], Counted]:
+    query = (
+        select(SampleRow.testbed, SampleRow.scenario, func.count(), func.max(SampleRow.at))
+        .where(SampleRow.valid)
+        .group_by(SampleRow.testbed, SampleRow.scenario)
+        .order_by(SampleRow.testbed, SampleRow.scenario)
+    )
+    if testbeds is not None:
+        query = query.where(SampleRow.testbed.in_(testbeds))
+    return {
+        (testbed, scenario): Counted(samples, latest)
+        for testbed, scenario, samples, latest in session.execute(query)
+    }
 
 
 def _digest(told: Iterable[object]) -> str:

@@ -147,7 +147,7 @@ def test_only_what_has_changed_is_read_again(watch: Watch) -> None:
     assert {one.place[0] for one in late} == {alert.testbed}
 
 
-def test_samples_are_counted_only_after_something_has_happened(watch: Watch) -> None:
+def test_samples_are_counted_only_after_some_were_measured(watch: Watch) -> None:
     """Which takes longest where there are millions; a new one is seen all the same."""
     watch.look()
     said: list[str] = []
@@ -157,7 +157,10 @@ def test_samples_are_counted_only_after_something_has_happened(watch: Watch) -> 
 
     event.listen(watch.ledger.engine, "before_cursor_execute", listen)
     watch.look()
-    assert not [one for one in said if "FROM samples" in one]
+    alert = next(one for one in watch.ledger.alerts() if one.state.standing)
+    watch.ledger.change_alert(alert.id, who="a", what="b")
+    watch.board.late(watch.ledger)
+    assert not [one for one in said if "count(*)" in one and "FROM samples" in one]
 
     one = next(iter(watch.ledger.known_series()))
     boot = Boot("new", one.testbed, "k", watch.ledger.measured_revisions()[0], watch.now, 1.0)
@@ -166,6 +169,7 @@ def test_samples_are_counted_only_after_something_has_happened(watch: Watch) -> 
     )
     watch.ledger.record_all([boot, sample], "test")
     assert [late.place for late in watch.board.late(watch.ledger)] == [(one.testbed, one.scenario)]
+    assert watch.board._counted == watch.ledger.counted()
 
 
 def test_what_is_not_read_yet_is_counted(watch: Watch, read_page: Any) -> None:

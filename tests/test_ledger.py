@@ -226,7 +226,12 @@ def test_facts_from_elsewhere_come_all_or_not_at_all(ledger: Ledger) -> None:
     assert ledger.record_all([*FACTS, DUD], "elsewhere") == FACTS
     assert ledger.record_all(FACTS, "elsewhere") == []
     [event], _ = ledger.events_since(0)
-    told = {"source": "elsewhere", "facts": len(FACTS), "revisions": None}
+    told = {
+        "source": "elsewhere",
+        "facts": len(FACTS),
+        "revisions": None,
+        "testbeds": [SAMPLE.testbed],
+    }
     assert (event.kind, event.data) == ("import", told)
 
 
