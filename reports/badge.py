@@ -36,7 +36,7 @@ class Condition:
     suspected: int
     """Changes that are being measured again."""
     levels: int
-    """Of the series with the most."""
+    """Of the series with the most; two stand for two and more."""
     days: float | None
     """Since something was measured last; None when nobody knows."""
 

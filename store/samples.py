@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from sqlalchemy import Select, bindparam, func, select
+from sqlalchemy import Select, bindparam, select
 from sqlalchemy.orm import Session
 
 from netbisect.bisect.model import Boot, Sample
@@ -15,6 +15,8 @@ from netbisect.store.rows import boot_of, sample_of
 from netbisect.store.sessions import Sessions
 from netbisect.store.tables import BootRow, PlaceRow, SampleRow
 
+SEVERAL = 2
+"""Revisions that can be compared."""
 _PART = 1000
 """Rows that are fetched at once."""
 
@@ -34,7 +36,7 @@ class Coverage(NamedTuple):
     """What there is of a testbed and branch."""
 
     revisions: int
-    """With a valid sample."""
+    """With a valid sample; SEVERAL stands for that and more."""
     latest: float
     """Time of the newest one."""
 
@@ -132,31 +134,20 @@ class Samples(Sessions):
             place = testbed, branch
             latest[place] = max(newest.at, latest.get(place, newest.at))
         with self.reading() as session:
-            counts = _counts(session)
-        return {place: Coverage(counts[place], at) for place, at in latest.items()}
+            return {place: Coverage(_measured(session, *place), at) for place, at in latest.items()}
 
 
-def _counts(session: Session) -> dict[tuple[str, str], int]:
-    """By testbed and branch: revisions with a valid sample.
-
-    A look at each revision of a testbed is enough; there are a hundred times as many samples.
-    """
-    booted = select(BootRow.testbed, BootRow.revision).distinct().subquery()
-    sampled = (
-        select(SampleRow.id)
-        .join(BootRow, SampleRow.boot_id == BootRow.id)
-        .where(BootRow.testbed == booted.c.testbed, BootRow.revision == booted.c.revision)
-        .where(SampleRow.valid)
-        .exists()
-    )
+def _measured(session: Session, testbed: str, branch: str) -> int:
+    """Revisions with a valid sample, as `Coverage` counts them: the look ends where it is sure."""
+    sampled = select(SampleRow.id).where(SampleRow.boot_id == BootRow.id, SampleRow.valid).exists()
     query = (
-        select(booted.c.testbed, PlaceRow.branch, func.count(PlaceRow.revision.distinct()))
-        .join(PlaceRow, PlaceRow.revision == booted.c.revision)
-        .where(sampled)
-        .group_by(booted.c.testbed, PlaceRow.branch)
-        .order_by(booted.c.testbed, PlaceRow.branch)
+        select(BootRow.revision)
+        .join(PlaceRow, (PlaceRow.revision == BootRow.revision) & (PlaceRow.branch == branch))
+        .where(BootRow.testbed == testbed, sampled)
+        .distinct()
+        .limit(SEVERAL)
     )
-    return {(testbed, branch): count for testbed, branch, count in session.execute(query)}
+    return len(session.scalars(query).all())
 
 
 _NEWEST: Select[float, str] = (
