@@ -1,0 +1,126 @@
+"""What must be true of a service that was hit: everything as without it, and nothing left behind."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from benchmarks.chaos import script
+from benchmarks.chaos.stage import TESTBED, Stage
+from netbisect.bisect.model import Boot, Dud, Sample
+from netbisect.demo.mailbox import read
+from netbisect.store.records import Decision, DecisionStage, Outcome
+
+_GOOD = "/boot/kernel/kernel"
+_AGAIN = "the mail server"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a service found out, whatever happened to it meanwhile."""
+
+    findings: tuple[tuple[str, str], ...]
+    """Of each question: its key and the kind of its answer."""
+    alerts: tuple[tuple[str, str], ...]
+    """State and culprit."""
+    mails: int
+    """That were posted."""
+
+
+def answer(stage: Stage) -> Answer:
+    """What it found out."""
+    asked = [one for one in stage.questions() if not _over(one.finding)]
+    alerts = stage.ledger.alerts()
+    return Answer(
+        tuple(sorted({(one.key.partition(":")[0], _kind(one.finding)) for one in asked})),
+        tuple((one.state.value, one.culprit or "") for one in alerts),
+        len(stage.posted()),
+    )
+
+
+def _over(finding: object) -> bool:
+    return _kind(finding) == "Unfinished"
+
+
+def _kind(finding: object) -> str:
+    return type(finding).__name__
+
+
+def faults(stage: Stage, expected: Answer | None) -> Iterator[str]:
+    """What is not as it should be, in sentences; nothing runs any more but the lab."""
+    hits = stage.hits()
+    of_lab = any(fault == script.LAB for _, fault in hits)
+    found = answer(stage)
+    if expected is not None:
+        if found.findings != expected.findings:
+            yield f"the answers are {found.findings}, without faults {expected.findings}"
+        if found.alerts != expected.alerts:
+            yield f"the alerts are {found.alerts}, without faults {expected.alerts}"
+        if found.mails != expected.mails and not of_lab:
+            yield f"{found.mails} mails were posted, without faults {expected.mails}"
+    yield from _mail(stage, hits)
+    decisions = [one for asked in stage.questions() for one in stage.ledger.decisions(asked.id)]
+    yield from _boots(stage, decisions, len(hits), of_lab=of_lab)
+    yield from _orders(stage, decisions)
+    if not of_lab and stage.ledger.quarantines(TESTBED):
+        yield f"{TESTBED} was in quarantine"
+    if stage.ledger.quarantined():
+        yield f"{TESTBED} is in quarantine"
+    if (kernel := stage.running_kernel()) != _GOOD:
+        yield f"the DUT runs {kernel or 'nothing'}"
+
+
+def _mail(stage: Stage, hits: list[tuple[str, str]]) -> Iterator[str]:
+    """Each once; one that was taken when the other side was hit may come again as it was."""
+    came = Counter(str(mail["Message-ID"]) for mail in read(stage.house.mails))
+    posted = {*stage.posted()}
+    for lost in posted - came.keys():
+        yield f"the mail {lost} was posted and never came"
+    for foreign in came.keys() - posted:
+        yield f"the mail {foreign} came and was never posted"
+    again = sum(number - 1 for number in came.values())
+    excused = sum(_AGAIN in step or "mail state=sent" in step for step, _ in hits)
+    if again > excused:
+        yield f"{again} mails came more than once"
+
+
+def _boots(stage: Stage, decisions: list[Decision], hits: int, *, of_lab: bool) -> Iterator[str]:
+    """What the ledger knows, and what the machines did."""
+    facts = [fact for one in decisions for fact in stage.ledger.facts_from(one.id)]
+    told = Counter(fact.id for fact in facts if isinstance(fact, Boot))
+    lines = [json.loads(line) for line in (stage.place / "truth").open()]
+    made = Counter(line["order"] for line in lines if line["order"])
+    for boot, number in told.items():
+        if number > 1 or made[boot] != 1:
+            yield f"boot {boot} is in the ledger {number} times, and was made {made[boot]} times"
+    unknown = len(made.keys() - told.keys())
+    if unknown > hits:
+        yield f"{unknown} boots were made that the ledger does not know, after {hits} hits"
+    samples = Counter(fact.id for fact in facts if isinstance(fact, Sample))
+    if any(number > 1 for number in samples.values()):
+        yield "a sample is in the ledger more than once"
+    for one in decisions:
+        if one.stage is DecisionStage.KERNEL or one.outcome is not Outcome.OK:
+            continue
+        if not any(isinstance(fact, Boot) for fact in stage.ledger.facts_from(one.id)):
+            yield f"{one.external_id} is said to be done, and has no boot"
+    duds = [fact for fact in facts if isinstance(fact, Dud)]
+    if duds and not of_lab:
+        yield f"{len(duds)} visits came to nothing: {duds[0].why}"
+
+
+def _orders(stage: Stage, decisions: list[Decision]) -> Iterator[str]:
+    names = Counter(
+        str(name) for (name,) in stage.buildbot("SELECT external_idstring FROM buildsets")
+    )
+    for name, number in names.items():
+        if number > 1 and not name.startswith("nb:recover"):
+            yield f"the order {name} was given {number} times"
+    for one in decisions:
+        if one.outcome is None:
+            yield f"{one.external_id} has no outcome"
+    [(running,)] = stage.buildbot("SELECT count(*) FROM builds WHERE complete_at IS NULL")
+    if running:
+        yield f"{running} builds have no end"

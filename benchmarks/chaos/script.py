@@ -1,0 +1,186 @@
+"""Which steps are hit, by what, and which have been: a file that all processes of a service share.
+
+A line of the journal is a JSON array: `["seen", STEP]`, `["hit", STEP, FAULT]` or `["progress"]`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import resource
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TextIO
+
+MASTER, WORKER, VISIT, LAB, DATABASE, DISK = (
+    "master",
+    "worker",
+    "visit",
+    "lab",
+    "database",
+    "disk",
+)
+FAULTS = {
+    MASTER: "the master is killed",
+    WORKER: "the worker of this step is killed",
+    VISIT: "a command netbisect-lab is killed",
+    LAB: "all simulated machines, with the power switch, are killed",
+    DATABASE: "the connection to the database is lost in a commit",
+    DISK: "no file grows any more, until the disk has room again",
+}
+GIVEN_UP = {VISIT, DATABASE, DISK}
+"""What the service tries again so often, and not more: hit so often between two ends of orders, and no more."""
+SUPERVISED = "run"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be done to a service."""
+
+    faults: tuple[str, ...]
+    """One after the other, and from the beginning again; none: steps are only seen."""
+    at: tuple[str, ...] = ()
+    """Parts of the names of the steps that are hit by each of them; all where it is empty."""
+    spared: tuple[str, ...] = ()
+    """Steps that have been hit in earlier runs."""
+    patience: int = 1
+    """Hits of those in `GIVEN_UP` between two ends of orders."""
+    most: int = 1 << 30
+    """Hits in this run."""
+
+    def write(self, place: Path) -> None:
+        """Makes it the plan of the service in that folder."""
+        (place / "plan.json").write_text(json.dumps(asdict(self)))
+
+
+class Script:
+    """The plan and the journal of a service."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        self.plan = Plan(**json.loads((place / "plan.json").read_text()))
+        self._spared = {*self.plan.spared}
+        self.journal = place / "journal"
+        self.truth = place / "truth"
+        self._phase = place / "phase"
+
+    def phase(self) -> str:
+        """What is being asked, as whoever watches has seen it."""
+        return self._phase.read_text() if self._phase.exists() else ""
+
+    @contextmanager
+    def _held(self) -> Iterator[tuple[list[list[str]], TextIO]]:
+        with self.journal.open("a+") as stream:
+            fcntl.flock(stream, fcntl.LOCK_EX)
+            stream.seek(0)
+            yield [json.loads(line) for line in stream], stream
+            stream.flush()
+
+    def progress(self) -> None:
+        """An order has its end."""
+        with self._held() as (_, stream):
+            stream.write('["progress"]\n')
+
+    def point(self, step: str) -> bool:
+        """A step is about to be made, or was; True when its commit is to fail."""
+        with self._held() as (known, stream):
+            if ["seen", step] not in known:
+                stream.write(json.dumps(["seen", step]) + "\n")
+            fault = self._chosen(step, known)
+            if not fault or not self._possible(fault, step):
+                return False
+            stream.write(json.dumps(["hit", step, fault]) + "\n")
+        return self._hit(fault, step)
+
+    def _chosen(self, step: str, known: list[list[str]]) -> str:
+        hits = [line for line in known if line[0] == "hit"]
+        if not self.plan.faults or len(hits) >= self.plan.most:
+            return ""
+        if step in self._spared or any(step == line[1] for line in hits):
+            return ""
+        turn = len(hits) % len(self.plan.faults)
+        fault = self.plan.faults[turn]
+        if self.plan.at and self.plan.at[turn] not in step:
+            return ""
+        last = (
+            known[len(known) - known[::-1].index(["progress"]) :]
+            if ["progress"] in known
+            else known
+        )
+        if (
+            fault in GIVEN_UP
+            and sum(line[0] == "hit" and line[2] in GIVEN_UP for line in last) >= self.plan.patience
+        ):
+            return ""
+        return fault
+
+    def _possible(self, fault: str, step: str) -> bool:
+        if fault == DATABASE:
+            return " commit of " in step
+        if fault == VISIT:
+            return bool(self._visits())
+        if fault == LAB:
+            return self._number("lab") > 0
+        return True
+
+    def _hit(self, fault: str, step: str) -> bool:
+        if fault == DATABASE:
+            return True
+        if fault == VISIT:
+            for visit in self._visits():
+                _kill(visit)
+        elif fault == DISK:
+            for name in ("master", *self._workers()):
+                limit_files(self._number(name), 0)
+        elif fault == WORKER:
+            builds = "kernel" in step or "build" in step
+            _kill(self._number("worker-amd64" if builds else "worker-c2558"))
+        else:
+            _kill(self._number(fault))
+        return False
+
+    def _workers(self) -> list[str]:
+        return [path.stem for path in (self.place / SUPERVISED).glob("worker-*.pid")]
+
+    def _number(self, name: str) -> int:
+        try:
+            return int((self.place / SUPERVISED / f"{name}.pid").read_text())
+        except (OSError, ValueError):
+            return 0
+
+    def _visits(self) -> list[int]:
+        """The commands of workers that run now, as workers see them."""
+        workers = {self._number(name) for name in self._workers()}
+        return [number for number, parent in children() if parent in workers]
+
+
+def children() -> Iterator[tuple[int, int]]:
+    """All processes with their parents."""
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                parent = (folder / "stat").read_text().rpartition(")")[2].split()[1]
+            except OSError:
+                continue
+            yield int(folder.name), int(parent)
+
+
+def limit_files(process: int, size: int) -> None:
+    """From now on no file of a process grows beyond that."""
+    if process > 0:
+        try:
+            resource.prlimit(process, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+        except ProcessLookupError:
+            return
+
+
+def _kill(process: int) -> None:
+    if process > 0:
+        try:
+            os.kill(process, signal.SIGKILL)
+        except ProcessLookupError:
+            return

@@ -1,0 +1,353 @@
+"""A service that is hit again and again, somebody who starts again what has died, and its story.
+
+Everything is in one folder, which is put back to an earlier state by a copy of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benchmarks.chaos import script
+from benchmarks.chaos.script import Plan
+from netbisect.bisect.model import Night, Unfinished
+from netbisect.demo.house import House
+from netbisect.demo.tree.create import Tree, create
+from netbisect.demo.tree.story import Commit, conversion, story
+from netbisect.steps import control
+from netbisect.steps.casework import open_nights
+from netbisect.steps.memory import ledger_of
+from netbisect.steps.settings import Settings, load
+from netbisect.steps.shipped import filled
+from netbisect.store.database import AbsentError
+from netbisect.store.history import History
+from netbisect.store.ledger import Ledger
+from netbisect.store.records import Asked
+from netbisect.workers.lab import Lab
+
+TESTBED = "c2558"
+SCENARIO = "inet4-forwarding"
+MARK = "NETBISECT_CHAOS"
+"""Environment variable by which the processes of a service are known, whoever is their parent."""
+_COMPRESSION = 6000.0
+"""Machines boot in a hundredth of a second."""
+_LIMIT = 300.0
+"""Seconds for a night, a confirmation and a search, with what hits them."""
+_FULL_SECONDS = 1.0
+"""For which a disk stays full."""
+_LOOK = 0.2
+
+
+class StageError(Exception):
+    """The service did not come through; the message says what is wrong."""
+
+
+def commits() -> list[Commit]:
+    """A short story: a quiet week, and then a few commits of which one makes the kernel slower."""
+    quiet = story(culprit=False)[:10]
+    return [*quiet[:8], conversion(slower=True), *quiet[8:]]
+
+
+@dataclass
+class Stage:
+    """A service in a folder, with all that it needs."""
+
+    place: Path
+    tree: Tree = field(init=False)
+    settings: Settings = field(init=False)
+    lab: Lab = field(init=False)
+    ledger: Ledger = field(init=False)
+    numbers: dict[str, int] = field(default_factory=dict)
+    """Of the processes, by name."""
+    restarts: int = 0
+
+    def __post_init__(self) -> None:
+        self.house = House(self.place)
+        self.snapshot = self.place.with_name(f"{self.place.name}.snapshot")
+        self.temporary = self.place.with_name(f"{self.place.name}.tmp")
+        self.mark = secrets.token_hex(8)
+
+    # ---------------------------------------------------------------------------- setting up
+
+    @contextlib.contextmanager
+    def nursery(self) -> Iterator[None]:
+        """The process from which all others are forked, for as long as the block lasts."""
+        self.temporary.mkdir(parents=True, exist_ok=True)
+        environment = {**os.environ, MARK: self.mark, "TMPDIR": str(self.temporary)}
+        command = [sys.executable, "-m", "benchmarks.chaos.nursery"]
+        with subprocess.Popen(
+            command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as process:
+            self._nursery = process
+            try:
+                self._answer()
+                yield
+            finally:
+                self.stop()
+                assert process.stdin is not None
+                process.stdin.close()
+
+    def _answer(self) -> str:
+        assert self._nursery.stdout is not None
+        said = self._nursery.stdout.readline().strip()
+        if not said:
+            raise StageError("the process from which all others are forked has ended")
+        return said
+
+    def build(self) -> None:
+        """Writes everything; nothing runs yet."""
+        self.house.build(testbeds=[TESTBED], compression=_COMPRESSION, seed=3)
+        shutil.rmtree(self.place / "tree.git")
+        self.tree = create(self.place / "tree.git", commits())
+        lab_file = self.place / "lab" / "lab.toml"
+        lines = [
+            f'scenarios = ["{SCENARIO}"]' if line.startswith("scenarios = ") else line
+            for line in lab_file.read_text().splitlines()
+        ]
+        lab_file.write_text("\n".join(lines) + "\n")
+        settings_file = self.place / control.SETTINGS
+        text = settings_file.read_text().replace("tick = 1.0", "tick = 0.3")
+        settings_file.write_text(text.replace("boots = 3", "boots = 2"))
+        self.settings, self.lab = load(settings_file)
+        self.house._create_workers(self.lab, self.settings.workers.port)  # noqa: SLF001
+        (self.place / script.SUPERVISED).mkdir(exist_ok=True)
+        (self.place / control.TAC).write_text(filled(control.TAC))
+        control._buildbot("upgrade-master", "--quiet", str(self.place))  # noqa: SLF001
+        if wrong := [one.found for one in control.examine(self.place) if not one.good]:
+            raise StageError(wrong[0])
+        self.ledger = ledger_of(self.settings)
+
+    def save(self) -> None:
+        """Keeps the folder as it is; nothing may run."""
+        self.ledger.engine.dispose()
+        shutil.rmtree(self.snapshot, ignore_errors=True)
+        ignored = shutil.ignore_patterns("*.socket")  # of a process that has ended
+        shutil.copytree(self.place, self.snapshot, symlinks=True, ignore=ignored)
+
+    def restore(self) -> None:
+        """Back to what was kept."""
+        self.ledger.engine.dispose()
+        shutil.rmtree(self.place)
+        shutil.copytree(self.snapshot, self.place, symlinks=True)
+
+    # ------------------------------------------------------------------------------- running
+
+    def start(self, plan: Plan) -> None:
+        """Starts everything, under this plan."""
+        plan.write(self.place)
+        (self.place / "phase").write_text("night")
+        self.restarts = 0
+        self.numbers = {}
+        self._supervise()
+        self.restarts = 0
+
+    def _orders(self) -> dict[str, list[str]]:
+        """What is to run: kind and arguments, by name."""
+        mail = self.settings.mail.port
+        workers = sorted((self.place / "workers").iterdir())
+        here = str(self.place)
+        return {
+            "lab": ["lab", str(self.place / "lab" / "simulator.toml"), here],
+            "mailbox": ["mailbox", str(mail), str(self.house.mails), here],
+            "master": ["master", here, here],
+            **{f"worker-{one.name}": ["worker", str(one)] for one in workers},
+        }
+
+    def _supervise(self) -> None:
+        """Starts what does not run, as an init system does."""
+        for name, (kind, *arguments) in self._orders().items():
+            number = self.numbers.get(name)
+            if number is not None and _alive(number):
+                continue
+            if kind == "master":
+                (self.place / "twistd.pid").unlink(missing_ok=True)
+            log = str(self.place / script.SUPERVISED / f"{name}.log")
+            order = {"kind": kind, "arguments": arguments, "log": log}
+            assert self._nursery.stdin is not None
+            self._nursery.stdin.write(json.dumps(order) + "\n")
+            self._nursery.stdin.flush()
+            self.numbers[name] = int(self._answer())
+            place = self.place / script.SUPERVISED / f"{name}.pid"
+            place.write_text(str(self.numbers[name]))
+            self.restarts += number is not None
+
+    def night(self) -> None:
+        """Asks how fast the head of the tree is."""
+        history = History(self.settings.mirror, self.lab.source.repository)
+        open_nights(self.ledger, history, self.settings, self.lab.testbeds, self.settings.branches)
+
+    def watch(self) -> None:
+        """Until nothing is left to do: no question, no mail, no order, and all are at home.
+
+        Raises:
+            StageError: there is no end.
+        """
+        end = time.monotonic() + _LIMIT
+        full: float | None = None
+        hits = 0
+        while True:
+            self._supervise()
+            found = self.hits()
+            if any(fault == script.DISK for _, fault in found[hits:]):
+                full = time.monotonic() + _FULL_SECONDS
+            hits = len(found)
+            if full is not None and time.monotonic() > full:
+                for name, number in self.numbers.items():
+                    if name.startswith(("master", "worker-")):
+                        script.limit_files(number, -1)
+                full = None
+            try:
+                if self._idle() and full is None:
+                    return
+            except sqlite3.OperationalError:
+                pass  # busy
+            if time.monotonic() > end:
+                raise StageError(f"no end after {_LIMIT:g} s: {self._waits()}")
+            time.sleep(_LOOK)
+
+    def _idle(self) -> bool:
+        asked = self.ledger.open_questions()
+        self._mend(asked)
+        if asked:
+            phase = type(asked[0].question).__name__.lower()
+            if (self.place / "phase").read_text() != phase:
+                (self.place / "phase").write_text(phase)
+            return False
+        return not self.ledger.waiting_mails() and not self.orders_open() and self.home_asked()
+
+    def _mend(self, asked: list[Asked]) -> None:
+        """What a testbed's owner does when it is in quarantine, and the next night besides."""
+        for held in self.ledger.quarantined().values():
+            if held.wanted_at is None:
+                self.ledger.ask_release(held.testbed, by="owner", note="the lab runs again")
+        nights = (
+            [] if asked else [one for one in self.questions() if isinstance(one.question, Night)]
+        )
+        if nights and isinstance(nights[-1].finding, Unfinished):
+            self.night()
+
+    def questions(self) -> list[Asked]:
+        """All that was asked, in order."""
+        found: list[Asked] = []
+        with contextlib.suppress(AbsentError):
+            while True:
+                found.append(self.ledger.question(len(found) + 1))
+        return found
+
+    def _waits(self) -> str:
+        asked = [f"question {one.id} ({one.key})" for one in self.ledger.open_questions()]
+        decisions = [one.external_id for one in self.ledger.open_decisions()]
+        return (
+            f"{', '.join(asked) or 'no question'}; {', '.join(decisions) or 'no decision'}; "
+            f"{len(self.ledger.waiting_mails())} mails; {self.orders_open()} orders"
+        )
+
+    # -------------------------------------------------------------------------- looking at it
+
+    def posted(self) -> list[str]:
+        """Message-IDs of all mails that were written."""
+        found: list[str] = []
+        with contextlib.suppress(AbsentError):
+            while True:
+                found.append(self.ledger.mail(len(found) + 1).message_id)
+        return found
+
+    def journal(self) -> list[list[str]]:
+        """What the processes have written."""
+        path = self.place / "journal"
+        return [json.loads(line) for line in path.open()] if path.exists() else []
+
+    def hits(self) -> list[tuple[str, str]]:
+        """Steps and faults."""
+        return [(line[1], line[2]) for line in self.journal() if line[0] == "hit"]
+
+    def buildbot(self, query: str) -> list[tuple[object, ...]]:
+        """What Buildbot's database says."""
+        path = (self.place / "state.sqlite").as_uri()
+        with contextlib.closing(sqlite3.connect(f"{path}?mode=ro", uri=True)) as connection:
+            return connection.execute(query).fetchall()
+
+    def orders_open(self) -> int:
+        """Orders without an end."""
+        [(number,)] = self.buildbot("SELECT count(*) FROM buildsets WHERE complete = 0")
+        assert isinstance(number, int)
+        return number
+
+    def home_asked(self) -> bool:
+        """Whether the testbed was sent home after its last boot."""
+        last = self.ledger.last_boots().get(TESTBED)
+        if last is None:
+            return True
+        names = self.buildbot("SELECT external_idstring FROM buildsets WHERE complete = 1")
+        return (f"nb:recover:{TESTBED}:{last}",) in names
+
+    def running_kernel(self) -> str:
+        """What the DUT runs when all is over."""
+        return subprocess.run(
+            [
+                *("ssh", "-F", str(self.place / "lab" / "ssh" / "config"), f"{TESTBED}-dut"),
+                "sysctl -n kern.bootfile",
+            ],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        ).stdout.strip()
+
+    # ------------------------------------------------------------------------------ the end
+
+    def stop(self) -> None:
+        """Ends everything that runs."""
+        for name in sorted(self.numbers, key=lambda name: name != "master"):
+            _end(self.numbers[name])
+        self.numbers = {}
+
+    def strays(self) -> list[str]:
+        """What still runs of it; what is about to end has a few seconds for that."""
+        end = time.monotonic() + 5.0
+        while (found := list(self._marked())) and time.monotonic() < end:
+            time.sleep(0.1)
+        return found
+
+    def _marked(self) -> Iterator[str]:
+        mark = f"{MARK}={self.mark}".encode()
+        nursery = str(self._nursery.pid)
+        for folder in Path("/proc").iterdir():
+            if not folder.name.isdigit() or folder.name == nursery:
+                continue
+            with contextlib.suppress(OSError):
+                command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
+                ours = mark in (folder / "environ").read_bytes()
+                # ssh writes its title over its environment.
+                if command and (ours or command.startswith(f"ssh: {self.temporary}/")):
+                    yield command
+
+
+def _alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _end(process: int) -> None:
+    """Tells a process to end, and sees to it."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(process, signal.SIGTERM)
+        end = time.monotonic() + 10.0
+        while _alive(process):
+            if time.monotonic() > end:
+                os.kill(process, signal.SIGKILL)
+            time.sleep(0.02)
