@@ -232,7 +232,7 @@ def test_a_client_that_says_nothing_holds_up_nobody(worker: Worker) -> None:
 class Visit:
     """A trial whose receiver waits for a link, so that it takes as long as a test wants."""
 
-    def __init__(self, worker: Worker, lab: RunningLab, logs: Path) -> None:
+    def __init__(self, worker: Worker, lab: RunningLab, logs: Path, **more: Any) -> None:
         kernel, archive = lab.kernel(10)
         lab.control("break", "c2558-dut", "cable-out")
         self.receiver = logs / "inet4-pf-stateful.receiver"
@@ -242,6 +242,7 @@ class Visit:
             *("--kernels", str(archive.parent.parent), "--scenario", "inet4-pf-stateful"),
             *("--logs", str(logs)),
             start_new_session=True,
+            **more,
         )
         wait_until(self._waits)
         (self.number,) = worker.visits()
@@ -282,6 +283,21 @@ def test_who_kills_the_command_kills_the_visit(visit: Visit, worker: Worker) -> 
     wait_until(lambda: visit.number not in processes() and not visit.sends())
     assert worker.run(*NOBODY)[0] == cli.EXIT_USAGE
     assert len(worker.listening()) == 1
+
+
+def test_a_visit_ends_with_the_worker_that_was_killed(
+    worker: Worker, c2558: RunningLab, tmp_path: Path
+) -> None:
+    """Nobody is left who would end it, and the worker's next visit needs the testbed."""
+    shell = ["/bin/sh", "-c", '"$@"; exit $?', "worker"]
+    one = Visit(worker, c2558, tmp_path / "logs", before=shell)
+    clients = one.clients()
+    assert clients
+    one.process.kill()
+    one.process.wait()
+    wait_until(lambda: not processes().keys() & {one.number, *clients})
+    _, said = one.process.communicate(timeout=30)
+    assert said.endswith("netbisect-lab: it was killed\n")
 
 
 def test_a_visit_that_is_killed_is_told_as_one(visit: Visit) -> None:

@@ -6,7 +6,7 @@ The first visit starts it (start.py), with arguments to rehearse. It ends with i
 has not been asked for an hour, and as soon as a file has changed of which it has loaded the
 contents. It knows nothing of labs and testbeds: every visit reads its own lab file. A visit is a
 process group of its own, and no longer depends on it: the visit tells its status itself, and ends
-when who ordered it has gone.
+when who ordered it has gone, or the worker.
 """
 
 from __future__ import annotations
@@ -166,11 +166,22 @@ def _end_with(connection: socket.socket) -> None:
     os.killpg(0, signal.SIGKILL)
 
 
+def _end_without(worker: int) -> None:
+    """Ends this visit when the worker is no more for which it is made.
+
+    A worker that was killed leaves the command behind that waits for this visit, and nobody who
+    would end it: the worker's next visit to the testbed would find this one there.
+    """
+    while _alive(worker):
+        time.sleep(_LOOK)
+    os.killpg(0, signal.SIGKILL)
+
+
 def _visit(connection: socket.socket, settings: str) -> NoReturn:
     """Carries out one order, as a process of its own would."""
     os.setsid()
     try:
-        (python, mask, number, *rest), numbers = _receive(connection)
+        (python, mask, worker, number, *rest), numbers = _receive(connection)
     except (EOFError, OSError, ValueError):
         os._exit(1)
     if python != settings:
@@ -194,6 +205,7 @@ def _visit(connection: socket.socket, settings: str) -> NoReturn:
     gc.enable()
     connection.sendall(b"%d\n" % os.getpid())
     threading.Thread(target=_end_with, args=(connection,), daemon=True).start()
+    threading.Thread(target=_end_without, args=(int(worker),), daemon=True).start()
     status = _status(arguments)
     with contextlib.suppress(OSError):
         connection.sendall(b"%d\n" % status)

@@ -64,10 +64,11 @@ def settings_of(environment: Mapping[str, str]) -> str:
 
 
 def packed(arguments: Sequence[str], environment: Mapping[str, str]) -> bytes:
-    """An order: the settings of this Python, the mask of new files, arguments, environment."""
+    """An order: settings of this Python, mask of new files, worker, arguments, environment."""
     mask = os.umask(0o077)
     os.umask(mask)
-    parts = [settings_of(environment), str(mask), str(len(arguments)), *arguments]
+    parts = [settings_of(environment), str(mask), str(os.getppid())]
+    parts += [str(len(arguments)), *arguments]
     parts += [f"{name}={value}" for name, value in environment.items()]
     body = "\0".join(parts).encode(errors="surrogateescape")
     return len(body).to_bytes(LENGTH, "big") + body

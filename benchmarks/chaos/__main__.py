@@ -25,8 +25,9 @@ from benchmarks.chaos.hooks import general
 from benchmarks.chaos.script import FAULTS, Plan
 from benchmarks.chaos.stage import Stage, StageError
 
-_IN_A_RUN = 20
+_IN_A_RUN = {script.MASTER: 100, script.WORKER: 50, script.LAB: 6}
 """Hits, after which the next run begins from the beginning."""
+_OTHERS_IN_A_RUN = 30
 SHORT = (
     (script.MASTER, "before commit of night 1: decided"),
     (script.DATABASE, "after commit of night 1: submitted"),
@@ -60,8 +61,7 @@ def prepare(stage: Stage) -> None:
     stage.watch()
     stage.stop()
     stage.tree.land(len(stage.tree.revisions))
-    for name in ("journal", "truth"):
-        (stage.place / name).unlink()
+    (stage.place / "journal").unlink()
     stage.save()
 
 
@@ -86,7 +86,7 @@ def steps_of(stage: Stage) -> list[str]:
 
 
 def every_step(
-    stage: Stage, faults: Sequence[str], end: float, most: int
+    stage: Stage, faults: Sequence[str], end: float
 ) -> tuple[list[str], dict[str, Kind]]:
     """All of it; ends when the time is over."""
     stage.restore()
@@ -103,6 +103,7 @@ def every_step(
         kind = kinds[fault]
         stage.restore()
         began = time.monotonic()
+        most = _IN_A_RUN.get(fault, _OTHERS_IN_A_RUN)
         wrong = perform(stage, Plan((fault,), spared=tuple(kind.steps), most=most), expected)
         hits = [step for step, _ in stage.hits()]
         seen[fault].update(steps_of(stage))
@@ -160,7 +161,6 @@ def main() -> int:
     parser.add_argument("--short", action="store_true", help="one night, each fault once")
     parser.add_argument("--fault", action="append", choices=FAULTS, help="(default: all)")
     parser.add_argument("--seconds", type=float, default=1e9, help="begin no run after these")
-    parser.add_argument("--most", type=int, default=_IN_A_RUN, help="hits in a run")
     parser.add_argument("--keep", type=Path, help="folder of the service, left for a look")
     asked = parser.parse_args()
     signal.signal(signal.SIGTERM, _stop)
@@ -174,7 +174,7 @@ def main() -> int:
                 print(json.dumps(told, indent=1) if asked.json else told)
                 return int(bool(wrong) or len(hits) < len(SHORT))
             prepare(stage)
-            known, kinds = every_step(stage, asked.fault or list(FAULTS), end, asked.most)
+            known, kinds = every_step(stage, asked.fault or list(FAULTS), end)
     if asked.json:
         told = {"steps": known, **{name: asdict(kind) for name, kind in kinds.items()}}
         print(json.dumps({**told, "load": os.getloadavg()[0]}, indent=1))

@@ -24,7 +24,7 @@ from benchmarks.chaos.script import Plan
 from netbisect.bisect.model import Night, Unfinished
 from netbisect.demo.house import House
 from netbisect.demo.tree.create import Tree, create
-from netbisect.demo.tree.story import Commit, conversion, story
+from netbisect.demo.tree.story import QUIET_WEEKS, Commit, conversion, story
 from netbisect.steps import control
 from netbisect.steps.casework import open_nights
 from netbisect.steps.memory import ledger_of
@@ -40,9 +40,9 @@ TESTBED = "c2558"
 SCENARIO = "inet4-forwarding"
 MARK = "NETBISECT_CHAOS"
 """Environment variable by which the processes of a service are known, whoever is their parent."""
-_COMPRESSION = 6000.0
-"""Machines boot in a hundredth of a second."""
-_LIMIT = 300.0
+_COMPRESSION = 1500.0
+"""Machines boot in a tenth of a second."""
+_LIMIT = 1500.0
 """Seconds for a night, a confirmation and a search, with what hits them."""
 _FULL_SECONDS = 1.0
 """For which a disk stays full."""
@@ -54,9 +54,9 @@ class StageError(Exception):
 
 
 def commits() -> list[Commit]:
-    """A short story: a quiet week, and then a few commits of which one makes the kernel slower."""
-    quiet = story(culprit=False)[:10]
-    return [*quiet[:8], conversion(slower=True), *quiet[8:]]
+    """A short story: a quiet week, and then three commits of which one makes the kernel slower."""
+    quiet = story(culprit=False)[: QUIET_WEEKS + 1]
+    return [*quiet[:-1], conversion(slower=True), quiet[-1]]
 
 
 @dataclass
