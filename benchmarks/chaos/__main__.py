@@ -1,9 +1,10 @@
-"""`python -m benchmarks.chaos`: hits a service at every step of a night, a confirmation and a search.
+"""`python -m benchmarks.chaos`: hits a service at every step of a night, a retest and a search.
 
 One run without faults says which steps there are, and what the answer is. Then each kind of fault
 hits each step once: so many in one run, the service started again after each. A step is known by
-its name, which says what it is of; one that comes again after a restart is not hit again. Every
-run must end with the same answer.
+its name, which says what it is of; one that comes again after a restart is not hit again. One step
+of each kind comes first, such as the second boot of a search among its boots; then all others.
+Every run must end with the same answer.
 """
 
 from __future__ import annotations
@@ -21,8 +22,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from benchmarks.chaos import audit, script
-from benchmarks.chaos.hooks import general
-from benchmarks.chaos.script import FAULTS, Plan
+from benchmarks.chaos.script import FAULTS, Plan, general
 from benchmarks.chaos.stage import Stage, StageError
 
 _IN_A_RUN = {script.MASTER: 100, script.WORKER: 50, script.LAB: 6}
@@ -97,14 +97,15 @@ def every_step(
     print(f"{len(known)} steps; {expected}", file=sys.stderr)
     kinds = {fault: Kind() for fault in faults}
     seen: dict[str, set[str]] = {fault: {*known} for fault in faults}
-    open_kinds = list(faults)
-    while open_kinds and time.monotonic() < end:
-        fault = open_kinds.pop(0)
+    waiting = [(fault, True) for fault in faults]
+    while waiting and time.monotonic() < end:
+        fault, by_kind = waiting.pop(0)
         kind = kinds[fault]
         stage.restore()
         began = time.monotonic()
         most = _IN_A_RUN.get(fault, _OTHERS_IN_A_RUN)
-        wrong = perform(stage, Plan((fault,), spared=tuple(kind.steps), most=most), expected)
+        plan = Plan((fault,), spared=tuple(kind.steps), kinds=by_kind, most=most)
+        wrong = perform(stage, plan, expected)
         hits = [step for step, _ in stage.hits()]
         seen[fault].update(steps_of(stage))
         kind.runs += 1
@@ -123,7 +124,9 @@ def every_step(
         if wrong:
             print(*(f"  {step}" for step in hits), sep="\n", file=sys.stderr, flush=True)
         if hits:
-            open_kinds.append(fault)
+            waiting.append((fault, by_kind))
+        elif by_kind:
+            waiting.append((fault, False))
     return known, kinds
 
 
@@ -139,7 +142,7 @@ def as_text(known: list[str], kinds: dict[str, Kind]) -> str:
     """A table."""
     lines = [
         f"{len(known)} steps without faults",
-        f"{'':10} {'tried':>6} {'survived':>9} {'kinds of steps':>15} {'not tried':>10} {'runs':>5}",
+        f"{'':10} {'tried':>6} {'survived':>9} {'kinds of steps':>15} {'left':>10} {'runs':>5}",
     ]
     for name, kind in kinds.items():
         lines.append(

@@ -1,4 +1,4 @@
-"""What must be true of a service that was hit: everything as without it, and nothing left behind."""
+"""What must be true of a service that was hit: all as without it, and nothing left behind."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from buildbot.process.buildstep import BuildStep
 from sqlalchemy import event, exc, select
 from sqlalchemy.orm import Session
 
-from benchmarks.chaos.script import Script
+from benchmarks.chaos.script import Script, general
 from netbisect.demo import mailbox
 from netbisect.demo.lab import server
 from netbisect.demo.lab.router import Router
@@ -34,7 +34,6 @@ from netbisect.steps.orders import Orders
 from netbisect.store.sessions import Writing
 from netbisect.store.tables import EventRow, QuestionRow
 
-_NAMES = re.compile(r"[0-9a-f]{7,}|\d+(\.\d+)?")
 _CHANCE = re.compile(r"[0-9a-f]{32,}|\d+\.\d+")
 _TOLD = ("decision", "testbed", "scenario", "stage", "state", "key", "branch")
 """Of an event: what says which step it was."""
@@ -45,11 +44,6 @@ class LostConnection(exc.OperationalError):
 
     def __init__(self) -> None:
         super().__init__("COMMIT", None, sqlite3.OperationalError("the connection is lost"))
-
-
-def general(text: str) -> str:
-    """Without names and numbers, which are others each time."""
-    return _NAMES.sub("N", text)
 
 
 # -------------------------------------------------------------------------------- the master
@@ -155,7 +149,7 @@ def _files(script: Script) -> None:
 def in_lab(path: Path) -> None:
     """Listens to the simulated lab that this process is about to become."""
     script = Script(path)
-    bound = server._bound  # noqa: SLF001 - no hook of the lab's own
+    bound = server._bound
 
     def listening(
         table: Mapping[str, Callable[..., Any]], machine: Any
@@ -163,10 +157,10 @@ def in_lab(path: Path) -> None:
         commands = bound(table, machine)
         return {name: _heard(script, machine.name, name, one) for name, one in commands.items()}
 
-    server._bound = listening  # noqa: SLF001
+    server._bound = listening
     for name in ("_cycle", "_attach"):
         setattr(server.Lab, name, _switched(script, getattr(server.Lab, name)))
-    come_up = Router._come_up  # noqa: SLF001
+    come_up = Router._come_up
 
     async def came_up(self: Router, image: Any) -> None:
         boot = {
@@ -178,7 +172,7 @@ def in_lab(path: Path) -> None:
             truth.write(json.dumps(boot) + "\n")
         await come_up(self, image)
 
-    Router._come_up = came_up  # type: ignore[method-assign]  # noqa: SLF001
+    Router._come_up = came_up  # type: ignore[method-assign]
 
 
 def _heard(

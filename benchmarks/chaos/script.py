@@ -8,9 +8,10 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import resource
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -33,8 +34,16 @@ FAULTS = {
     DISK: "no file grows any more, until the disk has room again",
 }
 GIVEN_UP = {VISIT, DATABASE, DISK}
-"""What the service tries again so often, and not more: hit so often between two ends of orders, and no more."""
+"""What the service tries again only so often: hits are counted between two ends of orders."""
 SUPERVISED = "run"
+
+
+_NAMES = re.compile(r"[0-9a-f]{7,}|\d+(\.\d+)?")
+
+
+def general(step: str) -> str:
+    """Without names and numbers, which are others each time: the kind of a step."""
+    return _NAMES.sub("N", step)
 
 
 @dataclass(frozen=True)
@@ -47,6 +56,8 @@ class Plan:
     """Parts of the names of the steps that are hit by each of them; all where it is empty."""
     spared: tuple[str, ...] = ()
     """Steps that have been hit in earlier runs."""
+    kinds: bool = False
+    """Whether a step is spared where one of its kind has been hit, of another number or name."""
     patience: int = 1
     """Hits of those in `GIVEN_UP` between two ends of orders."""
     most: int = 1 << 30
@@ -63,7 +74,7 @@ class Script:
     def __init__(self, place: Path) -> None:
         self.place = place
         self.plan = Plan(**json.loads((place / "plan.json").read_text()))
-        self._spared = {*self.plan.spared}
+        self._spared = self._named(self.plan.spared)
         self.journal = place / "journal"
         self.truth = place / "truth"
         self._phase = place / "phase"
@@ -100,7 +111,7 @@ class Script:
         hits = [line for line in known if line[0] == "hit"]
         if not self.plan.faults or len(hits) >= self.plan.most:
             return ""
-        if step in self._spared or any(step == line[1] for line in hits):
+        if self._named([step]) <= self._spared | self._named(line[1] for line in hits):
             return ""
         turn = len(hits) % len(self.plan.faults)
         fault = self.plan.faults[turn]
@@ -117,6 +128,9 @@ class Script:
         ):
             return ""
         return fault
+
+    def _named(self, steps: Iterable[str]) -> set[str]:
+        return {general(step) if self.plan.kinds else step for step in steps}
 
     def _possible(self, fault: str, step: str) -> bool:
         if fault == DATABASE:

@@ -120,10 +120,10 @@ class Stage:
         text = settings_file.read_text().replace("tick = 1.0", "tick = 0.3")
         settings_file.write_text(text.replace("boots = 3", "boots = 2"))
         self.settings, self.lab = load(settings_file)
-        self.house._create_workers(self.lab, self.settings.workers.port)  # noqa: SLF001
+        self.house._create_workers(self.lab, self.settings.workers.port)
         (self.place / script.SUPERVISED).mkdir(exist_ok=True)
         (self.place / control.TAC).write_text(filled(control.TAC))
-        control._buildbot("upgrade-master", "--quiet", str(self.place))  # noqa: SLF001
+        control._buildbot("upgrade-master", "--quiet", str(self.place))
         if wrong := [one.found for one in control.examine(self.place) if not one.good]:
             raise StageError(wrong[0])
         self.ledger = ledger_of(self.settings)

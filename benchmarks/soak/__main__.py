@@ -35,8 +35,6 @@ _SETTLED = 10
 """Nights after which the memory is looked at: before that, modules are loaded."""
 _DAY = 86_400.0
 _START = 1_735_862_400.0
-_FLAT = 0.1
-"""MiB a night: what may grow and is called flat."""
 
 LAB = """
 [source]
@@ -177,7 +175,7 @@ def soak(folder: Path, nights: int, testbeds: int, seed: int) -> Told:
 
 
 def _judge(told: Told, ledger: Ledger, world: World) -> None:
-    told.visits, told.faults = world.visits, world.struck
+    told.visits, told.faults = world.visits, dict(world.struck)
     asked = questions(ledger)
     told.asked = dict(Counter(type(one.question).__name__.lower() for one in asked))
     for one in asked:
@@ -231,8 +229,8 @@ def as_text(told: Told) -> str:
     beds = told.nights * told.testbeds
     return "\n".join(
         [
-            f"{told.nights} nights of {told.testbeds} testbeds in {told.seconds:.0f} s: "
-            f"{told.visits} visits, {sum(told.faults.values())} faults",
+            f"{told.nights} nights of {told.testbeds} testbeds in {told.seconds:.0f} s",
+            f"  visits             {told.visits}, with {sum(told.faults.values())} faults",
             f"  questions          {told.asked}",
             f"  faults             {told.faults}",
             f"  nights complete    {told.complete} of {beds}",
@@ -242,10 +240,10 @@ def as_text(told: Told) -> str:
             f"  withdrawn unseen   {told.withdrawn}",
             f"  quarantines        {told.quarantines}",
             f"  mails              {told.mails}",
-            f"  memory             {told.memory[0]:.0f} MiB after the first night, "
-            f"{told.memory[-1]:.0f} MiB after the last, {slope:+.3f} MiB a night "
-            f"({low:+.3f} to {high:+.3f})",
-            f"  database           {told.database[-1] / 1e6:.1f} MB, {told.growth:.0f} KiB a night",
+            f"  memory             {told.memory[0]:.0f} to {told.memory[-1]:.0f} MiB",
+            f"    MiB a night      {slope:+.3f} ({low:+.3f} to {high:+.3f})",
+            f"  database           {told.database[-1] / 1e6:.1f} MB",
+            f"    KiB a night      {told.growth:.0f}",
         ]
     )
 

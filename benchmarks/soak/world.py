@@ -6,6 +6,7 @@ import hashlib
 import math
 import random
 import subprocess
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -111,7 +112,7 @@ class World:
         self.seed = seed
         self.number = {revision: place for place, revision in enumerate(tree.revisions)}
         self.visits = 0
-        self.struck: dict[str, int] = {}
+        self.struck: Counter[str] = Counter()
         """How often each fault was met."""
         ends = {night * COMMITS for night in range(len(tree.revisions) // COMMITS + 1)}
         chance = self._random("broken")
@@ -123,10 +124,10 @@ class World:
         }
 
     def _random(self, *what: object) -> random.Random:
-        return random.Random(repr((self.seed, *what)))
+        return random.Random(repr((self.seed, *what)))  # noqa: S311 - luck
 
     def level(self, testbed: str, scenario: str, revision: str) -> float:
-        """ln pps of an image on average."""
+        """Mean ln pps of an image."""
         base = 1e6 if scenario == FORWARDING else 6e5
         level = math.log(base * (1 + 0.3 * self.testbeds.index(testbed)))
         place = self.number[revision]
@@ -204,7 +205,7 @@ class World:
         return None
 
     def _met(self, fault: Fault) -> None:
-        self.struck[fault.value] = self.struck.get(fault.value, 0) + 1
+        self.struck[fault.value] += 1
 
     def _dud(self, fault: Fault, revision: str, at: float, testbed: str) -> Dud:
         rule = RULES[fault]
