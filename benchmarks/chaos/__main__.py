@@ -25,7 +25,7 @@ from benchmarks.chaos import audit, script
 from benchmarks.chaos.script import FAULTS, Plan, general
 from benchmarks.chaos.stage import Stage, StageError
 
-_IN_A_RUN = {script.MASTER: 100, script.WORKER: 50, script.LAB: 6}
+_IN_A_RUN = {script.MASTER: 60, script.WORKER: 40, script.LAB: 6}
 """Hits, after which the next run begins from the beginning."""
 _OTHERS_IN_A_RUN = 30
 SHORT = (

@@ -23,7 +23,7 @@ from scipy import stats
 
 from benchmarks.soak.drive import Clock, Service
 from benchmarks.soak.world import FORWARDING, SCENARIOS, STATEFUL, Culprit, World, plant
-from netbisect.bisect.model import Bisection, Comparison, Night, NightDone
+from netbisect.bisect.model import Comparison, Night, NightDone
 from netbisect.steps.casework import open_nights
 from netbisect.steps.memory import history_of, ledger_of
 from netbisect.steps.settings import load
@@ -63,7 +63,7 @@ receiver = {{ address = "g", port = {{ interface = "b" }} }}
 SETTINGS = """
 branches = ["main"]
 [night]
-boots = 5
+boots = 3
 [mail]
 to = ["people@netbisect.invalid"]
 sender = "netbisect@netbisect.invalid"
@@ -171,6 +171,7 @@ def soak(folder: Path, nights: int, testbeds: int, seed: int) -> Told:
             )
     told.seconds = time.monotonic() - began
     _judge(told, ledger, world)
+    _draw_lines(told)
     return told
 
 
@@ -202,12 +203,18 @@ def _judge(told: Told, ledger: Ledger, world: World) -> None:
             told.mails += 1
     except AbsentError:
         pass
+
+
+def _draw_lines(told: Told) -> None:
+    """How memory and database grow."""
     settled = min(_SETTLED, len(told.memory) // 2)
     nights = range(settled, len(told.memory))
+    if len(nights) < 3:
+        return  # too few for a line
     line = stats.linregress(nights, told.memory[settled:])
-    wide = stats.t.ppf(0.975, max(1, len(nights) - 2)) * line.stderr
+    wide = stats.t.ppf(0.975, len(nights) - 2) * line.stderr
     told.slope = (float(line.slope), float(line.slope - wide), float(line.slope + wide))
-    span = max(1, len(told.database) - 1 - settled)
+    span = len(told.database) - 1 - settled
     told.growth = (told.database[-1] - told.database[settled]) / span / 1024
 
 
@@ -215,8 +222,8 @@ def _holds(number: int | None, ledger: Ledger, world: World) -> bool:
     """Whether the two ends of a comparison really differ by a planted commit."""
     assert number is not None
     question = ledger.question(number).question
-    assert isinstance(question, Comparison | Bisection)
-    first, last = world.number[question.good], world.number[getattr(question, "bad", "")]
+    assert isinstance(question, Comparison)
+    first, last = world.number[question.good], world.number[question.bad]
     return any(
         one.testbed == question.testbed and min(first, last) < one.place <= max(first, last)
         for one in world.culprits

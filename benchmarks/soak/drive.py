@@ -227,11 +227,11 @@ class Service:
         self.look()
         while self.book.waiting:
             self.book.begin()
-            under_way = [one for one in self.book.waiting if one.until is not None]
-            order = min(under_way, key=lambda one: (one.until, one.number))
-            assert order.until is not None
-            self.clock.at = max(self.clock.at, order.until)
-            self._carry_out(order)
+            soonest = min(one.until for one in self.book.waiting if one.until is not None)
+            self.clock.at = max(self.clock.at, soonest)
+            for order in [one for one in self.book.waiting if one.until == soonest]:
+                self._carry_out(order)
+            # Once for all that ended meanwhile, as the service's conductor does.
             self.look()
             self._post()
 
