@@ -51,10 +51,18 @@ def test_every_step_is_hit_once(begin: Begin) -> None:
 
 
 def test_what_an_earlier_run_has_hit_is_spared_and_a_run_has_an_end(begin: Begin) -> None:
-    one = begin(MASTER, spared=("a",), most=2)
+    one = begin(MASTER, spared=(("a", MASTER), ("b", VISIT)), most=2)
     for step in ("a", "b", "c", "d"):
         one.point(step)
     assert hits(one) == [["b", MASTER], ["c", MASTER]]
+
+
+def test_one_of_each_kind_is_hit(begin: Begin) -> None:
+    """Where that is wanted: names and numbers make no other kind, other faults do."""
+    one = begin(MASTER, VISIT, kinds=True, patience=9)
+    for number in range(4):
+        one.point(f"before the order nb:{number}:1")
+    assert sorted(fault for _, fault in hits(one)) == [MASTER, VISIT]
 
 
 def test_an_order_that_is_given_up_in_the_end_is_hit_no_more_often(begin: Begin) -> None:

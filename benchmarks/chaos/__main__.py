@@ -25,9 +25,12 @@ from benchmarks.chaos import audit, script
 from benchmarks.chaos.script import FAULTS, Plan, general
 from benchmarks.chaos.stage import Stage, StageError
 
-_IN_A_RUN = {script.MASTER: 60, script.WORKER: 40, script.LAB: 6}
+_TOGETHER = (script.MASTER, script.WORKER, script.VISIT, script.DATABASE, script.DISK)
+_APART = (script.LAB,)
+"""Faults that are mixed in a run, and one after which testbeds may go into quarantine."""
+_IN_A_RUN = {_APART: 6}
+_OTHERS_IN_A_RUN = 60
 """Hits, after which the next run begins from the beginning."""
-_OTHERS_IN_A_RUN = 30
 SHORT = (
     (script.MASTER, "before commit of night 1: decided"),
     (script.DATABASE, "after commit of night 1: submitted"),
@@ -45,11 +48,10 @@ class Kind:
     tried: int = 0
     survived: int = 0
     runs: int = 0
-    untried: int = 0
-    """Steps that were seen, and not hit."""
-    kinds_of_steps: int = 0
-    """That were hit, names and numbers apart."""
+    left: int = 0
+    """Steps that were seen, and not hit by it."""
     steps: list[str] = field(default_factory=list)
+    """Kinds of steps that were hit: names and numbers apart."""
     wrong: list[str] = field(default_factory=list)
 
 
@@ -85,49 +87,92 @@ def steps_of(stage: Stage) -> list[str]:
     return [line[1] for line in stage.journal() if line[0] == "seen"]
 
 
-def every_step(
-    stage: Stage, faults: Sequence[str], end: float
-) -> tuple[list[str], dict[str, Kind]]:
-    """All of it; ends when the time is over."""
+def _count(
+    kinds: dict[str, Kind], group: Sequence[str], hits: list[tuple[str, str]], wrong: list[str]
+) -> None:
+    """Adds a run: where something is wrong in the end, none of its hits counts as survived."""
+    for fault in group:
+        kind = kinds[fault]
+        own = [step for step, one in hits if one == fault]
+        kind.runs += 1
+        kind.tried += len(own)
+        kind.survived += 0 if wrong else len(own)
+        kind.wrong += wrong
+        kind.steps = sorted({*kind.steps, *map(general, own)})
+
+
+@dataclass
+class Told:
+    """All that is known of it, as it is printed and taken up again."""
+
+    answer: audit.Answer
+    steps: list[str]
+    """That were seen, with faults and without."""
+    hits: list[tuple[str, str]] = field(default_factory=list)
+    """Steps and faults."""
+    kinds: dict[str, Kind] = field(default_factory=dict)
+
+
+def look(stage: Stage) -> Told:
+    """One run without faults.
+
+    Raises:
+        StageError: something is wrong without any.
+    """
     stage.restore()
     wrong = perform(stage, Plan(()), None)
     if wrong:
         raise StageError(f"without faults: {wrong[0]}")
-    known, expected = steps_of(stage), audit.answer(stage)
-    print(f"{len(known)} steps; {expected}", file=sys.stderr)
-    kinds = {fault: Kind() for fault in faults}
-    seen: dict[str, set[str]] = {fault: {*known} for fault in faults}
-    waiting = [(fault, True) for fault in faults]
+    return Told(audit.answer(stage), steps_of(stage))
+
+
+def earlier(path: Path) -> Told:
+    """What an earlier call has printed."""
+    told = json.loads(path.read_text())
+    answer = {name: _tuples(value) for name, value in told["answer"].items()}
+    return Told(
+        audit.Answer(**answer),
+        told["steps"],
+        [(step, fault) for step, fault in told["hits"]],
+        {name: Kind(**kind) for name, kind in told["kinds"].items()},
+    )
+
+
+def _tuples(value: object) -> object:
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+
+
+def every_step(stage: Stage, told: Told, faults: Sequence[str], end: float) -> None:
+    """All of it; begins no run when the time is over."""
+    for fault in faults:
+        told.kinds.setdefault(fault, Kind())
+    groups = [tuple(one for one in group if one in faults) for group in (_TOGETHER, _APART)]
+    waiting = [(group, True) for group in groups if group]
     while waiting and time.monotonic() < end:
-        fault, by_kind = waiting.pop(0)
-        kind = kinds[fault]
+        group, by_kind = waiting.pop(0)
         stage.restore()
         began = time.monotonic()
-        most = _IN_A_RUN.get(fault, _OTHERS_IN_A_RUN)
-        plan = Plan((fault,), spared=tuple(kind.steps), kinds=by_kind, most=most)
-        wrong = perform(stage, plan, expected)
-        hits = [step for step, _ in stage.hits()]
-        seen[fault].update(steps_of(stage))
-        kind.runs += 1
-        kind.tried += len(hits)
-        kind.survived += 0 if wrong else len(hits)
-        kind.steps += hits
-        kind.wrong += wrong
-        kind.kinds_of_steps = len({general(step) for step in kind.steps})
-        kind.untried = len(seen[fault] - {*kind.steps})
+        most = _IN_A_RUN.get(group, _OTHERS_IN_A_RUN)
+        plan = Plan(group, spared=tuple(told.hits), kinds=by_kind, most=most)
+        wrong = perform(stage, plan, told.answer)
+        hits = stage.hits()
+        told.steps = [*dict.fromkeys([*told.steps, *steps_of(stage)])]
+        told.hits += hits
+        _count(told.kinds, group, hits, wrong)
         print(
-            f"{fault}: {len(hits)} hits in {time.monotonic() - began:.0f} s, "
-            f"{stage.restarts} restarts, {kind.untried} left; {wrong or 'all is well'}",
+            f"{', '.join(group)}: {len(hits)} hits in {time.monotonic() - began:.0f} s, "
+            f"{stage.restarts} restarts; {wrong or 'all is well'}",
+            *(f"  {fault}: {step}" for step, fault in hits if wrong),
+            sep="\n",
             file=sys.stderr,
             flush=True,
         )
-        if wrong:
-            print(*(f"  {step}" for step in hits), sep="\n", file=sys.stderr, flush=True)
         if hits:
-            waiting.append((fault, by_kind))
+            waiting.append((group, by_kind))
         elif by_kind:
-            waiting.append((fault, False))
-    return known, kinds
+            waiting.append((group, False))
+    for fault, kind in told.kinds.items():
+        kind.left = len({*told.steps} - {step for step, one in told.hits if one == fault})
 
 
 def short(stage: Stage) -> tuple[list[tuple[str, str]], list[str]]:
@@ -138,16 +183,16 @@ def short(stage: Stage) -> tuple[list[tuple[str, str]], list[str]]:
     return stage.hits(), wrong
 
 
-def as_text(known: list[str], kinds: dict[str, Kind]) -> str:
+def as_text(told: Told) -> str:
     """A table."""
     lines = [
-        f"{len(known)} steps without faults",
+        f"{len(told.steps)} steps",
         f"{'':10} {'tried':>6} {'survived':>9} {'kinds of steps':>15} {'left':>10} {'runs':>5}",
     ]
-    for name, kind in kinds.items():
+    for name, kind in told.kinds.items():
         lines.append(
-            f"{name:10} {kind.tried:6} {kind.survived:9} {kind.kinds_of_steps:15} "
-            f"{kind.untried:10} {kind.runs:5}"
+            f"{name:10} {kind.tried:6} {kind.survived:9} {len(kind.steps):15} "
+            f"{kind.left:10} {kind.runs:5}"
         )
         lines += [f"    {one}" for one in kind.wrong]
     return "\n".join(lines)
@@ -164,6 +209,7 @@ def main() -> int:
     parser.add_argument("--short", action="store_true", help="one night, each fault once")
     parser.add_argument("--fault", action="append", choices=FAULTS, help="(default: all)")
     parser.add_argument("--seconds", type=float, default=1e9, help="begin no run after these")
+    parser.add_argument("--after", type=Path, help="go on where this JSON of an earlier call ends")
     parser.add_argument("--keep", type=Path, help="folder of the service, left for a look")
     asked = parser.parse_args()
     signal.signal(signal.SIGTERM, _stop)
@@ -173,17 +219,17 @@ def main() -> int:
         with stage.nursery():
             if asked.short:
                 hits, wrong = short(stage)
-                told = {"hits": hits, "wrong": wrong}
-                print(json.dumps(told, indent=1) if asked.json else told)
+                brief = {"hits": hits, "wrong": wrong}
+                print(json.dumps(brief, indent=1) if asked.json else brief)
                 return int(bool(wrong) or len(hits) < len(SHORT))
             prepare(stage)
-            known, kinds = every_step(stage, asked.fault or list(FAULTS), end)
+            told = earlier(asked.after) if asked.after else look(stage)
+            every_step(stage, told, asked.fault or list(FAULTS), end)
     if asked.json:
-        told = {"steps": known, **{name: asdict(kind) for name, kind in kinds.items()}}
-        print(json.dumps({**told, "load": os.getloadavg()[0]}, indent=1))
+        print(json.dumps({**asdict(told), "load": os.getloadavg()[0]}, indent=1))
     else:
-        print(as_text(known, kinds))
-    return int(any(kind.wrong for kind in kinds.values()))
+        print(as_text(told))
+    return int(any(kind.wrong for kind in told.kinds.values()))
 
 
 if __name__ == "__main__":

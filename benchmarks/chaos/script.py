@@ -11,7 +11,8 @@ import os
 import re
 import resource
 import signal
-from collections.abc import Iterable, Iterator
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -51,11 +52,12 @@ class Plan:
     """What is to be done to a service."""
 
     faults: tuple[str, ...]
-    """One after the other, and from the beginning again; none: steps are only seen."""
+    """Each step is hit by one of them; none: steps are only seen."""
     at: tuple[str, ...] = ()
-    """Parts of the names of the steps that are hit by each of them; all where it is empty."""
-    spared: tuple[str, ...] = ()
-    """Steps that have been hit in earlier runs."""
+    """Where it is not empty, each fault hits once, one after the other: the next step with that
+    in its name."""
+    spared: tuple[tuple[str, str], ...] = ()
+    """Steps and faults that have hit them in earlier runs."""
     kinds: bool = False
     """Whether a step is spared where one of its kind has been hit, of another number or name."""
     patience: int = 1
@@ -102,35 +104,34 @@ class Script:
             if ["seen", step] not in known:
                 stream.write(json.dumps(["seen", step]) + "\n")
             fault = self._chosen(step, known)
-            if not fault or not self._possible(fault, step):
+            if not fault:
                 return False
             stream.write(json.dumps(["hit", step, fault]) + "\n")
         return self._hit(fault, step)
 
     def _chosen(self, step: str, known: list[list[str]]) -> str:
+        """By what a step is hit; "" for nothing."""
         hits = [line for line in known if line[0] == "hit"]
-        if not self.plan.faults or len(hits) >= self.plan.most:
+        plan = self.plan
+        if not plan.faults or len(hits) >= plan.most or any(step == line[1] for line in hits):
             return ""
-        if self._named([step]) <= self._spared | self._named(line[1] for line in hits):
-            return ""
-        turn = len(hits) % len(self.plan.faults)
-        fault = self.plan.faults[turn]
-        if self.plan.at and self.plan.at[turn] not in step:
-            return ""
-        last = (
-            known[len(known) - known[::-1].index(["progress"]) :]
-            if ["progress"] in known
-            else known
-        )
-        if (
-            fault in GIVEN_UP
-            and sum(line[0] == "hit" and line[2] in GIVEN_UP for line in last) >= self.plan.patience
-        ):
-            return ""
-        return fault
+        if plan.at:
+            turn = len(hits)
+            faults = [plan.faults[turn]] if plan.at[turn] in step else []
+        else:
+            done = self._spared | self._named(line[1:] for line in hits)
+            faults = [one for one in plan.faults if not self._named([(step, one)]) <= done]
+        start = known[::-1].index(["progress"]) if ["progress"] in known else len(known)
+        since = known[len(known) - start :]
+        tired = sum(line[0] == "hit" and line[2] in GIVEN_UP for line in since) >= plan.patience
+        left = [
+            one for one in faults if not (tired and one in GIVEN_UP) and self._possible(one, step)
+        ]
+        # Any, but the same one the next time.
+        return min(left, key=lambda one: zlib.crc32(f"{one} {step}".encode()), default="")
 
-    def _named(self, steps: Iterable[str]) -> set[str]:
-        return {general(step) if self.plan.kinds else step for step in steps}
+    def _named(self, hits: Iterable[Sequence[str]]) -> set[tuple[str, str]]:
+        return {(general(step) if self.plan.kinds else step, fault) for step, fault in hits}
 
     def _possible(self, fault: str, step: str) -> bool:
         if fault == DATABASE:
