@@ -22,8 +22,9 @@ Begin = Callable[..., Script]
 
 @pytest.fixture
 def begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Begin:
-    """A script that hits nobody, and believes that a visit is under way."""
+    """A script that hits nobody, and believes that everything runs."""
     monkeypatch.setattr(script, "_kill", lambda _: None)
+    monkeypatch.setattr(script, "_alive", lambda _: True)
     monkeypatch.setattr(Script, "_visits", lambda _: [1])
 
     def write(*faults: str, **more: Any) -> Script:

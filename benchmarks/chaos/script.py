@@ -11,7 +11,6 @@ import os
 import re
 import resource
 import signal
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -127,8 +126,7 @@ class Script:
         left = [
             one for one in faults if not (tired and one in GIVEN_UP) and self._possible(one, step)
         ]
-        # Any, but the same one the next time.
-        return min(left, key=lambda one: zlib.crc32(f"{one} {step}".encode()), default="")
+        return min(left, key=lambda one: sum(line[2] == one for line in hits), default="")
 
     def _named(self, hits: Iterable[Sequence[str]]) -> set[tuple[str, str]]:
         return {(general(step) if self.plan.kinds else step, fault) for step, fault in hits}
@@ -138,8 +136,10 @@ class Script:
             return " commit of " in step
         if fault == VISIT:
             return bool(self._visits())
-        if fault == LAB:
-            return self._number("lab") > 0
+        if fault in (MASTER, LAB):
+            return _alive(self._number(fault))
+        if fault == WORKER:
+            return _alive(self._worker_of(step))
         return True
 
     def _hit(self, fault: str, step: str) -> bool:
@@ -152,14 +152,17 @@ class Script:
             for name in ("master", *self._workers()):
                 limit_files(self._number(name), 0)
         elif fault == WORKER:
-            builds = "kernel" in step or "build" in step
-            _kill(self._number("worker-amd64" if builds else "worker-c2558"))
+            _kill(self._worker_of(step))
         else:
             _kill(self._number(fault))
         return False
 
     def _workers(self) -> list[str]:
         return [path.stem for path in (self.place / SUPERVISED).glob("worker-*.pid")]
+
+    def _worker_of(self, step: str) -> int:
+        builds = "kernel" in step or "build" in step
+        return self._number("worker-amd64" if builds else "worker-c2558")
 
     def _number(self, name: str) -> int:
         try:
@@ -191,6 +194,14 @@ def limit_files(process: int, size: int) -> None:
             resource.prlimit(process, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
         except ProcessLookupError:
             return
+
+
+def _alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return process > 0
 
 
 def _kill(process: int) -> None:
