@@ -29,7 +29,7 @@ _TOGETHER = (script.MASTER, script.WORKER, script.VISIT, script.DATABASE, script
 _APART = (script.LAB,)
 """Faults that are mixed in a run, and one after which testbeds may go into quarantine."""
 _IN_A_RUN = {_APART: 6}
-_OTHERS_IN_A_RUN = 120
+_OTHERS_IN_A_RUN = 100
 """Hits, after which the next run begins from the beginning."""
 SHORT = (
     (script.MASTER, "before commit of night 1: decided"),

@@ -29,11 +29,11 @@ FAULTS = {
     MASTER: "the master is killed",
     WORKER: "the worker of this step is killed",
     VISIT: "a command netbisect-lab is killed",
-    LAB: "all simulated machines, with the power switch, are killed",
+    LAB: "all simulated machines are killed in a visit, with the power switch",
     DATABASE: "the connection to the database is lost in a commit",
     DISK: "no file grows any more, until the disk has room again",
 }
-GIVEN_UP = {VISIT, DATABASE, DISK}
+GIVEN_UP = {VISIT, LAB, DATABASE, DISK}
 """What the service tries again only so often: hits are counted between two ends of orders."""
 SUPERVISED = "run"
 
@@ -136,8 +136,10 @@ class Script:
             return " commit of " in step
         if fault == VISIT:
             return bool(self._visits())
-        if fault in (MASTER, LAB):
-            return _alive(self._number(fault))
+        if fault == LAB:
+            return (" runs " in step or " does " in step) and _alive(self._number(LAB))
+        if fault == MASTER:
+            return _alive(self._number(MASTER))
         if fault == WORKER:
             return _alive(self._worker_of(step))
         return True
