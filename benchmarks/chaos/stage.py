@@ -206,6 +206,8 @@ class Stage:
                 for name, number in self.numbers.items():
                     if name.startswith(("master", "worker-")):
                         script.limit_files(number, -1)
+                # As its operator does: of what it could not write, Buildbot may wait for ever.
+                _end(self.numbers["master"], signal.SIGKILL)
                 full = None
             try:
                 if self._idle() and full is None:
@@ -342,10 +344,10 @@ def _alive(process: int) -> bool:
     return True
 
 
-def _end(process: int) -> None:
+def _end(process: int, by: signal.Signals = signal.SIGTERM) -> None:
     """Tells a process to end, and sees to it."""
     with contextlib.suppress(ProcessLookupError):
-        os.kill(process, signal.SIGTERM)
+        os.kill(process, by)
         end = time.monotonic() + 10.0
         while _alive(process):
             if time.monotonic() > end:
