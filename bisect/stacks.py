@@ -19,9 +19,10 @@ Stacks: TypeAlias = Mapping[Stack, int]
 
 _HEADER = re.compile(r"@ (?P<event>.+) \[(?P<samples>[0-9]{1,18}) samples?\]\s*\Z")
 _NODE = re.compile(
-    r"(?P<indent> *)[0-9]+\.[0-9]+%\s+\[(?P<samples>[0-9]{1,18})\]\s+"
-    r"(?P<name>.*?)(?:\s+@ (?P<image>.+?))?\s*\Z"
+    r"(?P<indent> *)[0-9]+\.[0-9]+%\s+\[(?P<samples>[0-9]{1,18})\]\s+(?P<place>.*)\Z"
 )
+_AT = re.compile(r"\s@ ")
+"""Between a function and its image."""
 _ADDRESS = re.compile(r"(0x)?[0-9a-fA-F]{5,}\Z")
 _COUNT = re.compile(r"[0-9]{1,18}\Z")
 _BREAKS = re.compile(r"[\x00-\x1f;\x7f-\x9f\u2028\u2029]")
@@ -147,7 +148,7 @@ def _callgraph(text: str) -> dict[Stack, int]:
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
-        header, node = _HEADER.match(line), _NODE.match(line)
+        header, node = _HEADER.match(line), _NODE.match(line.rstrip())
         if header:
             events.add(header["event"])
             _leave(path, 0, stacks)
@@ -158,13 +159,14 @@ def _callgraph(text: str) -> dict[Stack, int]:
             )
         else:
             depth, samples = len(node["indent"]), int(node["samples"])
-            image = node["image"] or image
+            name, own = _name_and_image(node["place"])
+            image = own or image
             _leave(path, depth, stacks)
             if depth > len(path) or (path and samples > path[-1].left):
                 raise StacksError(f"{_quoted(number, line)}: it does not belong to the line above")
             if path:
                 path[-1].left -= samples
-            path.append(_Node(_function(node["name"], image), samples, samples))
+            path.append(_Node(_function(name, image), samples, samples))
     _leave(path, 0, stacks)
     if len(events) > 1:
         raise StacksError(
@@ -180,6 +182,12 @@ def _leave(path: list[_Node], depth: int, stacks: dict[Stack, int]) -> None:
         if path[-1].left:
             stacks[tuple(node.name for node in reversed(path))] += path[-1].left
         path.pop()
+
+
+def _name_and_image(place: str) -> tuple[str, str]:
+    """`ip_input @ /boot/kernel/kernel`; no image where it is that of the line before."""
+    at = _AT.search(place)
+    return (place[: at.start()].rstrip(), place[at.end() :]) if at else (place, "")
 
 
 def _function(name: str, image: str) -> str:

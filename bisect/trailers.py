@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from netbisect.bisect.model import Commit
 
@@ -19,19 +20,21 @@ _UNITS = {"hour": _DAY / 24, "day": _DAY, "week": 7 * _DAY, "month": 30 * _DAY, 
 """Seconds; a month is thirty days."""
 _NUMBERS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "six": 6}
 _AT_ONCE = ("immediately", "now", "asap", "soon")
-_TRAILER = re.compile(r"^[ \t]*([A-Za-z][A-Za-z -]*?)[ \t]*:[ \t]*(.*?)[ \t]*$", re.MULTILINE)
-_PERIOD = re.compile(r"(?:(\d+)[ \t-]*|([a-z]+)[ \t]+)?([a-z]+?)s?\b", re.IGNORECASE)
+_KEY = re.compile(r"[A-Za-z][A-Za-z -]*\Z")
+_PERIOD = re.compile(r"(?:(\d{1,6})[ \t-]*|([a-z]+)[ \t]+)?([a-z]+?)s?\b", re.IGNORECASE)
 _STABLE = re.compile(r"(?:stable/|releng/)?\d+(?:\.\d+)?(?:-stable)?", re.IGNORECASE)
 _NAME = re.compile(r"\b(?:r\d{4,7}|[0-9a-f]{7,40})\b")
 _PICKED = re.compile(r"\(cherry[- ]picked from (?:\w+ )?commit ([0-9a-f]{7,40})\b", re.IGNORECASE)
 _REVERTED = re.compile(r"\bThis reverts commit ([0-9a-f]{7,40}|r\d{4,7})\b", re.IGNORECASE)
 _MFC = re.compile(
-    r"^[ \t]*MFC:?[ \t]+(?=r?\d{4,7}\b|[0-9a-f]{7,40}\b)(.*?)[ \t]*:?[ \t]*$",
+    r"^[ \t]*MFC:?[ \t]+(?=r?\d{4,7}\b|[0-9a-f]{7,40}\b)(.*)$",
     re.MULTILINE | re.IGNORECASE,
 )
 _RANGE = re.compile(r"\br?(\d{4,7})\s*(?:-|through|to)\s*r?(\d{4,7})\b")
 _OLD = re.compile(r"\br?(\d{4,7})\b")
 _LONGEST_RANGE = 200
+_MOST_MERGED = 10_000
+"""Of the commits that one message says it merges; the largest of FreeBSD's name some hundreds."""
 _SVN = re.compile(r"(?:svn path=/head/?; revision=|git-svn-id: \S*/head@|svn-revision: head@)(\d+)")
 """How the number of a commit got into its message when the tree came from Subversion."""
 _SHORTEST = 7
@@ -59,8 +62,7 @@ def read(message: str) -> Trailers:
     after, words = None, ""
     to: list[str] = []
     fixes: list[str] = []
-    for match in _TRAILER.finditer(message):
-        key, value = re.sub(r"[ -]+", " ", match[1]).lower(), match[2]
+    for key, value in _trailers(message):
         if key == "mfc after" and after is None:
             after = _period(value)
             words = value if after is not None else ""
@@ -69,7 +71,7 @@ def read(message: str) -> Trailers:
         elif key == "fixes":
             fixes += _names_before_words(value)
     fixes += _REVERTED.findall(message)
-    picked = [*_PICKED.findall(message), *_merged(message)]
+    picked = [*_PICKED.findall(message), *islice(_merged(message), _MOST_MERGED)]
     return Trailers(
         mfc_after=after,
         mfc_words=words,
@@ -77,6 +79,15 @@ def read(message: str) -> Trailers:
         fixes=tuple(dict.fromkeys(fixes)),
         picked=tuple(dict.fromkeys(picked)),
     )
+
+
+def _trailers(message: str) -> Iterator[tuple[str, str]]:
+    """Lines `Key: value`, the key in small letters with single spaces."""
+    for line in message.split("\n"):
+        key, colon, value = line.partition(":")
+        key = key.strip(" \t")
+        if colon and _KEY.match(key):
+            yield re.sub(r"[ -]+", " ", key).lower(), value.strip(" \t")
 
 
 def _period(text: str) -> float | None:
@@ -100,7 +111,9 @@ def _branch(text: str) -> str:
 
 def _names_before_words(text: str) -> list[str]:
     """`0123456789ab ("subject"), 123456789abc subject` has two: subjects may look like hashes."""
-    plain = re.sub(r"\(.*?\)|\".*?\"", " ", text)
+    # What opens and is never closed is looked for to the end of the line, each time: it is left out.
+    closed = text.rfind(")") + 1
+    plain = re.sub(r"\(.*?\)|\".*?\"", " ", text[:closed] + text[closed:].replace("(", "["))
     found = []
     for part in re.split(r",|;|\band\b", plain):
         name = _NAME.match(part.strip())

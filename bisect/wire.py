@@ -57,9 +57,9 @@ def loads(text: str) -> Any:  # noqa: ANN401 - one of many nouns; `loads_as` for
     """
     try:
         data = json.loads(text)
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:  # also of numbers and brackets without an end
         raise WireError(f"not a line of JSON: {error}") from error
-    if not isinstance(data, dict) or data.get("is") not in _NOUNS:
+    if not isinstance(data, dict) or str(data.get("is")) not in _NOUNS:
         raise WireError(f"a JSON object whose `is` is one of {', '.join(sorted(_NOUNS))} expected")
     noun = _NOUNS[data.pop("is")]
     try:

@@ -146,7 +146,7 @@ def parsed(line: str, where: str) -> object:
     """
     try:
         return json.loads(line)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # also of numbers without an end
         raise NetbenchesError(f"{where}: not a line of JSON: {error}") from error
 
 

@@ -17,7 +17,7 @@ CLOCK_SECONDS = 10.0
 """By which a machine's clock may differ from this host's."""
 _ROOM = 2.0
 """Known-good kernels that must fit into what is free in /boot: two test kernels stay there."""
-_SPEED = re.compile(r"(\d+)(G?)[Bb]ase")
+_SPEED = re.compile(r"([0-9]{1,6})(G?)[Bb]ase")
 _OVERHEAD_BYTES = 24
 _LEAST_SHARE = 0.99
 """Of the line rate that the generator must offer."""
@@ -53,17 +53,18 @@ def room(df: str, du: str, known_good: str) -> Iterator[tuple[str, Finding]]:
         du: of `du -sk /boot/KNOWN_GOOD`.
         known_good: that folder.
     """
-    size = du.split(maxsplit=1)[0] if du.split() else ""
-    if size.isdigit():
-        yield "known-good kernel", Finding(True, f"/boot/{known_good}, {int(size) >> 10} MiB")
+    size = freebsd.count(du.split(maxsplit=1)[0]) if du.split() else None
+    if size is not None:
+        yield "known-good kernel", Finding(True, f"/boot/{known_good}, {size >> 10} MiB")
     else:
         yield "known-good kernel", Finding(False, f"there is no /boot/{known_good}")
     words = df.splitlines()[-1].split() if len(df.splitlines()) > 1 else []
-    if len(words) < 5 or not words[4].isdigit():  # noqa: PLR2004 - device, type, blocks, used, free
+    free = freebsd.count(words[4]) if len(words) > 4 else None  # noqa: PLR2004 - device, type, blocks, used, free
+    if free is None:
         yield "room in /boot", Finding(False, "df does not tell")
         return
-    kind, free = words[1], int(words[4])
-    needed = _ROOM * int(size) if size.isdigit() else 0
+    kind = words[1]
+    needed = _ROOM * (size or 0)
     said = f"{free >> 10} MiB free"
     if free < needed:
         said += f", {int(needed) >> 10} are needed"
@@ -197,9 +198,10 @@ def neighbour(said: str, address: str, mac: str) -> Finding:
 
 def clock(said: str, before: float, after: float) -> Finding:
     """How far a machine's clock, `date -u +%s`, is from this host's before and after."""
-    if not said.strip().isdigit():
+    told = freebsd.count(said)
+    if told is None:
         return Finding(False, "date does not tell")
-    apart = int(said) + 0.5 - (before + after) / 2
+    apart = told + 0.5 - (before + after) / 2
     good = abs(apart) <= CLOCK_SECONDS + (after - before) / 2
     return Finding(good, f"{apart:+.0f} s apart" if not good else "within 10 s of this host's")
 

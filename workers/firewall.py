@@ -31,7 +31,8 @@ _UPON = {
 def switch_off(machine: Machine) -> None:
     """No firewall, no rules, no states. Raises what `Machine.run` raises."""
     kldstat, *built_in = machine.ask(["kldstat"], *(["kldstat", "-m", name] for name in _DISABLE))
-    loaded = {line.split()[-1].removesuffix(".ko") for line in kldstat.splitlines()[1:]}
+    rows = (line.split() for line in kldstat.splitlines()[1:])
+    loaded = {row[-1].removesuffix(".ko") for row in rows if row}
     if not loaded:
         raise CommandError(machine.address, "kldstat", 0, kldstat)
     for (name, disable), module in zip(_DISABLE.items(), built_in, strict=True):

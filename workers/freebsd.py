@@ -17,7 +17,9 @@ _DAMAGED = ("mac_stats.crc_errs", "stats.rx_fcs_err")
 HARDWARE_CLOCK = "dev.hwpstate_intel.0.%driver"
 """There where the processor chooses its own clock: a low one then means that it is idle."""
 _DEVICE = re.compile(r"([a-z]\w*?)(\d+)\Z")
-_INTERRUPT = re.compile(r"^(\S.*?)\s+(\d+)\s+\d+$", re.MULTILINE)
+_COUNT = re.compile(r"[0-9]{1,20}\Z")
+_LOG_LINES = 4000
+"""Of a log that are compared; FreeBSD's buffer has room for fewer."""
 
 
 def values_in(said: str) -> dict[str, str]:
@@ -47,7 +49,7 @@ def port(
     packets with a wrong CRC count.
     """
     counters = counters_in(netstat)
-    damaged = [_number(values.get(place)) for place in wrong_crc([name])]
+    damaged = [count(values.get(place, "")) for place in wrong_crc([name])]
     return Port(
         name=name,
         link=link,
@@ -62,18 +64,20 @@ def counters_in(netstat: str) -> Mapping[str, Any]:
     try:
         rows = json.loads(netstat)["statistics"]["interface"]
         return next(row for row in rows if str(row["network"]).startswith("<Link#"))
-    except (ValueError, KeyError, TypeError, StopIteration):
+    except (ValueError, KeyError, TypeError, StopIteration, RecursionError):
         return {}
 
 
 def _sum(counters: Mapping[str, Any], *names: str) -> int | None:
-    numbers = [_number(str(counters.get(name))) for name in names]
+    numbers = [count(str(counters.get(name))) for name in names]
     known = [number for number in numbers if number is not None]
     return sum(known) if len(known) == len(names) else None
 
 
-def _number(text: str | None) -> int | None:
-    return int(text) if text and text.isdigit() else None
+def count(text: str) -> int | None:
+    """A number of things; None where the text, without the space around it, is none."""
+    digits = text.strip()
+    return int(digits) if _COUNT.match(digits) else None
 
 
 def sensors(values: Mapping[str, str]) -> Look:
@@ -131,15 +135,20 @@ def programs(ps: str) -> dict[str, float]:
 
 def interrupts(vmstat: str) -> dict[str, int]:
     """How many there were since the machine started, by source, from `vmstat -i`."""
-    return {
-        " ".join(found[1].split()): int(found[2])
-        for found in _INTERRUPT.finditer(vmstat)
-        if found[1] != "Total"
-    }
+    found = {}
+    for line in vmstat.splitlines():
+        words = line.split()
+        if len(words) < 3 or line[0].isspace():  # noqa: PLR2004 - source, total, rate
+            continue
+        source, total = " ".join(words[:-2]), count(words[-2])
+        if source != "Total" and total is not None and count(words[-1]) is not None:
+            found[source] = total
+    return found
 
 
 def new_lines(before: list[str], after: list[str]) -> list[str]:
     """What was added to a log that forgets its oldest lines, and may cut the first one."""
+    before, after = before[-_LOG_LINES:], after[-_LOG_LINES:]
     for start in range(len(before)):
         kept = len(before) - start
         if before[start + 1 :] == after[1:kept] and after and before[start].endswith(after[0]):

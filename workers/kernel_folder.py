@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import shlex
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -12,7 +13,8 @@ from netbisect.bisect.faults import Fault
 from netbisect.bisect.model import Kernel
 from netbisect.workers.artefact import unpacked
 from netbisect.workers.aside import aside
-from netbisect.workers.faults import LabFault
+from netbisect.workers.faults import CommandError, LabFault
+from netbisect.workers.freebsd import count
 from netbisect.workers.identity import build_id_of, ident_of
 from netbisect.workers.running import Running
 from netbisect.workers.ssh import Machine
@@ -134,11 +136,19 @@ def _remove(place: Place, folders: list[str]) -> int:
 
 
 def _look(place: Place) -> tuple[int, list[str]]:
-    """Bytes free, and the names that are there, newest first."""
-    _, disk, *names = place.machine.run(
-        ["df", "-k", place.boot], ["ls", "-1t", place.boot]
-    ).splitlines()
-    return int(disk.split()[3]) * 1024, names
+    """Bytes free, and the names that are there, newest first.
+
+    Raises:
+        CommandError: df does not tell.
+    """
+    df = ["df", "-k", place.boot]
+    said = place.machine.run(df, ["ls", "-1t", place.boot])
+    _, disk, *names = said.splitlines() if said.count("\n") > 1 else ("", "")
+    words = disk.split()
+    free = count(words[3]) if len(words) > 3 else None  # noqa: PLR2004 - device, blocks, used, free
+    if free is None:
+        raise CommandError(place.machine.address, shlex.join(df), 0, said)
+    return free * 1024, names
 
 
 def contents_of(archive: Path, key: str) -> Contents:

@@ -22,7 +22,7 @@ MOST_BYTES = 10 << 20
 BY_HAND = "patch"
 """Name of a patch that is no review's."""
 
-_HUNK = re.compile(rb"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
+_HUNK = re.compile(rb"@@ -\d+(?:,(\d{1,9}))? \+\d+(?:,(\d{1,9}))? @@")
 _NAMES = re.compile(rb"(?:---|\+\+\+|rename (?:from|to)|copy (?:from|to)) (.+)")
 _BOTH = re.compile(rb"diff --git (\S+) (\S+)\Z")
 _MODE = re.compile(rb"(?:(?:old|new|new file|deleted file) mode|index \S+) (\d{6})\Z")

@@ -14,7 +14,7 @@ import math
 import re
 import statistics
 
-_KEPT = re.compile(r"main_thread[ \t\n\v\f\r]\[[0-9]+\][ \t\n\v\f\r][1-9].*pps")
+_KEPT = re.compile(r"main_thread[ \t\n\v\f\r]\[[0-9]+\][ \t\n\v\f\r][1-9]")
 _CRASHED = re.compile(r"ouch, thread \d+ exited with error")
 _COMPLAINT = re.compile(
     r"(?:\] *|^)((?:Unable to|Cannot|No such|nm_open|aborting|pkt-gen: ).*)", re.MULTILINE
@@ -79,7 +79,8 @@ def kept_rates(output: str) -> list[float]:
     body = body[-keep:] if keep > 0 else []
     rates = []
     for line in body:
-        if _KEPT.search(line):
+        found = _KEPT.search(line)
+        if found and "pps" in line[found.end() :]:
             rate = _rate(line)
             if rate is not None:
                 rates.append(rate)

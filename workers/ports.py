@@ -12,10 +12,10 @@ from netbisect.workers import freebsd
 from netbisect.workers.lab import Port
 from netbisect.workers.ssh import Machine
 
-_HEAD = re.compile(r"^(\S+): flags=[0-9a-f]+<([^>]*)>", re.MULTILINE)
-_ETHER = re.compile(r"^\s+(?:ether|hwaddr) ([0-9a-f:]{17})$", re.MULTILINE)
-_STATUS = re.compile(r"^\s+status: (.+)$", re.MULTILINE)
-_MEDIA = re.compile(r"^\s+media: (.+)$", re.MULTILINE)
+_HEAD = re.compile(r"^(\S+): flags=[0-9a-f]+<([^>\n]*)>", re.MULTILINE)
+_ETHER = re.compile(r"^[ \t]+(?:ether|hwaddr) ([0-9a-f:]{17})$", re.MULTILINE)
+_STATUS = re.compile(r"^[ \t]+status: (.+)$", re.MULTILINE)
+_MEDIA = re.compile(r"^[ \t]+media: (.+)$", re.MULTILINE)
 _DEVICE_AT = re.compile(r"^(\w+)@(pci\d+:\d+:\d+:\d+):", re.MULTILINE)
 _MELLANOX = ("mlx5_core", "mce")
 """The driver of the PCI function, and the interface that it makes, which has no parent."""

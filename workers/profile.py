@@ -15,7 +15,7 @@ from pathlib import Path
 
 from netbisect.bisect import stacks, wire
 from netbisect.bisect.model import Boot, Dud, Fact, Kernel, Profile, Reaction, Stage
-from netbisect.workers import pktgen
+from netbisect.workers import freebsd, pktgen
 from netbisect.workers.bench import Bench
 from netbisect.workers.faults import (
     CommandError,
@@ -233,7 +233,7 @@ def choose(listed: str) -> str:
 def _counter(machine: Machine) -> int | None:
     """Samples that the kernel had no room for so far; None where it does not tell."""
     [said] = machine.ask(["sysctl", "-n", _LOST_SAMPLES])
-    return int(said) if said.strip().isdigit() else None
+    return freebsd.count(said)
 
 
 def _check_enough(samples: int) -> None:

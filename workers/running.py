@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from netbisect.workers.faults import CommandError
 from netbisect.workers.ssh import Machine
 
-_BOOTTIME = re.compile(r"sec = (\d+), usec = (\d+)")
+_BOOTTIME = re.compile(r"sec = ([0-9]{1,12}), usec = ([0-9]{1,6})\b")
 _OIDS = ("kern.bootfile", "kern.boottime", "kern.ident", "kern.build_id")
 
 

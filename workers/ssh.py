@@ -242,7 +242,7 @@ class Machine:
         Raises:
             UnreachableError: the machine does not answer.
             HostKeyError: it is not the machine we know.
-            CommandError: they did not end in time.
+            CommandError: they did not end in time, or there are not as many answers.
         """
         with self.asking(*commands) as answer:
             return answer()
@@ -258,7 +258,15 @@ class Machine:
         end = shlex.join(["echo", _END])
         line = "; ".join(f"{self._line(command)}; {end}" for command in commands)
         with self._running_line(line) as said:
-            yield lambda: said().split(f"{_END}\n")[: len(commands)]
+
+            def answer() -> list[str]:
+                answers = said().split(f"{_END}\n")
+                if len(answers) <= len(commands):
+                    why = "it said less than it was asked"
+                    raise CommandError(self.address, line, 0, why)
+                return answers[: len(commands)]
+
+            yield answer
 
     @contextlib.contextmanager
     def running(self, command: Sequence[str], log: Path) -> Iterator[Process]:

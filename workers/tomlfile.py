@@ -171,6 +171,6 @@ def load(path: Path, kind: type[T]) -> T:
             data = tomllib.load(stream)
     except OSError as error:
         raise FileError(f"{path}: cannot be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # also of numbers and brackets without an end
         raise FileError(f"{path}: not a TOML file: {error}") from error
     return structure(data, kind, source=str(path))
