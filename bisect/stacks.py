@@ -94,8 +94,9 @@ def _own(stacks: Stacks) -> Counter[str]:
 
 
 def _frame(name: str) -> str:
-    """A name that cannot be taken for two, nor for the end of a line."""
-    return _BREAKS.sub(" ", name).strip() or "[unknown]"
+    """A name that cannot be taken for two, for the end of a line, or for one of a callgraph."""
+    plain = _BREAKS.sub(" ", name).strip() or "[unknown]"
+    return f"[{plain}]" if _NODE.match(f"{plain} ") else plain
 
 
 def _quoted(number: int, line: str) -> str:

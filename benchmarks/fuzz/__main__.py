@@ -88,7 +88,8 @@ def _guided(result: Result, parser: Parser, seconds: float, folder: Path) -> Non
         result.reached = max(map(int, re.findall(r"\bft: (\d+)", said)), default=0)
         found = [path for path in Path(work).iterdir() if path.is_file()]
         for path in found:
-            _crash(result, said[-_SHOWN:], path.read_bytes(), folder)
+            why = said[said.rfind("=== Uncaught") :] if "=== Uncaught" in said else said[-_SHOWN:]
+            _crash(result, why[:_SHOWN], path.read_bytes(), folder)
         if done.returncode and not found:
             raise SystemExit(f"atheris ended with status {done.returncode}:\n{said[-_SHOWN:]}")
 

@@ -398,9 +398,7 @@ PARSERS = {
     ),
     "commit message": Parser(_trailers, (), (_MESSAGE,)),
     "facts": Parser(_wire, (wire.WireError,), _FACTS),
-    "ministat": Parser(
-        _ministat, (ValueError,), (b"# x\n1 2\n3.5e2\n0x1p3\ninf\n", b"1\n2\n3\n")
-    ),
+    "ministat": Parser(_ministat, (ValueError,), (b"# x\n1 2\n3.5e2\n0x1p3\ninf\n", b"1\n2\n3\n")),
     "netbenches": Parser(_netbenches, (netbenches_files.NetbenchesError,), (_HISTORY,)),
     "API": Parser(_body, (api_bodies.BodyError, WishError), (_ASK,)),
     "htpasswd": Parser(_users, (tomlfile.FileError,), (_USERS,)),
