@@ -111,7 +111,7 @@ def _branch(text: str) -> str:
 
 def _names_before_words(text: str) -> list[str]:
     """`0123456789ab ("subject"), 123456789abc subject` has two: subjects may look like hashes."""
-    # What opens and is never closed is looked for to the end of the line, each time: it is left out.
+    # What opens and is never closed would be looked for to the end of the line, each time.
     closed = text.rfind(")") + 1
     plain = re.sub(r"\(.*?\)|\".*?\"", " ", text[:closed] + text[closed:].replace("(", "["))
     found = []

@@ -92,7 +92,7 @@ def test_a_parser_that_fails_or_does_not_end_is_a_crash() -> None:
     assert judge.fault(parser, b"forever", 0.05) == "no end after 0.05 s with 7 bytes"
 
 
-# ------------------------------------------------------------------- what was found, each for itself
+# ------------------------------------------------------------------ what was found, each for itself
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_a_line_of_json_that_python_stumbles_over_is_no_fact(text: str) -> None:
 def test_a_file_that_python_stumbles_over_is_no_toml(tmp_path: Path, text: str) -> None:
     """With the name of the file."""
     (tmp_path / "lab.toml").write_text(text)
-    with pytest.raises(tomlfile.FileError, match="lab.toml: not a TOML file"):
+    with pytest.raises(tomlfile.FileError, match=r"lab\.toml: not a TOML file"):
         tomlfile.load(tmp_path / "lab.toml", Lab)
 
 

@@ -20,7 +20,6 @@ import sys
 import tempfile
 import time
 from dataclasses import asdict, dataclass
-from itertools import islice
 from pathlib import Path
 
 from benchmarks.fuzz.judge import changed, fault, stretched

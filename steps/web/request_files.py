@@ -48,9 +48,6 @@ class RequestFiles(Guarded):
         if path is None:
             not_found(request, f"There is no report {'/'.join(self.parts)}.")
             return
-        request.setHeader(
-            b"content-security-policy", b"default-src 'none'; style-src 'unsafe-inline'"
-        )
         send_bytes(request, _TYPES[path.suffix], path.read_bytes())
 
 
