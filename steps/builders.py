@@ -21,7 +21,8 @@ from netbisect.steps.lab_step import (
     RUNS_PROPERTY,
     LabStep,
 )
-from netbisect.steps.settings import Settings, read_password
+from netbisect.steps.secret_files import read_password
+from netbisect.steps.settings import Settings
 from netbisect.steps.tell import Tell
 from netbisect.steps.transfer import FetchKernel, SendPatches, upload_steps
 from netbisect.steps.visits import LOGS, KeepVisit

@@ -13,9 +13,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from netbisect.steps import certificates
 from netbisect.steps.memory import history_of
+from netbisect.steps.secret_files import read_password
 from netbisect.steps.settings import SETTINGS as SETTINGS  # noqa: PLC0414 - others ask here
-from netbisect.steps.settings import Settings, load, read_password
+from netbisect.steps.settings import Settings, load
 from netbisect.steps.shipped import filled
 from netbisect.store.database import StoreError, migrate, open_database
 from netbisect.store.history import HistoryError
@@ -52,6 +54,8 @@ def examine(folder: Path) -> Iterator[Check]:
         yield Check("settings", True, f"{folder / SETTINGS} and {settings.lab}")
         read_password(settings.workers.password_file, "workers.password_file")
         yield Check("password of the workers", True, str(settings.workers.password_file))
+        if told := certificates.examine(settings.workers):
+            yield Check("certificate for workers", True, told)
     except FileError as error:
         yield Check("settings", False, str(error))
         return

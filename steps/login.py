@@ -7,6 +7,7 @@ what OAuth tells only that counts of which nobody can choose another's.
 from __future__ import annotations
 
 import re
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,8 @@ from twisted.internet import defer, threads
 from netbisect.steps import web_settings
 from netbisect.steps.limits import Limiter
 from netbisect.steps.rights import Right
-from netbisect.steps.settings import LOGIN, Settings, read_password
+from netbisect.steps.secret_files import read_password
+from netbisect.steps.settings import LOGIN, Settings
 from netbisect.steps.web_settings import rights_in
 from netbisect.workers.tomlfile import FileError
 
@@ -71,8 +73,14 @@ def users(path: Path) -> dict[bytes, bytes]:
     """
     try:
         lines = path.read_bytes().splitlines()
+        mode = path.stat().st_mode
     except OSError as error:
         raise FileError(f"web.login.users_file: {path} cannot be read: {error.strerror}") from error
+    if mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise FileError(
+            f"web.login.users_file: others than its owner may write {path}; `chmod 600 {path}` "
+            "would be right"
+        )
     found = {}
     for number, line in enumerate(lines, 1):
         if not line.strip():

@@ -18,7 +18,8 @@ from twisted.python import log
 from netbisect.reports import letter_html
 from netbisect.steps.digest import post_digest
 from netbisect.steps.memory import memory
-from netbisect.steps.settings import MailSettings, Settings, read_password
+from netbisect.steps.secret_files import read_password
+from netbisect.steps.settings import MailSettings, Settings
 from netbisect.store.ledger import Ledger
 from netbisect.store.records import Mail
 from netbisect.workers.lab import Lab

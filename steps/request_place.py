@@ -15,7 +15,8 @@ from netbisect.steps.options import folder_option
 from netbisect.steps.request_counter import Counter, Here, There
 from netbisect.steps.request_server import Server
 from netbisect.steps.requests import Desk
-from netbisect.steps.settings import load, read_password
+from netbisect.steps.secret_files import read_password
+from netbisect.steps.settings import load
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

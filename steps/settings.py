@@ -16,7 +16,6 @@ from netbisect.steps.web_settings import LoginSettings, PeopleRule
 from netbisect.workers import tomlfile
 from netbisect.workers.lab import Lab, load_lab
 from netbisect.workers.space import bytes_of
-from netbisect.workers.tomlfile import FileError
 
 SETTINGS = "netbisect.toml"
 """In the folder of a service."""
@@ -25,6 +24,7 @@ OPEN, LOGIN = "open", "login"
 _PORT_MAX = 65535
 MOST_BOOTS = 100
 """Of each revision, that a request may ask for."""
+_THIS_HOST = ("127.0.0.1", "::1", "localhost")
 _ADDRESS = re.compile(r"[^@\s,;<>]+@[^@\s,;<>]+\Z")
 _LIST = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*\Z")
 
@@ -123,13 +123,30 @@ class WorkerSettings:
     """The lab's command line, as workers find it."""
     patience_minutes: float = 30.0
     """Minutes that a worker may be away while work waits for it; then somebody is told."""
+    certificate: Path | None = None
+    """In PEM, followed by those that it is signed by; with it workers come by TLS alone."""
+    key: Path | None = None
+    """Of the certificate, in PEM."""
 
     def __post_init__(self) -> None:
         _check_port("port", self.port)
+        _check(
+            (self.certificate is None) == (self.key is None),
+            "certificate and key: expected both, or neither",
+        )
         _check(self.command, "command: expected at least the name of the program")
         _check(
             self.patience_minutes >= 0,
             f"patience_minutes {self.patience_minutes:g}: expected 0 or more",
+        )
+
+    def within(self, folder: Path) -> WorkerSettings:
+        """The same, with paths that are relative to a folder."""
+        return replace(
+            self,
+            password_file=folder / self.password_file,
+            certificate=self.certificate and folder / self.certificate,
+            key=self.key and folder / self.key,
         )
 
 
@@ -178,6 +195,11 @@ class MailSettings:
         _check_port("port", self.port)
         _check_addresses(self.to)
         _check_addresses([self.sender, *filter(None, [self.reply_to])])
+        _check(
+            not self.user or self.starttls or self.server in _THIS_HOST,
+            "user: expected with starttls = true, or with a server on this host: the password "
+            "would be sent for anybody to read",
+        )
         _check(
             not self.list_id or _LIST.match(self.list_id),
             f"list_id {self.list_id!r}: expected a name such as netbisect.example.org",
@@ -340,7 +362,7 @@ def load_settings(path: Path) -> Settings:
     """
     settings = tomlfile.load(path, Settings)
     here = path.resolve().parent
-    mail, workers = settings.mail, settings.workers
+    mail = settings.mail
     if mail.password_file is not None:
         mail = replace(mail, password_file=here / mail.password_file)
     web = replace(settings.web, login=settings.web.login.within(here))
@@ -354,23 +376,8 @@ def load_settings(path: Path) -> Settings:
         database=settings.database or f"sqlite:///{state / 'netbisect.sqlite'}",
         mail=mail,
         web=web,
-        workers=replace(workers, password_file=here / workers.password_file),
+        workers=settings.workers.within(here),
     )
-
-
-def read_password(path: Path, key: str) -> str:
-    """The one line of a password file.
-
-    Raises:
-        FileError: there is no such file, or nothing in it.
-    """
-    try:
-        password = path.read_text().strip()
-    except OSError as error:
-        raise FileError(f"{key}: {path} cannot be read: {error.strerror}") from error
-    if not password:
-        raise FileError(f"{key}: {path} is empty; expected a password on one line")
-    return password
 
 
 def load(path: Path) -> tuple[Settings, Lab]:

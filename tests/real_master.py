@@ -6,8 +6,9 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from buildbot.plugins import worker
@@ -113,6 +114,7 @@ class RealMaster(RunMasterBase):
         more: Sequence[Any] = (),
         more_workers: Sequence[Any] = (),
         more_builders: Sequence[Any] = (),
+        protocols: Mapping[str, Any] = MappingProxyType({}),
         **others: Any,
     ) -> None:
         config: dict[str, Any] = {
@@ -124,7 +126,7 @@ class RealMaster(RunMasterBase):
                     for name in (*self.builders, *self.testbeds)
                 ),
             ],
-            "protocols": {"null": {}},
+            "protocols": {"null": {}, **protocols},
             "builders": [*wiring.builders(self.settings, self.lab), *more_builders],
             "schedulers": [
                 *more,

@@ -100,6 +100,7 @@ def test_a_worker_does_as_much_at_a_time_as_it_has_hosts(
         'branches = ["main"]\n[mail]\nto = ["a@lab.invalid"]\nsender = "b@lab.invalid"\n'
     )
     (tmp_path / "workers.password").write_text("secret\n")
+    (tmp_path / "workers.password").chmod(0o600)
     settings = load_settings(tmp_path / "netbisect.toml")
     found = {one.name: one.max_builds for one in wiring.workers(settings, lab)}
     assert found == {"amd64": 1, "lab": 8}

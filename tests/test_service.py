@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
 import signal
 import socket
 import struct
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -23,9 +25,10 @@ from netbisect.demo.house import House
 from netbisect.demo.lab.testbeds import TESTBEDS, Bed, copies
 from netbisect.demo.mailbox import read
 from netbisect.demo.play import Play
-from netbisect.steps import control
+from netbisect.steps import control, tokens
 from netbisect.steps.casework import open_nights
 from netbisect.steps.memory import ledger_of
+from netbisect.steps.rights import rights_of
 from netbisect.steps.settings import load
 from netbisect.store.history import History
 from netbisect.store.records import Alert, Asked, DecisionStage, Event
@@ -37,9 +40,50 @@ LIMIT = 400.0
 @pytest.fixture
 def house(tmp_path: Path) -> Iterator[House]:
     one = House(tmp_path / "house")
-    yield one
-    one.stop()
+    with Watched(one.place):
+        yield one
+        one.stop()
     assert control.running(one.place) is None
+
+
+class Watched:
+    """Of a whole run: no secret is on any command line, nor in any file but its own."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        self._lines: set[bytes] = set()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._look)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+        if kind is None:
+            self._check()
+
+    def _look(self) -> None:
+        while not self._over.wait(0.1):
+            for path in Path("/proc").glob("[0-9]*/cmdline"):
+                with contextlib.suppress(OSError):
+                    self._lines.add(path.read_bytes())
+
+    def _check(self) -> None:
+        own = [*self.place.glob("*.password"), *self.place.glob("*.token")]
+        secrets = {path.read_text().strip().encode()[-40:] for path in own}
+        assert len(secrets) == 3
+        if Path("/proc/self/cmdline").exists():
+            assert any(b"create-worker" in line for line in self._lines)
+        assert [line for line in self._lines if any(one in line for one in secrets)] == []
+        known = {*own, *self.place.glob("workers/*/buildbot.tac")}
+        files = [path for path in self.place.rglob("*") if path.is_file() and path not in known]
+        assert {"twistd.log", "http.log", "netbisect.sqlite", "state.sqlite"} <= {
+            path.name for path in files
+        }
+        told = [path for path in files if any(one in path.read_bytes() for one in secrets)]
+        assert told == []
 
 
 def begin(
@@ -50,7 +94,19 @@ def begin(
     make_twins(house.place / "lab")
     house.start()
     settings, lab = load(house.place / control.SETTINGS)
-    return Play(house, tree, settings, lab, ledger_of(settings))
+    play = Play(house, tree, settings, lab, ledger_of(settings))
+    come_with_a_token(play)
+    return play
+
+
+def come_with_a_token(play: Play) -> None:
+    """As somebody does who asks by the API."""
+    token = tokens.create(play.ledger, "ann", rights_of(["read"]), by="root", days=1)[1]
+    (play.house.place / "ann.token").write_text(token)
+    address = f"{play.settings.web.url}plugins/netbisect/api/v1/caller"
+    asking = urllib.request.Request(address, headers={"Authorization": f"Bearer {token}"})
+    with urllib.request.urlopen(asking, timeout=20) as answer:
+        assert json.loads(answer.read())["who"] == "ann"
 
 
 def add_a_builder(lab: Path) -> None:

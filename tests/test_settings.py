@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from netbisect.steps.settings import load_settings, read_password
+from netbisect.steps.secret_files import read_password
+from netbisect.steps.settings import load_settings
 from netbisect.workers.tomlfile import FileError
 
 LEAST = """
@@ -69,5 +70,13 @@ def test_a_password_is_never_made_up(tmp_path: Path) -> None:
     with pytest.raises(FileError, match="cannot be read: No such file"):
         read_password(tmp_path / "none", "workers.password_file")
     (tmp_path / "empty").write_text("\n")
+    with pytest.raises(FileError, match="has the mode 0644, by which others"):
+        read_password(tmp_path / "empty", "workers.password_file")
+    (tmp_path / "empty").chmod(0o600)
     with pytest.raises(FileError, match="is empty; expected a password"):
         read_password(tmp_path / "empty", "workers.password_file")
+    (tmp_path / "empty").write_bytes(b"\xff")
+    with pytest.raises(FileError, match="expected a password in UTF-8"):
+        read_password(tmp_path / "empty", "workers.password_file")
+    (tmp_path / "empty").write_text(" secret\n")
+    assert read_password(tmp_path / "empty", "workers.password_file") == "secret"

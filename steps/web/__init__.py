@@ -17,7 +17,8 @@ from netbisect.steps.login import auth_of, authz_of
 from netbisect.steps.memory import history_of
 from netbisect.steps.request_follow import follow
 from netbisect.steps.request_form import BUILDER
-from netbisect.steps.settings import Settings, read_password
+from netbisect.steps.secret_files import read_password
+from netbisect.steps.settings import Settings
 from netbisect.steps.web import api, board, machine
 from netbisect.steps.web.answers import Guarded, not_found, send
 from netbisect.steps.web.request_files import RequestFiles, is_folder

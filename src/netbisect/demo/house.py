@@ -25,6 +25,7 @@ from netbisect.steps import control
 from netbisect.steps.settings import load
 from netbisect.workers.lab import Builder, Lab, Testbed
 
+_NO_PASSWORD = "to-be-filled-in"  # noqa: S105 - what the name says
 _PATIENCE = 30.0
 """Seconds for a process to say that it is ready, and to end."""
 
@@ -46,6 +47,8 @@ against_itself = 0
 to = ["people@lab.invalid"]
 sender = "netbisect@lab.invalid"
 port = {mail}
+user = "netbisect"
+password_file = "mail.password"
 digest = false
 
 [web]
@@ -106,9 +109,10 @@ class House:
             )
         text = SETTINGS.format(mail=mail, web=web, workers=workers, python=sys.executable)
         (self.place / control.SETTINGS).write_text(text)
-        password = self.place / "workers.password"
-        password.write_text(secrets.token_urlsafe() + "\n")
-        password.chmod(0o600)
+        for name in ("workers.password", "mail.password"):
+            password = self.place / name
+            password.touch(mode=0o600)
+            password.write_text(secrets.token_urlsafe() + "\n")
         return tree
 
     def build_lab(
@@ -176,12 +180,15 @@ class House:
             if not folder.exists():
                 folder.parent.mkdir(exist_ok=True)
                 command = [*_module("buildbot_worker.scripts.runner"), "create-worker", "--quiet"]
-                command += [str(folder), f"127.0.0.1:{port}", name, password]
+                command += [str(folder), f"127.0.0.1:{port}", name, _NO_PASSWORD]
                 creating.append(subprocess.Popen(command, stdin=subprocess.DEVNULL))
         if any(process.wait() != 0 for process in creating):
             raise HouseError("a worker could not be created")
         for folder in folders.values():
-            _make_lean(folder / control.TAC)
+            # Everybody on a host can read command lines: the password is put in afterwards.
+            tac = folder / control.TAC
+            tac.write_text(tac.read_text().replace(_NO_PASSWORD, password))
+            _make_lean(tac)
         return folders
 
     def run(self, name: str, command: Sequence[str], ready: str = "ready") -> None:

@@ -1,0 +1,49 @@
+"""Files with secrets: passwords, tokens, keys. They are read where they are used, and not kept."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+from netbisect.workers.tomlfile import FileError
+
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+
+def check_private(path: Path, key: str) -> None:
+    """Goes on when nobody but its owner can do anything with a file.
+
+    Args:
+        path: Of the file.
+        key: Of the settings that names it.
+
+    Raises:
+        FileError: it is not there, or others may read or write it.
+    """
+    try:
+        mode = stat.S_IMODE(path.stat().st_mode)
+    except OSError as error:
+        raise FileError(f"{key}: {path} cannot be read: {error.strerror}") from error
+    if mode & _OTHERS:
+        raise FileError(
+            f"{key}: {path} has the mode {mode:04o}, by which others than its owner may use it; "
+            f"`chmod 600 {path}` would be right"
+        )
+
+
+def read_password(path: Path, key: str) -> str:
+    """The one line of a file that is its owner's alone.
+
+    Raises:
+        FileError: there is no such file, nothing is in it, or others may read it.
+    """
+    check_private(path, key)
+    try:
+        password = path.read_text().strip()
+    except OSError as error:
+        raise FileError(f"{key}: {path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise FileError(f"{key}: {path}: expected a password in UTF-8 on one line") from error
+    if not password:
+        raise FileError(f"{key}: {path} is empty; expected a password on one line")
+    return password
