@@ -65,6 +65,12 @@ _COMMANDS = {
     "follow": _Place(
         _SERVICE, "follow", "Print a line for everything that happens, as it happens."
     ),
+    "guard": _Place(
+        "netbisect.steps.guard_command",
+        "guard",
+        "Print the script by which a key of netbisect can do its work on a machine, and no more.",
+        "worker",
+    ),
     "health": _Place(
         "netbisect.steps.health_command",
         "health",

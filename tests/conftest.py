@@ -21,6 +21,7 @@ hypothesis.settings.load_profile("settled")
 def pytest_configure(config: pytest.Config) -> None:
     for name in (
         "checkout_fixtures",
+        "guard_fixtures",
         "hand_fixtures",
         "lab_fixtures",
         "machine_fixtures",

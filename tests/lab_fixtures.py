@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
+from guard_fixtures import RAN, recorded, roles, verdict
 
 from netbisect.bisect.model import Dud, Fact, Kernel
 from netbisect.demo.lab import setup
@@ -144,8 +145,16 @@ def running_lab(
     base = tmp_path_factory.mktemp("lab")
     files = setup.prepare(base / "lab", repository=sample_tree.repository, compression=600)
     lab = load_lab(files.lab)
-    with setup.running(files), Connections(lab.ssh) as connections:
+    with setup.running(files), Connections(lab.ssh) as connections, recorded() as sent:
         yield RunningLab(files, lab, sample_tree, base / "logs", connections)
+    # Whatever the tests of one process have had netbisect say, its keys must be allowed to.
+    known = roles(lab)
+    refused = [
+        (address, line)
+        for address, line in sorted(sent)
+        if address in known and all(verdict(base, line, *role) != RAN for role in known[address])
+    ]
+    assert refused == []
     lines = (files.place / "simulator.log").read_text().splitlines()
     # What asyncio says when a client that was killed is written to.
     said = [line for line in lines if line != "socket.send() raised exception."]

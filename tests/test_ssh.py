@@ -15,7 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from netbisect.steps import cli
 from netbisect.workers.faults import CommandError, HostKeyError, UnreachableError
 from netbisect.workers.lab import Ssh
 from netbisect.workers.ssh import Connections, Machine
@@ -193,6 +195,48 @@ def connections(server: Server) -> Iterator[Connections]:
 @pytest.fixture
 def dut(connections: Connections) -> Machine:
     return connections.machine("dut")
+
+
+@pytest.fixture
+def guarded(server: Server) -> Server:
+    """The same server, where the key may do what a host of traffic does, and nothing else."""
+    guard = server.folder / "guard"
+    guard.write_text(CliRunner().invoke(cli.main, ["guard"]).output)
+    guard.chmod(0o755)
+    line = (server.folder / "authorized_keys").read_text()
+    (server.folder / "authorized_keys").write_text(f'restrict,command="{guard} traffic" {line}')
+    return server
+
+
+def test_a_guarded_key_does_what_netbisect_does_and_nothing_else(
+    guarded: Server, dut: Machine
+) -> None:
+    """No login, no command of another's, no file, no forwarding; what is asked is answered."""
+    assert dut.run(["true"], ["uname", "-v"]) == f"{os.uname().version}\n"
+    assert len(dut.ask(["date", "-u", "+%s"], ["kldstat"], ["uname", "-r"])) == 3
+    for command in (
+        ["cat", "/etc/passwd"],
+        ["sh", "-c", "id"],
+        ["uname", "-v", ";", "id"],
+        ["kldload", "-n", "pf"],
+        ["tee", "/boot/nextboot.conf.new"],
+    ):
+        with pytest.raises(CommandError, match="not allowed for traffic"):
+            dut.run(command)
+    for line in (
+        "uname -v; id",
+        "uname -v && `id`",
+        "uname -v | sh",
+        "uname -v > x",
+        "uname -v\nid",
+    ):
+        with pytest.raises(CommandError, match="not allowed for traffic"):
+            dut._run_line(line)
+    ssh = ["ssh", "-F", str(guarded.folder / "ssh_config")]
+    login = subprocess.run([*ssh, "-T", "dut"], input=b"id\n", capture_output=True, check=False)
+    assert (login.returncode, login.stdout) == (126, b"")
+    through = subprocess.run([*ssh, "-W", "127.0.0.1:22", "dut"], capture_output=True, check=False)
+    assert b"prohibited" in through.stderr
 
 
 def test_all_that_is_said_to_a_machine_takes_one_connection(server: Server, dut: Machine) -> None:
