@@ -82,6 +82,11 @@ _COMMANDS = {
         "Write the settings of a new service into FOLDER, which must be absent or empty.",
     ),
     "import": _Place(_SERVICE, "import_group", "Take in measurements that were made elsewhere."),
+    "metrics": _Place(
+        "netbisect.steps.metrics_command",
+        "metrics",
+        "Print the figures of the service in FOLDER as Prometheus reads them.",
+    ),
     "ministat": _Place(
         "netbisect.steps.ministat_command",
         "command",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from netbisect.store.alerts import Alerts
 from netbisect.store.beside import Besides
+from netbisect.store.counts import Counts
 from netbisect.store.decisions import Decisions
 from netbisect.store.evidence import EvidenceReader
 from netbisect.store.facts import Facts
@@ -43,5 +44,6 @@ class Ledger(
     Quarantines,
     Requests,
     Tokens,
+    Counts,
 ):
     """Append and read; made as `Ledger(open_database(url))` once `migrate` has been called."""

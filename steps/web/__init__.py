@@ -125,6 +125,7 @@ class Pages(Application):
             (b"dashboard", board.Shown(self)),
             (b"overview.json", machine.Overview(self)),
             (b"data", machine.Data(self)),
+            (b"metrics", machine.Metrics(self)),
             (b"feed.atom", machine.Feed(self)),
             (b"badges", machine.Badges(self)),
             (b"reports", Reports(self)),

@@ -7,13 +7,15 @@ from collections.abc import Callable, Mapping
 
 from twisted.web.server import Request
 
-from netbisect.reports import badge, feed, schema
+from netbisect.reports import badge, feed, metrics, schema
 from netbisect.reports.documents import Document
 from netbisect.steps import badges
 from netbisect.steps.documents import Desk
+from netbisect.steps.metrics import gather
 from netbisect.steps.web.answers import Guarded, not_found, send
 from netbisect.store.database import StoreError
 from netbisect.store.ledger import Ledger
+from netbisect.workers.lab import load_lab
 
 _JSON = "application/json"
 _BADGE_SECONDS = 60
@@ -79,6 +81,22 @@ class Feed(Guarded):
         async def answer(request: Request) -> None:
             told = await self.ask(lambda ledger: Desk.of(ledger, self.settings).atom())
             send(request, feed.MEDIA_TYPE, told)
+
+        return self.guarded(request, answer)
+
+
+class Metrics(Guarded):
+    """`metrics`."""
+
+    isLeaf = True
+
+    def render_GET(self, request: Request) -> int:
+        """Answers with the figures for Prometheus."""
+
+        async def answer(request: Request) -> None:
+            lab = load_lab(self.settings.lab)
+            told = await self.ask(lambda ledger: gather(ledger, lab))
+            send(request, metrics.MEDIA_TYPE, told)
 
         return self.guarded(request, answer)
 

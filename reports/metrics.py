@@ -1,0 +1,42 @@
+"""Figures for Prometheus, in the text format 0.0.4 that it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+MEDIA_TYPE = "text/plain; version=0.0.4"
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One figure, or one for each of several things."""
+
+    name: str
+    help: str
+    """In a sentence."""
+    values: Mapping[tuple[str, ...], float]
+    """By the values of the labels."""
+    labels: Sequence[str] = ()
+    kind: str = "gauge"
+    """Or counter, of what only grows."""
+
+
+def text(metrics: Iterable[Metric]) -> str:
+    """The figures as Prometheus reads them; one with no value is told by its name alone.
+
+    https://prometheus.io/docs/instrumenting/exposition_formats/
+    """
+    lines = []
+    for one in metrics:
+        said = one.help.replace("\\", "\\\\").replace("\n", "\\n")
+        lines += [f"# HELP {one.name} {said}", f"# TYPE {one.name} {one.kind}"]
+        for key, value in sorted(one.values.items()):
+            pairs = zip(one.labels, key, strict=True)
+            named = ",".join(f'{label}="{_escaped(name)}"' for label, name in pairs)
+            lines.append(f"{one.name}{{{named}}} {value!r}" if named else f"{one.name} {value!r}")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _escaped(name: str) -> str:
+    return name.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
