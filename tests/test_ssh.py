@@ -18,6 +18,7 @@ import pytest
 from click.testing import CliRunner
 
 from netbisect.steps import cli
+from netbisect.workers import mux
 from netbisect.workers.faults import CommandError, HostKeyError, UnreachableError
 from netbisect.workers.lab import Ssh
 from netbisect.workers.ssh import Connections, Machine
@@ -229,6 +230,14 @@ def test_a_guarded_key_does_what_netbisect_does_and_nothing_else(
     assert (login.returncode, login.stdout) == (126, b"")
     through = subprocess.run([*ssh, "-W", "127.0.0.1:22", "dut"], capture_output=True, check=False)
     assert b"prohibited" in through.stderr
+
+
+def test_a_machine_that_floods_is_cut_off(dut: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a sentence, before its words take all memory; the next command is heard again."""
+    monkeypatch.setattr(mux, "MOST_BYTES", 1 << 20)
+    with pytest.raises(CommandError, match="it said more than 1 MiB"):
+        dut.run(["yes"])
+    assert dut.run(["cat"], stdin=b"x" * 200_000) == "x" * 200_000
 
 
 def test_all_that_is_said_to_a_machine_takes_one_connection(server: Server, dut: Machine) -> None:

@@ -30,6 +30,12 @@ _NO_ESCAPE = 0xFFFFFFFF
 _LONGEST = 1 << 18
 """Bytes of a message, as ssh(1) has it; more comes from something else."""
 _BLOCK = 4096
+MOST_BYTES = 128 << 20
+"""That a machine may say; the largest answer of a sound one is a profile, of 64 MiB."""
+
+
+class TooMuchError(Exception):
+    """A machine says more than anybody wants to hear."""
 
 
 class RefusedError(Exception):
@@ -226,6 +232,7 @@ def read_both(first: int, second: int, deadline: float) -> tuple[bytes, bytes]:
 
     Raises:
         TimeoutError: they are not, by then (time.monotonic).
+        TooMuchError: more than `MOST_BYTES` come from one of them.
     """
     found: dict[int, bytearray] = {first: bytearray(), second: bytearray()}
     with selectors.DefaultSelector() as open_ones:
@@ -235,6 +242,8 @@ def read_both(first: int, second: int, deadline: float) -> tuple[bytes, bytes]:
             for ready, _ in open_ones.select(_left(deadline)):
                 block = os.read(ready.fd, 1 << 16)
                 found[ready.fd] += block
+                if len(found[ready.fd]) > MOST_BYTES:
+                    raise TooMuchError(f"it said more than {MOST_BYTES >> 20} MiB")
                 if not block:
                     open_ones.unregister(ready.fd)
     return bytes(found[first]), bytes(found[second])

@@ -11,6 +11,7 @@ import contextlib
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -21,7 +22,14 @@ from typing import IO, Self
 
 from netbisect.workers.faults import CommandError, HostKeyError, UnreachableError
 from netbisect.workers.lab import Ssh
-from netbisect.workers.mux import SSH_FAILED, RefusedError, Session, end_connection, read_both
+from netbisect.workers.mux import (
+    SSH_FAILED,
+    RefusedError,
+    Session,
+    TooMuchError,
+    end_connection,
+    read_both,
+)
 
 _PATIENCE = 5.0
 """Seconds for a connection to be closed."""
@@ -202,6 +210,9 @@ class Machine:
         except (TimeoutError, subprocess.TimeoutExpired):
             self.forget_connection()
             raise CommandError(self.address, line, None, f"limit {limit:g} s") from None
+        except TooMuchError as error:
+            self.forget_connection()
+            raise CommandError(self.address, line, -signal.SIGKILL, str(error)) from None
 
     @contextlib.contextmanager
     def _talking(

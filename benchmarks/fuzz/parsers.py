@@ -5,8 +5,9 @@ Each takes bytes, as they come from a wire, and may refuse them by its own error
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -62,12 +63,13 @@ class Told(Machine):
         super().__init__("dut", Ssh(), Path("socket"))
         self._told = data.decode(errors="replace")
 
-    def _run_line(
+    @contextlib.contextmanager
+    def _running_line(
         self, line: str, stdin: bytes | IO[bytes] | None = None, timeout: float | None = None
-    ) -> str:
+    ) -> Iterator[Callable[[], str]]:
         del stdin, timeout
         asked = line.count(_END)
-        return f"{self._told}{_END}\n" * asked if asked else self._told
+        yield lambda: f"{self._told}{_END}\n" * asked if asked else self._told
 
 
 def _text(data: bytes) -> str:

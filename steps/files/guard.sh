@@ -95,7 +95,7 @@ function boots() {
         || is("mount -u[wr] /") || is("umount /tmp/netbisect[.]root") \
         || is("fsck_ffs -p /dev/gpt/[A-Za-z0-9._-]+") || is("mkdir -p /tmp/netbisect[.]root") \
         || is("mount /dev/gpt/[A-Za-z0-9._-]+ /tmp/netbisect[.]root") || is("gpart show -lp") \
-        || is("gpart (un)?set -a boot(me|once) -i [0-9]+ [a-z]+[0-9]+")
+        || is("gpart (un)?set -a boot(me|once) -i [0-9]+ [a-z][a-z0-9/]*")
 }
 
 function measures(    set, place) {
