@@ -73,7 +73,10 @@ def _of_ledger(census: Census) -> Iterator[Metric]:
         _all(census.alerts, [one.value for one in AlertState]),
         ("state",),
     )
-    mails = {("waiting",): census.mails_waiting, ("failed",): census.mails_failed}
+    mails: dict[tuple[str, ...], float] = {
+        ("waiting",): census.mails_waiting,
+        ("failed",): census.mails_failed,
+    }
     yield Metric(
         "netbisect_mails", "Mails that wait to be sent, or were given up.", mails, ("state",)
     )

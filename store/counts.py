@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, func, select, text
+from sqlalchemy import ColumnElement, func, select, text
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from netbisect.bisect.model import NightDone
@@ -26,13 +26,13 @@ _DONE = f'{{"is":"{NightDone.__name__.lower()}"'
 class Census:
     """What is in a ledger; times are seconds since the epoch."""
 
-    open_questions: Mapping[tuple[str, str], int]
+    open_questions: Mapping[tuple[str, ...], int]
     """By kind and testbed."""
     requests: Mapping[str, int]
     """By state."""
-    nights: Mapping[tuple[str, str], int]
+    nights: Mapping[tuple[str, ...], int]
     """That were completed, by testbed and branch."""
-    last_night: Mapping[tuple[str, str], float]
+    last_night: Mapping[tuple[str, ...], float]
     """When the last of them was completed."""
     last_boot: Mapping[str, float]
     """When each testbed was last told to boot a kernel that came up."""
@@ -67,8 +67,8 @@ class Counts(Sessions):
                 last_night=_by(session, func.max(question.closed_at), *place, where=done),
                 last_boot=_by(session, func.max(BootRow.at), BootRow.testbed),
                 alerts=_by(session, func.count(), alert.state),
-                mails_waiting=_one(session, select(func.count()).where(waiting)),
-                mails_failed=_one(session, select(func.count()).where(failed)),
+                mails_waiting=session.scalar(select(func.count()).where(waiting)) or 0,
+                mails_failed=session.scalar(select(func.count()).where(failed)) or 0,
                 oldest_mail=session.scalar(select(func.min(MailRow.created_at)).where(waiting)),
                 database_bytes=int(session.scalar(text(_SIZE[session.get_bind().dialect.name]))),
             )
@@ -84,7 +84,3 @@ def _by(
     query = select(what, *keys).group_by(*keys).order_by(*keys)
     rows = session.execute(query if where is None else query.where(where))
     return {(key[0] if len(key) == 1 else tuple(key)): number for number, *key in rows}
-
-
-def _one(session: Session, query: Select[tuple[int]]) -> int:
-    return session.scalar(query) or 0

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
-import json
+import importlib.util
 import random
-import subprocess
 import sys
 from itertools import islice
 from pathlib import Path
@@ -15,6 +13,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT))  # benchmarks/ is run from the checkout, and not installed
 
+from benchmarks.fuzz import __main__ as command  # noqa: E402 - see above
 from benchmarks.fuzz import judge, modules, parsers  # noqa: E402 - see above
 from netbisect.bisect import stacks, trailers, wire  # noqa: E402 - see above
 from netbisect.bisect.stacks import StacksError  # noqa: E402 - see above
@@ -60,21 +59,21 @@ def test_every_parser_has_modules_that_are_watched() -> None:
         importlib.import_module(name)
 
 
-def test_the_command_tells_what_became_of_each_parser(tmp_path: Path) -> None:
-    """As JSON, with inputs that were tried."""
-    command = [sys.executable, "-m", "benchmarks.fuzz", "--seconds", "1", "--parser", "facts"]
-    done = subprocess.run(
-        [*command, "--json", "--crashes", str(tmp_path)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    [row] = json.loads(done.stdout)
+def test_what_became_of_a_parser_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """How many inputs there were, short and long; of a crash the input is kept."""
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)  # by chance alone
+    found = command.run("facts", 0.3, 1, tmp_path)
 
-    assert (row["parser"], row["crashes"]) == ("facts", 0)
-    assert row["inputs"] > 100
-    assert row["long_inputs"] > 0
+    assert (found.parser, found.guided, found.crashes) == ("facts", False, 0)
+    assert found.inputs > 20
+    assert found.long_inputs > 0
+    fragile = parsers.Parser(lambda data: data[10_000], (), (b"{}",))
+    monkeypatch.setitem(parsers.PARSERS, "facts", fragile)
+    assert command.run("facts", 0.3, 1, tmp_path).crashes == 1
+    assert "IndexError" in capsys.readouterr().err
+    assert len((tmp_path / "facts-1").read_bytes()) < 10_000
 
 
 def test_a_parser_that_fails_or_does_not_end_is_a_crash() -> None:

@@ -89,7 +89,7 @@ def test_what_it_does_not_say_is_not_run(tmp_path: Path, role: str, line: str) -
 _WORDS = st.lists(st.text("ab./-'\"$`;&|<>(){}*?~# \\\t=!", min_size=1, max_size=6), max_size=4)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(words=_WORDS)
 def test_quoting_hides_nothing(words: list[str], tmp_path_factory: pytest.TempPathFactory) -> None:
     """Whatever stands beside an allowed command, quoted or not, makes it another one."""
