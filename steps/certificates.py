@@ -6,8 +6,6 @@ import ssl
 import time
 from datetime import UTC, datetime
 
-from twisted.internet.endpoints import quoteStringArgument
-
 from netbisect.steps.secret_files import check_private
 from netbisect.steps.settings import WorkerSettings
 from netbisect.workers.tomlfile import FileError
@@ -15,6 +13,8 @@ from netbisect.workers.tomlfile import FileError
 
 def endpoint(settings: WorkerSettings) -> str:
     """Where the master listens for workers, as Twisted writes such a place."""
+    from twisted.internet.endpoints import quoteStringArgument  # noqa: PLC0415 - the master alone needs it
+
     kind, more = "tcp", ""
     if settings.certificate is not None and settings.key is not None:
         kind = "ssl"
