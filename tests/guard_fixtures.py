@@ -61,13 +61,13 @@ def roles(lab: Lab) -> dict[str, list[tuple[str, str]]]:
 def recorded() -> Iterator[set[tuple[str, str]]]:
     """Addresses of machines, and the lines that are sent to them while the block lasts."""
     found: set[tuple[str, str]] = set()
-    run, running = Machine._run_line, Machine.running
+    run, running = Machine._running_line, Machine.running
 
     def note(machine: Machine, line: str) -> None:
         # A number of a boot is as good as another.
         found.add((machine.address, re.sub(r"\b[0-9a-f]{32}\b", 32 * "0", line)))
 
-    def run_line(self: Machine, line: str, *more: Any, **others: Any) -> str:
+    def run_line(self: Machine, line: str, *more: Any, **others: Any) -> Any:
         note(self, line)
         return run(self, line, *more, **others)
 
@@ -76,6 +76,6 @@ def recorded() -> Iterator[set[tuple[str, str]]]:
         return running(self, command, log)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Machine, "_run_line", run_line)
+        patch.setattr(Machine, "_running_line", run_line)
         patch.setattr(Machine, "running", run_long)
         yield found

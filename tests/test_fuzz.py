@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import random
 import sys
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -135,8 +137,9 @@ def test_a_machine_that_says_less_than_it_was_asked_is_told_of() -> None:
     """Instead of an answer being taken for another's."""
 
     class Terse(parsers.Told):
-        def _run_line(self, *_: object, **__: object) -> str:
-            return "only this"
+        @contextlib.contextmanager
+        def _running_line(self, *_: object, **__: object) -> Iterator[Callable[[], str]]:
+            yield lambda: "only this"
 
     with pytest.raises(CommandError, match="less than it was asked"):
         ports.look(Terse(b""), [Port(pci="pci0:2:0:0")])

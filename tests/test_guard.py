@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netbisect.bisect.model import Kernel
+from netbisect.workers.artefact import key_of
 from netbisect.workers.deploy_nanobsd import TwoPartitions
 from netbisect.workers.deploy_pxe import NetworkBoot
 from netbisect.workers.lab import Dut, NanoBsd, Port, Pxe, Ssh
@@ -130,9 +131,11 @@ class Obliging(Machine):
 def test_both_other_ways_to_boot_a_kernel_get_through(tmp_path: Path, *, on_test: bool) -> None:
     """Two partitions, from the good and from the test one; and a server of the root."""
     (tmp_path / "kernel").write_bytes(b"x")
-    with tarfile.open(tmp_path / "kernel.tar", "w") as tar:
+    with tarfile.open(tmp_path / "kernel.tar", "w:gz") as tar:
         tar.add(tmp_path / "kernel", "kernel")
-    kernel = Kernel(40 * "a", "GENERIC", "amd64", 64 * "b", 64 * "0", "n1", 1, 0.0, 1.0)
+    kernel = Kernel(
+        40 * "a", "GENERIC", "amd64", 64 * "b", key_of(tmp_path / "kernel.tar"), "n1", 1, 0.0, 1.0
+    )
     label = "BSDRP2" if on_test else "BSDRP1"
     root = {"vfs.root.mountfrom": f"ufs:/dev/gpt/{label}"}
     running = Running("/boot/kernel/kernel", 0.0, "FreeBSD", root)
