@@ -8,6 +8,8 @@ transaction may look before it writes, and nothing changes in between.
 from __future__ import annotations
 
 import contextlib
+import json
+import re
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,6 +32,8 @@ _WAIT_SECONDS = 60
 _WRITES = "netbisect_writes"
 _WRITERS_TURN = 6328_2473
 """The advisory lock's number on PostgreSQL: "netbisect" on a telephone, cut to fit."""
+
+_STRING_OR_INFINITY = re.compile(r'("(?:[^"\\]|\\.)*")|Infinity')
 
 
 class StoreError(Exception):
@@ -64,6 +68,7 @@ def open_database(url: str) -> Engine:
             parsed,
             connect_args={"timeout": _WAIT_SECONDS} if sqlite else {},
             pool_pre_ping=not sqlite,
+            json_serializer=_json,
         )
     except ModuleNotFoundError as error:
         raise _lacking(parsed, error) from error
@@ -202,6 +207,14 @@ def _check_path(url: URL) -> None:
         raise StoreError(f"the database {path} is a directory; a file would be right")
     if not path.parent.is_dir():
         raise StoreError(f"the database {path} cannot be made: there is no directory {path.parent}")
+
+
+def _json(value: object) -> str:
+    """As both databases take it: PostgreSQL knows no Infinity, but numbers of any size."""
+    text = json.dumps(value)
+    if "Infinity" not in text:
+        return text
+    return _STRING_OR_INFINITY.sub(lambda found: found[1] or "1e999", text)
 
 
 def _on_sqlite_connect(connection: Any, _: ConnectionPoolEntry) -> None:  # noqa: ANN401 - as sqlite3 gives it

@@ -26,6 +26,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "lab_fixtures",
         "machine_fixtures",
         "played_lab",
+        "postgresql_fixtures",
         "real_master",
         "api_master",
         "service_fixtures",

@@ -12,6 +12,25 @@ import pytest
 
 from netbisect.store.database import migrate, open_database
 
+_BOTH = "both_databases"
+_DATABASES = (
+    "sqlite",
+    # All in one process of xdist, which has the one cluster.
+    pytest.param("postgresql", marks=pytest.mark.xdist_group("postgresql")),
+)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """What is marked so is run once on each database."""
+    if "database" in metafunc.fixturenames and metafunc.definition.get_closest_marker(_BOTH):
+        metafunc.parametrize("database", _DATABASES, indirect=True)
+
+
+@pytest.fixture
+def database(request: pytest.FixtureRequest) -> str:
+    """Which database it is: sqlite or postgresql."""
+    return str(getattr(request, "param", "sqlite"))
+
 
 @pytest.fixture(scope="session")
 def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -24,6 +43,8 @@ def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def url(migrated: Path, tmp_path: Path) -> str:
+def url(database: str, tmp_path: Path, request: pytest.FixtureRequest) -> str:
     """Of a database with its tables and nothing in them."""
-    return f"sqlite:///{shutil.copy(migrated, tmp_path)}"
+    if database == "postgresql":
+        return str(request.getfixturevalue("postgresql_url"))
+    return f"sqlite:///{shutil.copy(request.getfixturevalue('migrated'), tmp_path)}"

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -26,9 +24,11 @@ from netbisect.bisect.model import (
 )
 from netbisect.bisect.states import AlertKind, AlertState
 from netbisect.steps.recovery import close_recovered, end_mutes
-from netbisect.store.database import StoreError, migrate, open_database
+from netbisect.store.database import StoreError, open_database
 from netbisect.store.ledger import Ledger
 from netbisect.store.records import Alert
+
+pytestmark = pytest.mark.both_databases
 
 DAY = 86400.0
 FORWARDING, PF = "inet4-forwarding", "inet4-pf-stateful"
@@ -46,27 +46,18 @@ class Clock:
         return self.now
 
 
-@pytest.fixture(scope="module")
-def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database with its tables and forty commits, to be copied."""
-    path = tmp_path_factory.mktemp("migrated") / "ledger.sqlite"
-    engine = open_database(f"sqlite:///{path}")
-    migrate(engine)
-    commits = [Commit(f"r{i}", i, "", "", "", "", 0.0) for i in range(1, 40)]
-    Ledger(engine).learn(commits, "main")
-    engine.dispose()
-    return path
-
-
 @pytest.fixture
 def clock() -> Clock:
     return Clock()
 
 
 @pytest.fixture
-def ledger(migrated: Path, tmp_path: Path, clock: Clock) -> Iterator[Ledger]:
-    engine = open_database(f"sqlite:///{shutil.copy(migrated, tmp_path)}")
-    yield Ledger(engine, clock)
+def ledger(url: str, clock: Clock) -> Iterator[Ledger]:
+    """With forty commits."""
+    engine = open_database(url)
+    ledger = Ledger(engine, clock)
+    ledger.learn([Commit(f"r{i}", i, "", "", "", "", 0.0) for i in range(1, 40)], "main")
+    yield ledger
     engine.dispose()
 
 

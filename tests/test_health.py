@@ -38,6 +38,8 @@ from netbisect.steps.memory import open_ledger
 from netbisect.store.ledger import Ledger
 from netbisect.store.records import DecisionStage, Outcome
 
+pytestmark = pytest.mark.both_databases
+
 FORWARDING, PF = "inet4-forwarding", "inet4-pf-stateful"
 DAY = 86400.0
 NOW = 1.8e9

@@ -35,6 +35,8 @@ from netbisect.store.ledger import Ledger
 from netbisect.store.questions import AlreadyClosedError
 from netbisect.store.records import Decision, DecisionStage, Outcome, QuestionState
 
+pytestmark = pytest.mark.both_databases
+
 
 class Clock:
     """A second passes whenever it is looked at."""

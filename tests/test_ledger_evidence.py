@@ -34,6 +34,8 @@ from netbisect.store.database import open_database
 from netbisect.store.ledger import Ledger
 from netbisect.store.records import Asked, DecisionStage, Outcome
 
+pytestmark = pytest.mark.both_databases
+
 FORWARDING, PF = "inet4-forwarding", "inet4-pf-stateful"
 BOTH = (FORWARDING, PF)
 

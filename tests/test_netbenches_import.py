@@ -18,6 +18,8 @@ from netbisect.store.netbenches import Summary, import_into
 from netbisect.store.netbenches_files import NetbenchesError, Parser
 from netbisect.workers import pktgen
 
+pytestmark = pytest.mark.both_databases
+
 HISTORIES = Path(__file__).parents[2] / "shared" / "netbenches" / "histories.jsonl"
 PARSER = Parser(pktgen.sample, pktgen.all_rates)
 RESULTS = "Atom_C2558_4Cores/Intel_i350/firewalls/results"

@@ -26,6 +26,8 @@ from netbisect.store.database import StoreError, open_database
 from netbisect.store.ledger import Ledger
 from netbisect.store.records import Alert, Asked, Mail, MailState
 
+pytestmark = pytest.mark.both_databases
+
 COMPARISON = Comparison("main", "c2558", "r10", "r20", ("inet4-forwarding",), "inet4-forwarding", 0)
 BISECTION = Bisection(
     "main",

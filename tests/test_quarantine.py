@@ -34,6 +34,8 @@ from netbisect.store.database import StoreError
 from netbisect.store.ledger import Ledger
 from netbisect.store.records import Asked, DecisionStage, Outcome
 
+pytestmark = pytest.mark.both_databases
+
 OTHER = "b" * 40
 THIRD = "c" * 40
 

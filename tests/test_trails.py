@@ -5,9 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from netbisect.bisect.model import Boot, Commit, Conditions, Kernel, Sample
 from netbisect.store.database import open_database
 from netbisect.store.ledger import Ledger
+
+pytestmark = pytest.mark.both_databases
 
 
 def test_trails_are_the_series_and_their_baselines(filled: Path, site_plan: Any) -> None:
