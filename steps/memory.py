@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 from twisted.internet import defer, threads
 
 from netbisect.steps.settings import Settings
-from netbisect.store.database import migrate, open_database
+from netbisect.store.database import migrate, open_database, patiently
 from netbisect.store.history import History
 from netbisect.store.ledger import Ledger
 from netbisect.workers.lab import Lab
@@ -27,8 +28,13 @@ class Memory:
         self._ledger: Ledger | None = None
 
     async def do(self, work: Callable[[Ledger], T]) -> T:
-        """What `work` returns; it runs in a thread and must not touch the reactor."""
-        result: T = await self._lock.run(threads.deferToThread, self._with_ledger, work)
+        """What `work` returns; it runs in a thread and must not touch the reactor.
+
+        When the database is lost meanwhile it runs again, as it would after a kill.
+        """
+        result: T = await self._lock.run(
+            threads.deferToThread, patiently, partial(self._with_ledger, work)
+        )
         return result
 
     def _with_ledger(self, work: Callable[[Ledger], T]) -> T:

@@ -2,7 +2,8 @@
 
 SQLite and PostgreSQL do. On both of them writers take turns: SQLite by its write lock, taken
 when a transaction begins and not at its first write; PostgreSQL by an advisory lock. So a
-transaction may look before it writes, and nothing changes in between.
+transaction may look before it writes, and nothing changes in between. Who only reads sees all
+of it as it was at one moment.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ import contextlib
 import json
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from alembic import command
 from alembic.config import Config
@@ -21,17 +22,25 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, create_engine, event, exc, make_url
 from sqlalchemy.engine import URL
+from sqlalchemy.orm import Session
 from sqlalchemy.pool import ConnectionPoolEntry
+
+from netbisect.store.postgresql import (
+    WAIT_SECONDS,
+    begin_writing,
+    is_committed,
+    is_loss,
+    pauses,
+    transaction_of,
+)
+
+_Result = TypeVar("_Result")
 
 VERSION_TABLE = "netbisect_version"
 """Where the database keeps the number of its schema."""
 
 _RIGHT = "sqlite:////path/to/file or postgresql+psycopg://user@host/name would be right"
-_WAIT_SECONDS = 60
-"""For another process that is writing; its transactions take milliseconds."""
 _WRITES = "netbisect_writes"
-_WRITERS_TURN = 6328_2473
-"""The advisory lock's number on PostgreSQL: "netbisect" on a telephone, cut to fit."""
 
 _STRING_OR_INFINITY = re.compile(r'("(?:[^"\\]|\\.)*")|Infinity')
 
@@ -46,6 +55,10 @@ class AbsentError(StoreError):
 
 class TroubleError(StoreError):
     """The database itself could not do it."""
+
+
+class LostError(TroubleError):
+    """The database was away, or is; nothing of the transaction was kept, and it may be repeated."""
 
 
 def open_database(url: str) -> Engine:
@@ -66,9 +79,8 @@ def open_database(url: str) -> Engine:
     try:
         engine = create_engine(
             parsed,
-            connect_args={"timeout": _WAIT_SECONDS} if sqlite else {},
-            pool_pre_ping=not sqlite,
             json_serializer=_json,
+            **_options(sqlite=sqlite),
         )
     except ModuleNotFoundError as error:
         raise _lacking(parsed, error) from error
@@ -98,7 +110,56 @@ def is_there(url: str) -> bool:
 
 def writer(engine: Engine) -> Engine:
     """The same engine, whose transactions wait for their turn to write."""
-    return engine.execution_options(**{_WRITES: True})
+    options: dict[str, Any] = {_WRITES: True}
+    if engine.dialect.name != "sqlite":
+        # What it sees is to be newer than its turn, for which it waits within the transaction.
+        options["isolation_level"] = "READ COMMITTED"
+    return engine.execution_options(**options)
+
+
+def settle(session: Session) -> None:
+    """Commits what a writer has done; where the answer was lost, the server is asked again.
+
+    Raises:
+        LostError: it was lost, all of it.
+        TroubleError: it is not known whether it was.
+    """
+    session.flush()
+    connection = session.connection()
+    engine, transaction = connection.engine, transaction_of(connection)
+    try:
+        session.commit()
+    except exc.DBAPIError as error:
+        if transaction is None or not is_loss(error):
+            raise
+        kept = is_committed(engine, transaction)
+        if kept is None:
+            raise TroubleError(
+                f"the database {shown(engine.url)} was lost while it was told to keep something; "
+                "nobody can say whether it did"
+            ) from error
+        if not kept:
+            raise
+
+
+def patiently(work: Callable[[], _Result]) -> _Result:
+    """What `work` returns; it is done again from its beginning when the database was lost.
+
+    Args:
+        work: Any number of transactions, of which each may be made again once those before it
+            are kept, as after a kill.
+
+    Raises:
+        StoreError: as `work`; LostError when the database stays away.
+    """
+    lost: LostError | None = None
+    for _ in pauses():
+        try:
+            return work()
+        except LostError as error:
+            lost = error
+    assert lost is not None
+    raise lost
 
 
 def migrate(engine: Engine) -> None:
@@ -164,6 +225,8 @@ def speaking(engine: Engine) -> Iterator[None]:
         yield
     except exc.DBAPIError as error:
         said = " ".join(str(error.orig).split())
+        if is_loss(error):
+            raise LostError(f"the database {shown(engine.url)} does not answer: {said}") from error
         raise TroubleError(f"the database {shown(engine.url)} refused: {said}") from error
     except exc.SQLAlchemyError as error:
         said = " ".join(str(error).split())
@@ -188,6 +251,12 @@ def _parse(url: str) -> URL:
             "the two that netbisect works with"
         )
     return parsed
+
+
+def _options(*, sqlite: bool) -> dict[str, Any]:
+    if sqlite:
+        return {"connect_args": {"timeout": WAIT_SECONDS}}
+    return {"pool_pre_ping": True, "isolation_level": "REPEATABLE READ"}
 
 
 def _lacking(url: URL, error: ImportError) -> StoreError:
@@ -234,4 +303,4 @@ def _on_begin(connection: Connection) -> None:
     if connection.dialect.name == "sqlite":
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
     elif writes:
-        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_WRITERS_TURN})")
+        begin_writing(connection)

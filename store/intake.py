@@ -21,6 +21,7 @@ from netbisect.store.tables import (
     DudRow,
     KernelRow,
     SampleRow,
+    clean,
 )
 
 _Name: TypeAlias = tuple[type[Base], tuple[object, ...]]
@@ -125,20 +126,25 @@ def tell(writing: Writing, fact: Fact, question: int | None) -> None:
 
 
 def _name(fact: Fact) -> _Name:
+    """As its table has it, in which text is clean."""
     match fact:
         case Kernel():
             name = (fact.revision, fact.config, fact.arch, fact.key, fact.at)
-            return KernelRow, name
+            return _named(KernelRow, *name)
         case Conditions():
-            return ConditionsRow, (fact.testbed, fact.scenario, fact.digest)
+            return _named(ConditionsRow, fact.testbed, fact.scenario, fact.digest)
         case Boot():
-            return BootRow, (fact.id,)
+            return _named(BootRow, fact.id)
         case Sample():
-            return SampleRow, (fact.id,)
+            return _named(SampleRow, fact.id)
         case Dud():
-            return DudRow, (fact.id,)
+            return _named(DudRow, fact.id)
         case _:
             assert_never(fact)
+
+
+def _named(table: type[Base], *parts: object) -> _Name:
+    return table, tuple(clean(part) if isinstance(part, str) else part for part in parts)
 
 
 def _values(fact: Fact, decision: int | None, log: str, now: float) -> dict[str, Any]:
@@ -177,12 +183,15 @@ def _in_parts(names: list[tuple[object, ...]]) -> Iterator[list[tuple[object, ..
 
 
 def _check_boots(session: Session, facts: list[Fact]) -> None:
-    samples = [fact for fact in facts if isinstance(fact, Sample)]
     coming = {_name(fact) for fact in facts if isinstance(fact, Boot)}
-    missing = [sample for sample in samples if (BootRow, (sample.boot,)) not in coming]
-    there = _known(session, [(BootRow, (sample.boot,)) for sample in missing])
-    for sample in missing:
-        if (BootRow, (sample.boot,)) not in there:
+    missing = {
+        boot: sample
+        for sample in facts
+        if isinstance(sample, Sample) and (boot := _named(BootRow, sample.boot)) not in coming
+    }
+    there = _known(session, list(missing))
+    for boot, sample in missing.items():
+        if boot not in there:
             raise StoreError(
                 f"sample {sample.id} of {sample.scenario} on {sample.testbed} belongs to boot "
                 f"{sample.boot}, which was not recorded; its Boot must come first"

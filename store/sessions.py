@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Engine, func, select
 from sqlalchemy.orm import Session
 
-from netbisect.store.database import AbsentError, StoreError, speaking, writer
+from netbisect.store.database import AbsentError, StoreError, settle, speaking, writer
 from netbisect.store.records import Event
 from netbisect.store.tables import Base, EventRow
 
@@ -87,6 +87,7 @@ class Sessions:
         """A transaction during which nobody else writes; an exception undoes all of it.
 
         Raises:
+            LostError: the database is away; nothing was kept.
             StoreError: the database refused, or this thread is within such a transaction
                 already and would wait for itself.
         """
@@ -97,9 +98,11 @@ class Sessions:
             )
         self._thread.writing = True
         try:
-            with speaking(self.engine), Session(self._writer) as session, session.begin():
+            with speaking(self.engine), Session(self._writer) as session:
+                session.connection()  # its turn begins before its time
                 origin = getattr(self._thread, "origin", "")
                 yield Writing(session, self.clock(), self.domain, origin)
+                settle(session)
         finally:
             self._thread.writing = False
 

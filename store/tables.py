@@ -25,21 +25,24 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 from sqlalchemy.types import TypeDecorator
 
 
-class CleanText(TypeDecorator[str]):
+def clean(text: str) -> str:
     """Text that every database takes.
 
     A console may say anything. PostgreSQL refuses NUL, and UTF-8 has no lone surrogates: both
-    are kept as the replacement character, so that no fact is lost for its wording.
+    are kept as a replacement, so that no fact is lost for its wording.
     """
+    return text.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
+
+
+class CleanText(TypeDecorator[str]):
+    """Text that is kept as `clean` has it."""
 
     impl = Text
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002 - SQLAlchemy's interface
         """What is stored for this text."""
-        if value is None:
-            return None
-        return value.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
+        return None if value is None else clean(value)
 
 
 class Base(DeclarativeBase):

@@ -193,7 +193,7 @@ def postgresql_url(cluster: Cluster, connections: None) -> Iterator[str]:
             "WHERE datname = current_database() AND pid != pg_backend_pid()"
         )
         connection.execute("SET session_replication_role = replica")  # no look at foreign keys
-        connection.execute(";".join(f"DELETE FROM {name}" for name in tables))
+        connection.execute(";".join(f"DELETE FROM {name}" for name in tables))  # noqa: S608 - our own tables
         connection.execute(
             "SELECT setval(oid::regclass, 1, false) FROM pg_class WHERE relkind = 'S'"
         )

@@ -21,8 +21,12 @@ _DATABASES = (
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """What is marked so is run once on each database."""
-    if "database" in metafunc.fixturenames and metafunc.definition.get_closest_marker(_BOTH):
+    """What is marked so is run once on each database, if it does not say itself on which."""
+    own = any(
+        "database" in mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")
+    )
+    marked = metafunc.definition.get_closest_marker(_BOTH)
+    if "database" in metafunc.fixturenames and marked and not own:
         metafunc.parametrize("database", _DATABASES, indirect=True)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import os
 import shutil
 import sqlite3
 import stat
@@ -13,7 +12,7 @@ import subprocess
 import sys
 import tarfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -26,8 +25,6 @@ from netbisect.steps.memory import ledger_of, open_ledger
 from netbisect.steps.settings import load
 from netbisect.store import copies
 from netbisect.store.database import StoreError, open_database, writer
-
-POSTGRESQL = os.environ.get("NETBISECT_TEST_POSTGRESQL", "")
 
 
 def run(*arguments: str | Path) -> Result:
@@ -410,56 +407,41 @@ def test_a_ledger_that_is_not_there_is_said(service: Path, tmp_path: Path) -> No
 # ------------------------------------------------------------------------------------ PostgreSQL
 
 
-@pytest.fixture
-def postgresql() -> Iterator[str]:
-    if not POSTGRESQL:
-        pytest.skip("NETBISECT_TEST_POSTGRESQL names no empty database")
-
-    def clean() -> None:
-        engine = open_database(POSTGRESQL)
-        with writer(engine).begin() as connection:
-            connection.execute(text("DROP SCHEMA public CASCADE"))
-            connection.execute(text("CREATE SCHEMA public"))
-        engine.dispose()
-
-    clean()
-    yield POSTGRESQL
-    clean()
-
-
+@pytest.mark.xdist_group("postgresql")
 def test_a_ledger_on_postgresql_comes_back_too(
-    service: Path, tmp_path: Path, postgresql: str
+    service: Path, tmp_path: Path, empty_postgresql: str
 ) -> None:
     """By PostgreSQL's own programs, into a database without tables and no other."""
     settings = service / control.SETTINGS
     text_ = settings.read_text()
     start = text_.index("# database = ")
     line = text_[start:].partition("\n")[0]
-    settings.write_text(text_.replace(line, f'database = "{postgresql}"'))
-    record(postgresql, "p1")
+    settings.write_text(text_.replace(line, f'database = "{empty_postgresql}"'))
+    record(empty_postgresql, "p1")
     done = run("backup", tmp_path / "backup.tar.gz", service)
     assert done.exit_code == 0, done.output
-    record(postgresql, "later")
+    record(empty_postgresql, "later")
 
     assert "has tables already" in refused(tmp_path / "backup.tar.gz", tmp_path / "new")
-    engine = open_database(postgresql)
+    engine = open_database(empty_postgresql)
     with writer(engine).begin() as connection:
         connection.execute(text("DROP SCHEMA public CASCADE"))
         connection.execute(text("CREATE SCHEMA public"))
     done = run("restore", tmp_path / "backup.tar.gz", tmp_path / "new")
     assert done.exit_code == 0, done.output
-    assert boots(postgresql) == ["p1"]
+    assert boots(empty_postgresql) == ["p1"]
     assert "samples" in inspect(engine).get_table_names()
     engine.dispose()
 
 
+@pytest.mark.xdist_group("postgresql")
 def test_without_postgresqls_programs_there_is_a_sentence(
-    tmp_path: Path, postgresql: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, postgresql_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
 
     with pytest.raises(StoreError, match="pg_dump is not installed here"):
-        copies.copy(postgresql, tmp_path / "ledger")
+        copies.copy(postgresql_url, tmp_path / "ledger")
 
 
 def test_a_copy_of_the_other_kind_is_refused(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import subprocess
 import sys
 import threading
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sqlalchemy import select
 
 from netbisect.bisect.model import (
     Belief,
@@ -34,6 +36,7 @@ from netbisect.store.database import StoreError, open_database
 from netbisect.store.ledger import Ledger
 from netbisect.store.questions import AlreadyClosedError
 from netbisect.store.records import Decision, DecisionStage, Outcome, QuestionState
+from netbisect.store.tables import EventRow
 
 pytestmark = pytest.mark.both_databases
 
@@ -156,6 +159,42 @@ def test_whatever_a_fact_says_it_says_afterwards(ledger: Ledger, sample: Sample,
 
     found = {type(fact): fact for fact in ledger.facts_of(decision.question)}
     assert found == {Sample: sample, Dud: dud}
+
+
+@pytest.mark.parametrize("odd", ["nul \0", "lone \ud800"])
+def test_what_no_database_takes_is_kept_once_under_another_letter(ledger: Ledger, odd: str) -> None:
+    """Also when it is told again, alone or among others, or twice at once."""
+    conditions = Conditions.of("c2558", odd, {odd: odd})
+    boot = dataclasses.replace(BOOT, id=odd)
+    sample = dataclasses.replace(SAMPLE, id=odd, boot=odd, scenario=odd)
+    facts = [conditions, boot, sample]
+
+    assert ledger.record_all([*facts, *facts], "here") == facts
+    assert ledger.record_all(facts, "here") == []
+    for fact in facts:
+        ledger.record(fact)
+
+    assert [event.kind for event in ledger.events_since(0)[0]] == ["import"]
+
+
+def test_bounds_that_are_infinite_are_kept(ledger: Ledger) -> None:
+    """And so are words that look like it."""
+    told = {"high": math.inf, "low": -math.inf, "why": 'Infinity, "-Infinity"\\', "of": ["\\"]}
+    with ledger.writing() as writing:
+        writing.note("odd", **told)
+
+    assert ledger.events_since(0)[0][0].data == told
+
+
+def test_who_reads_sees_one_moment(ledger: Ledger, url: str) -> None:
+    """Whatever is written meanwhile, and by whom."""
+    engine = open_database(url)
+    with ledger.reading() as session:
+        before = session.scalars(select(EventRow.id)).all()
+        Ledger(engine).ask(NIGHT, key="meanwhile")
+        assert session.scalars(select(EventRow.id)).all() == before
+    engine.dispose()
+    assert ledger.last_event() > 0
 
 
 def test_a_fact_told_twice_is_kept_once_and_as_it_was_told_first(ledger: Ledger) -> None:

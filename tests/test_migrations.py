@@ -9,6 +9,7 @@ import stat
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 from alembic import command
@@ -32,27 +33,22 @@ from netbisect.store.ledger import Ledger
 from netbisect.store.records import DecisionStage, Outcome
 from netbisect.store.tables import Base
 
-_POSTGRESQL = os.environ.get("NETBISECT_TEST_POSTGRESQL", "")
+pytestmark = pytest.mark.both_databases
 
 
-@pytest.fixture(
-    params=[
-        "sqlite",
-        pytest.param(
-            "postgresql",
-            marks=pytest.mark.skipif(
-                not _POSTGRESQL, reason="NETBISECT_TEST_POSTGRESQL names no empty database"
-            ),
-        ),
-    ]
-)
-def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
-    url = f"sqlite:///{tmp_path}/ledger.sqlite" if request.param == "sqlite" else _POSTGRESQL
+def on_postgresql(schema: str) -> Any:
+    return pytest.param("postgresql", schema, marks=pytest.mark.xdist_group("postgresql"))
+
+
+@pytest.fixture
+def engine(database: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Engine]:
+    """Of a database without tables."""
+    if database == "sqlite":
+        url = f"sqlite:///{tmp_path}/ledger.sqlite"
+    else:
+        url = request.getfixturevalue("empty_postgresql")
     engine = open_database(url)
     yield engine
-    with writer(engine).begin() as connection:
-        Base.metadata.drop_all(connection)
-        connection.execute(text(f"DROP TABLE IF EXISTS {VERSION_TABLE}"))
     engine.dispose()
 
 
@@ -344,7 +340,12 @@ def rows_in(engine: Engine) -> dict[str, dict[str, object]]:
     return found
 
 
-@pytest.mark.parametrize("schema", RELEASED)
+@pytest.mark.parametrize(
+    ("database", "schema"),
+    # The way from the first one leads through all of them.
+    [*(("sqlite", schema) for schema in RELEASED), on_postgresql("0001"), on_postgresql("0005")],
+    indirect=["database"],
+)
 def test_a_ledger_of_every_schema_keeps_every_value_of_every_table(
     engine: Engine, schema: str
 ) -> None:
@@ -398,16 +399,16 @@ def test_decisions_from_before_searches_had_several_testbeds_are_for_that_of_the
         )
         connection.execute(
             text(
-                "INSERT INTO decisions (id, question_id, seq, attempt, external_id, stage, "
+                "INSERT INTO decisions (question_id, seq, attempt, external_id, stage, "
                 "revision, target, config, arch, why, note, intended_at) "
-                "VALUES (7, 1, 1, 1, 'nb:1:1:1', 'kernel', 'r1', 'kernel-amd64', 'GENERIC', "
+                "VALUES (1, 1, 1, 'nb:1:1:1', 'kernel', 'r1', 'kernel-amd64', 'GENERIC', "
                 "'amd64', '', '', 1)"
             )
         )
     migrate(engine)
     ledger = Ledger(engine)
     assert [one.testbed for one in ledger.decisions(1)] == ["c2558"]
-    ledger.record(Boot("boot", "c2558", "key", "r1", 1.0, 1.0), 7)
+    ledger.record(Boot("boot", "c2558", "key", "r1", 1.0, 1.0), 1)
     order = {"config": "GENERIC", "arch": "amd64", "why": ""}
     trial = DecisionStage.TRIAL
     taken_back = ledger.intend(1, trial, "r1", "c2558-2", testbed="c2558-2", **order)
@@ -419,5 +420,5 @@ def test_decisions_from_before_searches_had_several_testbeds_are_for_that_of_the
     cancelled = [("nb:1:2:1", "cancelled"), ("nb:1:3:1", "cancelled")]
     assert decisions_of(engine) == [("nb:1:1:1", None), *cancelled]
     migrate(engine)
-    assert [one.id for one in ledger.open_decisions()] == [7]
-    assert [fact.id for fact in ledger.facts_from(7) if isinstance(fact, Boot)] == ["boot"]
+    assert [one.id for one in ledger.open_decisions()] == [1]
+    assert [fact.id for fact in ledger.facts_from(1) if isinstance(fact, Boot)] == ["boot"]
