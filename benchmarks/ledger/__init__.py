@@ -1,0 +1,1 @@
+"""How long the ledger takes when it is large."""
