@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, and_, func, select
-from sqlalchemy.orm import Session
+from sqlalchemy import ColumnElement, Select, and_, case, func, select
+from sqlalchemy.orm import Session, aliased
 
 from netbisect.bisect import validity
 from netbisect.bisect.model import Cost, Level, Prices, Stage
@@ -219,9 +219,13 @@ def changes(
     """
     testbed, scenario, branch = series
     besides, end = before
+    came, went = aliased(CommitRow), aliased(CommitRow)
+    first = case((AlertRow.culprit != "", AlertRow.culprit), else_=AlertSeriesRow.bad)
     alerts = (
-        select(AlertRow, AlertSeriesRow.bad)
+        select(AlertRow.closed_at, came.number, went.number)
         .join(AlertSeriesRow, AlertSeriesRow.alert_id == AlertRow.id)
+        .join(came, came.revision == first)
+        .outerjoin(went, went.revision == AlertRow.recovery)
         .where(
             AlertSeriesRow.testbed == testbed,
             AlertSeriesRow.scenario == scenario,
@@ -230,16 +234,16 @@ def changes(
             AlertRow.kind != AlertKind.MODES.value,  # the level of the fast mode is what it was
             AlertRow.state.in_([*STANDING, AlertState.FIXED.value]),
         )
+        .order_by(AlertSeriesRow.id)
     )
     start, gaps = 0, []
-    for alert, bad in session.execute(alerts):
-        came = _number(session, alert.culprit or bad)
-        if came is None or came >= end:
+    for closed_at, number, back in session.execute(alerts):
+        if number >= end:
             continue
-        if alert.closed_at is None:
-            start = max(start, came)
+        if closed_at is None:
+            start = max(start, number)
         else:
-            gaps.append(_Gap(came, _number(session, alert.recovery), alert.closed_at))
+            gaps.append(_Gap(number, back, closed_at))
     return start, gaps
 
 

@@ -54,6 +54,7 @@ directory = "build"
 SETTINGS = """
 branches = ["main"]
 tick = 0.2
+database = "{database}"
 [mail]
 to = ["people@lab.invalid"]
 sender = "netbisect@lab.invalid"
@@ -81,6 +82,7 @@ class RealMaster(RunMasterBase):
     testbeds: tuple[str, ...] = ("c2558",)
     owner = ""
     group = ""
+    database = ""
 
     def setUp(self) -> Any:
         patches.apply()
@@ -94,7 +96,7 @@ class RealMaster(RunMasterBase):
         lab = LAB.format(folder=folder.name, builders=builders, testbeds=testbeds)
         (self.folder / "lab.toml").write_text(lab)
         script = HERE / "scripted_lab.py"
-        text = SETTINGS.format(python=sys.executable, script=script)
+        text = SETTINGS.format(python=sys.executable, script=script, database=self.database)
         (self.folder / "netbisect.toml").write_text(text)
         subprocess.run(["git", "init", "-q", "--bare", self.folder / "tree.git"], check=True)
         self.settings, self.lab = load(self.folder / "netbisect.toml")

@@ -16,7 +16,8 @@ import os
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -71,19 +72,23 @@ class Meter:
     def _count(self, *_: object) -> None:
         self._statements += 1
 
-    def take(self, name: str, work: Callable[[], object], times: int = 3) -> None:
-        """Does it so many times, after once that is told apart."""
-        spans, counts = [], []
-        for _ in range(times + 1):
-            before, began = self._statements, time.perf_counter()
-            work()
-            spans.append(time.perf_counter() - began)
-            counts.append(self._statements - before)
-        self.told[name] = {
-            "first_seconds": round(spans[0], 4),
-            "seconds": round(statistics.median(spans[1:]), 4),
-            "statements": counts[-1],
-        }
+    def take(self, name: str, work: Callable[[], object]) -> None:
+        """Does it once, which is told apart, and three times."""
+        self.take_in_turn({name: work})
+
+    def take_in_turn(self, works: Mapping[str, Callable[[], object]]) -> None:
+        """Does one after the other, as often."""
+        spans: defaultdict[str, list[float]] = defaultdict(list)
+        for _ in range(4):
+            for name, work in works.items():
+                before, began = self._statements, time.perf_counter()
+                work()
+                spans[name].append(round(time.perf_counter() - began, 4))
+                self.told[name] = {
+                    "first_seconds": spans[name][0],
+                    "seconds": statistics.median(spans[name][1:] or spans[name]),
+                    "statements": self._statements - before,
+                }
 
 
 class Nights:
@@ -181,18 +186,7 @@ def play(ledger: Ledger, size: Size) -> dict[str, Any]:
     alert = ledger.alerts()[-3]
     meter.take("alert_page", lambda: material.alert_case(ledger, alert, lab, ledger.clock()))
     nights = Nights(ledger, size)
-    spans: dict[str, Any] = {}
-    for _ in range(4):
-        for name, work in (("ask", nights.ask), ("end", nights.end)):
-            meter.take(name, work, times=0)
-            spans.setdefault(name, []).append(meter.told.pop(name))
-    for name, called in (("ask", "night_scheduling"), ("end", "night_taking_in_and_levels")):
-        seconds = [one["first_seconds"] for one in spans[name]]
-        meter.told[called] = {
-            "first_seconds": seconds[0],
-            "seconds": statistics.median(seconds[1:]),
-            "statements": spans[name][-1]["statements"],
-        }
+    meter.take_in_turn({"night_ordered": nights.ask, "night_taken_in": nights.end})
     return meter.told
 
 
