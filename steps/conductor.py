@@ -155,6 +155,8 @@ class Conductor(ReconfigurableBaseScheduler):
 
     async def _advance_all(self) -> None:
         self._wanted = False
+        if not await self.memory.do(Ledger.leads):
+            return  # another master with this ledger gives the orders
         await self.ward.release_who_is_well()
         for decision in await self.memory.do(Ledger.held_decisions):
             await self._take_back(decision)
@@ -355,8 +357,12 @@ class Conductor(ReconfigurableBaseScheduler):
         """What became of a decision: None while it runs, Unfinished when it will never end."""
         buildset = decision.buildset
         if buildset is None:
-            submitted = buildset = await self._submit(asked, decision)
-            await self.memory.do(lambda ledger: ledger.submitted(decision.id, submitted))
+            submitted = await self._submit(asked, decision)
+            known = await self.memory.do(lambda ledger: ledger.submitted(decision.id, submitted))
+            buildset = known.buildset
+            assert buildset is not None
+            if buildset != submitted:  # another master was quicker
+                await self.orders.stop(submitted, f"buildset {buildset} is the same order")
         ended = await self.orders.ended(buildset)
         if ended is None:
             if asked.request is not None:  # people change the priority of what they asked for

@@ -275,6 +275,8 @@ class Settings:
     """Days that a comparison or a search waits for a testbed in quarantine."""
     visit_space: str = "5 GB"
     """For the logs of visits on the master."""
+    log_days: int = 180
+    """For so long Buildbot keeps what builds and visits printed."""
     night: NightSettings = field(default_factory=NightSettings)
     search: SearchSettings = field(default_factory=SearchSettings)
     web: WebSettings = field(default_factory=WebSettings)
@@ -291,6 +293,7 @@ class Settings:
                 raise ValueError(f"{name} {error}") from None
         _check(self.poll > 0, f"poll {self.poll}: expected seconds > 0")
         _check(self.tick > 0, f"tick {self.tick}: expected seconds > 0")
+        _check(self.log_days >= 1, f"log_days {self.log_days}: expected 1 or more")
         _check(self.patience_days >= 0, f"patience_days {self.patience_days:g}: expected 0 or more")
         _check(
             0 < self.min_effect_percent < 50,  # noqa: PLR2004 - half the packets are no detail

@@ -12,6 +12,7 @@ from netbisect.store.counts import Counts
 from netbisect.store.decisions import Decisions
 from netbisect.store.evidence import EvidenceReader
 from netbisect.store.facts import Facts
+from netbisect.store.lead import Lead
 from netbisect.store.lookup import Lookup
 from netbisect.store.marks import Marks
 from netbisect.store.nights import Nights
@@ -41,6 +42,7 @@ class Ledger(
     Outbox,
     Events,
     Lookup,
+    Lead,
     Quarantines,
     Requests,
     Tokens,

@@ -6,11 +6,27 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from itertools import chain, count, islice
+from itertools import count, islice
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Engine, insert, text
+from sqlalchemy import (
+    JSON,
+    Column,
+    ColumnElement,
+    Connection,
+    Engine,
+    Insert,
+    Integer,
+    Table,
+    Text,
+    cast,
+    func,
+    insert,
+    literal,
+    select,
+    text,
+)
 
 from benchmarks.site.ledger import BRANCH, DAY, FIRST, bed, head, revision, scenario
 from netbisect.bisect import wire
@@ -39,11 +55,14 @@ _LEARNT = 8
 _MOVED = 5
 """Scenarios that a change is seen in."""
 _VISITS = 6
-_STANDING = 10
-"""Alerts that are open today; all others have ended."""
 _AT_ONCE = 5000
 _CONFIG, _ARCH = "GENERIC-NODEBUG", "amd64"
 _OFFERED = 14_880_000.0
+_APART = 1_000_000
+"""Between the numbers of one testbed and those of the next."""
+_NUMBERS = {"question_id", "parent_id", "decision_id", "alert_id", "comparison_id", "bisection_id"}
+_NAMING = {"testbed", "target", "noun", "key", "kernel", "identity", "boot_id", "message_id"}
+"""Columns with the name of a testbed in them; so are numbers and names of rows, and data of events."""
 _ORDER: tuple[type[tables.Base], ...] = (
     tables.CommitRow,
     tables.PlaceRow,
@@ -79,19 +98,43 @@ class Size:
 
 
 def fill(url: str, size: Size) -> None:
-    """Makes the tables in an empty database, and fills them."""
+    """Makes the tables in an empty database, and fills them.
+
+    What the first testbed has is written row by row, and the database makes the same for the
+    others: no ten thousand searches are alike to a reader, and all of them are to a database.
+    """
     engine = open_database(url)
     migrate(engine)
     rows = _Rows(size)
-    parts = chain(
-        [rows.background()],
-        map(rows.nights, range(size.testbeds)),
-        (rows.searches(first) for first in range(0, size.searches, 500)),
-    )
-    for part in parts:
+    for part in (rows.background(), rows.nights(), rows.searches()):
         _write(engine, part)
+    for testbed in range(1, size.testbeds):
+        with writer(engine).begin() as connection:
+            for table in _ORDER[2:]:
+                connection.execute(_copy(connection, table.__table__, testbed))  # type: ignore[arg-type] # a table
     _finish(engine)
     engine.dispose()
+
+
+def _copy(connection: Connection, table: Table, testbed: int) -> Insert:
+    """What the first testbed has of a table, for another one."""
+
+    def column(of: Column[Any]) -> ColumnElement[Any]:
+        if of.name in _NUMBERS or (of.name == "id" and isinstance(of.type, Integer)):
+            return of + testbed * _APART
+        if of.name == "external_id":
+            number = cast(table.c.question_id + testbed * _APART, Text)
+            return literal("nb:") + number + ":" + cast(table.c.seq, Text) + ":1"
+        if of.name not in _NAMING | {"id", "data"}:
+            return of
+        renamed = func.replace(cast(of, Text), bed(0), bed(testbed))
+        json = isinstance(of.type, JSON) and connection.dialect.name == "postgresql"
+        return cast(renamed, JSON) if json else renamed
+
+    columns = list(table.c)
+    mine = table.c.testbed == bed(0) if "testbed" in table.c else table.c.id <= _APART
+    rows = select(*map(column, columns)).where(mine)
+    return insert(table).from_select([one.name for one in columns], rows)
 
 
 def _write(engine: Engine, rows: Iterator[Row]) -> None:
@@ -155,13 +198,12 @@ class _Rows:
             yield tables.CommitRow, commit
             place = {"branch": BRANCH, "number": number, "revision": commit["revision"]}
             yield tables.PlaceRow, place
-        for testbed in range(self._size.testbeds):
-            for path in range(self._size.scenarios):
-                yield tables.ConditionsRow, {**asdict(_conditions(testbed, path)), "at": FIRST}
+        for path in range(self._size.scenarios):
+            yield tables.ConditionsRow, {**asdict(_conditions(path)), "at": FIRST}
 
-    def nights(self, testbed: int) -> Iterator[Row]:
-        """All nights of a testbed."""
-        size, name = self._size, bed(testbed)
+    def nights(self) -> Iterator[Row]:
+        """All nights of the first testbed."""
+        size, name = self._size, bed(0)
         names = tuple(map(scenario, range(size.scenarios)))
         for number in range(size.nights):
             at, one = FIRST + number * DAY + 3600.0, revision(head(number))
@@ -173,11 +215,11 @@ class _Rows:
                 start = at + 600.0 + boot * 900.0
                 scatter = images + self._random.normal(0, 0.009, size.scenarios)
                 levels = dict(zip(range(size.scenarios), scatter, strict=True))
-                yield from self._visit(question, boot + 1, testbed, one, start, levels)
+                yield from self._visit(question, boot + 1, one, start, levels)
 
-    def searches(self, first: int) -> Iterator[Row]:
-        """Some comparisons with their alerts, searches, boots and mails."""
-        for number in range(first, min(first + 500, self._size.searches)):
+    def searches(self) -> Iterator[Row]:
+        """Its comparisons with their alerts, searches, boots and mails."""
+        for number in range(self._size.searches // self._size.testbeds):
             yield from self._search(number)
 
     def _question(
@@ -207,14 +249,13 @@ class _Rows:
         self,
         question: int,
         seq: int,
-        testbed: int,
         one: str,
         at: float,
         levels: dict[int, float],
         belief: Belief | None = None,
     ) -> Iterator[Row]:
         """A decision with its kernel, its boot and a sample of each of these scenarios."""
-        name = bed(testbed)
+        name = bed(0)
         table, decision = self._row(
             tables.DecisionRow,
             question_id=question,
@@ -240,7 +281,7 @@ class _Rows:
         yield table, decision
         yield self._event("decided", at, question, decision=decision["id"], revision=one)
         yield self._event("finished", at + 800.0, question, decision=decision["id"])
-        key = f"{one[:20]}{testbed:04}"
+        key = f"{one[:20]}-{name}"
         of_it = {"revision": one, "at": at, "decision_id": decision["id"]}
         if seq == 1 or belief is not None:
             built = {"config": _CONFIG, "arch": _ARCH, "identity": key, "key": key}
@@ -259,13 +300,13 @@ class _Rows:
                     "boot_id": boot,
                     "testbed": name,
                     "scenario": scenario(path),
-                    "pps": 600_000 * (1 + testbed % 5) * math.exp(ln),
+                    "pps": 600_000 * math.exp(ln),
                     "offered_pps": _OFFERED,
                     "received": [],
                     "offered": [],
                     "problems": [],
                     "valid": True,
-                    "conditions": _conditions(testbed, path).digest,
+                    "conditions": _conditions(path).digest,
                     "at": at + 200.0 + 30.0 * path,
                     "seconds": 30.0,
                     "decision_id": decision["id"],
@@ -274,28 +315,29 @@ class _Rows:
 
     def _search(self, number: int) -> Iterator[Row]:
         size = self._size
-        testbed, round_ = number % size.testbeds, number // size.testbeds
-        rounds = max(size.searches // size.testbeds, 1)
-        first = _LEARNT + round_ * (size.nights - _LEARNT) // rounds
-        name, at = bed(testbed), FIRST + first * DAY + 20_000.0
+        searches = max(size.searches // size.testbeds, 1)
+        first = _LEARNT + number * (size.nights - _LEARNT) // searches
+        name, at = bed(0), FIRST + first * DAY + 20_000.0
         good, bad = head(first - 1), head(first)
-        paths = list(range(round_ % 2, size.scenarios, 2))[:_MOVED]
+        paths = list(range(number % 2, size.scenarios, 2))[:_MOVED]
         moved = tuple(map(scenario, paths))
         effects = tuple(Effect(one, -0.04, -0.05, -0.03, 1e-8, 12, 12) for one in moved)
         ends = BRANCH, name, revision(good)
         comparison = Comparison(*ends, revision(bad), moved, moved[0], -0.04)
-        asked = yield from self._question(comparison, f"compare:{number}", at, Confirmed(effects))
+        asked = yield from self._question(
+            comparison, f"compare:{name}:{number}", at, Confirmed(effects)
+        )
         inside = [revision(one) for one in range(good + 1, bad + 1)]
         culprit = inside[len(inside) // 2]
         belief = Belief({one: 0.99 if one == culprit else 0.0004 for one in inside}, 0.001)
         finding = Culprit(culprit, inside[len(inside) // 2 - 1], belief, effects, 0.99)
         search = Bisection(*ends, tuple(map(Candidate, inside)), moved, moved[0], -0.04, Noise())
-        searched = yield from self._question(search, f"bisect:{number}", at, finding, asked)
+        searched = yield from self._question(search, f"bisect:{name}:{number}", at, finding, asked)
         for visit in range(_VISITS):
             one = inside[(visit * 7 + number) % len(inside)]
             levels = {path: float(self._random.normal(0, 0.01)) for path in paths}
             start = at + 1000.0 * (visit + 1)
-            yield from self._visit(searched, visit + 1, testbed, one, start, levels, belief)
+            yield from self._visit(searched, visit + 1, one, start, levels, belief)
         yield from self._alert(number, (asked, searched), effects, (good, bad, culprit), at)
 
     def _alert(
@@ -306,8 +348,8 @@ class _Rows:
         ends: tuple[int, int, str],
         at: float,
     ) -> Iterator[Row]:
-        name, (good, bad, culprit) = bed(number % self._size.testbeds), ends
-        stands = number >= self._size.searches - _STANDING
+        name, (good, bad, culprit) = bed(0), ends
+        stands = number == self._size.searches // self._size.testbeds - 1
         told = {"good": revision(good), "bad": revision(bad)}
         table, alert = self._row(
             tables.AlertRow,
@@ -320,7 +362,7 @@ class _Rows:
             culprit=culprit,
             comparison_id=questions[0],
             bisection_id=questions[1],
-            thread=f"<{number}@netbisect.invalid>",
+            thread=f"<{name}.{number}@netbisect.invalid>",
             opened_at=at,
             closed_at=None if stands else at + 2 * DAY,
             kind=AlertKind.DROP.value,
@@ -353,8 +395,8 @@ class _Rows:
         for kind in ("opened", "culprit"):
             yield self._row(
                 tables.MailRow,
-                message_id=f"<{number}.{kind}@netbisect.invalid>",
-                key=f"alert:{alert['id']}:{kind}",
+                message_id=f"<{name}.{number}.{kind}@netbisect.invalid>",
+                key=f"alert:{name}:{number}:{kind}",
                 alert_id=alert["id"],
                 subject="a drop",
                 recipients=["people@example.org"],
@@ -370,5 +412,5 @@ class _Rows:
             )
 
 
-def _conditions(testbed: int, path: int) -> Conditions:
-    return Conditions.of(bed(testbed), scenario(path), {"flows": "2000", "nic": "1.63"})
+def _conditions(path: int) -> Conditions:
+    return Conditions.of(bed(0), scenario(path), {"flows": "2000", "nic": "1.63"})
