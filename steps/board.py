@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from netbisect.bisect import plan
@@ -28,7 +29,7 @@ from netbisect.steps.settings import Settings
 from netbisect.steps.surroundings import OfLedger
 from netbisect.store.ledger import Ledger
 from netbisect.store.marks import Counted
-from netbisect.store.records import Alert, Asked, Decision
+from netbisect.store.records import Asked, Decision
 from netbisect.workers.lab import Lab
 
 Place = tuple[str, str]
@@ -46,6 +47,19 @@ class Late:
     """That moved one of them."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is read of all series and alerts at once, up to an event; there may be thousands."""
+
+    event: int = -1
+    marks: Mapping[Place, str] = field(default_factory=dict)
+    """The state of what series are made from: samples, and alerts by which baselines begin."""
+    lines: tuple[AlertLine, ...] = ()
+    """Alerts that were announced, oldest first."""
+    touching: Mapping[Place, list[AlertLine]] = field(default_factory=dict)
+    """Those that moved a series of a testbed and scenario."""
+
+
 @dataclass
 class Board:
     """What is known of one service; its methods belong into the ledger's thread."""
@@ -54,22 +68,20 @@ class Board:
     lab: Lab
     _series: dict[Place, tuple[str, list[Summary]]] = field(default_factory=dict)
     """With the state of what they were made from."""
-    _known: tuple[int, dict[Place, str]] = (-1, {})
-    """The state of what all of them are made from, and the last event that it takes in."""
+    _known: _Known = field(default_factory=_Known)
     _counted: dict[Place, Counted] = field(default_factory=dict)
-    """The samples of all of them, up to that event."""
+    """The samples of all series, up to that event."""
     _progress: dict[int, tuple[tuple[int, int], Progress]] = field(default_factory=dict)
     """By question, with how many orders there were and how many were over."""
 
     def late(self, ledger: Ledger) -> list[Late]:
         """What has changed since it was read."""
-        marks = self._marks(ledger)
-        for place in [one for one in self._series if one not in marks]:
+        known = self._of(ledger)
+        for place in [one for one in self._series if one not in known.marks]:
             del self._series[place]
-        lines = self._lines(ledger)
         return [
-            Late(place, mark, _touching(lines, place))
-            for place, mark in marks.items()
+            Late(place, mark, known.touching.get(place, []))
+            for place, mark in known.marks.items()
             if place not in self._series or self._series[place][0] != mark
         ]
 
@@ -86,7 +98,7 @@ class Board:
     def look(self, ledger: Ledger) -> Dashboard:
         """What there is to show; series that have not been read are only counted."""
         now = ledger.clock()
-        lines = [line for _, line in self._lines(ledger)]
+        lines = list(self._of(ledger).lines)
         series = [one for _, found in self._series.values() for one in found]
         series.sort(key=lambda one: one.name)
         return Dashboard(
@@ -110,39 +122,39 @@ class Board:
     def _names(self) -> OfLedger:
         return OfLedger(self.settings.links.commit, self.lab)
 
-    def _marks(self, ledger: Ledger) -> dict[Place, str]:
-        """The state of what series are made from: samples, and alerts by which baselines begin.
+    def _of(self, ledger: Ledger) -> _Known:
+        """What is known now.
 
         To count all samples takes a third of a second where there are millions, so they are
         counted again only of testbeds that have measured since.
         """
-        event, before = ledger.last_event(), self._known[0]
+        event, before = ledger.last_event(), self._known.event
         if before != event:
             measured = ledger.measured_since(before) if 0 <= before < event else None
             if measured is None:
                 self._counted = ledger.counted()
             elif measured:
                 self._counted |= ledger.counted(measured)
-            self._known = event, self._marks_now(ledger)
-        return self._known[1]
+            self._known = self._read_all(ledger, event)
+        return self._known
 
-    def _marks_now(self, ledger: Ledger) -> dict[Place, str]:
-        alerts = [
-            (one.id, one.state.value, one.bad, one.culprit, one.testbed) for one in ledger.alerts()
-        ]
-        return {
+    def _read_all(self, ledger: Ledger, event: int) -> _Known:
+        alerts, news, names = ledger.alerts(), ledger.alert_news(), self._names
+        states: defaultdict[str, list[tuple[object, ...]]] = defaultdict(list)
+        lines = []
+        touching: defaultdict[Place, list[AlertLine]] = defaultdict(list)
+        for one in alerts:
+            states[one.testbed].append((one.id, one.state.value, one.bad, one.culprit, one.testbed))
+            lines.append(material.alert_line(one, names, news.get(one.id, (0, 0.0))[1]))
+            for place in {(seen.testbed, seen.scenario) for seen in one.series if seen.moved}:
+                touching[place].append(lines[-1])
+        said = {testbed: str(of_testbed) for testbed, of_testbed in states.items()}
+        marks = {
             (testbed, scenario): f"{counted.samples} {counted.latest!r} "
-            f"{[one for one in alerts if one[-1] == testbed]}"
+            f"{said.get(testbed, '[]')}"
             for (testbed, scenario), counted in sorted(self._counted.items())
         }
-
-    def _lines(self, ledger: Ledger) -> list[tuple[Alert, AlertLine]]:
-        """Alerts that were announced, oldest first."""
-        news, names = ledger.alert_news(), self._names
-        return [
-            (one, material.alert_line(one, names, news.get(one.id, (0, 0.0))[1]))
-            for one in ledger.alerts()
-        ]
+        return _Known(event, marks, tuple(lines), touching)
 
     def _night(self, ledger: Ledger) -> dashboard.Night:
         nights = ledger.last_nights(material.NIGHT_SECONDS)
@@ -230,15 +242,6 @@ def _order(ledger: Ledger, decision: Decision, own: str) -> str:
     """What is being done, and where that is not the testbed that it is done for."""
     guest = f" on {decision.testbed}" if decision.testbed != own else ""
     return f"{decision.stage.value} {ledger.label(decision.revision)}{guest}: {decision.why}"
-
-
-def _touching(lines: Iterable[tuple[Alert, AlertLine]], place: Place) -> list[AlertLine]:
-    """The alerts that moved a series of a testbed and scenario."""
-    return [
-        line
-        for alert, line in lines
-        if any(one.moved and (one.testbed, one.scenario) == place for one in alert.series)
-    ]
 
 
 def _boots(ledger: Ledger, asked: Asked) -> int:

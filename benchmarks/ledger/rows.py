@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import asdict, dataclass
 from itertools import count, islice
 from typing import Any
@@ -39,9 +39,11 @@ from netbisect.bisect.model import (
     Confirmed,
     Culprit,
     Effect,
+    Finding,
     Night,
     NightDone,
     Noise,
+    Question,
 )
 from netbisect.bisect.states import AlertKind, AlertState
 from netbisect.store import tables
@@ -62,7 +64,7 @@ _APART = 1_000_000
 """Between the numbers of one testbed and those of the next."""
 _NUMBERS = {"question_id", "parent_id", "decision_id", "alert_id", "comparison_id", "bisection_id"}
 _NAMING = {"testbed", "target", "noun", "key", "kernel", "identity", "boot_id", "message_id"}
-"""Columns with the name of a testbed in them; so are numbers and names of rows, and data of events."""
+"""Columns with the name of a testbed in them; names of rows and data of events have it too."""
 _ORDER: tuple[type[tables.Base], ...] = (
     tables.CommitRow,
     tables.PlaceRow,
@@ -175,10 +177,10 @@ class _Rows:
         self._random = np.random.default_rng(1)
         self._numbers: defaultdict[type[tables.Base], count[int]] = defaultdict(lambda: count(1))
 
-    def _row(self, table: type[tables.Base], **values: Any) -> Row:
+    def _row(self, table: type[tables.Base], **values: object) -> Row:
         return table, {"id": next(self._numbers[table]), **values}
 
-    def _event(self, kind: str, at: float, question: int | None, /, **data: Any) -> Row:
+    def _event(self, kind: str, at: float, question: int | None, /, **data: object) -> Row:
         return self._row(tables.EventRow, at=at, kind=kind, question_id=question, data=data)
 
     def background(self) -> Iterator[Row]:
@@ -223,8 +225,8 @@ class _Rows:
             yield from self._search(number)
 
     def _question(
-        self, noun: Any, key: str, at: float, finding: Any, parent: int | None = None
-    ) -> Any:
+        self, noun: Question, key: str, at: float, finding: Finding, parent: int | None = None
+    ) -> Generator[Row, None, int]:
         table, row = self._row(
             tables.QuestionRow,
             kind=type(noun).__name__.lower(),
@@ -243,7 +245,7 @@ class _Rows:
         yield table, row
         yield self._event("asked", at, row["id"], key=key, kind=row["kind"], branch=BRANCH)
         yield self._event("closed", at + 9000.0, row["id"], key=key, kind=row["kind"])
-        return row["id"]
+        return int(row["id"])
 
     def _visit(
         self,
