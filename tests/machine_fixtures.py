@@ -82,6 +82,10 @@ def measure(ledger: Ledger, question: int, revision: str, pps: float, **changes:
 @pytest.fixture
 def filled_ledger(url: str) -> Filled:
     """Nights, a comparison that was confirmed, an alert, and a search that named a commit."""
+    return fill(url)
+
+
+def fill(url: str) -> Filled:
     ledger = open_ledger(url)
     times = [NOW - 3 * DAY]
     ledger.clock = lambda: times[0]

@@ -23,8 +23,6 @@ from netbisect.steps.documents import Desk
 from netbisect.steps.health import judge
 from netbisect.store.lookup import SeriesName
 
-pytestmark = pytest.mark.both_databases
-
 SCHEMAS = Path(__file__).resolve().parent.parent / "docs" / "schemas"
 HOSTILE = "]]> \ud800 \x00 <b>"
 

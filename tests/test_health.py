@@ -38,8 +38,6 @@ from netbisect.steps.memory import open_ledger
 from netbisect.store.ledger import Ledger
 from netbisect.store.records import DecisionStage, Outcome
 
-pytestmark = pytest.mark.both_databases
-
 FORWARDING, PF = "inet4-forwarding", "inet4-pf-stateful"
 DAY = 86400.0
 NOW = 1.8e9
@@ -275,6 +273,7 @@ def test_every_series_is_told_with_its_last_night(lab: Measuring) -> None:
     assert dropped < 1e-3 < quiet
 
 
+@pytest.mark.both_databases
 def test_two_nights_of_one_kernel_are_held_against_each_other(lab: Measuring) -> None:
     """What came before decides, not what came later; ten boots are two halves of five, too."""
     for number in range(10, 20):

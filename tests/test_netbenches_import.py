@@ -18,8 +18,6 @@ from netbisect.store.netbenches import Summary, import_into
 from netbisect.store.netbenches_files import NetbenchesError, Parser
 from netbisect.workers import pktgen
 
-pytestmark = pytest.mark.both_databases
-
 HISTORIES = Path(__file__).parents[2] / "shared" / "netbenches" / "histories.jsonl"
 PARSER = Parser(pktgen.sample, pktgen.all_rates)
 RESULTS = "Atom_C2558_4Cores/Intel_i350/firewalls/results"
@@ -422,6 +420,7 @@ def test_an_info_file_of_2015_is_read_too(ledger: Ledger, tmp_path: Path) -> Non
     assert found == {"r293120": [5e5]}
 
 
+@pytest.mark.both_databases
 def test_series_that_share_a_machine_stay_apart(ledger: Ledger, tmp_path: Path) -> None:
     Results(tmp_path, "fbsd.2016").pps("311848", [5e5])
     Results(tmp_path, "fbsd.2017").pps("311848", [6e5])

@@ -19,8 +19,6 @@ from netbisect.steps.settings import load
 from netbisect.store.ledger import Ledger
 from netbisect.store.records import Asked, DecisionStage, Outcome
 
-pytestmark = pytest.mark.both_databases
-
 TESTBED, OTHER = "c2558", "e5-2650"
 DAY = 86400.0
 START = 1.8e9

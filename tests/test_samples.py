@@ -15,8 +15,6 @@ from netbisect.bisect.model import Boot, Sample
 from netbisect.reports.samples import COLUMNS, as_csv
 from netbisect.steps import cli
 
-pytestmark = pytest.mark.both_databases
-
 
 def run(filled: Any, *arguments: str) -> Result:
     command = ["samples", "--csv", "--database", filled.url, *arguments]

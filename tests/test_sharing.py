@@ -25,8 +25,6 @@ from netbisect.steps.settings import SearchSettings, load
 from netbisect.steps.sharing import others_of, shut_by_facts
 from netbisect.store.records import Asked, Decision, DecisionStage, Outcome
 
-pytestmark = pytest.mark.both_databases
-
 LINE = [f"{number:040x}" for number in range(8)]
 CULPRIT = 5
 FAST, SLOW = 950_000, 855_000

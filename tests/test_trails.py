@@ -11,8 +11,6 @@ from netbisect.bisect.model import Boot, Commit, Conditions, Kernel, Sample
 from netbisect.store.database import open_database
 from netbisect.store.ledger import Ledger
 
-pytestmark = pytest.mark.both_databases
-
 
 def test_trails_are_the_series_and_their_baselines(filled: Path, site_plan: Any) -> None:
     """Of every series; with alerts that stand and such as are over."""
@@ -38,6 +36,7 @@ def put(ledger: Ledger, number: int, at: float, conditions: Conditions, pps: flo
     ledger.record_all([kernel, boot, conditions, sample], "test")
 
 
+@pytest.mark.both_databases
 def test_epochs_are_in_the_order_of_their_newest_samples(url: str) -> None:
     """What is measured under the newest conditions is compared; samples of nothing are none."""
     ledger = Ledger(open_database(url))
@@ -58,6 +57,7 @@ def test_epochs_are_in_the_order_of_their_newest_samples(url: str) -> None:
     assert ledger.trails("t", "other") == []
 
 
+@pytest.mark.both_databases
 def test_images_of_some_revisions_are_found_in_all_series(url: str) -> None:
     """Under the newest conditions only."""
     ledger = Ledger(open_database(url))

@@ -25,8 +25,6 @@ from netbisect.steps.wish import PatchFile, Wish, WishError
 from netbisect.store.records import RequestState
 from netbisect.workers.patches import MOST_BYTES
 
-pytestmark = pytest.mark.both_databases
-
 DIFF = b"--- a/sys/x.c\n+++ b/sys/x.c\n@@ -1 +1 @@\n-a\n+b\n"
 OUTSIDE = b"--- a/../../etc/passwd\n+++ b/../../etc/passwd\n@@ -1 +1 @@\n-a\n+b\n"
 
