@@ -93,6 +93,7 @@ class Meter:
                     "processor_seconds": statistics.median(used[name][1:] or used[name]),
                     "statements": self._statements - before,
                 }
+                click.echo(f"{name}: {spans[name][-1]:.2f} s", err=True)
 
 
 class Nights:
@@ -174,6 +175,16 @@ def play(ledger: Ledger, size: Size) -> dict[str, Any]:
     """All that is measured."""
     meter, lab = Meter(ledger), OfLedger()
     settings = Settings(branches=(BRANCH,), mail=MailSettings(("a@b.invalid",), "c@d.invalid"))
+
+    def series() -> None:
+        [trail] = ledger.trails(bed(1), scenario(1))
+        material.view_of(ledger, trail, lab, [], settings.min_effect)
+
+    meter.take("series_page", series)
+    alert = ledger.open_alerts()[-1]
+    meter.take("alert_page", lambda: material.alert_case(ledger, alert, lab, ledger.clock()))
+    nights = Nights(ledger, size)
+    meter.take_in_turn({"night_ordered": nights.ask, "night_taken_in": nights.end})
     desk = Board(settings, _lab(size))
     meter.take(
         "dashboard_after_news", lambda: (_news(ledger), desk.late(ledger), desk.look(ledger))
@@ -181,16 +192,6 @@ def play(ledger: Ledger, size: Size) -> dict[str, Any]:
     meter.take("dashboard_without_news", lambda: desk.look(ledger))
     late = desk.late(ledger)[0]
     meter.take("dashboard_one_series_anew", lambda: desk.read(ledger, late))
-
-    def series() -> None:
-        [trail] = ledger.trails(bed(1), scenario(1))
-        material.view_of(ledger, trail, lab, [], settings.min_effect)
-
-    meter.take("series_page", series)
-    alert = ledger.alerts()[-3]
-    meter.take("alert_page", lambda: material.alert_case(ledger, alert, lab, ledger.clock()))
-    nights = Nights(ledger, size)
-    meter.take_in_turn({"night_ordered": nights.ask, "night_taken_in": nights.end})
     return meter.told
 
 
