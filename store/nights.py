@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from contextlib import closing
 from typing import Any
 
 from sqlalchemy import Select, func, select
@@ -18,6 +19,8 @@ from netbisect.store.sessions import Sessions
 from netbisect.store.tables import BootRow, DecisionRow, PlaceRow, QuestionRow, SampleRow
 
 _NIGHT = QuestionRow.kind == "night"
+_AT_ONCE = 10
+"""Nights that are fetched together: mostly the newest one is what is looked for."""
 _REPEAT = QuestionRow.parent_id.is_not(None)
 """A night that follows from another one measures the same revision again."""
 
@@ -37,9 +40,10 @@ class Nights(Sessions):
                 QuestionRow.state == QuestionState.CLOSED.value,
             )
             .order_by(QuestionRow.id.desc())
+            .execution_options(yield_per=_AT_ONCE)
         )
-        with self.reading() as session:
-            found = map(asked_of, session.scalars(nights))
+        with self.reading() as session, closing(session.scalars(nights)) as rows:
+            found = map(asked_of, rows)
             return next((one for one in found if isinstance(one.finding, NightDone)), None)
 
     def nights_since(self, at: float) -> list[Asked]:

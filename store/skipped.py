@@ -150,7 +150,8 @@ def _successes(
         select(BootRow.revision, SampleRow.scenario, SampleRow.at, SampleRow.decision_id)
         .join(BootRow, SampleRow.boot_id == BootRow.id)
         .where(
-            SampleRow.testbed == testbed,
+            # Of the boot: so SQLite begins with the few boots, and not with all samples.
+            BootRow.testbed == testbed,
             SampleRow.scenario.in_(deciding),
             SampleRow.valid,
             BootRow.revision.in_(revisions),
