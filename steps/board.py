@@ -150,8 +150,7 @@ class Board:
                 touching[place].append(lines[-1])
         said = {testbed: str(of_testbed) for testbed, of_testbed in states.items()}
         marks = {
-            (testbed, scenario): f"{counted.samples} {counted.latest!r} "
-            f"{said.get(testbed, '[]')}"
+            (testbed, scenario): f"{counted.samples} {counted.latest!r} {said.get(testbed, '[]')}"
             for (testbed, scenario), counted in sorted(self._counted.items())
         }
         return _Known(event, marks, tuple(lines), touching)
