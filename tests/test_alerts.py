@@ -130,6 +130,8 @@ def test_a_change_that_the_table_lacks_is_refused_and_leaves_no_trace(ledger: Le
     assert [event.data["alert"] for event in events if event.kind == "alert"] == [2]
 
 
+# Hundreds of transactions, of the kinds that other tests make on both databases.
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(

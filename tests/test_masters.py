@@ -12,7 +12,12 @@ from netbisect.bisect.model import Night
 from netbisect.store.database import open_database
 from netbisect.store.ledger import Ledger
 
-pytestmark = pytest.mark.both_databases
+# A file of SQLite has one master.
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.xdist_group("postgresql"),
+    pytest.mark.parametrize("database", ["postgresql"], indirect=True),
+]
 NIGHTS, BOOTS = 4, 4
 
 _MASTER = """
@@ -82,13 +87,8 @@ def test_two_that_both_give_orders_never_order_a_visit_twice(ledger: Ledger, url
     ledger.engine.dispose()
 
 
-@pytest.mark.parametrize(
-    "database",
-    [pytest.param("postgresql", marks=pytest.mark.xdist_group("postgresql"))],
-    indirect=True,
-)
 def test_when_the_one_that_leads_is_killed_the_other_goes_on(ledger: Ledger, url: str) -> None:
-    """A file of SQLite has one master."""
+    """Its lock ends with it."""
     first = master(url, "one", "lead", falls_after=3)
     assert first.stdout is not None
     leads = int(first.stdout.readline())
