@@ -19,8 +19,9 @@ from netbisect.steps.secret_files import read_password
 from netbisect.steps.settings import SETTINGS as SETTINGS  # noqa: PLC0414 - others ask here
 from netbisect.steps.settings import Settings, load
 from netbisect.steps.shipped import filled
-from netbisect.store.database import StoreError, migrate, open_database
+from netbisect.store.database import StoreError, open_database
 from netbisect.store.history import HistoryError
+from netbisect.store.schema import migrate
 from netbisect.workers.lab import Lab
 from netbisect.workers.tomlfile import FileError
 

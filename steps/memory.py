@@ -9,9 +9,10 @@ from typing import TypeVar
 from twisted.internet import defer, threads
 
 from netbisect.steps.settings import Settings
-from netbisect.store.database import migrate, open_database, patiently
+from netbisect.store.database import open_database, patiently
 from netbisect.store.history import History
 from netbisect.store.ledger import Ledger
+from netbisect.store.schema import migrate
 from netbisect.workers.lab import Lab
 
 T = TypeVar("T")

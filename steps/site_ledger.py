@@ -6,9 +6,10 @@ from collections import OrderedDict
 from collections.abc import Collection
 
 from netbisect.bisect.model import Commit
-from netbisect.store.database import migrate, open_database
+from netbisect.store.database import open_database
 from netbisect.store.ledger import Ledger
 from netbisect.store.samples import Newest
+from netbisect.store.schema import migrate
 from netbisect.store.trails import Trail
 
 _TRAILS = 2

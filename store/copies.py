@@ -16,20 +16,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Engine, inspect, text
 from sqlalchemy.engine import URL, make_url
 
 from netbisect.store.database import (
-    VERSION_TABLE,
     StoreError,
     is_there,
     open_database,
-    scripts,
     shown,
     speaking,
     writer,
 )
+from netbisect.store.schema import known_schemas, schema_of
 
 SQLITE = "sqlite"
 POSTGRESQL = "postgresql"
@@ -122,18 +120,9 @@ def restore(copied: Copy, url: str) -> None:
     _program("pg_restore", target, [*arguments, str(copied.path)])
 
 
-def schema_of(engine: Engine) -> str:
-    """Number of the version of the database's tables; "" when it has none."""
-    with engine.connect() as connection:
-        options = {"version_table": VERSION_TABLE}
-        context = MigrationContext.configure(connection, opts=options)
-        return ",".join(context.get_current_heads())
-
-
 def knows(schema: str) -> bool:
     """Whether this version can bring such tables up to date."""
-    known = {script.revision for script in scripts().walk_revisions()}
-    return not schema or schema in known
+    return not schema or schema in known_schemas()
 
 
 # ------------------------------------------------------------------------------------- SQLite

@@ -1,4 +1,4 @@
-"""The database: how it is opened, and how it gets the tables of this version.
+"""The database: how it is opened.
 
 SQLite and PostgreSQL do. On both of them writers take turns: SQLite by its write lock, taken
 when a transaction begins and not at its first write; PostgreSQL by an advisory lock. So a
@@ -16,10 +16,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, create_engine, event, exc, make_url
 from sqlalchemy.engine import URL
 from sqlalchemy.orm import Session
@@ -35,9 +31,6 @@ from netbisect.store.postgresql import (
 )
 
 _Result = TypeVar("_Result")
-
-VERSION_TABLE = "netbisect_version"
-"""Where the database keeps the number of its schema."""
 
 _RIGHT = "sqlite:////path/to/file or postgresql+psycopg://user@host/name would be right"
 _WRITES = "netbisect_writes"
@@ -160,53 +153,6 @@ def patiently(work: Callable[[], _Result]) -> _Result:
             lost = error
     assert lost is not None
     raise lost
-
-
-def migrate(engine: Engine) -> None:
-    """Gives the database the tables of this version; does nothing to one that has them.
-
-    All or nothing, and two processes may do it at once.
-
-    Raises:
-        StoreError: a newer netbisect made the database, or it cannot be changed.
-    """
-    with speaking(engine), writer(engine).begin() as connection:
-        known = scripts()
-        options = {"version_table": VERSION_TABLE}
-        context = MigrationContext.configure(connection, opts=options)
-        for version in context.get_current_heads():
-            if version not in {script.revision for script in known.walk_revisions()}:
-                raise StoreError(
-                    f"the database {shown(engine.url)} was made by a newer netbisect: its schema "
-                    f"is {version}, this one knows up to {known.get_current_head()}; update "
-                    "netbisect, or go back to a copy of the database from before"
-                )
-        command.upgrade(alembic_config(connection), "head")
-
-
-def alembic_config(connection: Connection) -> Config:
-    """What alembic's commands need to work on this connection.
-
-    To write the next migration: change tables.py, then
-    `alembic.command.revision(alembic_config(connection), "What changes", autogenerate=True)`.
-    """
-    config = _config()
-    config.attributes["connection"] = connection
-    return config
-
-
-def scripts() -> ScriptDirectory:
-    """All migrations that this version knows."""
-    return ScriptDirectory.from_config(_config())
-
-
-def _config() -> Config:
-    config = Config()
-    folder = Path(__file__).resolve().parent / "migrations"
-    # A percent sign would be an interpolation to the file format that Config stands for.
-    config.set_main_option("script_location", str(folder).replace("%", "%%"))
-    config.set_main_option("path_separator", "os")
-    return config
 
 
 def shown(url: URL) -> str:

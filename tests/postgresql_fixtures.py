@@ -21,7 +21,8 @@ import pytest
 from sqlalchemy import event
 from sqlalchemy.pool import Pool
 
-from netbisect.store.database import migrate, open_database
+from netbisect.store.database import open_database
+from netbisect.store.schema import migrate
 from netbisect.store.tables import Base
 
 _USER = "netbisect"

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from netbisect.store.database import migrate, open_database
+from netbisect.store.database import open_database
+from netbisect.store.schema import migrate
 
 _BOTH = "both_databases"
 _DATABASES = (

@@ -47,7 +47,8 @@ from netbisect.bisect.model import (
 )
 from netbisect.bisect.states import AlertKind, AlertState
 from netbisect.store import tables
-from netbisect.store.database import migrate, open_database, writer
+from netbisect.store.database import open_database, writer
+from netbisect.store.schema import migrate
 
 Row = tuple[type[tables.Base], dict[str, Any]]
 

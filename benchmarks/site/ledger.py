@@ -28,9 +28,10 @@ from netbisect.bisect.model import (
     Sample,
 )
 from netbisect.bisect.states import AlertState
-from netbisect.store.database import migrate, open_database
+from netbisect.store.database import open_database
 from netbisect.store.ledger import Ledger
 from netbisect.store.records import DecisionStage, Outcome
+from netbisect.store.schema import migrate
 
 BRANCH = "main"
 DAY = 86400.0

@@ -1,4 +1,4 @@
-"""Where alembic starts: on the connection that store/database.py hands it."""
+"""Where alembic starts: on the connection that store/migration.py hands it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from alembic import context
 from alembic.autogenerate.api import AutogenContext
 from sqlalchemy.types import TypeDecorator
 
-from netbisect.store.database import VERSION_TABLE
+from netbisect.store.schema import VERSION_TABLE
 from netbisect.store.tables import Base
 
 
