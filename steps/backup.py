@@ -23,11 +23,11 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import IO
 
 from netbisect.steps import control
 from netbisect.steps.settings import Settings, load
 from netbisect.store import copies
+from netbisect.workers.artefact import Digesting
 from netbisect.workers.lab import Lab
 
 FORMAT = 1
@@ -50,25 +50,6 @@ class About:
     """Kind of its database."""
     schema: str
     """Of the ledger's tables."""
-
-
-class Digesting(io.RawIOBase):
-    """Reads a stream, and keeps the SHA-256 of what was read."""
-
-    def __init__(self, stream: IO[bytes]) -> None:
-        super().__init__()
-        self._stream = stream
-        self.digest = hashlib.sha256()
-
-    def readable(self) -> bool:
-        """It is."""
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        """As of any stream."""
-        block = self._stream.read(size)
-        self.digest.update(block)
-        return block
 
 
 @dataclass(slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import shutil
@@ -19,10 +20,10 @@ from netbisect.steps.backup import (
     FORMAT,
     LEDGER,
     About,
-    Digesting,
 )
 from netbisect.steps.settings import Settings, load_settings
 from netbisect.store import copies
+from netbisect.workers.artefact import Digesting
 from netbisect.workers.tomlfile import structure
 
 _FOLDERS = ("folder", "state")
@@ -76,8 +77,14 @@ def _unpack(archive: Path, work: Path) -> About:
         raise control.ServiceError(f"{archive} cannot be read: {error.strerror}") from error
     with stream:
         try:
-            with tarfile.open(fileobj=stream, mode="r|gz") as tar:
-                return _members(tar, work)
+            with (
+                gzip.GzipFile(fileobj=stream) as unzipped,
+                tarfile.open(fileobj=unzipped, mode="r|") as tar,
+            ):
+                about = _members(tar, work)
+                while unzipped.read(_BLOCK):
+                    pass  # what follows the last member belongs to the checksum, too
+                return about
         except (tarfile.TarError, EOFError, OSError, ValueError, zlib.error) as error:
             if isinstance(error, OSError) and error.errno:
                 raise  # the disk's fault, not the archive's

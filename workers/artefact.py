@@ -25,6 +25,7 @@ import zlib
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from netbisect.bisect import wire
 from netbisect.bisect.model import Kernel
@@ -75,18 +76,27 @@ def pack(directory: Path, archive: Path) -> str:
     return digest.hexdigest()
 
 
-class _Digested(io.RawIOBase):
-    """A stream with the hash of what has been read of it."""
+class Readable(Protocol):
+    """What bytes come from."""
 
-    def __init__(self, stream: gzip.GzipFile) -> None:
+    def read(self, size: int = -1, /) -> bytes:
+        """The next bytes; none at its end."""
+
+
+class Digesting(io.RawIOBase):
+    """Reads a stream, and keeps the SHA-256 of what was read."""
+
+    def __init__(self, stream: Readable) -> None:
         super().__init__()
         self._stream = stream
         self.digest = hashlib.sha256()
 
     def readable(self) -> bool:
+        """It is."""
         return True
 
     def read(self, size: int = -1) -> bytes:
+        """As of any stream."""
         block = self._stream.read(size)
         self.digest.update(block)
         return block
@@ -101,7 +111,7 @@ def unpacked(archive: Path, key: str) -> Iterator[tarfile.TarFile]:
     """
     try:
         with gzip.open(archive, "rb") as stream:
-            digested = _Digested(stream)
+            digested = Digesting(stream)
             with tarfile.open(fileobj=digested, mode="r|", bufsize=_BLOCK) as tar:
                 yield tar
             while digested.read(_BLOCK):
