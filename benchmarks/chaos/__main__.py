@@ -36,7 +36,7 @@ SHORT = (
     (script.DATABASE, "after commit of night 1: submitted"),
     (script.VISIT, "before c2558-dut runs sysctl"),
     (script.WORKER, "after commit of night 1: boot"),
-    (script.DISK, "before step upload logs"),
+    (script.DISK, "before step keep logs"),
     (script.MASTER, "after the order nb:recover"),
 )
 
