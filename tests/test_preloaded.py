@@ -291,11 +291,10 @@ def test_a_visit_ends_with_the_worker_that_was_killed(
     """Nobody is left who would end it, and the worker's next visit needs the testbed."""
     shell = ["/bin/sh", "-c", '"$@"; exit $?', "worker"]
     one = Visit(worker, c2558, tmp_path / "logs", before=shell)
-    clients = one.clients()
-    assert clients
+    assert one.sends()
     one.process.kill()
     one.process.wait()
-    wait_until(lambda: not processes().keys() & {one.number, *clients})
+    wait_until(lambda: one.number not in processes() and not one.sends())
     _, said = one.process.communicate(timeout=30)
     assert said.endswith("netbisect-lab: it was killed\n")
 
