@@ -23,7 +23,7 @@ down: $(VENV)/runtime
 
 # Without compiled modules every command that a test runs would compile them all again.
 test: $(VENV)/development
-	unset PYTHONDONTWRITEBYTECODE; $(RUN) -m pytest -n 2 --dist loadgroup
+	unset PYTHONDONTWRITEBYTECODE; $(RUN) -m pytest -n 3 --dist loadgroup
 
 check: $(VENV)/development
 	$(VENV)/bin/ruff format --check .
