@@ -19,6 +19,7 @@ from benchmarks.soak.world import BUILD_SECONDS, World
 from netbisect.bisect.model import Kernel, Profile
 from netbisect.bisect.wire import dumps
 from netbisect.steps import conductor as service
+from netbisect.steps.absence import Absence
 from netbisect.steps.casework import Casework
 from netbisect.steps.conductor import Conductor
 from netbisect.steps.foresight import Foresight
@@ -125,6 +126,9 @@ class Book:
     async def attended(self, builder: str) -> bool:
         return bool(builder)
 
+    def is_there(self, worker: str) -> bool:
+        return bool(worker)
+
     async def call_off(self, number: int, why: str) -> bool:
         order = self.all[number]
         if order.results is None and order.until is not None:
@@ -211,6 +215,7 @@ class Service:
         one.foresight = Foresight(orders, memory, one.casework.kernels)
         one.ward = Ward(settings, lab, orders, memory)
         one.sharing = Sharing(settings, lab, orders, memory)
+        one.absence = Absence(settings, lab, orders, memory)
         one.homecoming = Homecoming(lab, orders, memory, one.ward, one.sharing)
         nobody = SimpleNamespace(mq=SimpleNamespace(produce=lambda *_: None))
         one.parent = SimpleNamespace(master=nobody)
