@@ -56,6 +56,9 @@ def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+_LONGEST = ("test_tutorial.py", "test_service.py", "test_chaos.py", "test_packaging.py")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest test comes first: as one of the last it would be waited for alone."""
-    items.sort(key=lambda item: item.path.name != "test_tutorial.py")
+    """The longest tests come first: as one of the last each would be waited for alone."""
+    items.sort(key=lambda item: item.path.name not in _LONGEST)

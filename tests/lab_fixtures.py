@@ -154,7 +154,7 @@ def running_lab(
         for address, line in sorted(sent)
         if address in known and all(verdict(base, line, *role) != RAN for role in known[address])
     ]
-    assert refused == []
+    assert not refused, f"sent, and not allowed: {refused}"
     lines = (files.place / "simulator.log").read_text().splitlines()
     # What asyncio says when a client that was killed is written to.
     said = [line for line in lines if line != "socket.send() raised exception."]

@@ -11,7 +11,7 @@ from netbisect.bisect import validity
 from netbisect.bisect.model import Boot, Conditions, Dud, Fact, Reaction, Sample
 from netbisect.demo.lab.faults import Fault
 from netbisect.workers import freebsd, observe, ports
-from netbisect.workers.lab import load_scenario
+from netbisect.workers.lab import Scenario, load_scenario
 from netbisect.workers.observe import Seen, Watch
 from netbisect.workers.ssh import Connections
 from netbisect.workers.trial import Trial
@@ -119,6 +119,11 @@ def test_overload_of_the_router_is_no_error(c2558: RunningLab) -> None:
 # ------------------------------------------------------------------------------ what is not known
 
 
+def forwarding() -> Scenario:
+    """With the names that the simulated c2558 has for its ports, as a bench has it."""
+    return load_scenario(*FORWARDING).at({"ingress": "igb.2", "egress": "igb.3"})
+
+
 def watch(lab: RunningLab, connections: Connections) -> Watch:
     return Watch(
         lab.lab.testbed("c2558"),
@@ -131,7 +136,7 @@ def watch(lab: RunningLab, connections: Connections) -> Watch:
 
 def test_a_look_sees_ports_clocks_settings_and_programs(running_lab: RunningLab) -> None:
     with Connections(running_lab.lab.ssh) as connections:
-        look = watch(running_lab, connections).look(load_scenario(*FORWARDING)).look
+        look = watch(running_lab, connections).look(forwarding()).look
     assert {part: port.name for part, port in look.ports.items()} == {
         "the router's ingress": "igb2",
         "the router's egress": "igb3",
@@ -155,7 +160,7 @@ def test_a_machine_that_does_not_answer_is_unknown(c2558: RunningLab) -> None:
     """Whether it went down is for the visit to find out."""
     c2558.control("break", DUT, Fault.OFF)
     with Connections(c2558.lab.ssh) as connections:
-        look = watch(c2558, connections).look(load_scenario(*FORWARDING)).look
+        look = watch(c2558, connections).look(forwarding()).look
     assert set(look.ports) == {"the generator", "the receiver"}
     assert look.clock is None
     c2558.control("cycle", DUT)
