@@ -16,7 +16,7 @@ from pathlib import Path
 
 from netbisect.bisect.faults import Fault
 from netbisect.bisect.model import Boot, Conditions, Sample, Stage
-from netbisect.workers import firewall, freebsd, pktgen, ports, userland
+from netbisect.workers import firewall, freebsd, pktgen, ports, userland, vm
 from netbisect.workers.faults import (
     CommandError,
     HostKeyError,
@@ -313,6 +313,8 @@ class Bench:
             except (HostKeyError, CommandError) as error:
                 raise lab_fault(Stage.BENCH, error) from error
             self._hosts = {"cpu": cpu, "processors": processors, "generator": generator}
+            if self.testbed.vm is not None:
+                self._hosts["virtual machine"] = vm.conditions(self.testbed.vm)
         described = json.dumps(asdict(scenario), sort_keys=True)
         values = {
             **self._hosts,

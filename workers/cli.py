@@ -186,7 +186,30 @@ def command_line() -> argparse.ArgumentParser:
         help="also send packets for ten seconds through whatever each router runs now",
     )
     doctor.add_argument("--json", action="store_true", help="print JSON instead of a table")
+
+    _add_vm(command)
     return parser
+
+
+def _add_vm(command: Callable[[str, str, str], argparse.ArgumentParser]) -> None:
+    one = command(
+        "vm",
+        "Prepare the virtual machine of a testbed from an image of FreeBSD, once; switch it on, "
+        "off, or off and on; or say whether it runs.",
+        "--lab lab.toml vm prepare --testbed vm1 FreeBSD-14.3-RELEASE-amd64-BASIC-CI-ufs.qcow2",
+    )
+    actions = one.add_subparsers(dest="action", required=True, metavar="ACTION")
+    for name, about in (
+        ("prepare", "Make its disk and its key from an image, which is only read."),
+        ("start", "Switch it on, with a fresh disk over the prepared one."),
+        ("stop", "Switch it off, as a power switch does."),
+        ("cycle", "Switch it off and on."),
+        ("status", "Say whether it runs; exit status 1 when not."),
+    ):
+        action = actions.add_parser(name, help=about, description=about)
+        action.add_argument("--testbed", required=True, help="name of the testbed in the lab file")
+        if name == "prepare":
+            action.add_argument("image", type=Path, help="raw or qcow2, of FreeBSD on UFS")
 
 
 def _add_calibrate(command: Callable[[str, str, str], argparse.ArgumentParser]) -> None:
@@ -518,6 +541,34 @@ def _doctor(lab: Lab, arguments: argparse.Namespace) -> int:
     return 0 if all(check.good for check in checks) else EXIT_LAB
 
 
+def _vm(lab: Lab, arguments: argparse.Namespace) -> int:
+    from netbisect.workers import vm, vm_prepare  # noqa: PLC0415 - a visit loads no more than it needs
+    from netbisect.workers.vm_host import switch_on  # noqa: PLC0415 - a visit loads no more than it needs
+
+    testbed = lab.testbed(arguments.testbed)
+    machine, action = testbed.vm, arguments.action
+    if machine is None:
+        raise FileError(f"testbed {testbed.name!r} has no table `vm` in the lab file")
+    try:
+        if action == "prepare":
+            vm_prepare.prepare(machine, arguments.image, testbed.timing.boot_timeout, _say)
+            _say(f"{testbed.name}: prepared in {machine.directory}")
+        if action in ("stop", "cycle"):
+            vm.stop(machine)
+        if action in ("start", "cycle"):
+            switch_on(testbed)
+        if action == "status":
+            process = vm.process_of(machine)
+            _say(f"{testbed.name}: {f'on, process {process}' if process else 'off'}")
+            return 0 if process else EXIT_FAILED
+        if action in ("start", "cycle") and (busy := vm.neighbours()):
+            _say(f"{testbed.name}: {busy}")
+    except vm.VmError as error:
+        _say(f"netbisect-lab: {error}")
+        return EXIT_LAB
+    return 0
+
+
 def _read(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, Lab]:
     parsed = command_line().parse_args(arguments)
     return parsed, load_lab(parsed.lab)
@@ -553,6 +604,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "calibrate": _calibrate,
         "recover": _recover,
         "doctor": _doctor,
+        "vm": _vm,
     }
     try:
         parsed, lab = aside(functools.partial(_read, arguments))

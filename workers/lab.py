@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
@@ -16,6 +17,7 @@ from typing import TypeVar
 
 from netbisect.bisect.subject import PATCH_MARK
 from netbisect.workers import tomlfile
+from netbisect.workers.lab_vm import ADDRESS, GUEST_MARK, HOST_MARK, Vm
 from netbisect.workers.space import bytes_of
 from netbisect.workers.tomlfile import FileError, Scalar
 
@@ -389,10 +391,13 @@ class Testbed:
     addresses."""
     power: Power | None = None
     console: Console | None = None
+    vm: Vm | None = None
+    """Its DUT is a virtual machine; power and console are then that machine's."""
     timing: Timing = field(default_factory=Timing)
 
     def __post_init__(self) -> None:
         _check_name(self.name)
+        self._check_vm()
         _check(
             _IDENT.match(self.kernel_config),
             f"kernel_config {self.kernel_config!r}: expected the name of a file in sys/ARCH/conf",
@@ -414,6 +419,32 @@ class Testbed:
             0 <= self.layouts <= _MOST_LAYOUTS,
             f"layouts {self.layouts}: expected 0 to {_MOST_LAYOUTS}",
         )
+
+    def _check_vm(self) -> None:
+        """A virtual DUT and both ends of its wires belong together."""
+        ends = {
+            "dut": self.dut.address,
+            "generator": self.generator.address,
+            "receiver": self.receiver.address,
+        }
+        for name, address in ends.items():
+            virtual = address == ADDRESS or address.startswith((GUEST_MARK, HOST_MARK))
+            _check(
+                virtual == (self.vm is not None),
+                f"{name}.address {address!r}: expected the table `vm` with address 'vm', and "
+                "neither without the other",
+            )
+        if self.vm is None:
+            return
+        _check(self.arch == "amd64", f"arch {self.arch!r}: expected amd64 for a virtual machine")
+        for name, traffic, wanted in (
+            ("generator", self.generator, "ingress"),
+            ("receiver", self.receiver, "egress"),
+        ):
+            _check(
+                traffic.port.interface == wanted,
+                f"{name}.port: expected {{ interface = {wanted!r} }} for a virtual machine",
+            )
 
     def line_rate(self, size: int) -> float:
         """Packets of `size` bytes without CRC per second that the generator can offer."""
@@ -661,6 +692,26 @@ def load_scenario(name: str, folders: Sequence[Path] = ()) -> Scenario:
     raise FileError(f"there is no scenario {name!r}; there is {', '.join(known)}")
 
 
+def _housed(testbed: Testbed, path: Path) -> Testbed:
+    """The testbed with what follows from its virtual machine."""
+    if testbed.vm is None:
+        return testbed
+    folder = path.resolve().parent / testbed.vm.directory.expanduser()
+    guest, host = f"{GUEST_MARK}{folder}", f"{HOST_MARK}{folder}"
+    mark = testbed.vm.mark
+    cycle = (sys.executable, "-P", "-m", "netbisect.workers.cli", "--lab", str(path.resolve()))
+    return replace(
+        testbed,
+        description=f"{testbed.description}; {mark}" if testbed.description else mark,
+        vm=replace(testbed.vm, directory=folder),
+        dut=replace(testbed.dut, address=guest),
+        generator=replace(testbed.generator, address=host),
+        receiver=replace(testbed.receiver, address=host),
+        power=testbed.power or Power((*cycle, "vm", "cycle", "--testbed", testbed.name)),
+        console=testbed.console or Console(("tail", "-n", "0", "-F", str(folder / "console.log"))),
+    )
+
+
 def load_lab(path: Path) -> Lab:
     """The lab file at `path`, checked as far as a file can be checked alone.
 
@@ -691,6 +742,7 @@ def load_lab(path: Path) -> Lab:
         source=replace(lab.source, overlays=overlays, kernel_configs=configs, revisions=table),
         kernels=here / lab.kernels.expanduser(),
         scenario_directories=tuple(here / folder for folder in lab.scenario_directories),
+        testbeds=tuple(_housed(testbed, path) for testbed in lab.testbeds),
         builders=tuple(
             replace(
                 builder,

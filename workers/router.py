@@ -38,6 +38,7 @@ from netbisect.workers.last_words import boot_fault, last_words, standing
 from netbisect.workers.panic import find_panic
 from netbisect.workers.running import Running, look
 from netbisect.workers.ssh import Connections
+from netbisect.workers.vm_host import switch_on
 from netbisect.workers.ways import deployment_of
 
 _MARK = "netbisect.before"
@@ -104,6 +105,8 @@ class Router:
         Raises:
             LabFault: it is not the machine we know, or does not come back.
         """
+        if switch_on(self.testbed):
+            self.say(f"{self.testbed.name}: its virtual machine was off; it is switched on")
         running = self._wait(Stage.DEPLOY)
         if running is not None:
             return running

@@ -16,12 +16,20 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
 from netbisect.workers.faults import CommandError, HostKeyError, UnreachableError
 from netbisect.workers.lab import Ssh
+from netbisect.workers.lab_vm import (
+    GUEST_ALIAS,
+    GUEST_MARK,
+    GUEST_SSH_CONFIG,
+    HOST_MARK,
+    WIRE_PROGRAMS,
+)
 from netbisect.workers.mux import (
     SSH_FAILED,
     RefusedError,
@@ -64,15 +72,26 @@ class Connections:
         """The machine at that ssh address."""
         if address not in self._machines:
             socket = self._sockets / str(len(self._machines))
-            self._machines[address] = Machine(address, self.settings, socket)
+            self._machines[address] = _machine_at(address, self.settings, socket)
         return self._machines[address]
+
+
+def _machine_at(address: str, settings: Ssh, socket: Path) -> Machine:
+    """The machine at an address of a loaded lab file."""
+    if address.startswith(HOST_MARK):
+        return WireEnds(address, settings, socket)
+    if address.startswith(GUEST_MARK):
+        config = Path(address.removeprefix(GUEST_MARK)) / GUEST_SSH_CONFIG
+        return Machine(address, replace(settings, config=config), socket, destination=GUEST_ALIAS)
+    return Machine(address, settings, socket)
 
 
 class Machine:
     """One machine behind ssh."""
 
-    def __init__(self, address: str, settings: Ssh, socket: Path) -> None:
+    def __init__(self, address: str, settings: Ssh, socket: Path, *, destination: str = "") -> None:
         self.address = address
+        self._destination = destination or address
         self.programs: dict[str, str] = {}
         """By name: where the program is, when it is not the one that the machine would find."""
         self._settings = settings
@@ -100,7 +119,7 @@ class Machine:
         if self._opening is None and not self._socket.exists():
             self._opening = subprocess.Popen(
                 # It goes into the background as soon as it is let in.
-                [*self._ssh, "-N", self.address],
+                [*self._ssh, "-N", self._destination],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
@@ -149,7 +168,7 @@ class Machine:
             except (OSError, EOFError):
                 self._socket.unlink(missing_ok=True)  # of a holder that is no more
             except RefusedError:
-                alone = [*self._ssh, "-o", "ControlPath=none", self.address, line]
+                alone = [*self._ssh, "-o", "ControlPath=none", self._destination, line]
                 stdin, stdout, stderr = streams
                 return subprocess.Popen(alone, stdin=stdin, stdout=stdout, stderr=stderr)
         raise UnreachableError(self.address, "the connection was lost")
@@ -319,3 +338,34 @@ def _as_file(data: bytes | IO[bytes] | None) -> contextlib.AbstractContextManage
     stream.write(data)
     stream.seek(0)
     return stream
+
+
+class WireEnds(Machine):
+    """This host, as the generator and receiver of a virtual DUT: commands run without ssh.
+
+    Those that mean a data port are in a folder of the virtual machine, first in PATH.
+    """
+
+    def __init__(self, address: str, settings: Ssh, socket: Path) -> None:
+        super().__init__(address, settings, socket)
+        self._programs_at = Path(address.removeprefix(HOST_MARK)) / WIRE_PROGRAMS
+
+    def open(self) -> None:
+        """Nothing to do: there is no connection."""
+
+    def _begin(self, line: str, streams: Sequence[int], deadline: float) -> Process:  # noqa: ARG002 - it begins at once
+        path = os.pathsep.join([str(self._programs_at), os.environ.get("PATH", os.defpath)])
+        stdin, stdout, stderr = streams
+        words = ["env", f"PATH={path}", "sh", "-c", line]
+        return _Here(words, stdin=stdin, stdout=stdout, stderr=stderr)
+
+
+class _Here(subprocess.Popen[bytes]):
+    """A command on this host, ended so that it can end what it has started."""
+
+    def kill(self) -> None:
+        if self.poll() is None:
+            self.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.wait(_PATIENCE)
+        super().kill()
