@@ -78,7 +78,7 @@ def free_port() -> int:
 @pytest.fixture
 def folder() -> Iterator[Path]:
     """A folder whose path is short enough for sockets."""
-    with tempfile.TemporaryDirectory(prefix="nb-", dir="/tmp") as place:  # noqa: S108
+    with tempfile.TemporaryDirectory(prefix="nb-", dir="/tmp") as place:
         yield Path(place)
 
 
@@ -183,10 +183,10 @@ def test_a_number_left_in_the_pidfile_is_no_process_of_ours(machine: Vm) -> None
 def test_what_is_missing_is_said(machine: Vm, folder: Path) -> None:
     """Each with what would be right; nothing is started."""
     absent = replace(machine, directory=folder / "absent")
-    with pytest.raises(VmError, match="there is no .*absent: `netbisect-lab vm prepare` makes it"):
+    with pytest.raises(VmError, match=r"there is no .*absent: `netbisect-lab vm prepare` makes it"):
         vm.start(absent)
     (machine.directory / vm.PREPARED).unlink(missing_ok=True)
-    with pytest.raises(VmError, match="prepared.qcow2: `netbisect-lab vm prepare` makes it"):
+    with pytest.raises(VmError, match=r"prepared\.qcow2: `netbisect-lab vm prepare` makes it"):
         vm.start(machine)
     with pytest.raises(VmError, match="there is no qemu-of-nobody on this host"):
         vm.version(replace(machine, qemu="qemu-of-nobody"))
@@ -208,9 +208,9 @@ def test_an_old_qemu_is_refused(machine: Vm, folder: Path) -> None:
 @pytest.mark.slow
 def test_qemu_is_heard_when_it_does_not_start(machine: Vm) -> None:
     """In its own words, and the machine is off."""
-    with socket.create_server(("127.0.0.1", machine.ssh_port)):
-        with pytest.raises(VmError, match="QEMU does not start: .*host forwarding"):
-            vm.start(machine)
+    taken = socket.create_server(("127.0.0.1", machine.ssh_port))
+    with taken, pytest.raises(VmError, match=r"QEMU does not start: .*host forwarding"):
+        vm.start(machine)
 
     assert vm.process_of(machine) == 0
 
@@ -267,9 +267,7 @@ def test_the_power_switch_of_the_lab_file_switches_it(
     lab_file: Path, machine: Vm, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """By the command that a visit runs; `vm status` tells."""
-    lab_file.write_text(
-        LAB.replace("memory = 128", f"memory = 128, ssh_port = {machine.ssh_port}")
-    )
+    lab_file.write_text(LAB.replace("memory = 128", f"memory = 128, ssh_port = {machine.ssh_port}"))
     testbed = load_lab(lab_file).testbed("vm1")
     status = ["--lab", str(lab_file), "vm", "status", "--testbed", "vm1"]
 
