@@ -32,6 +32,7 @@ SECTIONS = {
     lab.TrafficHost: ("lab.toml", "`[testbeds.generator]` and"),
     lab.Power: ("lab.toml", "`[testbeds.power]`\n"),
     lab.Console: ("lab.toml", "`[testbeds.console]`\n"),
+    lab.Vm: ("lab.toml", "`[testbeds.vm]`\n"),
     lab.Timing: ("lab.toml", "`[testbeds.timing]`\n"),
     lab.Scenario: ("Scenarios", "A scenario is a file"),
     lab.Traffic: ("Scenarios", "`[traffic]`\n"),

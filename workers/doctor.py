@@ -5,6 +5,8 @@ Testbeds are looked at side by side. Nothing is changed; traffic is sent only if
 
 from __future__ import annotations
 
+import functools
+import os
 import shutil
 import statistics
 import subprocess
@@ -14,12 +16,13 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from netbisect.workers import checkup, freebsd, pktgen, ports
+from netbisect.workers import checkup, freebsd, pktgen, ports, vm
 from netbisect.workers.bench import Bench
 from netbisect.workers.checkup import Check, Finding
 from netbisect.workers.faults import CommandError, HostKeyError, LabFault, UnreachableError
 from netbisect.workers.host import compiler_of
 from netbisect.workers.lab import Builder, Lab, Port, Scenario, Testbed, load_scenario
+from netbisect.workers.lab_vm import Vm
 from netbisect.workers.router import Router
 from netbisect.workers.ssh import Connections, Machine
 
@@ -124,6 +127,18 @@ def _tool(where: str, what: str, command: Sequence[str], absent: str) -> Check:
 # -------------------------------------------------------------------------------------- testbeds
 
 
+def _virtual(machine: Vm) -> Finding:
+    """QEMU and what it needs of this host."""
+    try:
+        told = vm.conditions(machine)
+    except vm.VmError as error:
+        return Finding(False, str(error))
+    kvm = Path("/dev/kvm")
+    if machine.accelerator == "kvm" and not os.access(kvm, os.R_OK | os.W_OK):
+        return Finding(False, f"{told}, but {kvm} cannot be used; expected rights or tcg")
+    return Finding(True, ", but ".join(filter(None, (told, vm.neighbours()))))
+
+
 class _Bedside:
     """All checks of one testbed."""
 
@@ -140,6 +155,8 @@ class _Bedside:
     def checks(self) -> list[Check]:
         """Looks; connections of its own, so that testbeds are looked at side by side."""
         bed = self._testbed
+        if bed.vm is not None:
+            self._try("virtual machine", functools.partial(_virtual, bed.vm))
         with Connections(self._lab.ssh) as connections:
             router = connections.machine(bed.dut.address)
             answers = self._try(
@@ -259,6 +276,11 @@ class _Bedside:
         name = machine.address
         self._add(f"release of {name}", Finding(bool(release.strip()), release.strip()))
         self._add(f"clock of {name}", checkup.clock(date, before, time.time()))
+        if self._testbed.vm is not None:
+            there = bool(pkt_gen.strip())
+            found = pkt_gen.strip() if there else "written when the virtual machine is switched on"
+            self._add(f"pkt-gen on {name}", Finding(there, found))
+            return
         admode = freebsd.values_in(said).get(checkup.NETMAP_SYSCTL)
         self._add(f"pkt-gen on {name}", checkup.netmap(pkt_gen, admode))
 
