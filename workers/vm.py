@@ -203,8 +203,8 @@ def disk_format(image: Path) -> str:
     return found
 
 
-def launch(vm: Vm, disk: Path) -> None:
-    """Starts QEMU with that disk; it is off before.
+def launch(vm: Vm, disk: Path, *more: str) -> None:
+    """Starts QEMU with that disk and more arguments; it is off before.
 
     Raises:
         VmError: QEMU does not start, in its own words.
@@ -215,7 +215,7 @@ def launch(vm: Vm, disk: Path) -> None:
     log = vm.directory / CONSOLE
     if log.exists() and log.stat().st_size > _LONGEST_LOG:
         log.write_bytes(b"")
-    _run(command(vm, disk), "QEMU does not start")
+    _run([*command(vm, disk), *more], "QEMU does not start")
 
 
 def _kill(vm: Vm) -> None:

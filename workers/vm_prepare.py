@@ -29,6 +29,7 @@ _ASK_AGAIN = 10.0
 _LINE_SECONDS = 60.0
 _SCRIPT_SECONDS = 300.0
 _DOWN_SECONDS = 300.0
+_POLL = 0.2
 _BLOCK = 4096
 _SAID = 400
 """Characters of the console that a complaint ends with."""
@@ -165,6 +166,22 @@ class Console:
                 raise VmError(f"the guest is gone; last it said {self._heard[-_SAID:].strip()!r}")
             self._heard += block.decode(errors="replace").replace("\r", "")
 
+    def listen_until(self, over: Callable[[], bool], seconds: float) -> None:
+        """Reads on, so that the guest is never held up by its console, until that is so."""
+        deadline = time.monotonic() + seconds
+        while not over():
+            if time.monotonic() > deadline:
+                raise VmError(
+                    f"the guest has not switched itself off after {seconds:g} s; last came "
+                    f"{self._heard[-_SAID:].strip()!r}"
+                )
+            self._socket.settimeout(_POLL)
+            with contextlib.suppress(TimeoutError):
+                block = self._socket.recv(_BLOCK)
+                self._heard += block.decode(errors="replace").replace("\r", "")
+                if not block:
+                    time.sleep(_POLL)
+
     def send(self, line: str) -> None:
         """Types a line."""
         self._socket.settimeout(_LINE_SECONDS)
@@ -238,7 +255,8 @@ def prepare(machine: Vm, image: Path, boot_seconds: float, say: Callable[[str], 
         vm.make_overlay(image, disk)
         public = _key(machine.directory / KEY)
         say(f"starting {image.name} with {machine.accelerator}")
-        vm.launch(machine, disk)
+        # Its own reboot switches it off: not every kernel knows how to do more than that.
+        vm.launch(machine, disk, "-no-reboot")
         with Console(vm.socket_of(machine, vm.SERIAL)) as console:
             console.log_in(boot_seconds)
             say("root is in; setting it up")
@@ -246,8 +264,8 @@ def prepare(machine: Vm, image: Path, boot_seconds: float, say: Callable[[str], 
             found = _HOST_KEY.search(said)
             if found is None:
                 raise VmError("the guest has told no host key of the kind ssh-ed25519")
-            console.send("shutdown -p now")
-            _wait_until_off(machine)
+            console.send("shutdown -r now")
+            console.listen_until(lambda: not vm.process_of(machine), _DOWN_SECONDS)
         (machine.directory / KNOWN_HOSTS).write_text(f"{GUEST_ALIAS} {found[1]}\n")
         disk.rename(machine.directory / vm.PREPARED)
     except OSError as error:
@@ -256,14 +274,6 @@ def prepare(machine: Vm, image: Path, boot_seconds: float, say: Callable[[str], 
         with contextlib.suppress(VmError):
             vm.stop(machine)
         disk.unlink(missing_ok=True)
-
-
-def _wait_until_off(machine: Vm) -> None:
-    deadline = time.monotonic() + _DOWN_SECONDS
-    while vm.process_of(machine):
-        if time.monotonic() > deadline:
-            raise VmError(f"the guest has not switched itself off after {_DOWN_SECONDS:g} s")
-        time.sleep(0.2)
 
 
 def _key(place: Path) -> str:
