@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from netbisect.workers import vm, vm_host, vm_prepare
+from netbisect.workers import vm, vm_host, vm_prepare, vm_wire
 from netbisect.workers.cli import main
 from netbisect.workers.lab import load_lab
 from netbisect.workers.lab_vm import Vm
@@ -166,6 +166,20 @@ def test_a_machine_that_was_killed_is_off_and_can_be_started(machine: Vm) -> Non
     wait_for(machine, "boot 0\n")
 
 
+@needs_qemu
+@pytest.mark.slow
+def test_instructions_are_counted_where_they_are_the_clock(machine: Vm) -> None:
+    """QEMU tells them at both ends of the wires at once."""
+    vm.start(replace(machine, clock="instructions"))
+    wait_for(machine, "boot 0\n")
+    clocks = [vm_wire.Instructions(machine.directory / f"{port}.clock") for port in vm_wire.MACS]
+    seen = [clock.now() for clock in (*clocks, *clocks)]
+
+    assert 0 < seen[0] <= seen[1] <= seen[2] <= seen[3]
+    time.sleep(0.2)
+    assert clocks[0].now() > seen[3]
+
+
 def test_a_number_left_in_the_pidfile_is_no_process_of_ours(machine: Vm) -> None:
     """Whoever has got the number of a machine that died is not killed for it."""
     with subprocess.Popen(["sleep", "60"]) as other:
@@ -236,6 +250,8 @@ def test_the_lab_file_makes_it_a_testbed_like_others(lab_file: Path) -> None:
     ("old", "new", "complaint"),
     [
         ('accelerator = "tcg"', 'accelerator = "tgc"', "expected 'kvm' or 'tcg'"),
+        ("memory = 128", 'clock = "ticks"', "expected 'seconds' or 'instructions'"),
+        ('accelerator = "tcg"', 'clock = "instructions"', "expected accelerator 'tcg' and one"),
         ("memory = 128", "memory = 64", "expected MiB, 128 or more"),
         ("memory = 128", 'cpus = "two"', "expected processors such as 2-3"),
         ("memory = 128", "ssh_port = 70_000", "expected 1 to 65535"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import socket
 import struct
@@ -11,7 +12,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from hypothesis import strategies as st
 from netbisect.workers import pktgen, vm_host, vm_wire
 from netbisect.workers.bench import Bench
 from netbisect.workers.lab import Lab, load_lab, load_scenario
+from netbisect.workers.lab_vm import SECOND
 from netbisect.workers.ssh import Connections, Machine
 
 RATE = 4000
@@ -158,6 +160,57 @@ def test_a_wire_does_not_wait(wired: Wired) -> None:
     assert seconds > 1.5
 
 
+@contextlib.contextmanager
+def monitor(place: Path, step: int) -> Iterator[None]:
+    """A monitor by whose answers the guest has executed `step` instructions more each time."""
+
+    def answer(connection: socket.socket) -> None:
+        with connection, connection.makefile("rw") as stream:
+            print('{"QMP": {}}', file=stream, flush=True)
+            count = 0
+            for line in stream:
+                count += step
+                said = {"icount": count} if "query-replay" in line else {}
+                print(json.dumps({"return": said}), file=stream, flush=True)
+
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(os.fspath(place))
+        server.listen()
+        thread = threading.Thread(target=lambda: answer(server.accept()[0]))
+        thread.start()
+        yield
+        thread.join()
+
+
+def test_a_wire_can_go_by_the_instructions_of_the_guest(wired: Wired) -> None:
+    """A second is so many of them: more are sent where the guest executes more, none else."""
+    machine = wired.lab.testbed("vm1").vm
+    assert machine is not None
+    by_instructions = replace(machine, accelerator="tcg", clock="instructions")
+    vm_host.furnish(by_instructions, RATE)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as stuck:
+        stuck.bind(os.fspath(wired.folder / "ingress.guest"))
+        with monitor(wired.folder / "ingress.clock", SECOND // 50):
+            said = wired.send("-n", f"{3 * RATE}")
+
+    assert said.returncode == 0, said.stderr
+    assert total(said.stderr) == 3 * RATE
+    # Each answer but the greeting's is a fiftieth of a second, and a second's line follows fifty.
+    assert pktgen.all_rates(said.stderr)[:2] == [RATE, RATE]
+
+
+def test_a_clock_that_is_not_there_is_told(wired: Wired) -> None:
+    """Without it nothing is sent."""
+    machine = wired.lab.testbed("vm1").vm
+    assert machine is not None
+    vm_host.furnish(replace(machine, accelerator="tcg", clock="instructions"), RATE)
+    said = wired.send("-n", "1")
+
+    assert said.returncode == 1
+    complaint = "Unable to open ingress.clock: No such file or directory"
+    assert pktgen.complaint(said.stderr) == complaint
+
+
 def test_a_generator_without_a_guest_says_so(wired: Wired) -> None:
     """In the words by which a run is judged."""
     said = wired.send("-n", "1")
@@ -185,7 +238,7 @@ def test_a_wrong_order_is_refused(
     monkeypatch.setattr("signal.signal", lambda *_: None)  # those of the test's own process
     log = tmp_path / "log"
     with log.open("w") as stream:
-        assert vm_wire.pkt_gen(tmp_path, RATE, ["-f", "tx", *words], stream) == 1
+        assert vm_wire.pkt_gen(tmp_path, RATE, "seconds", ["-f", "tx", *words], stream) == 1
 
     assert pktgen.complaint(log.read_text()) == complaint
 

@@ -16,6 +16,10 @@ WIRE_PROGRAMS = "bin"
 """There too: the folder of what speaks for the host's ends of the wires."""
 _EMULATOR = "tcg"
 _ACCELERATORS = ("kvm", _EMULATOR)
+_INSTRUCTIONS = "instructions"
+_CLOCKS = ("seconds", _INSTRUCTIONS)
+SECOND = 20_000_000
+"""Instructions of the guest that stand for a second where instructions are counted."""
 _CPUS = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*\Z")
 _LEAST_MEMORY = 128
 
@@ -33,6 +37,8 @@ class Vm:
     """Disks, keys, sockets and console; made by `netbisect-lab vm prepare`."""
     accelerator: str = "kvm"
     """kvm, or tcg, which emulates the processor."""
+    clock: str = "seconds"
+    """seconds, or instructions: what rates are counted by."""
     memory: int = 1024
     """MiB."""
     processors: int = 1
@@ -50,6 +56,11 @@ class Vm:
             self.accelerator in _ACCELERATORS,
             f"accelerator {self.accelerator!r}: expected 'kvm' or 'tcg'",
         )
+        _check(self.clock in _CLOCKS, f"clock {self.clock!r}: expected 'seconds' or 'instructions'")
+        _check(
+            not self.by_instructions or (self.accelerator == _EMULATOR and self.processors == 1),
+            "clock 'instructions': expected accelerator 'tcg' and one processor",
+        )
         _check(
             self.memory >= _LEAST_MEMORY,
             f"memory {self.memory}: expected MiB, {_LEAST_MEMORY} or more",
@@ -64,8 +75,15 @@ class Vm:
             )
 
     @property
+    def by_instructions(self) -> bool:
+        """Whether packets are counted per instruction of the guest, not per second."""
+        return self.clock == _INSTRUCTIONS
+
+    @property
     def mark(self) -> str:
         """What reports must say of whatever is measured on it."""
+        if self.by_instructions:
+            return f"a virtual machine, emulated: its rates are packets in {SECOND:,} instructions"
         if self.accelerator == _EMULATOR:
             return "a virtual machine, emulated: not comparable with anything else"
         return "a virtual machine: not comparable with hardware"

@@ -99,6 +99,11 @@ def command(vm: Vm, disk: Path) -> list[str]:
         words += ["-netdev", f"dgram,id={port},local.type=unix,{ends}"]
     for port, mac in MACS.items():
         words += ["-device", f"virtio-net-pci,netdev={port},mac={mac},romfile="]
+    if vm.by_instructions:
+        words += ["-icount", "shift=1,sleep=on"]
+        for port in ("ingress", "egress"):
+            place = _escaped(socket_of(vm, f"{port}.clock"))
+            words += ["-qmp", f"unix:{place},server=on,wait=off"]
     serial, log = _escaped(socket_of(vm, SERIAL)), _escaped(vm.directory / CONSOLE)
     words += [
         "-chardev",
@@ -268,7 +273,8 @@ def version(vm: Vm) -> str:
 
 def conditions(vm: Vm) -> str:
     """What must be the same for two samples to be comparable, in words."""
-    return f"QEMU {version(vm)}, {vm.accelerator}, {vm.processors} processors, {vm.memory} MiB"
+    told = f"QEMU {version(vm)}, {vm.accelerator}, {vm.processors} processors, {vm.memory} MiB"
+    return f"{told}, counted by instructions" if vm.by_instructions else told
 
 
 def neighbours() -> str:

@@ -34,7 +34,8 @@ def furnish(machine: Vm, line_rate_pps: float) -> None:
     way = ["env", f"PYTHONPATH={search}"] if search else []
     python = [*way, sys.executable, "-P", "-m", "netbisect.workers.vm_wire"]
     for name in _SHIMS:
-        words = [*vm.traffic_prefix(machine), *python, str(folder), f"{line_rate_pps:g}", name]
+        of = [str(folder), f"{line_rate_pps:g}", machine.clock]
+        words = [*vm.traffic_prefix(machine), *python, *of, name]
         place = programs / name
         fresh = programs / f".{name}.new"
         fresh.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')

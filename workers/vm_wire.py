@@ -1,12 +1,17 @@
 """Generator and receiver of a virtual DUT: a modest pkt-gen over the sockets of its data ports.
 
-    python -m netbisect.workers.vm_wire FOLDER LINE_RATE_PPS PROGRAM ARGUMENTS
+    python -m netbisect.workers.vm_wire FOLDER LINE_RATE_PPS CLOCK PROGRAM ARGUMENTS
 
 It takes the options of netmap's pkt-gen that a bench uses, and prints what that prints. The wire
 is a datagram socket, a frame each. What is sent is paced like a wire of the given line rate, and
 does not wait: a frame for which the guest has no room is lost, as it is on a port whose ring is
 full, and was offered all the same. Frames are counted where they are put on the wire and where
 they leave it. Besides pkt-gen there are `ifconfig` and `pkill`, as far as they are of these ports.
+
+By the clock `instructions` all of this, the pace too, goes by the instructions that the guest has
+executed: a second is so many of them (lab_vm.SECOND), however long that takes. Neither other work
+on the host nor its speed are then in the rates, nor anything that costs a processor time but no
+instructions.
 """
 
 from __future__ import annotations
@@ -16,6 +21,7 @@ import fcntl
 import getopt
 import ipaddress
 import itertools
+import json
 import os
 import re
 import select
@@ -25,9 +31,11 @@ import struct
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TextIO
+from typing import Protocol, TextIO
+
+from netbisect.workers.lab_vm import SECOND
 
 MACS = {"ingress": "52:54:00:00:00:21", "egress": "52:54:00:00:00:22"}
 """Of this host's ends of the wires."""
@@ -42,6 +50,12 @@ _TICK = 0.0005
 """Seconds between two looks at what is due."""
 _CATCH_UP = 0.1
 """Seconds that a sender that was held up makes good; what is beyond was not offered."""
+_LONGEST_WAIT = 0.01
+"""Seconds that a receiver sleeps at most before it looks at the clock."""
+_SILENCE = 1.0
+"""Seconds without a packet, by this host's clock, after which traffic has ended."""
+_CLOCK_SECONDS = 30.0
+"""For the guest's clock to answer."""
 _FRAME_BYTES = 24
 """CRC, preamble and gap: a longer frame takes the wire longer."""
 _MOST_FLOWS = 1 << 16
@@ -145,6 +159,58 @@ def _mac(text: str) -> bytes:
 # ------------------------------------------------------------------------------------- the wire
 
 
+class _Clock(Protocol):
+    """What tells seconds, from anywhere on."""
+
+    def now(self) -> float:
+        """Seconds, or what stands for them."""
+        ...
+
+
+class _Seconds:
+    """This host's clock."""
+
+    @staticmethod
+    def now() -> float:
+        return time.monotonic()
+
+
+class Instructions:
+    """The guest's count of instructions, by QEMU's monitor.
+
+    Raises:
+        WireError: it does not answer, also from `now`.
+    """
+
+    def __init__(self, place: Path) -> None:
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.settimeout(_CLOCK_SECONDS)
+        try:
+            self._socket.connect(os.fspath(place))
+            self._stream = self._socket.makefile("rw")
+            self._stream.readline()  # its greeting
+        except OSError as error:
+            raise WireError(f"Unable to open {place.name}: {error.strerror or error}") from None
+        self._ask("qmp_capabilities")
+
+    def now(self) -> float:
+        """What has been executed since the machine was switched on, in seconds of that kind."""
+        count: int = self._ask("query-replay")["icount"]
+        return count / SECOND
+
+    def _ask(self, question: str) -> dict[str, int]:
+        try:
+            self._stream.write(json.dumps({"execute": question}) + "\n")
+            self._stream.flush()
+            while line := self._stream.readline():
+                said: dict[str, dict[str, int]] = json.loads(line)
+                if "return" in said:
+                    return said["return"]
+        except (OSError, ValueError):
+            pass
+        raise WireError("aborting: the clock of the guest does not answer any more")
+
+
 class _Told:
     """Whether SIGINT or SIGTERM has come."""
 
@@ -183,6 +249,7 @@ class _Run:
 
     out: TextIO
     options: dict[str, str]
+    clock: _Clock = field(default_factory=_Seconds)
     began: float = 0.0
     """Of the second that is being counted."""
     counted: int = 0
@@ -207,11 +274,11 @@ class _Run:
         self.say("start_threads", 2695, f"Wait {wait} secs for phy reset")
         time.sleep(wait)
         self.say("start_threads", 2697, "Ready...")
-        self.began = time.monotonic()
+        self.began = self.clock.now()
 
     def second(self, now: float) -> int:
         """The line of a second that has passed; how many packets it had."""
-        length = now - self.began
+        length = max(now - self.began, 1e-6)
         pps, bits = self.counted / length, self.counted * self.size * 8 / length
         self.say(
             "main_thread",
@@ -247,10 +314,10 @@ def _send(run: _Run, folder: Path, line_rate: float, told: _Told) -> None:
         except OSError as error:
             raise WireError(f"Unable to open {port}: {error.strerror}") from None
         run.open(f"Sending {len(frames)} flows, {rate:.0f} packets a second")
-        due, last = 0.0, time.monotonic()
+        due, last = 0.0, run.began
         order = itertools.cycle(frames)
         while count > 0 and not told.stop:
-            now = time.monotonic()
+            now = run.clock.now()
             due = min(due + (now - last) * rate, _CATCH_UP * rate)
             last = now
             batch = min(int(due), count)
@@ -263,8 +330,19 @@ def _send(run: _Run, folder: Path, line_rate: float, told: _Told) -> None:
             if now - run.began >= 1.0:
                 run.second(now)
             time.sleep(_TICK)
-    run.second(time.monotonic())
+    run.second(run.clock.now())
     run.sum("Sent")
+
+
+def _drain(run: _Run, end: socket.socket, buffer: bytearray) -> bool:
+    """Counts what has come, after a short sleep if that was nothing; whether there was any."""
+    if not select.select([end], [], [], _LONGEST_WAIT)[0]:
+        return False
+    with contextlib.suppress(BlockingIOError):
+        for _ in range(256):
+            end.recv_into(buffer)
+            run.counted += 1
+    return True
 
 
 def _receive(run: _Run, folder: Path, told: _Told) -> None:
@@ -276,30 +354,35 @@ def _receive(run: _Run, folder: Path, told: _Told) -> None:
         end.setblocking(False)
         try:
             run.open("Receiving")
+            heard = time.monotonic()
             while not told.stop:
-                select.select([end], [], [], max(0.0, run.began + 1.0 - time.monotonic()))
-                with contextlib.suppress(BlockingIOError):
-                    for _ in range(256):
-                        end.recv_into(buffer)
-                        run.counted += 1
-                now = time.monotonic()
+                if _drain(run, end, buffer):
+                    heard = time.monotonic()
+                now = run.clock.now()
                 if now - run.began >= 1.0:
-                    over = not run.second(now) and run.total and "-W" in run.options
-                    if over:
-                        break
+                    run.second(now)
+                seen = run.total or run.counted
+                if seen and time.monotonic() - heard > _SILENCE and "-W" in run.options:
+                    break
+            run.second(run.clock.now())
         finally:
             place.unlink(missing_ok=True)
     run.sum("Received")
 
 
-def pkt_gen(folder: Path, line_rate: float, arguments: Sequence[str], out: TextIO) -> int:
+def pkt_gen(
+    folder: Path, line_rate: float, clock: str, arguments: Sequence[str], out: TextIO
+) -> int:
     """Sends or receives until it is done, or told to stop; the exit status."""
     told = _Told()
     run = _Run(out, {})
     try:
         pairs, _ = getopt.getopt(list(arguments), _OPTIONS)
         run.options = dict(pairs)
-        with _taken(folder, run.options.get("-i", "")):
+        port = run.options.get("-i", "")
+        with _taken(folder, port):
+            if clock == "instructions":
+                run.clock = Instructions(folder / f"{port}.clock")
             if run.options.get("-f") == "tx":
                 _send(run, folder, line_rate, told)
             else:
@@ -346,13 +429,13 @@ def interrupt(folder: Path) -> int:
 
 def main() -> int:
     """The command line; returns the exit status."""
-    folder, line_rate, program, *arguments = sys.argv[1:]
+    folder, line_rate, clock, program, *arguments = sys.argv[1:]
     if program == "ifconfig":
         sys.stdout.write(interfaces(Path(folder)))
         return 0
     if program == "pkill":
         return interrupt(Path(folder))
-    return pkt_gen(Path(folder), float(line_rate), arguments, sys.stderr)
+    return pkt_gen(Path(folder), float(line_rate), clock, arguments, sys.stderr)
 
 
 if __name__ == "__main__":
