@@ -18,6 +18,7 @@ import pytest
 
 from netbisect.workers import vm, vm_host, vm_prepare, vm_wire
 from netbisect.workers.cli import main
+from netbisect.workers.doctor import examine
 from netbisect.workers.lab import load_lab
 from netbisect.workers.lab_vm import Vm
 from netbisect.workers.ssh import Connections
@@ -172,12 +173,12 @@ def test_instructions_are_counted_where_they_are_the_clock(machine: Vm) -> None:
     """QEMU tells them at both ends of the wires at once."""
     vm.start(replace(machine, clock="instructions"))
     wait_for(machine, "boot 0\n")
-    clocks = [vm_wire.Instructions(machine.directory / f"{port}.clock") for port in vm_wire.MACS]
-    seen = [clock.now() for clock in (*clocks, *clocks)]
-
-    assert 0 < seen[0] <= seen[1] <= seen[2] <= seen[3]
-    time.sleep(0.2)
-    assert clocks[0].now() > seen[3]
+    one, other = (machine.directory / f"{port}.clock" for port in vm_wire.MACS)
+    with vm_wire.Instructions(one) as first, vm_wire.Instructions(other) as second:
+        seen = [clock.now() for clock in (first, second, first, second)]
+        assert 0 < seen[0] <= seen[1] <= seen[2] <= seen[3]
+        time.sleep(0.2)
+        assert first.now() > seen[3]
 
 
 def test_a_number_left_in_the_pidfile_is_no_process_of_ours(machine: Vm) -> None:
@@ -294,6 +295,21 @@ def test_the_power_switch_of_the_lab_file_switches_it(
     assert main(status) == 0
     assert "vm1: on, process" in capsys.readouterr().err
     assert not vm_host.switch_on(testbed)
+
+
+@needs_qemu
+def test_the_doctor_looks_at_a_machine_that_is_off(lab_file: Path) -> None:
+    """QEMU is there, the guest does not answer, and nothing is switched on for a look."""
+    place = lab_file.parent / "vm1"
+    place.mkdir()
+    found = {check.what: check for check in examine(load_lab(lab_file), testbed="vm1")}
+
+    assert found["virtual machine"].good
+    assert "tcg, 1 processors, 128 MiB" in found["virtual machine"].found
+    assert not found[f"dut vm-guest:{place}"].good
+    assert "written when" in found[f"pkt-gen on vm-host:{place}"].found
+    assert found["power"].good
+    assert list(place.iterdir()) == []
 
 
 # ----------------------------------------------------------------------------------- preparing

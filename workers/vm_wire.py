@@ -33,7 +33,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, TextIO
+from typing import Protocol, Self, TextIO
 
 from netbisect.workers.lab_vm import SECOND
 
@@ -176,22 +176,33 @@ class _Seconds:
 
 
 class Instructions:
-    """The guest's count of instructions, by QEMU's monitor.
+    """The guest's count of instructions, by QEMU's monitor; a context manager.
 
     Raises:
         WireError: it does not answer, also from `now`.
     """
 
     def __init__(self, place: Path) -> None:
-        self._socket = socket.socket(socket.AF_UNIX)
-        self._socket.settimeout(_CLOCK_SECONDS)
+        self._open = contextlib.ExitStack()
+        connection = self._open.enter_context(socket.socket(socket.AF_UNIX))
+        connection.settimeout(_CLOCK_SECONDS)
         try:
-            self._socket.connect(os.fspath(place))
-            self._stream = self._socket.makefile("rw")
+            connection.connect(os.fspath(place))
+            self._stream = self._open.enter_context(connection.makefile("rw"))
             self._stream.readline()  # its greeting
+            self._ask("qmp_capabilities")
         except OSError as error:
+            self._open.close()
             raise WireError(f"Unable to open {place.name}: {error.strerror or error}") from None
-        self._ask("qmp_capabilities")
+        except WireError:
+            self._open.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
 
     def now(self) -> float:
         """What has been executed since the machine was switched on, in seconds of that kind."""
@@ -380,9 +391,11 @@ def pkt_gen(
         pairs, _ = getopt.getopt(list(arguments), _OPTIONS)
         run.options = dict(pairs)
         port = run.options.get("-i", "")
-        with _taken(folder, port):
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(_taken(folder, port))
             if clock == "instructions":
-                run.clock = Instructions(folder / f"{port}.clock")
+                place = folder / f"{port}.clock"
+                run.clock = stack.enter_context(Instructions(place))
             if run.options.get("-f") == "tx":
                 _send(run, folder, line_rate, told)
             else:
