@@ -98,7 +98,7 @@ def command(vm: Vm, disk: Path) -> list[str]:
         ends = f"local.path={guest},remote.type=unix,remote.path={host}"
         words += ["-netdev", f"dgram,id={port},local.type=unix,{ends}"]
     for port, mac in MACS.items():
-        words += ["-device", f"virtio-net-pci,netdev={port},mac={mac},romfile="]
+        words += ["-device", f"virtio-net-pci,netdev={port},mac={mac},romfile=,event_idx=off"]
     if vm.by_instructions:
         words += ["-icount", "shift=1,sleep=on"]
         for port in ("ingress", "egress"):
