@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
 import json
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import tarfile
 import threading
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -278,12 +280,19 @@ def test_half_an_archive_is_refused(archive: Path, tmp_path: Path, part: float) 
 
 
 def test_an_archive_in_which_a_byte_changed_is_refused(archive: Path, tmp_path: Path) -> None:
-    """Each of many bytes, in the compressed file and in what is in it."""
+    """Each of many bytes, in the compressed file and in what is in it.
+
+    In a run of zeros another way of compressing may say the same: that is the same backup.
+    """
     data = archive.read_bytes()
-    for at in range(20, len(data), len(data) // 60):
-        archive.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
-        refused(archive, tmp_path / "new")
     inside = gzip.decompress(data)
+    for at in range(20, len(data), len(data) // 60):
+        changed = data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+        with contextlib.suppress(OSError, EOFError, zlib.error):
+            if gzip.decompress(changed) == inside:
+                continue
+        archive.write_bytes(changed)
+        refused(archive, tmp_path / "new")
     at = inside.index(b"alert-1.html", inside.index(b"state/reports/alert-1.html") + 512)
     archive.write_bytes(gzip.compress(inside[:at] + b"X" + inside[at + 1 :]))
 
