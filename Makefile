@@ -23,7 +23,11 @@ down: $(VENV)/runtime
 
 # Without compiled modules every command that a test runs would compile them all again.
 test: $(VENV)/development
-	unset PYTHONDONTWRITEBYTECODE; $(RUN) -m pytest -n 3 --dist loadgroup
+	unset PYTHONDONTWRITEBYTECODE; $(RUN) -m pytest -n 2 --dist loadgroup -m "not long"
+
+# Those too that take minutes and show what others show in parts.
+test-long: $(VENV)/development
+	unset PYTHONDONTWRITEBYTECODE; $(RUN) -m pytest -n 2 --dist loadgroup
 
 check: $(VENV)/development
 	$(VENV)/bin/ruff format --check .
@@ -62,4 +66,4 @@ $(VENV)/development: $(VENV)/runtime tests/requirements.txt
 	$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes -r tests/requirements.txt
 	touch $@
 
-.PHONY: all venv demo up down test check bench requirements audit manual clean
+.PHONY: all venv demo up down test test-long check bench requirements audit manual clean

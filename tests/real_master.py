@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from buildbot.plugins import worker
+from buildbot.process.buildstep import BuildStepCancelled
 from buildbot.test.util.integration import RunMasterBase
 from twisted.internet import defer, reactor, task
 
@@ -86,6 +87,8 @@ class RealMaster(RunMasterBase):
 
     def setUp(self) -> Any:
         patches.apply()
+        # Buildbot logs a step that is stopped while it begins.
+        self.addCleanup(self.flushLoggedErrors, BuildStepCancelled)
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = Path(folder.name)

@@ -145,6 +145,8 @@ def checked(base: str, tokens: dict[str, str], examples: int) -> Callable[[], No
     return holds
 
 
+# The master in this process draws chances of its own meanwhile.
+@pytest.mark.filterwarnings("ignore:Do not use the `random` module inside strategies")
 @pytest.mark.slow
 class Described(ApiMaster):
     """Calls that hypothesis makes of the description."""

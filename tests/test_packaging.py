@@ -137,7 +137,7 @@ def test_it_works_outside_of_the_checkout(installed: Path, tmp_path: Path) -> No
     assert (installed.parent / "share" / "man" / "man1" / "netbisect.1").is_file()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_its_demonstration_has_all_that_it_needs(installed: Path, tmp_path: Path) -> None:
     """A tree, a lab and a first kernel are made; master.cfg, settings and tree pass the check."""
     house = tmp_path / "house"

@@ -308,6 +308,7 @@ def both_at_work(play: Play, asked: Asked) -> None:
     pytest.fail("they are never at work at once")
 
 
+@pytest.mark.long
 def test_a_search_on_two_testbeds_of_a_group_goes_on_after_a_kill(house: House) -> None:
     """Killed while both measure: verified, on both, with no order given twice."""
     play = begin(house, culprit=True, testbeds=copies(TESTBEDS["c2558"], 2))

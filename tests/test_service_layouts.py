@@ -69,6 +69,7 @@ class Relinking(RealMaster):
         assert seen.readings
         assert {reading.layout for reading in seen.readings} == {0}
 
+    @pytest.mark.long
     @case
     async def test_a_linker_that_fails_is_asked_once_for_a_revision(self) -> None:
         """The search goes on with the ordinary kernels, and the revision is not skipped."""

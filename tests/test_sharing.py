@@ -197,6 +197,7 @@ def test_other_questions_have_no_helpers(clinic: Clinic) -> None:
 class Sharing(Group):
     """What two of them do."""
 
+    @pytest.mark.long
     @case
     async def test_the_culprit_is_found_on_both_in_fewer_rounds(self) -> None:
         """Each has a level of its own; no order is given twice, no kernel built twice."""
@@ -280,6 +281,7 @@ class Sharing(Group):
         assert (lost.outcome, lost.note) == (Outcome.WITHDRAWN, f"the worker of {MATE} is away")
         (self.folder / "go").touch()
 
+    @pytest.mark.long
     @case
     async def test_a_paused_testbed_is_left_out_until_it_is_not(self) -> None:
         """As people do it in the web pages."""
