@@ -81,6 +81,7 @@ class Several(Searching):
         names = [one["external_idstring"] for one in await self.buildsets()]
         assert len(names) == len(set(names))
 
+    @pytest.mark.long
     @case
     async def test_what_is_being_built_ahead_is_awaited_when_it_is_asked_for(self) -> None:
         """The order is adopted, with the urgency of the question, and not given again."""

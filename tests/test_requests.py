@@ -289,6 +289,7 @@ class Asked(RealMaster):
         assert len(self.boots()) == 8
         assert len(self.ledger.waiting_mails()) == 3
 
+    @pytest.mark.long
     @case
     async def test_the_priority_of_what_waits_changes(self) -> None:
         """Of the order that is in the queue already, too."""

@@ -249,6 +249,7 @@ class Sharing(Group):
         assert set(self.ledger.quarantined()) == {MATE}
         assert len(self.visits(asked, MATE)) == 1
 
+    @pytest.mark.long
     @case
     async def test_a_search_goes_on_elsewhere_when_its_own_testbed_goes_into_quarantine(
         self,
