@@ -23,7 +23,7 @@ from netbisect.steps.backup import (
 )
 from netbisect.steps.settings import Settings, load_settings
 from netbisect.store import copies
-from netbisect.workers.artefact import Digesting
+from netbisect.workers.artefact import Digesting, whole_tar
 from netbisect.workers.tomlfile import structure
 
 _FOLDERS = ("folder", "state")
@@ -77,14 +77,8 @@ def _unpack(archive: Path, work: Path) -> About:
         raise control.ServiceError(f"{archive} cannot be read: {error.strerror}") from error
     with stream:
         try:
-            with (
-                gzip.GzipFile(fileobj=stream) as unzipped,
-                tarfile.open(fileobj=unzipped, mode="r|") as tar,
-            ):
-                about = _members(tar, work)
-                while unzipped.read(_BLOCK):
-                    pass  # what follows the last member belongs to the checksum, too
-                return about
+            with gzip.GzipFile(fileobj=stream) as unzipped, whole_tar(unzipped) as tar:
+                return _members(tar, work)
         except (tarfile.TarError, EOFError, OSError, ValueError, zlib.error) as error:
             if isinstance(error, OSError) and error.errno:
                 raise  # the disk's fault, not the archive's

@@ -103,6 +103,15 @@ class Digesting(io.RawIOBase):
 
 
 @contextlib.contextmanager
+def whole_tar(stream: Digesting | gzip.GzipFile) -> Iterator[tarfile.TarFile]:
+    """The tar in a stream, which is read to its end: what follows the last member counts, too."""
+    with tarfile.open(fileobj=stream, mode="r|", bufsize=_BLOCK) as tar:
+        yield tar
+    while stream.read(_BLOCK):
+        pass
+
+
+@contextlib.contextmanager
 def unpacked(archive: Path, key: str) -> Iterator[tarfile.TarFile]:
     """The tar in a packed archive, to be read from its beginning to its end.
 
@@ -112,10 +121,8 @@ def unpacked(archive: Path, key: str) -> Iterator[tarfile.TarFile]:
     try:
         with gzip.open(archive, "rb") as stream:
             digested = Digesting(stream)
-            with tarfile.open(fileobj=digested, mode="r|", bufsize=_BLOCK) as tar:
+            with whole_tar(digested) as tar:
                 yield tar
-            while digested.read(_BLOCK):
-                pass
     except (OSError, EOFError, zlib.error, tarfile.TarError) as error:
         raise ArtefactError(f"{archive}: {error}") from error
     found = digested.digest.hexdigest()
