@@ -5,6 +5,7 @@ What was told is in the outbox, so that nobody is told twice, whatever is stoppe
 
 from __future__ import annotations
 
+import math
 import time
 from functools import partial
 
@@ -54,6 +55,7 @@ class Absence:
             seconds = time.monotonic() - self._since.setdefault(worker, time.monotonic())
             if seconds >= self._settings.workers.patience_minutes * _MINUTE:
                 await self._memory.do(partial(self._away, worker, seconds))
+                self._since[worker] = math.inf  # nothing more to tell before it is back
 
     async def _missed(self, worker: str) -> bool:
         """Whether something waits that no other worker does."""
