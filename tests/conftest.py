@@ -32,6 +32,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "service_fixtures",
         "site_fixtures",
         "store_fixtures",
+        "vm_fixtures",
     ):
         path = Path(__file__).with_name(f"{name}.py")
         spec = importlib.util.spec_from_file_location(name, path)

@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from vm_fixtures import ONE_TESTBED
 
 from netbisect.workers import vm, vm_host, vm_prepare, vm_wire
 from netbisect.workers.cli import main
@@ -42,25 +43,15 @@ GUEST = bytes.fromhex(
 )
 """Says which boot of this disk it is, and reboots when it is spoken to."""
 TEXT = b"boot ?\n"
-LAB = """
-[source]
-repository = "tree"
-[[builders]]
-name = "builder"
-arch = "amd64"
-directory = "build"
-[[testbeds]]
-name = "vm1"
-arch = "amd64"
-kernel_config = "GENERIC"
+LAB = (
+    ONE_TESTBED
+    + """\
 line_rate_pps = 50_000
-scenarios = ["inet4-forwarding"]
 dut = { address = "vm", ingress = { interface = "vtnet1" }, egress = { interface = "vtnet2" } }
-generator = { address = "vm", port = { interface = "ingress" } }
-receiver = { address = "vm", port = { interface = "egress" } }
 timing = { boot_timeout = 5 }
 vm = { directory = "vm1", accelerator = "tcg", memory = 128 }
 """
+)
 
 
 def image(place: Path) -> Path:
@@ -142,7 +133,8 @@ def test_a_reboot_keeps_the_disk_and_a_power_cycle_renews_it(machine: Vm) -> Non
 
     speak(machine)
     wait_for(machine, "boot 1\n")
-    vm.cycle(machine)
+    vm.stop(machine)
+    assert vm.start(machine)
     wait_for(machine, "boot 0\n", times=2)
 
     assert vm.process_of(machine) not in (0, process)

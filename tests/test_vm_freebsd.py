@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from vm_fixtures import ONE_TESTBED
 
 from netbisect.workers import vm
 from netbisect.workers.cli import main
@@ -30,26 +31,11 @@ IMAGE = os.environ.get("NETBISECT_VM_IMAGE", "")
 ACCELERATOR = os.environ.get("NETBISECT_VM_ACCELERATOR", "kvm")
 RATE = {"kvm": 50_000, "tcg": 12_000}
 LAB = """
-[source]
-repository = "tree"
-
-[[builders]]
-name = "builder"
-arch = "amd64"
-directory = "build"
-
-[[testbeds]]
-name = "vm1"
-arch = "amd64"
-kernel_config = "GENERIC"
 line_rate_pps = {rate}
-scenarios = ["inet4-forwarding"]
 timing = {{ settle = 1, poll = 1 }}
 dut.address = "vm"
 dut.ingress.mac = "52:54:00:00:00:11"
 dut.egress.mac = "52:54:00:00:00:12"
-generator = {{ address = "vm", port = {{ interface = "ingress" }} }}
-receiver = {{ address = "vm", port = {{ interface = "egress" }} }}
 vm = {{ directory = "vm1", accelerator = "{accelerator}", ssh_port = {port} }}
 """
 PORT = 22_201
@@ -66,7 +52,7 @@ def lab_file() -> Iterator[Path]:
         pytest.skip("there is no qemu-system-x86_64 on this host")
     with tempfile.TemporaryDirectory(prefix="nb-", dir="/tmp") as place:
         path = Path(place) / "lab.toml"
-        text = LAB.format(rate=RATE[ACCELERATOR], accelerator=ACCELERATOR, port=PORT)
+        text = ONE_TESTBED + LAB.format(rate=RATE[ACCELERATOR], accelerator=ACCELERATOR, port=PORT)
         path.write_text(text)
         yield path
         machine = load_lab(path).testbed("vm1").vm

@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from vm_fixtures import ONE_TESTBED
 
 from netbisect.workers import pktgen, vm_host, vm_wire
 from netbisect.workers.bench import Bench
@@ -26,25 +27,11 @@ from netbisect.workers.lab_vm import SECOND
 from netbisect.workers.ssh import Connections, Machine
 
 RATE = 4000
-LAB = f"""
-[source]
-repository = "tree"
-[[builders]]
-name = "builder"
-arch = "amd64"
-directory = "build"
-[[testbeds]]
-name = "vm1"
-arch = "amd64"
-kernel_config = "GENERIC"
-line_rate_pps = {RATE}
-scenarios = ["inet4-forwarding"]
+LAB = f"""{ONE_TESTBED}line_rate_pps = {RATE}
 timing = {{ settle = 0, link_wait = 0 }}
 dut.address = "vm"
 dut.ingress.mac = "52:54:00:00:00:11"
 dut.egress.interface = "vtnet2"
-generator = {{ address = "vm", port = {{ interface = "ingress" }} }}
-receiver = {{ address = "vm", port = {{ interface = "egress" }} }}
 vm = {{ directory = "vm1" }}
 """
 MACS = bytes.fromhex("525400000021"), bytes.fromhex("525400000011")

@@ -21,6 +21,7 @@ from typing import NoReturn
 from netbisect.bisect import wire
 from netbisect.bisect.model import Boot, Dud, Fact, Kernel, Reaction
 from netbisect.bisect.subject import OVERLAY_MARK
+from netbisect.workers import vm
 from netbisect.workers.artefact import FACT, ArtefactError, ArtefactStore
 from netbisect.workers.aside import aside
 from netbisect.workers.bench import Bench
@@ -33,6 +34,7 @@ from netbisect.workers.soundness import faults
 from netbisect.workers.ssh import Connections
 from netbisect.workers.tomlfile import FileError
 from netbisect.workers.trial import Trial
+from netbisect.workers.vm_host import switch_on
 
 EXIT_FAILED = 1
 """Passing trouble: the same again may go well."""
@@ -542,8 +544,7 @@ def _doctor(lab: Lab, arguments: argparse.Namespace) -> int:
 
 
 def _vm(lab: Lab, arguments: argparse.Namespace) -> int:
-    from netbisect.workers import vm, vm_prepare  # noqa: PLC0415 - a visit loads no more than it needs
-    from netbisect.workers.vm_host import switch_on  # noqa: PLC0415 - a visit loads no more than it needs
+    from netbisect.workers import vm_prepare  # noqa: PLC0415 - a visit loads no more than it needs
 
     testbed = lab.testbed(arguments.testbed)
     machine, action = testbed.vm, arguments.action

@@ -179,12 +179,6 @@ def stop(vm: Vm) -> None:
         _kill(vm)
 
 
-def cycle(vm: Vm) -> None:
-    """Switches it off and on. Raises what `start` and `stop` raise."""
-    stop(vm)
-    start(vm)
-
-
 def make_overlay(backing: Path, overlay: Path) -> None:
     """Makes a disk that reads from another one and keeps what is written to itself.
 
