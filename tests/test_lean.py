@@ -40,3 +40,12 @@ def test_who_has_loaded_them_keeps_them() -> None:
         "print(sys.modules['buildbot_worker.msgpack'] is before)"
     )
     assert said(program) == "True"
+
+
+def test_a_worker_does_without_tls() -> None:
+    program = (
+        "from twisted.internet import reactor; from buildbot_worker.bot import Worker; "
+        "print(Worker.__name__, 'cryptography' in sys.modules); "
+    )
+    assert said(f"{_SPARE}lean.spare_tls(); {program}") == "Worker False"
+    assert said(f"{_SPARE}{program}") == "Worker True", "it is of no use any more"

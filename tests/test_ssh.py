@@ -471,6 +471,18 @@ def test_no_holder_outlives_its_block(server: Server) -> None:
     wait_until(lambda: not server.sessions())
 
 
+def test_a_long_path_of_temporary_files_is_in_nobodys_way(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A socket's path has an end; without this no machine could be reached."""
+    long = server.folder / ("x" * 90)
+    long.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(long))
+    with Connections(Ssh(config=server.folder / "ssh_config")) as connections:
+        assert connections.machine("dut").run(["echo", "in"]) == "in\n"
+    assert not [*long.iterdir()]
+
+
 def test_a_machine_behind_another_is_reached_by_the_users_own_configuration(
     server: Server, connections: Connections
 ) -> None:

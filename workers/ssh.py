@@ -47,12 +47,22 @@ Process = Session | subprocess.Popen[bytes]
 _KEY_SAID = ("REMOTE HOST IDENTIFICATION HAS CHANGED", "Host key verification failed")
 
 
+_LONGEST_FOLDER = 60
+"""Bytes: a socket's path has 104, of which ssh(1) itself and our names need some forty."""
+
+
+def _short_folder() -> str:
+    """The folder for temporary files, or /tmp where sockets in that one have too long a path."""
+    folder = tempfile.gettempdir()
+    return folder if len(os.fsencode(folder)) <= _LONGEST_FOLDER else "/tmp"  # noqa: S108 - mkdtemp
+
+
 class Connections:
     """The shared connections of one process; a context manager that closes them."""
 
     def __init__(self, settings: Ssh) -> None:
         self.settings = settings
-        self._sockets = Path(tempfile.mkdtemp(prefix="nb-"))  # short: a socket path has 104 bytes
+        self._sockets = Path(tempfile.mkdtemp(prefix="nb-", dir=_short_folder()))
         self._machines: dict[str, Machine] = {}
 
     def __enter__(self) -> Self:

@@ -14,6 +14,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -68,6 +69,8 @@ class Stage:
     settings: Settings = field(init=False)
     lab: Lab = field(init=False)
     ledger: Ledger = field(init=False)
+    temporary: Path = field(init=False)
+    """For temporary files of its processes, while there is a nursery."""
     numbers: dict[str, int] = field(default_factory=dict)
     """Of the processes, by name."""
     restarts: int = 0
@@ -75,7 +78,6 @@ class Stage:
     def __post_init__(self) -> None:
         self.house = House(self.place)
         self.snapshot = self.place.with_name(f"{self.place.name}.snapshot")
-        self.temporary = self.place.with_name(f"{self.place.name}.tmp")
         self.mark = secrets.token_hex(8)
 
     # ---------------------------------------------------------------------------- setting up
@@ -83,7 +85,9 @@ class Stage:
     @contextlib.contextmanager
     def nursery(self) -> Iterator[None]:
         """The process from which all others are forked, for as long as the block lasts."""
-        self.temporary.mkdir(parents=True, exist_ok=True)
+        # Short: sockets are in it, by whose paths an ssh(1) is known that outlives its command.
+        self.temporary = Path(tempfile.mkdtemp(prefix="nb-chaos-"))
+        self.place.parent.mkdir(parents=True, exist_ok=True)
         environment = {**os.environ, MARK: self.mark, "TMPDIR": str(self.temporary)}
         command = [sys.executable, "-m", "benchmarks.chaos.nursery"]
         with subprocess.Popen(
@@ -97,6 +101,7 @@ class Stage:
                 self.stop()
                 assert process.stdin is not None
                 process.stdin.close()
+                shutil.rmtree(self.temporary, ignore_errors=True)
 
     def _answer(self) -> str:
         assert self._nursery.stdout is not None

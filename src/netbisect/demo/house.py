@@ -32,6 +32,7 @@ _PATIENCE = 30.0
 _LEAN = """from netbisect.workers import lean
 
 lean.spare_websockets()
+lean.spare_tls()
 """
 SETTINGS = """# The settings of the demonstration; docs/lab.md explains every key.
 branches = ["main"]
