@@ -90,7 +90,7 @@ def test_faults_take_turns_at_their_places(begin: Begin) -> None:
     assert hits(one) == [["an order", MASTER], ["dut runs sysctl -n", VISIT]]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.xdist_group("service")
 @pytest.mark.skipif(sys.platform != "linux", reason="what runs is looked up in /proc")
 def test_a_night_comes_through_whatever_is_killed(tmp_path: Path) -> None:
