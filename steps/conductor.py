@@ -71,6 +71,8 @@ class Conductor(ReconfigurableBaseScheduler):
     """A scheduler of Buildbot: claimed by one master, and with a switch in the web pages."""
 
     compare_attrs = ("settings", "lab")
+    POLL_INTERVAL_SEC = 60
+    """Between two looks at whether another master's conductor is no more."""
 
     def __init__(self, **kwargs: Any) -> None:
         self._lock = defer.DeferredLock()
@@ -135,6 +137,7 @@ class Conductor(ReconfigurableBaseScheduler):
             self._consumer.stopConsuming()
             self._consumer = None
         await self._lock.run(lambda: None)
+        await self.memory.do(Ledger.give_up_lead)  # another master's conductor may begin
         await super().deactivate()
 
     def _on_complete(self, _: object, message: dict[str, Any]) -> None:

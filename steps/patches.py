@@ -8,6 +8,8 @@
   SQLite copies its log into the database: a third of the time of a short build (not mended).
 - The priority of a request that waits cannot be changed with SQLAlchemy 2.
 - The REST interface writes its answers from a thread other than the reactor's (their issue 9065).
+- What a master had begun that was killed stays its own for ever: of several masters, the one that
+  cleans up after it takes back its own claims instead (not mended).
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from typing import Any, TypeVar
 
 import buildbot
 from buildbot.config.master import get_is_in_unit_tests
+from buildbot.data import base, masters
 from buildbot.db import buildrequests, logs
 from buildbot.util import unicode2bytes
 from buildbot.www import rest
@@ -148,12 +151,31 @@ def set_priority(
     return done
 
 
+_clean_up = masters.Master._masterDeactivatedHousekeeping  # noqa: SLF001 - there is no public way in
+
+
+@base.updateMethod
+@defer.inlineCallbacks
+def clean_up(
+    self: masters.Master, masterid: int, name: str
+) -> Generator[defer.Deferred[Any], Any, None]:
+    """Takes back what a master had begun that is gone, and wakes who can begin it anew."""
+    requests = self.master.db.buildrequests
+    begun = yield requests.getBuildRequests(complete=False, claimed=masterid)
+    yield _clean_up(self, masterid, name)
+    its_own = [one.buildrequestid for one in begun]
+    yield requests._unclaim_buildrequests_for_master(its_own, masterid)  # noqa: SLF001 - as above
+    if its_own:
+        self.master.botmaster.maybeStartBuildsForAllBuilders()
+
+
 def apply() -> bool:
     """Mends the running Buildbot; False when it is not the version that needs it."""
     if buildbot.version != _MENDED:
         return False
     logs._async_iter_on_pool = iterate_on_pool  # noqa: SLF001 - there is no public way in
     buildrequests.BuildRequestsConnectorComponent.set_build_requests_priority = set_priority
+    masters.Master._masterDeactivatedHousekeeping = clean_up  # noqa: SLF001
     rest.V2RootResource._write_json_data = staticmethod(write_json)  # noqa: SLF001
     return True
 

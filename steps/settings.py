@@ -151,6 +151,39 @@ class WorkerSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class MastersSettings:
+    """What several masters of one service share; there is one where nothing is said."""
+
+    database: str = ""
+    """SQLAlchemy address of Buildbot's own database."""
+    router: str = ""
+    """WebSocket address of the WAMP router by which they hear of each other."""
+    realm: str = "buildbot"
+    """Of that router."""
+
+    def __post_init__(self) -> None:
+        _check(
+            bool(self.database) == bool(self.router),
+            "database and router: expected both, or neither",
+        )
+        _check(
+            not self.database or self.database.startswith("postgresql"),
+            f"database {self.database!r}: expected the address of a server, postgresql+psycopg://…",
+        )
+        _check(
+            not self.router or self.router.startswith(("ws://", "wss://")),
+            f"router {self.router!r}: expected ws:// or wss://",
+        )
+
+    def for_buildbot(self) -> dict[str, object]:
+        """What it says in Buildbot's own configuration."""
+        if not self.router:
+            return {}
+        router = {"type": "wamp", "router_url": self.router, "realm": self.realm}
+        return {"multiMaster": True, "db": {"db_url": self.database}, "mq": router}
+
+
+@dataclass(frozen=True, slots=True)
 class MailRule:
     """Who besides, or instead, is told of some of the changes."""
 
@@ -283,6 +316,7 @@ class Settings:
     workers: WorkerSettings = field(default_factory=WorkerSettings)
     links: LinkSettings = field(default_factory=LinkSettings)
     requests: RequestSettings = field(default_factory=RequestSettings)
+    masters: MastersSettings = field(default_factory=MastersSettings)
 
     def __post_init__(self) -> None:
         _check(self.branches, "branches: expected at least one")
@@ -291,6 +325,10 @@ class Settings:
                 bytes_of(getattr(self, name))
             except ValueError as error:
                 raise ValueError(f"{name} {error}") from None
+        _check(
+            not self.masters.router or self.database.startswith("postgresql"),
+            "masters: expected with a database that several hosts can use, postgresql+psycopg://…",
+        )
         _check(self.poll > 0, f"poll {self.poll}: expected seconds > 0")
         _check(self.tick > 0, f"tick {self.tick}: expected seconds > 0")
         _check(self.log_days >= 1, f"log_days {self.log_days}: expected 1 or more")

@@ -27,6 +27,18 @@ class Lead(Sessions):
         Raises:
             LostError: the database is away.
         """
+        if self.has_lead():
+            return True
+        with speaking(self.engine):
+            connection = self.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+            if connection.scalar(text(f"SELECT pg_try_advisory_lock({_THE_LEAD})")):
+                self._held = connection
+                return True
+            connection.close()
+            return False
+
+    def has_lead(self) -> bool:
+        """Whether it is that already, and still; it tries nothing."""
         if self.engine.dialect.name == "sqlite":
             return True
         if self._held is not None:
@@ -35,15 +47,7 @@ class Lead(Sessions):
                 self._held.execute(text("SELECT 1"))
             except exc.DBAPIError:
                 self.give_up_lead()
-            else:
-                return True
-        with speaking(self.engine):
-            connection = self.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
-            if connection.scalar(text(f"SELECT pg_try_advisory_lock({_THE_LEAD})")):
-                self._held = connection
-                return True
-            connection.close()
-            return False
+        return self._held is not None
 
     def give_up_lead(self) -> None:
         """Lets another one lead."""

@@ -44,6 +44,7 @@ SECTIONS = {
     web_settings.LoginSettings: ("netbisect.toml", "`[web.login]`\n"),
     web_settings.PeopleRule: ("netbisect.toml", "`[[web.people]]`\n"),
     settings.WorkerSettings: ("netbisect.toml", "`[workers]`\n"),
+    settings.MastersSettings: ("netbisect.toml", "`[masters]`,"),
     settings.LinkSettings: ("netbisect.toml", "`[links]`\n"),
     settings.RequestSettings: ("netbisect.toml", "`[requests]`\n"),
 }

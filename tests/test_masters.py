@@ -99,3 +99,20 @@ def test_when_the_one_that_leads_is_killed_the_other_goes_on(ledger: Ledger, url
     for asked in ledger.open_questions():
         assert [order.seq for order in ledger.decisions(asked.id)] == [1, 2, 3, 4]
     ledger.engine.dispose()
+
+
+def test_the_lead_is_had_only_by_who_asks_for_it(ledger: Ledger, url: str) -> None:
+    """A master's outbox goes by what its conductor has, and takes nothing from another's."""
+    other = Ledger(open_database(url))
+    assert not other.has_lead()
+    assert ledger.leads()
+    assert ledger.has_lead()
+    assert not other.has_lead()
+    assert not other.leads()
+    ledger.give_up_lead()
+    assert not ledger.has_lead()
+    assert not other.has_lead(), "it was not asked for"
+    assert other.leads()
+    other.give_up_lead()
+    for one in (ledger, other):
+        one.engine.dispose()

@@ -1,4 +1,4 @@
-"""Buildbot 4.3.0's log pool: a reader who goes away must not keep its thread."""
+"""What is mended of Buildbot 4.3.0: threads of its log pool, claims of a master that is dead."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from typing import Any
 import buildbot
 import pytest
 from buildbot.db import logs
-from twisted.internet import defer, reactor
+from buildbot.plugins import worker
+from real_master import RealMaster, case
+from twisted.internet import defer, reactor, task
 from twisted.python.threadpool import ThreadPool
 from twisted.trial.unittest import TestCase
 
@@ -110,3 +112,41 @@ def test_the_log_of_the_database_outlives_a_transaction(tmp_path: Path) -> None:
     transaction()
     assert log.exists()
     patches._held.pop(database).close()
+
+
+class TwoMasters(RealMaster):
+    """The other one is a row of the database; its builder's worker comes late."""
+
+    @case
+    async def test_what_a_dead_master_had_begun_is_begun_anew(self: Any) -> None:
+        """Its claim goes, and whoever can do the work hears of it."""
+        self.builders = ()
+        await self.start(more_workers=[worker.Worker("builder", "password", missing_timeout=0)])
+        asked = self.ask()
+        requests = self.master.db.buildrequests
+        while not (found := await requests.getBuildRequests(complete=False)):
+            await task.deferLater(reactor, 0.05)
+        model = self.master.db.model
+
+        def another(connection: Any) -> int:
+            gone = {"name": "gone", "name_hash": "gone", "active": 1, "last_active": 1}
+            (number,) = connection.execute(model.masters.insert().values(gone)).inserted_primary_key
+            claims = [{"brid": one.buildrequestid, "masterid": number} for one in found]
+            table = model.buildrequest_claims
+            connection.execute(table.insert(), [{**one, "claimed_at": 1} for one in claims])
+            connection.commit()
+            return int(number)
+
+        gone = await self.master.db.pool.do(another)
+        config = self.master.config_loader.config_dict
+        others = [one for one in config["workers"] if one.workername != "builder"]
+        there = worker.LocalWorker("builder", max_builds=1, missing_timeout=0)
+        config["workers"] = [*others, there]
+        await self.master.doReconfig()
+        await task.deferLater(reactor, 1.0)
+        assert self.calls() == [], "it is another master's"
+        assert await requests.getBuildRequests(complete=False, claimed=gone)
+
+        await self.master.data.updates.expireMasters()
+        assert (await self.closed(asked)).finding is not None
+        assert not await requests.getBuildRequests(complete=False, claimed=gone)

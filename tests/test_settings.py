@@ -45,6 +45,19 @@ def test_little_is_enough(tmp_path: Path) -> None:
         ("[nihgt]\nhour = 1", "nihgt"),
         ("[links]\ncommit = 'https://x/'", "expected {revision} in it"),
         ("[night]\nboots = '5'", "night.boots: expected a whole number"),
+        ("[masters]\nrouter = 'ws://x/'", "masters: database and router: expected both"),
+        (
+            "[masters]\nrouter = 'http://x/'\ndatabase = 'postgresql://x/y'",
+            "router 'http://x/': expected ws:// or wss://",
+        ),
+        (
+            "[masters]\nrouter = 'ws://x/'\ndatabase = 'sqlite:///y'",
+            "database 'sqlite:///y': expected the address of a server",
+        ),
+        (
+            "[masters]\nrouter = 'ws://x/'\ndatabase = 'postgresql://x/y'",
+            "masters: expected with a database that several hosts can use",
+        ),
         ("[search]\nuse_groups = 'no'", "search.use_groups: expected true or false"),
     ],
 )
