@@ -123,6 +123,9 @@ function allowed(said) {
     return looks() || kernels("(/tmp/netbisect[.]root)?/boot") || boots() || measures()
 }
 
+# In a string: between slashes, the backslash before one would be taken for a plain letter by some.
+BEGIN { plain = "A-Za-z0-9@%+=:,./_-" }
+
 {
     size = length($0)
     for (i = 1; i <= size; i++) {
@@ -132,7 +135,7 @@ function allowed(said) {
             end = index(rest, "\047")
             if (!end) { print "a quote that does not end"; exit }
             text = substr(rest, 1, end - 1)
-            gsub(/[^A-Za-z0-9@%+=:,.\/_-]/, "\001", text)
+            gsub("[^" plain "]", "\001", text)
             word = word text
             have = 1
             i += end
@@ -147,7 +150,7 @@ function allowed(said) {
             i++
         } else if (letter == ";") {
             end_command()
-        } else if (letter ~ /[A-Za-z0-9@%+=:,.\/_-]/) {
+        } else if (letter ~ "[" plain "]") {
             word = word letter
             have = 1
         } else {
