@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import subprocess
 import sys
+import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -12,9 +15,11 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT))  # benchmarks/ is run from the checkout, and not installed
 
+from benchmarks.soak import __main__ as soak  # noqa: E402 - see above
 from benchmarks.soak.world import COMMITS, FORWARDING, STATEFUL, Culprit, World, plant  # noqa: E402
 from netbisect.bisect.faults import Fault  # noqa: E402
 from netbisect.bisect.model import Boot, Dud, Kernel, Sample  # noqa: E402
+from netbisect.steps.memory import history_of  # noqa: E402
 
 BEDS = ["bed-1", "bed-2"]
 
@@ -56,6 +61,33 @@ def test_a_visit_tells_what_a_laboratory_tells(world: World) -> None:
     assert 20 < sum(world.struck.values()) < 120
 
 
+def kept() -> Counter[type]:
+    """What there is of the service's own, of the benchmark, and of rows of the ledger."""
+    gc.collect()
+    return Counter(
+        type(one)
+        for one in gc.get_objects()
+        if str(type(one).__module__).startswith(
+            ("netbisect", "benchmarks.soak", "sqlalchemy.orm.state")
+        )
+    )
+
+
+@pytest.mark.slow
+def test_nothing_is_kept_of_a_night(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After four nights as much is in memory as after two: all of it is in the databases."""
+    monkeypatch.setattr(time, "time", time.time)  # put back afterwards
+    service = soak.begin(tmp_path, 4, 2, [], seed=1)
+    history = history_of(service.settings, service.lab)
+    found = []
+    for night in range(4):
+        soak.pass_night(service, history, night)
+        found.append(kept())
+    assert service.world.visits >= 4 * 2 * 3
+    assert service.book.given > service.world.visits
+    assert found[3] - found[1] == Counter()
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the memory is looked up in /proc")
 def test_nights_are_told_as_documented() -> None:
@@ -72,5 +104,5 @@ def test_nights_are_told_as_documented() -> None:
     told = json.loads(done.stdout)
     assert told["complete"] + sum(told["without"].values()) == told["asked"]["night"] == 4
     assert told["wrong"] == []
-    assert len(told["memory"]) == len(told["database"]) == 2
+    assert len(told["memory"]) == len(told["objects"]) == len(told["database"]) == 2
     assert done.returncode == 1  # its culprits have not landed yet

@@ -28,11 +28,13 @@ from netbisect.steps.casework import open_nights
 from netbisect.steps.memory import history_of, ledger_of
 from netbisect.steps.settings import load
 from netbisect.store.database import AbsentError
+from netbisect.store.history import History
 from netbisect.store.ledger import Ledger
 from netbisect.store.records import Asked
 
-_SETTLED = 10
-"""Nights after which the memory is looked at: before that, modules are loaded."""
+_SETTLED = 1 / 3
+"""Share of the nights after which the memory is looked at: by then all has been done once, also a
+search, for which pictures are drawn."""
 _DAY = 86_400.0
 _START = 1_735_862_400.0
 
@@ -93,8 +95,10 @@ class Told:
     mails: int = 0
     memory: list[float] = field(default_factory=list)
     """MiB after each night."""
+    objects: list[int] = field(default_factory=list)
+    """That Python keeps track of, after each night."""
     slope: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    """MiB a night after the first ones: estimate, and its 95 % interval."""
+    """MiB a night after the first third: estimate, and its 95 % interval."""
     database: list[int] = field(default_factory=list)
     """Bytes after each night."""
     growth: float = 0.0
@@ -133,8 +137,8 @@ def questions(ledger: Ledger) -> list[Asked]:
         return found
 
 
-def soak(folder: Path, nights: int, testbeds: int, seed: int) -> Told:
-    """All nights in that folder."""
+def begin(folder: Path, nights: int, testbeds: int, planted: list[Culprit], seed: int) -> Service:
+    """A service in that folder, in the world and the time of its lab."""
     names = [_name(number) for number in range(testbeds)]
     tree = plant(folder / "source.git", nights)
     scenarios = json.dumps(SCENARIOS)
@@ -145,21 +149,32 @@ def soak(folder: Path, nights: int, testbeds: int, seed: int) -> Told:
     ledger, clock = ledger_of(settings), Clock(_START)
     ledger.clock = clock
     time.time = clock  # what asks for the time is in the simulated one
+    return Service(settings, lab, ledger, World(tree, names, planted, seed), clock)
+
+
+def pass_night(service: Service, history: History, night: int) -> None:
+    """Commits land, and all that is asked then is answered."""
+    settings, ledger = service.settings, service.ledger
+    service.clock.at = max(service.clock.at, _START + night * _DAY)
+    service.world.tree.land(night)
+    for held in ledger.quarantined().values():
+        ledger.ask_release(held.testbed, by="owner", note="it has room again")
+    open_nights(ledger, history, settings, service.lab.testbeds, settings.branches)
+    service.run()
+
+
+def soak(folder: Path, nights: int, testbeds: int, seed: int) -> Told:
+    """All nights in that folder."""
     planted = culprits(nights, testbeds)
-    world = World(tree, names, planted, seed)
-    service = Service(settings, lab, ledger, world, clock)
-    history = history_of(settings, lab)
+    service = begin(folder, nights, testbeds, planted, seed)
+    history = history_of(service.settings, service.lab)
     told = Told(nights, testbeds, culprits=len(planted))
     began = time.monotonic()
     for night in range(nights):
-        clock.at = max(clock.at, _START + night * _DAY)
-        tree.land(night)
-        for held in ledger.quarantined().values():
-            ledger.ask_release(held.testbed, by="owner", note="it has room again")
-        open_nights(ledger, history, settings, lab.testbeds, settings.branches)
-        service.run()
+        pass_night(service, history, night)
         told.memory.append(resident())
-        with ledger.engine.connect() as connection:
+        told.objects.append(len(gc.get_objects()))
+        with service.ledger.engine.connect() as connection:
             connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
         told.database.append((folder / "netbisect.sqlite").stat().st_size)
         if os.isatty(2) or night % 10 == 9:
@@ -170,7 +185,7 @@ def soak(folder: Path, nights: int, testbeds: int, seed: int) -> Told:
                 flush=True,
             )
     told.seconds = time.monotonic() - began
-    _judge(told, ledger, world)
+    _judge(told, service.ledger, service.world)
     _draw_lines(told)
     return told
 
@@ -207,7 +222,7 @@ def _judge(told: Told, ledger: Ledger, world: World) -> None:
 
 def _draw_lines(told: Told) -> None:
     """How memory and database grow."""
-    settled = min(_SETTLED, len(told.memory) // 2)
+    settled = int(len(told.memory) * _SETTLED)
     nights = range(settled, len(told.memory))
     if len(nights) < 3:
         return  # too few for a line
@@ -249,6 +264,7 @@ def as_text(told: Told) -> str:
             f"  mails              {told.mails}",
             f"  memory             {told.memory[0]:.0f} to {told.memory[-1]:.0f} MiB",
             f"    MiB a night      {slope:+.3f} ({low:+.3f} to {high:+.3f})",
+            f"  objects            {told.objects[0]:,} to {told.objects[-1]:,}",
             f"  database           {told.database[-1] / 1e6:.1f} MB",
             f"    KiB a night      {told.growth:.0f}",
         ]

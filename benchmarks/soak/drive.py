@@ -7,6 +7,8 @@ casework and ledger. What is not there is Buildbot, with its database, processes
 from __future__ import annotations
 
 import itertools
+import pickle
+import sqlite3
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -77,14 +79,35 @@ class Order:
 
 @dataclass
 class Book:
-    """Takes orders as `steps/orders.py` does."""
+    """Takes orders as `steps/orders.py` does.
+
+    Those that have ended are in a file, as they are with Buildbot, and take no memory.
+    """
 
     clock: Callable[[], float]
     builders: int
-    all: dict[int, Order] = field(default_factory=dict)
-    named: dict[str, int] = field(default_factory=dict)
+    path: Path
     waiting: list[Order] = field(default_factory=list)
     """Without an end."""
+    given: int = 0
+
+    def __post_init__(self) -> None:
+        self._file = sqlite3.connect(self.path, isolation_level=None)
+        self._file.execute("PRAGMA synchronous = OFF")
+        self._file.execute("CREATE TABLE ended (number INTEGER PRIMARY KEY, name, told)")
+        self._file.execute("CREATE INDEX by_name ON ended (name)")
+
+    def _known(self, number: int) -> Order:
+        """One by its number."""
+        for order in self.waiting:
+            if order.number == number:
+                return order
+        [found] = self._ended("SELECT told FROM ended WHERE number = ?", number)
+        return found
+
+    def _ended(self, query: str, what: object) -> list[Order]:
+        rows = self._file.execute(query, (what,))
+        return [pickle.loads(told) for (told,) in rows]  # noqa: S301 - our own file
 
     async def give(
         self,
@@ -98,24 +121,26 @@ class Book:
         priority: int = 0,
     ) -> int:
         del reason, branch
-        number = len(self.all) + 1
-        order = Order(number, name, builder, properties, revision, priority, self.clock())
-        self.all[number] = order
-        assert name not in self.named or name.startswith("nb:recover"), f"{name} is given twice"
-        self.named[name] = number
+        known = await self.called(name)
+        assert known is None or name.startswith("nb:recover"), f"{name} is given twice"
+        self.given += 1
+        order = Order(self.given, name, builder, properties, revision, priority, self.clock())
         self.waiting.append(order)
-        return number
+        return self.given
 
     async def called(self, name: str) -> dict[str, Any] | None:
-        number = self.named.get(name)
-        return None if number is None else self.all[number].shown()
+        found = self._ended("SELECT told FROM ended WHERE name = ?", name)
+        found += [one for one in self.waiting if one.name == name]
+        return max(found, key=lambda one: one.number).shown() if found else None
 
     async def containing(self, part: str, *, unfinished: bool = False) -> list[dict[str, Any]]:
-        found = self.waiting if unfinished else [*self.all.values()]
-        return [one.shown() for one in found if part in one.name]
+        found = [one for one in self.waiting if part in one.name]
+        if not unfinished:
+            found += self._ended("SELECT told FROM ended WHERE instr(name, ?)", part)
+        return [one.shown() for one in sorted(found, key=lambda one: one.number)]
 
     async def ended(self, number: int) -> tuple[End, str] | None:
-        order = self.all[number]
+        order = self._known(number)
         if order.results is None:
             return None
         return judge(order.results, order.state, order.lab_exit), order.state
@@ -130,7 +155,7 @@ class Book:
         return bool(worker)
 
     async def call_off(self, number: int, why: str) -> bool:
-        order = self.all[number]
+        order = self._known(number)
         if order.results is None and order.until is not None:
             return False
         if order.results is None:
@@ -138,19 +163,23 @@ class Book:
         return True
 
     async def stop(self, number: int, why: str) -> None:
-        self.end(self.all[number], CANCELLED, why)
+        self.end(self._known(number), CANCELLED, why)
 
     async def priority(self, number: int, priority: int) -> None:
-        self.all[number].priority = priority
+        for one in self.waiting:
+            if one.number == number:
+                one.priority = priority
 
     async def workers_of(self, number: int) -> set[str]:
-        return {self.all[number].builder}
+        return {self._known(number).builder}
 
     def end(self, order: Order, results: int, state: str, lab_exit: int | None = None) -> None:
         """Closes one."""
         order.results, order.state, order.lab_exit = results, state, lab_exit
         order.complete_at = self.clock()
         self.waiting.remove(order)
+        row = (order.number, order.name, pickle.dumps(order))
+        self._file.execute("INSERT INTO ended VALUES (?, ?, ?)", row)
 
     def begin(self) -> None:
         """What can begin now does: one at a time on a testbed, as many builds as builders."""
@@ -204,7 +233,7 @@ class Service:
     ) -> None:
         self.settings, self.lab, self.ledger, self.world = settings, lab, ledger, world
         self.clock = clock
-        self.book = Book(clock, len(lab.builders))
+        self.book = Book(clock, len(lab.builders), settings.state / "orders.sqlite")
         self.lost = itertools.count()
         memory: Any = _Direct(ledger)
         orders: Any = self.book
