@@ -99,3 +99,21 @@ def _about_worker(
         what=what, place=[("worker", worker), ("serves", serves)], advice=advice
     )
     return Letter(subject, text)
+
+
+def begun_afresh(host: str, folder: str, said: str) -> Letter:
+    """The mail about a master that could not write its database for a while.
+
+    Args:
+        host: Where it runs.
+        folder: Of the service, on that host.
+        said: By the database.
+    """
+    text = environment.get_template("worker.txt").render(
+        what=f"The master could not write its database: {words.clean(said)}. Now it can be "
+        "written again, and the master begins afresh.",
+        place=[("host", words.clean(host)), ("folder", words.clean(folder))],
+        advice="Nothing is lost: what it was doing is done again. Look at the room on that disk; "
+        "you are not told again within a day.",
+    )
+    return Letter("[netbisect] the master had no room to write, and begins afresh", text)

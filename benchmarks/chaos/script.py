@@ -31,7 +31,7 @@ FAULTS = {
     VISIT: "a command netbisect-lab is killed",
     LAB: "all simulated machines are killed in a visit, with the power switch",
     DATABASE: "the connection to the database is lost in a commit",
-    DISK: "no file grows; when there is room again, the master is killed and started",
+    DISK: "no file grows for a second; then there is room again",
 }
 GIVEN_UP = {VISIT, LAB, DATABASE, DISK}
 """What the service tries again only so often: hits are counted between two ends of orders."""

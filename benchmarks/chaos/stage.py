@@ -219,8 +219,6 @@ class Stage:
                 for name, number in self.numbers.items():
                     if name.startswith(("master", "worker-")):
                         script.limit_files(number, -1)
-                # As its operator does: of what it could not write, Buildbot may wait for ever.
-                _end(self.numbers["master"], signal.SIGKILL)
                 full = None
             try:
                 if self._idle() and full is None:
