@@ -18,7 +18,7 @@ import pytest
 from click.testing import CliRunner
 
 from netbisect.steps import cli
-from netbisect.workers import mux
+from netbisect.workers import bounded, mux
 from netbisect.workers.faults import CommandError, HostKeyError, UnreachableError
 from netbisect.workers.lab import Ssh
 from netbisect.workers.ssh import Connections, Machine
@@ -410,6 +410,42 @@ def test_a_long_command_is_ended_with_its_block(server: Server, dut: Machine) ->
     with dut.running(["sleep", "61.25"], server.folder / "said") as process:
         assert process.poll() is None
     assert process.poll() is not None
+
+
+def test_a_long_command_that_floods_fills_no_disk(
+    server: Server, dut: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its log has the beginning and says so; it waits for its end, and others are heard."""
+    monkeypatch.setattr(bounded, "MOST_BYTES", 100_000)
+    log, more = server.folder / "said", b"\n[netbisect: it said more; that is left out]\n"
+    with dut.running(["yes"], log) as process:
+        while not log.exists() or not log.read_bytes().endswith(more):
+            time.sleep(0.02)
+        assert dut.run(["echo", "still there"]) == "still there\n"
+        assert process.poll() is None
+    assert log.read_bytes() == b"y\n" * 50_000 + more
+    assert dut.run(["echo", "still there"]) == "still there\n"
+
+
+def test_all_that_a_long_command_says_is_in_its_log(server: Server, dut: Machine) -> None:
+    """When the block ends; from either stream, and nothing of an earlier one."""
+    log = server.folder / "said"
+    log.write_text("earlier")
+    with dut.running(["sh", "-c", "seq 20000; echo end >&2"], log) as process:
+        assert process.wait(20.0) == 0
+    assert sorted(log.read_text().split()) == sorted([*map(str, range(1, 20_001)), "end"])
+
+
+def test_a_full_disk_ends_a_log_and_nothing_else() -> None:
+    """Whoever writes meets a broken pipe only when all is over."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    with bounded.bounded(Path("/dev/full")) as stream:
+        os.dup2(stream, writer)
+        os.write(stream, b"x")
+    with pytest.raises(BrokenPipeError):
+        os.write(writer, b"x")
+    os.close(writer)
 
 
 def holder(machine: Machine) -> int:

@@ -21,6 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
+from netbisect.workers.bounded import bounded
 from netbisect.workers.faults import CommandError, HostKeyError, UnreachableError
 from netbisect.workers.lab import Ssh
 from netbisect.workers.lab_vm import (
@@ -310,14 +311,14 @@ class Machine:
 
     @contextlib.contextmanager
     def running(self, command: Sequence[str], log: Path) -> Iterator[Process]:
-        """A long command, its output in `log`, stopped when the block ends.
+        """A long command, stopped when the block ends; its output in `log`, up to a limit.
 
         Raises:
             UnreachableError, HostKeyError, CommandError: it cannot be begun.
         """
         line, limit = shlex.join(command), self._settings.command_timeout
-        with log.open("wb") as stream, _as_file(None) as nothing:
-            streams = (nothing.fileno(), stream.fileno(), stream.fileno())
+        with bounded(log) as stream, _as_file(None) as nothing:
+            streams = (nothing.fileno(), stream, stream)
             with self._limited(line, limit):
                 process = self._begin(line, streams, time.monotonic() + limit)
             with process:
