@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
+import socket
 
 import pytest
 import treq
 from api_master import API, DIFF, ORIGIN, ApiMaster
 from real_master import case
+from twisted.internet import threads
 
 
 @pytest.mark.slow
@@ -255,6 +257,37 @@ class Api(ApiMaster):
         ):
             await self.get(400, wrong, token)
         assert self.ledger.requests() == []
+
+    @case
+    async def test_what_is_too_large_is_not_waited_for(self) -> None:
+        """By its length, or once too much has come; whoever goes on sending reads the answer."""
+        await self.serve()
+        head = f"POST /{API}/requests HTTP/1.1\r\nHost: x\r\n"
+        chunk = b"100000\r\n" + b"x" * (1 << 20) + b"\r\n"
+        for header, content in (
+            ("Content-Length: 4194305", b""),
+            ("Content-Length: 99999999999", chunk * 20),
+            ("Transfer-Encoding: chunked", chunk * 4 + b"1\r\nx"),
+            ("Transfer-Encoding: chunked", chunk * 20),
+        ):
+            said = await threads.deferToThread(
+                self.send, f"{head}{header}\r\n\r\n".encode() + content
+            )
+            assert said.startswith(b"HTTP/1.1 413 "), header
+            assert said.count(b"HTTP/1.1") == 1
+            assert json.loads(said.partition(b"\r\n\r\n")[2])["error"] == (
+                "at most 4,194,304 bytes expected"
+            )
+        right = f"{head}Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n".encode()
+        said = await threads.deferToThread(self.send, right + chunk * 4 + b"0\r\n\r\n")
+        assert said.startswith(b"HTTP/1.1 401 ")
+
+    def send(self, content: bytes) -> bytes:
+        """What the server answers; the connection is left open by us."""
+        port = self.master.www.getPortnum()
+        with socket.create_connection(("127.0.0.1", port), timeout=30.0) as connection:
+            connection.sendall(content)
+            return b"".join(iter(lambda: connection.recv(1 << 16), b""))
 
     @case
     async def test_a_page_of_another_origin_asks_in_vain(self) -> None:

@@ -19,7 +19,7 @@ from netbisect.steps.request_follow import follow
 from netbisect.steps.request_form import BUILDER
 from netbisect.steps.secret_files import read_password
 from netbisect.steps.settings import Settings
-from netbisect.steps.web import api, board, machine
+from netbisect.steps.web import api, board, bodies, machine
 from netbisect.steps.web.answers import Guarded, not_found, send
 from netbisect.steps.web.request_files import RequestFiles, is_folder
 from netbisect.store.database import AbsentError
@@ -32,6 +32,7 @@ _REQUEST = re.compile(r"request-([1-9][0-9]{0,8})\.html")
 
 def www(settings: Settings) -> dict[str, Any]:
     """The configuration of the web server."""
+    bodies.bound()  # the configuration has no place for it
     return {
         "port": f"tcp:{settings.web.port}:interface={settings.web.interface}",
         "plugins": {
