@@ -11,12 +11,12 @@ from functools import partial
 
 from netbisect.reports import owner
 from netbisect.reports.mail import Letter
-from netbisect.steps.builders import bench_builder, kernel_builder, recover_builder, worker_of
+from netbisect.steps.builders import bench_builder, kernel_builder, recover_builder
 from netbisect.steps.memory import Memory
 from netbisect.steps.orders import Orders
 from netbisect.steps.settings import Settings
 from netbisect.store.ledger import Ledger
-from netbisect.workers.lab import Builder, Lab, Testbed
+from netbisect.workers.lab import Builder, Lab, Testbed, worker_of
 
 _MINUTE = 60.0
 _AWAY, _BACK = "away", "back"

@@ -21,12 +21,12 @@ from netbisect.steps.lab_step import (
     RUNS_PROPERTY,
     LabStep,
 )
-from netbisect.steps.secret_files import read_password
+from netbisect.steps.secret_files import worker_passwords
 from netbisect.steps.settings import Settings
 from netbisect.steps.tell import Tell
 from netbisect.steps.transfer import FetchKernel, SendPatches, upload_steps
 from netbisect.steps.visits import LOGS, KeepVisit
-from netbisect.workers.lab import Builder, Lab, Testbed
+from netbisect.workers.lab import Builder, Lab, Testbed, worker_of
 from netbisect.workers.make import CALLS
 from netbisect.workers.profile import MOST_BYTES, file_of
 
@@ -59,17 +59,12 @@ def all_builders(lab: Lab) -> list[str]:
     ]
 
 
-def worker_of(host: Builder | Testbed) -> str:
-    """Name of the Buildbot worker of a builder or a testbed."""
-    return host.worker or host.name
-
-
 def workers(settings: Settings, lab: Lab) -> list[worker.Worker]:
     """One worker for all hosts that name it; it does as much at a time as it has hosts."""
-    password = read_password(settings.workers.password_file, "workers.password_file")
     hosts: list[Builder | Testbed] = [*lab.builders, *lab.testbeds]
     shared = Counter(map(worker_of, hosts))
-    return [worker.Worker(name, password, max_builds=number) for name, number in shared.items()]
+    passwords = worker_passwords(settings.workers.password_file, [*shared])
+    return [worker.Worker(name, passwords[name], max_builds=shared[name]) for name in shared]
 
 
 def dut_lock(testbed: Testbed) -> util.MasterLock:

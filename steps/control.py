@@ -15,14 +15,14 @@ from pathlib import Path
 
 from netbisect.steps import certificates
 from netbisect.steps.memory import history_of
-from netbisect.steps.secret_files import read_password
+from netbisect.steps.secret_files import worker_passwords
 from netbisect.steps.settings import SETTINGS as SETTINGS  # noqa: PLC0414 - others ask here
 from netbisect.steps.settings import Settings, load
 from netbisect.steps.shipped import filled
 from netbisect.store.database import StoreError, open_database
 from netbisect.store.history import HistoryError
 from netbisect.store.schema import migrate
-from netbisect.workers.lab import Lab
+from netbisect.workers.lab import Lab, worker_of
 from netbisect.workers.tomlfile import FileError
 
 TAC = "buildbot.tac"
@@ -53,7 +53,8 @@ def examine(folder: Path) -> Iterator[Check]:
     try:
         settings, lab = load(folder / SETTINGS)
         yield Check("settings", True, f"{folder / SETTINGS} and {settings.lab}")
-        read_password(settings.workers.password_file, "workers.password_file")
+        hosts = [*map(worker_of, lab.builders), *map(worker_of, lab.testbeds)]
+        worker_passwords(settings.workers.password_file, [*dict.fromkeys(hosts)])
         yield Check("password of the workers", True, str(settings.workers.password_file))
         if told := certificates.examine(settings.workers):
             yield Check("certificate for workers", True, told)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 
 from netbisect.workers.tomlfile import FileError
@@ -47,3 +48,34 @@ def read_password(path: Path, key: str) -> str:
     if not password:
         raise FileError(f"{key}: {path} is empty; expected a password on one line")
     return password
+
+
+def worker_passwords(path: Path, workers: Sequence[str]) -> dict[str, str]:
+    """By worker: its password.
+
+    Args:
+        path: Of a file with the one that all share, or of a folder with a file for each of them,
+            which is called as the worker.
+        workers: Their names.
+
+    Raises:
+        FileError: one is missing, or can be read by others; or two in a folder are the same.
+    """
+    key = "workers.password_file"
+    if not path.is_dir():
+        shared = read_password(path, key)
+        return dict.fromkeys(workers, shared)
+    missing = [name for name in workers if not (path / name).is_file()]
+    if missing:
+        raise FileError(
+            f"{key}: {path} has no file {missing[0]}; it is to have the password of that worker"
+        )
+    found = {name: read_password(path / name, key) for name in workers}
+    owners: dict[str, str] = {}
+    for name, password in found.items():
+        if (other := owners.setdefault(password, name)) != name:
+            raise FileError(
+                f"{key}: {path}: {other} and {name} have the same password; "
+                "a folder is for workers that have one each"
+            )
+    return found

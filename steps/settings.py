@@ -118,7 +118,7 @@ class WorkerSettings:
     port: int = 9989
     interface: str = "127.0.0.1"
     password_file: Path = Path("workers.password")
-    """One line; all workers of the lab know it."""
+    """One line, which all workers know; or a folder with a file for each, called as the worker."""
     command: tuple[str, ...] = ("netbisect-lab",)
     """The lab's command line, as workers find it."""
     patience_minutes: float = 30.0

@@ -481,6 +481,11 @@ _ALIKE: dict[str, Callable[[Testbed], object]] = {
 """By key of the lab file: what is held against each other."""
 
 
+def worker_of(host: Builder | Testbed) -> str:
+    """Name of the Buildbot worker of a builder or a testbed."""
+    return host.worker or host.name
+
+
 @dataclass(frozen=True, slots=True)
 class Lab:
     """A whole lab file."""
