@@ -153,7 +153,8 @@ def test_a_look_sees_ports_clocks_settings_and_programs(running_lab: RunningLab)
     assert look.settings["the list of loaded modules"] == "kernel"
     assert "FreeBSD 14.2" in look.settings["the system of c2558-gen"]
     assert "idle" not in look.programs
-    assert look.programs["sshd"] == 0.0
+    assert look.programs["devd"] == 0.0
+    assert "sshd" not in look.programs  # it is there to ask
 
 
 def test_a_machine_that_does_not_answer_is_unknown(c2558: RunningLab) -> None:
@@ -176,6 +177,32 @@ def test_a_processor_that_chooses_its_own_clock_is_not_called_throttled() -> Non
     values = {"dev.cpu.0.freq": "800", "dev.cpu.0.freq_levels": "3500/-1 800/-1"}
     assert freebsd.sensors(values).top_clock == 3500
     assert freebsd.sensors({**values, "dev.hwpstate_intel.0.%driver": "x"}).top_clock is None
+
+
+PROCESSES = """\
+ 0  0  0.0 kernel
+ 1  0  3.0 init
+10  0 94.0 idle
+36  1  0.5 sshd
+37 36 31.0 sshd
+38 37  2.0 sh
+39 38  1.0 ps
+52 36  4.0 sshd
+53 52 30.5 cc
+54  1  0.2 cc
+"""
+
+
+def test_what_asks_for_other_work_is_none() -> None:
+    """An exchange of keys is a third of a slow processor's minute; it is over before the run."""
+    assert freebsd.programs(PROCESSES) == {"sshd": 4.0, "cc": 30.7}
+    without = PROCESSES.replace(" 38  1.0 ps", " 38  1.0 pf")
+    assert freebsd.programs(without)["sshd"] == 35.5
+    assert freebsd.programs("garbage\n1 2 x y\n") == {}
+
+
+def test_a_loop_of_parents_ends() -> None:
+    assert freebsd.programs("8 9 1.0 sh\n9 8 1.0 ps\n") == {}
 
 
 def test_new_lines_of_a_log_are_those_after_the_old_ones() -> None:

@@ -253,7 +253,7 @@ class Visit:
 
     def sends(self) -> bool:
         """Whether something of it runs on the generator's host."""
-        return "pkt-gen" in self.lab.ssh("c2558-gen", "ps -ax -o ppid= -o pcpu= -o comm=")
+        return "pkt-gen" in self.lab.ssh("c2558-gen", "ps -ax -o pid= -o ppid= -o pcpu= -o comm=")
 
 
 @pytest.fixture

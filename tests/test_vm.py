@@ -384,3 +384,13 @@ def test_this_host_is_the_other_end_of_the_wires(folder: Path, lab_file: Path) -
         assert host.try_run(["pkill", "-INT", "-x", "pkt-gen"]) is None
     config = (folder / "vm1" / "ssh_config").read_text()
     assert "Port 2201" in config
+
+
+def test_what_a_host_does_to_samples_is_told() -> None:
+    """Wires of the ten frames that Linux has by itself carry a third of what a guest forwards."""
+    assert vm.concerns_of(0.1, 512) == []
+    assert vm.concerns_of(0.1, 0) == []
+    (short,) = vm.concerns_of(0.1, 10)
+    assert short.startswith("net.unix.max_dgram_qlen is 10, ")
+    busy, _ = vm.concerns_of(3.04, 10)
+    assert busy == "this host is busy, with a load of 3.0: samples will scatter"

@@ -562,8 +562,9 @@ def _vm(lab: Lab, arguments: argparse.Namespace) -> int:
             process = vm.process_of(machine)
             _say(f"{testbed.name}: {f'on, process {process}' if process else 'off'}")
             return 0 if process else EXIT_FAILED
-        if action in ("start", "cycle") and (busy := vm.neighbours()):
-            _say(f"{testbed.name}: {busy}")
+        if action in ("start", "cycle"):
+            for concern in vm.concerns():
+                _say(f"{testbed.name}: {concern}")
     except vm.VmError as error:
         _say(f"netbisect-lab: {error}")
         return EXIT_LAB

@@ -136,7 +136,7 @@ def _virtual(machine: Vm) -> Finding:
     kvm = Path("/dev/kvm")
     if machine.accelerator == "kvm" and not os.access(kvm, os.R_OK | os.W_OK):
         return Finding(False, f"{told}, but {kvm} cannot be used; expected rights or tcg")
-    return Finding(True, ", but ".join(filter(None, (told, vm.neighbours()))))
+    return Finding(True, ", but ".join([told, *vm.concerns()]))
 
 
 class _Bedside:

@@ -18,6 +18,8 @@ HARDWARE_CLOCK = "dev.hwpstate_intel.0.%driver"
 """There where the processor chooses its own clock: a low one then means that it is idle."""
 _DEVICE = re.compile(r"([a-z]\w*?)(\d+)\Z")
 _COUNT = re.compile(r"[0-9]{1,20}\Z")
+_KERNEL, _INIT = "0", "1"
+"""Numbers of processes."""
 _LOG_LINES = 4000
 """Of a log that are compared; FreeBSD's buffer has room for fewer."""
 
@@ -123,13 +125,29 @@ def _real(text: str) -> float | None:
 
 
 def programs(ps: str) -> dict[str, float]:
-    """Percent of a processor by name; the kernel's own processes have no parent but the first."""
-    found: dict[str, float] = {}
+    """Percent of a processor by name, of what is neither the kernel's nor there for our question.
+
+    The kernel's own processes have no parent but the first. A ps(1), and the shell and the sshd
+    that it runs under, are gone or asleep while packets flow; where keys are exchanged slowly they
+    would be taken for other work.
+
+    Args:
+        ps: what `ps -ax -o pid= -o ppid= -o pcpu= -o comm=` says.
+    """
+    rows: dict[str, tuple[str, float, str]] = {}
     for line in ps.splitlines():
-        words = line.split(maxsplit=2)
-        percent = _real(words[1]) if len(words) > 2 else None  # noqa: PLR2004 - parent, percent, name
-        if percent is not None and words[0] != "0":
-            found[words[2]] = found.get(words[2], 0.0) + percent
+        words = line.split(maxsplit=3)
+        percent = _real(words[2]) if len(words) > 3 else None  # noqa: PLR2004 - columns
+        if percent is not None:
+            rows[words[0]] = words[1], percent, words[3]
+    for one in [number for number, (_, _, name) in rows.items() if name == "ps"]:
+        number = one
+        while number in rows and number != _INIT:
+            number = rows.pop(number)[0]
+    found: dict[str, float] = {}
+    for parent, percent, name in rows.values():
+        if parent != _KERNEL:
+            found[name] = found.get(name, 0.0) + percent
     return found
 
 

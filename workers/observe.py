@@ -280,7 +280,7 @@ def _router_questions(scenario: Scenario) -> list[list[str]]:
     return [
         ["kldstat"],
         ["sysctl", "-ie", *_FORWARDING, *scenario.sysctls, *scenario.optional],
-        ["ps", "-ax", "-o", "ppid=", "-o", "pcpu=", "-o", "comm="],
+        ["ps", "-ax", "-o", "pid=", "-o", "ppid=", "-o", "pcpu=", "-o", "comm="],
     ]
 
 

@@ -42,6 +42,12 @@ _LEAST_VERSION = (7, 2)
 _VERSION = re.compile(r"version (\d+)\.(\d+)")
 _BUSY = 0.25
 """Processors' worth of other work on the host from which on it counts as shared."""
+_QUEUE = Path("/proc/sys/net/unix/max_dgram_qlen")
+"""Frames that may wait on a wire, on Linux; FreeBSD has room by bytes, and more of it."""
+_LEAST_QUEUE = 512
+_SHIFT = 6
+"""An instruction counts for 2**6 ns, so that what the guest's kernel spins away while it boots is
+few of them: with 2 ns a boot takes minutes, with 64 ns a quarter of one."""
 
 
 class VmError(Exception):
@@ -100,7 +106,7 @@ def command(vm: Vm, disk: Path) -> list[str]:
     for port, mac in MACS.items():
         words += ["-device", f"virtio-net-pci,netdev={port},mac={mac},romfile=,event_idx=off"]
     if vm.by_instructions:
-        words += ["-icount", "shift=1,sleep=on"]
+        words += ["-icount", f"shift={_SHIFT},sleep=on"]
         for port in ("ingress", "egress"):
             place = _escaped(socket_of(vm, f"{port}.clock"))
             words += ["-qmp", f"unix:{place},server=on,wait=off"]
@@ -267,16 +273,39 @@ def version(vm: Vm) -> str:
 
 def conditions(vm: Vm) -> str:
     """What must be the same for two samples to be comparable, in words."""
-    told = f"QEMU {version(vm)}, {vm.accelerator}, {vm.processors} processors, {vm.memory} MiB"
-    return f"{told}, counted by instructions" if vm.by_instructions else told
+    told = [f"QEMU {version(vm)}", vm.accelerator]
+    told += [f"{vm.processors} processors", f"{vm.memory} MiB"]
+    if queue := _queue():
+        told.append(f"wires of {queue} frames")
+    if vm.by_instructions:
+        told.append("counted by instructions")
+    return ", ".join(told)
 
 
-def neighbours() -> str:
-    """Whether the host has other work that will be seen in the samples; "" when it has not.
+def concerns() -> list[str]:
+    """What of this host will be seen in the samples, in words; empty when nothing will.
 
     To be asked while the guest is idle.
     """
-    busy = os.getloadavg()[0]
-    if busy < _BUSY:
-        return ""
-    return f"this host is busy, with a load of {busy:.1f}: samples will scatter"
+    return concerns_of(os.getloadavg()[0], _queue())
+
+
+def concerns_of(load: float, queue: int) -> list[str]:
+    """The same, of a load in processors and of a wire with that many frames, 0 for unknown."""
+    found = []
+    if load >= _BUSY:
+        found.append(f"this host is busy, with a load of {load:.1f}: samples will scatter")
+    if 0 < queue < _LEAST_QUEUE:
+        found.append(
+            f"net.unix.max_dgram_qlen is {queue}, so most frames of a full load are lost on the "
+            f"wires: expected {_LEAST_QUEUE} or more before the virtual machine is started"
+        )
+    return found
+
+
+def _queue() -> int:
+    """Frames that may wait on a wire; 0 where that is not known."""
+    try:
+        return int(_QUEUE.read_text())
+    except (OSError, ValueError):
+        return 0

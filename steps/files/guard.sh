@@ -70,7 +70,7 @@ function looks() {
         || is("vmstat -i") || is("kldstat( -m [a-z0-9_]+)?") || is("kenv( [a-z0-9._]+)?") \
         || is("ifconfig -a") || is("pciconf -l") || is("sysctl -(n|ie)( [A-Za-z0-9._%-]+)*") \
         || is("netstat -I [A-Za-z0-9._]+ -bn --libxo json") \
-        || is("ps -ax -o ppid= -o pcpu= -o comm=") \
+        || is("ps -ax -o pid= -o ppid= -o pcpu= -o comm=") \
         || is("route -n get -inet6? [0-9a-f.:]+") || is("(arp|ndp) -n [0-9a-f.:]+")
 }
 

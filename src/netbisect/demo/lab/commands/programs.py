@@ -21,15 +21,18 @@ _PORT = """\
 	nd6 options=29<PERFORMNUD,IFDISABLED,AUTO_LINKLOCAL>
 """
 _PROCESSES = [
-    (0, 0.0, "kernel"),
-    (0, 0.0, "init"),
-    (0, 398.6, "idle"),
-    (0, 0.7, "intr"),
-    (1, 0.0, "devd"),
-    (1, 0.0, "sshd"),
-    (1, 0.0, "cron"),
+    (0, 0, 0.0, "kernel"),
+    (1, 0, 0.0, "init"),
+    (11, 0, 398.6, "idle"),
+    (12, 0, 0.7, "intr"),
+    (703, 1, 0.0, "devd"),
+    (811, 1, 0.0, "sshd"),
+    (815, 1, 0.0, "cron"),
+    (901, 811, 31.0, "sshd"),
+    (902, 901, 0.0, "sh"),
+    (903, 902, 0.0, "ps"),
 ]
-"""Parent, percent of a processor, name."""
+"""Number, parent, percent of a processor, name; the last three ask."""
 _LOOPBACK = """\
 lo0: flags=1008049<UP,LOOPBACK,RUNNING,MULTICAST,LOWER_UP> metric 0 mtu 16384
 	options=680003<RXCSUM,TXCSUM,LINKSTATE,RXCSUM_IPV6,TXCSUM_IPV6>
@@ -97,13 +100,18 @@ def vmstat(machine: Machine, shell: Shell, _: list[str]) -> None:
 
 
 def ps(machine: Machine, shell: Shell, arguments: list[str]) -> None:
-    """`ps -ax -o ppid= -o pcpu= -o comm=`; no other columns."""
-    if arguments != ["-ax", "-o", "ppid=", "-o", "pcpu=", "-o", "comm="]:
+    """`ps -ax -o pid= -o ppid= -o pcpu= -o comm=`; no other columns."""
+    if arguments != ["-ax", "-o", "pid=", "-o", "ppid=", "-o", "pcpu=", "-o", "comm="]:
         raise CommandFailedError("ps: illegal option")
     busy = Fault.BUSY in machine.faults
-    running = [*_PROCESSES, *([(812, 93.4, "cc")] if busy else [])]
-    running += [(917, 1.2, program.name) for program in machine.programs]
-    shell.out("".join(f"{parent:5} {percent:4.1f} {name}\n" for parent, percent, name in running))
+    running = [*_PROCESSES, *([(813, 812, 93.4, "cc")] if busy else [])]
+    running += [(918 + n, 917, 1.2, each.name) for n, each in enumerate(machine.programs)]
+    shell.out(
+        "".join(
+            f"{number:5} {parent:5} {percent:4.1f} {name}\n"
+            for number, parent, percent, name in running
+        )
+    )
 
 
 def which(machine: Machine, shell: Shell, arguments: list[str]) -> int:
