@@ -158,6 +158,12 @@ _COMMANDS = {
         "token",
         "Make tokens for the API, list them, and take them back.",
     ),
+    "vm": _Place(
+        "netbisect.steps.vm_command",
+        "vm",
+        "Prepare the virtual machine of a testbed, switch it on or off.",
+        "worker",
+    ),
 }
 
 

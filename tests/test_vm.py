@@ -15,8 +15,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from vm_fixtures import ONE_TESTBED
 
+from netbisect.steps.vm_command import vm as vm_of_netbisect
 from netbisect.workers import vm, vm_host, vm_prepare, vm_wire
 from netbisect.workers.cli import main
 from netbisect.workers.doctor import examine
@@ -394,3 +396,18 @@ def test_what_a_host_does_to_samples_is_told() -> None:
     assert short.startswith("net.unix.max_dgram_qlen is 10, ")
     busy, _ = vm.concerns_of(3.04, 10)
     assert busy == "this host is busy, with a load of 3.0: samples will scatter"
+
+
+def test_netbisect_vm_is_that_of_netbisect_lab(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Options after the action are that command's own."""
+    (tmp_path / "lab.toml").write_text(LAB)
+    words = ["status", "--testbed", "vm1"]
+    runner = CliRunner()
+
+    found = runner.invoke(vm_of_netbisect, ["--lab", str(tmp_path / "lab.toml"), *words])
+
+    assert (found.exit_code, main(["--lab", str(tmp_path / "lab.toml"), "vm", *words])) == (1, 1)
+    assert found.stderr == capsys.readouterr().err == "vm1: off\n"
+    assert runner.invoke(vm_of_netbisect, []).exit_code == 2
