@@ -19,6 +19,7 @@ from netbisect.demo.tree.create import Tree
 from netbisect.workers.build import KernelBuild
 from netbisect.workers.identity import version_of
 from netbisect.workers.lab import Builder, Overlay, Source
+from netbisect.workers.objects import Mark
 from netbisect.workers.tomlfile import FileError
 
 if TYPE_CHECKING:
@@ -357,3 +358,15 @@ def ended(process: int) -> bool:
         time.sleep(0.02)
     os.kill(process, signal.SIGKILL)
     return False
+
+
+def test_a_build_that_waited_knows_what_the_other_one_left(tmp_path: Path) -> None:
+    """What make did meanwhile is neither taken for cut short nor for whole."""
+    place = tmp_path / "kernel.json"
+    first, second, third = Mark(place), Mark(place), Mark(place)
+    first.begin(tree="a")
+    first.end(well=True)
+    assert second.done
+    assert second.says(tree="a")
+    second.begin(tree="b")
+    assert third.interrupted

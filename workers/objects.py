@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+from functools import cached_property
 from pathlib import Path
 
 _RUNNING = "running"
@@ -19,15 +20,21 @@ _LINKED = (".ko", ".kld", ".full", ".debug")
 
 
 class Mark:
-    """What is known of something that make made."""
+    """What is known of something that make made; read when it is first asked for.
+
+    A build that waits for another one in the same directory must not know what was before that.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
+
+    @cached_property
+    def _known(self) -> dict[str, str]:
         try:
-            known = json.loads(path.read_text())
+            known = json.loads(self._path.read_text())
         except (OSError, ValueError):
-            known = {}
-        self._known: dict[str, str] = known if isinstance(known, dict) else {}
+            return {}
+        return known if isinstance(known, dict) else {}
 
     @property
     def interrupted(self) -> bool:
