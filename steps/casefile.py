@@ -135,7 +135,7 @@ def case_in(
         confirmed=confirmed if isinstance(confirmed, Confirmed) else None,
         pps=_pps(_of(evidence, shown), question.scenarios, _sides(question, finding)),
         series=series,
-        labels={name: commit.label for name, commit in known.items()},
+        labels={name: known[name].label for name in sorted(known)},
         finding=finding if isinstance(finding, Ending) else None,
         attempts=tuple(replace(attempt, seq=seq) for seq, attempt in enumerate(attempts, 1)),
         skipped=evidence.skipped,

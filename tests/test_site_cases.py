@@ -148,3 +148,11 @@ def test_without_the_service_s_folders_the_rest_is_told(told: Told) -> None:
 
     assert (case.profiles, case.stable, case.command) == ((), (), "")
     assert case.unmoved
+
+
+def test_a_case_is_gathered_in_the_same_order_by_every_process(told: Told) -> None:
+    """Or a page would be drawn again of which nothing has changed: sets have no order."""
+    names = list(told.case().labels)
+
+    assert names == sorted(names)
+    assert len(names) > 4
