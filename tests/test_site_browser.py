@@ -11,11 +11,16 @@ import re
 import shutil
 import subprocess
 import zlib
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from netbisect.reports.site import revisions
+from netbisect.reports.site.nouns import Summary
+from netbisect.steps.site_build import COMPACT
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chrome") or shutil.which("chromium-browser")
 PAGES = (
@@ -170,3 +175,18 @@ def test_a_page_prints(whole_site: Any, artefacts: Path, tmp_path: Path, page: s
 
     assert data.startswith(b"%PDF")
     assert 1 <= len(re.findall(rb"/Type /Page\b", data)) <= 6
+
+
+def test_many_scenarios_fit_on_paper(whole_site: Any, tmp_path: Path) -> None:
+    """25 of them across a sheet in Letter format, which is the narrower of the usual two."""
+    manifest = json.loads((whole_site.folder / "site.json").read_text())
+    one = COMPACT.structure(next(iter(manifest["series"].values()))[0], Summary)
+    text = revisions.page([replace(one, title=f"inet4-path-{i:02}") for i in range(25)])
+    measure = "<script>document.title = document.documentElement.scrollWidth</script></body>"
+    text = re.sub(r"<meta http-equiv=.Content-Security-Policy.[^>]*>", "", text)
+    text = text.replace("@media print", "@media all").replace("</body>", measure)
+    (tmp_path / "paper.html").write_text(text)
+    site = replace(whole_site, folder=tmp_path)
+    told = browse(site, "paper.html", tmp_path, "--window-size=950,700", "--dump-dom").stdout
+
+    assert re.search(r"<title>950</title>", told)
