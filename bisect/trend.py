@@ -62,19 +62,19 @@ def drift(levels: Sequence[Level], noise: Noise, least: float = DRIFT) -> Slide 
     at = np.array([image.at for image in images])
     recent = max(int((at > at[-1] - _WEEK).sum()), _LEAST)
     first = int(np.searchsorted(at, at[-1] - _WEEK - _QUARTER))
-    y, variance = levels_of(boots_of(images), noise)
-    before = list(range(first, len(images) - recent))
-    if len(before) < _LEAST:
+    before = len(images) - recent - first
+    if before < _LEAST:
         return None
+    images = images[first:]
+    y, variance = levels_of(boots_of(images), noise)
     latest, error = weighted(y[-recent:], variance[-recent:])
-    size = min(_STRETCH, len(before))
+    size = min(_STRETCH, before)
     stretches = [
-        (i, *weighted(y[i : i + size], variance[i : i + size]))
-        for i in before[: len(before) - size + 1]
+        (i, *weighted(y[i : i + size], variance[i : i + size])) for i in range(before - size + 1)
     ]
     start, best, spread = max(stretches, key=lambda one: one[1])
     # The best of many is better than it is: of overlapping stretches about n / size count.
-    tries = max(len(before) / size, 1.0)
+    tries = max(before / size, 1.0)
     best -= math.sqrt(2 * math.log(tries) * spread)
     deviation = math.sqrt(error + spread)
     ratio = latest - best

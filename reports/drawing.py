@@ -85,6 +85,26 @@ class Picture:
         """Dots where these values are: each is a line of no length with its two ends."""
         self.path(pen, (f"M{self.x(x):.1f} {self.y(y):.1f}h0" for x, y in places))
 
+    def spans(self, pen: str, ends: Iterable[tuple[float, float]], width: float) -> None:
+        """Upright lines, one for each unit of the lower axis from 0 on, all within the axes.
+
+        Args:
+            pen: One of the sheet's.
+            ends: Of each line, in values of the left axis.
+            width: Of the lines, points.
+        """
+        # A history has a thousand: what `x` and `y` work out is worked out once.
+        left, step = self.x(0), self.per_x
+        bottom, up = self._sheet.bottom + self._up[0] * self._per_y, self._per_y
+        self.path(
+            pen,
+            [
+                f"M{left + i * step:.1f} {bottom - low * up:.1f}V{bottom - high * up:.1f}"
+                for i, (low, high) in enumerate(ends)
+            ],
+            width=width,
+        )
+
     def bars(self, places: Iterable[tuple[float, float]]) -> None:
         """Short level lines where the means of levels are."""
         long = 0.8 * self.per_x

@@ -71,14 +71,8 @@ def history(view: SeriesView) -> str:
     name, scale, up = span([edge for pair in edges for edge in pair])
     picture = Picture(sheet(2.2, _MARGINS), (-1, max(len(levels), 10)), up)
     picture.sides(name, 5, None)
-    picture.path(
-        "bars",
-        (
-            f"M{picture.x(x):.1f} {picture.y(low / scale):.1f}V{picture.y(high / scale):.1f}"
-            for x, (low, high) in enumerate(edges)
-        ),
-        width=max(0.5, min(3.0, 400 / len(levels))),
-    )
+    ends = [(low / scale, high / scale) for low, high in edges]
+    picture.spans("bars", ends, width=max(0.5, min(3.0, 400 / len(levels))))
     earlier = len(levels) - len(view.levels)
     picture.path(
         "stretches",
