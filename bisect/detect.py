@@ -80,8 +80,7 @@ def steps(levels: Sequence[Level], min_effect: float = MIN_EFFECT) -> list[Step]
         levels: Oldest first, any number.
         min_effect: Smallest |ln ratio| worth a line.
     """
-    images = by_image(levels)
-    return _steps(images, segment([merge(group) for group in images]), min_effect)
+    return read(levels, min_effect).steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +90,13 @@ class Read:
     steps: list[Step]
     """Oldest first."""
     noise: Noise
+
+
+def read(levels: Sequence[Level], min_effect: float = MIN_EFFECT) -> Read:
+    """As `steps` and `noise_of`, with one look at the history."""
+    images = by_image(levels)
+    found = segment([merge(group) for group in images])
+    return Read(_steps(images, found, min_effect), found.noise)
 
 
 def steps_of_many(

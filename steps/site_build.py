@@ -94,6 +94,8 @@ class Desk:
 
     def __init__(self, source: Source, staging: Path) -> None:
         self.ledger = Remembering.of(source.database)
+        self.mark = self.ledger.mark()
+        """Of the ledger, before anything was read."""
         self.lab = OfLedger(source.commit_link, source.lab, source.home)
         self.now = material.latest(self.ledger)
         self.min_effect = MIN_EFFECT if source.min_effect is None else source.min_effect
@@ -198,7 +200,12 @@ class Desk:
         for trail in trails:
             name = (trail.name.testbed, trail.name.scenario, trail.name.branch)
             view = material.view_of(
-                self.ledger, trail, self.lab, self._by_series.get(name, ()), self.min_effect
+                self.ledger,
+                trail,
+                self.lab,
+                self._by_series.get(name, ()),
+                self.min_effect,
+                self.ledger.memory,
             )
             files = {
                 view.page: series_pages.page(view, [as_document(view.page)]),
@@ -212,14 +219,22 @@ class Desk:
         """The same for programs, in one line: it has every boot."""
         told = document_parts.series(
             trail.name,
-            view.levels,
-            {id(one) for one in trail.baseline},
+            (),
+            (),
             conditions=view.epochs[-1].values,
             health=view.health,
             alerts=self._seen[trail.name],
-            commits=self.ledger.commits({one.revision for one in view.levels}),
+            commits={},
         )
-        return f"{schema.as_line(told)}\n"
+        commits = self.ledger.commits({one.revision for one in view.levels})
+        baseline = {id(one) for one in trail.baseline}
+        levels = [
+            document_parts.level_line(
+                one, commits[one.revision].label, baseline=id(one) in baseline
+            )
+            for one in view.levels
+        ]
+        return f"{document_parts.series_line(told, levels)}\n"
 
     def _alert(self, alert: Alert) -> _Page:
         questions = [(kind, getattr(alert, kind)) for kind in KINDS]

@@ -18,6 +18,8 @@ PAGE = ".html"
 _MANIFEST = "site.json"
 _LOCK = ".site.lock"
 _STAGING = ".new-"
+_KEPT = ".kept"
+_HIDDEN = {_LOCK, _KEPT}
 
 
 class SiteError(Exception):
@@ -80,6 +82,8 @@ class Folder:
         """Where new files are written first."""
         self.manifest = manifest
         """As it was found."""
+        self.kept = place / _KEPT
+        """Folder of what saves work the next time, and is no part of the site."""
         self._sizes = {one.name: one.stat().st_size for one in os.scandir(place) if one.is_file()}
 
     def whole(self, task: str) -> bool:
@@ -188,7 +192,7 @@ def _check(place: Path) -> None:
         return
     for one in place.iterdir():
         # What begins like this was left by a first run that was interrupted.
-        if one.name != _LOCK and not one.name.startswith(_STAGING):
+        if one.name not in _HIDDEN and not one.name.startswith(_STAGING):
             raise SiteError(
                 f"{place} has files and is no site ({one.name}): a new or empty folder would be "
                 "right"
@@ -204,7 +208,7 @@ def _take(lock: int, place: Path) -> None:
 
 def _remove_empty(place: Path) -> None:
     """Nothing half-done stays behind."""
-    if not (place / _MANIFEST).exists() and {one.name for one in place.iterdir()} <= {_LOCK}:
+    if not (place / _MANIFEST).exists() and {one.name for one in place.iterdir()} <= _HIDDEN:
         shutil.rmtree(place, ignore_errors=True)
 
 

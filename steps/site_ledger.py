@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 
 from netbisect.bisect.model import Commit
+from netbisect.steps.site_kept import Kept
 from netbisect.store.database import open_database
 from netbisect.store.ledger import Ledger
+from netbisect.store.measured import Memory
+from netbisect.store.records import Event
 from netbisect.store.samples import Newest
 from netbisect.store.schema import migrate
 from netbisect.store.trails import Trail
@@ -22,6 +25,9 @@ class Remembering(Ledger):
     _commits: dict[str, Commit | None]
     _trails: OrderedDict[tuple[str, str], list[Trail]]
     _newest: dict[tuple[str, str, str], Newest]
+    _events: dict[str, list[Event] | None]
+    memory: Kept | None
+    """Of what was measured; None without any."""
 
     @classmethod
     def of(cls, database: str) -> Remembering:
@@ -34,6 +40,7 @@ class Remembering(Ledger):
         migrate(engine)
         found = cls(engine)
         found._commits, found._trails, found._newest = {}, OrderedDict(), {}
+        found._events, found.memory = {}, None
         return found
 
     def commits(self, revisions: Collection[str]) -> dict[str, Commit]:
@@ -52,6 +59,18 @@ class Remembering(Ledger):
         """As `Samples.newest_samples`."""
         self._newest = self._newest or super().newest_samples()
         return self._newest
+
+    def events_after(self, mark: str, most: int = 20_000) -> list[Event] | None:
+        """As `Marks.events_after`."""
+        if mark not in self._events:
+            self._events[mark] = super().events_after(mark, most)
+        return self._events[mark]
+
+    def trails_of(
+        self, testbed: str, scenarios: Sequence[str], memory: Memory | None = None
+    ) -> Iterator[list[Trail]]:
+        """As `Trails.trails_of`, with the memory of this ledger."""
+        return super().trails_of(testbed, scenarios, memory or self.memory)
 
     def trails(self, testbed: str, scenario: str) -> list[Trail]:
         """As `Trails.trails`."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from netbisect.bisect import health
-from netbisect.bisect.detect import Step, noise_of, steps
+from netbisect.bisect.detect import Step, noise_of, read
 from netbisect.bisect.model import (
     Commit,
     Confirmed,
@@ -36,6 +36,7 @@ from netbisect.reports.site.plots import RECENT
 from netbisect.reports.site.revisions import Both
 from netbisect.steps.casefile import case_in, deeds, seen_from
 from netbisect.steps.site_files import RevisionError
+from netbisect.steps.site_kept import Kept
 from netbisect.steps.surroundings import OfLedger
 from netbisect.store.ledger import Ledger
 from netbisect.store.records import Alert, Asked
@@ -98,15 +99,30 @@ def view_of(
     lab: OfLedger,
     alerts: Sequence[AlertLine],
     min_effect: float,
+    kept: Kept | None = None,
 ) -> SeriesView:
-    """A series with all that its page tells."""
+    """A series with all that its page tells.
+
+    Args:
+        ledger: Where commits are looked up.
+        trail: The series.
+        lab: What the ledger does not know.
+        alerts: That moved it.
+        min_effect: Smallest step that is told, as a positive ln ratio.
+        kept: What is known of its noise; it is told the noise of today.
+    """
     levels = trail.epochs[-1].levels
-    noise = noise_of(levels[:-1]) if levels[1:] else Noise()
+    noise = kept.noise(trail.name, levels[:-1]) if kept else None
+    if noise is None:
+        noise = noise_of(levels[:-1]) if levels[1:] else Noise()
+    history = read(levels, min_effect)
+    if kept:
+        kept.keep_noise(trail.name, levels, history.noise)
     standing = standings(levels, noise)
     place = {id(level): i for i, level in enumerate(levels)}
     before = [level for level in trail.baseline if level is not levels[-1]]
     baseline = together([standing[place[id(level)]] for level in before], noise)
-    found = steps(levels, min_effect)
+    found = history.steps
     named = {*(one.revision for one in levels[-RECENT:]), *_axis(trail), *_named(found)}
     named |= {before[0].revision} if before else set()
     judged = health.of_series(

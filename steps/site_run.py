@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import os
+import shutil
 import threading
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,13 +19,14 @@ from netbisect.steps import site_material as material
 from netbisect.steps.site_build import KINDS, Desk, Done, Task
 from netbisect.steps.site_files import PAGE, Folder, Manifest, Report, mark_of
 from netbisect.steps.site_front import Front, Outlook
+from netbisect.steps.site_kept import Kept
 from netbisect.steps.site_source import Source
 from netbisect.steps.site_touched import Extent, News, news_of
 from netbisect.store.samples import Newest
 
 _WORTH_IT = 12
 """Tasks from which on further processes are started."""
-_PART = 6
+_PART = 13
 """Tasks that a process gets at a time: of series, all of one testbed; small enough that no other
 process has long to wait for the last one."""
 _YOUNG = 200_000
@@ -48,10 +50,13 @@ def run(folder: Folder, source: Source, pair: tuple[str, str] | None, *, full: b
     """
     with _calm():
         desk = Desk(source, folder.staging)
-        manifest = Manifest(made_by=source.digest(), mark=desk.ledger.mark(), tree=source.tree())
+        manifest = Manifest(made_by=source.digest(), mark=desk.mark, tree=source.tree())
         before = folder.manifest
         if full or before.made_by != manifest.made_by:
             before = Manifest(pages=before.pages, pairs=before.pairs)
+            shutil.rmtree(folder.kept, ignore_errors=True)
+        folder.kept.mkdir(exist_ok=True)
+        desk.ledger.memory = Kept(folder.kept, manifest.made_by, desk.mark, desk.ledger)
         manifest.pairs = list(before.pairs)
         if pair is not None:
             ends = [material.resolve(desk.ledger, name).revision for name in pair]

@@ -183,6 +183,25 @@ def news_of(
     )
 
 
+def measured_in(events: Sequence[Event] | None) -> frozenset[str] | None:
+    """Revisions of which facts were added; None where nobody knows them.
+
+    Args:
+        events: In any order; None where nobody knows them.
+    """
+    if events is None:
+        return None
+    found: set[str] = set()
+    for event in events:
+        if event.kind in _OF_MANY:
+            if event.data.get("revisions") is None:
+                return None
+            found.update(event.data["revisions"])
+        elif event.kind in _OF_FACTS:
+            found.add(event.data["revision"])
+    return frozenset(found)
+
+
 def _measured(
     booted: Sequence[int], measured: set[int], learned: Iterable[tuple[int, int]]
 ) -> frozenset[int]:

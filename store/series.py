@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -187,7 +187,7 @@ def level_of(
 
 
 @dataclass(frozen=True, slots=True)
-class _Gap:
+class Gap:
     """A change that is over: levels that were measured while it was there."""
 
     start: int
@@ -202,14 +202,14 @@ class _Gap:
         return number >= self.start and not gone
 
 
-def kept(number: int, level: Level, gaps: Iterable[_Gap]) -> bool:
+def kept(number: int, level: Level, gaps: Iterable[Gap]) -> bool:
     """No change that is over was there when this level was measured."""
     return not any(gap.holds(number, level) for gap in gaps)
 
 
 def changes(
     session: Session, series: tuple[str, str, str], before: tuple[int, float] = (0, math.inf)
-) -> tuple[int, list[_Gap]]:
+) -> tuple[int, list[Gap]]:
     """Number of the commit with which the last standing change came, or 0; and those over.
 
     Args:
@@ -218,33 +218,50 @@ def changes(
         before: An alert that is left out, and the number of a commit before which they came.
     """
     testbed, scenario, branch = series
+    return changes_of(session, testbed, [scenario], before).get((scenario, branch), (0, []))
+
+
+def changes_of(
+    session: Session,
+    testbed: str,
+    scenarios: Collection[str],
+    before: tuple[int, float] = (0, math.inf),
+) -> dict[tuple[str, str], tuple[int, list[Gap]]]:
+    """As `changes`, by scenario and branch, of those that have any."""
     besides, end = before
     came, went = aliased(CommitRow), aliased(CommitRow)
     first = case((AlertRow.culprit != "", AlertRow.culprit), else_=AlertSeriesRow.bad)
     alerts = (
-        select(AlertRow.closed_at, came.number, went.number)
+        select(
+            AlertSeriesRow.scenario,
+            AlertSeriesRow.branch,
+            AlertRow.closed_at,
+            came.number,
+            went.number,
+        )
         .join(AlertSeriesRow, AlertSeriesRow.alert_id == AlertRow.id)
         .join(came, came.revision == first)
         .outerjoin(went, went.revision == AlertRow.recovery)
         .where(
             AlertSeriesRow.testbed == testbed,
-            AlertSeriesRow.scenario == scenario,
-            AlertSeriesRow.branch == branch,
+            AlertSeriesRow.scenario.in_(scenarios),
             AlertRow.id != besides,
             AlertRow.kind != AlertKind.MODES.value,  # the level of the fast mode is what it was
             AlertRow.state.in_([*STANDING, AlertState.FIXED.value]),
         )
         .order_by(AlertSeriesRow.id)
     )
-    start, gaps = 0, []
-    for closed_at, number, back in session.execute(alerts):
+    found: dict[tuple[str, str], tuple[int, list[Gap]]] = {}
+    for scenario, branch, closed_at, number, back in session.execute(alerts):
         if number >= end:
             continue
+        start, gaps = found.get((scenario, branch), (0, []))
         if closed_at is None:
             start = max(start, number)
         else:
-            gaps.append(_Gap(number, back, closed_at))
-    return start, gaps
+            gaps.append(Gap(number, back, closed_at))
+        found[scenario, branch] = start, gaps
+    return found
 
 
 def _number(session: Session, revision: str) -> int | None:

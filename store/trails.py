@@ -6,23 +6,30 @@ of at once.
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, func, select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from netbisect.bisect import validity
 from netbisect.bisect.model import Commit, Level
 from netbisect.bisect.subject import parts_of
 from netbisect.store.evidence import comparable
 from netbisect.store.lookup import SeriesName
+from netbisect.store.measured import (
+    ByConditions,
+    Measured,
+    Memory,
+    by_conditions,
+    images_of,
+    measured,
+    samples,
+)
 from netbisect.store.questions import asked_of
 from netbisect.store.records import Asked
 from netbisect.store.rows import commit_of
-from netbisect.store.series import changes, kept, level_of
+from netbisect.store.series import Gap, changes_of, kept
 from netbisect.store.sessions import Sessions
 from netbisect.store.tables import (
     AlertChangeRow,
@@ -30,7 +37,6 @@ from netbisect.store.tables import (
     CommitRow,
     ConditionsRow,
     DecisionRow,
-    KernelRow,
     PlaceRow,
     QuestionRow,
     SampleRow,
@@ -63,8 +69,8 @@ class Trail:
     """Of the last epoch, the levels since the last confirmed change, as `Series.baseline`."""
 
 
-_Found = dict[tuple[str, str], tuple[float, dict[str, list[tuple[float, bool]]]]]
-"""By revision and image: when it was measured first, and by boot its runs."""
+_NONE: tuple[int, Sequence[Gap]] = (0, ())
+"""Changes of a series without any."""
 
 
 class Trails(Sessions):
@@ -74,12 +80,27 @@ class Trails(Sessions):
         """The series of a testbed and scenario, one for each branch, ordered by branch."""
         return next(self.trails_of(testbed, [scenario]))
 
-    def trails_of(self, testbed: str, scenarios: Iterable[str]) -> Iterator[list[Trail]]:
-        """As `trails`, of one scenario after the other; what they share is read once."""
+    def trails_of(
+        self, testbed: str, scenarios: Sequence[str], memory: Memory | None = None
+    ) -> Iterator[list[Trail]]:
+        """As `trails`, of one scenario after the other; what they share is read once.
+
+        Args:
+            testbed: Of all of them.
+            scenarios: One or several.
+            memory: Keeps what was measured from one call to the next.
+        """
         with self.reading() as session:
             booted = _booted(session, testbed)
-            for scenario in scenarios:
-                yield _trails(session, booted, (testbed, scenario))
+            values = _conditions(session, testbed, scenarios)
+            changed = changes_of(session, testbed, scenarios)
+            for scenario, found in measured(session, testbed, scenarios, memory):
+                yield [
+                    _trail(name, found, values, numbers, changed.get((scenario, branch), _NONE))
+                    for branch, numbers in sorted(booted.items())
+                    if any(one.revision in numbers for of in found.values() for one in of.levels)
+                    for name in (SeriesName(testbed, scenario, branch),)
+                ]
 
     def commits(self, revisions: Collection[str]) -> dict[str, Commit]:
         """By revision: those of these commits that were learned."""
@@ -148,131 +169,65 @@ class Trails(Sessions):
                 .distinct()
             ).all()
             for testbed, scenario in places:
-                booted = _booted(session, testbed, BootRow.revision.in_(revisions))
                 newest = comparable(session, testbed, [scenario])
-                of_them = SampleRow.boot_id.in_(booted.images)
-                by_conditions = _measured(session, booted, (testbed, scenario), newest, of_them)
-                for measured in by_conditions.values():
-                    for (revision, image), (at, boots) in measured.items():
-                        level = level_of(revision, image, at, list(boots.values()))
-                        found[testbed, scenario].setdefault(revision, level)
+                images = images_of(session, testbed, BootRow.revision.in_(revisions))
+                rows = samples(session, newest, SampleRow.boot_id.in_(images))
+                for of_conditions in by_conditions(rows, images).values():
+                    for level in of_conditions.levels:
+                        found[testbed, scenario].setdefault(level.revision, level)
         return dict(found)
 
 
-@dataclass(frozen=True, slots=True)
-class _Booted:
-    """What ran on a testbed."""
-
-    images: Mapping[str, tuple[str, str]]
-    """By boot: revision, and what identifies its kernel."""
-    numbers: Mapping[str, Mapping[str, int]]
-    """By branch: the place of each of these revisions that is on it."""
-
-
-def _booted(session: Session, testbed: str, *where: ColumnElement[bool]) -> _Booted:
-    of_testbed = BootRow.testbed == testbed
-    identity = {
-        (key, revision): name
-        for key, revision, name in session.execute(
-            select(KernelRow.key, KernelRow.revision, func.max(KernelRow.identity))
-            .where(KernelRow.key.in_(select(BootRow.kernel).where(of_testbed, *where)))
-            .group_by(KernelRow.key, KernelRow.revision)
-        )
-    }
-    boots = select(BootRow.id, BootRow.revision, BootRow.kernel).where(of_testbed, *where)
-    images = {
-        boot: (revision, identity.get((kernel, revision), kernel))
-        for boot, revision, kernel in session.execute(boots)
-    }
-    return _Booted(images, _places(session, {revision for revision, _ in images.values()}))
-
-
-def _trails(session: Session, booted: _Booted, place: tuple[str, str]) -> list[Trail]:
-    testbed, scenario = place
-    by_conditions = _measured(session, booted, place)
-    values = _conditions(session, testbed, scenario)
-    trails = []
-    for branch, numbers in sorted(booted.numbers.items()):
-        epochs = tuple(
-            Epoch(digest, values.get(digest, {}), levels)
-            for digest, found in by_conditions.items()
-            if (levels := _levels(found, numbers))
-        )
-        if not epochs:
-            continue
-        start, gaps = changes(session, (testbed, scenario, branch))
-        baseline = tuple(
-            level
-            for level in (epochs[-1].levels if _newest(epochs, by_conditions) else ())
-            if numbers[level.revision] >= start and kept(numbers[level.revision], level, gaps)
-        )
-        trails.append(Trail(SeriesName(testbed, scenario, branch), epochs, numbers, baseline))
-    return trails
-
-
-def _newest(epochs: tuple[Epoch, ...], found: dict[str, _Found]) -> bool:
-    """Whether the branch was measured under the newest conditions of its testbed and scenario."""
-    return bool(epochs) and epochs[-1].digest == next(reversed(found))
-
-
-def _measured(
-    session: Session, booted: _Booted, place: tuple[str, str], *where: ColumnElement[bool]
-) -> dict[str, _Found]:
-    """By digest of the conditions, the newest last: what was measured under them.
-
-    Args:
-        session: Where it is looked up.
-        booted: On the testbed.
-        place: Testbed and scenario.
-        where: Conditions on the samples.
-    """
-    query = (
-        select(
-            SampleRow.conditions,
-            SampleRow.boot_id,
-            SampleRow.at,
-            SampleRow.pps,
-            SampleRow.offered_pps,
-        )
-        .where(SampleRow.testbed == place[0], SampleRow.scenario == place[1], SampleRow.valid)
-        .where(*where)
-        .order_by(SampleRow.at, SampleRow.id.desc())
+def _trail(
+    name: SeriesName,
+    found: ByConditions,
+    values: Mapping[tuple[str, str], Mapping[str, str]],
+    numbers: Mapping[str, int],
+    changed: tuple[int, Sequence[Gap]],
+) -> Trail:
+    epochs = tuple(
+        Epoch(digest, values.get((name.scenario, digest), {}), levels)
+        for digest, one in found.items()
+        if (levels := _levels(one, numbers))
     )
-    found: dict[str, _Found] = {}
-    images = booted.images
-    last, of_epoch = None, {}
-    # Past the mapper, which has nothing to do for columns: there are thousands of rows.
-    for conditions, boot, at, pps, offered in session.connection().execute(query).all():
-        if conditions != last:
-            # That of the newest sample stands last.
-            found[conditions] = of_epoch = found.pop(conditions, {})
-            last = conditions
-        image = images[boot]
-        of_image = of_epoch.get(image)
-        if of_image is None:
-            of_epoch[image] = of_image = (at, {})
-        of_image[1].setdefault(boot, []).append((math.log(pps), validity.saturated(pps, offered)))
-    return found
+    start, gaps = changed
+    # The branch was measured under the newest conditions of its testbed and scenario.
+    newest = epochs[-1].levels if epochs[-1].digest == [*found][-1] else ()
+    baseline = tuple(
+        level
+        for level in newest
+        if numbers[level.revision] >= start and kept(numbers[level.revision], level, gaps)
+    )
+    return Trail(name, epochs, numbers, baseline)
 
 
-def _levels(found: _Found, numbers: Mapping[str, int]) -> tuple[Level, ...]:
+def _levels(found: Measured, numbers: Mapping[str, int]) -> tuple[Level, ...]:
     """The levels of one branch, in its order."""
-    of_branch = [key for key in found if key[0] in numbers]
+    of_branch = [(numbers[one.revision], one) for one in found.levels if one.revision in numbers]
     # As in `Series.series`, of one revision the kernel that was measured first stands first.
-    of_branch.sort(key=lambda key: (numbers[key[0]], found[key][0]))
-    return tuple(
-        level_of(
-            revision, image, found[revision, image][0], list(found[revision, image][1].values())
-        )
-        for revision, image in of_branch
+    of_branch.sort(key=lambda item: (item[0], item[1].at))
+    return tuple([level for _, level in of_branch])
+
+
+def _booted(session: Session, testbed: str) -> dict[str, dict[str, int]]:
+    """By branch: the place of each revision that was booted on a testbed."""
+    places: defaultdict[str, dict[str, int]] = defaultdict(dict)
+    query = select(PlaceRow.branch, PlaceRow.revision, PlaceRow.number).where(
+        PlaceRow.revision.in_(select(BootRow.revision).where(BootRow.testbed == testbed))
     )
+    for branch, revision, number in session.execute(query):
+        places[branch][revision] = number
+    return places
 
 
-def _conditions(session: Session, testbed: str, scenario: str) -> dict[str, Mapping[str, str]]:
+def _conditions(
+    session: Session, testbed: str, scenarios: Sequence[str]
+) -> dict[tuple[str, str], Mapping[str, str]]:
+    """By scenario and digest."""
     query = select(ConditionsRow).where(
-        ConditionsRow.testbed == testbed, ConditionsRow.scenario == scenario
+        ConditionsRow.testbed == testbed, ConditionsRow.scenario.in_(scenarios)
     )
-    return {row.digest: dict(row.values) for row in session.scalars(query)}
+    return {(row.scenario, row.digest): dict(row.values) for row in session.scalars(query)}
 
 
 def _places(session: Session, revisions: Collection[str]) -> dict[str, dict[str, int]]:

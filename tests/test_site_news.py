@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import random
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -242,8 +243,11 @@ def few_levels(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory, site_type: Any) -> Iterator[Any]:
+def small(
+    tmp_path_factory: pytest.TempPathFactory, site_type: Any, whole_site: Any
+) -> Iterator[Any]:
     """A site of one series and three alerts, whose pictures have few levels."""
+    del whole_site  # made before, with as many levels as ever
     folder = tmp_path_factory.mktemp("small")
     fill(f"sqlite:///{folder}/l.sqlite", SMALL).engine.dispose()
     site = site_type(folder / "out", f"sqlite:///{folder}/l.sqlite")
@@ -267,6 +271,7 @@ def forget(site: Any) -> None:
     told = json.loads(path.read_text())
     fresh = {key: mark for key, mark in told["marks"].items() if not key.startswith("series")}
     path.write_text(json.dumps({**told, "mark": "", "marks": fresh}))
+    shutil.rmtree(site.folder / ".kept")
 
 
 @pytest.mark.parametrize("happens", NEWS, ids=lambda one: one.__name__)
@@ -296,6 +301,25 @@ def test_a_site_brought_up_to_date_is_as_one_made_anew(own_small: Any) -> None:
     _again[:] = [lambda: bring(own_small)]
     for happens in NEWS:
         happens(open_ledger(own_small.database))
+        bring(own_small)
+    found = everything(own_small)
+    bring(own_small, full=True)
+
+    assert everything(own_small) == found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2))
+def test_after_any_nights_a_site_is_as_one_made_anew(own_small: Any, seed: int) -> None:
+    """Between which anything happens, in any order."""
+    _again[:] = [lambda: bring(own_small)]
+    happenings = [one for one in NEWS if one is not withdrawn]
+    random.Random(seed).shuffle(happenings)
+    ledger = open_ledger(own_small.database)
+    for number, some in enumerate((happenings[:4], happenings[4:9], [*happenings[9:], withdrawn])):
+        night(ledger, SMALL, SMALL.nights + number, testbeds=1)
+        for happens in some:
+            happens(ledger)
         bring(own_small)
     found = everything(own_small)
     bring(own_small, full=True)
