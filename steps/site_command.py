@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from importlib import import_module
 from pathlib import Path
 
@@ -54,7 +55,10 @@ def site(
             done = None if full or pair is not None else unchanged(found, source)
             if done is None:
                 # What draws takes seconds to import, and is not needed where nothing is new.
+                # To look for garbage meanwhile would take a fifth of them, and there is none.
+                gc.disable()
                 run = import_module("netbisect.steps.site_run").run
+                gc.enable()
                 done = run(found, source, pair, full=full)
     except (FileError, StoreError, SiteError, RevisionError) as error:
         raise click.ClickException(str(error)) from error
