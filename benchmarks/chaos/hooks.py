@@ -33,6 +33,7 @@ from netbisect.demo.lab import server
 from netbisect.demo.lab.router import Router
 from netbisect.steps import afresh
 from netbisect.steps.orders import Orders
+from netbisect.store.records import Outcome
 from netbisect.store.sessions import Writing
 from netbisect.store.tables import EventRow, QuestionRow
 
@@ -62,25 +63,36 @@ def in_master(path: Path) -> None:
     afresh.begin = lambda _: os._exit(1)  # type: ignore[assignment]
 
 
+def _words(connection: Any, row: EventRow) -> str:
+    told = [f"{name}={row.data[name]}" for name in _TOLD if row.data.get(name)]
+    kind = "no question"
+    if row.question_id is not None:
+        query = select(QuestionRow.kind).where(QuestionRow.id == row.question_id)
+        kind = f"{connection.scalar(query)} {row.question_id}"
+    return f"{kind}: {row.kind} {' '.join(told)}".strip()
+
+
+def _forget(session: Session) -> None:
+    session.info.pop("noted", None)
+    session.info.pop("progress", None)
+
+
 def _transactions(script: Script) -> None:
     @event.listens_for(EventRow, "after_insert")
     def noted(_: object, connection: Any, row: EventRow) -> None:
         session = Session.object_session(row)
         assert session is not None
-        told = [f"{name}={row.data[name]}" for name in _TOLD if row.data.get(name)]
-        kind = "no question"
-        if row.question_id is not None:
-            query = select(QuestionRow.kind).where(QuestionRow.id == row.question_id)
-            kind = f"{connection.scalar(query)} {row.question_id}"
-        words = f"{kind}: {row.kind} {' '.join(told)}".strip()
-        session.info.setdefault("noted", []).append(words)
+        session.info.setdefault("noted", []).append(_words(connection, row))
+        # A further try of the same order is none.
+        if row.kind == "finished" and row.data.get("outcome") != Outcome.RETRY.value:
+            session.info["progress"] = True
 
     def hit(session: Session, when: str) -> None:
         notes = session.info.get("noted")
         if not notes:
             return
         what = " + ".join(dict.fromkeys(notes))
-        if ": finished " in what and when == "after":
+        if when == "after" and session.info.get("progress"):
             script.progress()
         if script.point(f"{when} commit of {what}"):
             raise LostConnection
@@ -94,11 +106,11 @@ def _transactions(script: Script) -> None:
         try:
             hit(session, "after")
         finally:
-            session.info.pop("noted", None)
+            _forget(session)
 
     @event.listens_for(Session, "after_soft_rollback")
     def undone(session: Session, _: object) -> None:
-        session.info.pop("noted", None)
+        _forget(session)
 
     assert Writing  # the transactions that tell of something are those that note it
 
