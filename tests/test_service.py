@@ -341,6 +341,7 @@ def test_a_search_on_two_testbeds_of_a_group_goes_on_after_a_kill(house: House) 
     assert 0.03 < apart < 0.09
 
 
+@pytest.mark.long
 def test_where_nothing_changed_nobody_is_named(house: House) -> None:
     """The same week of commits without the slow one: no alert, and no mail."""
     play = begin(house, culprit=False)

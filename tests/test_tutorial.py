@@ -63,7 +63,7 @@ def test_no_command_of_the_tutorial_escapes_the_test() -> None:
     assert len(BLOCKS) > 10
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_commands_of_the_tutorial_work_in_their_order(checkout: Path, tmp_path: Path) -> None:
     """With nothing changed but what `change` says."""
     web, workers = free_ports()
