@@ -28,6 +28,8 @@ NAME = "netbisect-post"
 _TIMEOUT = 30
 """Seconds for each answer of the mail server."""
 _FIRST_WAIT = 60.0
+_UNHEARD = 10.0
+"""Seconds after which a mail is sent again that nothing is known of: the master was killed."""
 _LONGEST_WAIT = 3600.0
 """Seconds between two tries, doubled from the first to the longest."""
 
@@ -138,6 +140,8 @@ class Post(BuildbotService):
         await self._write_digest()
         due = await store.do(lambda ledger: ledger.due_mails(time.time()))
         for mail in due:
+            later = time.time() + _UNHEARD
+            await store.do(partial(Ledger.mail_begins, identifier=mail.id, next_try_at=later))
             try:
                 message = compose(mail, self.settings.mail, self.settings.web.url)
                 await threads.deferToThread(deliver, self.settings.mail, message)

@@ -84,6 +84,22 @@ class Outbox(Sessions):
             row = session.scalars(mails.order_by(MailRow.id.desc()).limit(1)).first()
             return None if row is None else mail_of(row)
 
+    def mail_begins(self, identifier: int, next_try_at: float) -> None:
+        """It is about to be given to the mail server.
+
+        Whoever cannot write this down cannot write down either that it was sent, and must not send
+        it: it would be sent again and again.
+
+        Args:
+            identifier: Of the mail.
+            next_try_at: When to try again should nothing be heard of it.
+
+        Raises:
+            StoreError: there is no such mail.
+        """
+        with self.writing() as writing:
+            get_row(writing.session, MailRow, identifier).next_try_at = next_try_at
+
     def mail_sent(self, identifier: int) -> None:
         """The mail server has taken it.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,7 @@ from netbisect.demo.mailbox import read
 from netbisect.steps import post
 from netbisect.steps.memory import open_ledger
 from netbisect.steps.settings import MailSettings, Settings
+from netbisect.store.ledger import Ledger
 
 
 class Outbox(RunMasterBase):
@@ -136,6 +138,30 @@ class Outbox(RunMasterBase):
             self.start_server()
             await self.sent()
             assert len(read(self.mails)) == 1
+
+        return defer.ensureDeferred(work())
+
+    def test_what_cannot_be_noted_is_not_sent(self) -> defer.Deferred[None]:
+        """It would be sent again at every look; when it can be noted it goes, once."""
+        tries: list[int] = []
+
+        def full(_: Ledger, identifier: int, next_try_at: float) -> None:
+            tries.append(identifier)
+            raise sqlite3.OperationalError("database or disk is full")
+
+        broken = self.patch(Ledger, "mail_begins", full)
+
+        async def work() -> None:
+            self.start_server()
+            self.put("one", "a text\n")
+            await self.start_master()
+            while len(tries) < 3:
+                await task.deferLater(reactor, 0.05)
+            assert not read(self.mails)
+            broken.restore()
+            await self.sent()
+            assert len(read(self.mails)) == 1
+            assert self.flushLoggedErrors(sqlite3.OperationalError)
 
         return defer.ensureDeferred(work())
 
