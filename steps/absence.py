@@ -16,7 +16,7 @@ from netbisect.steps.memory import Memory
 from netbisect.steps.orders import Orders
 from netbisect.steps.settings import Settings
 from netbisect.store.ledger import Ledger
-from netbisect.workers.lab import Builder, Lab, Testbed, worker_of
+from netbisect.workers.lab import Builder, Lab, Testbed
 
 _MINUTE = 60.0
 _AWAY, _BACK = "away", "back"
@@ -29,11 +29,7 @@ class Absence:
         self._settings = settings
         self._orders = orders
         self._memory = memory
-        self._hosts: dict[str, list[Builder | Testbed]] = {}
-        """By worker."""
-        hosts: list[Builder | Testbed] = [*lab.builders, *lab.testbeds]
-        for host in hosts:
-            self._hosts.setdefault(worker_of(host), []).append(host)
+        self._hosts = lab.by_worker
         self._since: dict[str, float] = {}
         """By worker: when it was first seen to be missed."""
         self._present: set[str] = set()

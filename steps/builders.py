@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 from buildbot.config import BuilderConfig
@@ -61,10 +60,11 @@ def all_builders(lab: Lab) -> list[str]:
 
 def workers(settings: Settings, lab: Lab) -> list[worker.Worker]:
     """One worker for all hosts that name it; it does as much at a time as it has hosts."""
-    hosts: list[Builder | Testbed] = [*lab.builders, *lab.testbeds]
-    shared = Counter(map(worker_of, hosts))
-    passwords = worker_passwords(settings.workers.password_file, [*shared])
-    return [worker.Worker(name, passwords[name], max_builds=shared[name]) for name in shared]
+    passwords = worker_passwords(settings.workers.password_file, [*lab.by_worker])
+    return [
+        worker.Worker(name, passwords[name], max_builds=len(hosts))
+        for name, hosts in lab.by_worker.items()
+    ]
 
 
 def dut_lock(testbed: Testbed) -> util.MasterLock:

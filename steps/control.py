@@ -22,7 +22,7 @@ from netbisect.steps.shipped import filled
 from netbisect.store.database import StoreError, open_database
 from netbisect.store.history import HistoryError
 from netbisect.store.schema import migrate
-from netbisect.workers.lab import Lab, worker_of
+from netbisect.workers.lab import Lab
 from netbisect.workers.tomlfile import FileError
 
 TAC = "buildbot.tac"
@@ -53,8 +53,7 @@ def examine(folder: Path) -> Iterator[Check]:
     try:
         settings, lab = load(folder / SETTINGS)
         yield Check("settings", True, f"{folder / SETTINGS} and {settings.lab}")
-        hosts = [*map(worker_of, lab.builders), *map(worker_of, lab.testbeds)]
-        worker_passwords(settings.workers.password_file, [*dict.fromkeys(hosts)])
+        worker_passwords(settings.workers.password_file, [*lab.by_worker])
         yield Check("password of the workers", True, str(settings.workers.password_file))
         if told := certificates.examine(settings.workers):
             yield Check("certificate for workers", True, told)

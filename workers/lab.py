@@ -534,6 +534,15 @@ class Lab:
         return tuple(dict.fromkeys([*FIREWALL_MODULES, *TOOL_MODULES, *own]))
 
     @property
+    def by_worker(self) -> dict[str, list[Builder | Testbed]]:
+        """The builders and testbeds of each Buildbot worker, by its name, in the file's order."""
+        found: dict[str, list[Builder | Testbed]] = {}
+        hosts: list[Builder | Testbed] = [*self.builders, *self.testbeds]
+        for host in hosts:
+            found.setdefault(worker_of(host), []).append(host)
+        return found
+
+    @property
     def kernel_bytes(self) -> int:
         """`kernel_space` in bytes."""
         return bytes_of(self.kernel_space)

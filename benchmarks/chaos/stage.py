@@ -355,10 +355,10 @@ def _alive(process: int) -> bool:
     return True
 
 
-def _end(process: int, by: signal.Signals = signal.SIGTERM) -> None:
+def _end(process: int) -> None:
     """Tells a process to end, and sees to it."""
     with contextlib.suppress(ProcessLookupError):
-        os.kill(process, by)
+        os.kill(process, signal.SIGTERM)
         end = time.monotonic() + 10.0
         while _alive(process):
             if time.monotonic() > end:

@@ -23,7 +23,7 @@ from netbisect.demo.tree.create import Tree, create
 from netbisect.demo.tree.story import story
 from netbisect.steps import control
 from netbisect.steps.settings import load
-from netbisect.workers.lab import Builder, Lab, Testbed
+from netbisect.workers.lab import Lab
 
 _NO_PASSWORD = "to-be-filled-in"  # noqa: S105 - what the name says
 _PATIENCE = 30.0
@@ -174,8 +174,7 @@ class House:
         password = (self.place / "workers.password").read_text().strip()
         folders = {}
         creating = []
-        hosts: list[Builder | Testbed] = [*lab.builders, *lab.testbeds]
-        for name in dict.fromkeys(host.worker or host.name for host in hosts):
+        for name in lab.by_worker:
             folder = self.place / "workers" / name
             folders[name] = folder
             if not folder.exists():
