@@ -17,6 +17,7 @@ from netbisect.demo.lab.setup import LabFiles
 from netbisect.demo.tree.create import Tree, create
 from netbisect.workers.build import KernelBuild
 from netbisect.workers.lab import Lab, Scenario, Testbed, load_lab, load_scenario
+from netbisect.workers.router import Router
 from netbisect.workers.ssh import Connections
 from netbisect.workers.trial import Trial
 
@@ -114,6 +115,11 @@ class RunningLab:
             sound = trial.run(connections, facts.append, self.said.append)
         return sound, facts
 
+    def bring_home(self) -> None:
+        """Ends a visit that another test cut short: the next would do so, by a boot of its own."""
+        with Connections(self.lab.ssh) as connections:
+            Router(self.lab.testbed("c2558"), connections, self.said.append).recover()
+
     def scenario(self, name: str) -> Scenario:
         """A scenario of the test's own, or one of those that ship."""
         return self.scenarios.get(name) or load_scenario(name)
@@ -164,6 +170,7 @@ def running_lab(
 @pytest.fixture
 def c2558(running_lab: RunningLab) -> Iterator[RunningLab]:
     """The lab for a test that breaks something at the testbed c2558; it is mended afterwards."""
+    running_lab.bring_home()
     yield running_lab
     for machine in ("c2558-dut", "c2558-gen"):
         running_lab.control("mend", machine)

@@ -47,16 +47,10 @@ def router(c2558: RunningLab) -> Iterator[Router]:
 # ------------------------------------------------------------------------------- good visits
 
 
-def bring_home(running_lab: RunningLab) -> None:
-    """Ends a visit that another test cut short: the next one would do it, by a boot of its own."""
-    with Connections(running_lab.lab.ssh) as connections:
-        Router(running_lab.lab.testbed("c2558"), connections, running_lab.said.append).recover()
-
-
 @pytest.fixture(scope="module")
 def visit(running_lab: RunningLab) -> list[Fact]:
     """What a good visit with every scenario of the testbed tells."""
-    bring_home(running_lab)
+    running_lab.bring_home()
     before = running_lab.boots("c2558-dut")
     sound, facts = running_lab.trial(10, running_lab.lab.testbed("c2558").scenarios)
     assert sound
@@ -89,7 +83,7 @@ def test_a_visit_boots_once_and_runs_every_scenario(
 def test_several_runs_of_a_scenario_are_made_within_one_boot(running_lab: RunningLab) -> None:
     """Each is a sample of its own; scenarios take turns, and no run's log is lost."""
     names = ("inet4-forwarding", "inet6-forwarding")
-    bring_home(running_lab)
+    running_lab.bring_home()
     before = running_lab.boots("c2558-dut")
     sound, facts = running_lab.trial(10, names, runs=2)
     measured = samples(facts)
