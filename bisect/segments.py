@@ -8,8 +8,8 @@ Statistics and Computing 16, 2006), for each of a range of image noises, of whic
 is kept. So the yardstick of a step is the spread from revision to revision, not the spread
 within a night, which on real routers calls two of five harmless pairs different.
 
-Of long histories not every place is tried, only those that PELT with a low penalty proposes
-(R. Killick, P. Fearnhead and I. Eckley, JASA 107, 2012; as in ruptures).
+Of long histories not every place is tried, only those that an optimal partition by squares with
+a low penalty proposes (B. Jackson et al., IEEE Signal Processing Letters 12, 2005).
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import ruptures
 from numpy.typing import NDArray
 from scipy import special
 
@@ -57,11 +56,11 @@ _FORBIDDEN = 1e6
 _ALL_TRIED = 60
 """Levels of a history up to which every place is tried."""
 _WINDOW, _OVERLAP = 400, 50
-"""Levels that PELT sees at a time, and of the next window those that it has seen."""
+"""Levels that are partitioned at a time, and of the next window those that were seen before."""
 _PROPOSED = 9.0
 """Penalty of a proposal, in variances of a level: far below what a cut has to earn."""
 _SHORTEST = 2
-"""Levels of a stretch that PELT proposes."""
+"""Levels of a stretch that is proposed."""
 _BESIDE = 1
 """Levels to each side of a proposal that are tried too."""
 
@@ -226,7 +225,7 @@ def _beside(y: Floats, least: Floats, image_sd: float) -> float:
 
 
 def _places(y: Floats, least: Floats) -> NDArray[np.intp]:
-    """Where a stretch may begin, and n at the end: everywhere, or where PELT proposes it.
+    """Where a stretch may begin, and n at the end: everywhere, or where that is proposed.
 
     Args:
         y: n levels.
@@ -238,15 +237,43 @@ def _places(y: Floats, least: Floats) -> NDArray[np.intp]:
     moves = np.abs(np.diff(y))
     sd = math.sqrt(max(float(np.median(moves) / _MEDIAN_MOVE) ** 2, float(np.median(least))))
     proposed = {0, n}
-    for start in range(0, n, _WINDOW - _OVERLAP):
-        window = (y[start : start + _WINDOW] / sd)[:, None]
-        if len(window) < 2 * _SHORTEST:
-            break
-        search = ruptures.KernelCPD(kernel="linear", min_size=_SHORTEST).fit(window)
-        for place in search.predict(pen=_PROPOSED)[:-1]:
-            middle = start + int(place)
-            proposed.update(range(max(middle - _BESIDE, 1), min(middle + _BESIDE, n - 1) + 1))
+    for middle in _partition((y - np.median(y)) / sd):
+        proposed.update(range(max(middle - _BESIDE, 1), min(middle + _BESIDE, n - 1) + 1))
     return np.array(sorted(proposed), dtype=np.intp)
+
+
+def _partition(y: Floats) -> list[int]:
+    """Where the stretches begin whose squares and penalties together are least.
+
+    Args:
+        y: n levels, in their standard deviations. All windows are cut at the same time.
+    """
+    starts = range(0, max(len(y) - 2 * _SHORTEST + 1, 1), _WINDOW - _OVERLAP)
+    windows = [y[start : start + _WINDOW] for start in starts]
+    longest = max(map(len, windows))
+    # What is filled up with zeros is never looked at: a cut knows only what is before it.
+    rows = np.array([np.pad(one, (1, longest - len(one))) for one in windows])
+    sums = np.cumsum(rows, axis=1)
+    # Of the best cut of each beginning, its squares and penalties less the squares of the levels.
+    saved = np.full(sums.shape, np.inf)
+    saved[:, 0] = 0.0
+    last = np.zeros(sums.shape, dtype=np.intp)
+    per_level = 1 / np.arange(longest, 0, -1)
+    for t in range(_SHORTEST, longest + 1):
+        before = t - _SHORTEST + 1
+        costs = sums[:, t, None] - sums[:, :before]
+        costs *= costs
+        costs *= per_level[longest - t : longest - t + before]
+        np.subtract(saved[:, :before], costs, out=costs)
+        last[:, t] = best = costs.argmin(axis=1)
+        saved[:, t] = costs[np.arange(len(costs)), best] + _PROPOSED
+    found = []
+    for start, window, of_window in zip(starts, windows, last, strict=True):
+        cut = int(of_window[len(window)])
+        while cut > 0:
+            found.append(start + cut)
+            cut = int(of_window[cut])
+    return found
 
 
 def _cut(

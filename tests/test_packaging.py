@@ -157,7 +157,7 @@ def test_its_demonstration_has_all_that_it_needs(installed: Path, tmp_path: Path
 # ---------------------------------------------------------------------------- what a part needs
 
 HEAVY = [
-    *("numpy", "scipy", "ruptures", "matplotlib", "jinja2", "sqlalchemy", "alembic", "git"),
+    *("numpy", "scipy", "matplotlib", "jinja2", "sqlalchemy", "alembic", "git"),
     *("buildbot", "twisted", "asyncssh", "aiosmtpd", "psycopg"),
 ]
 WITHOUT = f"""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import runpy
 from pathlib import Path
 
 import numpy as np
 import pytest
+import ruptures
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -234,3 +236,53 @@ def test_few_places_of_a_long_flat_history_are_tried() -> None:
     y = rng.normal(14, 0.01, 2000)
 
     assert len(segments._places(y, np.full(2000, 0.005**2))) < 200
+
+
+# ------------------------------------------------------------------------- where they may begin
+
+
+def squares(y: list[float], cuts: list[int]) -> float:
+    """Squares of all stretches about their means, and a penalty for each of them."""
+    edges = [0, *cuts, len(y)]
+    parts = [np.array(y[a:b]) for a, b in itertools.pairwise(edges)]
+    return sum(float(((part - part.mean()) ** 2).sum()) + segments._PROPOSED for part in parts)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.floats(-9.0, 9.0), min_size=4, max_size=9))
+def test_no_other_partition_has_less_squares_and_penalties(y: list[float]) -> None:
+    cuts = sorted(segments._partition(np.array(y)))
+    places = range(2, len(y) - 1)
+    every = [
+        list(some)
+        for many in range(len(y) // 2)
+        for some in itertools.combinations(places, many)
+        if all(b - a >= 2 for a, b in itertools.pairwise([0, *some, len(y)]))
+    ]
+
+    assert all(b - a >= 2 for a, b in itertools.pairwise([0, *cuts, len(y)]))
+    assert squares(y, cuts) <= min(squares(y, other) for other in every) + 1e-6
+
+
+@settings(deadline=None, max_examples=10)
+@given(st.integers(0, 1 << 30), st.integers(61, 1300))
+def test_a_long_history_is_partitioned_as_pelt_does_it(seed: int, n: int) -> None:
+    """Window by window; PELT leaves out only what cannot be best."""
+    chance = np.random.default_rng(seed)
+    y = chance.normal(0, 1, n)
+    for place in chance.integers(0, n, 6):
+        y[place:] += chance.normal(0, 3)
+    windows = [
+        (start, y[start : start + segments._WINDOW, None])
+        for start in range(0, n, segments._WINDOW - segments._OVERLAP)
+    ]
+    found = [
+        start + place
+        for start, window in windows
+        if len(window) >= 4
+        for place in ruptures.KernelCPD(kernel="linear", min_size=2)
+        .fit(window)
+        .predict(pen=segments._PROPOSED)[:-1]
+    ]
+
+    assert sorted(segments._partition(y)) == sorted(found)
