@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from scipy import stats
-
 from netbisect.bisect.detect import noise_of
 from netbisect.bisect.model import Comparison, Effect, Level, Night, Noise
 from netbisect.bisect.screen import (
@@ -104,7 +102,11 @@ def q_values(p: Sequence[float]) -> list[float]:
     Y. Benjamini and Y. Hochberg, Journal of the Royal Statistical Society B 57, 1995. For people
     to see; nothing is decided by it.
     """
-    return [float(q) for q in stats.false_discovery_control(p)] if len(p) else []
+    if not len(p):
+        return []
+    from scipy import stats  # noqa: PLC0415 - long to load, and pages of one series need it not
+
+    return [float(q) for q in stats.false_discovery_control(p)]
 
 
 @dataclass(frozen=True, slots=True)

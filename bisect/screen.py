@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
-from scipy import special, stats
+from scipy import special
 
 from netbisect.bisect import modes as two_modes
 from netbisect.bisect.model import Effect, Level, Noise
@@ -298,6 +298,8 @@ def _mix_changed(boots: Floats, y: Floats, modes: Modes) -> Effect | None:
     """How the share of slow boots moves the mean of all boots; p by Fisher's exact test."""
     if len(y) <= MIX_IMAGES:
         return None
+    from scipy import stats  # noqa: PLC0415 - long to load, and few series have modes
+
     slow = two_modes.slow_ones(boots, y, modes).sum(axis=1)
     fast = (~np.isnan(boots)).sum(axis=1) - slow
     counts = np.array([slow, fast])

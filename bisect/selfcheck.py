@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from scipy import special, stats
+from scipy import special
 
 from netbisect.bisect import modes
 from netbisect.bisect.compare import welch
@@ -98,7 +98,8 @@ def one_sided(drops: int, gains: int) -> float:
     Returns:
         Two-sided p of a binomial test; 1 when there is nothing.
     """
-    return float(stats.binomtest(drops, drops + gains).pvalue) if drops + gains else 1.0
+    rarer = float(special.bdtr(min(drops, gains), drops + gains, 0.5))
+    return min(2 * rarer, 1.0)
 
 
 def overlap(nights: Sequence[frozenset[str]]) -> float | None:
@@ -203,4 +204,4 @@ def surprise(called: int, tried: int, chance: float) -> float:
     Returns:
         One-sided p of a binomial test; 1 when nothing was tried.
     """
-    return float(stats.binom.sf(called - 1, tried, chance)) if tried else 1.0
+    return float(special.bdtrc(called - 1, tried, chance)) if tried else 1.0
