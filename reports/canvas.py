@@ -14,34 +14,9 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from netbisect.reports import words
+from netbisect.reports.palette import BOX_MIN, GRID, INK, VARIABLES, WIDTH
 from netbisect.reports.svg import small
 
-INK, GRID, BOOT, GOOD, BAD, CULPRIT, HEAT = (
-    "#1b1b1f",
-    "#d5d5dc",
-    "#5b6b7b",
-    "#0072b2",
-    "#d55e00",
-    "#a0307d",
-    "#006d5b",
-)
-"""What a colour means; the page gives each another value in the dark. Told apart by everyone, and
-no meaning rests on colour alone: shapes, dashes and words say the same."""
-
-_VARIABLES = {
-    INK: "--ink",
-    GRID: "--grid",
-    BOOT: "--boot",
-    GOOD: "--good",
-    BAD: "--bad",
-    CULPRIT: "--culprit",
-    HEAT: "--heat",
-}
-BOX_MIN = 5
-"""Fewer boots have no quartiles worth a box; their dots say all."""
-WIDTH = 8.0
-"""Inches."""
 _DOTS = 120
 """Of a PNG, per inch."""
 _DOTS_MAX = 60_000
@@ -130,14 +105,6 @@ def _painted(
     return figure
 
 
-def notice(sentence: str, *, name: str, title: str) -> str:
-    """An `<svg>` element that says why there is nothing to draw."""
-    with _lock, mpl.rc_context(_STYLE):
-        figure = Figure(figsize=(WIDTH, 0.5))
-        figure.text(0.01, 0.5, sentence, va="center")
-        return _element(figure, name, title, sentence)
-
-
 def pictures(paint: Callable[[Figure], None], height: float, *, title: str) -> dict[str, bytes]:
     """A figure as files of its own, by their format: `svg` and `png`, on white paper.
 
@@ -176,7 +143,7 @@ def _drawn(figure: Figure, name: str) -> str:
     svg = svg[svg.index("<svg ") :]
     svg = re.sub(r'\bid="', f'id="{name}-', svg)
     svg = re.sub(r'(url\(|href=")#', rf"\g<1>#{name}-", svg)
-    for colour, variable in _VARIABLES.items():
+    for colour, variable in VARIABLES.items():
         svg = svg.replace(f": {colour}", f": var({variable}, {colour})")
     return svg
 
@@ -224,9 +191,3 @@ def box(
         medianprops={"color": colour, "linewidth": 2.2},
         manage_ticks=False,
     )
-
-
-def unit(rates: Sequence[float]) -> tuple[str, float]:
-    """The unit that suits the largest of these rates, and by how much to divide them."""
-    name = words.pps(max(rates)).split()[1]
-    return name, {"pps": 1.0, "kpps": 1e3, "Mpps": 1e6}[name]

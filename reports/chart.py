@@ -13,9 +13,9 @@ from statistics import geometric_mean
 
 from netbisect.bisect.model import Belief, Culprit, Level
 from netbisect.reports import gist, words
-from netbisect.reports.canvas import BOX_MIN, notice
 from netbisect.reports.case import Attempt, Case
-from netbisect.reports.drawing import Picture, span
+from netbisect.reports.drawing import Picture, notice, span
+from netbisect.reports.palette import BOX_MIN
 from netbisect.reports.sheet import sheet
 
 _TICKS = 7

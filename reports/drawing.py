@@ -8,8 +8,8 @@ from html import escape
 from matplotlib.cbook import boxplot_stats
 from matplotlib.ticker import MaxNLocator, ScalarFormatter
 
-from netbisect.reports.canvas import WIDTH, unit
-from netbisect.reports.sheet import INCH, Pen, Sheet
+from netbisect.reports.palette import WIDTH, unit
+from netbisect.reports.sheet import INCH, Pen, Sheet, sheet
 
 _MARK = 3.5
 """Length of a tick, points."""
@@ -17,6 +17,10 @@ _LINE = 9.6
 """From a line of text to the next, points."""
 _ENDS = 2
 """Ticks between which there is room for the name of an axis."""
+_NOTICE = 0.5, (0.0, 0.0, 0.0, 0.0)
+"""Height, inches, and no margins."""
+_INDENT = 6
+"""Of a text alone, points."""
 _REACH = 2.7
 """From the middle of a ring or a cross to its end, points."""
 _ROUNDING = 1e-9
@@ -257,22 +261,33 @@ class Picture:
             title: For people who hear the page.
             text: The same in more words.
         """
-        empty, width = self._sheet, WIDTH * INCH
+        empty = self._sheet
         self._edge([f"M{empty.left:.1f} {empty.top:.1f}V{empty.bottom:.1f}H{empty.right:.1f}"])
-        return "\n".join(
-            [
-                (
-                    f'<svg role="img" aria-labelledby="{name}-title {name}-text" '
-                    f'width="{width:g}pt" height="{empty.height:g}pt" '
-                    f'viewBox="0 0 {width:g} {empty.height:g}" xmlns="http://www.w3.org/2000/svg">'
-                ),
-                f'<title id="{name}-title">{escape(title)}</title>',
-                f'<desc id="{name}-text">{escape(text)}</desc>',
-                *self._parts,
-                *self._over,
-                "</svg>\n",
-            ]
-        )
+        return _element([*self._parts, *self._over], empty.height, name, title, text)
+
+
+def notice(sentence: str, *, name: str, title: str) -> str:
+    """An `<svg>` element that says why there is nothing to draw."""
+    style = sheet(*_NOTICE).pens["left"].style.replace("anchor: end", "anchor: start")
+    said = f'<text x="{_INDENT}" y="{_LINE + _INDENT:g}" style="{style}">{escape(sentence)}</text>'
+    return _element([said], _NOTICE[0] * INCH, name, title, sentence)
+
+
+def _element(parts: Sequence[str], height: float, name: str, title: str, text: str) -> str:
+    width = WIDTH * INCH
+    return "\n".join(
+        [
+            (
+                f'<svg role="img" aria-labelledby="{name}-title {name}-text" '
+                f'width="{width:g}pt" height="{height:g}pt" '
+                f'viewBox="0 0 {width:g} {height:g}" xmlns="http://www.w3.org/2000/svg">'
+            ),
+            f'<title id="{name}-title">{escape(title)}</title>',
+            f'<desc id="{name}-text">{escape(text)}</desc>',
+            *parts,
+            "</svg>\n",
+        ]
+    )
 
 
 def _turn(pen: Pen, x: float, y: float) -> str:

@@ -12,7 +12,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, MaxNLocator
 
-from netbisect.reports.canvas import BAD, GOOD, box, pictures, unit
+from netbisect.reports.canvas import box, pictures
+from netbisect.reports.palette import BAD, GOOD, unit
 
 _LABEL = 26
 """Characters on a line of a set's name."""

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from netbisect.reports import words
-from netbisect.reports.canvas import draw, notice
+from netbisect.reports.canvas import draw
+from netbisect.reports.drawing import notice
 from netbisect.reports.ministat import POINTS_MIN, ministat
 from netbisect.reports.netbenches_plot import Panel, marks
 from netbisect.reports.templating import environment

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from netbisect.bisect.model import Bisection, Comparison
+from netbisect.bisect.model import Bisection, Commit, Comparison
 from netbisect.reports import badge, words
 from netbisect.reports.case import Links
 from netbisect.reports.site import pages, revisions
@@ -66,8 +66,8 @@ class Front:
         desk, manifest = self._desk, self._manifest
         pairs = {pair_page(*pair): pair for pair in manifest.pairs}
         ends = {
-            name: [material.resolve(desk.ledger, one) for one in pair]
-            for name, pair in pairs.items()
+            name: (material.resolve(desk.ledger, first), material.resolve(desk.ledger, second))
+            for name, (first, second) in pairs.items()
         }
         listed = [(name, after.label, earlier.label) for name, (earlier, after) in ends.items()]
         view = _overview(desk, self._outlook, self._series, listed)
@@ -77,12 +77,7 @@ class Front:
         links = Links(commit=desk.lab.commit_link)
         conditions = badges.conditions(desk.ledger)
         manifest.until = badges.until(conditions, desk.ledger.clock())
-        files = {
-            name: revisions.pair(
-                earlier, after, material.both(desk.ledger, pairs[name], self._series), links
-            )
-            for name, (earlier, after) in ends.items()
-        } | {
+        files = {name: self._pair(pair, links) for name, pair in ends.items()} | {
             "alerts.html": pages.alerts(view),
             "searches.html": pages.searches(view.running, list(_ended(desk, self._outlook))),
             "testbeds.html": pages.testbeds(view),
@@ -95,6 +90,11 @@ class Front:
             "index.html": pages.index(view),
         }
         manifest.pages[_FRONT] = self._put(files)
+
+    def _pair(self, ends: tuple[Commit, Commit], links: Links) -> str:
+        from netbisect.steps.site_pair import page  # noqa: PLC0415 - long to load, and seldom asked
+
+        return page(self._desk.ledger, ends, self._series, links)
 
     def _put(self, files: Mapping[str, str]) -> dict[str, str]:
         return {name: put(self._folder.staging, name, text) for name, text in files.items()}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -13,7 +12,6 @@ from netbisect.bisect.model import (
     Commit,
     Confirmed,
     Finding,
-    Level,
     Night,
     Noise,
     NotConfirmed,
@@ -33,7 +31,6 @@ from netbisect.reports.site.nouns import (
 )
 from netbisect.reports.site.nouns import series_page as series_file
 from netbisect.reports.site.plots import RECENT
-from netbisect.reports.site.revisions import Both
 from netbisect.steps.casefile import case_in, deeds, seen_from
 from netbisect.steps.site_files import RevisionError
 from netbisect.steps.site_kept import Kept
@@ -271,40 +268,6 @@ def _why(finding: Finding | None) -> str:
             return why
         case _:
             return "no valid sample was measured"
-
-
-# ---------------------------------------------------------------------------- any two revisions
-
-
-def both(
-    ledger: Ledger, ends: tuple[str, str], series: Mapping[tuple[str, str, str], Summary]
-) -> list[Both]:
-    """The series that have both revisions under their newest conditions."""
-    found = []
-    by_place: defaultdict[tuple[str, str], list[Summary]] = defaultdict(list)
-    for one in series.values():
-        by_place[one.testbed, one.scenario].append(one)
-    for place, levels in sorted(ledger.images(ends).items()):
-        if not set(ends) <= set(levels) or not by_place[place]:
-            continue
-        # Where both are on several branches, their boots are the same ones.
-        one = max(by_place[place], key=lambda series: series.levels)
-        found.append(_both(one, levels[ends[0]], levels[ends[1]]))
-    return found
-
-
-def _both(one: Summary, before: Level, after: Level) -> Both:
-    first, second = standings([before, after], one.noise)
-    return Both(
-        testbed=one.testbed,
-        scenario=one.scenario,
-        title=one.title,
-        branch=one.branch,
-        before=before,
-        after=after,
-        standings=(first, second),
-        noise=one.noise,
-    )
 
 
 def resolve(ledger: Ledger, name: str) -> Commit:

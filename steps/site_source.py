@@ -19,8 +19,8 @@ from netbisect.store.mirror import HistoryError, Mirror
 from netbisect.workers.lab import Lab
 
 _FOLDERS = ("bisect", "reports", "steps", "store", "workers")
-_SOURCES = {".py", ".html", ".css", ".js", ".txt", ".toml"}
-_LIBRARIES = ("jinja2", "matplotlib", "numpy", "ruptures", "scipy")
+_SOURCES = {".py", ".json", ".html", ".css", ".js", ".txt", ".toml"}
+_LIBRARIES = ("jinja2", "matplotlib", "numpy", "scipy")
 """Whose other versions may make other pages."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from importlib import resources
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -12,8 +13,9 @@ from hypothesis import strategies as st
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from netbisect.reports.drawing import Picture
-from netbisect.reports.sheet import sheet
+from netbisect.reports import axes
+from netbisect.reports.drawing import Picture, notice
+from netbisect.reports.sheet import PENS, sheet
 
 MARGINS = 0.68, 0.42, 0.62, 0.2
 SVG = "{http://www.w3.org/2000/svg}"
@@ -64,14 +66,14 @@ def test_nothing_leaves_the_axes(values: list[float], low: float, span: float) -
 )
 def test_ticks_are_those_of_matplotlib(limits: tuple[float, float]) -> None:
     figure = Figure()
-    axes = figure.add_subplot()
-    axes.set_ylim(*limits)
-    axes.yaxis.set_major_locator(MaxNLocator(5))
-    axes.ticklabel_format(axis="y", style="plain", useOffset=False)
+    drawn = figure.add_subplot()
+    drawn.set_ylim(*limits)
+    drawn.yaxis.set_major_locator(MaxNLocator(5))
+    drawn.ticklabel_format(axis="y", style="plain", useOffset=False)
     figure.draw_without_rendering()
     shown = [
         label.get_text()
-        for place, label in zip(axes.get_yticks(), axes.get_yticklabels(), strict=True)
+        for place, label in zip(drawn.get_yticks(), drawn.get_yticklabels(), strict=True)
         if limits[0] <= place <= limits[1]
     ]
 
@@ -88,6 +90,22 @@ def test_all_strokes_follow_the_colours_of_the_page() -> None:
     for name, pen in pens.items():
         assert "var(--" in pen.style, name
         assert not re.search(r"#[0-9a-f]{6}(?!\))", pen.style), name
+
+
+def test_strokes_are_those_that_matplotlib_draws() -> None:
+    """The file beside the module is what `python -m netbisect.reports.axes` writes."""
+    file = resources.files(axes.__package__) / PENS
+
+    assert file.read_text() == axes.as_text(axes.pens())
+    assert sheet(2.2, MARGINS).pens == axes.pens()
+
+
+def test_a_notice_says_what_there_is_to_say() -> None:
+    told = ET.fromstring(notice("No <boot> yet.", name="one", title="Boots & runs"))  # noqa: S314 - our own
+
+    assert texts(told) == ["No <boot> yet."]
+    assert [one.text for one in told.iter(f"{SVG}title")] == ["Boots & runs"]
+    assert told.get("aria-labelledby") == "one-title one-text"
 
 
 def test_texts_are_escaped() -> None:

@@ -1,0 +1,116 @@
+"""Any two revisions, in every series that has both."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup
+from matplotlib.axes import Axes
+from matplotlib.ticker import FixedLocator
+
+from netbisect.bisect.model import Commit, Level, Noise
+from netbisect.bisect.standing import Distance, Standing, distance
+from netbisect.reports import words
+from netbisect.reports.canvas import draw
+from netbisect.reports.case import Links
+from netbisect.reports.ministat import POINTS_MIN, ministat
+from netbisect.reports.palette import BAD, BOOT, GOOD, INK
+from netbisect.reports.site.frame import apart, rate, render, spread
+from netbisect.reports.site.nouns import series_page, when
+
+_PICTURED = 40
+"""Series in a picture."""
+
+
+@dataclass(frozen=True, slots=True)
+class Both:
+    """A series that has both revisions."""
+
+    testbed: str
+    scenario: str
+    title: str
+    branch: str
+    before: Level
+    after: Level
+    standings: tuple[Standing, Standing]
+    noise: Noise
+
+    @property
+    def distance(self) -> Distance:
+        """How far the second lies from the first."""
+        twins = self.before.identity == self.after.identity != ""
+        return distance(*self.standings, self.noise, twins=twins)
+
+
+def pair(before: Commit, after: Commit, series: Sequence[Both], links: Links) -> str:
+    """Two revisions in every series that has both."""
+    found = sorted(series, key=lambda one: -abs(one.distance.ln_ratio))
+    labels = words.clean(before.label), words.clean(after.label)
+    clear = [one for one in found if one.distance.clear]
+    mean = math.fsum(one.distance.ln_ratio for one in found) / max(len(found), 1)
+    synthesis = (
+        f"{words.count(len(found), 'series')} of both; in {len(clear)} of them the change is more "
+        f"than boots and images scatter. Geometric mean of all changes: {words.percent(mean)}."
+        if found
+        else "No series has valid boots of both revisions under the same conditions."
+    ).replace("seriess", "series")
+    return render(
+        "pair.html",
+        f"{labels[1]} against {labels[0]}",
+        sides=[
+            (name, one.label, links.to_commit(one.revision), one.subject, when(one.at))
+            for name, one in (("before", before), ("after", after))
+        ],
+        synthesis=synthesis,
+        rows=[_row(one) for one in found],
+        picture=Markup(_picture(found)) if found else "",  # noqa: S704 - our own drawing
+        block=_ministat(found[0], labels) if found else "",
+    )
+
+
+def _row(one: Both) -> dict[str, Any]:
+    return {
+        "page": series_page(one.testbed, one.scenario, one.branch),
+        "title": one.title,
+        "testbed": one.testbed,
+        "branch": one.branch,
+        "before": rate(one.standings[0].mean),
+        "before_boots": len(one.before.ln_pps),
+        "after": rate(one.standings[1].mean),
+        "after_boots": len(one.after.ln_pps),
+        "change": apart(one.distance),
+        "image": spread(one.noise.image),
+    }
+
+
+def _ministat(one: Both, labels: tuple[str, str]) -> str:
+    sides = [[math.exp(ln) for ln in level.ln_pps] for level in (one.before, one.after)]
+    if min(map(len, sides)) < POINTS_MIN:
+        return ""
+    return ministat(list(zip(labels, sides, strict=True)))
+
+
+def _picture(found: Sequence[Both]) -> str:
+    shown = found[:_PICTURED]
+    text = f"{words.count(len(shown), 'change')}, the table has the same in numbers."
+    height = 0.7 + 0.19 * len(shown)
+    return draw(
+        lambda axes: _paint(axes, shown), height, name="changes", title="Changes", text=text
+    )
+
+
+def _paint(axes: Axes, shown: Sequence[Both]) -> None:
+    for y, one in enumerate(shown):
+        its = one.distance
+        colour = (BAD if its.ln_ratio < 0 else GOOD) if its.clear else BOOT
+        ends = [100 * math.expm1(ln) for ln in (its.low, its.high)]
+        axes.plot(ends, [y, y], color=colour, linewidth=1.4)
+        axes.plot([100 * math.expm1(its.ln_ratio)], [y], "o", color=colour, markersize=4)
+    axes.axvline(0, color=INK, linewidth=0.8)
+    axes.set_ylim(len(shown) - 0.4, -0.6)
+    axes.yaxis.set_major_locator(FixedLocator(list(range(len(shown)))))
+    axes.set_yticklabels([words.clean(f"{one.title}, {one.testbed}")[:48] for one in shown])
+    axes.set_xlabel("change, %")
