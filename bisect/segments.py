@@ -94,11 +94,13 @@ def by_image(levels: Sequence[Level]) -> list[list[Level]]:
     They share the offset of their image, and none of them can have changed the level.
     """
     groups: list[list[Level]] = []
+    last = ""
     for level in levels:
-        if groups and level.identity and groups[-1][-1].identity == level.identity:
+        if last and level.identity == last:
             groups[-1].append(level)
         else:
             groups.append([level])
+            last = level.identity
     return groups
 
 
@@ -250,26 +252,30 @@ def _partition(y: Floats) -> list[int]:
     """
     starts = range(0, max(len(y) - 2 * _SHORTEST + 1, 1), _WINDOW - _OVERLAP)
     windows = [y[start : start + _WINDOW] for start in starts]
-    longest = max(map(len, windows))
+    width = (max(map(len, windows)) // _SHORTEST + 1) * _SHORTEST
     # What is filled up with zeros is never looked at: a cut knows only what is before it.
-    rows = np.array([np.pad(one, (1, longest - len(one))) for one in windows])
-    sums = np.cumsum(rows, axis=1)
+    sums = np.cumsum([np.pad(one, (1, width - 1 - len(one))) for one in windows], axis=1)
     # Of the best cut of each beginning, its squares and penalties less the squares of the levels.
     saved = np.full(sums.shape, np.inf)
     saved[:, 0] = 0.0
     last = np.zeros(sums.shape, dtype=np.intp)
-    per_level = 1 / np.arange(longest, 0, -1)
-    for t in range(_SHORTEST, longest + 1):
-        before = t - _SHORTEST + 1
-        costs = sums[:, t, None] - sums[:, :before]
+    # As many beginnings at a time as no stretch fits between.
+    beside = np.arange(_SHORTEST)
+    window = np.arange(len(sums))[:, None]
+    per_level = 1 / (beside[:, None] + np.arange(width, 0, -1))
+    row, column = np.triu_indices(_SHORTEST - 1)
+    for t in range(_SHORTEST, width, _SHORTEST):
+        now = slice(t, t + _SHORTEST)
+        costs = sums[:, now, None] - sums[:, None, :t]
         costs *= costs
-        costs *= per_level[longest - t : longest - t + before]
-        np.subtract(saved[:, :before], costs, out=costs)
-        last[:, t] = best = costs.argmin(axis=1)
-        saved[:, t] = costs[np.arange(len(costs)), best] + _PROPOSED
+        costs *= per_level[:, width - t :]
+        np.subtract(saved[:, None, :t], costs, out=costs)
+        costs[:, row, t - _SHORTEST + 1 + column] = np.inf
+        last[:, now] = best = costs.argmin(axis=2)
+        saved[:, now] = costs[window, beside, best] + _PROPOSED
     found = []
-    for start, window, of_window in zip(starts, windows, last, strict=True):
-        cut = int(of_window[len(window)])
+    for start, levels, of_window in zip(starts, windows, last, strict=True):
+        cut = int(of_window[len(levels)])
         while cut > 0:
             found.append(start + cut)
             cut = int(of_window[cut])

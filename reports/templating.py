@@ -10,6 +10,7 @@ environment = Environment(
     loader=PackageLoader("netbisect.reports"),
     autoescape=select_autoescape(["html"]),
     undefined=StrictUndefined,
+    auto_reload=False,
     trim_blocks=True,
     lstrip_blocks=True,
     keep_trailing_newline=True,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Literal
 
 from netbisect.bisect import model
@@ -30,6 +31,8 @@ from netbisect.store.records import Alert, Asked, Quarantine, RequestState
 
 _RATE = "%.7g"
 _BOOLEAN = ("false", "true")
+_NAMES = 1 << 14
+"""Of revisions and kernels that are kept as documents have them: series share them."""
 
 
 def series(
@@ -93,7 +96,7 @@ def level_line(level: Level, label: str, *, baseline: bool) -> str:
 
     A page has a thousand of them, and a site hundreds of such pages.
     """
-    rates = ",".join([_RATE % math.exp(one) for one in level.ln_pps])
+    rates = _rates(len(level.ln_pps)) % tuple(map(math.exp, level.ln_pps))
     return (
         f'{{"revision":{_quoted(level.revision)},"label":{_quoted(label)},'
         f'"kernel":{_quoted(level.identity)},"at":{level.at!r},'
@@ -102,6 +105,12 @@ def level_line(level: Level, label: str, *, baseline: bool) -> str:
     )
 
 
+@lru_cache
+def _rates(boots: int) -> str:
+    return ",".join([_RATE] * boots)
+
+
+@lru_cache(maxsize=_NAMES)
 def _quoted(text: str) -> str:
     return json.dumps(text if text.isascii() else text.encode("utf-8", "replace").decode())
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, fields, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ KINDS = ("comparison", "bisection")
 """Of questions that have a page."""
 COMPACT = cattrs.Converter()
 """Keeps a series in a line; its many points without names, which would be most of the file."""
-COMPACT.register_unstructure_hook(Point, astuple)
+COMPACT.register_unstructure_hook(Point, attrgetter(*(one.name for one in fields(Point))))
 COMPACT.register_structure_hook(Point, lambda told, _: Point(*told))
 
 
