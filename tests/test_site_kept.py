@@ -117,6 +117,21 @@ def test_what_is_read_with_it_is_what_is_read_without(empty: Path, seed: int) ->
     ledger.engine.dispose()
 
 
+def test_conditions_that_ended_at_the_same_time_are_read_again(empty: Path, tmp_path: Path) -> None:
+    """Which of them is the newest is not told by what is kept, nor by what came since."""
+    ledger = ledger_of(empty)
+    for number, when, epoch in ((1, 3.0, 1), (2, 3.0, 0)):
+        for fact in facts(f"b{number}", number, when, epoch, 1):
+            ledger.record(fact)
+        memory = Kept(tmp_path, "this", ledger.mark(), ledger)
+        ((found,),) = ledger.trails_of(BED, SCENARIOS[:1], memory)
+
+    (whole,) = ledger.trails(BED, SCENARIOS[0])
+    ledger.engine.dispose()
+    assert len(whole.epochs) == 2
+    assert [one.digest for one in found.epochs] == [one.digest for one in whole.epochs]
+
+
 LEVELS = (
     Level(revision(1), "a", 1.5, (13.1, 13.123456789012345, 13.0)),
     Level("r1+\udcff", "", -2.0, (0.1,), saturated=True),
