@@ -33,7 +33,7 @@ def page(summaries: Sequence[Summary]) -> str:
         found.update({point.revision: point for point in one.points})
     newest = sorted(found.values(), key=lambda point: -point.number)
     rows = newest[: max(min(_ROWS, _CELLS // len(summaries)), 2)]
-    points = [{point.revision: point for point in one.points} for one in summaries]
+    places = [{point.revision: at for at, point in enumerate(one.points)} for one in summaries]
     script = environment.get_template("site/revisions.js").render()
     return render(
         "revisions.html",
@@ -48,13 +48,13 @@ def page(summaries: Sequence[Summary]) -> str:
                 "label": row.label,
                 "at": row.at,
                 "cells": [
-                    _cell(one, of_series, row.revision)
-                    for one, of_series in zip(summaries, points, strict=True)
+                    _cell(one, of_series.get(row.revision))
+                    for one, of_series in zip(summaries, places, strict=True)
                 ],
             }
             for row in rows
         ],
-        data=_data(summaries, points, rows),
+        data=_data(summaries, places, rows),
         script=Markup(script),  # noqa: S704 - our own
         digest=_digest(script),
     )
@@ -66,11 +66,10 @@ def _digest(script: str) -> Markup:
     return Markup(f"sha256-{hashed}")  # noqa: S704 - letters and digits
 
 
-def _cell(one: Summary, points: dict[str, Point], revision: str) -> dict[str, str] | None:
-    point = points.get(revision)
-    if point is None:
+def _cell(one: Summary, at: int | None) -> dict[str, str] | None:
+    if at is None:
         return None
-    at = one.points.index(point)
+    point = one.points[at]
     before = one.points[at - 1] if at else None
     against = None
     if before is not None:
@@ -84,13 +83,14 @@ def _cell(one: Summary, points: dict[str, Point], revision: str) -> dict[str, st
 
 
 def _data(
-    summaries: Sequence[Summary], points: Sequence[dict[str, Point]], rows: Sequence[Point]
+    summaries: Sequence[Summary], places: Sequence[dict[str, int]], rows: Sequence[Point]
 ) -> Markup:
     """What the script compares, so written that it can stand within a page."""
 
-    def level(point: Point | None) -> list[Any] | None:
-        if point is None:
+    def level(one: Summary, at: int | None) -> list[Any] | None:
+        if at is None:
             return None
+        point = one.points[at]
         return [round(point.mean, 6), float(f"{point.variance:.4g}"), point.identity]
 
     data = {
@@ -101,7 +101,10 @@ def _data(
         "rows": [
             {
                 "label": words.clean(row.label),
-                "levels": [level(of_series.get(row.revision)) for of_series in points],
+                "levels": [
+                    level(one, of_series.get(row.revision))
+                    for one, of_series in zip(summaries, places, strict=True)
+                ],
             }
             for row in rows
         ],
