@@ -24,7 +24,6 @@ from netbisect.reports.ministat import (
     ministat,
     vitals,
 )
-from netbisect.reports.netbenches_plot import Panel, boxes
 from netbisect.reports.templating import environment
 
 _PROGRAM = {
@@ -134,6 +133,8 @@ def files(study: Study) -> dict[str, bytes]:
     Raises:
         ValueError: as `check`, or from ministat.
     """
+    from netbisect.reports.netbenches_plot import Panel, boxes  # noqa: PLC0415 - long to load
+
     check(study)
     named = _file_names(study)
     found = {"README.md": readme(study).encode()}

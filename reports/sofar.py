@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from netbisect.reports import words
-from netbisect.reports.canvas import draw
 from netbisect.reports.drawing import notice
 from netbisect.reports.ministat import POINTS_MIN, ministat
-from netbisect.reports.netbenches_plot import Panel, marks
 from netbisect.reports.templating import environment
 
 _SETS_MAX = 7
@@ -83,6 +81,10 @@ def _picture(one: SoFar, number: int) -> Markup:
     name, text = f"boots-{number}", f"{'; '.join(told) or 'No boot has been measured yet'}."
     if not told:
         return Markup(notice(text, name=name, title=title))  # noqa: S704 - our own drawing
+    # What draws takes long to load, and the master would have it in memory for nothing else.
+    from netbisect.reports.canvas import draw  # noqa: PLC0415 - see above
+    from netbisect.reports.netbenches_plot import Panel, marks  # noqa: PLC0415 - see above
+
     panel = Panel(words.clean(one.title), [(words.clean(s.name), s.pps) for s in one.sides])
     height = 1.1 + 0.42 * len(one.sides)
     drawn = draw(lambda axes: marks(axes, panel), height, name=name, title=title, text=text)
