@@ -19,9 +19,8 @@ from collections import Counter
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from scipy import stats
-
 from benchmarks.soak.drive import Clock, Service
+from benchmarks.soak.growth import SETTLED, a_night
 from benchmarks.soak.world import FORWARDING, SCENARIOS, STATEFUL, Culprit, World, plant
 from netbisect.bisect.model import Comparison, Night, NightDone
 from netbisect.steps.casework import open_nights
@@ -32,9 +31,6 @@ from netbisect.store.history import History
 from netbisect.store.ledger import Ledger
 from netbisect.store.records import Asked
 
-_SETTLED = 1 / 3
-"""Share of the nights after which the memory is looked at: by then all has been done once, also a
-search, for which pictures are drawn."""
 _DAY = 86_400.0
 _START = 1_735_862_400.0
 
@@ -222,15 +218,10 @@ def _judge(told: Told, ledger: Ledger, world: World) -> None:
 
 def _draw_lines(told: Told) -> None:
     """How memory and database grow."""
-    settled = int(len(told.memory) * _SETTLED)
-    nights = range(settled, len(told.memory))
-    if len(nights) < 3:
-        return  # too few for a line
-    line = stats.linregress(nights, told.memory[settled:])
-    wide = stats.t.ppf(0.975, len(nights) - 2) * line.stderr
-    told.slope = (float(line.slope), float(line.slope - wide), float(line.slope + wide))
+    told.slope = a_night(told.memory)
+    settled = int(len(told.database) * SETTLED)
     span = len(told.database) - 1 - settled
-    told.growth = (told.database[-1] - told.database[settled]) / span / 1024
+    told.growth = (told.database[-1] - told.database[settled]) / max(span, 1) / 1024
 
 
 def _holds(number: int | None, ledger: Ledger, world: World) -> bool:

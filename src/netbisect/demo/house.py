@@ -157,8 +157,12 @@ class House:
         workers = self._create_workers(lab, settings.workers.port)
         control.start(self.place)
         for name, folder in workers.items():
-            start = ["start", "--nodaemon", str(folder)]
-            self.run(f"worker-{name}", [*_module("buildbot_worker.scripts.runner"), *start], "")
+            self.start_worker(name, folder)
+
+    def start_worker(self, name: str, folder: Path) -> None:
+        """Starts a worker in its folder."""
+        start = ["start", "--nodaemon", str(folder)]
+        self.run(f"worker-{name}", [*_module("buildbot_worker.scripts.runner"), *start], "")
 
     def start_lab(self) -> None:
         """Starts the machines.

@@ -131,7 +131,7 @@ def conversion(*, slower: bool, more: int = 0) -> Commit:
     )
 
 
-def _boring(number: int) -> Commit:
+def boring(number: int) -> Commit:
     """One of the many commits of a normal week; every kind comes round."""
     kinds: list[Commit] = [
         Commit(
@@ -271,4 +271,4 @@ def story(*, culprit: bool = True) -> list[Commit]:
         CULPRIT_AT + 5: _UNBUILDABLE_BRACE,
         CULPRIT_AT + 6: _BRACE_FOLLOWS,
     }
-    return [special.get(number) or _boring(number) for number in range(1, LENGTH)]
+    return [special.get(number) or boring(number) for number in range(1, LENGTH)]
