@@ -10,6 +10,8 @@
 - The REST interface writes its answers from a thread other than the reactor's (their issue 9065).
 - What a master had begun that was killed stays its own for ever: of several masters, the one that
   cleans up after it takes back its own claims instead (not mended).
+- What a worker was chosen for that is lost before it is asked for anything stays open for ever: the
+  request, or the build that has its number already (not mended).
 """
 
 from __future__ import annotations
@@ -26,9 +28,14 @@ import buildbot
 from buildbot.config.master import get_is_in_unit_tests
 from buildbot.data import base, masters
 from buildbot.db import buildrequests, logs
+from buildbot.process.build import Build
+from buildbot.process.builder import Builder
+from buildbot.process.results import RETRY
+from buildbot.process.workerforbuilder import AbstractWorkerForBuilder
 from buildbot.util import unicode2bytes
 from buildbot.www import rest
 from twisted.internet import defer, reactor, threads
+from twisted.python import log
 from twisted.python.failure import Failure
 from twisted.web.server import Request
 
@@ -169,6 +176,37 @@ def clean_up(
         self.master.botmaster.maybeStartBuildsForAllBuilders()
 
 
+_maybe_start_build = Builder.maybeStartBuild
+_start_build = Build.startBuild
+
+
+@defer.inlineCallbacks
+def maybe_start_build(
+    self: Builder, workerforbuilder: AbstractWorkerForBuilder, requests: list[Any]
+) -> Generator[defer.Deferred[Any], Any, bool]:
+    """Whether a build has begun; it has not where its worker was lost since it was chosen."""
+    try:
+        return bool((yield _maybe_start_build(self, workerforbuilder, requests)))
+    except AttributeError:  # of None, where the worker was
+        if workerforbuilder.worker is not None:
+            raise
+        return False
+
+
+@defer.inlineCallbacks
+def start_build(
+    self: Build, workerforbuilder: AbstractWorkerForBuilder
+) -> Generator[defer.Deferred[Any], Any, None]:
+    """Starts a build; one whose worker is lost meanwhile ends, and its request is begun anew."""
+    try:
+        yield _start_build(self, workerforbuilder)
+    except (AssertionError, AttributeError):  # of None, where the worker was
+        if self.buildid is None or self.finished or workerforbuilder.worker is not None:
+            raise
+        log.msg(f"{self}: its worker was lost before it began")
+        yield self.buildFinished(["worker", "lost"], RETRY)
+
+
 def apply() -> bool:
     """Mends the running Buildbot; False when it is not the version that needs it."""
     if buildbot.version != _MENDED:
@@ -176,6 +214,8 @@ def apply() -> bool:
     logs._async_iter_on_pool = iterate_on_pool  # noqa: SLF001 - there is no public way in
     buildrequests.BuildRequestsConnectorComponent.set_build_requests_priority = set_priority
     masters.Master._masterDeactivatedHousekeeping = clean_up  # noqa: SLF001
+    Builder.maybeStartBuild = maybe_start_build
+    Build.startBuild = start_build
     rest.V2RootResource._write_json_data = staticmethod(write_json)  # noqa: SLF001
     return True
 

@@ -1,11 +1,11 @@
-"""What is mended of Buildbot 4.3.0: threads of its log pool, claims of a master that is dead."""
+"""What is mended of Buildbot 4.3.0: threads that are lost, and what would stay open for ever."""
 
 from __future__ import annotations
 
 import contextlib
 import sqlite3
 import threading
-from collections.abc import Generator
+from collections.abc import Awaitable, Callable, Generator
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,14 @@ import buildbot
 import pytest
 from buildbot.db import logs
 from buildbot.plugins import worker
+from buildbot.process.results import RETRY
+from buildbot.worker.protocols import null
 from real_master import RealMaster, case
 from twisted.internet import defer, reactor, task
 from twisted.python.threadpool import ThreadPool
 from twisted.trial.unittest import TestCase
 
+from netbisect.bisect.model import NightDone
 from netbisect.steps import patches
 
 ITEMS = 50
@@ -150,3 +153,99 @@ class TwoMasters(RealMaster):
         await self.master.data.updates.expireMasters()
         assert (await self.closed(asked)).finding is not None
         assert not await requests.getBuildRequests(complete=False, claimed=gone)
+
+
+class LostEarly(RealMaster):
+    """A worker that goes between being chosen and being asked for something."""
+
+    def lose_at(self, method: str, moment: Callable[..., Awaitable[bool]]) -> list[bool]:
+        """Loses the worker of the testbed once, for a while, when the master has noted that.
+
+        Args:
+            method: By which the master notes something.
+            moment: Tells by its arguments whether it is that.
+        """
+        updates = self.master.data.updates
+        note = getattr(updates, method)
+        lost: list[bool] = []
+
+        async def noted(*what: Any, **more: Any) -> Any:
+            done = await note(*what, **more)
+            if not lost and await moment(*what):
+                lost.append(True)
+                await self.lose()
+            return done
+
+        def noting(*what: Any, **more: Any) -> defer.Deferred[Any]:
+            return defer.ensureDeferred(noted(*what, **more))
+
+        self.patch(updates, method, noting)
+        return lost
+
+    async def lose(self) -> None:
+        its = self.master.workers.workers["c2558"]
+        its.conn.loseConnection()
+        await self.until(lambda: not its.workerforbuilders)
+        reactor.callLater(0.3, lambda: defer.ensureDeferred(self.come_back(its)))  # type: ignore[attr-defined]
+
+    async def come_back(self, its: Any) -> None:
+        connection = null.Connection(its.remote_worker)
+        await self.master.workers.newConnection(connection, "c2558")
+        await its.attached(connection)
+
+    async def is_visit(self, builder: int) -> bool:
+        return bool((await self.master.data.get(("builders", builder)))["name"] == "bench-c2558")
+
+    async def goes_on(self, lost: list[bool], retried: int) -> None:
+        """The night has its answer, although a build had to be begun so often again."""
+        asked = await self.closed(self.ask())
+        self.flushLoggedErrors()  # Buildbot's own, of what it could not do
+        assert lost
+        assert isinstance(asked.finding, NightDone)
+        builds = await self.master.data.get(("builds",))
+        assert sum(one["results"] == RETRY for one in builds) == retried
+        orders = [one["external_idstring"] for one in await self.buildsets()]
+        assert len(set(orders)) == len(orders) == 3, "a kernel and two visits, each asked for once"
+
+    @case
+    async def test_a_request_whose_worker_goes_is_given_to_another(self: Any) -> None:
+        """Otherwise nobody would ever begin it."""
+
+        async def claimed(requests: list[int]) -> bool:
+            its = await self.master.data.get(("buildrequests", requests[0]))
+            return bool(await self.is_visit(its["builderid"]))
+
+        await self.start()
+        await self.goes_on(self.lose_at("claimBuildRequests", claimed), retried=0)
+
+    @case
+    async def test_a_build_that_is_being_prepared_is_begun_anew(self: Any) -> None:
+        """Otherwise it would be prepared for ever."""
+        await self.start()
+        await self.goes_on(
+            self.lose_at("setBuildStateString", self.saying("preparing worker")), retried=1
+        )
+
+    @case
+    async def test_a_build_whose_worker_is_to_be_asked_whether_it_is_there_is_begun_anew(
+        self: Any,
+    ) -> None:
+        await self.start()
+        await self.goes_on(
+            self.lose_at("setBuildStateString", self.saying("pinging worker")), retried=1
+        )
+
+    @case
+    async def test_a_build_whose_worker_went_after_its_answer_is_begun_anew(self: Any) -> None:
+        async def answered(_: int, state: str) -> bool:
+            return state == "worker c2558 ready"
+
+        await self.start()
+        await self.goes_on(self.lose_at("setStepStateString", answered), retried=1)
+
+    def saying(self, state: str) -> Callable[..., Awaitable[bool]]:
+        async def said(build: int, now: str) -> bool:
+            its = await self.master.data.get(("builds", build))
+            return now == state and await self.is_visit(its["builderid"])
+
+        return said
