@@ -18,7 +18,8 @@ _MISSING_MAX = 8
 _NAMED = 3
 """Scenarios that were not measured for one reason, by name."""
 _DAY = 86400.0
-_NEWS = 30 * _DAY
+NEWS_SECONDS = 30 * _DAY
+"""That an alert is shown after something was done to it last, when it is over."""
 _SOON, _CALM = 5, 60
 """Seconds until the page looks again: while series are read, and else."""
 
@@ -112,7 +113,9 @@ def page(view: Dashboard) -> str:
     alerts = view.overview.alerts
     wanting = sorted((one for one in alerts if one.wanting), key=_severity)
     known = [one for one in alerts if one.state.standing and not one.wanting]
-    over = [one for one in alerts if not one.state.standing and one.changed > view.at - _NEWS]
+    over = [
+        one for one in alerts if not one.state.standing and one.changed > view.at - NEWS_SECONDS
+    ]
     return environment.get_template("dashboard.html").render(
         view=view,
         refresh=_SOON if view.unread else _CALM,

@@ -14,8 +14,8 @@ from netbisect.reports import words
 
 MEDIA_TYPE = "application/atom+xml"
 _ATOM = "http://www.w3.org/2005/Atom"
-_LIMIT = 100
-"""Entries; the newest ones."""
+ENTRIES_MAX = 100
+"""In a feed; the newest ones."""
 _SPACE = uuid.uuid5(uuid.NAMESPACE_URL, "urn:netbisect")
 
 ET.register_namespace("", _ATOM)
@@ -61,7 +61,7 @@ def feed(entries: Iterable[Entry], *, name: str, address: str = "", page: str = 
         address: Of the feed itself; "" where it is a file.
         page: Of the pages that it tells of; "" where there are none.
     """
-    shown = sorted(entries, key=lambda one: (-one.changed, -one.number))[:_LIMIT]
+    shown = sorted(entries, key=lambda one: (-one.changed, -one.number))[:ENTRIES_MAX]
     root = ET.Element(_tag("feed"))
     _text(root, "title", "netbisect: changes of packet forwarding")
     _text(root, "id", uuid.uuid5(_SPACE, f"feed/{words.clean(name)}").urn)

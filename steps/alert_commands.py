@@ -19,6 +19,7 @@ from netbisect.steps.control import SETTINGS
 from netbisect.steps.memory import open_ledger
 from netbisect.steps.options import Sentences, where_options
 from netbisect.steps.settings import load_settings
+from netbisect.store.database import AbsentError
 from netbisect.store.ledger import Ledger
 from netbisect.store.records import Alert
 
@@ -164,11 +165,12 @@ def show(number: int, folder: Path | None, database: str | None, *, as_json: boo
 
 
 def _known(ledger: Ledger, number: int) -> Alert:
-    if number not in {one.id for one in ledger.alerts(candidates=True)}:
+    try:
+        return ledger.alert(number)
+    except AbsentError as error:
         raise click.ClickException(
             f"there is no alert {number}; `netbisect alerts --all` lists those there are"
-        )
-    return ledger.alert(number)
+        ) from error
 
 
 def _now(alert: Alert) -> str:

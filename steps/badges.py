@@ -29,7 +29,7 @@ def conditions(ledger: Ledger, branches: Iterable[str] = ()) -> dict[Place, Cond
         branches: Such as have perhaps never been measured.
     """
     covered = {(branch, testbed): one for (testbed, branch), one in ledger.coverage().items()}
-    alerts = [one for one in ledger.alerts(candidates=True) if not one.state.ended]
+    alerts = ledger.pending_alerts()
     now = ledger.clock()
     names = dict.fromkeys([*branches, *sorted({branch for branch, _ in covered})])
     found: dict[Place, Condition] = {}

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from netbisect.bisect import plan
@@ -21,6 +20,7 @@ from netbisect.bisect.model import (
 )
 from netbisect.reports import dashboard, words
 from netbisect.reports.dashboard import Addresses, Dashboard, Held, Progress
+from netbisect.reports.documents import Missing
 from netbisect.reports.site import series as series_pages
 from netbisect.reports.site.nouns import AlertLine, Overview, Summary
 from netbisect.steps import digest
@@ -29,11 +29,14 @@ from netbisect.steps.settings import Settings
 from netbisect.steps.surroundings import OfLedger
 from netbisect.store.ledger import Ledger
 from netbisect.store.marks import Counted
-from netbisect.store.records import Asked, Decision
+from netbisect.store.records import Asked, Decision, Event
 from netbisect.workers.lab import Lab
 
 Place = tuple[str, str]
 """Testbed and scenario."""
+
+_MANY = 10_000
+"""Events of which it is no less work to read all anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,21 +46,18 @@ class Late:
     place: Place
     mark: str
     """The state of what they are made from."""
-    alerts: list[AlertLine]
-    """That moved one of them."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
-    """What is read of all series and alerts at once, up to an event; there may be thousands."""
+class _News:
+    """What has happened since the ledger was looked at last."""
 
-    event: int = -1
-    marks: Mapping[Place, str] = field(default_factory=dict)
-    """The state of what series are made from: samples, and alerts by which baselines begin."""
-    lines: tuple[AlertLine, ...] = ()
-    """Alerts that were announced, oldest first."""
-    touching: Mapping[Place, list[AlertLine]] = field(default_factory=dict)
-    """Those that moved a series of a testbed and scenario."""
+    measured: frozenset[str] | None = None
+    """Testbeds whose samples were taken in; None where nobody knows."""
+    alerts: frozenset[int] = frozenset()
+    """Those to which something was done."""
+    questions: frozenset[int] | None = None
+    """Those of which anything was told; None where nobody knows."""
 
 
 @dataclass
@@ -68,20 +68,30 @@ class Board:
     lab: Lab
     _series: dict[Place, tuple[str, list[Summary]]] = field(default_factory=dict)
     """With the state of what they were made from."""
-    _known: _Known = field(default_factory=_Known)
+    _event: int = -1
+    """The last one that is known; there may be thousands of alerts, and millions of samples."""
     _counted: dict[Place, Counted] = field(default_factory=dict)
-    """The samples of all series, up to that event."""
+    """The samples of all series."""
+    _touched: dict[Place, int] = field(default_factory=dict)
+    """Where something was done to an alert since the board was opened: up to which event."""
+    _begun: int = -1
+    """The event up to which all was read at once."""
+    _lines: list[AlertLine] = field(default_factory=list)
+    """Alerts that stand, or that were changed lately; oldest first."""
+    _missing: dict[int, list[Missing]] = field(default_factory=dict)
+    """By night, what of it was not measured."""
     _progress: dict[int, tuple[tuple[int, int], Progress]] = field(default_factory=dict)
     """By question, with how many orders there were and how many were over."""
 
     def late(self, ledger: Ledger) -> list[Late]:
         """What has changed since it was read."""
-        known = self._of(ledger)
-        for place in [one for one in self._series if one not in known.marks]:
+        self._learn(ledger)
+        marks = {place: self._mark(place) for place in sorted(self._counted)}
+        for place in [one for one in self._series if one not in marks]:
             del self._series[place]
         return [
-            Late(place, mark, known.touching.get(place, []))
-            for place, mark in known.marks.items()
+            Late(place, mark)
+            for place, mark in marks.items()
             if place not in self._series or self._series[place][0] != mark
         ]
 
@@ -89,7 +99,8 @@ class Board:
         """Reads the series of a testbed and scenario."""
         found = [
             series_pages.summary(
-                material.view_of(ledger, trail, self._names, late.alerts, self.settings.min_effect)
+                # No line of the dashboard tells of the alerts of a series by its steps.
+                material.view_of(ledger, trail, self._names, [], self.settings.min_effect)
             )
             for trail in ledger.trails(*late.place)
         ]
@@ -98,12 +109,17 @@ class Board:
     def look(self, ledger: Ledger) -> Dashboard:
         """What there is to show; series that have not been read are only counted."""
         now = ledger.clock()
-        lines = list(self._of(ledger).lines)
+        self._learn(ledger)
         series = [one for _, found in self._series.values() for one in found]
         series.sort(key=lambda one: one.name)
         return Dashboard(
             overview=Overview(
-                at=now, nights=[], night_at=None, alerts=lines[::-1], running=[], series=series
+                at=now,
+                nights=[],
+                night_at=None,
+                alerts=self._lines[::-1],
+                running=[],
+                series=series,
             ),
             night=self._night(ledger),
             running=list(self._running(ledger)),
@@ -122,43 +138,63 @@ class Board:
     def _names(self) -> OfLedger:
         return OfLedger(self.settings.links.commit, self.lab)
 
-    def _of(self, ledger: Ledger) -> _Known:
-        """What is known now.
+    def _learn(self, ledger: Ledger) -> None:
+        """Reads what has happened, and of what is known that which it makes old.
 
         To count all samples takes a third of a second where there are millions, so they are
-        counted again only of testbeds that have measured since.
+        counted again only of testbeds that have measured since; and alerts are read, with their
+        series, only if something was done to one, and only those that may be shown.
         """
-        event, before = ledger.last_event(), self._known.event
-        if before != event:
-            measured = ledger.measured_since(before) if 0 <= before < event else None
-            if measured is None:
-                self._counted = ledger.counted()
-            elif measured:
-                self._counted |= ledger.counted(measured)
-            self._known = self._read_all(ledger, event)
-        return self._known
+        event, before = ledger.last_event(), self._event
+        if event == before:
+            return
+        news = _News()
+        if 0 <= before < event:
+            events, last = ledger.events_since(before, _MANY)
+            if len(events) < _MANY:
+                news, event = _news_of(events), last
+        if news.measured is None:
+            self._counted = ledger.counted()
+        elif news.measured:
+            self._counted |= ledger.counted(news.measured)
+        if news.questions is None:
+            self._missing, self._touched, self._begun = {}, {}, event
+        else:
+            self._missing = {
+                night: found
+                for night, found in self._missing.items()
+                if night not in news.questions
+            }
+        if news.alerts:
+            places = ledger.places_of_alerts(news.alerts)
+            self._touched |= dict.fromkeys(places, event)
+        if news.alerts or news.questions is None:
+            self._lines = self._read_alerts(ledger)
+        self._event = event
 
-    def _read_all(self, ledger: Ledger, event: int) -> _Known:
-        alerts, news, names = ledger.alerts(), ledger.alert_news(), self._names
-        states: defaultdict[str, list[tuple[object, ...]]] = defaultdict(list)
-        lines = []
-        touching: defaultdict[Place, list[AlertLine]] = defaultdict(list)
-        for one in alerts:
-            states[one.testbed].append((one.id, one.state.value, one.bad, one.culprit, one.testbed))
-            lines.append(material.alert_line(one, names, news.get(one.id, (0, 0.0))[1]))
-            for place in {(seen.testbed, seen.scenario) for seen in one.series if seen.moved}:
-                touching[place].append(lines[-1])
-        said = {testbed: str(of_testbed) for testbed, of_testbed in states.items()}
-        marks = {
-            (testbed, scenario): f"{counted.samples} {counted.latest!r} {said.get(testbed, '[]')}"
-            for (testbed, scenario), counted in sorted(self._counted.items())
-        }
-        return _Known(event, marks, tuple(lines), touching)
+    def _mark(self, place: Place) -> str:
+        """The state of what a series is made from: samples, and alerts by which baselines begin."""
+        counted = self._counted[place]
+        return f"{counted.samples} {counted.latest!r} {self._touched.get(place, self._begun)}"
+
+    def _read_alerts(self, ledger: Ledger) -> list[AlertLine]:
+        alerts = ledger.current_alerts(ledger.clock() - dashboard.NEWS_SECONDS)
+        changed = ledger.alert_news([one.id for one in alerts])
+        return [
+            material.alert_line(one, self._names, changed.get(one.id, (0, 0.0))[1])
+            for one in alerts
+        ]
 
     def _night(self, ledger: Ledger) -> dashboard.Night:
         nights = ledger.last_nights(material.NIGHT_SECONDS)
         names = digest.Names(self.lab)
-        missing = [one for night in nights for one in digest.missing_of(ledger, night, names)]
+        self._missing = {
+            night.id: self._missing[night.id]
+            if night.id in self._missing
+            else digest.missing_of(ledger, night, names)
+            for night in nights
+        }
+        missing = [one for found in self._missing.values() for one in found]
         planned = sum(
             len(one.question.scenarios) for one in nights if isinstance(one.question, Night)
         )
@@ -174,9 +210,9 @@ class Board:
     # ------------------------------------------------------------------------------ under way
 
     def _running(self, ledger: Ledger) -> Iterable[Progress]:
-        counts = ledger.progress()
         asked = ledger.open_questions()
         kept = {one.id for one in asked}
+        counts = ledger.progress(kept)
         self._progress = {one: told for one, told in self._progress.items() if one in kept}
         for one in asked:
             count = counts.get(one.id, (0, 0))
@@ -235,6 +271,23 @@ class Board:
         else:
             said += f"{ledger.label(best)}, {words.certainty(chance)}"
         return spent / (spent + left) if spent + left else None, left, said
+
+
+def _news_of(events: Sequence[Event]) -> _News:
+    measured: set[str] = set()
+    known = True
+    for event in events:
+        if event.kind == "sample":
+            measured.add(event.data["testbed"])
+        elif event.kind == "import":
+            # Imported by a version that did not say from where: anything may be new.
+            known = known and event.data.get("testbeds") is not None
+            measured.update(event.data.get("testbeds") or ())
+    return _News(
+        measured=frozenset(measured) if known else None,
+        alerts=frozenset(one.data["alert"] for one in events if one.kind == "alert"),
+        questions=frozenset(one.question for one in events if one.question is not None),
+    )
 
 
 def _order(ledger: Ledger, decision: Decision, own: str) -> str:

@@ -392,11 +392,11 @@ class Casework:
 
     def write_missing_pages(self, ledger: Ledger) -> None:
         """After a restart: the pages that a kill prevented, and those older than the news."""
+        changed = ledger.alert_news()
         for alert in ledger.alerts():
             if alert.kind is not AlertKind.DROP:
                 continue
-            path = self.page_of(alert.id)
-            news = max(change.at for change in ledger.alert_changes(alert.id))
+            path, news = self.page_of(alert.id), changed[alert.id][1]
             if not path.is_file() or path.stat().st_mtime < news:
                 self._write_page(ledger, alert)
         request_files.write_missing(ledger, self.settings, self.lab, self.history)

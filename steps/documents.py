@@ -273,7 +273,7 @@ class Desk:
 
     def status(self, *, everything: bool = False) -> told.Status:
         """Open questions with their last order, and alerts: those that stand, or all of them."""
-        alerts = [one for one in self.ledger.alerts() if everything or one.state.standing]
+        alerts = self.ledger.alerts() if everything else self.ledger.open_alerts()
         return told.Status(
             at=self.ledger.clock(),
             questions=tuple(map(self._open, self.ledger.open_questions()[:_SHOWN])),
@@ -302,23 +302,26 @@ class Desk:
 
     def atom(self) -> str:
         """Alerts as an Atom feed: that of the service, or of a folder of pages."""
-        entries = self.entries()
-        first = entries[0].id if entries else "nothing yet"
+        first = self.ledger.first_alert()
+        named = "nothing yet"
+        if first is not None:
+            named = feed.alert_id(first.id, first.testbed, first.opened_at)
         return feed.feed(
-            entries,
-            name=self.url or first,
+            self.entries(),
+            name=self.url or named,
             address=f"{self.url}feed.atom" if self.url else "",
             page=f"{self.url}dashboard" if self.url else "index.html",
         )
 
     def entries(self) -> list[Entry]:
-        """All alerts that were announced, oldest first."""
-        return [self._entry(one) for one in self.ledger.alerts()]
+        """Alerts that were announced, as many as a feed has, the one changed last first."""
+        alerts = self.ledger.latest_alerts(feed.ENTRIES_MAX)
+        changed = self.ledger.alert_news([one.id for one in alerts])
+        return [self._entry(one, changed.get(one.id)) for one in alerts]
 
-    def _entry(self, alert: Alert) -> Entry:
+    def _entry(self, alert: Alert, changed: tuple[int, float] | None) -> Entry:
         culprit = self._revision(alert.culprit) if alert.culprit else None
         announced = alert.opened_at if alert.announced_at is None else alert.announced_at
-        changes = self.ledger.alert_changes(alert.id)
         return Entry(
             id=feed.alert_id(alert.id, alert.testbed, alert.opened_at),
             number=alert.id,
@@ -330,6 +333,6 @@ class Desk:
             bad=self.ledger.label(alert.bad),
             culprit=f"{culprit.label} {culprit.subject}" if culprit else "",
             announced=announced,
-            changed=max((one.at for one in changes), default=announced),
+            changed=changed[1] if changed else announced,
             address=self._address(alert),
         )

@@ -58,7 +58,7 @@ def judge(ledger: Ledger, min_effect: float = MIN_EFFECT) -> Health:
     return Health(
         at=now,
         series=_with_q(reports),
-        record=_record(ledger.alerts(candidates=True), now),
+        record=_record(ledger.alerts_begun(now - DAYS * _DAY), now),
         halves=AgainstItself(
             images=sum(one.images for one in halves),
             called=sum(one.called for one in halves),

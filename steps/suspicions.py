@@ -47,7 +47,7 @@ def tonight(ledger: Ledger, night: Night, min_effect: float) -> Tonight:
 
 def doubtful(ledger: Ledger, testbed: str, branch: str) -> tuple[Alert, Asked] | None:
     """A change of this testbed that is being confirmed, and its last comparison."""
-    for alert in ledger.alerts(candidates=True):
+    for alert in ledger.pending_alerts():
         here = (alert.testbed, alert.branch) == (testbed, branch)
         if here and alert.state is AlertState.CONFIRMING and alert.comparison is not None:
             return alert, ledger.question(alert.comparison)

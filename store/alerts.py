@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
-from sqlalchemy import Select, select
+from sqlalchemy import Select, func, select
 
 from netbisect.bisect.life import due
 from netbisect.bisect.states import AlertKind, AlertState
@@ -22,6 +22,7 @@ from netbisect.store.tables import AlertChangeRow, AlertRow, AlertSeriesRow
 
 STANDING = tuple(state.value for state in AlertState if state.standing)
 """As the database knows them."""
+_ENDED = tuple(state.value for state in AlertState if state.ended)
 
 
 class Alerts(Sessions):
@@ -39,6 +40,51 @@ class Alerts(Sessions):
         return self._alerts(
             select(AlertRow).where(AlertRow.state.in_(STANDING)).order_by(AlertRow.id)
         )
+
+    def pending_alerts(self) -> list[Alert]:
+        """Alerts that are not over, candidates too, oldest first."""
+        return self._alerts(
+            select(AlertRow).where(AlertRow.state.not_in(_ENDED)).order_by(AlertRow.id)
+        )
+
+    def current_alerts(self, since: float) -> list[Alert]:
+        """Announced alerts that stand, or to which something was done since then, oldest first."""
+        changed = select(AlertChangeRow.alert_id).where(AlertChangeRow.at >= since)
+        return self._alerts(
+            select(AlertRow)
+            .where(AlertRow.announced_at.is_not(None))
+            .where(AlertRow.state.in_(STANDING) | AlertRow.id.in_(changed))
+            .order_by(AlertRow.id)
+        )
+
+    def alerts_begun(self, since: float) -> list[Alert]:
+        """Alerts and candidates that were opened or announced since then, oldest first."""
+        begun = (AlertRow.opened_at >= since) | (AlertRow.announced_at >= since)
+        return self._alerts(select(AlertRow).where(begun).order_by(AlertRow.id))
+
+    def latest_alerts(self, most: int) -> list[Alert]:
+        """Announced alerts, that to which something was done last first; so many at most."""
+        changed = func.coalesce(func.max(AlertChangeRow.at), AlertRow.announced_at)
+        return self._alerts(
+            select(AlertRow)
+            .outerjoin(AlertChangeRow, AlertChangeRow.alert_id == AlertRow.id)
+            .where(AlertRow.announced_at.is_not(None))
+            .group_by(AlertRow.id)
+            .order_by(changed.desc(), AlertRow.id.desc())
+            .limit(most)
+        )
+
+    def first_alert(self) -> Alert | None:
+        """The oldest one that was announced."""
+        announced = select(AlertRow).where(AlertRow.announced_at.is_not(None))
+        return next(iter(self._alerts(announced.order_by(AlertRow.id).limit(1))), None)
+
+    def places_of_alerts(self, alerts: Collection[int]) -> set[tuple[str, str]]:
+        """Testbeds and scenarios that any of these was seen in, whatever the branch."""
+        query = select(AlertSeriesRow.testbed, AlertSeriesRow.scenario)
+        with self.reading() as session:
+            found = session.execute(query.where(AlertSeriesRow.alert_id.in_(alerts)).distinct())
+            return {(testbed, scenario) for testbed, scenario in found}
 
     def recent_alerts(self, since: float) -> list[Alert]:
         """Alerts to which something was done at or after this time, oldest first."""

@@ -85,19 +85,6 @@ class Marks(Sessions):
         with self.reading() as session:
             return _counted(session, testbeds)
 
-    def measured_since(self, marker: int) -> set[str] | None:
-        """Testbeds whose samples were taken in after this event; None where nobody knows."""
-        kinds = EventRow.kind.in_(["sample", "import"])
-        query = select(EventRow.kind, EventRow.data).where(EventRow.id > marker, kinds)
-        found: set[str] = set()
-        with self.reading() as session:
-            for kind, data in session.execute(query):
-                testbeds = data.get("testbeds") if kind == "import" else [data["testbed"]]
-                if testbeds is None:
-                    return None  # imported by a version that did not say so
-                found.update(testbeds)
-        return found
-
     def marks(self) -> dict[tuple[str, str], Mark]:
         """By testbed and scenario that has valid samples, in order."""
         with self.reading() as session:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import statistics
+from bisect import bisect_right
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, and_, case, func, select
@@ -70,7 +72,7 @@ class Series(Sessions):
         return Levels(
             whole=[level for _, level in found],
             baseline=[
-                level for number, level in found if start <= number and kept(number, level, gaps)
+                level for number, level in found if start <= number and gaps.keep(number, level)
             ],
         )
 
@@ -90,7 +92,7 @@ class Series(Sessions):
             for number, level in _levels(session, *series):
                 if number >= came:
                     since.append(level)
-                elif start <= number <= good and kept(number, level, gaps):
+                elif start <= number <= good and gaps.keep(number, level):
                     before.append(level)
         return before, since
 
@@ -195,21 +197,40 @@ class Gap:
     end: int | None
     """Number of the commit with which it went; None where nobody knows it."""
     closed_at: float
-
-    def holds(self, number: int, level: Level) -> bool:
-        """Whether this level is one of them."""
-        gone = level.at >= self.closed_at if self.end is None else number >= self.end
-        return number >= self.start and not gone
+    """Where nobody knows it, all that was measured before was measured with the change."""
 
 
-def kept(number: int, level: Level, gaps: Iterable[Gap]) -> bool:
-    """No change that is over was there when this level was measured."""
-    return not any(gap.holds(number, level) for gap in gaps)
+class Gaps:
+    """The changes of a series that are over; there may be hundreds, and thousands of levels."""
+
+    def __init__(self, gaps: Iterable[Gap] = ()) -> None:
+        """In any order."""
+        known = list(gaps)
+        self._numbers = _Reach([(one.start, one.end) for one in known if one.end is not None])
+        self._times = _Reach([(one.start, one.closed_at) for one in known if one.end is None])
+
+    def keep(self, number: int, level: Level) -> bool:
+        """Whether none of them was there when this level was measured."""
+        return self._numbers.of(number) <= number and self._times.of(number) <= level.at
+
+
+class _Reach:
+    """How far the farthest of those reaches that begin at a number or before it."""
+
+    def __init__(self, known: Iterable[tuple[int, float]]) -> None:
+        ordered = sorted(known)
+        self._starts = [start for start, _ in ordered]
+        self._ends = list(accumulate((end for _, end in ordered), max))
+
+    def of(self, number: int) -> float:
+        """-inf where none has begun."""
+        begun = bisect_right(self._starts, number)
+        return self._ends[begun - 1] if begun else -math.inf
 
 
 def changes(
     session: Session, series: tuple[str, str, str], before: tuple[int, float] = (0, math.inf)
-) -> tuple[int, list[Gap]]:
+) -> tuple[int, Gaps]:
     """Number of the commit with which the last standing change came, or 0; and those over.
 
     Args:
@@ -218,7 +239,7 @@ def changes(
         before: An alert that is left out, and the number of a commit before which they came.
     """
     testbed, scenario, branch = series
-    return changes_of(session, testbed, [scenario], before).get((scenario, branch), (0, []))
+    return changes_of(session, testbed, [scenario], before).get((scenario, branch), (0, Gaps()))
 
 
 def changes_of(
@@ -226,7 +247,7 @@ def changes_of(
     testbed: str,
     scenarios: Collection[str],
     before: tuple[int, float] = (0, math.inf),
-) -> dict[tuple[str, str], tuple[int, list[Gap]]]:
+) -> dict[tuple[str, str], tuple[int, Gaps]]:
     """As `changes`, by scenario and branch, of those that have any."""
     besides, end = before
     came, went = aliased(CommitRow), aliased(CommitRow)
@@ -261,7 +282,7 @@ def changes_of(
         else:
             gaps.append(Gap(number, back, closed_at))
         found[scenario, branch] = start, gaps
-    return found
+    return {place: (start, Gaps(gaps)) for place, (start, gaps) in found.items()}
 
 
 def _number(session: Session, revision: str) -> int | None:

@@ -29,7 +29,7 @@ from netbisect.store.measured import (
 from netbisect.store.questions import asked_of
 from netbisect.store.records import Asked
 from netbisect.store.rows import commit_of
-from netbisect.store.series import Gap, changes_of, kept
+from netbisect.store.series import Gaps, changes_of
 from netbisect.store.sessions import Sessions
 from netbisect.store.tables import (
     AlertChangeRow,
@@ -69,7 +69,7 @@ class Trail:
     """Of the last epoch, the levels since the last confirmed change, as `Series.baseline`."""
 
 
-_NONE: tuple[int, Sequence[Gap]] = (0, ())
+_NONE = (0, Gaps())
 """Changes of a series without any."""
 
 
@@ -134,16 +134,28 @@ class Trails(Sessions):
             rows = session.scalars(query.order_by(QuestionRow.testbed, QuestionRow.id))
             return [asked_of(row) for row in rows]
 
-    def progress(self) -> dict[int, tuple[int, int]]:
-        """By question: how many attempts there were, and how many of them are over."""
+    def progress(self, questions: Collection[int] | None = None) -> dict[int, tuple[int, int]]:
+        """By question: how many attempts there were, and how many of them are over.
+
+        Args:
+            questions: Only of these; of all where they are not told.
+        """
         query = select(DecisionRow.question_id, func.count(), func.count(DecisionRow.outcome))
+        if questions is not None:
+            query = query.where(DecisionRow.question_id.in_(questions))
         with self.reading() as session:
             found = session.execute(query.group_by(DecisionRow.question_id))
             return {question: (begun, over) for question, begun, over in found}
 
-    def alert_news(self) -> dict[int, tuple[int, float]]:
-        """By alert: how often it was changed, and when last."""
+    def alert_news(self, alerts: Collection[int] | None = None) -> dict[int, tuple[int, float]]:
+        """By alert: how often it was changed, and when last.
+
+        Args:
+            alerts: Only of these; of all where they are not told.
+        """
         query = select(AlertChangeRow.alert_id, func.count(), func.max(AlertChangeRow.at))
+        if alerts is not None:
+            query = query.where(AlertChangeRow.alert_id.in_(alerts))
         with self.reading() as session:
             found = session.execute(query.group_by(AlertChangeRow.alert_id))
             return {alert: (times, at) for alert, times, at in found}
@@ -183,7 +195,7 @@ def _trail(
     found: ByConditions,
     values: Mapping[tuple[str, str], Mapping[str, str]],
     numbers: Mapping[str, int],
-    changed: tuple[int, Sequence[Gap]],
+    changed: tuple[int, Gaps],
 ) -> Trail:
     epochs = tuple(
         Epoch(digest, values.get((name.scenario, digest), {}), levels)
@@ -196,7 +208,7 @@ def _trail(
     baseline = tuple(
         level
         for level in newest
-        if numbers[level.revision] >= start and kept(numbers[level.revision], level, gaps)
+        if numbers[level.revision] >= start and gaps.keep(numbers[level.revision], level)
     )
     return Trail(name, epochs, numbers, baseline)
 

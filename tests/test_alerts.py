@@ -252,6 +252,45 @@ def test_a_candidate_is_nobodys_business_until_it_is_confirmed(
     assert ledger.alerts() == [alert]
 
 
+def test_alerts_are_found_by_how_they_are_and_by_when_something_was_done(
+    ledger: Ledger, clock: Clock
+) -> None:
+    """No candidate is among those that were announced, wherever it is asked for them."""
+    clock.now = 1 * DAY
+    first = announce(ledger, "r1", "r5", DROP)
+    clock.now = 2 * DAY
+    second = announce(ledger, "r6", "r9", DROP)
+    clock.now = 3 * DAY
+    candidate, _ = suspect(ledger)
+    clock.now = 50 * DAY
+    to(ledger, first, AlertState.ACKNOWLEDGED)
+    over = to(ledger, second, AlertState.INVALID)
+
+    def ids(alerts: Sequence[Alert]) -> list[int]:
+        return [one.id for one in alerts]
+
+    assert ids(ledger.pending_alerts()) == [first.id, candidate.id]
+    assert ids(ledger.current_alerts(50 * DAY)) == [first.id, over.id]
+    assert ids(ledger.current_alerts(50 * DAY + 1)) == [first.id]
+    assert ids(ledger.alerts_begun(2 * DAY)) == [over.id, candidate.id]
+    assert ids(ledger.latest_alerts(9)) == [over.id, first.id]  # that with the higher number first
+    assert ids(ledger.latest_alerts(1)) == [over.id]
+    oldest = ledger.first_alert()
+    assert oldest is not None
+    assert oldest.id == first.id
+    assert ledger.places_of_alerts([candidate.id, first.id]) == {("c2558", FORWARDING)}
+    assert ledger.places_of_alerts([]) == set()
+    assert set(ledger.alert_news([over.id])) == {over.id}
+    assert set(ledger.alert_news()) == {first.id, over.id, candidate.id}
+
+
+def test_nothing_was_announced_yet(ledger: Ledger) -> None:
+    suspect(ledger)
+
+    assert ledger.first_alert() is None
+    assert ledger.latest_alerts(9) == []
+
+
 def test_a_candidate_that_is_not_confirmed_is_withdrawn_in_silence(ledger: Ledger) -> None:
     """It was never an alert, and cannot be reopened."""
     candidate, comparison = suspect(ledger)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,9 @@ from netbisect.steps import control
 from netbisect.steps.board import Board
 from netbisect.steps.memory import open_ledger
 from netbisect.steps.settings import LinkSettings, load
+from netbisect.store.alert_changes import add_series
+from netbisect.store.records import DecisionStage
+from netbisect.store.tables import AlertRow
 
 HOSTILE = "]]> <script>alert(1)</script> \x07 \u202e & \"'"
 CHROMIUM = shutil.which("chromium") or shutil.which("chrome") or shutil.which("chromium-browser")
@@ -147,6 +150,74 @@ def test_only_what_has_changed_is_read_again(watch: Watch) -> None:
     assert {one.place[0] for one in late} == {alert.testbed}
 
 
+def test_what_an_alert_is_about_elsewhere_is_read_again_too(watch: Watch) -> None:
+    """Where a baseline begins is told by every alert that was seen in its series."""
+    watch.look()
+    alert = next(one for one in watch.ledger.alerts() if one.state.standing)
+    other = next(one for one in watch.ledger.known_series() if one.testbed != alert.testbed)
+    with watch.ledger.writing() as writing:
+        add_series(
+            writing, alert.id, testbed=other.testbed, scenario=other.scenario,
+            branch=other.branch, good=alert.good, bad=alert.bad, effect=None, who="a",
+        )  # fmt: skip
+
+    late = {one.place for one in watch.board.late(watch.ledger)}
+    assert (other.testbed, other.scenario) in late
+    assert late == {(one.testbed, one.scenario) for one in watch.ledger.alert(alert.id).series}
+
+
+@pytest.fixture
+def read_alerts() -> Iterator[list[int]]:
+    """Numbers of the alerts that were read."""
+    found: list[int] = []
+
+    def listen(alert: AlertRow, _: object) -> None:
+        found.append(alert.id)
+
+    event.listen(AlertRow, "load", listen)
+    yield found
+    event.remove(AlertRow, "load", listen)
+
+
+def test_news_of_no_alert_reads_none(watch: Watch, read_alerts: list[int]) -> None:
+    """There may be thousands."""
+    watch.look()
+    watch.night("testbed-00")
+    read_alerts.clear()
+
+    assert watch.look().night.planned == 3
+    assert read_alerts == []
+
+
+def test_what_was_over_long_ago_is_not_read(watch: Watch, read_alerts: list[int]) -> None:
+    known = watch.ledger.alerts()
+    watch.now += dashboard.NEWS_SECONDS
+    read_alerts.clear()
+    shown = {one.number for one in watch.look().overview.alerts}
+
+    assert set(read_alerts) == shown == {one.id for one in watch.ledger.open_alerts()}
+    assert len(known) > len(shown) > 0
+
+
+def test_what_is_missing_of_a_night_is_told_as_soon_as_it_is_measured(watch: Watch) -> None:
+    watch.night("testbed-00")
+    assert watch.look().night.measured == 0
+    [night] = [one for one in watch.ledger.open_questions() if isinstance(one.question, Night)]
+    first = watch.names[0]
+    decision = watch.ledger.intend(
+        night.id, DecisionStage.TRIAL, night.question.revision, "testbed-00",
+        config="G", arch="amd64", why="the next",
+    )  # fmt: skip
+    sample = Sample("new", "new", "testbed-00", first, 1e6, 1e9, (), (), (), "c", watch.now, 1.0)
+    boot = Boot("new", "testbed-00", "k", night.question.revision, watch.now, 1.0)
+    for fact in (boot, sample):
+        watch.ledger.record(fact, decision.id)
+
+    view = watch.look()
+    assert view.night.measured == 1
+    assert sum(len(one.scenarios) for one in view.night.missing) == 2
+
+
 def test_samples_are_counted_only_after_some_were_measured(watch: Watch) -> None:
     """Which takes longest where there are millions; a new one is seen all the same."""
     watch.look()
@@ -159,7 +230,7 @@ def test_samples_are_counted_only_after_some_were_measured(watch: Watch) -> None
     watch.look()
     alert = next(one for one in watch.ledger.alerts() if one.state.standing)
     watch.ledger.change_alert(alert.id, who="a", what="b")
-    watch.board.late(watch.ledger)
+    watch.look()
     assert not [one for one in said if "count(*)" in one and "FROM samples" in one]
 
     one = next(iter(watch.ledger.known_series()))

@@ -64,7 +64,6 @@ LOOKS: dict[str, Callable[[Ledger], Any]] = {
     "needed kernels": Ledger.needed_kernels,
     "newest": lambda ledger: ledger.newest(BRANCH),
     "counted": Ledger.counted,
-    "measured since": lambda ledger: ledger.measured_since(0),
     "nights since": lambda ledger: ledger.nights_since(0.0),
     "numbers": Ledger.numbers,
     "open": lambda ledger: (ledger.open_questions(), ledger.open_decisions()),

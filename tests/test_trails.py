@@ -6,10 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from netbisect.bisect.model import Boot, Commit, Conditions, Kernel, Sample
+from netbisect.bisect.model import Boot, Commit, Conditions, Kernel, Level, Sample
 from netbisect.store.database import open_database
 from netbisect.store.ledger import Ledger
+from netbisect.store.series import Gap, Gaps
 
 
 def test_trails_are_the_series_and_their_baselines(filled: Path, site_plan: Any) -> None:
@@ -69,3 +72,20 @@ def test_images_of_some_revisions_are_found_in_all_series(url: str) -> None:
 
     assert [*found["t", "fwd"]] == [f"{1:040x}"]
     assert sorted(ledger.measured_revisions()) == [f"{i:040x}" for i in range(3)]
+
+
+_FEW = st.integers(0, 12)
+
+
+@given(st.lists(st.builds(Gap, _FEW, st.none() | _FEW, _FEW)), _FEW, _FEW)
+def test_a_level_is_kept_unless_a_change_that_is_over_was_there(
+    gaps: list[Gap], number: int, at: int
+) -> None:
+    """From the commit with which it came to that with which it went, or until it was over."""
+
+    def there(gap: Gap) -> bool:
+        gone = at >= gap.closed_at if gap.end is None else number >= gap.end
+        return number >= gap.start and not gone
+
+    level = Level("r", "k", float(at), (0.0,), saturated=False)
+    assert Gaps(gaps).keep(number, level) is not any(map(there, gaps))

@@ -171,6 +171,8 @@ class Web(RealMaster):
         empty = await self.text("plugins/netbisect/dashboard")
         await self.closed(self.ask(GOOD, boots=1))
         page = await self.text("plugins/netbisect/dashboard")
+        while "being read" in page:
+            page = await self.text("plugins/netbisect/dashboard")
 
         assert "No night has been asked for yet." in empty
         assert "1 of 1 series measured, none missing." in page

@@ -29,13 +29,15 @@ from benchmarks.ledger.rows import Size, fill
 from benchmarks.site.ledger import BRANCH, DAY, bed, scenario
 from netbisect.bisect import plan
 from netbisect.bisect.model import Boot, Conditions, Kernel, Night, NightDone, Sample, Visit
+from netbisect.steps import badges
 from netbisect.steps import site_material as material
 from netbisect.steps.board import Board
+from netbisect.steps.documents import Desk
 from netbisect.steps.memory import open_ledger
 from netbisect.steps.settings import MailSettings, Settings
 from netbisect.steps.surroundings import OfLedger
 from netbisect.store.ledger import Ledger
-from netbisect.store.records import Asked, DecisionStage, Outcome
+from netbisect.store.records import Alert, Asked, DecisionStage, Outcome
 from netbisect.workers.lab import Lab, load_lab
 
 _BUILD = {"config": "GENERIC-NODEBUG", "arch": "amd64"}
@@ -189,9 +191,17 @@ def play(ledger: Ledger, size: Size) -> dict[str, Any]:
     meter.take(
         "dashboard_after_news", lambda: (_news(ledger), desk.late(ledger), desk.look(ledger))
     )
+    meter.take(
+        "dashboard_after_an_alert",
+        lambda: (_note(ledger, alert), desk.late(ledger), desk.look(ledger)),
+    )
     meter.take("dashboard_without_news", lambda: desk.look(ledger))
     late = desk.late(ledger)[0]
     meter.take("dashboard_one_series_anew", lambda: desk.read(ledger, late))
+    documents = Desk.of(ledger, settings)
+    meter.take("overview", documents.status)
+    meter.take("feed", documents.atom)
+    meter.take("badges", lambda: badges.conditions(ledger, settings.branches))
     return meter.told
 
 
@@ -206,6 +216,10 @@ def _lab(size: Size) -> Lab:
 def _news(ledger: Ledger) -> None:
     with ledger.writing() as writing:
         writing.note("news")
+
+
+def _note(ledger: Ledger, alert: Alert) -> None:
+    ledger.change_alert(alert.id, who="somebody", what="was looked at")
 
 
 @click.command()

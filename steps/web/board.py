@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 
-from twisted.internet import defer
+from twisted.internet import defer, reactor
 from twisted.python import log
 from twisted.web.server import Request
 
@@ -14,8 +15,8 @@ from netbisect.steps.memory import memory
 from netbisect.steps.web.answers import Guarded, send
 from netbisect.workers.lab import load_lab
 
-_AT_ONCE = 24
-"""Testbeds and scenarios that are read before the answer; more are read behind it."""
+_PATIENCE = 0.5
+"""Seconds that an answer waits for series that are read; what is read later, the next one has."""
 
 
 class Shown(Guarded):
@@ -35,8 +36,9 @@ class Shown(Guarded):
             if self._reading is None and late:
                 self._reading = defer.ensureDeferred(self._read(board))
                 self._reading.addErrback(lambda failure: log.err(failure, "the dashboard"))
-            if self._reading is not None and len(late) <= _AT_ONCE:
-                await _end_of(self._reading)
+            if self._reading is not None:
+                with suppress(defer.TimeoutError):
+                    await _end_of(self._reading).addTimeout(_PATIENCE, reactor)
             told = await self.ask(lambda ledger: dashboard.page(board.look(ledger)))
             send(request, "text/html", told)
 
