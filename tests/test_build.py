@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import pytest
 from netbisect.bisect.model import Dud, Kernel, Reaction, Stage
 from netbisect.demo.lab.setup import KERNEL_CONFIG
 from netbisect.demo.tree.create import Tree
+from netbisect.workers import logged
 from netbisect.workers.build import KernelBuild
 from netbisect.workers.identity import version_of
 from netbisect.workers.lab import Builder, Overlay, Source
@@ -288,6 +290,41 @@ def test_a_builder_without_its_make_is_bad_infrastructure(
     assert isinstance(dud, Dud)
     assert dud.reaction is Reaction.INFRA
     assert dud.why == "builder amd64: bmake-of-nowhere cannot be run: No such file or directory"
+
+
+def test_a_build_that_says_without_end_fills_no_disk(
+    builder: Builder, sample_tree: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its log has the beginning and the end, where it says why there is no kernel."""
+    monkeypatch.setattr(logged, "MOST_BYTES", 100_000)
+    script = "echo the beginning; yes | head -c 5000000; echo 'a.c:1: error: no such thing'; exit 1"
+    builder = replace(builder, make=make_that(tmp_path, script))
+    dud = build(builder, sample_tree, sample_tree.revisions[4])
+
+    assert isinstance(dud, Dud)
+    assert dud.why.endswith("a.c:1: error: no such thing")
+    assert dud.log.endswith("y\na.c:1: error: no such thing")
+    [log] = (builder.directory / "logs").iterdir()
+    said = log.read_text()
+    assert "\nthe beginning\ny\n" in said
+    commands = said.count("\n$ ") + 1
+    floods = re.findall(r"\n\[netbisect: it said ([0-9]+) bytes more; they are left out\]\n", said)
+    assert floods
+    assert all(4_899_000 < int(left_out) < 5_000_000 for left_out in floods)
+    assert len(said) < commands * 1000 + len(floods) * 100_100
+
+
+def test_what_make_has_left_behind_is_not_waited_for(
+    builder: Builder, sample_tree: Tree, tmp_path: Path
+) -> None:
+    """The log has what was said until make ended."""
+    script = "(sleep 4; echo late) & echo 'a.c:1: error: no such thing'; exit 1"
+    builder = replace(builder, make=make_that(tmp_path, script), build_timeout=30)
+    dud = build(builder, sample_tree, sample_tree.revisions[4])
+
+    assert isinstance(dud, Dud)
+    assert dud.log.endswith("a.c:1: error: no such thing")
+    assert "late" not in dud.log.split()
 
 
 # -------------------------------------------------------------------------- builds that hang

@@ -13,14 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from netbisect.bisect.model import Kernel, Night
+from netbisect.bisect.model import Kernel, Night, Reaction
 from netbisect.steps.memory import open_ledger
 from netbisect.store.database import TroubleError
 from netbisect.store.ledger import Ledger
 from netbisect.workers import bounded
 from netbisect.workers.artefact import ArtefactStore
 from netbisect.workers.console import ConsoleTap
-from netbisect.workers.lab import Console
+from netbisect.workers.faults import LabFault
+from netbisect.workers.lab import Builder, Console
+from netbisect.workers.logged import LoggedCommands
 
 _SIZE = 4 << 20
 
@@ -115,6 +117,26 @@ def test_logs_end_where_there_is_no_room_and_nothing_else_does(small: Path) -> N
         os.write(stream, b"x" * 100)
     assert b"panic" in logs[0].read_bytes()
     assert logs[1].read_bytes() == b"x" * 100
+
+
+def test_a_build_whose_log_has_no_room_is_the_builders_fault(small: Path) -> None:
+    """It is told so, and goes to its end: it waits for no disk."""
+    builder = Builder("one", "amd64", small)
+    commands = LoggedCommands(builder, small / "log", lambda _: None)
+    commands.begin()
+    with without_room(small):
+        with pytest.raises(LabFault) as caught:
+            commands.run(["echo", "something"])
+        os.truncate(small / "filler", (small / "filler").stat().st_size - 8192)
+        with pytest.raises(LabFault) as later:
+            commands.run(["sh", "-c", f"seq 100000; echo end >{small.parent}/end"])
+    for one in (caught, later):
+        assert one.value.reaction is Reaction.INFRA
+        assert one.value.why.startswith("builder one: what ")
+        assert one.value.why.endswith(f" cannot be kept in {small}/log: No space left on device")
+    assert (small.parent / "end").read_text() == "end\n"
+    assert commands.run(["echo", "again"]) == 0
+    assert commands.last_line() == "again"
 
 
 @pytest.mark.slow

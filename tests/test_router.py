@@ -220,6 +220,17 @@ def test_a_power_command_says_why_it_failed(command: tuple[str, ...], why: str) 
     assert power.cycle(Power(command)) == why
 
 
+def test_of_a_power_command_that_floods_the_beginning_and_the_end_are_told() -> None:
+    """However much it says: nothing waits for it, and nobody reads all of it."""
+    script = "echo no such outlet; yes | head -c 100000; echo ask the owner; exit 2"
+    why = power.cycle(Power(("sh", "-c", script)))
+
+    assert why.startswith("exit status 2: no such outlet\ny\n")
+    assert why.endswith("y\nask the owner")
+    assert "\n[netbisect: it said 99" in why
+    assert len(why) < 600
+
+
 # -------------------------------------------------------------------------------- the lab file
 
 PORT = Port(interface="igb0")

@@ -11,9 +11,12 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from io import RawIOBase
 from pathlib import Path
 
 from netbisect.bisect.faults import Fault
+from netbisect.workers.bounded import Ends, Listener
 from netbisect.workers.faults import LabFault
 from netbisect.workers.lab import Builder
 
@@ -21,7 +24,10 @@ _ERROR = re.compile(r"\b(error|ERROR): ")
 """Of the compiler, of config(8)."""
 _STOP = re.compile(r"^\*\*\* ")
 """Of make."""
+MOST_BYTES = 32 << 20
+"""Of what one command says: a kernel with all its modules is built with half of that."""
 _TAIL_LINES = 40
+_TAIL_BYTES = 64 << 10
 _KILLS = 20
 _BETWEEN_KILLS = 0.05
 """Seconds."""
@@ -43,6 +49,12 @@ def _end_session(session: int) -> None:
                 os.killpg(session, signal.SIGKILL)
             return
         time.sleep(_BETWEEN_KILLS)
+
+
+def _write(log: RawIOBase, said: bytes) -> None:
+    """All of it, or an error: a disk that is nearly full takes a part."""
+    while said:
+        said = said[log.write(said) :]
 
 
 class LoggedCommands:
@@ -102,6 +114,8 @@ class LoggedCommands:
     ) -> int | None:
         """Runs a command with its output in the log; its exit status, None when it hung.
 
+        Of more than `MOST_BYTES` the log has the beginning and the end.
+
         It gets a session of its own so that nothing of a hung build stays behind, and the default
         action for SIGINT: bmake's own bootstrap tests fail where SIGINT is ignored.
 
@@ -112,40 +126,66 @@ class LoggedCommands:
             limit: seconds until it counts as hung; the builder's `build_timeout` when absent.
 
         Raises:
-            LabFault: there is no such program.
+            LabFault: there is no such program, or what it says cannot be kept.
         """
-        with self.log.open("ab") as stream:
+        try:
+            return self._run(command, environment, cwd, limit or self.builder.build_timeout)
+        except OSError as error:
+            raise LabFault.of(
+                Fault.BUILDER,
+                f"builder {self.builder.name}: what {command[0]} says cannot be kept in "
+                f"{self.log}: {error.strerror}",
+            ) from error
+
+    def _run(
+        self,
+        command: list[str],
+        environment: Mapping[str, str] | None,
+        cwd: Path | None,
+        limit: float,
+    ) -> int | None:
+        with self.log.open("ab", buffering=0) as stream:
             self._last = stream.tell()
-            stream.write(f"$ {shlex.join(command)}\n".encode())
-            stream.flush()
-            try:
-                process = subprocess.Popen(
-                    command,
-                    cwd=cwd,
-                    env={**os.environ, **(environment or {})},
-                    stdin=subprocess.DEVNULL,
-                    stdout=stream,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,
-                    preexec_fn=_default_interrupt,  # noqa: PLW1509 - no threads here
-                    pass_fds=self._held,
-                )
-            except OSError as error:
-                raise LabFault.of(
-                    Fault.BUILDER,
-                    f"builder {self.builder.name}: {command[0]} cannot be run: {error.strerror}",
-                ) from error
+            _write(stream, f"$ {shlex.join(command)}\n".encode())
+            process = self._begin(command, environment, cwd)
+            # Only now: what is done before the program begins allows of no threads.
+            listener = Listener(process, Ends(partial(_write, stream), MOST_BYTES))
             self._note_session(process.pid)
+            status: int | None = None
             try:
-                return process.wait(limit or self.builder.build_timeout)
+                status = process.wait(limit)
             except subprocess.TimeoutExpired:
-                stream.write(b"netbisect: no end in sight, stopped\n")
-                return None
+                pass
             finally:
                 if process.poll() is None:
                     process.kill()
                     process.wait()
                     _end_session(process.pid)
+                listener.finish()
+            if status is None:
+                _write(stream, b"netbisect: no end in sight, stopped\n")
+            return status
+
+    def _begin(
+        self, command: list[str], environment: Mapping[str, str] | None, cwd: Path | None
+    ) -> subprocess.Popen[bytes]:
+        try:
+            return subprocess.Popen(
+                command,
+                cwd=cwd,
+                env={**os.environ, **(environment or {})},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                preexec_fn=_default_interrupt,  # noqa: PLW1509 - no threads here
+                pass_fds=self._held,
+            )
+        except OSError as error:
+            raise LabFault.of(
+                Fault.BUILDER,
+                f"builder {self.builder.name}: {command[0]} cannot be run: {error.strerror}",
+            ) from error
 
     def tail(self) -> str:
         """The last lines of the log."""
@@ -177,4 +217,8 @@ class LoggedCommands:
             os.write(descriptor, str(session).encode())
 
     def _lines(self) -> list[str]:
-        return self.log.read_text(errors="replace").splitlines()
+        """The last ones: all the commands of a build may have said much."""
+        with self.log.open("rb") as stream:
+            size = stream.seek(0, os.SEEK_END)
+            stream.seek(max(size - _TAIL_BYTES, 0))
+            return stream.read().decode(errors="replace").splitlines()

@@ -7,10 +7,11 @@ import os
 import signal
 import subprocess
 
+from netbisect.workers.bounded import Ends, Listener
 from netbisect.workers.lab import Power
 
 _SAID = 500
-"""Characters of what a switch complains of."""
+"""Bytes of what a switch complains of: its beginning, and its end."""
 
 
 def cycle(power: Power) -> str:
@@ -28,8 +29,10 @@ def cycle(power: Power) -> str:
         )
     except OSError as error:
         return f"{power.cycle[0]} cannot be run: {error.strerror}"
+    kept: list[bytes] = []
+    listener = Listener(process, Ends(kept.append, _SAID))
     try:
-        said, _ = process.communicate(timeout=power.timeout)
+        process.wait(power.timeout)
     except subprocess.TimeoutExpired:
         return f"it had not ended after {power.timeout} s"
     finally:
@@ -37,9 +40,8 @@ def cycle(power: Power) -> str:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-        assert process.stdout is not None
-        process.stdout.close()
+        listener.finish()
     if process.returncode == 0:
         return ""
-    text = said.decode(errors="replace").strip()[-_SAID:] or "it said nothing"
+    text = b"".join(kept).decode(errors="replace").strip() or "it said nothing"
     return f"exit status {process.returncode}: {text}"
