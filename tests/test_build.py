@@ -314,6 +314,28 @@ def test_a_build_that_says_without_end_fills_no_disk(
     assert len(said) < commands * 1000 + len(floods) * 100_100
 
 
+def test_the_oldest_logs_go_where_all_of_them_have_no_room(
+    builder: Builder, sample_tree: Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That of a kernel lies beside it too."""
+    monkeypatch.setattr(logged, "KEPT_BYTES", 10_000)
+    logs = builder.directory / "logs"
+    logs.mkdir(parents=True)
+    for name, age, size in (("old", 300, 4000), ("large", 200, 9000), ("new", 100, 4000)):
+        path = logs / f"{name}.log"
+        path.write_bytes(bytes(size))
+        os.utime(path, (time.time() - age,) * 2)
+    revision = sample_tree.revisions[4]
+    kernel = build(builder, sample_tree, revision)
+
+    assert isinstance(kernel, Kernel)
+    assert {one.name for one in logs.iterdir()} == {
+        f"{revision[:12]}-{KERNEL_CONFIG}.log",
+        "new.log",
+    }
+    assert (builder.kernels / kernel.key / "build.log").stat().st_size > 0
+
+
 def test_what_make_has_left_behind_is_not_waited_for(
     builder: Builder, sample_tree: Tree, tmp_path: Path
 ) -> None:

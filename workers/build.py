@@ -8,7 +8,7 @@ The clone, the object directory and the finished kernels live in the builder's d
     stage/      where installkernel puts the last kernel
     kernels/    the artefact store
     patches/    patches that revisions were asked to be built with
-    logs/       the log of the last build of each revision
+    logs/       the log of the last build of each revision, up to a limit for all of them
 """
 
 from __future__ import annotations

@@ -26,6 +26,8 @@ _STOP = re.compile(r"^\*\*\* ")
 """Of make."""
 MOST_BYTES = 32 << 20
 """Of what one command says: a kernel with all its modules is built with half of that."""
+KEPT_BYTES = 1 << 30
+"""Of all logs of a builder, the newest ones."""
 _TAIL_LINES = 40
 _TAIL_BYTES = 64 << 10
 _KILLS = 20
@@ -49,6 +51,10 @@ def _end_session(session: int) -> None:
                 os.killpg(session, signal.SIGKILL)
             return
         time.sleep(_BETWEEN_KILLS)
+
+
+def _written(path: Path) -> float:
+    return path.stat().st_mtime
 
 
 def _write(log: RawIOBase, said: bytes) -> None:
@@ -75,9 +81,14 @@ class LoggedCommands:
         self._last = 0
 
     def begin(self) -> None:
-        """Starts an empty log."""
+        """Starts an empty log; of the older ones in its folder, those stay that have room."""
         self.log.parent.mkdir(parents=True, exist_ok=True)
         self.log.write_bytes(b"")
+        room = KEPT_BYTES
+        for path in sorted(self.log.parent.glob("*.log"), key=_written, reverse=True):
+            room -= path.stat().st_size
+            if room < 0:
+                path.unlink()
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
