@@ -5,7 +5,7 @@ of all others, so that half a file is never taken for a whole one:
 
     about.json      format, versions, kind and schema of the ledger
     ledger          an SQLite database, or what pg_dump(1) writes
-    buildbot        Buildbot's SQLite database
+    buildbot        Buildbot's database, as one or the other
     folder/         settings, lab file, and what these name and lies in the service's folder
     state/          patches, reports, and visits where they are wanted
     digests.json
@@ -30,7 +30,7 @@ from netbisect.store import copies
 from netbisect.workers.artefact import Digesting
 from netbisect.workers.lab import Lab
 
-FORMAT = 1
+FORMAT = 2
 """Of the archive; a change that this version cannot read takes the next number."""
 ABOUT, DIGESTS, LEDGER, BUILDBOT = "about.json", "digests.json", "ledger", "buildbot"
 BUILDBOTS = "state.sqlite"
@@ -50,6 +50,8 @@ class About:
     """Kind of its database."""
     schema: str
     """Of the ledger's tables."""
+    buildbot: str = copies.SQLITE
+    """Kind of Buildbot's database."""
 
 
 @dataclass(slots=True)
@@ -121,10 +123,15 @@ def write(folder: Path, target: Path, *, visits: bool, say: Say) -> None:
 def _gather(
     folder: Path, settings: Settings, lab: Lab, work: Path, *, visits: bool, say: Say
 ) -> None:
-    buildbots = folder / BUILDBOTS
-    others = [(buildbots, work / BUILDBOT)] if buildbots.is_file() else []
+    others = [(url, work / BUILDBOT) for url in _buildbots(folder, settings)]
     ledger = copies.copy(settings.database, work / LEDGER, others)
-    about = About(FORMAT, importlib.metadata.version("netbisect"), ledger.kind, ledger.schema)
+    about = About(
+        FORMAT,
+        importlib.metadata.version("netbisect"),
+        ledger.kind,
+        ledger.schema,
+        copies.POSTGRESQL if settings.masters.database else copies.SQLITE,
+    )
     with tarfile.open(work / "archive", "w:gz", compresslevel=6) as tar:
         writer = _Writer(tar)
         writer.add_json(ABOUT, asdict(about))
@@ -141,6 +148,14 @@ def _gather(
             for one in _files(path):
                 writer.add(f"state/{path.name}/{one.relative_to(path).as_posix()}", one)
         writer.add_json(DIGESTS, writer.digests)
+
+
+def _buildbots(folder: Path, settings: Settings) -> Iterator[str]:
+    """Address of Buildbot's database, if there is one yet."""
+    if settings.masters.database:
+        yield settings.masters.database
+    elif (folder / BUILDBOTS).is_file():
+        yield f"sqlite:///{folder / BUILDBOTS}"
 
 
 def _named(folder: Path, settings: Settings, lab: Lab) -> Iterator[Path]:

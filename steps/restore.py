@@ -149,9 +149,13 @@ def _place(about: About, work: Path, folder: Path, made: list[Path]) -> Settings
                 raise control.ServiceError(f"{state / path.name} is there already")
             made.append(state / path.name)
             shutil.move(path, state / path.name)
-    if (work / BUILDBOT).exists():
+    found = [(copies.Copy(about.ledger, work / LEDGER, about.schema), settings.database)]
+    buildbot = copies.Copy(about.buildbot, work / BUILDBOT)
+    if buildbot.path.exists() and buildbot.kind == copies.SQLITE:
         made.append(folder / BUILDBOTS)
-        shutil.move(work / BUILDBOT, folder / BUILDBOTS)
+        shutil.move(buildbot.path, folder / BUILDBOTS)
+    elif buildbot.path.exists():
+        found.append((buildbot, settings.masters.database))
     # The last step, for what it makes is not undone.
-    copies.restore(copies.Copy(about.ledger, work / LEDGER, about.schema), settings.database)
+    copies.restore(found)
     return settings

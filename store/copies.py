@@ -1,8 +1,8 @@
 """Copies of databases that are in use, and their way back.
 
 A service has two databases, its ledger and Buildbot's. Both are copied as they were at one instant:
-nobody writes while the two snapshots are begun. So a copy is what a kill at that instant would
-have left, and the service goes on from it as it does after a kill.
+nobody writes into the ledger while the two snapshots are begun. So a copy is what a kill at that
+instant would have left, and the service goes on from it as it does after a kill.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ import os
 import shutil
 import sqlite3
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from sqlalchemy import Engine, inspect, text
+from sqlalchemy import Engine, MetaData, create_engine, inspect, text
 from sqlalchemy.engine import URL, make_url
 
 from netbisect.store.database import (
@@ -36,63 +37,88 @@ _WAIT_SECONDS = 60
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A copy of a ledger."""
+    """A copy of a database."""
 
     kind: str
     """`SQLITE`: a database; `POSTGRESQL`: what pg_dump(1) writes, for pg_restore(1)."""
     path: Path
-    schema: str
-    """Number of its tables' version; "" when it had no tables yet."""
+    schema: str = ""
+    """Number of the version of a ledger's tables; "" when it had no tables yet."""
 
 
-def copy(url: str, ledger: Path, others: Sequence[tuple[Path, Path]] = ()) -> Copy:
-    """Copies a ledger, and SQLite databases besides, as all were at one instant.
+def copy(url: str, ledger: Path, besides: Sequence[tuple[str, Path]] = ()) -> Copy:
+    """Copies a ledger, and other databases besides, as all were at one instant.
 
     Args:
         url: SQLAlchemy address of the ledger.
         ledger: file to write, which must be absent.
-        others: SQLite databases, each with the file to write.
+        besides: addresses of databases, each with the file to write.
 
     Raises:
         StoreError: a database cannot be read, is damaged, or there is no pg_dump for it.
     """
-    if not is_there(url):
-        raise StoreError(f"the database {shown(make_url(url))} is not there")
-    engine = open_database(url)
-    try:
-        with speaking(engine), contextlib.ExitStack() as reading:
-            with contextlib.ExitStack() as held:
-                held.enter_context(writer(engine).begin())
-                for source, _ in others:
-                    held.enter_context(_held(source))
-                readers = [reading.enter_context(_reader(source)) for source, _ in others]
-                if engine.dialect.name == SQLITE:
-                    path = Path(str(engine.url.database))
-                    ledger_reader = reading.enter_context(_reader(path))
-                else:
-                    snapshot = reading.enter_context(_snapshot(engine))
+    wanted = [(url, ledger), *besides]
+    for one, _ in wanted:
+        if not is_there(one):
+            raise StoreError(f"the database {shown(make_url(one))} is not there")
+    with contextlib.ExitStack() as opened:
+        # All of them before the ledger is held: to open one is to look whether it can be written.
+        engine = opened.enter_context(_disposed(open_database(url)))
+        others = [opened.enter_context(_disposed(_other(one))) for one, _ in besides]
+        with contextlib.ExitStack() as seeing:
+            # What is seen of the others is of a moment in which the ledger was as it is now.
+            with speaking(engine), writer(engine).begin():
+                writers = [seeing.enter_context(_seen(one)) for one in (engine, *others)]
                 schema = schema_of(engine)
-            for reader, (_, target) in zip(readers, others, strict=True):
-                _write(reader, target)
-            if engine.dialect.name == SQLITE:
-                _write(ledger_reader, ledger)
-            else:
-                _dump(engine.url, snapshot, ledger)
+            for write, (_, target) in zip(writers, wanted, strict=True):
+                write(target)
         return Copy(engine.dialect.name, ledger, schema)
+
+
+@contextlib.contextmanager
+def _disposed(engine: Engine) -> Iterator[Engine]:
+    try:
+        yield engine
     finally:
         engine.dispose()
 
 
-def restore(copied: Copy, url: str) -> None:
-    """Brings a copy to a place where there is no database yet.
+def _other(url: str) -> Engine:
+    """A database that is not ours: of SQLite's, nothing of how it is kept is changed."""
+    return create_engine(url) if make_url(url).get_backend_name() == SQLITE else open_database(url)
+
+
+@contextlib.contextmanager
+def _seen(engine: Engine) -> Iterator[Callable[[Path], None]]:
+    """Sees a database as it is now; what to call, to have that in a file."""
+    if engine.dialect.name == SQLITE:
+        with _reader(Path(str(engine.url.database))) as reader:
+            yield partial(_write, reader)
+        return
+    with speaking(engine), _snapshot(engine) as snapshot:
+        yield partial(_dump, engine.url, snapshot)
+
+
+def restore(copies: Sequence[tuple[Copy, str]]) -> None:
+    """Brings copies to places where there is no database yet; all of them, or none.
 
     Args:
-        copied: as `copy` gave it; of an SQLite database the file itself is moved.
-        url: SQLAlchemy address of the place.
+        copies: as `copy` gave them, each with the SQLAlchemy address of its place; of an SQLite
+            database the file itself is moved.
 
     Raises:
-        StoreError: the place is taken, is of the other kind, or the copy cannot be used.
+        StoreError: a place is taken, is of the other kind, or a copy cannot be used.
     """
+    for copied, url in copies:
+        _check_place(copied, url)
+    with contextlib.ExitStack() as undoing:
+        for copied, url in copies:
+            _bring(copied, make_url(url))
+            undoing.callback(_clear, url)
+        undoing.pop_all()
+
+
+def _check_place(copied: Copy, url: str) -> None:
     target = make_url(url)
     kind = target.get_backend_name()
     if kind != copied.kind:
@@ -102,22 +128,36 @@ def restore(copied: Copy, url: str) -> None:
     if kind == SQLITE:
         if is_there(url):
             raise StoreError(f"the database {shown(target)} is there already")
+        return
+    with _disposed(open_database(url)) as engine, speaking(engine):
+        if inspect(engine).get_table_names():
+            raise StoreError(f"the database {shown(target)} has tables already")
+
+
+def _bring(copied: Copy, target: URL) -> None:
+    if copied.kind == SQLITE:
         path = Path(str(target.database))
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             shutil.move(copied.path, path)
         except OSError as error:
+            path.unlink(missing_ok=True)
             raise StoreError(f"{path} cannot be written: {error.strerror}") from error
         return
-    engine = open_database(url)
-    try:
-        with speaking(engine):
-            if inspect(engine).get_table_names():
-                raise StoreError(f"the database {shown(target)} has tables already")
-    finally:
-        engine.dispose()
     arguments = ["--no-owner", "--no-privileges", "--single-transaction", "--exit-on-error"]
     _program("pg_restore", target, [*arguments, str(copied.path)])
+
+
+def _clear(url: str) -> None:
+    """Makes a place that a copy was brought to as it was before: without anything."""
+    target = make_url(url)
+    if target.get_backend_name() == SQLITE:
+        Path(str(target.database)).unlink(missing_ok=True)
+        return
+    with _disposed(open_database(url)) as engine, speaking(engine):
+        tables = MetaData()
+        tables.reflect(engine)
+        tables.drop_all(engine)
 
 
 def knows(schema: str) -> bool:
@@ -147,14 +187,6 @@ def _opened(path: Path) -> Iterator[sqlite3.Connection]:
             yield connection
     except sqlite3.Error as error:
         raise StoreError(f"the database {path} cannot be copied: {error}") from error
-
-
-@contextlib.contextmanager
-def _held(path: Path) -> Iterator[None]:
-    """Nobody else writes into the database meanwhile."""
-    with _opened(path) as connection:
-        connection.execute("BEGIN IMMEDIATE")
-        yield
 
 
 @contextlib.contextmanager

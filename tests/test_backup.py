@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import hashlib
 import io
 import json
 import shutil
@@ -14,12 +15,14 @@ import sys
 import tarfile
 import threading
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from buildbot.db.model import Model
 from click.testing import CliRunner, Result
-from sqlalchemy import inspect, text
+from sqlalchemy import insert, inspect, select, text
 
 from netbisect.bisect.model import Boot
 from netbisect.steps import cli, control
@@ -336,7 +339,7 @@ def test_a_link_is_refused(archive: Path, tmp_path: Path) -> None:
     assert "'folder/link' is not expected there" in refused(archive, tmp_path / "new")
 
 
-@pytest.mark.parametrize(("key", "value"), [("format", 2), ("schema", "9999")])
+@pytest.mark.parametrize(("key", "value"), [("format", 3), ("schema", "9999")])
 def test_a_backup_of_a_newer_netbisect_is_refused(
     archive: Path, tmp_path: Path, key: str, value: object
 ) -> None:
@@ -347,6 +350,25 @@ def test_a_backup_of_a_newer_netbisect_is_refused(
     changed(archive, newer)
 
     assert "which is newer than this one" in refused(archive, tmp_path / "new")
+
+
+def test_a_backup_of_an_older_netbisect_is_taken(archive: Path, tmp_path: Path) -> None:
+    """It does not say of what kind Buildbot's database is, which was of one kind only."""
+
+    def older(members: Members) -> None:
+        about, digests = json.loads(members[0][1]), json.loads(members[-1][1])
+        assert about.pop("buildbot") == "sqlite"
+        told = json.dumps({**about, "format": 1}).encode()
+        members[0] = (members[0][0], told)
+        digests["about.json"] = hashlib.sha256(told).hexdigest()
+        members[-1] = (members[-1][0], json.dumps(digests).encode())
+
+    changed(archive, older)
+    done = run("restore", archive, tmp_path / "new")
+
+    assert done.exit_code == 0, done.output
+    found = sqlite3.connect(tmp_path / "new" / "state.sqlite").execute("SELECT id FROM builds")
+    assert found.fetchall() == [(42,)]
 
 
 def test_a_full_disk_is_not_taken_for_a_damaged_archive(archive: Path, tmp_path: Path) -> None:
@@ -443,6 +465,154 @@ def test_a_ledger_on_postgresql_comes_back_too(
     engine.dispose()
 
 
+@pytest.fixture
+def both(service: Path, cluster: Any, connections: None) -> Iterator[tuple[str, str]]:
+    """Addresses of the ledger and of Buildbot's database, of a service with several masters."""
+    for name in ("led", "built"):
+        cluster.do(f"CREATE DATABASE {name} TEMPLATE template0")
+    ledger, buildbots = cluster.url("led"), cluster.url("built")
+    settings = service / control.SETTINGS
+    told = settings.read_text()
+    start = told.index("# database = ")
+    told = told.replace(told[start:].partition("\n")[0], f'database = "{ledger}"')
+    masters = f'[masters]\ndatabase = "{buildbots}"\nrouter = "ws://127.0.0.1:1/ws"\n'
+    settings.write_text(f"{told}\n{masters}")
+    (service / "state.sqlite").unlink()
+    record(ledger, "p1")
+    engine = open_database(buildbots)
+    Model.metadata.create_all(engine)
+    engine.dispose()
+    build(buildbots, 1)
+    yield ledger, buildbots
+    for name in ("led", "built"):
+        cluster.do(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def build(url: str, number: int) -> None:
+    """A request for a build in Buildbot's database."""
+    engine = open_database(url)
+    with engine.begin() as connection:
+        connection.execute(insert(Model.buildsets).values(id=number, complete=0, submitted_at=1))
+    engine.dispose()
+
+
+def builds(url: str) -> list[int]:
+    engine = open_database(url)
+    with engine.connect() as connection:
+        found = list(
+            connection.scalars(select(Model.buildsets.c.id).order_by(Model.buildsets.c.id))
+        )
+    engine.dispose()
+    return found
+
+
+def emptied(*urls: str) -> None:
+    for url in urls:
+        engine = open_database(url)
+        with writer(engine).begin() as connection:
+            connection.execute(text("DROP SCHEMA public CASCADE"))
+            connection.execute(text("CREATE SCHEMA public"))
+        engine.dispose()
+
+
+def tables(url: str) -> list[str]:
+    engine = open_database(url)
+    found = inspect(engine).get_table_names()
+    engine.dispose()
+    return found
+
+
+@pytest.mark.xdist_group("postgresql")
+def test_buildbots_database_of_several_masters_comes_back_too(
+    service: Path, tmp_path: Path, both: tuple[str, str]
+) -> None:
+    done = run("backup", tmp_path / "backup.tar.gz", service)
+    assert done.exit_code == 0, done.output
+    record(both[0], "later")
+    build(both[1], 2)
+    emptied(*both)
+    done = run("restore", tmp_path / "backup.tar.gz", tmp_path / "new")
+
+    assert done.exit_code == 0, done.output
+    assert boots(both[0]) == ["p1"]
+    assert builds(both[1]) == [1]
+    assert not (tmp_path / "new" / "state.sqlite").exists()
+
+
+@pytest.mark.xdist_group("postgresql")
+@pytest.mark.parametrize("taken", [0, 1])
+def test_where_one_of_both_places_is_taken_nothing_comes_to_the_other(
+    service: Path, tmp_path: Path, both: tuple[str, str], taken: int
+) -> None:
+    assert run("backup", tmp_path / "backup.tar.gz", service).exit_code == 0
+    emptied(both[1 - taken])
+
+    assert "has tables already" in refused(tmp_path / "backup.tar.gz", tmp_path / "new")
+    assert tables(both[1 - taken]) == []
+
+
+@pytest.mark.xdist_group("postgresql")
+def test_where_one_copy_cannot_be_used_the_other_is_taken_back(
+    tmp_path: Path, both: tuple[str, str]
+) -> None:
+    """All of them, or none; Buildbot's tables refer to each other in circles."""
+    copied = copies.copy(both[0], tmp_path / "ledger", [(both[1], tmp_path / "buildbot")])
+    buildbots = copies.Copy(copies.POSTGRESQL, tmp_path / "buildbot")
+    emptied(*both)
+    (tmp_path / "nothing").write_bytes(b"")
+    nothing = copies.Copy(copies.POSTGRESQL, tmp_path / "nothing")
+
+    for first, second in (((copied, both[0]), both[1]), ((buildbots, both[1]), both[0])):
+        with pytest.raises(StoreError, match=r"pg_restore of .* failed"):
+            copies.restore([first, (nothing, second)])
+        assert tables(both[0]) == tables(both[1]) == []
+    copies.restore([(copied, both[0]), (buildbots, both[1])])
+    assert boots(both[0]) == ["p1"]
+    assert builds(both[1]) == [1]
+
+
+@pytest.mark.xdist_group("postgresql")
+def test_both_databases_of_several_masters_are_of_one_instant(
+    tmp_path: Path, both: tuple[str, str]
+) -> None:
+    """A row in the ledger is always followed by one of Buildbot's, here as there."""
+    stop, written = threading.Event(), threading.Event()
+
+    def work() -> None:
+        ledger, engine = open_ledger(both[0]), open_database(both[1])
+        number = 100
+        while not stop.is_set():
+            ledger.record(boot(f"p{number:06}"))
+            with engine.begin() as connection:
+                row = insert(Model.buildsets).values(id=number, complete=0, submitted_at=1)
+                connection.execute(row)
+            number += 1
+            written.set()
+        ledger.engine.dispose()
+        engine.dispose()
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    found = []
+    try:
+        assert written.wait(60)
+        for one in range(3):
+            files = tmp_path / f"ledger{one}", tmp_path / f"buildbot{one}"
+            found.append((copies.copy(both[0], files[0], [(both[1], files[1])]), files[1]))
+    finally:
+        stop.set()
+        worker.join()
+    for copied, path in found:
+        emptied(*both)
+        other = copies.Copy(copies.POSTGRESQL, path)
+        copies.restore([(copied, both[0]), (other, both[1])])
+        told = [name for name in boots(both[0]) if name != "p1"]
+        ordered = [f"p{number:06}" for number in builds(both[1]) if number != 1]
+
+        assert told[: len(ordered)] == ordered
+        assert len(told) - len(ordered) in (0, 1)
+
+
 @pytest.mark.xdist_group("postgresql")
 def test_without_postgresqls_programs_there_is_a_sentence(
     tmp_path: Path, postgresql_url: str, monkeypatch: pytest.MonkeyPatch
@@ -457,4 +627,4 @@ def test_a_copy_of_the_other_kind_is_refused(tmp_path: Path) -> None:
     copied = copies.Copy("postgresql", tmp_path / "ledger", "")
 
     with pytest.raises(StoreError, match="is of a database of postgresql, the settings say sqlite"):
-        copies.restore(copied, f"sqlite:///{tmp_path}/x.sqlite")
+        copies.restore([(copied, f"sqlite:///{tmp_path}/x.sqlite")])
