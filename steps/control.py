@@ -15,7 +15,7 @@ from pathlib import Path
 
 from netbisect.steps import certificates
 from netbisect.steps.memory import history_of
-from netbisect.steps.secret_files import worker_passwords
+from netbisect.steps.secret_files import make_passwords, worker_passwords
 from netbisect.steps.settings import SETTINGS as SETTINGS  # noqa: PLC0414 - others ask here
 from netbisect.steps.settings import Settings, load
 from netbisect.steps.shipped import filled
@@ -53,8 +53,7 @@ def examine(folder: Path) -> Iterator[Check]:
     try:
         settings, lab = load(folder / SETTINGS)
         yield Check("settings", True, f"{folder / SETTINGS} and {settings.lab}")
-        worker_passwords(settings.workers.password_file, [*lab.by_worker])
-        yield Check("password of the workers", True, str(settings.workers.password_file))
+        yield Check("password of the workers", True, _passwords(settings, lab))
         if told := certificates.examine(settings.workers):
             yield Check("certificate for workers", True, told)
     except FileError as error:
@@ -68,6 +67,20 @@ def examine(folder: Path) -> Iterator[Check]:
             ("workers.port", settings.workers.interface, settings.workers.port),
         ):
             yield _port(name, interface, port)
+
+
+def _passwords(settings: Settings, lab: Lab) -> str:
+    """Where those of the workers are, and which of them are new.
+
+    Of several masters all have to know the same, so that they make none.
+
+    Raises:
+        FileError: one is not there, or can be read by others.
+    """
+    path, workers = settings.workers.password_file, [*lab.by_worker]
+    made = [] if settings.masters.router else make_passwords(path, workers)
+    worker_passwords(path, workers)
+    return f"{path}, new for {', '.join(made)}" if made else str(path)
 
 
 def _database(settings: Settings) -> Iterator[Check]:

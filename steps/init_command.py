@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import secrets
+import shutil
 import socket
 from pathlib import Path
 
@@ -11,11 +10,12 @@ import click
 
 from netbisect.steps import control
 from netbisect.steps.commands import sentences
+from netbisect.steps.secret_files import make_passwords
 from netbisect.steps.settings import load
 from netbisect.steps.shipped import filled
 
 _LAB = "lab.toml"
-_PASSWORD = "workers.password"  # noqa: S105 - the name of a file
+_PASSWORDS = "workers"
 _NEXT = """\
 {folder} has the settings of a service.
 
@@ -25,7 +25,7 @@ _NEXT = """\
  3. netbisect check {folder}
  4. netbisect start {folder}
  5. On the host of each worker, with NAME as {lab} says and the password
-    in {password}:
+    in {passwords}/NAME, which step 3 makes where there is none:
     buildbot-worker create-worker DIR MASTER:9989 NAME PASSWORD
 
 `netbisect service` writes what systemd or rc.d need to start it with the machine.
@@ -62,17 +62,17 @@ def init(folder: Path, to: str, repository: str, lab: Path | None) -> None:
         "folder": folder,
         "lab": lab.absolute() if lab else folder / _LAB,
         "settings": folder / control.SETTINGS,
-        "password": folder / _PASSWORD,
+        "passwords": folder / _PASSWORDS,
     }
     click.echo(_NEXT.format(**paths), nl=False)
 
 
 def write(folder: Path, *, to: str, repository: str, lab: Path | None = None) -> None:
-    """Writes settings, an example of a lab file, Buildbot's own file and a password of workers.
+    """Writes settings, an example of a lab file, Buildbot's own file and passwords of workers.
 
     With a lab file that there is, no example is written, and `repository` is not used.
 
-    The folder is closed to all but its owner and group, the password to all but its owner.
+    The folder is closed to all but its owner and group, the passwords to all but its owner.
     All or nothing.
 
     Raises:
@@ -90,10 +90,11 @@ def write(folder: Path, *, to: str, repository: str, lab: Path | None = None) ->
         raise control.ServiceError(f"{folder} cannot be used: {error.strerror}") from error
     try:
         _fill(folder, to, repository, lab)
-        load(folder / control.SETTINGS)
+        _, found = load(folder / control.SETTINGS)
+        make_passwords(folder / _PASSWORDS, [*found.by_worker])
     except BaseException as error:
         for path in folder.iterdir():
-            path.unlink()
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
         if not existed:
             folder.rmdir()
         if isinstance(error, OSError):
@@ -114,9 +115,7 @@ def _fill(folder: Path, to: str, repository: str, lab: Path | None) -> None:
     if lab is None:
         (folder / _LAB).write_text(filled("lab.toml", repository=_text(repository)))
     (folder / control.TAC).write_text(filled(control.TAC))
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-    with os.fdopen(os.open(folder / _PASSWORD, flags, 0o600), "w") as stream:
-        stream.write(secrets.token_urlsafe() + "\n")
+    (folder / _PASSWORDS).mkdir(mode=0o700)
 
 
 def _text(value: str) -> str:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import secrets
 import stat
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from netbisect.workers.tomlfile import FileError
 
+_WORKERS = "workers.password_file"
+"""The key of their passwords."""
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
@@ -61,21 +67,60 @@ def worker_passwords(path: Path, workers: Sequence[str]) -> dict[str, str]:
     Raises:
         FileError: one is missing, or can be read by others; or two in a folder are the same.
     """
-    key = "workers.password_file"
     if not path.is_dir():
-        shared = read_password(path, key)
+        shared = read_password(path, _WORKERS)
         return dict.fromkeys(workers, shared)
     missing = [name for name in workers if not (path / name).is_file()]
     if missing:
         raise FileError(
-            f"{key}: {path} has no file {missing[0]}; it is to have the password of that worker"
+            f"{_WORKERS}: {path} has no file {missing[0]}; "
+            "it is to have the password of that worker"
         )
-    found = {name: read_password(path / name, key) for name in workers}
+    found = {name: read_password(path / name, _WORKERS) for name in workers}
     owners: dict[str, str] = {}
     for name, password in found.items():
         if (other := owners.setdefault(password, name)) != name:
             raise FileError(
-                f"{key}: {path}: {other} and {name} have the same password; "
+                f"{_WORKERS}: {path}: {other} and {name} have the same password; "
                 "a folder is for workers that have one each"
             )
     return found
+
+
+def make_passwords(path: Path, workers: Sequence[str]) -> list[str]:
+    """Makes a password for each worker that has none yet; the names of these workers.
+
+    Nobody knows a new one but whoever owns the folder: its worker comes when it is told.
+
+    Args:
+        path: Of a folder with a file for each worker; of a file that all share nothing is made.
+        workers: Their names.
+
+    Raises:
+        FileError: one cannot be written.
+    """
+    if not path.is_dir():
+        return []
+    missing = [name for name in workers if not (path / name).exists()]
+    try:
+        for name in missing:
+            _make_password(path, name)
+    except OSError as error:
+        said = f"{_WORKERS}: {path / name} cannot be written: {error.strerror}"
+        raise FileError(said) from error
+    return missing
+
+
+def _make_password(folder: Path, name: str) -> None:
+    """All of it, or nothing; also where somebody else makes it now."""
+    handle, new = tempfile.mkstemp(dir=folder)
+    try:
+        with os.fdopen(handle, "w") as stream:
+            stream.write(secrets.token_urlsafe() + "\n")
+        if os.geteuid() == 0:  # whoever looks after it: it is to be read by whom it belongs to
+            owner = folder.stat()
+            os.chown(new, owner.st_uid, owner.st_gid)
+        with contextlib.suppress(FileExistsError):
+            (folder / name).hardlink_to(new)
+    finally:
+        Path(new).unlink()

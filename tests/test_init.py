@@ -60,19 +60,23 @@ def test_what_the_settings_show_behind_a_sign_are_the_defaults(folder: Path) -> 
 
 
 def test_its_secrets_are_its_owners(folder: Path) -> None:
-    password = folder / "workers.password"
+    """Each worker of the lab file has one of its own."""
+    _, lab = load(folder / control.SETTINGS)
+    passwords = {path.name: path for path in (folder / "workers").iterdir()}
 
     assert mode(folder) == 0o750
-    assert mode(password) == 0o600
-    assert len(password.read_text().strip()) > 30
+    assert mode(folder / "workers") == 0o700
+    assert set(passwords) == set(lab.by_worker)
+    assert {mode(path) for path in passwords.values()} == {0o600}
+    assert min(len(path.read_text().strip()) for path in passwords.values()) > 30
+    assert len({path.read_text() for path in passwords.values()}) == len(passwords) > 1
 
 
 def test_two_services_have_different_passwords(folder: Path, tmp_path: Path) -> None:
     run("init", tmp_path / "other")
+    theirs = {path.read_text() for path in (tmp_path / "other" / "workers").iterdir()}
 
-    assert (tmp_path / "other" / "workers.password").read_text() != (
-        folder / "workers.password"
-    ).read_text()
+    assert theirs.isdisjoint(path.read_text() for path in (folder / "workers").iterdir())
 
 
 def test_a_lab_file_that_there_is_is_named_by_the_settings(folder: Path, tmp_path: Path) -> None:
@@ -93,6 +97,7 @@ def test_what_comes_next_is_said(tmp_path: Path) -> None:
 
     assert f"netbisect-lab --lab {tmp_path}/service/lab.toml doctor" in said
     assert f"netbisect check {tmp_path}/service" in said
+    assert f"{tmp_path}/service/workers/NAME" in said
 
 
 def test_a_folder_that_is_there_and_empty_is_taken(tmp_path: Path) -> None:
