@@ -51,7 +51,7 @@ from netbisect.steps.lab_step import (
     RUNS_PROPERTY,
 )
 from netbisect.steps.memory import memory
-from netbisect.steps.orders import End, Orders
+from netbisect.steps.orders import End, Orders, was_stopped
 from netbisect.steps.settings import Settings
 from netbisect.steps.sharing import PRIORITY_GUEST, Places, Sharing
 from netbisect.steps.transfer import tidy
@@ -65,6 +65,8 @@ from netbisect.workers.lab import Lab, Testbed
 NAME = "conductor"
 MOST_TRIES = RULES[Fault.NO_ANSWER].tries
 """Of one order; what fails as often without an answer from the lab will not come."""
+MOST_STOPS = 20
+"""Of the master under one order, besides: they are nobody's fault, but so many are no visits."""
 
 
 class Conductor(ReconfigurableBaseScheduler):
@@ -376,8 +378,12 @@ class Conductor(ReconfigurableBaseScheduler):
         await self.memory.do(lambda ledger: self.ward.after(ledger, decision, end, note))
         kernel = decision.stage is DecisionStage.KERNEL
         own = kernel or decision.testbed == asked.question.testbed
+        earlier = await self.memory.do(partial(_earlier, decision=decision))
+        stops = sum(was_stopped(one.note) for one in earlier)
+        tries = 1 + (stops if end is End.SHUT_DOWN else len(earlier) - stops)
+        most = MOST_STOPS if end is End.SHUT_DOWN else MOST_TRIES
         again = own and (end is End.FAILED or (end is End.LAB and kernel))
-        if end is End.SHUT_DOWN or (again and decision.attempt < MOST_TRIES):
+        if (again or end is End.SHUT_DOWN) and tries < most:
             await self.memory.do(lambda ledger: ledger.retry(decision.id, note))
             return end
         outcome = _OUTCOMES.get(end, Ended.LOST)
@@ -391,7 +397,7 @@ class Conductor(ReconfigurableBaseScheduler):
             held = await self.ward.held(asked)
             if held is not None:
                 return end  # it waits for the release
-        return Unfinished(_why_not(decision, end, note))
+        return Unfinished(_why_not(decision, end, note, tries))
 
     def _hold(self, ledger: Ledger, *, request: int, note: str) -> None:
         """Cancels a request of which somebody has stopped an order on Buildbot's pages."""
@@ -444,23 +450,29 @@ class Conductor(ReconfigurableBaseScheduler):
         )
 
     async def _tried_on(self, decision: Decision) -> list[str]:
-        """The workers on which earlier attempts at a decision came to nothing."""
-        attempts = await self.memory.do(lambda ledger: ledger.decisions(decision.question))
+        """The workers on which earlier attempts at a decision came to nothing by themselves."""
         names: set[str] = set()
-        for one in attempts:
-            if one.seq == decision.seq and one.buildset is not None:
+        for one in await self.memory.do(partial(_earlier, decision=decision)):
+            if one.buildset is not None and not was_stopped(one.note):
                 names |= await self.orders.workers_of(one.buildset)
         return sorted(names)
+
+
+def _earlier(ledger: Ledger, decision: Decision) -> list[Decision]:
+    """The attempts at a decision before this one."""
+    attempts = [one for one in ledger.decisions(decision.question) if one.seq == decision.seq]
+    return [one for one in attempts if one.attempt < decision.attempt]
 
 
 _OUTCOMES = {End.OK: Ended.OK, End.DUD: Ended.DUD, End.CANCELLED: Ended.CANCELLED}
 
 
-def _why_not(decision: Decision, end: End, note: str) -> str:
+def _why_not(decision: Decision, end: End, note: str, tries: int) -> str:
     what = "the kernel" if decision.stage is DecisionStage.KERNEL else "the visit"
-    tried = end is End.FAILED or (end is End.LAB and decision.stage is DecisionStage.KERNEL)
-    tries = f" in {decision.attempt} tries" if tried else ""
+    tried = end in (End.FAILED, End.SHUT_DOWN)
+    tried = tried or (end is End.LAB and decision.stage is DecisionStage.KERNEL)
+    said = f" in {tries} tries" if tried else ""
     return (
-        f"{what} of {decision.revision[:12]} on {decision.target} has no result{tries}: "
+        f"{what} of {decision.revision[:12]} on {decision.target} has no result{said}: "
         f"{end.value}: {note}"
     )

@@ -45,9 +45,14 @@ def judge(results: int, state: str, lab_exit: int | None) -> End:
     if results in (SUCCESS, WARNINGS):
         return End.OK
     if results == CANCELLED:
-        return End.SHUT_DOWN if _SHUTDOWN in state else End.CANCELLED
+        return End.SHUT_DOWN if was_stopped(state) else End.CANCELLED
     known = {EXIT_DUD: End.DUD, EXIT_LAB: End.LAB, EXIT_USAGE: End.USAGE}
     return known.get(lab_exit or 0, End.FAILED)
+
+
+def was_stopped(state: str) -> bool:
+    """Whether what Buildbot says of a build that was cancelled is that the master was stopped."""
+    return _SHUTDOWN in state
 
 
 class Orders:

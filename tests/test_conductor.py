@@ -10,6 +10,7 @@ from real_master import REVISION, RealMaster, case
 from twisted.internet import defer, reactor, task
 
 from netbisect.bisect.model import Bisection, Boot, Candidate, Night, NightDone, Noise, Unfinished
+from netbisect.steps import conductor as conductors
 from netbisect.steps.conductor import MOST_TRIES, NAME, Conductor
 from netbisect.steps.memory import memory
 from netbisect.steps.orders import End, judge
@@ -265,6 +266,67 @@ class Orders(RealMaster):
             if one["external_idstring"] == decision.external_id
         ]
         assert named == [orphan]
+
+    async def stop_under_it(self, times: int) -> None:
+        """As a stop of the master ends what runs, so many times one after the other."""
+        for _ in range(times):
+            await self.until((self.folder / "waiting").exists)
+            (self.folder / "waiting").unlink()
+            running = [
+                one for one in await self.master.data.get(("builds",)) if not one["complete"]
+            ]
+            for build in running:
+                reason = {"reason": "Master Shutdown"}
+                await self.master.data.control("stop", reason, ("builds", build["buildid"]))
+
+    @case
+    async def test_stops_of_the_master_are_no_tries(self) -> None:
+        """However often it was stopped under an order: this is as often tried as any other."""
+        self.script({REVISION: {"trial": "wait"}})
+        await self.start()
+        asked = self.ask(boots=1)
+        await self.stop_under_it(MOST_TRIES)
+        await self.until((self.folder / "waiting").exists)
+        self.script({REVISION: {"trial": "crash"}})
+        await self.stop_under_it(1)
+        asked = await self.closed(asked)
+
+        assert isinstance(asked.finding, Unfinished)
+        assert f"has no result in {MOST_TRIES} tries: it ended without an answer" in (
+            asked.finding.why
+        )
+        assert self.calls().count(f"trial {REVISION}") == MOST_TRIES + 1 + MOST_TRIES
+
+    @case
+    async def test_a_build_that_was_stopped_is_begun_again_on_the_same_host(self) -> None:
+        """It was not the host's fault; and in the end there is a kernel."""
+        self.script({REVISION: {"build": "wait"}})
+        await self.start()
+        asked = self.ask(boots=1)
+        await self.stop_under_it(1)
+        await self.until((self.folder / "waiting").exists)
+        (self.folder / "go").touch()
+        asked = await self.closed(asked)
+
+        assert asked.finding == NightDone(1)
+        first, again = self.ledger.decisions(asked.id)[:2]
+        assert (first.seq, again.seq, again.attempt) == (1, 1, 2)
+        conductor = self.master.scheduler_manager.namedServices[NAME]
+        assert await conductor._tried_on(again) == []
+
+    @case
+    async def test_an_order_that_is_stopped_again_and_again_comes_to_an_end(self) -> None:
+        """So that a master that is stopped in a loop does not take it up for ever."""
+        self.patch(conductors, "MOST_STOPS", 3)
+        self.script({REVISION: {"trial": "wait"}})
+        await self.start()
+        asked = self.ask(boots=1)
+        await self.stop_under_it(3)
+        asked = await self.closed(asked)
+
+        assert isinstance(asked.finding, Unfinished)
+        assert "has no result in 3 tries: the master was stopped under it" in asked.finding.why
+        assert self.calls().count(f"trial {REVISION}") == 3
 
     @case
     async def test_the_memory_is_shared(self) -> None:
