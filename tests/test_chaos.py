@@ -15,7 +15,17 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT))  # benchmarks/ is run from the checkout, and not installed
 
 from benchmarks.chaos import script  # noqa: E402 - see above
-from benchmarks.chaos.script import DATABASE, MASTER, VISIT, Plan, Script  # noqa: E402
+from benchmarks.chaos.script import (  # noqa: E402
+    DATABASE,
+    DISK,
+    LAB,
+    MASTER,
+    VISIT,
+    WORKER,
+    Plan,
+    Script,
+)
+from benchmarks.chaos.tally import Run, Tally  # noqa: E402
 
 Begin = Callable[..., Script]
 
@@ -35,20 +45,28 @@ def begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Begin:
 
 
 def hits(one: Script) -> list[list[str]]:
-    lines = [json.loads(line) for line in one.journal.read_text().splitlines()]
-    return [line[1:] for line in lines if line[0] == "hit"]
+    lines = [json.loads(line) for line in one.journal.path.read_text().splitlines()]
+    return [line[1:3] for line in lines if line[0] == "hit"]
 
 
-def test_every_step_is_hit_once(begin: Begin) -> None:
+def test_every_kind_of_step_is_hit_once(begin: Begin) -> None:
     """Also when it comes again, as it does after a restart; a plan without faults only looks."""
     one = begin(MASTER)
-    for step in ("a", "b", "a", "b", "c"):
+    for step in ("boot 1", "order", "boot 2", "order", "end"):
         one.point(step)
-    assert hits(one) == [["a", MASTER], ["b", MASTER], ["c", MASTER]]
+    assert hits(one) == [["boot 1", MASTER], ["order", MASTER], ["end", MASTER]]
     other = begin()
-    other.point("d")
+    other.point("later")
     assert len(hits(other)) == 3
-    assert '["seen", "d"]' in other.journal.read_text()
+    assert '["seen", "later", "master"' in other.journal.path.read_text()
+
+
+def test_a_kind_is_hit_by_every_fault(begin: Begin) -> None:
+    """Numbers and names make no other kind; one step is hit once."""
+    one = begin(MASTER, VISIT, patience=9)
+    for number in (1, 1, 2, 3, 4):
+        one.point(f"before the order nb:{number}:1")
+    assert [(step[-3], fault) for step, fault in hits(one)] == [("1", MASTER), ("2", VISIT)]
 
 
 def test_what_an_earlier_run_has_hit_is_spared_and_a_run_has_an_end(begin: Begin) -> None:
@@ -58,21 +76,49 @@ def test_what_an_earlier_run_has_hit_is_spared_and_a_run_has_an_end(begin: Begin
     assert hits(one) == [["b", MASTER], ["c", MASTER]]
 
 
-def test_one_of_each_kind_is_hit(begin: Begin) -> None:
-    """Where that is wanted: names and numbers make no other kind, other faults do."""
-    one = begin(MASTER, VISIT, kinds=True, patience=9)
-    for number in range(4):
-        one.point(f"before the order nb:{number}:1")
-    assert sorted(fault for _, fault in hits(one)) == [MASTER, VISIT]
-
-
 def test_an_order_that_is_given_up_in_the_end_is_hit_no_more_often(begin: Begin) -> None:
     one = begin(VISIT)
     one.point("a")
     one.point("b")
-    one.progress()
+    one.progress("trial", "ok")
     one.point("c")
     assert hits(one) == [["a", VISIT], ["c", VISIT]]
+
+
+def test_a_full_disk_may_cost_all_tries_but_none_where_no_order_is(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = begin(DISK, VISIT, patience=2)
+    one.point("a")
+    one.point("b")  # a second visit, but no disk
+    assert [fault for _, fault in hits(one)] == [DISK]
+    monkeypatch.setattr(Script, "_visits", lambda _: [])
+    one.point("before commit of no question: mail state=waiting")
+    assert [fault for _, fault in hits(one)] == [DISK, DISK]
+
+
+def test_the_lab_is_hit_again_when_it_has_measured_something(begin: Begin) -> None:
+    """A revision that cannot be measured three times is left alone; a kernel measures nothing."""
+    one = begin(LAB)
+    wanted = []
+    for number, ended in enumerate([("trial", "dud"), ("kernel", "ok"), ("trial", "ok"), ("", "")]):
+        one.point(f"night: before dut runs {chr(97 + number)}")
+        wanted.append(len(hits(one)))
+        one.progress(*ended)
+    assert wanted == [1, 1, 1, 2]
+
+
+def test_a_worker_is_hit_at_its_own_steps(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one that visits the testbed, whatever the command there has in its name."""
+    killed: list[str] = []
+    one = begin(WORKER)
+    monkeypatch.setattr(Script, "_number", lambda _, name: name)
+    monkeypatch.setattr(script, "_kill", killed.append)
+    visits = ("night: before dut runs rm /boot/kernel", "before step fetch kernel of bench-c2558")
+    builds = ("before step build of kernel-amd64", "night: before a file becomes /kernels/N")
+    for step in (*visits, *builds):
+        one.point(step)
+    assert killed == ["worker-c2558"] * 2 + ["worker-amd64"] * 2
 
 
 def test_the_database_is_lost_in_a_commit(begin: Begin) -> None:
@@ -88,6 +134,22 @@ def test_faults_take_turns_at_their_places(begin: Begin) -> None:
     for step in ("a", "dut runs sysctl -n", "an order", "b", "dut runs sysctl -n"):
         one.point(step)
     assert hits(one) == [["an order", MASTER], ["dut runs sysctl -n", VISIT]]
+
+
+def test_what_was_hit_in_a_run_that_went_wrong_is_hit_once_more() -> None:
+    """It has not survived until then; only what is possible at a step is still to be hit there."""
+    told = Tally()
+    told.see("quiet", {"boot 1": {MASTER, VISIT}, "boot 2": {DATABASE}, "end": {MASTER}})
+    assert told.left_in("quiet", [MASTER, LAB]) == 2
+    failed = Run("quiet", [MASTER], [("boot 1", MASTER)], 1.0, 1, ["two mails came"])
+    told.runs.append(failed)
+    assert (told.hit(), told.survived(), told.spared()) == ({("boot N", MASTER)}, set(), set())
+    told.runs.append(failed)
+    assert told.spared() == {("boot N", MASTER)}
+    told.runs.append(Run("quiet", [MASTER], [("end", MASTER)], 1.0, 1, []))
+    assert told.survived() == {("end", MASTER)}
+    assert told.left_in("quiet", [MASTER]) == 0
+    assert told.possible() - told.hit() == {("boot N", VISIT), ("boot N", DATABASE)}
 
 
 @pytest.mark.slow

@@ -1,10 +1,9 @@
 """`python -m benchmarks.chaos`: hits a service at every step of a night, a retest and a search.
 
-One run without faults says which steps there are, and what the answer is. Then each kind of fault
-hits each step once: so many in one run, the service started again after each. A step is known by
-its name, which says what it is of; one that comes again after a restart is not hit again. One step
-of each kind comes first, such as the second boot of a search among its boots; then all others.
-Every run must end with the same answer.
+A run without faults says which steps there are, and what the answer is. Then each kind of fault
+hits each kind of step at which it is possible: so many in one run, the service started again after
+each. A kind is a step without its numbers and names, such as the boot of a search, whichever
+boot it is. Every run must end with the same answer.
 """
 
 from __future__ import annotations
@@ -16,21 +15,32 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import NoReturn
 
-from benchmarks.chaos import audit, script
-from benchmarks.chaos.script import FAULTS, Plan, general
+from benchmarks.chaos import audit, script, tally
+from benchmarks.chaos.script import FAULTS, Plan
 from benchmarks.chaos.stage import Stage, StageError
+from benchmarks.chaos.tally import Run, Tally
 
+_QUIET, _NIGHT, _PROFILING = "quiet", "night", "profiling"
+_LATER = ("comparison", "bisection", _PROFILING)
+"""Phases of a night after the slow commit: runs begin there too."""
+STORIES = (_QUIET, _NIGHT, *_LATER)
+"""A first night; the night after the slow commit; and that one from each of its phases on. All go
+on to their end."""
 _TOGETHER = (script.MASTER, script.WORKER, script.VISIT, script.DATABASE, script.DISK)
 _APART = (script.LAB,)
 """Faults that are mixed in a run, and one after which testbeds may go into quarantine."""
-_IN_A_RUN = {_APART: 6}
-_OTHERS_IN_A_RUN = 100
+_PATIENCE = {_PROFILING: 2}
+"""Tries that hits may cost an order: elsewhere a kernel that is built ahead may have lost one that
+nobody has counted."""
+_MOST = 100
 """Hits, after which the next run begins from the beginning."""
+_IDLE_RUNS = 2
+"""Without a hit, after which a story has no more to hit."""
 SHORT = (
     (script.MASTER, "before commit of night 1: decided"),
     (script.DATABASE, "after commit of night 1: submitted"),
@@ -41,161 +51,122 @@ SHORT = (
 )
 
 
-@dataclass
-class Kind:
-    """What became of one kind of fault."""
-
-    tried: int = 0
-    survived: int = 0
-    runs: int = 0
-    left: int = 0
-    """Steps that were seen, and not hit by it."""
-    steps: list[str] = field(default_factory=list)
-    """Kinds of steps that were hit: names and numbers apart."""
-    wrong: list[str] = field(default_factory=list)
-
-
-def prepare(stage: Stage) -> None:
-    """A quiet night, after which the slow commit lands; that is where every run begins."""
-    stage.build()
-    stage.start(Plan(()))
-    stage.night()
-    stage.watch()
-    stage.stop()
-    stage.tree.land(len(stage.tree.revisions))
-    (stage.place / "journal").unlink()
-    stage.save()
-
-
-def perform(stage: Stage, plan: Plan, expected: audit.Answer | None) -> list[str]:
-    """One run to its end; what is wrong then, in sentences."""
+def perform(stage: Stage, story: str, plan: Plan, expected: audit.Answer | None) -> list[str]:
+    """One run from where the stage is to its end; what is wrong then, in sentences."""
     stage.start(plan)
     wrong = []
     try:
-        stage.night()
+        if story not in _LATER:
+            stage.night()
         stage.watch()
         wrong = list(audit.faults(stage, expected))
     except StageError as error:
         wrong = [str(error)]
     stage.stop()
-    wrong += [f"it still runs: {one}" for one in stage.strays()]
-    return wrong
+    return wrong + [f"it still runs: {one}" for one in stage.strays()]
 
 
-def steps_of(stage: Stage) -> list[str]:
-    """All steps that were seen in the last run."""
-    return [line[1] for line in stage.journal() if line[0] == "seen"]
-
-
-def _count(
-    kinds: dict[str, Kind], group: Sequence[str], hits: list[tuple[str, str]], wrong: list[str]
-) -> None:
-    """Adds a run: where something is wrong in the end, none of its hits counts as survived."""
-    for fault in group:
-        kind = kinds[fault]
-        own = [step for step, one in hits if one == fault]
-        kind.runs += 1
-        kind.tried += len(own)
-        kind.survived += 0 if wrong else len(own)
-        kind.wrong += wrong
-        kind.steps = sorted({*kind.steps, *map(general, own)})
-
-
-@dataclass
-class Told:
-    """All that is known of it, as it is printed and taken up again."""
-
-    answer: audit.Answer
-    steps: list[str]
-    """That were seen, with faults and without."""
-    hits: list[tuple[str, str]] = field(default_factory=list)
-    """Steps and faults."""
-    kinds: dict[str, Kind] = field(default_factory=dict)
-
-
-def look(stage: Stage) -> Told:
-    """One run without faults.
+def prepare(stage: Stage, told: Tally) -> None:
+    """Plays everything without faults, and keeps the service as it is where stories begin.
 
     Raises:
         StageError: something is wrong without any.
     """
-    stage.restore()
-    wrong = perform(stage, Plan(()), None)
-    if wrong:
-        raise StageError(f"without faults: {wrong[0]}")
-    return Told(audit.answer(stage), steps_of(stage))
+
+    def play(story: str) -> None:
+        wrong = perform(stage, story, Plan(()), told.answers.get(story))
+        if wrong:
+            raise StageError(f"{story}, without faults: {wrong[0]}")
+        told.answers[story] = audit.answer(stage)
+        told.see(story, stage.journal.seen)
+
+    stage.build()
+    stage.save(_QUIET)
+    play(_QUIET)
+    stage.tree.land(len(stage.tree.revisions))
+    stage.save(_NIGHT)
+    play(_NIGHT)
+    stage.restore(_NIGHT)
+    stage.start(Plan(()))
+    stage.night()
+    for phase in _LATER:
+        stage.watch(until=phase)
+        stage.stop()
+        stage.save(phase)
+        stage.start(Plan(()))
+    stage.stop()
+    for phase in _LATER:
+        told.answers[phase] = told.answers[_NIGHT]
+        stage.restore(phase)
+        play(phase)
 
 
-def earlier(path: Path) -> Told:
-    """What an earlier call has printed."""
-    told = json.loads(path.read_text())
-    answer = {name: _tuples(value) for name, value in told["answer"].items()}
-    return Told(
-        audit.Answer(**answer),
-        told["steps"],
-        [(step, fault) for step, fault in told["hits"]],
-        {name: Kind(**kind) for name, kind in told["kinds"].items()},
-    )
+def _next(told: Tally, group: Sequence[str]) -> str:
+    """The story of which most can be had in a second, as its last run went; "" for none."""
+
+    def worth(story: str) -> float:
+        runs = [run for run in told.runs if run.story == story and run.group == list(group)]
+        left = told.left_in(story, group)
+        if not left or (
+            len(runs) >= _IDLE_RUNS and not any(run.hits for run in runs[-_IDLE_RUNS:])
+        ):
+            return 0.0
+        if not runs:
+            return 1e9
+        return min(left, len(runs[-1].hits) or 0.5) / runs[-1].seconds
+
+    best = max(STORIES, key=worth)
+    return best if worth(best) else ""
 
 
-def _tuples(value: object) -> object:
-    return tuple(map(_tuples, value)) if isinstance(value, list) else value
-
-
-def every_step(stage: Stage, told: Told, faults: Sequence[str], end: float) -> None:
-    """All of it; begins no run when the time is over."""
-    for fault in faults:
-        told.kinds.setdefault(fault, Kind())
+def _groups(told: Tally, faults: Sequence[str]) -> Iterator[tuple[tuple[str, ...], str]]:
+    """What is to be played, as long as there is something: groups take turns by their time."""
     groups = [tuple(one for one in group if one in faults) for group in (_TOGETHER, _APART)]
-    waiting = [(group, True) for group in groups if group]
-    while waiting and time.monotonic() < end:
-        group, by_kind = waiting.pop(0)
-        stage.restore()
+    spent = dict.fromkeys(filter(None, groups), 0.0)
+    while spent:
+        group = min(spent, key=lambda one: spent[one])
+        story = _next(told, group)
+        if not story:
+            del spent[group]
+            continue
+        yield group, story
+        spent[group] += told.runs[-1].seconds
+
+
+def every_kind(stage: Stage, told: Tally, faults: Sequence[str], end: float) -> None:
+    """All of it; begins no run when the time is over."""
+    for group, story in _groups(told, faults):
+        if time.monotonic() > end:
+            return
         began = time.monotonic()
-        most = _IN_A_RUN.get(group, _OTHERS_IN_A_RUN)
-        plan = Plan(group, spared=tuple(told.hits), kinds=by_kind, most=most)
-        wrong = perform(stage, plan, told.answer)
-        hits = stage.hits()
-        told.steps = [*dict.fromkeys([*told.steps, *steps_of(stage)])]
-        told.hits += hits
-        _count(told.kinds, group, hits, wrong)
+        stage.restore(story)
+        plan = Plan(
+            group,
+            spared=tuple(sorted(told.spared())),
+            patience=_PATIENCE.get(story, 1),
+            most=_MOST,
+        )
+        wrong = perform(stage, story, plan, told.answers[story])
+        told.see(story, stage.journal.seen)
+        seconds = round(time.monotonic() - began, 1)
+        run = Run(story, [*group], [*stage.hits()], seconds, stage.restarts, wrong)
+        told.runs.append(run)
         print(
-            f"{', '.join(group)}: {len(hits)} hits in {time.monotonic() - began:.0f} s, "
-            f"{stage.restarts} restarts; {wrong or 'all is well'}",
-            *(f"  {fault}: {step}" for step, fault in hits if wrong),
+            f"{story}, {', '.join(group)}: {len(run.hits)} hits in {seconds:.0f} s, "
+            f"{run.restarts} restarts, {told.left_in(story, group)} left; {wrong or 'all is well'}",
+            *(f"  {fault}: {step}" for step, fault in run.hits if wrong),
             sep="\n",
             file=sys.stderr,
             flush=True,
         )
-        if hits:
-            waiting.append((group, by_kind))
-        elif by_kind:
-            waiting.append((group, False))
-    for fault, kind in told.kinds.items():
-        kind.left = len({*told.steps} - {step for step, one in told.hits if one == fault})
 
 
 def short(stage: Stage) -> tuple[list[tuple[str, str]], list[str]]:
     """One night that is hit once by each of `SHORT`: the hits, and what is wrong."""
     faults, places = zip(*SHORT, strict=True)
     stage.build()
-    wrong = perform(stage, Plan(faults, at=places, most=len(SHORT), patience=2), None)
+    wrong = perform(stage, _QUIET, Plan(faults, at=places, most=len(SHORT), patience=2), None)
     return stage.hits(), wrong
-
-
-def as_text(told: Told) -> str:
-    """A table."""
-    lines = [
-        f"{len(told.steps)} steps",
-        f"{'':10} {'tried':>6} {'survived':>9} {'kinds of steps':>15} {'left':>10} {'runs':>5}",
-    ]
-    for name, kind in told.kinds.items():
-        lines.append(
-            f"{name:10} {kind.tried:6} {kind.survived:9} {len(kind.steps):15} "
-            f"{kind.left:10} {kind.runs:5}"
-        )
-        lines += [f"    {one}" for one in kind.wrong]
-    return "\n".join(lines)
 
 
 def _stop(*_: object) -> NoReturn:
@@ -214,6 +185,7 @@ def main() -> int:
     asked = parser.parse_args()
     signal.signal(signal.SIGTERM, _stop)
     end = time.monotonic() + asked.seconds
+    told = tally.read(asked.after) if asked.after else Tally()
     with tempfile.TemporaryDirectory() as folder:
         stage = Stage((asked.keep or Path(folder)) / "house")
         with stage.nursery():
@@ -222,14 +194,15 @@ def main() -> int:
                 brief = {"hits": hits, "wrong": wrong}
                 print(json.dumps(brief, indent=1) if asked.json else brief)
                 return int(bool(wrong) or len(hits) < len(SHORT))
-            prepare(stage)
-            told = earlier(asked.after) if asked.after else look(stage)
-            every_step(stage, told, asked.fault or list(FAULTS), end)
-    if asked.json:
-        print(json.dumps({**asdict(told), "load": os.getloadavg()[0]}, indent=1))
-    else:
-        print(as_text(told))
-    return int(any(kind.wrong for kind in told.kinds.values()))
+            try:
+                prepare(stage, told)
+                every_kind(stage, told, asked.fault or list(FAULTS), end)
+            finally:  # what was played counts, whatever ends it
+                if asked.json:
+                    print(json.dumps({**asdict(told), "load": os.getloadavg()[0]}, indent=1))
+                else:
+                    print(tally.as_text(told))
+    return int(any(run.wrong for run in told.runs))
 
 
 if __name__ == "__main__":

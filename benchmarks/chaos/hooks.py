@@ -31,7 +31,7 @@ from benchmarks.chaos.script import Script, general
 from netbisect.demo import mailbox
 from netbisect.demo.lab import server
 from netbisect.demo.lab.router import Router
-from netbisect.steps import afresh
+from netbisect.steps import afresh, post
 from netbisect.steps.orders import Orders
 from netbisect.store.records import Outcome
 from netbisect.store.sessions import Writing
@@ -61,6 +61,9 @@ def in_master(path: Path) -> None:
     _files(script)
     # Another process of the same master would have no listeners: whoever watches starts one.
     afresh.begin = lambda _: os._exit(1)  # type: ignore[assignment]
+    # What is only waited for.
+    afresh._TICK, afresh._LEAST_SECONDS = 0.2, 1.0
+    post._UNHEARD = 2.0
 
 
 def _words(connection: Any, row: EventRow) -> str:
@@ -85,7 +88,7 @@ def _transactions(script: Script) -> None:
         session.info.setdefault("noted", []).append(_words(connection, row))
         # A further try of the same order is none.
         if row.kind == "finished" and row.data.get("outcome") != Outcome.RETRY.value:
-            session.info["progress"] = True
+            session.info["progress"] = (row.data["stage"], row.data["outcome"])
 
     def hit(session: Session, when: str) -> None:
         notes = session.info.get("noted")
@@ -93,7 +96,7 @@ def _transactions(script: Script) -> None:
             return
         what = " + ".join(dict.fromkeys(notes))
         if when == "after" and session.info.get("progress"):
-            script.progress()
+            script.progress(*session.info["progress"])
         if script.point(f"{when} commit of {what}"):
             raise LostConnection
 

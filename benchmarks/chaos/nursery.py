@@ -23,6 +23,7 @@ if __name__ == "__main__":
 
 import buildbot.master
 import buildbot_worker.bot
+from buildbot_worker import pb
 from buildbot_worker.scripts import start as worker_start
 from twisted.internet import reactor
 from twisted.scripts import twistd
@@ -37,6 +38,8 @@ from benchmarks.chaos import hooks
 from netbisect.demo import mailbox
 from netbisect.demo.lab.__main__ import main as lab
 
+_AGAIN = 0.1
+"""Seconds between two tries of a worker to reach its master."""
 LOADED = (buildbot.master, buildbot_worker.bot, netbisect.steps)
 """What takes long to load; master.cfg and buildbot.tac ask for it."""
 
@@ -49,6 +52,8 @@ def _master(folder: str, script: str) -> None:
 
 
 def _worker(folder: str) -> None:
+    # It tries again as often as a master may have died: what is only waited for shows nothing.
+    pb.backoffPolicy = lambda: lambda _: _AGAIN
     worker_start.startWorker(folder, quiet=False, nodaemon=True)
 
 

@@ -1,6 +1,8 @@
 """Which steps are hit, by what, and which have been: a file that all processes of a service share.
 
-A line of the journal is a JSON array: `["seen", STEP]`, `["hit", STEP, FAULT]` or `["progress"]`.
+A line of the journal is a JSON array: `["seen", STEP, FAULT...]` with the faults that were possible
+there, `["hit", STEP, FAULT, COST]` with the tries that it may cost an order, or
+`["progress", STAGE, OUTCOME]`.
 """
 
 from __future__ import annotations
@@ -11,11 +13,11 @@ import os
 import re
 import resource
 import signal
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 MASTER, WORKER, VISIT, LAB, DATABASE, DISK = (
     "master",
@@ -33,12 +35,17 @@ FAULTS = {
     DATABASE: "the connection to the database is lost in a commit",
     DISK: "no file grows for a second; then there is room again",
 }
-GIVEN_UP = {VISIT, LAB, DATABASE, DISK}
-"""What the service tries again only so often: hits are counted between two ends of orders."""
 SUPERVISED = "run"
 
 
+_OF_VISITS = re.compile(r" runs | does | of (bench|recover)-")
+"""Steps of the worker that visits testbeds, such as a command that removes a kernel there."""
 _NAMES = re.compile(r"[0-9a-f]{7,}|\d+(\.\d+)?")
+_WITHOUT_ORDER = re.compile(
+    r"mail server| commit of [a-z ]+\d*: "
+    r"(decided|finished|closed|asked|mail|alert|learned|quarantine|released)\b"
+)
+"""Steps at which neither a lost database nor a full disk takes an order with it."""
 
 
 def general(step: str) -> str:
@@ -56,11 +63,9 @@ class Plan:
     """Where it is not empty, each fault hits once, one after the other: the next step with that
     in its name."""
     spared: tuple[tuple[str, str], ...] = ()
-    """Steps and faults that have hit them in earlier runs."""
-    kinds: bool = False
-    """Whether a step is spared where one of its kind has been hit, of another number or name."""
+    """Kinds of steps, and faults that have hit them in earlier runs."""
     patience: int = 1
-    """Hits of those in `GIVEN_UP` between two ends of orders."""
+    """Tries that hits may cost an order: the service makes only a few."""
     most: int = 1 << 30
     """Hits in this run."""
 
@@ -69,14 +74,56 @@ class Plan:
         (place / "plan.json").write_text(json.dumps(asdict(self)))
 
 
+class Journal:
+    """What has been written so far; only what is new is read."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.seen: dict[str, set[str]] = {}
+        """By step: the faults that were possible there."""
+        self.hits: list[tuple[str, str]] = []
+        """Steps and faults."""
+        self.tired = 0
+        """Tries that hits may have cost the order that is under way."""
+        self.dark = False
+        """The lab was killed, and has not measured anything since."""
+        self._read = 0
+
+    def catch_up(self) -> None:
+        """Reads on."""
+        try:
+            with self.path.open("rb") as stream:
+                stream.seek(self._read)
+                new = stream.read()
+        except FileNotFoundError:
+            return
+        whole = new[: new.rfind(b"\n") + 1]
+        self._read += len(whole)
+        for line in whole.splitlines():
+            self._take(json.loads(line))
+
+    def _take(self, line: list[Any]) -> None:
+        match line:
+            case ["seen", step, *faults]:
+                self.seen.setdefault(step, set()).update(faults)
+            case ["hit", step, fault, cost]:
+                self.hits.append((step, fault))
+                self.tired += cost
+                self.dark |= fault == LAB
+            case ["progress", stage, outcome]:
+                self.tired = 0
+                self.dark &= outcome != "ok" or stage == "kernel"
+
+
 class Script:
     """The plan and the journal of a service."""
 
     def __init__(self, place: Path) -> None:
         self.place = place
         self.plan = Plan(**json.loads((place / "plan.json").read_text()))
-        self._spared = self._named(self.plan.spared)
-        self.journal = place / "journal"
+        self._done = {(kind, fault) for kind, fault in self.plan.spared}
+        self._taken = 0
+        self.journal = Journal(place / "journal")
         self.truth = place / "truth"
         self._phase = place / "phase"
 
@@ -85,51 +132,65 @@ class Script:
         return self._phase.read_text() if self._phase.exists() else ""
 
     @contextmanager
-    def _held(self) -> Iterator[tuple[list[list[str]], TextIO]]:
-        with self.journal.open("a+") as stream:
+    def _held(self) -> Iterator[TextIO]:
+        with self.journal.path.open("a") as stream:
             fcntl.flock(stream, fcntl.LOCK_EX)
-            stream.seek(0)
-            yield [json.loads(line) for line in stream], stream
+            self.journal.catch_up()
+            yield stream
             stream.flush()
 
-    def progress(self) -> None:
+    def progress(self, stage: str, outcome: str) -> None:
         """An order has its end."""
-        with self._held() as (_, stream):
-            stream.write('["progress"]\n')
+        with self._held() as stream:
+            stream.write(json.dumps(["progress", stage, outcome]) + "\n")
 
     def point(self, step: str) -> bool:
         """A step is about to be made, or was; True when its commit is to fail."""
-        with self._held() as (known, stream):
-            if ["seen", step] not in known:
-                stream.write(json.dumps(["seen", step]) + "\n")
-            fault = self._chosen(step, known)
+        with self._held() as stream:
+            possible = [one for one in FAULTS if self._possible(one, step)]
+            if not self.journal.seen.get(step, {""}) >= {*possible}:
+                stream.write(json.dumps(["seen", step, *possible]) + "\n")
+            fault = self._chosen(step, possible)
             if not fault:
                 return False
-            stream.write(json.dumps(["hit", step, fault]) + "\n")
+            stream.write(json.dumps(["hit", step, fault, self._cost(fault, step)]) + "\n")
         return self._hit(fault, step)
 
-    def _chosen(self, step: str, known: list[list[str]]) -> str:
+    def _chosen(self, step: str, possible: Iterable[str]) -> str:
         """By what a step is hit; "" for nothing."""
-        hits = [line for line in known if line[0] == "hit"]
-        plan = self.plan
-        if not plan.faults or len(hits) >= plan.most or any(step == line[1] for line in hits):
+        hits, plan = self.journal.hits, self.plan
+        if len(hits) >= plan.most or any(step == hit for hit, _ in hits):
             return ""
-        if plan.at:
+        faults = plan.faults
+        if plan.at and plan.faults:
             turn = len(hits)
-            faults = [plan.faults[turn]] if plan.at[turn] in step else []
-        else:
-            done = self._spared | self._named(line[1:] for line in hits)
-            faults = [one for one in plan.faults if not self._named([(step, one)]) <= done]
-        start = known[::-1].index(["progress"]) if ["progress"] in known else len(known)
-        since = known[len(known) - start :]
-        tired = sum(line[0] == "hit" and line[2] in GIVEN_UP for line in since) >= plan.patience
+            faults = (plan.faults[turn],) if plan.at[turn] in step else ()
+        self._done.update((general(hit), fault) for hit, fault in hits[self._taken :])
+        self._taken = len(hits)
+        kind = general(step)
         left = [
-            one for one in faults if not (tired and one in GIVEN_UP) and self._possible(one, step)
+            one
+            for one in faults
+            if one in possible
+            and (plan.at or (kind, one) not in self._done)
+            and not self._tired(one, step)
         ]
-        return min(left, key=lambda one: sum(line[2] == one for line in hits), default="")
+        return min(left, key=lambda one: sum(fault == one for _, fault in hits), default="")
 
-    def _named(self, hits: Iterable[Sequence[str]]) -> set[tuple[str, str]]:
-        return {(general(step) if self.plan.kinds else step, fault) for step, fault in hits}
+    def _tired(self, fault: str, step: str) -> bool:
+        """Whether one hit more could be too much for an order."""
+        if fault == LAB and self.journal.dark:
+            return True
+        cost = self._cost(fault, step)
+        return cost > 0 and self.journal.tired + cost > self.plan.patience
+
+    def _cost(self, fault: str, step: str) -> int:
+        """Tries of an order that a hit may cost; all that are allowed where that is not known."""
+        if fault in {MASTER, WORKER}:
+            return 0
+        if fault in {DATABASE, DISK} and _WITHOUT_ORDER.search(step):
+            return int(fault == DISK and bool(self._visits()))
+        return 1 if fault in {VISIT, DATABASE} else self.plan.patience
 
     def _possible(self, fault: str, step: str) -> bool:
         if fault == DATABASE:
@@ -163,7 +224,8 @@ class Script:
         return [path.stem for path in (self.place / SUPERVISED).glob("worker-*.pid")]
 
     def _worker_of(self, step: str) -> int:
-        builds = "kernel" in step or "build" in step
+        visits = _OF_VISITS.search(step)
+        builds = not visits and ("kernel" in step or "build" in step)
         return self._number("worker-amd64" if builds else "worker-c2558")
 
     def _number(self, name: str) -> int:
@@ -174,19 +236,14 @@ class Script:
 
     def _visits(self) -> list[int]:
         """The commands of workers that run now, as workers see them."""
-        workers = {self._number(name) for name in self._workers()}
-        return [number for number, parent in children() if parent in workers]
+        return [one for name in self._workers() for one in children(self._number(name))]
 
 
-def children() -> Iterator[tuple[int, int]]:
-    """All processes with their parents."""
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            try:
-                parent = (folder / "stat").read_text().rpartition(")")[2].split()[1]
-            except OSError:
-                continue
-            yield int(folder.name), int(parent)
+def children(process: int) -> Iterator[int]:
+    """Processes that it has started, as long as they run."""
+    for path in Path(f"/proc/{process}/task").glob("*/children"):
+        with suppress(OSError):
+            yield from map(int, path.read_text().split())
 
 
 def limit_files(process: int, size: int) -> None:

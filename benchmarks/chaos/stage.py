@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.chaos import script
-from benchmarks.chaos.script import Plan
+from benchmarks.chaos.script import Journal, Plan
 from netbisect.bisect.model import Night, Unfinished
 from netbisect.demo.house import House
 from netbisect.demo.tree.create import Tree, create
@@ -45,11 +45,11 @@ _MORE = 150
 """Nanoseconds for a packet, beside the 126 of the demonstration."""
 _COMPRESSION = 1500.0
 """Machines boot in a tenth of a second."""
-_LIMIT = 1500.0
-"""Seconds for a night, a confirmation and a search, with what hits them."""
-_FULL_SECONDS = 1.0
+_LIMIT = 300.0
+"""Seconds after the last hit for a night, a confirmation and a search."""
+_FULL_SECONDS = 0.5
 """For which a disk stays full."""
-_LOOK = 0.2
+_LOOK = 0.05
 
 
 class StageError(Exception):
@@ -82,8 +82,8 @@ class Stage:
 
     def __post_init__(self) -> None:
         self.house = House(self.place)
-        self.snapshot = self.place.with_name(f"{self.place.name}.snapshot")
         self.mark = secrets.token_hex(8)
+        self.journal = Journal(self.place / "journal")
 
     # ---------------------------------------------------------------------------- setting up
 
@@ -140,24 +140,28 @@ class Stage:
             raise StageError(wrong[0])
         self.ledger = ledger_of(self.settings)
 
-    def save(self) -> None:
-        """Keeps the folder as it is; nothing may run."""
-        self.ledger.engine.dispose()
-        shutil.rmtree(self.snapshot, ignore_errors=True)
-        ignored = shutil.ignore_patterns("*.socket")  # of a process that has ended
-        shutil.copytree(self.place, self.snapshot, symlinks=True, ignore=ignored)
+    def _kept(self, name: str) -> Path:
+        return self.place.with_name(f"{self.place.name}.{name}")
 
-    def restore(self) -> None:
-        """Back to what was kept."""
+    def save(self, name: str) -> None:
+        """Keeps the folder as it is, under that name; nothing may run."""
+        self.ledger.engine.dispose()
+        ignored = shutil.ignore_patterns("*.socket")  # of a process that has ended
+        shutil.copytree(self.place, self._kept(name), symlinks=True, ignore=ignored)
+
+    def restore(self, name: str) -> None:
+        """Back to what was kept under that name."""
         self.ledger.engine.dispose()
         shutil.rmtree(self.place)
-        shutil.copytree(self.snapshot, self.place, symlinks=True)
+        shutil.copytree(self._kept(name), self.place, symlinks=True)
 
     # ------------------------------------------------------------------------------- running
 
     def start(self, plan: Plan) -> None:
         """Starts everything, under this plan."""
         plan.write(self.place)
+        self.journal.path.unlink(missing_ok=True)
+        self.journal = Journal(self.journal.path)
         (self.place / "phase").write_text("night")
         self.restarts = 0
         self.numbers = {}
@@ -200,8 +204,11 @@ class Stage:
         history = History(self.settings.mirror, self.lab.source.repository)
         open_nights(self.ledger, history, self.settings, self.lab.testbeds, self.settings.branches)
 
-    def watch(self) -> None:
+    def watch(self, until: str = "") -> None:
         """Until nothing is left to do: no question, no mail, no order, and all are at home.
+
+        Args:
+            until: A phase, at the beginning of which it ends instead.
 
         Raises:
             StageError: there is no end.
@@ -211,17 +218,18 @@ class Stage:
         hits = 0
         while True:
             self._supervise()
-            found = self.hits()
-            if any(fault == script.DISK for _, fault in found[hits:]):
+            new = self.hits()[hits:]
+            if new:
+                end = time.monotonic() + _LIMIT
+            if any(fault == script.DISK for _, fault in new):
                 full = time.monotonic() + _FULL_SECONDS
-            hits = len(found)
+            hits += len(new)
             if full is not None and time.monotonic() > full:
-                for name, number in self.numbers.items():
-                    if name.startswith(("master", "worker-")):
-                        script.limit_files(number, -1)
+                for number, _ in self._marked():  # what was begun meanwhile has no room either
+                    script.limit_files(number, -1)
                 full = None
             try:
-                if self._idle() and full is None:
+                if (self._idle() and full is None) or (until and self.phase() == until):
                     return
             except sqlite3.OperationalError:
                 pass  # busy
@@ -229,12 +237,16 @@ class Stage:
                 raise StageError(f"no end after {_LIMIT:g} s: {self._waits()}")
             time.sleep(_LOOK)
 
+    def phase(self) -> str:
+        """What is being asked."""
+        return (self.place / "phase").read_text()
+
     def _idle(self) -> bool:
         asked = self.ledger.open_questions()
         self._mend(asked)
         if asked:
             phase = type(asked[0].question).__name__.lower()
-            if (self.place / "phase").read_text() != phase:
+            if self.phase() != phase:
                 (self.place / "phase").write_text(phase)
             return False
         return not self.ledger.waiting_mails() and not self.orders_open() and self.home_asked()
@@ -276,14 +288,10 @@ class Stage:
                 found.append(self.ledger.mail(len(found) + 1).message_id)
         return found
 
-    def journal(self) -> list[list[str]]:
-        """What the processes have written."""
-        path = self.place / "journal"
-        return [json.loads(line) for line in path.open()] if path.exists() else []
-
     def hits(self) -> list[tuple[str, str]]:
         """Steps and faults."""
-        return [(line[1], line[2]) for line in self.journal() if line[0] == "hit"]
+        self.journal.catch_up()
+        return self.journal.hits
 
     def buildbot(self, query: str) -> list[tuple[object, ...]]:
         """What Buildbot's database says."""
@@ -329,11 +337,11 @@ class Stage:
     def strays(self) -> list[str]:
         """What still runs of it; what is about to end has a few seconds for that."""
         end = time.monotonic() + 5.0
-        while (found := list(self._marked())) and time.monotonic() < end:
+        while (found := [one for _, one in self._marked()]) and time.monotonic() < end:
             time.sleep(0.1)
         return found
 
-    def _marked(self) -> Iterator[str]:
+    def _marked(self) -> Iterator[tuple[int, str]]:
         mark = f"{MARK}={self.mark}".encode()
         nursery = str(self._nursery.pid)
         for folder in Path("/proc").iterdir():
@@ -344,7 +352,7 @@ class Stage:
                 ours = mark in (folder / "environ").read_bytes()
                 # ssh writes its title over its environment.
                 if command and (ours or command.startswith(f"ssh: {self.temporary}/")):
-                    yield command
+                    yield int(folder.name), command
 
 
 def _alive(process: int) -> bool:

@@ -1,0 +1,117 @@
+"""What is known of all runs: which kinds of steps there are, what hit them, and what came of it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks.chaos.audit import Answer
+from benchmarks.chaos.script import FAULTS, general
+
+_CHANCES = 2
+"""Runs with something wrong in the end, after which a hit in both of them is not tried again."""
+
+
+@dataclass
+class Run:
+    """One service, from the beginning of a story to its end."""
+
+    story: str
+    group: list[str]
+    """Faults that were mixed in it."""
+    hits: list[tuple[str, str]]
+    """Steps and faults."""
+    seconds: float
+    restarts: int
+    wrong: list[str]
+    """Sentences; where there is one, none of its hits counts as survived."""
+
+
+@dataclass
+class Tally:
+    """All that is known, as it is printed and taken up again."""
+
+    answers: dict[str, Answer] = field(default_factory=dict)
+    """By story: what came of it without faults."""
+    seen: dict[str, dict[str, list[str]]] = field(default_factory=dict)
+    """By story and kind of step: the faults that were possible there."""
+    runs: list[Run] = field(default_factory=list)
+
+    def see(self, story: str, steps: dict[str, set[str]]) -> None:
+        """Adds the steps of a run."""
+        known = self.seen.setdefault(story, {})
+        for step, faults in steps.items():
+            kind = general(step)
+            known[kind] = sorted({*known.get(kind, ()), *faults})
+
+    def possible(self) -> set[tuple[str, str]]:
+        """Kinds of steps, and faults that can hit them there."""
+        kinds = [item for steps in self.seen.values() for item in steps.items()]
+        return {(kind, fault) for kind, faults in kinds for fault in faults}
+
+    def hit(self) -> set[tuple[str, str]]:
+        """What was hit, whatever came of it."""
+        return _kinds(self.runs)
+
+    def survived(self) -> set[tuple[str, str]]:
+        """What was hit in a run in which all was well in the end."""
+        return _kinds(run for run in self.runs if not run.wrong)
+
+    def spared(self) -> set[tuple[str, str]]:
+        """What is not to be hit again."""
+        failed = Counter(one for run in self.runs if run.wrong for one in _kinds([run]))
+        return self.survived() | {one for one, times in failed.items() if times >= _CHANCES}
+
+    def left_in(self, story: str, group: Iterable[str]) -> int:
+        """How many of those that were seen in that story are still to be hit by that group."""
+        wanted = {
+            (kind, fault)
+            for kind, faults in self.seen.get(story, {}).items()
+            for fault in {*faults} & {*group}
+        }
+        return len(wanted - self.spared())
+
+
+def _kinds(runs: Iterable[Run]) -> set[tuple[str, str]]:
+    return {(general(step), fault) for run in runs for step, fault in run.hits}
+
+
+def read(path: Path) -> Tally:
+    """What an earlier call has printed."""
+    told: dict[str, Any] = json.loads(path.read_text())
+    answers = {
+        story: Answer(**{name: _tuples(value) for name, value in answer.items()})
+        for story, answer in told["answers"].items()
+    }
+    runs = [Run(**run) for run in told["runs"]]
+    for run in runs:
+        run.hits = [(step, fault) for step, fault in run.hits]
+    return Tally(answers, told["seen"], runs)
+
+
+def _tuples(value: object) -> object:
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+
+
+def as_text(tally: Tally) -> str:
+    """A table."""
+    kinds = {kind for steps in tally.seen.values() for kind in steps}
+    possible, hit, survived = tally.possible(), tally.hit(), tally.survived()
+    heads = ("possible", "hit", "survived", "left", "hits", "runs")
+    lines = [
+        f"{len(kinds)} kinds of steps",
+        " ".join([f"{'':10}", *(f"{one:>9}" for one in heads)]),
+    ]
+    for name in FAULTS:
+        own = [{one for one in which if one[1] == name} for which in (possible, hit, survived)]
+        runs = [run for run in tally.runs if any(fault == name for _, fault in run.hits)]
+        hits = sum(fault == name for run in runs for _, fault in run.hits)
+        numbers = (*map(len, own), len(own[0] - own[2]), hits, len(runs))
+        lines.append(" ".join([f"{name:10}", *(f"{number:9,}" for number in numbers)]))
+    for run in tally.runs:
+        lines += [f"{run.story}, {', '.join(run.group)}: {one}" for one in run.wrong]
+    return "\n".join(lines)
