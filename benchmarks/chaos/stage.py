@@ -50,6 +50,8 @@ _LIMIT = 300.0
 _FULL_SECONDS = 0.5
 """For which a disk stays full."""
 _LOOK = 0.05
+_REST = 1.0
+"""Seconds without anything to do after which nothing comes any more: three looks of the service."""
 
 
 class StageError(Exception):
@@ -215,6 +217,7 @@ class Stage:
         """
         end = time.monotonic() + _LIMIT
         full: float | None = None
+        idle_since: float | None = None
         hits = 0
         while True:
             self._supervise()
@@ -228,11 +231,13 @@ class Stage:
                 for number, _ in self._marked():  # what was begun meanwhile has no room either
                     script.limit_files(number, -1)
                 full = None
-            try:
-                if (self._idle() and full is None) or (until and self.phase() == until):
-                    return
-            except sqlite3.OperationalError:
-                pass  # busy
+            idle = False
+            with contextlib.suppress(sqlite3.OperationalError):  # busy
+                idle = self._idle() and full is None and not new
+            idle_since = (idle_since or time.monotonic()) if idle else None
+            at_rest = idle_since is not None and time.monotonic() > idle_since + _REST
+            if at_rest or (until and self.phase() == until):
+                return
             if time.monotonic() > end:
                 raise StageError(f"no end after {_LIMIT:g} s: {self._waits()}")
             time.sleep(_LOOK)
@@ -249,7 +254,12 @@ class Stage:
             if self.phase() != phase:
                 (self.place / "phase").write_text(phase)
             return False
-        return not self.ledger.waiting_mails() and not self.orders_open() and self.home_asked()
+        return (
+            not self.ledger.quarantined()
+            and not self.ledger.waiting_mails()
+            and not self.orders_open()
+            and self.home_asked()
+        )
 
     def _mend(self, asked: list[Asked]) -> None:
         """What a testbed's owner does when it is in quarantine, and the next night besides."""
@@ -280,12 +290,13 @@ class Stage:
 
     # -------------------------------------------------------------------------- looking at it
 
-    def posted(self) -> list[str]:
-        """Message-IDs of all mails that were written."""
-        found: list[str] = []
+    def posted(self) -> dict[str, str]:
+        """Keys of all mails that were written, by Message-ID."""
+        found: dict[str, str] = {}
         with contextlib.suppress(AbsentError):
             while True:
-                found.append(self.ledger.mail(len(found) + 1).message_id)
+                mail = self.ledger.mail(len(found) + 1)
+                found[mail.message_id] = mail.key
         return found
 
     def hits(self) -> list[tuple[str, str]]:
