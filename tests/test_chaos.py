@@ -61,6 +61,14 @@ def test_every_kind_of_step_is_hit_once(begin: Begin) -> None:
     assert '["seen", "later", "master"' in other.journal.path.read_text()
 
 
+def test_nothing_is_hit_when_it_is_over(begin: Begin) -> None:
+    """The look at how it ended is no step."""
+    one = begin(MASTER)
+    one.journal.path.write_text('["over"]\n')
+    one.point("boot")
+    assert one.journal.path.read_text() == '["over"]\n'
+
+
 def test_a_kind_is_hit_by_every_fault(begin: Begin) -> None:
     """Numbers and names make no other kind; one step is hit once."""
     one = begin(MASTER, VISIT, patience=9)

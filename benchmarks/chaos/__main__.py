@@ -69,9 +69,14 @@ def perform(stage: Stage, story: str, plan: Plan, expected: audit.Answer | None)
 def prepare(stage: Stage, told: Tally) -> None:
     """Plays everything without faults, and keeps the service as it is where stories begin.
 
+    That is done once: an earlier call may have left it.
+
     Raises:
         StageError: something is wrong without any.
     """
+    if told.answers and all(map(stage.is_kept, STORIES)):
+        stage.reopen()
+        return
 
     def play(story: str) -> None:
         wrong = perform(stage, story, Plan(()), told.answers.get(story))
@@ -181,7 +186,7 @@ def main() -> int:
     parser.add_argument("--fault", action="append", choices=FAULTS, help="(default: all)")
     parser.add_argument("--seconds", type=float, default=1e9, help="begin no run after these")
     parser.add_argument("--after", type=Path, help="go on where this JSON of an earlier call ends")
-    parser.add_argument("--keep", type=Path, help="folder of the service, left for a look")
+    parser.add_argument("--keep", type=Path, help="folder of the service, which is left")
     asked = parser.parse_args()
     signal.signal(signal.SIGTERM, _stop)
     end = time.monotonic() + asked.seconds

@@ -1,8 +1,8 @@
 """Which steps are hit, by what, and which have been: a file that all processes of a service share.
 
 A line of the journal is a JSON array: `["seen", STEP, FAULT...]` with the faults that were possible
-there, `["hit", STEP, FAULT, COST]` with the tries that it may cost an order, or
-`["progress", STAGE, OUTCOME]`.
+there, `["hit", STEP, FAULT, COST]` with the tries that it may cost an order,
+`["progress", STAGE, OUTCOME]` or `["over"]`, after which nothing counts any more.
 """
 
 from __future__ import annotations
@@ -87,6 +87,8 @@ class Journal:
         """Tries that hits may have cost the order that is under way."""
         self.dark = False
         """The lab was killed, and has not measured anything since."""
+        self.over = False
+        """What comes now is the look at how it ended."""
         self._read = 0
 
     def catch_up(self) -> None:
@@ -113,6 +115,8 @@ class Journal:
             case ["progress", stage, outcome]:
                 self.tired = 0
                 self.dark &= outcome != "ok" or stage == "kernel"
+            case ["over"]:
+                self.over = True
 
 
 class Script:
@@ -147,6 +151,8 @@ class Script:
     def point(self, step: str) -> bool:
         """A step is about to be made, or was; True when its commit is to fail."""
         with self._held() as stream:
+            if self.journal.over:
+                return False
             possible = [one for one in FAULTS if self._possible(one, step)]
             if not self.journal.seen.get(step, {""}) >= {*possible}:
                 stream.write(json.dumps(["seen", step, *possible]) + "\n")

@@ -142,6 +142,15 @@ class Stage:
             raise StageError(wrong[0])
         self.ledger = ledger_of(self.settings)
 
+    def reopen(self) -> None:
+        """Goes on with what an earlier call has kept."""
+        self.settings, self.lab = load(self.place / control.SETTINGS)
+        self.ledger = ledger_of(self.settings)
+
+    def is_kept(self, name: str) -> bool:
+        """Whether the folder was kept under that name."""
+        return self._kept(name).exists()
+
     def _kept(self, name: str) -> Path:
         return self.place.with_name(f"{self.place.name}.{name}")
 
@@ -236,7 +245,11 @@ class Stage:
                 idle = self._idle() and full is None and not new
             idle_since = (idle_since or time.monotonic()) if idle else None
             at_rest = idle_since is not None and time.monotonic() > idle_since + _REST
-            if at_rest or (until and self.phase() == until):
+            if until and self.phase() == until:
+                return
+            if at_rest:
+                with self.journal.path.open("a") as stream:
+                    stream.write('["over"]\n')
                 return
             if time.monotonic() > end:
                 raise StageError(f"no end after {_LIMIT:g} s: {self._waits()}")
