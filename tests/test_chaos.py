@@ -35,7 +35,7 @@ def begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Begin:
     """A script that hits nobody, and believes that everything runs."""
     monkeypatch.setattr(script, "_kill", lambda _: None)
     monkeypatch.setattr(script, "_alive", lambda _: True)
-    monkeypatch.setattr(Script, "_visits", lambda _: [1])
+    monkeypatch.setattr(Script, "_commands", lambda *_: [1])
 
     def write(*faults: str, **more: Any) -> Script:
         Plan(faults, **more).write(tmp_path)
@@ -86,23 +86,32 @@ def test_what_an_earlier_run_has_hit_is_spared_and_a_run_has_an_end(begin: Begin
 
 def test_an_order_that_is_given_up_in_the_end_is_hit_no_more_often(begin: Begin) -> None:
     one = begin(VISIT)
-    one.point("a")
-    one.point("b")
+    for step in ("a", "b", "c"):
+        one.point(step)
     one.progress("trial", "ok")
-    one.point("c")
-    assert hits(one) == [["a", VISIT], ["c", VISIT]]
+    one.point("d")
+    assert hits(one) == [["a", VISIT], ["b", VISIT], ["d", VISIT]]
 
 
-def test_a_full_disk_may_cost_all_tries_but_none_where_no_order_is(
+def test_a_build_is_hit_once(begin: Begin) -> None:
+    """It may have come to nothing before, when it was nobody's order."""
+    one = begin(VISIT)
+    for step in ("before step build of kernel-amd64", "after step build of kernel-amd64"):
+        one.point(step)
+    assert len(hits(one)) == 1
+
+
+def test_a_full_disk_takes_no_order_with_it_where_none_is_under_way(
     begin: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = begin(DISK, VISIT, patience=2)
+    one = begin(DISK, patience=1)
+    waiting = "before commit of no question: mail state=waiting"
     one.point("a")
-    one.point("b")  # a second visit, but no disk
-    assert [fault for _, fault in hits(one)] == [DISK]
-    monkeypatch.setattr(Script, "_visits", lambda _: [])
-    one.point("before commit of no question: mail state=waiting")
-    assert [fault for _, fault in hits(one)] == [DISK, DISK]
+    one.point(waiting)
+    assert len(hits(one)) == 1
+    monkeypatch.setattr(Script, "_commands", lambda *_: [])
+    one.point(waiting)
+    assert len(hits(one)) == 2
 
 
 def test_the_lab_is_hit_again_when_it_has_measured_something(begin: Begin) -> None:

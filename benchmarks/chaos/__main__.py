@@ -34,9 +34,6 @@ on to their end."""
 _TOGETHER = (script.MASTER, script.WORKER, script.VISIT, script.DATABASE, script.DISK)
 _APART = (script.LAB,)
 """Faults that are mixed in a run, and one after which testbeds may go into quarantine."""
-_PATIENCE = {_PROFILING: 2}
-"""Tries that hits may cost an order: elsewhere a kernel that is built ahead may have lost one that
-nobody has counted."""
 _MOST = 100
 """Hits, after which the next run begins from the beginning."""
 _IDLE_RUNS = 2
@@ -148,7 +145,6 @@ def every_kind(stage: Stage, told: Tally, faults: Sequence[str], end: float) -> 
         plan = Plan(
             group,
             spared=tuple(sorted(told.spared())),
-            patience=_PATIENCE.get(story, 1),
             most=_MOST,
         )
         wrong = perform(stage, story, plan, told.answers[story])
@@ -170,7 +166,7 @@ def short(stage: Stage) -> tuple[list[tuple[str, str]], list[str]]:
     """One night that is hit once by each of `SHORT`: the hits, and what is wrong."""
     faults, places = zip(*SHORT, strict=True)
     stage.build()
-    wrong = perform(stage, _QUIET, Plan(faults, at=places, most=len(SHORT), patience=2), None)
+    wrong = perform(stage, _QUIET, Plan(faults, at=places, most=len(SHORT)), None)
     return stage.hits(), wrong
 
 

@@ -30,12 +30,13 @@ MASTER, WORKER, VISIT, LAB, DATABASE, DISK = (
 FAULTS = {
     MASTER: "the master is killed",
     WORKER: "the worker of this step is killed",
-    VISIT: "a command netbisect-lab is killed",
+    VISIT: "the command netbisect-lab of this step is killed",
     LAB: "all simulated machines are killed in a visit, with the power switch",
     DATABASE: "the connection to the database is lost in a commit",
-    DISK: "no file grows for a second; then there is room again",
+    DISK: "no file grows for half a second; then there is room again",
 }
 SUPERVISED = "run"
+_BUILDER, _VISITOR = "worker-amd64", "worker-c2558"
 
 
 _OF_VISITS = re.compile(r" runs | does | of (bench|recover)-")
@@ -64,8 +65,8 @@ class Plan:
     in its name."""
     spared: tuple[tuple[str, str], ...] = ()
     """Kinds of steps, and faults that have hit them in earlier runs."""
-    patience: int = 1
-    """Tries that hits may cost an order: the service makes only a few."""
+    patience: int = 2
+    """Tries that hits may cost an order, of which the service makes one more."""
     most: int = 1 << 30
     """Hits in this run."""
 
@@ -191,37 +192,40 @@ class Script:
         return cost > 0 and self.journal.tired + cost > self.plan.patience
 
     def _cost(self, fault: str, step: str) -> int:
-        """Tries of an order that a hit may cost; all that are allowed where that is not known."""
+        """Tries of an order that a hit may cost.
+
+        A kernel that is built ahead may have lost one when its order comes: it is hit once.
+        """
         if fault in {MASTER, WORKER}:
             return 0
         if fault in {DATABASE, DISK} and _WITHOUT_ORDER.search(step):
-            return int(fault == DISK and bool(self._visits()))
-        return 1 if fault in {VISIT, DATABASE} else self.plan.patience
+            return int(fault == DISK and any(map(self._commands, (_BUILDER, _VISITOR))))
+        return self.plan.patience if self._name_of(step) == _BUILDER else 1
 
     def _possible(self, fault: str, step: str) -> bool:
         if fault == DATABASE:
             return " commit of " in step
         if fault == VISIT:
-            return bool(self._visits())
+            return any(self._commands(self._name_of(step)))
         if fault == LAB:
             return (" runs " in step or " does " in step) and _alive(self._number(LAB))
         if fault == MASTER:
             return _alive(self._number(MASTER))
         if fault == WORKER:
-            return _alive(self._worker_of(step))
+            return _alive(self._number(self._name_of(step)))
         return True
 
     def _hit(self, fault: str, step: str) -> bool:
         if fault == DATABASE:
             return True
         if fault == VISIT:
-            for visit in self._visits():
-                _kill(visit)
+            for command in self._commands(self._name_of(step)):
+                _kill(command)
         elif fault == DISK:
             for name in ("master", *self._workers()):
                 limit_files(self._number(name), 0)
         elif fault == WORKER:
-            _kill(self._worker_of(step))
+            _kill(self._number(self._name_of(step)))
         else:
             _kill(self._number(fault))
         return False
@@ -229,10 +233,12 @@ class Script:
     def _workers(self) -> list[str]:
         return [path.stem for path in (self.place / SUPERVISED).glob("worker-*.pid")]
 
-    def _worker_of(self, step: str) -> int:
+    @staticmethod
+    def _name_of(step: str) -> str:
+        """The worker of a step."""
         visits = _OF_VISITS.search(step)
         builds = not visits and ("kernel" in step or "build" in step)
-        return self._number("worker-amd64" if builds else "worker-c2558")
+        return _BUILDER if builds else _VISITOR
 
     def _number(self, name: str) -> int:
         try:
@@ -240,9 +246,9 @@ class Script:
         except (OSError, ValueError):
             return 0
 
-    def _visits(self) -> list[int]:
-        """The commands of workers that run now, as workers see them."""
-        return [one for name in self._workers() for one in children(self._number(name))]
+    def _commands(self, worker: str) -> list[int]:
+        """What a worker runs now, as it sees it."""
+        return [*children(self._number(worker))]
 
 
 def children(process: int) -> Iterator[int]:
