@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from buildbot.process.results import CANCELLED
 
+from netbisect.bisect.faults import RULES, Fault
 from netbisect.steps.builders import recover_builder
 from netbisect.steps.memory import Memory
-from netbisect.steps.orders import Orders
+from netbisect.steps.orders import Buildset, End, Orders
 from netbisect.steps.sharing import Sharing, others_of
 from netbisect.steps.ward import Ward
 from netbisect.workers.lab import Lab
+
+_MOST_TRIES = RULES[Fault.NO_ANSWER].tries
 
 
 class Homecoming:
@@ -29,7 +32,7 @@ class Homecoming:
         """By testbed: the last boot after which that has ended."""
 
     async def send(self) -> None:
-        """Orders what is missing; one order after another that somebody has cancelled."""
+        """Orders what is missing, and again what was cancelled or has come to no answer."""
         last = await self._memory.do(lambda ledger: ledger.last_boots())
         busy = await self._busy()
         for testbed in self._lab.testbeds:
@@ -38,8 +41,7 @@ class Homecoming:
                 continue
             external_id = f"nb:recover:{testbed.name}:{boot}"
             sent = await self._orders.called(external_id)
-            cancelled = sent is not None and sent["complete"] and sent["results"] == CANCELLED
-            if sent is None or (cancelled and self._sent.get(testbed.name) != boot):
+            if sent is None or await self._to_be_sent_again(sent, testbed.name, boot):
                 self._sent[testbed.name] = boot
                 await self._orders.give(
                     external_id,
@@ -50,6 +52,17 @@ class Homecoming:
             elif sent["complete"]:
                 self._home[testbed.name] = boot
                 await self._ward.not_home(testbed.name, int(sent["bsid"]), sent["complete_at"])
+
+    async def _to_be_sent_again(self, sent: Buildset, testbed: str, boot: str) -> bool:
+        if not sent["complete"]:
+            return False
+        if sent["results"] == CANCELLED:
+            return self._sent.get(testbed) != boot
+        ended = await self._orders.ended(int(sent["bsid"]))
+        if ended is None or ended[0] is not End.FAILED:
+            return False
+        orders = await self._orders.containing(sent["external_idstring"])
+        return sum(one["results"] != CANCELLED for one in orders) < _MOST_TRIES
 
     async def _busy(self) -> set[str]:
         """Testbeds of which something is asked, those that help with it, and the quarantined."""

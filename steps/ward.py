@@ -90,7 +90,7 @@ class Ward:
     async def not_home(self, testbed: str, buildset: int, ended_at: float) -> None:
         """Quarantine for a testbed that could not be brought home, unless released since."""
         ended = await self._orders.ended(buildset)
-        if ended is None or ended[0] is not End.LAB:
+        if ended is None or ended[0] not in {End.LAB, End.FAILED}:
             return
 
         def work(ledger: Ledger) -> None:

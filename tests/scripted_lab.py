@@ -8,8 +8,8 @@ revision does is read from `script.json` beside the lab file:
 where a revision with a patch is called REVISION+MARK, and an ending is ok, dud, lab (needs its
 owner), infra (bad infrastructure), usage (another lab file), crash (dies without a word) or wait
 (until the file `go` appears). What is said of a testbed or a builder goes before what is
-said of the revision; the `factor` of a testbed multiplies its rates, and `recover` may end as lab.
-With a `tape` its boots say what is on it.
+said of the revision; the `factor` of a testbed multiplies its rates, and `recover` may end as lab
+or crash, or each time as the next of a list. With a `tape` its boots say what is on it.
 """
 
 from __future__ import annotations
@@ -116,8 +116,11 @@ def trial(
 def recover(folder: Path, testbed: str, *, look: bool) -> int:
     script = json.loads((folder / "script.json").read_text())
     ending = script.get(testbed, {}).get("recover", "ok")
+    line = f"{'look' if look else 'recover'} {testbed}"
+    if isinstance(ending, list):
+        ending = ending[(folder / "places").read_text().splitlines().count(line)]
     with (folder / "places").open("a") as places:
-        places.write(f"{'look' if look else 'recover'} {testbed}\n")
+        places.write(f"{line}\n")
     if ending == "lab":
         print("netbisect-lab: the generator does not answer", file=sys.stderr)
     return STATUS[ending]

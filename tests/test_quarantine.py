@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from real_master import REVISION, RealMaster, case
-from twisted.internet import reactor
+from twisted.internet import reactor, task
 
 from netbisect.bisect.faults import IN_A_ROW, Fault
 from netbisect.bisect.model import (
@@ -393,6 +393,31 @@ class Ward(RealMaster):
 
         assert held.fault == Fault.NO_GOOD_KERNEL.value
         assert "the generator does not answer" in held.why
+
+    @case
+    async def test_a_testbed_is_sent_home_again_when_its_order_had_no_answer(self) -> None:
+        """It may run a test kernel still; when it is home that is all."""
+        self.script({"c2558": {"recover": ["crash", "crash", "ok"]}})
+        await self.start()
+        await self.closed(self.ask(boots=1))
+        await self.until(lambda: self.places().count("recover c2558") == 3)
+        await task.deferLater(reactor, 4 * self.settings.tick)
+
+        assert self.places().count("recover c2558") == 3
+        assert self.ledger.quarantined() == {}
+
+    @case
+    async def test_a_testbed_of_which_nobody_knows_whether_it_is_home_is_put_into_quarantine(
+        self,
+    ) -> None:
+        """When the order to go there has come to no answer three times."""
+        self.script({"c2558": {"recover": "crash"}})
+        await self.start()
+        await self.closed(self.ask(boots=1))
+        await self.until(lambda: bool(self.ledger.quarantined()))
+
+        assert self.places().count("recover c2558") == 3
+        assert self.ledger.quarantined()["c2558"].fault == Fault.NO_GOOD_KERNEL.value
 
     @case
     async def test_a_kernel_is_built_on_another_builder(self) -> None:
