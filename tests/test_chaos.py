@@ -125,6 +125,16 @@ def test_the_lab_is_hit_again_when_it_has_measured_something(begin: Begin) -> No
     assert wanted == [1, 1, 1, 2]
 
 
+def test_a_fault_that_stirs_hits_again(begin: Begin) -> None:
+    """Here and there, what it has hit in earlier runs, and each step once."""
+    steps = [f"night: dut runs {chr(97 + one % 26)}{'x' * (one // 26)}" for one in range(400)]
+    one = begin(LAB, stirring=(LAB,), spared=tuple((step, LAB) for step in steps))
+    for step in steps:
+        one.point(step)
+        one.progress("trial", "ok")
+    assert 2 <= len(hits(one)) <= 20
+
+
 def test_a_worker_is_hit_at_its_own_steps(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
     """The one that visits the testbed, whatever the command there has in its name."""
     killed: list[str] = []

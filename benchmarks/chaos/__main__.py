@@ -33,7 +33,9 @@ STORIES = (_QUIET, _NIGHT, *_LATER)
 on to their end."""
 _TOGETHER = (script.MASTER, script.WORKER, script.VISIT, script.DATABASE, script.DISK)
 _APART = (script.LAB,)
-"""Faults that are mixed in a run, and one after which testbeds may go into quarantine."""
+_AFTER = (script.LAB, script.MASTER, script.WORKER, script.VISIT, script.DATABASE, script.DISK)
+"""Faults that are mixed in a run; one after which testbeds may go into quarantine; and what hits
+the service while it deals with that."""
 _MOST = 100
 """Hits, after which the next run begins from the beginning."""
 _IDLE_RUNS = 2
@@ -109,13 +111,11 @@ def _next(told: Tally, group: Sequence[str]) -> str:
     def worth(story: str) -> float:
         runs = [run for run in told.runs if run.story == story and run.group == list(group)]
         left = told.left_in(story, group)
-        if not left or (
-            len(runs) >= _IDLE_RUNS and not any(run.hits for run in runs[-_IDLE_RUNS:])
-        ):
+        if not left or (len(runs) >= _IDLE_RUNS and not any(run.new for run in runs[-_IDLE_RUNS:])):
             return 0.0
         if not runs:
             return 1e9
-        return min(left, len(runs[-1].hits) or 0.5) / runs[-1].seconds
+        return min(left, runs[-1].new or 0.5) / runs[-1].seconds
 
     best = max(STORIES, key=worth)
     return best if worth(best) else ""
@@ -124,6 +124,8 @@ def _next(told: Tally, group: Sequence[str]) -> str:
 def _groups(told: Tally, faults: Sequence[str]) -> Iterator[tuple[tuple[str, ...], str]]:
     """What is to be played, as long as there is something: groups take turns by their time."""
     groups = [tuple(one for one in group if one in faults) for group in (_TOGETHER, _APART)]
+    if {*faults} > {*_APART}:
+        groups.append(tuple(one for one in _AFTER if one in faults))
     spent = dict.fromkeys(filter(None, groups), 0.0)
     while spent:
         group = min(spent, key=lambda one: spent[one])
@@ -145,15 +147,16 @@ def every_kind(stage: Stage, told: Tally, faults: Sequence[str], end: float) -> 
         plan = Plan(
             group,
             spared=tuple(sorted(told.spared())),
+            stirring=_APART if len(group) > 1 and script.LAB in group else (),
             most=_MOST,
         )
         wrong = perform(stage, story, plan, told.answers[story])
         told.see(story, stage.journal.seen)
         seconds = round(time.monotonic() - began, 1)
         run = Run(story, [*group], [*stage.hits()], seconds, stage.restarts, wrong)
-        told.runs.append(run)
+        told.add(run)
         print(
-            f"{story}, {', '.join(group)}: {len(run.hits)} hits in {seconds:.0f} s, "
+            f"{story}, {', '.join(group)}: {len(run.hits)} hits ({run.new} new), {seconds:.0f} s, "
             f"{run.restarts} restarts, {told.left_in(story, group)} left; {wrong or 'all is well'}",
             *(f"  {fault}: {step}" for step, fault in run.hits if wrong),
             sep="\n",

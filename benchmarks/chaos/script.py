@@ -13,6 +13,7 @@ import os
 import re
 import resource
 import signal
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -36,6 +37,7 @@ FAULTS = {
     DISK: "no file grows for half a second; then there is room again",
 }
 SUPERVISED = "run"
+_STEPS_OF_A_VISIT = 60
 _BUILDER, _VISITOR = "worker-amd64", "worker-c2558"
 
 
@@ -67,6 +69,9 @@ class Plan:
     """Kinds of steps, and faults that have hit them in earlier runs."""
     patience: int = 2
     """Tries that hits may cost an order, of which the service makes one more."""
+    stirring: tuple[str, ...] = ()
+    """Faults that hit here and there what they have hit before: what the service does after them is
+    to be hit by others."""
     most: int = 1 << 30
     """Hits in this run."""
 
@@ -179,10 +184,15 @@ class Script:
             one
             for one in faults
             if one in possible
-            and (plan.at or (kind, one) not in self._done)
+            and (plan.at or (kind, one) not in self._done or self._stirs(one, kind))
             and not self._tired(one, step)
         ]
         return min(left, key=lambda one: sum(fault == one for _, fault in hits), default="")
+
+    def _stirs(self, fault: str, kind: str) -> bool:
+        """Somewhere in a visit, and elsewhere after each hit."""
+        chance = zlib.crc32(f"{kind} {len(self.journal.hits)}".encode())
+        return fault in self.plan.stirring and chance % _STEPS_OF_A_VISIT == 0
 
     def _tired(self, fault: str, step: str) -> bool:
         """Whether one hit more could be too much for an order."""

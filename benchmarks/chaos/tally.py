@@ -29,6 +29,8 @@ class Run:
     restarts: int
     wrong: list[str]
     """Sentences; where there is one, none of its hits counts as survived."""
+    new: int = 0
+    """Kinds of steps and faults among its hits that were still to be hit."""
 
 
 @dataclass
@@ -65,6 +67,11 @@ class Tally:
         """What is not to be hit again."""
         failed = Counter(one for run in self.runs if run.wrong for one in _kinds([run]))
         return self.survived() | {one for one, times in failed.items() if times >= _CHANCES}
+
+    def add(self, run: Run) -> None:
+        """Adds a run."""
+        run.new = len(_kinds([run]) - self.spared())
+        self.runs.append(run)
 
     def left_in(self, story: str, group: Iterable[str]) -> int:
         """How many of those that were seen in that story are still to be hit by that group."""
