@@ -74,7 +74,8 @@ def test_after_a_kill_what_was_under_way_is_taken_up_again(
     assert before >= 7
     assert done.returncode == 0, done.stderr
     assert found["culprit"] == repository.revisions[CULPRIT]
-    assert len(repository.runs()) <= found["cost"]["runs"] + 2
+    # One of each machine, and one that a busy machine may have had to try again.
+    assert len(repository.runs()) <= found["cost"]["runs"] + 3
     assert replay(repository.log).returncode == 0
 
 
