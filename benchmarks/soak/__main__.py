@@ -19,17 +19,18 @@ from collections import Counter
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from benchmarks.soak.answers import nights as nights_of
+from benchmarks.soak.answers import questions
 from benchmarks.soak.drive import Clock, Service
-from benchmarks.soak.growth import SETTLED, a_night
+from benchmarks.soak.growth import a_night, kib_a_night, resident
 from benchmarks.soak.world import FORWARDING, SCENARIOS, STATEFUL, Culprit, World, plant
-from netbisect.bisect.model import Comparison, Night, NightDone
+from netbisect.bisect.model import Comparison
 from netbisect.steps.casework import open_nights
 from netbisect.steps.memory import history_of, ledger_of
 from netbisect.steps.settings import load
 from netbisect.store.database import AbsentError
 from netbisect.store.history import History
 from netbisect.store.ledger import Ledger
-from netbisect.store.records import Asked
 
 _DAY = 86_400.0
 _START = 1_735_862_400.0
@@ -114,25 +115,6 @@ def _name(number: int) -> str:
     return f"bed-{number + 1}"
 
 
-def resident() -> float:
-    """MiB of this process."""
-    gc.collect()
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1]) / 1024
-    raise RuntimeError("/proc/self/status has no VmRSS")
-
-
-def questions(ledger: Ledger) -> list[Asked]:
-    """All that was asked."""
-    found: list[Asked] = []
-    try:
-        while True:
-            found.append(ledger.question(len(found) + 1))
-    except AbsentError:
-        return found
-
-
 def begin(folder: Path, nights: int, testbeds: int, planted: list[Culprit], seed: int) -> Service:
     """A service in that folder, in the world and the time of its lab."""
     names = [_name(number) for number in range(testbeds)]
@@ -168,6 +150,7 @@ def soak(folder: Path, nights: int, testbeds: int, seed: int) -> Told:
     began = time.monotonic()
     for night in range(nights):
         pass_night(service, history, night)
+        gc.collect()
         told.memory.append(resident())
         told.objects.append(len(gc.get_objects()))
         with service.ledger.engine.connect() as connection:
@@ -182,7 +165,7 @@ def soak(folder: Path, nights: int, testbeds: int, seed: int) -> Told:
             )
     told.seconds = time.monotonic() - began
     _judge(told, service.ledger, service.world)
-    _draw_lines(told)
+    told.slope, told.growth = a_night(told.memory), kib_a_night(told.database)
     return told
 
 
@@ -190,13 +173,7 @@ def _judge(told: Told, ledger: Ledger, world: World) -> None:
     told.visits, told.faults = world.visits, dict(world.struck)
     asked = questions(ledger)
     told.asked = dict(Counter(type(one.question).__name__.lower() for one in asked))
-    for one in asked:
-        if isinstance(one.question, Night):
-            if isinstance(one.finding, NightDone):
-                told.complete += 1
-            else:
-                why = getattr(one.finding, "why", "it is open")[:60]
-                told.without[why] = told.without.get(why, 0) + 1
+    told.complete, told.without = nights_of(asked)
     right = {(one.testbed, world.tree.revisions[one.place]) for one in world.culprits}
     found = set()
     for alert in ledger.alerts(candidates=True):
@@ -214,14 +191,6 @@ def _judge(told: Told, ledger: Ledger, world: World) -> None:
             told.mails += 1
     except AbsentError:
         pass
-
-
-def _draw_lines(told: Told) -> None:
-    """How memory and database grow."""
-    told.slope = a_night(told.memory)
-    settled = int(len(told.database) * SETTLED)
-    span = len(told.database) - 1 - settled
-    told.growth = (told.database[-1] - told.database[settled]) / max(span, 1) / 1024
 
 
 def _holds(number: int | None, ledger: Ledger, world: World) -> bool:

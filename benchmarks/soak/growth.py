@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from scipy import stats
 
-SETTLED = 1 / 3
+_SETTLED = 1 / 3
 """Share of the nights after which it is looked at: by then all has been done once, also a search,
 for which pictures are drawn."""
 _LEAST = 3
@@ -19,10 +20,24 @@ def a_night(values: Sequence[float]) -> tuple[float, float, float]:
     Args:
         values: After each night; of too few nothing is told, and all three are 0.
     """
-    settled = int(len(values) * SETTLED)
+    settled = int(len(values) * _SETTLED)
     nights = range(settled, len(values))
     if len(nights) < _LEAST:
         return 0.0, 0.0, 0.0
     line = stats.linregress(nights, values[settled:])
     wide = stats.t.ppf(0.975, len(nights) - 2) * line.stderr
     return float(line.slope), float(line.slope - wide), float(line.slope + wide)
+
+
+def kib_a_night(sizes: Sequence[int]) -> float:
+    """By how much a file grows in a night, from its bytes after each of them."""
+    settled = int(len(sizes) * _SETTLED)
+    return (sizes[-1] - sizes[settled]) / max(len(sizes) - 1 - settled, 1) / 1024
+
+
+def resident(process: int | str = "self") -> float:
+    """MiB of a process."""
+    for line in Path(f"/proc/{process}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) / 1024
+    raise RuntimeError(f"/proc/{process}/status has no VmRSS")

@@ -22,12 +22,13 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from benchmarks.soak.growth import SETTLED, a_night
-from netbisect.bisect.model import Comparison, Night, NightDone
+from benchmarks.soak.answers import nights as nights_of
+from benchmarks.soak.answers import questions
+from benchmarks.soak.growth import a_night, kib_a_night, resident
+from netbisect.bisect.model import Comparison
 from netbisect.demo.house import House
 from netbisect.demo.lab.faults import Fault
 from netbisect.demo.lab.testbeds import TESTBEDS, Bed, copies
@@ -47,10 +48,8 @@ from netbisect.steps import control
 from netbisect.steps.casework import open_nights
 from netbisect.steps.memory import ledger_of
 from netbisect.steps.settings import Settings, load
-from netbisect.store.database import AbsentError
 from netbisect.store.history import History
 from netbisect.store.ledger import Ledger
-from netbisect.store.records import Asked
 from netbisect.workers.lab import Lab, worker_of
 
 COMMITS = 4
@@ -229,11 +228,12 @@ class Soak:
         """No question, no mail and no order is open."""
         if self.ledger.open_questions() or self.ledger.waiting_mails():
             return False
-        [(number,)] = self._buildbot("SELECT count(*) FROM buildsets WHERE complete = 0")
+        open_orders = "SELECT count(*) FROM buildsets WHERE complete = 0"
+        [(number,)] = self._query("state.sqlite", open_orders)
         return number == 0
 
-    def _buildbot(self, query: str) -> list[tuple[int, ...]]:
-        path = (self.house.place / "state.sqlite").as_uri()
+    def _query(self, database: str, query: str) -> list[tuple[int, ...]]:
+        path = (self.house.place / database).as_uri()
         with contextlib.closing(sqlite3.connect(f"{path}?mode=ro", uri=True, timeout=30)) as one:
             return one.execute(query).fetchall()
 
@@ -244,9 +244,9 @@ class Soak:
         told = self.told
         master = control.running(self.house.place)
         assert master is not None
-        told.master.append(_resident(master))
+        told.master.append(resident(master))
         workers = [path.stem for path in self.house.processes.glob("worker-*.pid")]
-        told.workers.append(sum(_resident(self._number(name)) for name in workers))
+        told.workers.append(sum(resident(self._number(name)) for name in workers))
         for sizes, name in ((told.ledger, "netbisect.sqlite"), (told.buildbot, "state.sqlite")):
             files = self.house.place.glob(f"{name}*")  # with what is not yet in its place
             sizes.append(sum(one.stat().st_size for one in files))
@@ -257,16 +257,10 @@ class Soak:
         planted = [one for one, role in self.tree.roles.items() if role == "culprit"]
         told.culprits = len(planted)
         told.faults = dict(self.struck)
-        [(told.boots,)] = self._boots()
-        asked = [*_all(ledger.question)]
+        [(told.boots,)] = self._query("netbisect.sqlite", "SELECT count(*) FROM boots")
+        asked = questions(ledger)
         told.asked = dict(Counter(type(one.question).__name__.lower() for one in asked))
-        for one in asked:
-            if isinstance(one.question, Night):
-                if isinstance(one.finding, NightDone):
-                    told.complete += 1
-                else:
-                    why = getattr(one.finding, "why", "it is open")[:60]
-                    told.without[why] = told.without.get(why, 0) + 1
+        told.complete, told.without = nights_of(asked)
         slowed = dict(zip(planted, _SLOWED, strict=True))
         for alert in ledger.alerts():
             here = [one for one, kind in slowed.items() if alert.testbed.startswith(kind)]
@@ -284,36 +278,8 @@ class Soak:
         told.quarantines = sum(len(ledger.quarantines(one.name)) for one in self.lab.testbeds)
         told.mails = len(read(self.house.mails))
         told.master_a_night, told.workers_a_night = a_night(told.master), a_night(told.workers)
-        told.ledger_a_night = _growth(told.ledger)
-        told.buildbot_a_night = _growth(told.buildbot)
-
-    def _boots(self) -> list[tuple[int, ...]]:
-        path = (self.house.place / "netbisect.sqlite").as_uri()
-        with contextlib.closing(sqlite3.connect(f"{path}?mode=ro", uri=True)) as one:
-            return one.execute("SELECT count(*) FROM boots").fetchall()
-
-
-def _all(find: object) -> Iterator[Asked]:
-    assert callable(find)
-    number = 1
-    with contextlib.suppress(AbsentError):
-        while True:
-            yield find(number)
-            number += 1
-
-
-def _resident(process: int) -> float:
-    """MiB."""
-    for line in Path(f"/proc/{process}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1]) / 1024
-    raise SoakError(f"process {process} has ended")
-
-
-def _growth(sizes: list[int]) -> float:
-    """KiB a night."""
-    settled = int(len(sizes) * SETTLED)
-    return (sizes[-1] - sizes[settled]) / max(len(sizes) - 1 - settled, 1) / 1024
+        told.ledger_a_night = kib_a_night(told.ledger)
+        told.buildbot_a_night = kib_a_night(told.buildbot)
 
 
 def begin(place: Path, nights: int, testbeds: int, boots: int, seed: int) -> Soak:
