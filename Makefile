@@ -4,53 +4,71 @@
 PYTHON = python3
 VENV = .venv
 RUN = $(VENV)/bin/python
+PYTEST_OPTIONS =
 
 all: check test
 
-# All that is needed to run it, in .venv.
+# Installs everything needed to run netbisect in .venv.
 venv: $(VENV)/runtime
 
-# A night in a simulated lab: from a commit to the mail that names it.
+# Runs a service with a simulated lab, from a commit to the mail about it.
 demo: $(VENV)/runtime
 	@$(RUN) -m netbisect.demo play
 
-# The same, left running for a look with a browser; `make down` ends it.
+# The same, and keeps it running; `make down` stops it.
 up: $(VENV)/runtime
 	@$(RUN) -m netbisect.demo up
 
 down: $(VENV)/runtime
 	@$(RUN) -m netbisect.demo down
 
-# Without compiled modules every command that a test runs would compile them all again.
+# Runs all tests except those marked `long`.
 test: $(VENV)/development
-	unset PYTHONDONTWRITEBYTECODE; $(RUN) -m pytest -n 2 --dist loadgroup -m "not long"
+	$(RUN) -m pytest -n 2 --dist loadgroup -m "not long" $(PYTEST_OPTIONS)
 
-# Those too that take minutes and show what others show in parts.
+# Runs the tests marked `long`.
 test-long: $(VENV)/development
-	unset PYTHONDONTWRITEBYTECODE; $(RUN) -m pytest -n 2 --dist loadgroup
+	$(RUN) -m pytest -n 2 --dist loadgroup -m long $(PYTEST_OPTIONS)
+
+# Installs Crossbar, the router between several masters, in an environment of its own.
+crossbar: $(VENV)/crossbar/installed
 
 check: $(VENV)/development
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports --no-logo --cache-dir $(VENV)/import-linter
+
+# Prints the lines of product code, tests and benchmarks, and the mean length of functions.
+size:
+	@$(PYTHON) -m benchmarks.size
 
 bench: $(VENV)/development
 	$(RUN) -m benchmarks.search
 
-# The exact versions that are installed, with their hashes; needs uv and a network.
+# Pins all dependencies with their hashes; needs uv and network access.
 requirements:
 	uv pip compile --quiet --universal --generate-hashes --python-version 3.11 \
 	    --extra demo --extra postgres pyproject.toml -o requirements.txt
 	uv pip compile --quiet --universal --generate-hashes --python-version 3.11 \
 	    --extra dev -c requirements.txt pyproject.toml -o tests/requirements.txt
+	echo crossbar | uv pip compile --quiet --universal --no-annotate --no-header \
+	    --python-version 3.11 - -o tests/crossbar.txt
 
-# Whether anything that is installed has a known hole; needs uv and a network.
+# Checks the dependencies for known vulnerabilities; needs uv and network access.
 audit:
 	uv tool run pip-audit --strict --disable-pip --require-hashes -r requirements.txt
 
-# The manual pages, from what the command lines say of themselves.
+# Generates the manual pages from the help texts.
 manual: $(VENV)/runtime
 	$(RUN) docs/man/generate.py
+
+# Generates the JSON Schemas and the OpenAPI description for a release.
+schemas: $(VENV)/runtime
+	mkdir -p build/schemas
+	$(VENV)/bin/netbisect schema | while read -r name kind; do \
+	    $(VENV)/bin/netbisect schema $$name > build/schemas/$$(echo $$kind | tr / -).json || exit 1; \
+	done
 
 clean:
 	rm -rf $(VENV) .demo build .pytest_cache .mypy_cache .ruff_cache .hypothesis
@@ -60,10 +78,16 @@ $(VENV)/runtime: requirements.txt pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
 	$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(RUN) -m compileall -q bisect reports steps store workers src
+	touch $@
+
+$(VENV)/crossbar/installed: $(VENV)/runtime tests/crossbar.txt
+	$(PYTHON) -m venv $(VENV)/crossbar
+	$(VENV)/crossbar/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r tests/crossbar.txt
 	touch $@
 
 $(VENV)/development: $(VENV)/runtime tests/requirements.txt
 	$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes -r tests/requirements.txt
 	touch $@
 
-.PHONY: all venv demo up down test test-long check bench requirements audit manual clean
+.PHONY: all venv demo up down test test-long crossbar check size bench requirements audit manual schemas clean

@@ -1,4 +1,4 @@
-"""The cases: what is planted in the lab, drawn anew for each trial."""
+"""Benchmark cases; each trial draws its own truth."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ GOOD = (1_584_773.0, 20_518.0)
 """Mean and standard deviation of a run of the good side, pps."""
 BAD = (1_534_220.0, 13_967.0)
 LAYOUTS = 40
-"""Further layouts of a revision, where the lab can link any."""
+"""Further layouts of a revision, if supported."""
 _RUN_SD = 0.0013
-"""Within a boot, where the boot is what scatters; the median of the corpus."""
+"""Run noise within a boot: the median of the corpus."""
 
 Random = np.random.Generator
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A kind of trial."""
+    """A benchmark case."""
 
     name: str
     title: str
     draw: Callable[[Random], World]
     missing: Callable[[], str] = str
-    """Why it cannot be played here; empty if it can."""
+    """Reason why it cannot run here; empty if it can."""
     luck: str = ""
-    """Another case whose truth and luck it has, trial by trial; empty: its own."""
+    """Another case with the same truth and random numbers; empty for its own."""
 
 
 def _world(culprit: int, bad: tuple[float, float] = BAD, *, commits: int = COMMITS) -> World:
@@ -55,7 +55,7 @@ def _any(random: Random) -> int:
 
 
 def ideal(random: Random) -> World:
-    """Every run an independent draw from one of two normal laws."""
+    """Independent normal runs on each side."""
     return _world(_any(random))
 
 
@@ -65,17 +65,17 @@ def history(random: Random) -> World:
 
 
 def bimodal(random: Random) -> World:
-    """30 % of the boots are 2 % slower, and all runs of such a boot are."""
+    """30 % of the boots are 2 % slower, with all their runs."""
     return replace(ideal(random), boot=BootNoise(low_share=0.3, low_gap=0.02))
 
 
 def small(random: Random) -> World:
-    """A drop of 1 %, less than the scatter of a run."""
+    """A drop of 1 %, less than the noise of a run."""
     return _world(_any(random), (GOOD[0] * 0.99, BAD[1]))
 
 
 def none(random: Random) -> World:
-    """Nothing changed, though the drop of `ideal` is suspected."""
+    """No change, with the drop of `ideal` suspected."""
     del random
     return _world(COMMITS + 1)
 
@@ -97,7 +97,7 @@ def two(random: Random) -> World:
 
 
 def drift(random: Random) -> World:
-    """The level falls by 3.2 % in equal parts from commit to commit."""
+    """The level falls by 3.2 % in equal steps."""
     del random
     slide = np.linspace(0, 1, COMMITS + 1)
     return replace(
@@ -132,18 +132,18 @@ def paths(random: Random) -> World:
 
 
 def parallel(random: Random) -> World:
-    """Three builders and one machine under test."""
+    """Three builders and one device."""
     return replace(ideal(random), builders=3)
 
 
 def duts(random: Random, *, machines: int, builders: int) -> World:
-    """As `ideal`, with several machines under test that differ by 3 % for no reason."""
+    """As `ideal`, with several machines under test that differ by 3 %."""
     world = replace(ideal(random), builders=builders)
     return replace(world, apart=(0.0, *random.normal(0, 0.03, machines - 1).tolist()))
 
 
 def image(random: Random, *, layouts: int) -> World:
-    """A drop of 5 %, under kernels that differ by 1.6 % for no reason and boots by 0.9 %."""
+    """A drop of 5 %, with 1.6 % image noise and 0.9 % boot noise."""
     world = _world(_any(random), (GOOD[0] * 0.95, BAD[1]))
     noise = BootNoise(sd=0.009)
     return replace(

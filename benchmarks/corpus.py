@@ -1,7 +1,7 @@
-"""Noise of real routers, from the measurements beside the checkout, if they are there.
+"""Noise of real routers, from the measurements beside the checkout if available.
 
-The model: pps = level (1 + image) mode(boot) (1 + boot) (1 - outlier) (1 + second), of which the
-seconds average out. Which router, is drawn by its number of series.
+The model: pps = level (1 + image) mode(boot) (1 + boot) (1 - outlier) (1 + second); seconds average
+out. Routers are drawn in proportion to their number of series.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from benchmarks.lab import BootNoise
 DATA = Path(__file__).resolve().parents[2] / "shared" / "netbenches"
 _LEAST_BOOTS = 4
 _SD_CAP = 1.3
-"""Of the 90 % quantile: the log-normal law has too heavy a tail."""
+"""Maximum in 90 % quantiles: the log-normal tail is too heavy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Noise of one router in one configuration."""
+    """Noise of a router in a configuration."""
 
     level: float
     """pps."""
     run_sd: float
-    """Ratio: of medians over a run."""
+    """Ratio of standard deviation to median over a run."""
     image_sd: float
     boot: BootNoise
 
@@ -45,7 +45,7 @@ class _Data:
 
 
 def missing() -> str:
-    """Tells why there is nothing to draw from; empty if there is."""
+    """Reason why the corpus is missing; empty if it is available."""
     for name in ("noise_model.json", "series.jsonl"):
         if not (DATA / name).is_file():
             return f"{name} was looked for in ../shared/netbenches beside the checkout, not found"
@@ -65,7 +65,7 @@ def _data() -> _Data:
 
 
 def draw(random: np.random.Generator) -> Measured:
-    """Draws a series for its router and level, and the noise of that router from the model."""
+    """Draws a series with its router and level, and noise from the model."""
     data = _data()
     key, level = data.series[int(random.integers(len(data.series)))]
     model = data.model["hw_nic"][key]

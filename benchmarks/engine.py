@@ -1,4 +1,4 @@
-"""What an engine is to the benchmark: it asks for runs, is told their values, and ends."""
+"""Interface of a search engine: it requests runs, receives their values, and ends."""
 
 from __future__ import annotations
 
@@ -8,61 +8,61 @@ from typing import Protocol
 from benchmarks.lab import Lab
 
 MOST_RUNS = 1000
-"""After which a search that has not ended is ended without a name."""
+"""Maximum runs of a search."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How a search ended. Positions count from 0, the good end."""
+    """Verdict of a search. Positions count from 0, the good end."""
 
     culprits: tuple[int, ...] = ()
-    """Named; nobody if empty."""
+    """Named culprits."""
     none: bool = False
-    """It says that nothing changed."""
+    """Whether the verdict is no change."""
     suspects: tuple[int, ...] = ()
-    """A range that is said to hold the culprit, where nobody is named."""
+    """Range of suspects, without a culprit."""
     posterior: float | None = None
-    """Of the verdict, by the engine's own account; None when it gives no such number."""
+    """Probability claimed by the engine, or None."""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What an engine is told: more than it would know, where it needs that to work at all."""
+    """Parameters of an engine; some engines need the truth to work at all."""
 
     commits: int
     weights: tuple[float, ...]
-    """Prior weight of each commit, from position 1 on."""
+    """Prior weights of commits, from position 1."""
     threshold: float
-    """Midway between the true means of the two ends, pps; a run below it is a failure."""
+    """Mean of both ends in pps; a run below it fails."""
     drop: float
-    """True distance of these means, pps, whether there is one or it is only suspected."""
+    """True or suspected difference of these means, pps."""
     false_failures: float
-    """True chance of a run of the good end to fall below the threshold."""
+    """True probability of a run of the good end below the threshold."""
     true_failures: float
-    """The same of the bad end, if the suspected drop is real."""
+    """The same for the bad end, if the suspected drop is real."""
     known: tuple[tuple[float, ...], tuple[float, ...]] = ((), ())
-    """Values known before, pps: of the good end, of the bad end."""
+    """Known values in pps: good end, bad end."""
 
 
 class Engine(Protocol):
-    """A search that asks for one run at a time."""
+    """A search that requests one run at a time."""
 
     def next(self) -> int | Verdict:
-        """Tells the position to run next, or how the search ends."""
+        """The position to run next, or the verdict."""
         ...
 
     def observe(self, position: int, pps: float) -> None:
-        """Takes the value of a run."""
+        """Receives the value of a run."""
         ...
 
     def skip(self, position: int) -> None:
-        """Learns that this position does not build; it must not be asked for again."""
+        """Marks a position as not building."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A played search."""
+    """A finished search."""
 
     verdict: Verdict
     builds: int
@@ -72,7 +72,7 @@ class Outcome:
 
 
 def play(engine: Engine, lab: Lab) -> Outcome:
-    """Plays an engine to its end: builds what is new, boots what is not deployed, runs once."""
+    """Runs an engine to its verdict: builds, boots and runs as needed."""
     while not isinstance(move := engine.next(), Verdict):
         if lab.runs >= MOST_RUNS:
             move = Verdict()
@@ -87,17 +87,17 @@ def play(engine: Engine, lab: Lab) -> Outcome:
 
 
 def outcome(verdict: Verdict, lab: Lab) -> Outcome:
-    """Closes the account of a lab."""
+    """Outcome of a search with the costs of the lab."""
     return Outcome(verdict, lab.builds, lab.boots, lab.runs, lab.seconds / 3600)
 
 
 @dataclass(slots=True)
 class Skips:
-    """For engines that know no skips: sends them to the nearest position that may build."""
+    """Redirects engines without skips to the nearest position that builds."""
 
     broken: set[int] = field(default_factory=set)
 
     def nearest(self, position: int, low: int, high: int) -> int | None:
-        """Finds the position next to `position`, from `low` to `high`; None if there is none."""
+        """Nearest open position between `low` and `high`, or None."""
         left = (i for i in range(low, high + 1) if i not in self.broken)
         return min(left, key=lambda i: (abs(i - position), i), default=None)

@@ -1,7 +1,6 @@
-"""The simulated lab: one planted truth, one set of prices and one stream of luck for all engines.
+"""The simulated lab: the same truth, prices and random numbers for all engines.
 
-A revision's k-th boot and k-th run are the same whoever orders them, so that engines differ by
-what they ask, not by what they happen to be told.
+The k-th boot and run of a revision are the same for all engines.
 """
 
 from __future__ import annotations
@@ -13,68 +12,68 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from netbisect.bisect.model import Prices
+from netbisect.bisect.model.evidence import Prices
 
 PRICES = Prices(build=600.0, boot=180.0, run=30.0)
 
 
 @dataclass(frozen=True, slots=True)
 class BootNoise:
-    """What the boots of one image have in common with each other, and what not; ratios."""
+    """Noise within and between boots of one image; ratios."""
 
     sd: float = 0.0
     low_share: float = 0.0
-    """Share of boots that come up in the lower mode."""
+    """Share of boots in the slow mode."""
     low_gap: float = 0.0
-    """How far below the other mode that is."""
+    """Gap of the slow mode."""
     outlier_share: float = 0.0
     outlier_depth: float = 0.0
     """Mean depth of an outlier; exponential."""
 
     @property
     def whole_sd(self) -> float:
-        """Of boots, modes included and outliers not."""
+        """Standard deviation of boots with modes, without outliers."""
         return math.hypot(self.sd, self.low_gap * math.sqrt(self.low_share * (1 - self.low_share)))
 
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """The truth of one trial. Positions 0 to n, the good end first."""
+    """The truth of a trial, for positions 0 (the good end) to n."""
 
     levels: NDArray[np.float64]
     """n + 1, pps."""
     run_sd: NDArray[np.float64]
-    """n + 1, pps: scatter of runs, each drawn anew."""
+    """n + 1, pps: standard deviation of runs."""
     culprits: tuple[int, ...]
     suspected: float
-    """What the detector reported before the search, ln ratio."""
+    """Reported effect, ln ratio."""
     image: NDArray[np.intp]
     """n + 1: the first position that builds the same kernel."""
     weights: NDArray[np.float64]
-    """n: of each commit before anything is measured."""
+    """n: prior weights of the commits."""
     boot: BootNoise = field(default_factory=BootNoise)
     image_sd: float = 0.0
-    """Ratio: offsets of images that do the same work."""
+    """Ratio: image noise."""
     broken: frozenset[int] = frozenset()
-    """Positions that do not build."""
+    """Unbuildable positions."""
     known: int = 0
-    """Boots of each end that were measured before."""
+    """Earlier boots of each end."""
     builders: int = 1
     apart: tuple[float, ...] = (0.0,)
-    """Ratio: how far each machine under test lies from the first one."""
+    """Ratio: offset of each machine under test from the first."""
     layouts: int = 0
-    """Further layouts of a revision that the lab can link, each an image with its own offset."""
+    """Maximum further layouts of a revision, each with its own offset."""
     drifts: bool = False
-    """The level slides: there is no culprit, and to say that nothing changed is right too."""
+    """Gradual drop without a culprit; no change is a right verdict too."""
 
     @property
     def commits(self) -> int:
-        """How many candidates there are."""
+        """Number of candidates."""
         return len(self.levels) - 1
 
 
 class Lab:
-    """Machines under test and one world, with an account of what was spent."""
+    """Machines under test in one world, with their costs."""
 
     def __init__(self, world: World, key: Sequence[int]) -> None:
         self.world = world
@@ -95,7 +94,7 @@ class Lab:
         self._offsets: dict[tuple[int, int], float] = {}
 
     def build(self, position: int) -> bool:
-        """Builds a revision unless it is built; a failure costs as much. Tells whether it is."""
+        """Builds a revision if needed and returns success; failures cost as much."""
         assert position not in self.failed, f"position {position} is known not to build"
         if position not in self.built:
             self.builds += 1
@@ -107,7 +106,7 @@ class Lab:
         return True
 
     def boot(self, position: int, machine: int = 0, layout: int = 0) -> None:
-        """Boots a built revision on a machine; luck of this boot stays until the next one."""
+        """Boots a built revision on a machine; its boot noise lasts until the next boot."""
         there = (position, layout) in self.relinked if layout else position in self.built
         assert there, f"position {position} is not built in layout {layout}"
         self.boots += 1
@@ -118,14 +117,14 @@ class Lab:
         self._machine = machine
 
     def run(self) -> float:
-        """Runs the benchmark once on what is deployed, in pps."""
+        """Runs the benchmark once on the deployed revision, pps."""
         assert self.deployed is not None, "nothing is deployed"
         self.runs += 1
         self.seconds += PRICES.run
         return self._draw_run(self.deployed)
 
     def remembered(self, position: int) -> tuple[float, ...]:
-        """Draws what was measured of an end before the search: one value per boot, free."""
+        """Draws the earlier boots of an end, at no cost."""
         values = []
         for _ in range(self.world.known):
             self._offset = self._draw_boot(position)

@@ -1,55 +1,41 @@
-"""netbisect's own search in the simulated lab: the one place that knows both."""
+"""netbisect's search in the simulated lab."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
 from benchmarks.engine import Outcome, Verdict
 from benchmarks.lab import PRICES, Lab, World
-from netbisect.bisect import rehearse
-from netbisect.bisect.model import (
-    Belief,
-    Bisection,
-    Candidate,
+from netbisect.bisect import simulate
+from netbisect.bisect.model.entities import Noise
+from netbisect.bisect.model.evidence import (
+    Evidence,
+    Observation,
+    kernel_name,
+)
+from netbisect.bisect.model.jobs import BisectJob, Candidate
+from netbisect.bisect.model.results import (
     Culprit,
     Drift,
-    Evidence,
-    Finding,
-    Noise,
     NotReproduced,
-    Reading,
-    Several,
+    Result,
+    SeveralCulprits,
     Suspects,
-    kernel_name,
 )
 
 SCENARIO = "forwarding"
 TESTBEDS = tuple(f"machine {i}" for i in range(1, 10))
-SURE = 0.99
 
 
-@dataclass(frozen=True, slots=True)
-class Played:
-    """One search, seen twice."""
-
-    verified: Outcome
-    """At its end."""
-    searched: Outcome
-    """When its posterior first reached 0.99, proved or not."""
-
-
-class _Bench(rehearse.PaperLab):
-    """The search's own lab on paper, with the truth and the luck of the benchmark."""
+class _Bench(simulate.LabSimulation):
+    """Adapter of the benchmark lab to `LabSimulation`."""
 
     def __init__(self, lab: Lab) -> None:
         world = lab.world
         self.names = [f"r{i}" for i in range(world.commits + 1)]
         self.position = {name: i for i, name in enumerate(self.names)}
-        self.accounts: list[Outcome] = []
-        """Before each boot."""
         self._lab = lab
         super().__init__(
             levels={},
@@ -71,8 +57,7 @@ class _Bench(rehearse.PaperLab):
         testbed: str = "",
         layout: int = 0,
     ) -> Evidence:
-        """Returns the evidence with one more boot, as the lab has it."""
-        self.accounts.append(self.account(Verdict()))
+        """The evidence with one more boot of the lab."""
         position = self.position[revision]
         self._lab.built.add(position)
         self._lab.relinked.add((position, layout))
@@ -84,57 +69,28 @@ class _Bench(rehearse.PaperLab):
         boot = f"boot {self.boots}"
         identity = evidence.kernels[kernel_name(revision, layout)].identity
         values = dict.fromkeys(scenarios, level)
-        reading = Reading(boot, revision, identity, values, fresh, runs, testbed, layout)
-        return Evidence((*evidence.readings, reading), evidence.kernels, evidence.skipped)
-
-    def account(self, verdict: Verdict) -> Outcome:
-        """What was spent by now."""
-        return Outcome(verdict, self.builds, self.boots, self.runs, self.seconds / 3600)
+        reading = Observation(boot, revision, identity, values, fresh, runs, testbed, layout)
+        return Evidence((*evidence.observations, reading), evidence.kernels, evidence.skipped)
 
 
-def play(world: World, lab: Lab) -> Played:
-    """Plays the search to its end."""
+def play(world: World, lab: Lab) -> Outcome:
+    """Runs the search to its verdict."""
     bench = _Bench(lab)
-    go = rehearse.play if len(world.apart) == 1 else rehearse.play_together
+    go = simulate.simulate_job if len(world.apart) == 1 else simulate.simulate_shared_job
     question = _question(world, bench.names)
     played = go(question, bench, _known(world, lab, bench), world.builders)
-    end = bench.account(_verdict(played.finding, bench.position))
-    for visit, account in zip(played.visits, bench.accounts, strict=True):
-        early = _sure(visit.belief, bench.position)
-        if early is not None:
-            spent = account.builds, account.boots, account.runs, account.hours
-            return Played(end, Outcome(early, *spent))
-    return Played(end, end)
+    verdict = _verdict(played.result, bench.position)
+    return Outcome(verdict, bench.builds, bench.boots, bench.runs, bench.seconds / 3600)
 
 
-def play_unproved(world: World, lab: Lab) -> Outcome:
-    """Plays the search with its verification switched off: it ends at 0.99, as the peers do."""
-    bench = _Bench(lab)
-    known = _known(world, lab, bench)
-    question = _question(world, bench.names)
-    played = rehearse.play(question, bench, known, world.builders, verify=False)
-    finding = played.finding
-    if isinstance(finding, Suspects) and _claims(finding):
-        named = tuple(bench.position[name] for name in finding.revisions)
-        return bench.account(Verdict(named, posterior=SURE))
-    return bench.account(_verdict(finding, bench.position))
-
-
-def _claims(finding: Suspects) -> bool:
-    """Whether these are sure, and no range that holds the culprit somewhere."""
-    return all(
-        finding.belief.chances[name] + finding.belief.two >= SURE for name in finding.revisions
-    )
-
-
-def _question(world: World, names: list[str]) -> Bisection:
+def _question(world: World, names: list[str]) -> BisectJob:
     weights = world.weights.tolist()
     candidates = tuple(
         Candidate(name, weight) for name, weight in zip(names[1:], weights, strict=True)
     )
     scenarios = (SCENARIO,)
     noise = _noise(world)
-    return Bisection(
+    return BisectJob(
         "benchmark",
         TESTBEDS[0],
         names[0],
@@ -149,7 +105,7 @@ def _question(world: World, names: list[str]) -> Bisection:
 
 
 def _noise(world: World) -> Noise:
-    """What a lab has learned of its noise: the truth, runs pooled over both sides."""
+    """True noise of the lab, with run noise pooled over both sides."""
     ratios = (world.run_sd / world.levels)[[0, -1]]
     return Noise(
         boot=world.boot.sd,
@@ -161,35 +117,25 @@ def _noise(world: World) -> Noise:
 
 
 def _known(world: World, lab: Lab, bench: _Bench) -> Evidence:
-    """Both ends are built, and perhaps measured."""
+    """Evidence with both ends built, and perhaps measured."""
     evidence = Evidence()
     for position in (0, world.commits):
         name = bench.names[position]
         evidence = bench.with_built(evidence, name)
         identity = evidence.kernels[name].identity
         readings = tuple(
-            Reading(f"known {name} {i}", name, identity, {SCENARIO: math.log(pps)}, fresh=False)
+            Observation(f"known {name} {i}", name, identity, {SCENARIO: math.log(pps)}, fresh=False)
             for i, pps in enumerate(lab.remembered(position))
         )
-        evidence = Evidence((*evidence.readings, *readings), evidence.kernels, evidence.skipped)
+        evidence = Evidence((*evidence.observations, *readings), evidence.kernels, evidence.skipped)
     return evidence
 
 
-def _sure(belief: Belief | None, position: dict[str, int]) -> Verdict | None:
-    """The commit that a search without proof would name by now."""
-    if belief is None:
-        return None
-    revision = max(belief.chances, key=belief.chances.__getitem__)
-    if belief.chances[revision] < SURE:
-        return None
-    return Verdict((position[revision],), posterior=belief.chances[revision])
-
-
-def _verdict(finding: Finding, position: dict[str, int]) -> Verdict:
+def _verdict(finding: Result, position: dict[str, int]) -> Verdict:
     match finding:
         case Culprit(revision=revision, chance=chance):
             return Verdict((position[revision],), posterior=chance)
-        case Several(culprits=culprits):
+        case SeveralCulprits(culprits=culprits):
             named = tuple(position[one.revision] for one in culprits)
             return Verdict(named, posterior=min(one.chance for one in culprits))
         case NotReproduced(belief=belief):

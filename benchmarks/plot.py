@@ -1,4 +1,4 @@
-"""The picture: hours of the lab against the share of right answers, case by case."""
+"""Plot of lab hours against the share of right verdicts, by case."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from benchmarks.cases import CASES
 from benchmarks.search import ENGINES, Row
 
 _COLUMNS = 4
-_MARKERS = ("o", "D", "d", "s", "^", "v", "P", "X", "*")
+_MARKERS = ("o", "s", "^", "v", "P", "X", "*")
 _COLOURS = (
-    *("#d62728", "#ff9896", "#e377c2", "#1f77b4", "#2ca02c"),
+    *("#d62728", "#1f77b4", "#2ca02c"),
     *("#9467bd", "#8c564b", "#7f7f7f", "#bcbd22"),
 )
 _STYLE: dict[Any, Any] = {
@@ -30,7 +30,7 @@ _STYLE: dict[Any, Any] = {
 
 
 def draw(rows: Sequence[Row], path: Path) -> None:
-    """Writes the picture as SVG.
+    """Writes the plot as SVG.
 
     Args:
         rows: Of any cases and engines; those that were not played are left out.
@@ -73,13 +73,10 @@ def _panel(panel: Axes, case: str, rows: Sequence[Row]) -> None:
             label=row.engine,
             linestyle="none",
         )
-    floor = rows[0].floor_hours
-    if floor is not None:
-        panel.axvline(floor, color="black", linestyle=":", linewidth=1, label="floor")
     panel.set_xscale("log")
     low = min(row.hours_mean or 1 for row in rows)
     high = max(row.hours_mean or 1 for row in rows)
-    low, high = min(low, floor or low) / 1.3, high * 1.3
+    low, high = low / 1.3, high * 1.3
     panel.set_xlim(low, high)
     ticks = [x for x in (0.1, 0.2, 0.5, 1, 2, 3, 5, 10, 20, 50, 100) if low <= x <= high]
     panel.set_xticks(ticks, [f"{x:g} h" for x in ticks])

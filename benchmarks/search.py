@@ -24,7 +24,6 @@ from scipy import special
 from benchmarks import ours
 from benchmarks.cases import CASES
 from benchmarks.engine import Engine, Outcome, Task, play
-from benchmarks.floor import floor_hours
 from benchmarks.lab import Lab, World
 from benchmarks.peers import bayesect
 from benchmarks.peers.gitbisect import GitBisect
@@ -33,10 +32,7 @@ from benchmarks.peers.psect import Psect
 from benchmarks.peers.robust import Robust
 
 SURE = 0.99
-OURS, SEARCHED = "netbisect", "netbisect, unverified"
-UNPROVED = "netbisect, without proof"
-LIKE_WITH_LIKE = ("ideal", "history", "small", "paths", "parallel")
-"""Cases whose goals were set by searches that prove nothing."""
+OURS = "netbisect"
 PEERS: dict[str, Callable[[Task], Engine]] = {
     "git_bayesect": bayesect.Bayesect,
     "robust-binary-search (rule)": Robust,
@@ -45,7 +41,7 @@ PEERS: dict[str, Callable[[Task], Engine]] = {
     "git bisect, 1 run": partial(GitBisect, runs=1),
     "Pinpoint (rule)": Pinpoint,
 }
-ENGINES = (OURS, SEARCHED, UNPROVED, *PEERS)
+ENGINES = (OURS, *PEERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,36 +52,28 @@ class Row:
     case: str
     trials: int
     accuracy: float | None = None
-    """Share of right endings: the culprit named, all of them, or that there is none."""
+    """Share of right verdicts: all culprits, or none."""
     blamed: float | None = None
-    """Share of searches that named somebody."""
+    """Share of searches with a culprit."""
     blamed_wrong: float | None = None
-    """Share that named somebody who did nothing."""
+    """Share with a wrong culprit."""
     builds_mean: float | None = None
     boots_mean: float | None = None
     runs_mean: float | None = None
     hours_mean: float | None = None
     hours_p95: float | None = None
     calibration: float | None = None
-    """Share of right ones among the verdicts that claim 0.99 or more."""
-    floor_hours: float | None = None
-    """What no search can do without."""
+    """Share of right verdicts among those that claim 0.99 or more."""
     builds_median: float | None = None
-    ranged: float | None = None
-    """Share of searches that ended with a range."""
-    ranged_right: float | None = None
-    """Share of these that hold the culprit."""
-    ranged_length: float | None = None
-    """Commits of such a range, mean."""
     in_range: float | None = None
-    """Share of searches that ended right, or with a range that holds the culprit."""
+    """Share of right verdicts or ranges with the culprit."""
     skipped: str = ""
-    """Why it was not played."""
+    """Reason for skipping."""
 
     def public(self) -> dict[str, Any]:
-        """The row as it is printed in JSON."""
+        """The row for JSON."""
         row = asdict(self)
-        for name in ("builds_median", "ranged", "ranged_right", "ranged_length", "in_range"):
+        for name in ("builds_median", "in_range"):
             del row[name]
         if not self.skipped:
             del row["skipped"]
@@ -94,19 +82,19 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """How a search went."""
+    """Assessment of a search."""
 
     right: bool
     blamed: bool
     wrong: bool
     sure: bool
     held: bool | None
-    """Whether the range that it ended with holds the culprit; None if it is none."""
+    """Whether the range contains the culprit; None without a range."""
     outcome: Outcome
 
 
 def score(world: World, done: Outcome) -> Score:
-    """Holds a verdict against the truth."""
+    """Compares a verdict with the truth."""
     verdict = done.verdict
     named, guilty = set(verdict.culprits), set(world.culprits)
     right = named == guilty if guilty else not named and (verdict.none or world.drifts)
@@ -117,7 +105,7 @@ def score(world: World, done: Outcome) -> Score:
 
 
 def task(world: World, lab: Lab) -> Task:
-    """Tells a peer what it cannot find out itself."""
+    """Parameters that a peer cannot estimate itself."""
     good = float(world.levels[0])
     bad = good * float(np.exp(world.suspected))
     threshold = (good + bad) / 2
@@ -133,36 +121,31 @@ def task(world: World, lab: Lab) -> Task:
 
 
 def _failures(world: World, level: float, run_sd: float, threshold: float) -> float:
-    """Chance of a run to be below the threshold, over boots and images."""
+    """Probability of a run below the threshold, over boots and images."""
     noise = world.boot
     sd = np.hypot(run_sd, level * np.hypot(noise.sd, world.image_sd))
     high, low = special.ndtr((threshold - level * np.array([1, 1 - noise.low_gap])) / sd)
     return float((1 - noise.low_share) * high + noise.low_share * low)
 
 
-def trial(engine: str, case: str, seed: int, number: int) -> list[Score]:
-    """Plays one trial; our own search is scored twice, at its end and before it verifies."""
+def trial(engine: str, case: str, seed: int, number: int) -> Score:
+    """Runs one trial."""
     key = (seed, zlib.crc32((CASES[case].luck or case).encode()), number)
     world = CASES[case].draw(np.random.default_rng(key))
     lab = Lab(world, key)
     if engine == OURS:
-        played = ours.play(world, lab)
-        return [score(world, played.verified), score(world, played.searched)]
-    if engine == UNPROVED:
-        return [score(world, ours.play_unproved(world, lab))]
-    return [score(world, play(PEERS[engine](task(world, lab)), lab))]
+        return score(world, ours.play(world, lab))
+    return score(world, play(PEERS[engine](task(world, lab)), lab))
 
 
 def plays(engine: str, case: str) -> bool:
-    """Tells whether an engine's row in a case would say anything that no other row says."""
-    if engine == UNPROVED:
-        return case in LIKE_WITH_LIKE
+    """Whether an engine's row in a case is not redundant."""
     # What has the luck of another case differs from it in what only our search asks for.
     return engine == OURS or not CASES[case].luck
 
 
 def missing(engine: str, case: str) -> str:
-    """Tells why an engine cannot play a case here; empty if it can."""
+    """Reason why an engine cannot run a case here; empty if it can."""
     return CASES[case].missing() or (bayesect.missing() if engine == "git_bayesect" else "")
 
 
@@ -171,9 +154,6 @@ def summarise(engine: str, case: str, scores: Sequence[Score]) -> Row:
     done = [one.outcome for one in scores]
     hours = [one.hours for one in done]
     sure = [one.right for one in scores if one.sure]
-    held = [one.held for one in scores if one.held is not None]
-    lengths = [len(one.verdict.suspects) for one in done if one.verdict.suspects]
-    least = floor_hours(case)
     return Row(
         engine,
         case,
@@ -187,11 +167,7 @@ def summarise(engine: str, case: str, scores: Sequence[Score]) -> Row:
         hours_mean=_mean(hours),
         hours_p95=round(float(np.percentile(hours, 95)), 4),
         calibration=_mean(sure) if sure else None,
-        floor_hours=least if least is None else round(least, 4),
         builds_median=float(np.median([one.builds for one in done])),
-        ranged=_mean(one.held is not None for one in scores),
-        ranged_right=_mean(held) if held else None,
-        ranged_length=_mean(lengths) if lengths else None,
         in_range=_mean(one.right or bool(one.held) for one in scores),
     )
 
@@ -209,8 +185,8 @@ class Job:
     seed: int
     numbers: range
 
-    def play(self) -> list[list[Score]]:
-        """Plays them."""
+    def play(self) -> list[Score]:
+        """Runs the trials."""
         return [trial(self.engine, self.case, self.seed, number) for number in self.numbers]
 
 
@@ -231,9 +207,7 @@ def run(
         jobs: Processes; a single one is this one.
     """
     wanted = tuple(engines)
-    players = [name for name in (OURS, UNPROVED, *PEERS) if name in wanted]
-    if SEARCHED in wanted and OURS not in wanted:
-        players.insert(0, OURS)
+    players = [name for name in ENGINES if name in wanted]
     with ThreadPoolExecutor(1) if jobs == 1 else ProcessPoolExecutor(jobs) as pool:
         running = [
             (engine, case, _submit(pool, engine, case, trials[engine], seed))
@@ -243,17 +217,15 @@ def run(
         ]
         for engine, case, futures in running:
             scores = [one for future in futures for one in future.result()]
-            rows = (OURS, SEARCHED) if engine == OURS else (engine,)
-            for i, name in enumerate(rows):
-                if name in wanted and scores:
-                    yield summarise(name, case, [pair[i] for pair in scores])
-                elif name in wanted:
-                    yield Row(name, case, 0, skipped=missing(engine, case))
+            if scores:
+                yield summarise(engine, case, scores)
+            else:
+                yield Row(engine, case, 0, skipped=missing(engine, case))
 
 
 def _submit(
     pool: Executor, engine: str, case: str, trials: int, seed: int
-) -> list[Future[list[list[Score]]]]:
+) -> list[Future[list[Score]]]:
     if missing(engine, case):
         return []
     parts = (range(i, min(i + _AT_ONCE, trials)) for i in range(0, trials, _AT_ONCE))
@@ -261,11 +233,11 @@ def _submit(
 
 
 def table(rows: Iterable[Row]) -> Iterator[str]:
-    """Lays rows out as text, line by line."""
+    """The rows as lines of text."""
     yield (
         f"{'case':9} {'engine':28} {'trials':>6} {'right':>6} {'range':>6} {'named':>6} "
         f"{'wrong':>6} {'builds':>6} {'boots':>6} {'runs':>6} {'hours':>6} "
-        f"{'p95':>6} {'calib.':>6} {'floor':>6}"
+        f"{'p95':>6} {'calib.':>6}"
     )
     for row in rows:
         if row.skipped:
@@ -275,7 +247,7 @@ def table(rows: Iterable[Row]) -> Iterator[str]:
             _cell(x, 3) for x in (row.accuracy, row.in_range, row.blamed, row.blamed_wrong)
         )
         work = " ".join(_cell(x, 1) for x in (row.builds_mean, row.boots_mean, row.runs_mean))
-        rest = (row.hours_mean, row.hours_p95, row.calibration, row.floor_hours)
+        rest = (row.hours_mean, row.hours_p95, row.calibration)
         yield (
             f"{row.case:9} {row.engine:28} {row.trials:6} {shares} {work} "
             + " ".join(_cell(x, 2) for x in rest)
@@ -298,7 +270,7 @@ def _cell(value: float | None, digits: int) -> str:
 def main(
     case: str | None, engines: Sequence[str], trials: int, seed: int, jobs: int, *, as_json: bool
 ) -> None:
-    """Plays and prints."""
+    """Runs the benchmark and prints the table."""
     rows = []
     chosen = engines or ENGINES
     for row in run(chosen, [case] if case else CASES, dict.fromkeys(ENGINES, trials), seed, jobs):

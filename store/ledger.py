@@ -1,51 +1,47 @@
-"""The ledger: everything that is remembered, behind one door.
+"""The ledger: all stored data behind one interface.
 
-No SQL outside this folder. Every method is one short transaction of its own, so that a ledger
-can be used from any thread, and from several processes at once.
+Every method is one short transaction, so that threads and processes may share a ledger. SQL is
+only in this folder.
 """
 
 from __future__ import annotations
 
-from netbisect.store.alerts import Alerts
-from netbisect.store.beside import Besides
-from netbisect.store.counts import Counts
-from netbisect.store.decisions import Decisions
-from netbisect.store.evidence import EvidenceReader
-from netbisect.store.facts import Facts
-from netbisect.store.lead import Lead
-from netbisect.store.lookup import Lookup
-from netbisect.store.marks import Marks
-from netbisect.store.nights import Nights
-from netbisect.store.outbox import Outbox
-from netbisect.store.quarantines import Quarantines
-from netbisect.store.questions import Questions
-from netbisect.store.requests import Requests
-from netbisect.store.samples import Samples
-from netbisect.store.series import Series
-from netbisect.store.sessions import Events
-from netbisect.store.tokens import Tokens
-from netbisect.store.trails import Trails
+from netbisect.store.db.sessions import EventRepository
+from netbisect.store.repositories.actions import ActionRepository
+from netbisect.store.repositories.alerts import AlertRepository
+from netbisect.store.repositories.evidence import EvidenceRepository
+from netbisect.store.repositories.facts import FactRepository
+from netbisect.store.repositories.jobs import JobRepository
+from netbisect.store.repositories.lookup import LookupRepository
+from netbisect.store.repositories.metrics import MetricsRepository
+from netbisect.store.repositories.neighbour_series import NeighbourSeriesRepository
+from netbisect.store.repositories.nights import NightRepository
+from netbisect.store.repositories.outbox import OutboxRepository
+from netbisect.store.repositories.quarantines import QuarantineRepository
+from netbisect.store.repositories.requests import RequestRepository
+from netbisect.store.repositories.samples import SampleRepository
+from netbisect.store.repositories.series import SeriesRepository
+from netbisect.store.repositories.series_history import SeriesHistoryRepository
+from netbisect.store.repositories.tokens import TokenRepository
 
 
 class Ledger(
-    Facts,
-    Questions,
-    Decisions,
-    EvidenceReader,
-    Series,
-    Samples,
-    Trails,
-    Besides,
-    Marks,
-    Nights,
-    Alerts,
-    Outbox,
-    Events,
-    Lookup,
-    Lead,
-    Quarantines,
-    Requests,
-    Tokens,
-    Counts,
+    FactRepository,
+    JobRepository,
+    ActionRepository,
+    EvidenceRepository,
+    SeriesRepository,
+    SampleRepository,
+    SeriesHistoryRepository,
+    NeighbourSeriesRepository,
+    NightRepository,
+    AlertRepository,
+    OutboxRepository,
+    EventRepository,
+    LookupRepository,
+    QuarantineRepository,
+    RequestRepository,
+    TokenRepository,
+    MetricsRepository,
 ):
-    """Append and read; made as `Ledger(open_database(url))` once `migrate` has been called."""
+    """Stores and reads data; create it with `Ledger(open_database(url))` after `migrate`."""

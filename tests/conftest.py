@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,30 +10,72 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-# As in master.cfg: a fork beside a thread that computes would wait for OpenBLAS for ever.
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-
 hypothesis.settings.register_profile("settled", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("settled")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--strict-skips",
+        action="store_true",
+        help="fail if a test is skipped that tests/allowed_skips.txt does not name",
+    )
+
+
+class StrictSkips:
+    """Fails the run when a test is skipped that the list of allowed skips does not name."""
+
+    def __init__(self, allowed: Path) -> None:
+        lines = [line.split("#")[0].strip() for line in allowed.read_text().splitlines()]
+        self._allowed = tuple(line for line in lines if line)
+        self._found: list[str] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._look(report)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        self._look(report)
+
+    def _look(self, report: pytest.TestReport | pytest.CollectReport) -> None:
+        skipped = report.skipped and not hasattr(report, "wasxfail")
+        if skipped and not report.nodeid.startswith(self._allowed):
+            reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+            self._found.append(f"{report.nodeid}: {reason}")
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if self._found and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if self._found:
+            terminalreporter.section("skips that tests/allowed_skips.txt does not name")
+            terminalreporter.write("".join(f"{one}\n" for one in self._found))
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--strict-skips") and not hasattr(config, "workerinput"):
+        allowed = Path(__file__).with_name("allowed_skips.txt")
+        config.pluginmanager.register(StrictSkips(allowed), "strict_skips")
     for name in (
         "checkout_fixtures",
         "guard_fixtures",
-        "hand_fixtures",
+        "localbisect_fixtures",
+        "hostile_commits",
         "lab_fixtures",
         "machine_fixtures",
         "played_lab",
         "postgresql_fixtures",
         "real_master",
+        "revision_tree",
+        "search_fixtures",
         "api_master",
         "service_fixtures",
         "site_fixtures",
+        "sshd_fixtures",
         "store_fixtures",
         "vm_fixtures",
     ):
-        path = Path(__file__).with_name(f"{name}.py")
+        path = Path(__file__).with_name("fixtures") / f"{name}.py"
         spec = importlib.util.spec_from_file_location(name, path)
         assert spec is not None
         assert spec.loader is not None
@@ -46,14 +87,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Nothing of the user's own configuration has a say."""
+    """An empty home: tests neither read nor change the files of whoever runs them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
-        patch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
-        patch.setenv("GIT_CONFIG_NOSYSTEM", "1")
-        for who in ("AUTHOR", "COMMITTER"):
-            patch.setenv(f"GIT_{who}_NAME", "Test")
-            patch.setenv(f"GIT_{who}_EMAIL", "test@netbisect.invalid")
         yield
 
 

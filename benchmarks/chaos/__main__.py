@@ -1,9 +1,8 @@
-"""`python -m benchmarks.chaos`: hits a service at every step of a night, a retest and a search.
+"""`python -m benchmarks.chaos`: injects faults at every step of a night, a retest and a search.
 
-A run without faults says which steps there are, and what the answer is. Then each kind of fault
-hits each kind of step at which it is possible: so many in one run, the service started again after
-each. A kind is a step without its numbers and names, such as the boot of a search, whichever
-boot it is. Every run must end with the same answer.
+A run without faults records all steps and the results. Then each kind of fault is injected at each
+kind of step, several per run, and the service is restarted after each. A kind of step has no
+numbers and names, such as "a boot of a search". Every run must have the same results.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from benchmarks.chaos.tally import Run, Tally
 
 _QUIET, _NIGHT, _PROFILING = "quiet", "night", "profiling"
 _LATER = ("comparison", "bisection", _PROFILING)
-"""Phases of a night after the slow commit: runs begin there too."""
+"""Phases after the slow commit at which runs also start."""
 STORIES = (_QUIET, _NIGHT, *_LATER)
 """A first night; the night after the slow commit; and that one from each of its phases on. All go
 on to their end."""
@@ -37,9 +36,9 @@ _AFTER = (script.LAB, script.MASTER, script.WORKER, script.VISIT, script.DATABAS
 """Faults that are mixed in a run; one after which testbeds may go into quarantine; and what hits
 the service while it deals with that."""
 _MOST = 100
-"""Hits, after which the next run begins from the beginning."""
+"""Hits after which the next run starts from the beginning."""
 _IDLE_RUNS = 2
-"""Without a hit, after which a story has no more to hit."""
+"""Runs without a hit after which a story is complete."""
 SHORT = (
     (script.MASTER, "before commit of night 1: decided"),
     (script.DATABASE, "after commit of night 1: submitted"),
@@ -51,7 +50,7 @@ SHORT = (
 
 
 def perform(stage: Stage, story: str, plan: Plan, expected: audit.Answer | None) -> list[str]:
-    """One run from where the stage is to its end; what is wrong then, in sentences."""
+    """Completes a run; returns violations."""
     stage.start(plan)
     wrong = []
     try:
@@ -106,7 +105,7 @@ def prepare(stage: Stage, told: Tally) -> None:
 
 
 def _next(told: Tally, group: Sequence[str]) -> str:
-    """The story of which most can be had in a second, as its last run went; "" for none."""
+    """The story with the most hits per second in its last run, or ""."""
 
     def worth(story: str) -> float:
         runs = [run for run in told.runs if run.story == story and run.group == list(group)]
@@ -122,7 +121,7 @@ def _next(told: Tally, group: Sequence[str]) -> str:
 
 
 def _groups(told: Tally, faults: Sequence[str]) -> Iterator[tuple[tuple[str, ...], str]]:
-    """What is to be played, as long as there is something: groups take turns by their time."""
+    """The next runs; groups alternate by their time."""
     groups = [tuple(one for one in group if one in faults) for group in (_TOGETHER, _APART)]
     if {*faults} > {*_APART}:
         groups.append(tuple(one for one in _AFTER if one in faults))
@@ -138,7 +137,7 @@ def _groups(told: Tally, faults: Sequence[str]) -> Iterator[tuple[tuple[str, ...
 
 
 def every_kind(stage: Stage, told: Tally, faults: Sequence[str], end: float) -> None:
-    """All of it; begins no run when the time is over."""
+    """Runs everything; starts no run after the time limit."""
     for group, story in _groups(told, faults):
         if time.monotonic() > end:
             return
@@ -166,7 +165,7 @@ def every_kind(stage: Stage, told: Tally, faults: Sequence[str], end: float) -> 
 
 
 def short(stage: Stage) -> tuple[list[tuple[str, str]], list[str]]:
-    """One night that is hit once by each of `SHORT`: the hits, and what is wrong."""
+    """A night with one hit of each fault of `SHORT`: hits and violations."""
     faults, places = zip(*SHORT, strict=True)
     stage.build()
     wrong = perform(stage, _QUIET, Plan(faults, at=places, most=len(SHORT)), None)
@@ -178,14 +177,14 @@ def _stop(*_: object) -> NoReturn:
 
 
 def main() -> int:
-    """The command line; 1 when something did not come through."""
+    """The command line; status 1 after a violation."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.chaos", description=__doc__)
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--short", action="store_true", help="one night, each fault once")
     parser.add_argument("--fault", action="append", choices=FAULTS, help="(default: all)")
-    parser.add_argument("--seconds", type=float, default=1e9, help="begin no run after these")
-    parser.add_argument("--after", type=Path, help="go on where this JSON of an earlier call ends")
-    parser.add_argument("--keep", type=Path, help="folder of the service, which is left")
+    parser.add_argument("--seconds", type=float, default=1e9, help="time limit to start a run")
+    parser.add_argument("--after", type=Path, help="continue from this JSON output")
+    parser.add_argument("--keep", type=Path, help="folder of the service, kept at the end")
     asked = parser.parse_args()
     signal.signal(signal.SIGTERM, _stop)
     end = time.monotonic() + asked.seconds

@@ -1,4 +1,4 @@
-"""What must be true of a service that was hit: all as without it, and nothing left behind."""
+"""Invariants of a service after faults: the same results, and nothing left behind."""
 
 from __future__ import annotations
 
@@ -9,31 +9,36 @@ from dataclasses import dataclass
 
 from benchmarks.chaos import script
 from benchmarks.chaos.stage import TESTBED, Stage
-from netbisect.bisect.model import Boot, Dud, Sample
+from netbisect.bisect.model import serialization
+from netbisect.bisect.model.entities import (
+    Boot,
+    Failure,
+    Sample,
+)
 from netbisect.demo.mailbox import read
-from netbisect.store.records import Decision, DecisionStage, Outcome
+from netbisect.store.db.records import Action, ActionStage, Outcome
 
 _GOOD = "/boot/kernel/kernel"
 _AGAIN = "the mail server"
 _ANSWERS = ("alert:", "outcome:")
-_OF_FAULTS = {script.DISK: ("master:afresh:",), script.LAB: ("quarantine:", "trouble:")}
-"""Keys of the mails that tell of alerts, and of those that a fault asks for besides."""
+_OF_FAULTS = {script.LAB: ("quarantine:", "trouble:")}
+"""Keys of alert mails, and of mails caused by faults."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a service found out, whatever happened to it meanwhile."""
+    """The results of a service, independent of faults."""
 
     findings: tuple[tuple[str, str], ...]
-    """Of each question: its key and the kind of its answer."""
+    """Key and kind of result of each job."""
     alerts: tuple[tuple[str, str], ...]
     """State and culprit."""
     mails: int
-    """That were posted about alerts."""
+    """Alert mails."""
 
 
 def answer(stage: Stage) -> Answer:
-    """What it found out."""
+    """Results."""
     asked = [one for one in stage.questions() if not _over(one.finding)]
     alerts = stage.ledger.alerts()
     return Answer(
@@ -44,15 +49,15 @@ def answer(stage: Stage) -> Answer:
 
 
 def _over(finding: object) -> bool:
-    return _kind(finding) == "Unfinished"
+    return _kind(finding) == "unfinished"
 
 
 def _kind(finding: object) -> str:
-    return type(finding).__name__
+    return serialization.tag_of(finding)
 
 
 def faults(stage: Stage, expected: Answer | None) -> Iterator[str]:
-    """What is not as it should be, in sentences; nothing runs any more but the lab."""
+    """Violations; only the lab is running."""
     hits = stage.hits()
     of_lab = any(fault == script.LAB for _, fault in hits)
     found = answer(stage)
@@ -76,7 +81,7 @@ def faults(stage: Stage, expected: Answer | None) -> Iterator[str]:
 
 
 def _mail(stage: Stage, hits: list[tuple[str, str]]) -> Iterator[str]:
-    """Each once; one that was taken when the other side was hit may come again as it was."""
+    """Each mail once; identical repetitions after a hit are allowed."""
     came = Counter(str(mail["Message-ID"]) for mail in read(stage.house.mails))
     posted = stage.posted()
     for lost in posted.keys() - came.keys():
@@ -94,8 +99,8 @@ def _mail(stage: Stage, hits: list[tuple[str, str]]) -> Iterator[str]:
         yield f"{again} mails came more than once"
 
 
-def _boots(stage: Stage, decisions: list[Decision], hits: int, *, of_lab: bool) -> Iterator[str]:
-    """What the ledger knows, and what the machines did."""
+def _boots(stage: Stage, decisions: list[Action], hits: int, *, of_lab: bool) -> Iterator[str]:
+    """Compares the ledger with the actions of the machines."""
     facts = [fact for one in decisions for fact in stage.ledger.facts_from(one.id)]
     told = Counter(fact.id for fact in facts if isinstance(fact, Boot))
     lines = [json.loads(line) for line in (stage.place / "truth").open()]
@@ -110,16 +115,16 @@ def _boots(stage: Stage, decisions: list[Decision], hits: int, *, of_lab: bool) 
     if any(number > 1 for number in samples.values()):
         yield "a sample is in the ledger more than once"
     for one in decisions:
-        if one.stage is DecisionStage.KERNEL or one.outcome is not Outcome.OK:
+        if one.stage is ActionStage.KERNEL or one.outcome is not Outcome.OK:
             continue
         if not any(isinstance(fact, Boot) for fact in stage.ledger.facts_from(one.id)):
             yield f"{one.external_id} is said to be done, and has no boot"
-    duds = [fact for fact in facts if isinstance(fact, Dud)]
+    duds = [fact for fact in facts if isinstance(fact, Failure)]
     if duds and not of_lab:
         yield f"{len(duds)} visits came to nothing: {duds[0].why}"
 
 
-def _orders(stage: Stage, decisions: list[Decision]) -> Iterator[str]:
+def _orders(stage: Stage, decisions: list[Action]) -> Iterator[str]:
     names = Counter(
         str(name) for (name,) in stage.buildbot("SELECT external_idstring FROM buildsets")
     )

@@ -1,21 +1,19 @@
-"""Where a service can be hit: listeners that name its steps as they happen, and the blow.
+"""Hooks that report the steps of a service and inject faults.
 
-A step is seen from within the process that makes it:
+Steps are observed within the process that performs them:
 
-- the master: every transaction of the ledger that tells of something, before and after its
-  commit; every order to Buildbot; begin and end of every step of a build; every file that is
-  moved to its place.
-- the simulated lab: every command that a machine, a power switch or a console is given.
-- the mail server: every mail, before and after it is kept.
+- the master: every transaction of the ledger that records an event, before and after its commit;
+  every buildset; start and end of every step of a build; every renamed file.
+- the simulated lab: every command of a machine, the power switch or a console.
+- the mail server: every mail, before and after it is stored.
 
-Which of them are hit is in a script (script.py), which all processes of a service share.
+The plan of faults (script.py) is shared by all processes of a service.
 """
 
 from __future__ import annotations
 
 import functools
 import json
-import os
 import re
 import sqlite3
 import sys
@@ -30,40 +28,31 @@ from sqlalchemy.orm import Session
 from benchmarks.chaos.script import Script, general
 from netbisect.demo import mailbox
 from netbisect.demo.lab import server
-from netbisect.demo.lab.router import Router
-from netbisect.steps import afresh, post
-from netbisect.steps.orders import Orders
-from netbisect.store.records import Outcome
-from netbisect.store.sessions import Writing
-from netbisect.store.tables import EventRow, QuestionRow
+from netbisect.demo.lab.router import SimulatedRouter
+from netbisect.steps.scheduler.buildsets import Buildsets
+from netbisect.store.db.records import Outcome
+from netbisect.store.db.sessions import WriteTransaction
+from netbisect.store.db.tables import EventRow, QuestionRow
 
 _CHANCE = re.compile(r"[0-9a-f]{32,}|\d+\.\d+")
 _TOLD = ("decision", "testbed", "scenario", "stage", "state", "key", "branch")
-"""Of an event: what says which step it was."""
+"""Attribute of an event that identifies the step."""
 
 
 class LostConnection(exc.OperationalError):
-    """As the driver tells it when its database has gone."""
+    """The driver's error for a lost database."""
 
     def __init__(self) -> None:
         super().__init__("COMMIT", None, sqlite3.OperationalError("the connection is lost"))
 
 
-# -------------------------------------------------------------------------------- the master
-
-
 def in_master(path: Path) -> None:
-    """Listens to the master that this process is about to become."""
+    """Installs hooks in the master of this process."""
     script = Script(path)
     _transactions(script)
     _orders(script)
     _steps(script)
     _files(script)
-    # Another process of the same master would have no listeners: whoever watches starts one.
-    afresh.begin = lambda _: os._exit(1)  # type: ignore[assignment]
-    # What is only waited for.
-    afresh._TICK, afresh._LEAST_SECONDS = 0.2, 1.0
-    post._UNHEARD = 2.0
 
 
 def _words(connection: Any, row: EventRow) -> str:
@@ -115,20 +104,20 @@ def _transactions(script: Script) -> None:
     def undone(session: Session, _: object) -> None:
         _forget(session)
 
-    assert Writing  # the transactions that tell of something are those that note it
+    assert WriteTransaction  # the transactions that tell of something are those that note it
 
 
 def _orders(script: Script) -> None:
-    give = Orders.give
+    submit = Buildsets.submit
 
-    @functools.wraps(give)
-    async def given(self: Orders, name: str, *more: Any, **others: Any) -> int:
+    @functools.wraps(submit)
+    async def given(self: Buildsets, name: str, *more: Any, **others: Any) -> int:
         script.point(f"before the order {_CHANCE.sub('N', name)}")
-        number = await give(self, name, *more, **others)
+        number = await submit(self, name, *more, **others)
         script.point(f"after the order {_CHANCE.sub('N', name)}")
         return number
 
-    Orders.give = given  # type: ignore[method-assign]  # no hook of the product's own
+    Buildsets.submit = given  # type: ignore[method-assign]  # no hook of the product's own
 
 
 def _steps(script: Script) -> None:
@@ -162,11 +151,8 @@ def _files(script: Script) -> None:
     sys.addaudithook(heard)
 
 
-# --------------------------------------------------------------------------------- the lab
-
-
 def in_lab(path: Path) -> None:
-    """Listens to the simulated lab that this process is about to become."""
+    """Installs hooks in the simulated lab of this process."""
     script = Script(path)
     bound = server._bound
 
@@ -178,10 +164,10 @@ def in_lab(path: Path) -> None:
 
     server._bound = listening
     for name in ("_cycle", "_attach"):
-        setattr(server.Lab, name, _switched(script, getattr(server.Lab, name)))
-    come_up = Router._come_up
+        setattr(server.LabSimulator, name, _switched(script, getattr(server.LabSimulator, name)))
+    come_up = SimulatedRouter._come_up
 
-    async def came_up(self: Router, image: Any) -> None:
+    async def came_up(self: SimulatedRouter, image: Any) -> None:
         boot = {
             "router": self.name,
             "order": self.environment.get("netbisect.order", ""),
@@ -191,7 +177,7 @@ def in_lab(path: Path) -> None:
             truth.write(json.dumps(boot) + "\n")
         await come_up(self, image)
 
-    Router._come_up = came_up  # type: ignore[method-assign]
+    SimulatedRouter._come_up = came_up  # type: ignore[method-assign]
 
 
 def _heard(
@@ -209,7 +195,7 @@ def _heard(
 
 
 def _switched(script: Script, command: Callable[..., Awaitable[None]]) -> Callable[..., Any]:
-    async def run(self: server.Lab, shell: Any, arguments: list[str]) -> None:
+    async def run(self: server.LabSimulator, shell: Any, arguments: list[str]) -> None:
         script.point(
             f"{script.phase()}: before the switch or console does {command.__name__.strip('_')}"
         )
@@ -219,15 +205,12 @@ def _switched(script: Script, command: Callable[..., Awaitable[None]]) -> Callab
     return run
 
 
-# ----------------------------------------------------------------------------- the mail server
-
-
 def in_mailbox(path: Path) -> None:
-    """Listens to the mail server that this process is about to become."""
+    """Installs hooks in the mail server of this process."""
     script = Script(path)
-    take = mailbox.Keep.handle_DATA
+    take = mailbox.MailKeeper.handle_DATA
 
-    async def taken(self: mailbox.Keep, server: Any, session: Any, envelope: Any) -> str:
+    async def taken(self: mailbox.MailKeeper, server: Any, session: Any, envelope: Any) -> str:
         subject = re.search(rb"(?mi)^Subject: (.*)", envelope.original_content or b"")
         what = general(subject[1].decode(errors="replace")) if subject else ""
         script.point(f"before the mail server keeps {what}")
@@ -235,4 +218,4 @@ def in_mailbox(path: Path) -> None:
         script.point(f"after the mail server has kept {what}")
         return said
 
-    mailbox.Keep.handle_DATA = taken  # type: ignore[method-assign]
+    mailbox.MailKeeper.handle_DATA = taken  # type: ignore[method-assign]

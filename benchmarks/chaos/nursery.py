@@ -1,7 +1,7 @@
-"""A process that has loaded everything and forks: a master is back in half a second.
+"""A fork server with all modules loaded, to restart a master in half a second.
 
-`python -m benchmarks.chaos.nursery` reads orders from standard input, one JSON object a line, and
-answers each with a process number.
+`python -m benchmarks.chaos.nursery` reads commands from standard input, one JSON object per line,
+and answers each with a process ID.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from buildbot_worker.scripts import start as worker_start
 from twisted.internet import reactor
 from twisted.scripts import twistd
 
-import netbisect.steps.cli
-import netbisect.steps.conductor
-import netbisect.steps.post
-import netbisect.steps.request_form
-import netbisect.steps.watch
+import netbisect.cli.main
+import netbisect.steps.master.mailer
+import netbisect.steps.scheduler.change_sources
+import netbisect.steps.scheduler.scheduler
 import netbisect.steps.web
+import netbisect.steps.web.request_form
 from benchmarks.chaos import hooks
 from netbisect.demo import mailbox
 from netbisect.demo.lab.__main__ import main as lab
 
 _AGAIN = 0.1
-"""Seconds between two tries of a worker to reach its master."""
+"""Seconds between connection attempts of a worker."""
 LOADED = (buildbot.master, buildbot_worker.bot, netbisect.steps)
-"""What takes long to load; master.cfg and buildbot.tac ask for it."""
+"""Modules that load slowly."""
 
 
 def _master(folder: str, script: str) -> None:
@@ -78,7 +78,7 @@ KINDS: dict[str, Callable[..., None]] = {
 
 
 def _become(kind: str, arguments: list[str], log: str) -> None:
-    """What was forked: a process group of its own, which never comes back."""
+    """The forked process, in a process group of its own; never returns."""
     os.setsid()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     with Path(log).open("ab") as stream, Path(os.devnull).open("rb") as nothing:
@@ -99,8 +99,8 @@ def _own_waker() -> None:
 
 
 def main() -> None:
-    """Serves until its input ends."""
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # what was killed is gone at once
+    """Serves until end of file."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # reap children at once
     gc.collect()
     gc.freeze()
     print("ready", flush=True)

@@ -1,8 +1,8 @@
-"""Which steps are hit, by what, and which have been: a file that all processes of a service share.
+"""The plan of faults and the journal of steps, shared by all processes of a service.
 
-A line of the journal is a JSON array: `["seen", STEP, FAULT...]` with the faults that were possible
-there, `["hit", STEP, FAULT, COST]` with the tries that it may cost an order,
-`["progress", STAGE, OUTCOME]` or `["over"]`, after which nothing counts any more.
+A line of the journal is a JSON array: `["seen", STEP, FAULT...]` with the possible faults,
+`["hit", STEP, FAULT, COST]` with the attempts of a build that it may abort,
+`["progress", STAGE, OUTCOME]`, or `["over"]` at the end.
 """
 
 from __future__ import annotations
@@ -42,63 +42,63 @@ _BUILDER, _VISITOR = "worker-amd64", "worker-c2558"
 
 
 _OF_VISITS = re.compile(r" runs | does | of (bench|recover)-")
-"""Steps of the worker that visits testbeds, such as a command that removes a kernel there."""
+"""Steps of a trial worker, such as the removal of a kernel."""
 _NAMES = re.compile(r"[0-9a-f]{7,}|\d+(\.\d+)?")
 _WITHOUT_ORDER = re.compile(
     r"mail server| commit of [a-z ]+\d*: "
     r"(decided|finished|closed|asked|mail|alert|learned|quarantine|released)\b"
 )
-"""Steps at which neither a lost database nor a full disk takes an order with it."""
+"""Steps at which database and disk faults do not abort a build."""
 
 
 def general(step: str) -> str:
-    """Without names and numbers, which are others each time: the kind of a step."""
+    """The kind of a step, without names and numbers."""
     return _NAMES.sub("N", step)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be done to a service."""
+    """A plan of faults."""
 
     faults: tuple[str, ...]
-    """Each step is hit by one of them; none: steps are only seen."""
+    """Faults to inject; empty to observe only."""
     at: tuple[str, ...] = ()
     """Where it is not empty, each fault hits once, one after the other: the next step with that
     in its name."""
     spared: tuple[tuple[str, str], ...] = ()
-    """Kinds of steps, and faults that have hit them in earlier runs."""
+    """Kinds of steps and their faults in earlier runs."""
     patience: int = 2
-    """Tries that hits may cost an order, of which the service makes one more."""
+    """Attempts of a build that hits may abort."""
     stirring: tuple[str, ...] = ()
     """Faults that hit here and there what they have hit before: what the service does after them is
     to be hit by others."""
     most: int = 1 << 30
-    """Hits in this run."""
+    """Maximum number of hits in this run."""
 
     def write(self, place: Path) -> None:
-        """Makes it the plan of the service in that folder."""
+        """Writes the plan to the folder of a service."""
         (place / "plan.json").write_text(json.dumps(asdict(self)))
 
 
 class Journal:
-    """What has been written so far; only what is new is read."""
+    """The journal; reads only new lines."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.seen: dict[str, set[str]] = {}
-        """By step: the faults that were possible there."""
+        """Possible faults by step."""
         self.hits: list[tuple[str, str]] = []
         """Steps and faults."""
         self.tired = 0
-        """Tries that hits may have cost the order that is under way."""
+        """Attempts of the current build that hits may have aborted."""
         self.dark = False
-        """The lab was killed, and has not measured anything since."""
+        """Whether the lab was killed and has not measured since."""
         self.over = False
-        """What comes now is the look at how it ended."""
+        """Whether the final checks have started."""
         self._read = 0
 
     def catch_up(self) -> None:
-        """Reads on."""
+        """Reads new lines."""
         try:
             with self.path.open("rb") as stream:
                 stream.seek(self._read)
@@ -138,7 +138,7 @@ class Script:
         self._phase = place / "phase"
 
     def phase(self) -> str:
-        """What is being asked, as whoever watches has seen it."""
+        """Open jobs as last observed."""
         return self._phase.read_text() if self._phase.exists() else ""
 
     @contextmanager
@@ -150,12 +150,12 @@ class Script:
             stream.flush()
 
     def progress(self, stage: str, outcome: str) -> None:
-        """An order has its end."""
+        """Records the end of a build."""
         with self._held() as stream:
             stream.write(json.dumps(["progress", stage, outcome]) + "\n")
 
     def point(self, step: str) -> bool:
-        """A step is about to be made, or was; True when its commit is to fail."""
+        """Records a step; returns True if its commit must fail."""
         with self._held() as stream:
             if self.journal.over:
                 return False
@@ -169,7 +169,7 @@ class Script:
         return self._hit(fault, step)
 
     def _chosen(self, step: str, possible: Iterable[str]) -> str:
-        """By what a step is hit; "" for nothing."""
+        """The fault for a step, or ""."""
         hits, plan = self.journal.hits, self.plan
         if len(hits) >= plan.most or any(step == hit for hit, _ in hits):
             return ""
@@ -190,12 +190,12 @@ class Script:
         return min(left, key=lambda one: sum(fault == one for _, fault in hits), default="")
 
     def _stirs(self, fault: str, kind: str) -> bool:
-        """Somewhere in a visit, and elsewhere after each hit."""
+        """Chooses a step of a trial, another one after each hit."""
         chance = zlib.crc32(f"{kind} {len(self.journal.hits)}".encode())
         return fault in self.plan.stirring and chance % _STEPS_OF_A_VISIT == 0
 
     def _tired(self, fault: str, step: str) -> bool:
-        """Whether one hit more could be too much for an order."""
+        """Whether another hit could exhaust the attempts of a build."""
         if fault == LAB and self.journal.dark:
             return True
         cost = self._cost(fault, step)
@@ -257,19 +257,19 @@ class Script:
             return 0
 
     def _commands(self, worker: str) -> list[int]:
-        """What a worker runs now, as it sees it."""
+        """The current command of a worker."""
         return [*children(self._number(worker))]
 
 
 def children(process: int) -> Iterator[int]:
-    """Processes that it has started, as long as they run."""
+    """Its running child processes."""
     for path in Path(f"/proc/{process}/task").glob("*/children"):
         with suppress(OSError):
             yield from map(int, path.read_text().split())
 
 
 def limit_files(process: int, size: int) -> None:
-    """From now on no file of a process grows beyond that."""
+    """Limits the file size of a process."""
     if process > 0:
         try:
             resource.prlimit(process, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))

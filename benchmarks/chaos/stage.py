@@ -1,6 +1,6 @@
-"""A service that is hit again and again, somebody who starts again what has died, and its story.
+"""A service with injected faults, its supervisor and its story.
 
-Everything is in one folder, which is put back to an earlier state by a copy of it.
+All files are in one folder, which can be restored from a copy.
 """
 
 from __future__ import annotations
@@ -22,43 +22,45 @@ from pathlib import Path
 
 from benchmarks.chaos import script
 from benchmarks.chaos.script import Journal, Plan
-from netbisect.bisect.model import Night, Unfinished
-from netbisect.demo.house import House
-from netbisect.demo.tree.create import Tree, create
-from netbisect.demo.tree.story import QUIET_WEEKS, Commit, conversion, story
-from netbisect.steps import control
-from netbisect.steps.casework import open_nights
-from netbisect.steps.memory import ledger_of
-from netbisect.steps.settings import Settings, load
-from netbisect.steps.shipped import filled
-from netbisect.store.database import AbsentError
-from netbisect.store.history import History
+from netbisect.bisect.model import serialization
+from netbisect.bisect.model.jobs import NightlyJob
+from netbisect.bisect.model.results import Unfinished
+from netbisect.demo.service import DemoService
+from netbisect.demo.tree.create import SampleTree, create
+from netbisect.demo.tree.story import QUIET_WEEKS, StoryCommit, conversion, story
+from netbisect.steps.scheduler.followups import open_nights
+from netbisect.steps.service import control
+from netbisect.steps.service.database_thread import open_service_ledger
+from netbisect.steps.service.settings import Settings, load
+from netbisect.steps.service.shipped_files import fill_template
+from netbisect.store.db.database import NotFoundError
+from netbisect.store.db.records import JobRecord
+from netbisect.store.git.history import History
 from netbisect.store.ledger import Ledger
-from netbisect.store.records import Asked
-from netbisect.workers.lab import Lab
+from netbisect.workers.config.lab import Lab
 
 TESTBED = "c2558"
 SCENARIO = "inet4-forwarding"
 MARK = "NETBISECT_CHAOS"
-"""Environment variable by which the processes of a service are known, whoever is their parent."""
+"""Environment variable that marks the processes of a service."""
 _MORE = 150
-"""Nanoseconds for a packet, beside the 126 of the demonstration."""
+"""Additional nanoseconds per packet."""
 _COMPRESSION = 1500.0
-"""Machines boot in a tenth of a second."""
+"""Compression of time; machines boot in a tenth of a second."""
 _LIMIT = 300.0
-"""Seconds after the last hit for a night, a confirmation and a search."""
+"""Timeout after the last hit."""
 _FULL_SECONDS = 0.5
-"""For which a disk stays full."""
+"""Seconds of a full disk."""
 _LOOK = 0.05
 _REST = 1.0
-"""Seconds without anything to do after which nothing comes any more: three looks of the service."""
+"""Idle seconds after which a story has ended: three ticks of the service."""
 
 
 class StageError(Exception):
-    """The service did not come through; the message says what is wrong."""
+    """The service failed."""
 
 
-def commits() -> list[Commit]:
+def commits() -> list[StoryCommit]:
     """A short story: a quiet week, and then three commits of which one makes the kernel slower.
 
     By so much that it shows whatever luck the boots have that the hits leave.
@@ -69,29 +71,27 @@ def commits() -> list[Commit]:
 
 @dataclass
 class Stage:
-    """A service in a folder, with all that it needs."""
+    """A service in a folder."""
 
     place: Path
-    tree: Tree = field(init=False)
+    tree: SampleTree = field(init=False)
     settings: Settings = field(init=False)
     lab: Lab = field(init=False)
     ledger: Ledger = field(init=False)
     temporary: Path = field(init=False)
-    """For temporary files of its processes, while there is a nursery."""
+    """Temporary folder of its processes."""
     numbers: dict[str, int] = field(default_factory=dict)
-    """Of the processes, by name."""
+    """Process IDs by name."""
     restarts: int = 0
 
     def __post_init__(self) -> None:
-        self.house = House(self.place)
+        self.house = DemoService(self.place)
         self.mark = secrets.token_hex(8)
         self.journal = Journal(self.place / "journal")
 
-    # ---------------------------------------------------------------------------- setting up
-
     @contextlib.contextmanager
     def nursery(self) -> Iterator[None]:
-        """The process from which all others are forked, for as long as the block lasts."""
+        """Runs the fork server within the block."""
         # Short: sockets are in it, by whose paths an ssh(1) is known that outlives its command.
         self.temporary = Path(tempfile.mkdtemp(prefix="nb-chaos-"))
         self.place.parent.mkdir(parents=True, exist_ok=True)
@@ -118,10 +118,10 @@ class Stage:
         return said
 
     def build(self) -> None:
-        """Writes everything; nothing runs yet."""
+        """Writes all files; starts nothing."""
         self.house.build(testbeds=[TESTBED], compression=_COMPRESSION, seed=3)
-        shutil.rmtree(self.place / "tree.git")
-        self.tree = create(self.place / "tree.git", commits())
+        shutil.rmtree(self.place / "upstream" / "src.git")
+        self.tree = create(self.place / "upstream" / "src.git", commits())
         lab_file = self.place / "lab" / "lab.toml"
         lines = [
             f'scenarios = ["{SCENARIO}"]' if line.startswith("scenarios = ") else line
@@ -131,45 +131,43 @@ class Stage:
         text = "\n".join(lines).replace("boot_timeout = 15.0", "boot_timeout = 60.0")
         lab_file.write_text(f"{text}\n")
         settings_file = self.place / control.SETTINGS
-        text = settings_file.read_text().replace("tick = 1.0", "tick = 0.3")
+        text = settings_file.read_text()
         settings_file.write_text(text.replace("boots = 3", "boots = 2"))
         self.settings, self.lab = load(settings_file)
         self.house._create_workers(self.lab, self.settings.workers.port)
         (self.place / script.SUPERVISED).mkdir(exist_ok=True)
-        (self.place / control.TAC).write_text(filled(control.TAC))
-        control._buildbot("upgrade-master", "--quiet", str(self.place))
-        if wrong := [one.found for one in control.examine(self.place) if not one.good]:
+        (self.place / control.TAC).write_text(fill_template(control.TAC))
+        control._buildbot(self.place, {}, "upgrade-master", "--quiet")
+        if wrong := [one.found for one in control.check_folder(self.place) if not one.good]:
             raise StageError(wrong[0])
-        self.ledger = ledger_of(self.settings)
+        self.ledger = open_service_ledger(self.settings)
 
     def reopen(self) -> None:
-        """Goes on with what an earlier call has kept."""
+        """Resumes from the files of an earlier call."""
         self.settings, self.lab = load(self.place / control.SETTINGS)
-        self.ledger = ledger_of(self.settings)
+        self.ledger = open_service_ledger(self.settings)
 
     def is_kept(self, name: str) -> bool:
-        """Whether the folder was kept under that name."""
+        """Whether there is a copy of that name."""
         return self._kept(name).exists()
 
     def _kept(self, name: str) -> Path:
         return self.place.with_name(f"{self.place.name}.{name}")
 
     def save(self, name: str) -> None:
-        """Keeps the folder as it is, under that name; nothing may run."""
+        """Copies the folder under that name; nothing may run."""
         self.ledger.engine.dispose()
         ignored = shutil.ignore_patterns("*.socket")  # of a process that has ended
         shutil.copytree(self.place, self._kept(name), symlinks=True, ignore=ignored)
 
     def restore(self, name: str) -> None:
-        """Back to what was kept under that name."""
+        """Restores the copy of that name."""
         self.ledger.engine.dispose()
         shutil.rmtree(self.place)
         shutil.copytree(self._kept(name), self.place, symlinks=True)
 
-    # ------------------------------------------------------------------------------- running
-
     def start(self, plan: Plan) -> None:
-        """Starts everything, under this plan."""
+        """Starts all processes with a plan."""
         plan.write(self.place)
         self.journal.path.unlink(missing_ok=True)
         self.journal = Journal(self.journal.path)
@@ -180,7 +178,7 @@ class Stage:
         self.restarts = 0
 
     def _orders(self) -> dict[str, list[str]]:
-        """What is to run: kind and arguments, by name."""
+        """The processes: kind and arguments by name."""
         mail = self.settings.mail.port
         # Beside the folder of a worker that Buildbot's janitor has within the master.
         workers = sorted(tac.parent for tac in (self.place / "workers").glob(f"*/{control.TAC}"))
@@ -193,7 +191,7 @@ class Stage:
         }
 
     def _supervise(self) -> None:
-        """Starts what does not run, as an init system does."""
+        """Restarts dead processes, like an init system."""
         for name, (kind, *arguments) in self._orders().items():
             number = self.numbers.get(name)
             if number is not None and _alive(number):
@@ -211,12 +209,12 @@ class Stage:
             self.restarts += number is not None
 
     def night(self) -> None:
-        """Asks how fast the head of the tree is."""
+        """Starts a nightly job for the head."""
         history = History(self.settings.mirror, self.lab.source.repository)
         open_nights(self.ledger, history, self.settings, self.lab.testbeds, self.settings.branches)
 
     def watch(self, until: str = "") -> None:
-        """Until nothing is left to do: no question, no mail, no order, and all are at home.
+        """Waits until there are no jobs, mails or builds, and all testbeds are recovered.
 
         Args:
             until: A phase, at the beginning of which it ends instead.
@@ -256,14 +254,14 @@ class Stage:
             time.sleep(_LOOK)
 
     def phase(self) -> str:
-        """What is being asked."""
+        """Open jobs."""
         return (self.place / "phase").read_text()
 
     def _idle(self) -> bool:
         asked = self.ledger.open_questions()
         self._mend(asked)
         if asked:
-            phase = type(asked[0].question).__name__.lower()
+            phase = serialization.tag_of(asked[0].question)
             if self.phase() != phase:
                 (self.place / "phase").write_text(phase)
             return False
@@ -274,21 +272,23 @@ class Stage:
             and self.home_asked()
         )
 
-    def _mend(self, asked: list[Asked]) -> None:
-        """What a testbed's owner does when it is in quarantine, and the next night besides."""
+    def _mend(self, asked: list[JobRecord]) -> None:
+        """Releases testbeds from quarantine, like their owners, and starts the next night."""
         for held in self.ledger.quarantined().values():
             if held.wanted_at is None:
                 self.ledger.ask_release(held.testbed, by="owner", note="the lab runs again")
         nights = (
-            [] if asked else [one for one in self.questions() if isinstance(one.question, Night)]
+            []
+            if asked
+            else [one for one in self.questions() if isinstance(one.question, NightlyJob)]
         )
         if nights and isinstance(nights[-1].finding, Unfinished):
             self.night()
 
-    def questions(self) -> list[Asked]:
-        """All that was asked, in order."""
-        found: list[Asked] = []
-        with contextlib.suppress(AbsentError):
+    def questions(self) -> list[JobRecord]:
+        """All jobs in order."""
+        found: list[JobRecord] = []
+        with contextlib.suppress(NotFoundError):
             while True:
                 found.append(self.ledger.question(len(found) + 1))
         return found
@@ -301,12 +301,10 @@ class Stage:
             f"{len(self.ledger.waiting_mails())} mails; {self.orders_open()} orders"
         )
 
-    # -------------------------------------------------------------------------- looking at it
-
     def posted(self) -> dict[str, str]:
-        """Keys of all mails that were written, by Message-ID."""
+        """Keys of all mails by Message-ID."""
         found: dict[str, str] = {}
-        with contextlib.suppress(AbsentError):
+        with contextlib.suppress(NotFoundError):
             while True:
                 mail = self.ledger.mail(len(found) + 1)
                 found[mail.message_id] = mail.key
@@ -318,19 +316,19 @@ class Stage:
         return self.journal.hits
 
     def buildbot(self, query: str) -> list[tuple[object, ...]]:
-        """What Buildbot's database says."""
+        """Reads the database of Buildbot."""
         path = (self.place / "state.sqlite").as_uri()
         with contextlib.closing(sqlite3.connect(f"{path}?mode=ro", uri=True)) as connection:
             return connection.execute(query).fetchall()
 
     def orders_open(self) -> int:
-        """Orders without an end."""
+        """Open build requests."""
         [(number,)] = self.buildbot("SELECT count(*) FROM buildsets WHERE complete = 0")
         assert isinstance(number, int)
         return number
 
     def home_asked(self) -> bool:
-        """Whether the testbed was sent home after its last boot."""
+        """Whether the testbed was recovered after its last boot."""
         last = self.ledger.last_boots().get(TESTBED)
         if last is None:
             return True
@@ -338,7 +336,7 @@ class Stage:
         return (f"nb:recover:{TESTBED}:{last}",) in names
 
     def running_kernel(self) -> str:
-        """What the DUT runs when all is over."""
+        """The final kernel of the DUT."""
         return subprocess.run(
             [
                 *("ssh", "-F", str(self.place / "lab" / "ssh" / "config"), f"{TESTBED}-dut"),
@@ -350,16 +348,14 @@ class Stage:
             check=False,
         ).stdout.strip()
 
-    # ------------------------------------------------------------------------------ the end
-
     def stop(self) -> None:
-        """Ends everything that runs."""
+        """Stops all processes."""
         for name in sorted(self.numbers, key=lambda name: name != "master"):
             _end(self.numbers[name])
         self.numbers = {}
 
     def strays(self) -> list[str]:
-        """What still runs of it; what is about to end has a few seconds for that."""
+        """Running processes, after a few seconds of grace."""
         end = time.monotonic() + 5.0
         while (found := [one for _, one in self._marked()]) and time.monotonic() < end:
             time.sleep(0.1)
@@ -388,7 +384,7 @@ def _alive(process: int) -> bool:
 
 
 def _end(process: int) -> None:
-    """Tells a process to end, and sees to it."""
+    """Stops a process."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(process, signal.SIGTERM)
         end = time.monotonic() + 10.0

@@ -1,4 +1,4 @@
-"""What is known of all runs: which kinds of steps there are, what hit them, and what came of it."""
+"""The results of all runs: kinds of steps, hits and violations."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from benchmarks.chaos.audit import Answer
 from benchmarks.chaos.script import FAULTS, general
 
 _CHANCES = 2
-"""Runs with something wrong in the end, after which a hit in both of them is not tried again."""
+"""Runs with violations after which a common hit is excluded."""
 
 
 @dataclass
 class Run:
-    """One service, from the beginning of a story to its end."""
+    """A run of a story."""
 
     story: str
     group: list[str]
-    """Faults that were mixed in it."""
+    """Its faults."""
     hits: list[tuple[str, str]]
     """Steps and faults."""
     seconds: float
     restarts: int
     wrong: list[str]
-    """Sentences; where there is one, none of its hits counts as survived."""
+    """Violations; with any, no hit counts as survived."""
     new: int = 0
-    """Kinds of steps and faults among its hits that were still to be hit."""
+    """New kinds of steps and faults among its hits."""
 
 
 @dataclass
 class Tally:
-    """All that is known, as it is printed and taken up again."""
+    """All results, printed and read again as JSON."""
 
     answers: dict[str, Answer] = field(default_factory=dict)
-    """By story: what came of it without faults."""
+    """Results without faults by story."""
     seen: dict[str, dict[str, list[str]]] = field(default_factory=dict)
-    """By story and kind of step: the faults that were possible there."""
+    """Possible faults by story and kind of step."""
     runs: list[Run] = field(default_factory=list)
 
     def see(self, story: str, steps: dict[str, set[str]]) -> None:
@@ -51,20 +51,20 @@ class Tally:
             known[kind] = sorted({*known.get(kind, ()), *faults})
 
     def possible(self) -> set[tuple[str, str]]:
-        """Kinds of steps, and faults that can hit them there."""
+        """Kinds of steps and their possible faults."""
         kinds = [item for steps in self.seen.values() for item in steps.items()]
         return {(kind, fault) for kind, faults in kinds for fault in faults}
 
     def hit(self) -> set[tuple[str, str]]:
-        """What was hit, whatever came of it."""
+        """All hits."""
         return _kinds(self.runs)
 
     def survived(self) -> set[tuple[str, str]]:
-        """What was hit in a run in which all was well in the end."""
+        """Hits of runs without violations."""
         return _kinds(run for run in self.runs if not run.wrong)
 
     def spared(self) -> set[tuple[str, str]]:
-        """What is not to be hit again."""
+        """Excluded hits."""
         failed = Counter(one for run in self.runs if run.wrong for one in _kinds([run]))
         return self.survived() | {one for one, times in failed.items() if times >= _CHANCES}
 
@@ -74,7 +74,7 @@ class Tally:
         self.runs.append(run)
 
     def left_in(self, story: str, group: Iterable[str]) -> int:
-        """How many of those that were seen in that story are still to be hit by that group."""
+        """Number of remaining hits of a group in a story."""
         wanted = {
             (kind, fault)
             for kind, faults in self.seen.get(story, {}).items()
@@ -88,7 +88,7 @@ def _kinds(runs: Iterable[Run]) -> set[tuple[str, str]]:
 
 
 def read(path: Path) -> Tally:
-    """What an earlier call has printed."""
+    """Reads the output of an earlier call."""
     told: dict[str, Any] = json.loads(path.read_text())
     answers = {
         story: Answer(**{name: _tuples(value) for name, value in answer.items()})
@@ -105,7 +105,7 @@ def _tuples(value: object) -> object:
 
 
 def as_text(tally: Tally) -> str:
-    """A table."""
+    """The results as a table."""
     kinds = {kind for steps in tally.seen.values() for kind in steps}
     possible, hit, survived = tally.possible(), tally.hit(), tally.survived()
     heads = ("possible", "hit", "survived", "left", "hits", "runs")

@@ -1,1 +1,1 @@
-"""How good the watch is: simulated labs and real histories, ours and others' rules."""
+"""Benchmark of the detection on simulated labs, with other rules for comparison."""

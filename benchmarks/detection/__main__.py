@@ -23,7 +23,7 @@ import click
 import numpy as np
 
 from benchmarks import corpus
-from benchmarks.detection import ours, page, speed
+from benchmarks.detection import ours, page
 from benchmarks.detection.lab import BOOTS, LEARNING, WITHIN, Lab
 from benchmarks.detection.rules import RULES, Rule
 
@@ -137,7 +137,7 @@ def summary(engine: str, case: str, counts: list[Count]) -> Row:
 
 @click.command(epilog="Example: python -m benchmarks.detection --case bimodal --labs 2 --json")
 @click.option(
-    "--case", "cases", type=click.Choice([*CASES, "speed"]), multiple=True, help="Default: all."
+    "--case", "cases", type=click.Choice(list(CASES)), multiple=True, help="Default: all."
 )
 @click.option("--engine", "engines", multiple=True, help=f"{OURS}, or a rule. Default: all.")
 @click.option("--labs", default=2, show_default=True, help="Labs of 300 series in each case.")
@@ -163,10 +163,7 @@ def main(
                 f"there is no engine {name!r}; there is {', '.join(players)}"
             )
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        for case in cases or (*CASES, "speed"):
-            if case == "speed":
-                rows.append(speed.measure())
-                continue
+        for case in cases or CASES:
             if case == "model" and corpus.missing():
                 click.echo(f"model: {corpus.missing()}", err=True)
                 continue

@@ -6,24 +6,22 @@ import math
 from dataclasses import dataclass, field
 
 from benchmarks.detection.lab import BOOTS, Lab
-from netbisect.bisect import comparison, confirm, family, modes
-from netbisect.bisect.confirm import Word
-from netbisect.bisect.detect import noise_of
-from netbisect.bisect.model import (
-    Comparison,
+from netbisect.bisect.detection import confirmation, grouping, retest
+from netbisect.bisect.detection.histories import estimate_noise
+from netbisect.bisect.detection.nightly_screen import SCREEN_SD, screen
+from netbisect.bisect.model.alert_state import AlertKind
+from netbisect.bisect.model.detection_results import BootModes, RetestVerdict, ScreenResult
+from netbisect.bisect.model.entities import Level, Noise
+from netbisect.bisect.model.evidence import Evidence, Observation
+from netbisect.bisect.model.jobs import CompareJob
+from netbisect.bisect.model.results import (
     Confirmed,
     Effect,
-    Evidence,
-    Level,
-    Noise,
     NotConfirmed,
-    Reading,
-    Visit,
+    Trial,
 )
-from netbisect.bisect.modes import Modes
-from netbisect.bisect.screen import SCREEN_SD, Screen, screen
-from netbisect.bisect.segments import boots_of
-from netbisect.bisect.states import AlertKind
+from netbisect.bisect.stats import boot_modes as modes
+from netbisect.bisect.stats.changepoints import boot_matrix
 
 _SCENARIO = "forwarding"
 _RELEARN = 5
@@ -35,11 +33,11 @@ class _Series:
     levels: list[Level] = field(default_factory=list)
     """Of the baseline: since the last change that was told."""
     history: list[Level] = field(default_factory=list)
-    modes: Modes | None = None
+    modes: BootModes | None = None
     expected: float = SCREEN_SD
     """Image noise that all of its history shows."""
     noise: Noise = field(default_factory=Noise)
-    pairs: list[Comparison] = field(default_factory=list)
+    pairs: list[CompareJob] = field(default_factory=list)
     """Compared so far, while a change is being confirmed."""
     effects: list[Effect] = field(default_factory=list)
     since: int = 0
@@ -72,17 +70,17 @@ class Watch:
             if len(one.levels) < 2:
                 continue
             if len(one.history) % _RELEARN == 2:
-                one.modes = modes.learn(boots_of(one.history[:-1]))
-                one.expected = noise_of(one.history[:-1]).image
+                one.modes = modes.learn_modes(boot_matrix(one.history[:-1]))
+                one.expected = estimate_noise(one.history[:-1]).image
             found = screen(one.levels[:-1], one.levels[-1], modes=one.modes, image_sd=one.expected)
             if one.pairs:
                 confirming.append((index, found))
             elif found.asks and found.kind is AlertKind.DROP:
                 self.suspicious += 1
-                suspicions.append(family.Suspicion(str(index), _SCENARIO, found))
-        groups = [family.Group((one,)) for one in suspicions]
+                suspicions.append(grouping.Suspicion(str(index), _SCENARIO, found))
+        groups = [grouping.Group((one,)) for one in suspicions]
         confirming += [
-            (int(group.lead.testbed), group.lead.found) for group in family.choose(groups)
+            (int(group.lead.testbed), group.lead.found) for group in grouping.choose_retests(groups)
         ]
         for index, found in confirming:
             since = self._retest(index, found, night)
@@ -90,15 +88,15 @@ class Watch:
                 alerts.append((index, since))
         return alerts
 
-    def _retest(self, index: int, found: Screen, night: int) -> int | None:
+    def _retest(self, index: int, found: ScreenResult, night: int) -> int | None:
         """Measures pairs of images as long as they leave a doubt and there are any."""
         one = self.series[index]
         if one.pairs:
-            pair = family.next_pair(one.pairs, one.levels, one.noise)
+            pair = grouping.next_pair(one.pairs, one.levels, one.noise)
         else:
-            one.noise, one.effects = noise_of(one.history[:-1]), []
+            one.noise, one.effects = estimate_noise(one.history[:-1]), []
             one.since = min(int(name) for name in found.suspects)
-            pair = Comparison(
+            pair = CompareJob(
                 "main",
                 str(index),
                 found.good,
@@ -113,33 +111,33 @@ class Watch:
             ended = self._turns(index, pair, night)
             one.effects += ended.effects[:1]
             if len(one.pairs) == 1 and isinstance(ended, NotConfirmed):
-                word = Word.NO
+                word = RetestVerdict.NO
             else:
                 goods = len({pair.good for pair in one.pairs})
                 known = one.noise.image_weight
-                word = confirm.judge(
+                word = confirmation.judge(
                     one.effects, one.noise.image, goods=goods, image_weight=known
                 ).word
-            if word is not Word.MORE:
+            if word is not RetestVerdict.MORE:
                 one.pairs = []
-            if word is Word.NO:
+            if word is RetestVerdict.NO:
                 return None
-            if word is Word.CHANGED:
+            if word is RetestVerdict.CHANGED:
                 one.levels = [level for level in one.levels if int(level.revision) >= one.since]
                 return one.since
-            pair = family.next_pair(one.pairs, one.levels, one.noise)
+            pair = grouping.next_pair(one.pairs, one.levels, one.noise)
         return None  # the next night brings another image
 
-    def _turns(self, index: int, question: Comparison, night: int) -> Confirmed | NotConfirmed:
+    def _turns(self, index: int, question: CompareJob, night: int) -> Confirmed | NotConfirmed:
         self.retests += 1
-        readings: list[Reading] = []
+        readings: list[Observation] = []
         turns = {
             name: self.lab.boots(index, int(name), night, 1, 30)
             for name in (question.good, question.bad)
         }
         while True:
-            move = comparison.next_move(question, Evidence(tuple(readings)))
-            if not isinstance(move, Visit):
+            move = retest.next_move(question, Evidence(tuple(readings)))
+            if not isinstance(move, Trial):
                 assert isinstance(move, Confirmed | NotConfirmed)
                 return move
             self.boots += 1
@@ -147,4 +145,4 @@ class Watch:
             count = sum(reading.revision == name for reading in readings)
             value = float(turns[name][count])
             assert math.isfinite(value)
-            readings.append(Reading(f"{name}-{count}", name, name, {_SCENARIO: value}))
+            readings.append(Observation(f"{name}-{count}", name, name, {_SCENARIO: value}))

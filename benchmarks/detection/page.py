@@ -13,9 +13,8 @@ _DROPS = ("2", "3", "5", "10")
 
 
 def table(rows: Sequence[dict[str, Any]], seed: int) -> list[str]:
-    """Lines of Markdown: a table for the cases, and a sentence for the speed."""
-    played = [row for row in rows if row["case"] != "speed"]
-    labs = max((row["labs"] for row in played), default=0)
+    """Lines of Markdown: a table of all cases."""
+    labs = max((row["labs"] for row in rows), default=0)
     lines = [
         f"Seeds {seed} to {seed + labs - 1}: {labs} labs of each case.",
         "",
@@ -25,7 +24,7 @@ def table(rows: Sequence[dict[str, Any]], seed: int) -> list[str]:
         ),
         "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|",
     ]
-    for row in played:
+    for row in rows:
         hits = " | ".join(f"{row['hits'].get(drop, float('nan')):.2f}" for drop in _DROPS)
         delay = "-" if row["delay_nights"] is None else f"{row['delay_nights']:.0f}"
         off = "-" if row["localisation_nights"] is None else f"{row['localisation_nights']:.2f}"
@@ -33,15 +32,6 @@ def table(rows: Sequence[dict[str, Any]], seed: int) -> list[str]:
             f"| `{row['case']}` | {row['engine']} | {row['false_alerts']:.2f} | {hits} | {delay} "
             f"| {off} | {row['retest_boots']:.0f} |"
         )
-    for row in rows:
-        if row["case"] == "speed":
-            lines += [
-                "",
-                (
-                    f"{row['samples']:,} samples of 300 series in ten years: all steps and "
-                    f"noises in {row['seconds']} s of one processor, with {row['megabytes']} MB."
-                ),
-            ]
     return lines
 
 

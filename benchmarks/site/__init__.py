@@ -1,1 +1,1 @@
-"""How long the report site of a large lab takes."""
+"""Time to write the site of a large lab."""

@@ -1,4 +1,4 @@
-"""A ledger as a lab of some size fills it in years: nights, drops, retests and searches."""
+"""A synthetic ledger of several years: nights, drops, retests and searches."""
 
 from __future__ import annotations
 
@@ -9,48 +9,52 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from netbisect.bisect.model import (
-    Belief,
-    Bisection,
+from netbisect.bisect.model.alert_state import AlertState
+from netbisect.bisect.model.entities import (
     Boot,
-    Candidate,
     Commit,
-    Comparison,
     Conditions,
-    Confirmed,
-    Culprit,
-    Effect,
     Fact,
     Kernel,
-    Night,
-    NightDone,
     Noise,
     Sample,
 )
-from netbisect.bisect.states import AlertState
-from netbisect.store.database import open_database
+from netbisect.bisect.model.jobs import (
+    BisectJob,
+    Candidate,
+    CompareJob,
+    NightlyJob,
+)
+from netbisect.bisect.model.results import (
+    Confirmed,
+    Culprit,
+    Effect,
+    NightlyResult,
+    Posterior,
+)
+from netbisect.store.db.database import open_database
+from netbisect.store.db.records import ActionStage, Outcome
+from netbisect.store.db.schema import migrate
 from netbisect.store.ledger import Ledger
-from netbisect.store.records import DecisionStage, Outcome
-from netbisect.store.schema import migrate
 
 BRANCH = "main"
 DAY = 86400.0
 FIRST = 1_700_000_000 // DAY * DAY
 _COMMITS = 24
-"""Of a day."""
+"""Seconds of a day."""
 _LEARNT = 8
 """Nights before the first drop."""
 _LASTING = 12
-"""Nights that a drop is there; those of the last nights still are."""
+"""Duration of a drop in nights; the last ones are open."""
 _MOVED = 5
-"""Scenarios that a drop is seen in."""
+"""One in so many scenarios shows a drop."""
 _BUILT_IN_SEARCH = 6
 _OFFERED = 14_880_000.0
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How large it is."""
+    """The dimensions of the ledger."""
 
     testbeds: int = 12
     scenarios: int = 25
@@ -60,14 +64,14 @@ class Plan:
     seed: int = 1
 
     def drop(self, number: int) -> tuple[int, int]:
-        """The testbed and the first night of a drop; the last two are there today."""
+        """Testbed and first night of a drop; the last two are open."""
         if number >= self.drops - 2:
             return number % self.testbeds, self.nights - 3 - number % 2
         room = max(self.nights - _LEARNT - _LASTING - 4, 1)
         return number % self.testbeds, _LEARNT + number * room // max(self.drops, 1)
 
     def moves(self, drop: int, path: int) -> bool:
-        """Whether a drop is seen in a scenario: in one of five."""
+        """Whether a scenario shows a drop: one in five."""
         kinds = min(_MOVED, self.scenarios)
         return path % kinds == drop % kinds
 
@@ -78,12 +82,12 @@ def revision(number: int) -> str:
 
 
 def head(night: int) -> int:
-    """The number of the commit that a night measures."""
+    """The number of the commit of a night."""
     return 300_000 + night * _COMMITS
 
 
 def fill(url: str, plan: Plan) -> Ledger:
-    """Makes the database and fills it; the clock of the ledger stands at the last night."""
+    """Creates and fills the database; the clock of the ledger is the last night."""
     engine = open_database(url)
     migrate(engine)
     now = [FIRST]
@@ -101,15 +105,15 @@ def fill(url: str, plan: Plan) -> Ledger:
 
 
 def night(ledger: Ledger, plan: Plan, number: int, testbeds: int) -> None:
-    """One more night, of so many testbeds, with the question that asks for it."""
+    """Adds a nightly job."""
     ledger.learn([_commit(one) for one in range(head(number - 1) + 1, head(number) + 1)], BRANCH)
     names = tuple(map(scenario, range(plan.scenarios)))
     for testbed in range(testbeds):
         name = bed(testbed)
-        question = Night(BRANCH, name, revision(head(number)), names, plan.boots)
+        question = NightlyJob(BRANCH, name, revision(head(number)), names, plan.boots)
         asked = ledger.ask(question, key=f"night:{name}:{number}")
         ledger.record_all(_facts(plan, testbed, range(number, number + 1)), "a night")
-        with ledger.closing(asked, NightDone(plan.boots)):
+        with ledger.closing(asked, NightlyResult(plan.boots)):
             pass
 
 
@@ -138,7 +142,7 @@ def _commit(number: int) -> Commit:
 
 
 def _facts(plan: Plan, testbed: int, nights: range) -> Iterator[Fact]:
-    """Every kernel, boot and sample of these nights on a testbed."""
+    """All kernels, boots and samples of a testbed."""
     name = bed(testbed)
     for number in nights:
         of_image = np.random.default_rng([plan.seed, testbed, number])
@@ -176,7 +180,7 @@ def _facts(plan: Plan, testbed: int, nights: range) -> Iterator[Fact]:
 
 
 def _conditions(name: str, path: int, number: int) -> Conditions:
-    """Every fifth scenario had other conditions in its first year."""
+    """Every fifth scenario has other conditions in its first year."""
     old = path % 5 == 0 and number < 365
     values = {"flows": "2000", "packet": "60 bytes", "nic firmware": "1.61" if old else "1.63"}
     return Conditions.of(name, scenario(path), values)
@@ -191,11 +195,8 @@ def _level(plan: Plan, testbed: int, path: int, number: int) -> float:
     return ln
 
 
-# -------------------------------------------------------------------------------------- a drop
-
-
 def _case(ledger: Ledger, plan: Plan, drop: int, now: list[float]) -> None:
-    """A retest, an alert, a search with its boots, and for old drops its recovery."""
+    """Adds a retest, an alert, a search with its boots, and the recovery of old drops."""
     testbed, first = plan.drop(drop)
     name = bed(testbed)
     good, bad = head(first - 1), head(first)
@@ -204,12 +205,12 @@ def _case(ledger: Ledger, plan: Plan, drop: int, now: list[float]) -> None:
     moved = list(map(scenario, paths[:_MOVED]))
     effects = tuple(Effect(one, -0.04, -0.05, -0.03, 1e-8, 12, 12) for one in moved)
     lead = moved[0]
-    question = Comparison(BRANCH, name, revision(good), revision(bad), tuple(moved), lead, -0.04)
+    question = CompareJob(BRANCH, name, revision(good), revision(bad), tuple(moved), lead, -0.04)
     asked = ledger.ask(question, key=f"compare:{drop}")
     with ledger.closing(asked, Confirmed(effects)) as closing:
         alert = closing.open_alert(effects, what="confirmed by boots in turns of one pair")
         search = closing.ask(
-            Bisection(
+            BisectJob(
                 BRANCH,
                 name,
                 revision(good),
@@ -234,25 +235,25 @@ def _case(ledger: Ledger, plan: Plan, drop: int, now: list[float]) -> None:
         now[0] += 1000.0
         decision = ledger.intend(
             search.id,
-            DecisionStage.TRIAL,
+            ActionStage.TRIAL,
             revision(asked_for),
             name,
             config="GENERIC-NODEBUG",
             arch="amd64",
             why="most to learn for its price",
-            belief=Belief(chances, 0.005),
+            belief=Posterior(chances, 0.005),
         )
         slow = 0.04 * (asked_for >= culprit) - 0.003 * (step % 3)
         before = {one: _level(plan, testbed, int(one[-2:]), first - 1) - slow for one in moved}
         _boot(ledger, decision.id, name, before, (asked_for, first), now[0])
         ledger.finish(decision.id, Outcome.OK)
         low, high = (low, asked_for) if asked_for >= culprit else (asked_for + 1, high)
-    held = Belief({**chances, revision(culprit): 0.99}, 0.001)
+    held = Posterior({**chances, revision(culprit): 0.99}, 0.001)
     finding = Culprit(revision(culprit), revision(culprit - 1), held, effects, 0.99)
     with ledger.closing(search, finding) as closing:
         closing.change_alert(
             alert.id,
-            what="the search ended: Culprit",
+            what="the search ended: culprit",
             state=AlertState.CULPRIT_FOUND,
             culprit=finding.revision,
         )

@@ -1,1 +1,1 @@
-"""Sixty nights of a lab: memory, database, and what was found, with faults at realistic rates."""
+"""Sixty nights of a service with faults at realistic rates: memory, databases and results."""

@@ -1,254 +1,341 @@
-"""`python -m benchmarks.soak`: nights of a lab one after the other, with faults at realistic rates.
+"""`python -m benchmarks.soak`: nights of a service with faults at realistic rates.
 
-The service's own conductor, casework and ledger, on a simulated clock and without Buildbot. Every
-night some commits have landed; three of them, each on a testbed of its own, make it slower. What
-is told: the memory of the process after each night, the size of the database, which culprits were
-found, and what else was said of the testbeds.
+A Buildbot master with web pages, nine workers, OpenSSH, a mail server and eight simulated testbeds.
+Commits land before each night; three of them are culprits, others do not build or boot. The results
+are the memory of master and workers after each night, the sizes of both databases, the culprits
+found and the false alerts.
 """
 
 from __future__ import annotations
 
-import argparse
-import gc
+import contextlib
 import json
 import os
+import random
+import shutil
+import signal
+import sqlite3
+import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+
+import click
 
 from benchmarks.soak.answers import nights as nights_of
 from benchmarks.soak.answers import questions
-from benchmarks.soak.drive import Clock, Service
 from benchmarks.soak.growth import a_night, kib_a_night, resident
-from benchmarks.soak.world import FORWARDING, SCENARIOS, STATEFUL, Culprit, World, plant
-from netbisect.bisect.model import Comparison
-from netbisect.steps.casework import open_nights
-from netbisect.steps.memory import history_of, ledger_of
-from netbisect.steps.settings import load
-from netbisect.store.database import AbsentError
-from netbisect.store.history import History
+from netbisect.bisect.model import serialization
+from netbisect.bisect.model.jobs import CompareJob
+from netbisect.demo.lab.faults import InjectedFault
+from netbisect.demo.lab.testbeds import TESTBEDS, SimulatedTestbed, copies
+from netbisect.demo.mailbox import read
+from netbisect.demo.service import DemoService
+from netbisect.demo.tree.create import SampleTree, create
+from netbisect.demo.tree.story import (
+    CULPRIT_AT,
+    QUIET_WEEKS,
+    StoryCommit,
+    boring,
+    story,
+)
+from netbisect.demo.tree.story import (
+    replace as replaced,
+)
+from netbisect.steps.scheduler.followups import open_nights
+from netbisect.steps.service import control
+from netbisect.steps.service.database_thread import open_service_ledger
+from netbisect.steps.service.settings import Settings, load
+from netbisect.store.git.history import History
 from netbisect.store.ledger import Ledger
+from netbisect.workers.config.lab import Lab, worker_name
 
-_DAY = 86_400.0
-_START = 1_735_862_400.0
+COMMITS = 4
+"""Irrelevant commits per night."""
+SCENARIOS = ("inet4-forwarding", "inet4-pf-stateful")
+_SLOWED = ("c2558", "c2558", "e5-2650")
+"""Affected kind of testbed by culprit, in order."""
+_COMPRESSION = 1500.0
+"""Compression of time; machines boot in a tenth of a second."""
+_RATES = {
+    InjectedFault.PANICS_UNDER_LOAD: 0.012,
+    InjectedFault.HANGS_UNDER_LOAD: 0.006,
+    InjectedFault.POWER_LOSS: 0.006,
+    InjectedFault.LINK_FLAPS: 0.03,
+    InjectedFault.DIES_UNDER_LOAD: 0.009,
+    InjectedFault.DISK_FULL: 0.003,
+}
+"""Probabilities of faults per testbed and night."""
+_WORKER = 0.015
+"""Probability of a killed worker."""
+_FAULT_SECONDS = 2.0
+"""Seconds until a fault is mended."""
+_LIMIT = 900.0
+"""Timeout of a night in seconds."""
+_LOOK = 0.2
 
-LAB = """
-[source]
-repository = "{folder}/source.git"
-[[builders]]
-name = "one"
-arch = "amd64"
-directory = "build"
-[[builders]]
-name = "two"
-arch = "amd64"
-directory = "build"
-"""
-TESTBED = """
-[[testbeds]]
-name = "{name}"
-owner = "owner@netbisect.invalid"
-arch = "amd64"
-kernel_config = "GENERIC"
-line_rate_pps = 14_880_000
-scenarios = {scenarios}
-dut = {{ address = "d", ingress = {{ interface = "a" }}, egress = {{ interface = "b" }} }}
-generator = {{ address = "g", port = {{ interface = "a" }} }}
-receiver = {{ address = "g", port = {{ interface = "b" }} }}
-"""
-SETTINGS = """
-branches = ["main"]
-[night]
-boots = 3
-[mail]
-to = ["people@netbisect.invalid"]
-sender = "netbisect@netbisect.invalid"
-"""
+
+class SoakError(Exception):
+    """The service failed."""
 
 
 @dataclass
 class Told:
-    """What came of it."""
+    """The results."""
 
     nights: int
     testbeds: int
     seconds: float = 0.0
-    visits: int = 0
+    boots: int = 0
     faults: dict[str, int] = field(default_factory=dict)
     asked: dict[str, int] = field(default_factory=dict)
     complete: int = 0
-    """Nights of a testbed that have their answer."""
+    """Completed nights of testbeds."""
     without: dict[str, int] = field(default_factory=dict)
-    """Nights of a testbed that have none, by the beginning of the reason."""
+    """Failed nights of testbeds by reason."""
     culprits: int = 0
     found: int = 0
+    named: dict[str, str] = field(default_factory=dict)
+    """Testbed, state and correctness of each alert."""
     wrong: list[str] = field(default_factory=list)
-    """Alerts that accuse another commit, or a testbed that is as it was."""
-    withdrawn: int = 0
+    """Alerts with a wrong culprit."""
+    none: list[str] = field(default_factory=list)
+    """False alerts without a culprit."""
     quarantines: int = 0
     mails: int = 0
-    memory: list[float] = field(default_factory=list)
-    """MiB after each night."""
-    objects: list[int] = field(default_factory=list)
-    """That Python keeps track of, after each night."""
-    slope: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    """MiB a night after the first third: estimate, and its 95 % interval."""
-    database: list[int] = field(default_factory=list)
-    """Bytes after each night."""
-    growth: float = 0.0
-    """KiB a night."""
+    master: list[float] = field(default_factory=list)
+    """Memory of the master in MiB after each night."""
+    workers: list[float] = field(default_factory=list)
+    """Memory of all processes in MiB after each night."""
+    ledger: list[int] = field(default_factory=list)
+    """Size of the ledger in bytes after each night."""
+    buildbot: list[int] = field(default_factory=list)
+    """Size of Buildbot's database in bytes after each night."""
+    master_a_night: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    """Growth in MiB per night: estimate and 95 % interval."""
+    workers_a_night: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    ledger_a_night: float = 0.0
+    """Growth in KiB per night."""
+    buildbot_a_night: float = 0.0
 
 
-def culprits(nights: int, testbeds: int) -> list[Culprit]:
-    """Three, spread over the nights and the testbeds."""
-    return [
-        Culprit(nights // 4, _name(1 % testbeds), (FORWARDING,), 0.05),
-        Culprit(nights // 2, _name(4 % testbeds), (STATEFUL,), 0.08),
-        Culprit(nights * 3 // 4, _name(6 % testbeds), SCENARIOS, 0.06),
+def beds(number: int) -> list[SimulatedTestbed]:
+    """Testbeds with igb(4) and two scenarios or cxgbe(4) and one, alternating."""
+    igb = replace(TESTBEDS["c2558"], scenarios=SCENARIOS)
+    kinds = zip(copies(igb, number), copies(TESTBEDS["e5-2650"], number), strict=True)
+    return [bed for pair in kinds for bed in pair][:number]
+
+
+def commits(nights: int) -> list[list[StoryCommit]]:
+    """Commits before each night: three culprits, two unbuildable, one panic."""
+    landing = [
+        [boring(1000 + COMMITS * night + one) for one in range(COMMITS)] for night in range(nights)
     ]
+    landing[0] += story()[:QUIET_WEEKS]
+    landing[nights // 4] += story()[CULPRIT_AT - 5 : CULPRIT_AT + 6]
+    for night, path, cost, more in (
+        (nights // 2, "sys/netpfil/pf/pf.c", "PATH_COST(pf_state, 241)", 441),
+        (nights * 3 // 4, "sys/dev/cxgbe/t4_sge.c", "PATH_COST(cxgbe, 154)", 274),
+    ):
+        dearer = f"{cost.rpartition(' ')[0]} {more})"
+        edit = replaced(path, cost, dearer)
+        slower = StoryCommit("network", f"{path}: Take more care", (edit,), role="culprit")
+        landing[night].insert(COMMITS // 2, slower)
+    return landing
 
 
-def _name(number: int) -> str:
-    return f"bed-{number + 1}"
+@dataclass
+class Soak:
+    """A service with its lab and its operators."""
+
+    house: DemoService
+    tree: SampleTree
+    heads: list[int]
+    """Number of commits before each night."""
+    settings: Settings
+    lab: Lab
+    ledger: Ledger
+    luck: random.Random
+    told: Told
+    broken: dict[str, float] = field(default_factory=dict)
+    """Machines with a fault, and the time of its repair."""
+    struck: Counter[str] = field(default_factory=Counter)
+
+    def pass_night(self, night: int) -> None:
+        """Runs a night: lands commits and waits for all results.
+
+        Raises:
+            SoakError: there is no end, or something has died.
+        """
+        self.tree.land(self.heads[night])
+        for held in self.ledger.quarantined().values():
+            self.ledger.ask_release(held.testbed, by="owner", note="it runs again")
+        waiting = [
+            (time.monotonic() + self.luck.uniform(0.5, 4.0), name, fault)
+            for name in (one.name for one in self.lab.testbeds)
+            for fault, chance in {**_RATES, "worker": _WORKER}.items()
+            if self.luck.random() < chance
+        ]
+        history = History(self.settings.mirror, self.lab.source.repository)
+        open_nights(self.ledger, history, self.settings, self.lab.testbeds, ["main"])
+        end = time.monotonic() + _LIMIT
+        while waiting or self.broken or not self._idle():
+            now = time.monotonic()
+            for one in [one for one in waiting if one[0] <= now]:
+                waiting.remove(one)
+                self._strike(one[1], one[2])
+            for machine in [name for name, until in self.broken.items() if until <= now]:
+                self._power("mend", machine)
+                del self.broken[machine]
+            if control.master_pid(self.house.place) is None:
+                raise SoakError("the master has died")
+            if now > end:
+                raise SoakError(f"no end after {_LIMIT:g} s of night {night + 1}")
+            time.sleep(_LOOK)
+
+    def _strike(self, testbed: str, fault: str) -> None:
+        self.struck[str(fault)] += 1
+        if fault == "worker":
+            self._kill_worker(testbed)
+            return
+        machine = f"{testbed}-dut"
+        if fault is InjectedFault.DIES_UNDER_LOAD:
+            machine = self.lab.testbed(testbed).generator.address
+        self._power("break", machine, str(fault))
+        self.broken[machine] = time.monotonic() + _FAULT_SECONDS
+
+    def _power(self, *words: str) -> None:
+        config = str(self.house.place / "lab" / "ssh" / "config")
+        order = ["ssh", "-F", config, "power", " ".join(words)]
+        subprocess.run(order, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+
+    def _kill_worker(self, testbed: str) -> None:
+        """Restarts it at once, like an init system."""
+        name = worker_name(self.lab.testbed(testbed))
+        number = self._number(f"worker-{name}")
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(number, signal.SIGKILL)
+        self.house.start_worker(name, self.house.place / "workers" / name)
+
+    def _number(self, name: str) -> int:
+        return int((self.house.processes / f"{name}.pid").read_text())
+
+    def _idle(self) -> bool:
+        """Whether no job, mail or build is open."""
+        if self.ledger.open_questions() or self.ledger.waiting_mails():
+            return False
+        open_orders = "SELECT count(*) FROM buildsets WHERE complete = 0"
+        [(number,)] = self._query("state.sqlite", open_orders)
+        return number == 0
+
+    def _query(self, database: str, query: str) -> list[tuple[int, ...]]:
+        path = (self.house.place / database).as_uri()
+        with contextlib.closing(sqlite3.connect(f"{path}?mode=ro", uri=True, timeout=30)) as one:
+            return one.execute(query).fetchall()
+
+    def measure(self) -> None:
+        """Records memory and databases after a night."""
+        told = self.told
+        master = control.master_pid(self.house.place)
+        assert master is not None
+        told.master.append(resident(master))
+        workers = [path.stem for path in self.house.processes.glob("worker-*.pid")]
+        told.workers.append(sum(resident(self._number(name)) for name in workers))
+        for sizes, name in ((told.ledger, "netbisect.sqlite"), (told.buildbot, "state.sqlite")):
+            files = self.house.place.glob(f"{name}*")  # with what is not yet in its place
+            sizes.append(sum(one.stat().st_size for one in files))
+
+    def judge(self) -> None:
+        """The alerts, and the false ones."""
+        told, ledger, line = self.told, self.ledger, list(self.tree.revisions)
+        planted = [one for one, role in self.tree.roles.items() if role == "culprit"]
+        told.culprits = len(planted)
+        told.faults = dict(self.struck)
+        [(told.boots,)] = self._query("netbisect.sqlite", "SELECT count(*) FROM boots")
+        asked = questions(ledger)
+        told.asked = dict(Counter(serialization.tag_of(one.question) for one in asked))
+        told.complete, told.without = nights_of(asked)
+        slowed = dict(zip(planted, _SLOWED, strict=True))
+        for alert in ledger.alerts():
+            here = [one for one, kind in slowed.items() if alert.testbed.startswith(kind)]
+            right = alert.culprit in here
+            if not alert.culprit:
+                question = ledger.question(alert.comparison or 0).question
+                assert isinstance(question, CompareJob)
+                ends = sorted((line.index(question.good), line.index(question.bad)))
+                right = any(ends[0] < line.index(one) <= ends[1] for one in here)
+            said = f"{alert.testbed}, {alert.kind.value}, {alert.state.value}, {alert.culprit}"
+            told.named[str(alert.id)] = f"{said}: {'right' if right else 'wrong'}"
+            if not right:
+                (told.wrong if alert.culprit else told.none).append(said)
+        told.found = len({one.culprit for one in ledger.alerts()} & {*planted})
+        told.quarantines = sum(len(ledger.quarantines(one.name)) for one in self.lab.testbeds)
+        told.mails = len(read(self.house.mails))
+        told.master_a_night, told.workers_a_night = a_night(told.master), a_night(told.workers)
+        told.ledger_a_night = kib_a_night(told.ledger)
+        told.buildbot_a_night = kib_a_night(told.buildbot)
 
 
-def begin(folder: Path, nights: int, testbeds: int, planted: list[Culprit], seed: int) -> Service:
-    """A service in that folder, in the world and the time of its lab."""
-    names = [_name(number) for number in range(testbeds)]
-    tree = plant(folder / "source.git", nights)
-    scenarios = json.dumps(SCENARIOS)
-    beds = "".join(TESTBED.format(name=name, scenarios=scenarios) for name in names)
-    (folder / "lab.toml").write_text(LAB.format(folder=folder) + beds)
-    (folder / "netbisect.toml").write_text(SETTINGS)
-    settings, lab = load(folder / "netbisect.toml")
-    ledger, clock = ledger_of(settings), Clock(_START)
-    ledger.clock = clock
-    time.time = clock  # what asks for the time is in the simulated one
-    return Service(settings, lab, ledger, World(tree, names, planted, seed), clock)
+def begin(place: Path, nights: int, testbeds: int, boots: int, seed: int) -> Soak:
+    """Builds and starts a service in a new folder."""
+    house = DemoService(place)
+    house.build(testbeds=beds(testbeds), compression=_COMPRESSION, seed=seed)
+    shutil.rmtree(place / "upstream" / "src.git")
+    landing = commits(nights)
+    tree = create(place / "upstream" / "src.git", [one for of_night in landing for one in of_night])
+    heads = [1 + sum(map(len, landing[: night + 1])) for night in range(nights)]
+    file = place / control.SETTINGS
+    file.write_text(file.read_text().replace("boots = 3", f"boots = {boots}"))
+    house.start()
+    settings, lab = load(file)
+    told = Told(nights, testbeds)
+    luck = random.Random(seed)  # noqa: S311 - it plays a lab
+    return Soak(house, tree, heads, settings, lab, open_service_ledger(settings), luck, told)
 
 
-def pass_night(service: Service, history: History, night: int) -> None:
-    """Commits land, and all that is asked then is answered."""
-    settings, ledger = service.settings, service.ledger
-    service.clock.at = max(service.clock.at, _START + night * _DAY)
-    service.world.tree.land(night)
-    for held in ledger.quarantined().values():
-        ledger.ask_release(held.testbed, by="owner", note="it has room again")
-    open_nights(ledger, history, settings, service.lab.testbeds, settings.branches)
-    service.run()
-
-
-def soak(folder: Path, nights: int, testbeds: int, seed: int) -> Told:
-    """All nights in that folder."""
-    planted = culprits(nights, testbeds)
-    service = begin(folder, nights, testbeds, planted, seed)
-    history = history_of(service.settings, service.lab)
-    told = Told(nights, testbeds, culprits=len(planted))
+def soak(place: Path, nights: int, testbeds: int, boots: int, seed: int) -> Told:
+    """Runs all nights."""
     began = time.monotonic()
-    for night in range(nights):
-        pass_night(service, history, night)
-        gc.collect()
-        told.memory.append(resident())
-        told.objects.append(len(gc.get_objects()))
-        with service.ledger.engine.connect() as connection:
-            connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
-        told.database.append((folder / "netbisect.sqlite").stat().st_size)
-        if os.isatty(2) or night % 10 == 9:
+    one = begin(place, nights, testbeds, boots, seed)
+    try:
+        for night in range(nights):
+            one.pass_night(night)
+            one.measure()
             print(
-                f"night {night + 1}: {told.memory[-1]:.0f} MiB, "
-                f"{told.database[-1] / 1e6:.1f} MB, {time.monotonic() - began:.0f} s",
+                f"night {night + 1}: master {one.told.master[-1]:.0f} MiB, "
+                f"workers {one.told.workers[-1]:.0f} MiB, ledger {one.told.ledger[-1] / 1e6:.1f} "
+                f"MB, Buildbot {one.told.buildbot[-1] / 1e6:.1f} MB, "
+                f"{time.monotonic() - began:.0f} s",
                 file=sys.stderr,
                 flush=True,
             )
-    told.seconds = time.monotonic() - began
-    _judge(told, service.ledger, service.world)
-    told.slope, told.growth = a_night(told.memory), kib_a_night(told.database)
-    return told
+        one.told.seconds = time.monotonic() - began
+        one.judge()
+    finally:
+        one.house.stop()
+    return one.told
 
 
-def _judge(told: Told, ledger: Ledger, world: World) -> None:
-    told.visits, told.faults = world.visits, dict(world.struck)
-    asked = questions(ledger)
-    told.asked = dict(Counter(type(one.question).__name__.lower() for one in asked))
-    told.complete, told.without = nights_of(asked)
-    right = {(one.testbed, world.tree.revisions[one.place]) for one in world.culprits}
-    found = set()
-    for alert in ledger.alerts(candidates=True):
-        if alert.announced_at is None:
-            told.withdrawn += 1
-        elif (alert.testbed, alert.culprit) in right:
-            found.add((alert.testbed, alert.culprit))
-        elif alert.culprit is not None or not _holds(alert.comparison, ledger, world):
-            told.wrong.append(f"{alert.testbed}: {alert.state.value}, {alert.culprit}")
-    told.found = len(found)
-    told.quarantines = sum(len(ledger.quarantines(name)) for name in world.testbeds)
-    try:
-        while True:
-            ledger.mail(told.mails + 1)
-            told.mails += 1
-    except AbsentError:
-        pass
-
-
-def _holds(number: int | None, ledger: Ledger, world: World) -> bool:
-    """Whether the two ends of a comparison really differ by a planted commit."""
-    assert number is not None
-    question = ledger.question(number).question
-    assert isinstance(question, Comparison)
-    first, last = world.number[question.good], world.number[question.bad]
-    return any(
-        one.testbed == question.testbed and min(first, last) < one.place <= max(first, last)
-        for one in world.culprits
-    )
-
-
-def as_text(told: Told) -> str:
-    """A few lines."""
-    slope, low, high = told.slope
-    beds = told.nights * told.testbeds
-    return "\n".join(
-        [
-            f"{told.nights} nights of {told.testbeds} testbeds in {told.seconds:.0f} s",
-            f"  visits             {told.visits}, with {sum(told.faults.values())} faults",
-            f"  questions          {told.asked}",
-            f"  faults             {told.faults}",
-            f"  nights complete    {told.complete} of {beds}",
-            *(f"    without an answer {number:4}  {why}" for why, number in told.without.items()),
-            f"  culprits found     {told.found} of {told.culprits}",
-            f"  false accusations  {len(told.wrong)} {told.wrong or ''}",
-            f"  withdrawn unseen   {told.withdrawn}",
-            f"  quarantines        {told.quarantines}",
-            f"  mails              {told.mails}",
-            f"  memory             {told.memory[0]:.0f} to {told.memory[-1]:.0f} MiB",
-            f"    MiB a night      {slope:+.3f} ({low:+.3f} to {high:+.3f})",
-            f"  objects            {told.objects[0]:,} to {told.objects[-1]:,}",
-            f"  database           {told.database[-1] / 1e6:.1f} MB",
-            f"    KiB a night      {told.growth:.0f}",
-        ]
-    )
-
-
-def main() -> int:
-    """The command line; 1 when a culprit was not found, or something else was accused."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.soak", description=__doc__)
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    parser.add_argument("--nights", type=int, default=60)
-    parser.add_argument("--testbeds", type=int, default=8)
-    parser.add_argument("--seed", type=int, default=1, help="of the lab's luck")
-    parser.add_argument("--keep", type=Path, help="empty folder of the service, left for a look")
-    asked = parser.parse_args()
+@click.command(help=__doc__)
+@click.option("--nights", default=60, show_default=True)
+@click.option("--testbeds", default=8, show_default=True)
+@click.option("--boots", default=3, show_default=True, help="Boots of a night on a testbed.")
+@click.option("--seed", default=1, show_default=True, help="Seed of the lab.")
+@click.option(
+    "--keep", type=click.Path(path_type=Path), help="New folder of the service, kept at the end."
+)
+def main(nights: int, testbeds: int, boots: int, seed: int, keep: Path | None) -> None:
+    """Print JSON; status 1 for a missed or a wrong culprit."""
     load_before = os.getloadavg()[0]
-    with tempfile.TemporaryDirectory() as folder:
-        told = soak(asked.keep or Path(folder), asked.nights, asked.testbeds, asked.seed)
-    if asked.json:
-        print(json.dumps({**asdict(told), "load_before": load_before}, indent=1))
-    else:
-        print(as_text(told))
-    return int(told.found < told.culprits or bool(told.wrong))
+    # A short path, for sockets.
+    with tempfile.TemporaryDirectory(prefix="nb-soak-") as folder:
+        told = soak(keep or Path(folder) / "house", nights, testbeds, boots, seed)
+    click.echo(json.dumps({**asdict(told), "load_before": load_before}, indent=1))
+    sys.exit(told.found < told.culprits or bool(told.wrong))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,4 +1,4 @@
-"""How something grows from night to night, once all has been done for the first time."""
+"""Growth per night, after a warm-up."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SETTLED = 1 / 3
 """Share of the nights after which it is looked at: by then all has been done once, also a search,
 for which pictures are drawn."""
 _LEAST = 3
-"""Nights that make a line."""
+"""Minimum nights for a fit."""
 
 
 def a_night(values: Sequence[float]) -> tuple[float, float, float]:
@@ -30,13 +30,13 @@ def a_night(values: Sequence[float]) -> tuple[float, float, float]:
 
 
 def kib_a_night(sizes: Sequence[int]) -> float:
-    """By how much a file grows in a night, from its bytes after each of them."""
+    """Growth of a file per night, from its sizes."""
     settled = int(len(sizes) * _SETTLED)
     return (sizes[-1] - sizes[settled]) / max(len(sizes) - 1 - settled, 1) / 1024
 
 
 def resident(process: int | str = "self") -> float:
-    """MiB of a process."""
+    """Memory of a process in MiB."""
     for line in Path(f"/proc/{process}/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) / 1024

@@ -1,11 +1,10 @@
-"""Writes netbisect(1) and netbisect-lab(1) in mdoc from what the command lines say of themselves.
+"""Writes netbisect(1) and netbisect-lab(1) in mdoc from the help texts of the commands.
 
 python docs/man/generate.py        # writes both pages beside this file
 """
 
 from __future__ import annotations
 
-import argparse
 import re
 import textwrap
 from collections.abc import Iterator
@@ -14,29 +13,29 @@ from pathlib import Path
 
 import click
 
-from netbisect.steps import cli
-from netbisect.workers.cli import command_line
+from netbisect.cli import main
+from netbisect.workers.cli.main import netbisect_lab
 
-DATE = "November 21, 2026"
-"""Of the pages; changes when they do."""
+DATE = "November 23, 2026"
+"""Date of the pages; change it together with them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command of either kind, as a page shows it."""
+    """A command of a manual page."""
 
     name: str
-    """All of its words."""
+    """Full name, such as `netbisect alerts ack`."""
     arguments: str
     about: str
-    """Paragraphs, with empty lines between."""
+    """Paragraphs separated by empty lines."""
     options: list[tuple[str, str]] = field(default_factory=list)
-    """How each is written, and what it does."""
+    """Syntax and description."""
     example: str = ""
 
 
 def of_click(command: click.Command, name: str, parent: click.Context | None) -> Iterator[Command]:
-    """The command and all below it, each before its own."""
+    """The command and its subcommands, depth first."""
     context = click.Context(command, info_name=name.rpartition(" ")[2], parent=parent)
     records = (one.get_help_record(context) for one in command.get_params(context))
     yield Command(
@@ -44,7 +43,7 @@ def of_click(command: click.Command, name: str, parent: click.Context | None) ->
         " ".join(command.collect_usage_pieces(context)),
         (command.help or "").partition("\f")[0],
         [one for one in records if one and one[1] and "--help" not in one[0]],
-        _example(command.epilog, "Example: "),
+        _example(command.epilog),
     )
     if isinstance(command, click.Group):
         for one in command.list_commands(context):
@@ -53,39 +52,12 @@ def of_click(command: click.Command, name: str, parent: click.Context | None) ->
             yield from of_click(below, f"{name} {one}", context)
 
 
-def _example(epilog: str | None, sign: str) -> str:
-    return " ".join((epilog or "").partition(sign)[2].replace("\\\n", " ").split())
-
-
-def _written(action: argparse.Action) -> str:
-    """How an option is written; argparse's own way differs between versions of Python."""
-    names = ", ".join(action.option_strings)
-    return f"{names} {action.metavar or action.dest.upper()}" if action.nargs != 0 else names
-
-
-def of_argparse(parser: argparse.ArgumentParser, name: str) -> Iterator[Command]:
-    """The same of a parser."""
-    usage = " ".join(parser.format_usage().split()).removeprefix(f"usage: {parser.prog}").strip()
-    below = [one for one in parser._actions if isinstance(one.choices, dict)]  # noqa: SLF001 - no other way
-    yield Command(
-        name,
-        usage.removeprefix("[-h]").strip(),
-        parser.description or "",
-        [
-            (_written(one), one.help or "")
-            for one in parser._actions  # noqa: SLF001 - see above
-            if one not in below and "--help" not in one.option_strings
-        ],
-        _example(parser.epilog, "example: "),
-    )
-    for action in below:
-        assert isinstance(action.choices, dict)
-        for one, its_parser in action.choices.items():
-            yield from of_argparse(its_parser, f"{name} {one}")
+def _example(epilog: str | None) -> str:
+    return " ".join((epilog or "").partition("Example: ")[2].replace("\\\n", " ").split())
 
 
 def escaped(text: str) -> str:
-    """For a line of mdoc: nothing in it is a macro or an escape."""
+    """Escapes text for mdoc."""
     text = text.replace("\\", "\\e").replace("-", "\\-")
     return f"\\&{text}" if text.startswith((".", "'")) else text
 
@@ -94,7 +66,7 @@ def _paragraphs(text: str) -> Iterator[str]:
     for number, paragraph in enumerate(re.split(r"\n\s*\n", textwrap.dedent(text).strip())):
         if number:
             yield ".Pp"
-        if paragraph.startswith("\b"):  # click's sign for what is not to be filled
+        if paragraph.startswith("\b"):  # click's mark of preformatted text
             lines = paragraph.splitlines()[1:]
             yield from [".Bd -literal -offset indent", *map(escaped, lines), ".Ed"]
         else:
@@ -116,7 +88,7 @@ def _described(command: Command) -> Iterator[str]:
 
 
 def page(name: str, about: str, commands: list[Command], rest: str) -> str:
-    """The page: its name, all commands with their options, and what else there is to say."""
+    """A manual page with all commands, followed by `rest`."""
     whole, *parts = commands
     lines = [
         ".\\" + '" Written by docs/man/generate.py from the command line; change it there.',
@@ -144,26 +116,28 @@ NETBISECT = """\
 .Sh ENVIRONMENT
 .Bl -tag -width Ds
 .It Ev NETBISECT_SETTINGS
-The settings of the master that Buildbot starts, where they are not
+Settings file of the master, instead of
 .Pa netbisect.toml
 in its folder.
+.It Ev _NETBISECT_COMPLETE , _NETBISECT_LAB_COMPLETE
+Set to bash_source, zsh_source or fish_source to print a completion script.
 .El
 .Sh FILES
 .Bl -tag -width Ds
 .It Pa netbisect.toml
-What the service watches, when, and whom it tells.
+Settings of the service.
 .It Pa lab.toml
-The machines.
+The lab file: testbeds, builders and hosts.
 .It Pa netbisect.sqlite
-All that was measured and decided, where the settings name no other database.
+Default database of measurements and results.
 .It Pa state.sqlite
-What Buildbot keeps.
+Database of Buildbot.
 .It Pa twistd.log
-What the master says.
+Log of the master.
 .El
 .Sh EXIT STATUS
 .Ex -std netbisect
-A command that cannot be understood ends with 2.
+Invalid arguments have exit status 2.
 .Sh SEE ALSO
 .Xr buildbot-worker 1 ,
 .Xr netbisect-lab 1
@@ -172,20 +146,20 @@ LAB = """\
 .Sh FILES
 .Bl -tag -width Ds
 .It Pa lab.toml
-The machines.
+The lab file: testbeds, builders and hosts.
 .El
 .Sh EXIT STATUS
 .Bl -tag -width Ds
 .It 0
-Done.
+Success.
 .It 1
-Passing trouble: the same again may go well.
+Temporary failure; a retry may succeed.
 .It 2
-The lab file or the command line is wrong.
+Invalid lab file or arguments.
 .It 3
-The revision cannot be measured; a fact on standard output says why.
+The revision cannot be measured; standard output has the reason.
 .It 4
-The testbed or the builder needs its owner.
+The testbed or the builder needs repair.
 .El
 .Sh SEE ALSO
 .Xr ssh 1 ,
@@ -196,18 +170,18 @@ The testbed or the builder needs its owner.
 
 
 def pages() -> dict[str, str]:
-    """The pages by the names of their files."""
+    """Contents of the pages by file name."""
     return {
         "netbisect.1": page(
             "netbisect",
             "find the commit that made a FreeBSD router slower",
-            list(of_click(cli.main, "netbisect", None)),
+            list(of_click(main.main, "netbisect", None)),
             NETBISECT,
         ),
         "netbisect-lab.1": page(
             "netbisect-lab",
             "build kernels, boot them on a testbed, send packets through them",
-            list(of_argparse(command_line(), "netbisect-lab")),
+            list(of_click(netbisect_lab, "netbisect-lab", None)),
             LAB,
         ),
     }

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from netbisect.bisect.model import Confirmed, Finding
-from netbisect.bisect.states import AlertState
-from netbisect.reports import chart, profiles, words
-from netbisect.reports import page as case_page
-from netbisect.reports.case import Case, Deed
+from netbisect.bisect.model.alert_state import AlertState
+from netbisect.bisect.model.results import Confirmed, Result
+from netbisect.reports.documents.types import AlertDocument, AlertSummary, SeenIn
+from netbisect.reports.model.case import Case
+from netbisect.reports.pages import page as case_page
+from netbisect.reports.pages import profiles
+from netbisect.reports.plots import chart
+from netbisect.reports.render import words
 from netbisect.reports.site import plots
 from netbisect.reports.site.frame import FEEDS, as_document, render
-from netbisect.reports.site.nouns import AlertLine, SeenIn, alert_page, question_page
+from netbisect.reports.site.view_models import alert_page, question_page
 
 _PICTURED = 4
 """Scenarios whose boots are drawn."""
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class QuestionLink:
     """A question by its number."""
 
     kind: str
@@ -40,46 +43,56 @@ class Link:
 
 
 def alert(
-    line: AlertLine,
+    summary: AlertSummary,
+    document: AlertDocument,
     case: Case | None,
     *,
-    seen: Sequence[SeenIn],
-    deeds: Sequence[Deed],
-    questions: Sequence[Link],
+    title: Callable[[str], str],
+    questions: Sequence[QuestionLink],
 ) -> str:
     """The page of an alert.
 
     Args:
-        line: What it is.
-        case: All that was measured for it; None for what was seen and not measured in turns.
-        seen: The series in which it was looked for.
-        deeds: What was done to it, oldest first.
-        questions: That were asked for it, oldest first.
+        summary: The alert in brief.
+        document: The alert.
+        case: Its measurements; None without a retest.
+        title: Returns the name of a scenario for people.
+        questions: Its comparison and its search.
     """
-    told = case_page.told(case) if case else {"case": None}
+    told = case_page.template_values(case) if case else {"case": None}
     pictures: dict[str, object] = {}
     if case:
         pictures["profiles"] = profiles.sections(
-            case.profiles, case.label, stem=_stem(line.number) if case.profiles else ""
+            case.profiles, case.label, stem=_stem(summary.id) if case.profiles else ""
         )
         pictures["trend"] = Markup(chart.trend(case, case.lead))  # noqa: S704 - our own drawing
         pictures["boxes"] = Markup(chart.boxplot(case, case.lead))  # noqa: S704 - our own drawing
     return render(
         "alert.html",
-        f"Alert {line.number}: {words.kind(line.kind)}, {line.lead} on {line.testbed}",
-        alternates=[as_document(line.page), *FEEDS],
+        f"Alert {summary.id}: {words.kind(summary.kind)}, {summary.title} on {summary.testbed}",
+        alternates=[as_document(alert_page(summary.id)), *FEEDS],
         **(told | pictures),
-        alert=line,
-        mood=_mood(line),
-        state_words=words.state(line.state, until=line.until, into=line.into),
-        seen=seen,
-        deeds=deeds,
+        alert=summary,
+        mood=_mood(summary),
+        state_words=words.state(summary.state, until=summary.muted_until, into=summary.merged_into),
+        seen=_latest_series(document),
+        title=title,
+        history=document.history,
         questions=questions,
     )
 
 
+def _latest_series(document: AlertDocument) -> list[SeenIn]:
+    """Each series as announced last; those that moved first, the largest drop first."""
+    latest = {(one.testbed, one.scenario, one.branch): one for one in document.series}
+    return sorted(
+        latest.values(),
+        key=lambda one: (not one.moved, one.difference.ln_ratio if one.difference else 0.0),
+    )
+
+
 def drawings(case: Case) -> dict[str, str]:
-    """The files beside the page of an alert: its flame graphs as a whole, by their names."""
+    """Full flame graphs of an alert, by file name."""
     return profiles.files(case.profiles, case.label, _stem(case.number))
 
 
@@ -87,35 +100,35 @@ def _stem(alert: int) -> str:
     return alert_page(alert).removesuffix(".html")
 
 
-def _mood(line: AlertLine) -> str:
-    if line.wanting:
-        return "sure" if line.state is AlertState.CULPRIT_FOUND else "range"
-    return "open" if line.state.standing else "calm"
+def _mood(summary: AlertSummary) -> str:
+    if summary.wanting:
+        return "sure" if summary.state is AlertState.CULPRIT_FOUND else "range"
+    return "open" if summary.standing else "calm"
 
 
 def comparison(
     number: int,
     case: Case,
-    finding: Finding | None,
+    finding: Result | None,
     *,
-    alert: AlertLine | None = None,
-    following: Link | None = None,
+    alert: AlertSummary | None = None,
+    following: QuestionLink | None = None,
 ) -> str:
     """The page of a comparison.
 
     Args:
         number: Of the question.
-        case: What was measured for it.
+        case: Its measurements.
         finding: Its answer.
         alert: That it is for.
         following: The search that followed from it.
     """
-    state, headline = ("open", "running"), "It is being measured in turns."
+    state, headline = ("open", "running"), "The comparison is running."
     if finding is not None:
         headline = words.sentence(finding, case.label, case.title)
         confirmed = isinstance(finding, Confirmed)
         state = ("range", "confirmed") if confirmed else ("calm", "not confirmed")
-    told = case_page.told(case) | {"state": state, "headline": headline}
+    told = case_page.template_values(case) | {"state": state, "headline": headline}
     if not isinstance(finding, Confirmed):
         told["remark"] = ""
     return render(
@@ -133,12 +146,12 @@ def comparison(
     )
 
 
-def bisection(number: int, case: Case, alert: AlertLine | None) -> str:
-    """The page of a bisection: every visit, and how the chances narrowed.
+def bisection(number: int, case: Case, alert: AlertSummary | None) -> str:
+    """The page of a bisection.
 
     Args:
         number: Of the question.
-        case: What was measured for it.
+        case: Its measurements.
         alert: That it is for.
     """
     return render(
@@ -146,7 +159,7 @@ def bisection(number: int, case: Case, alert: AlertLine | None) -> str:
         f"Bisection {number}: {case.title(case.lead)} on {case.testbed}",
         current="searches.html",
         alternates=[as_document(question_page("bisection", number))],
-        **case_page.told(case),
+        **case_page.template_values(case),
         alert=alert,
         line=Markup(plots.commit_line(case)),  # noqa: S704 - our own drawing
         search=Markup(chart.path(case)),  # noqa: S704 - our own drawing

@@ -1,4 +1,4 @@
-"""What all pages of the site have in common: the frame around them, and how numbers are told."""
+"""Common parts of the site's pages: frame and formats."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from netbisect.bisect.model import Effect
-from netbisect.bisect.standing import Distance
-from netbisect.reports import words
-from netbisect.reports.case import HASH_LENGTH
-from netbisect.reports.site.nouns import AlertLine, document_file, when
-from netbisect.reports.templating import environment
+from netbisect.bisect.detection.level_difference import LevelDifference
+from netbisect.bisect.model.results import Effect
+from netbisect.reports.documents.types import AlertSummary
+from netbisect.reports.model.case import HASH_LENGTH
+from netbisect.reports.render import words
+from netbisect.reports.render.templating import environment
+from netbisect.reports.site.view_models import alert_page, document_file, series_page, when
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class AlternateForm:
     """The same in another form, for machines."""
 
     type: str
@@ -27,15 +28,15 @@ class Form:
 
 FEED = "feed.atom"
 """The file of the feed of alerts."""
-FEEDS = (Form("application/atom+xml", "Alerts", FEED),)
+FEEDS = (AlternateForm("application/atom+xml", "Alerts", FEED),)
 
 
-def as_document(page: str) -> Form:
-    """What a page tells, for programs."""
-    return Form("application/json", "For programs", document_file(page))
+def as_document(page: str) -> AlternateForm:
+    """The JSON document of a page."""
+    return AlternateForm("application/json", "For programs", document_file(page))
 
 
-def culprit_or_range(alert: AlertLine) -> str:
+def culprit_or_range(alert: AlertSummary) -> str:
     """The commit of an alert, or between which revisions it lies."""
     if alert.culprit:
         return words.clean(alert.culprit[:HASH_LENGTH])
@@ -43,8 +44,14 @@ def culprit_or_range(alert: AlertLine) -> str:
 
 
 environment.filters.update(
-    boots=words.boots, change=words.change, culprit_or_range=culprit_or_range, when=when
+    alert_page=alert_page,
+    boots=words.boots,
+    change=words.change,
+    culprit_or_range=culprit_or_range,
+    when=when,
 )
+
+environment.globals["series_page"] = series_page
 
 
 def render(
@@ -52,7 +59,7 @@ def render(
     page_title: str,
     *,
     current: str = "",
-    alternates: Sequence[Form] = (),
+    alternates: Sequence[AlternateForm] = (),
     **told: object,
 ) -> str:
     """A page.
@@ -62,7 +69,7 @@ def render(
         page_title: Its title and first heading.
         current: The file of the navigation that it is.
         alternates: Other forms of the same.
-        told: What the template shows.
+        told: Values of the template.
     """
     frame: dict[str, Any] = {"wide": False, "state_of_things": ""}
     return environment.get_template(f"site/{template}").render(
@@ -75,7 +82,7 @@ def rate(ln_pps: float) -> str:
     return words.pps(math.exp(ln_pps))
 
 
-def apart(distance: Distance | None) -> str:
+def distance_text(distance: LevelDifference | None) -> str:
     """A distance with its interval, and ~ where it may be nothing."""
     if distance is None:
         return ""
@@ -83,7 +90,7 @@ def apart(distance: Distance | None) -> str:
     return words.change(effect) if distance.clear else f"~ {words.change(effect)}"
 
 
-def briefly(distance: Distance | None) -> str:
+def short_distance(distance: LevelDifference | None) -> str:
     """A distance without its interval, and ~ where it may be nothing."""
     if distance is None:
         return ""

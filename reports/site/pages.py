@@ -7,14 +7,22 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from netbisect.bisect.health import STALE_DAYS, STALE_NIGHTS
-from netbisect.reports import words
-from netbisect.reports.site.frame import FEEDS, apart, briefly, drop, rate, render, spread
-from netbisect.reports.site.nouns import (
-    AlertLine,
-    Overview,
-    Running,
-    Summary,
+from netbisect.bisect.model.detection_results import STALE_DAYS, STALE_NIGHTS
+from netbisect.reports.documents.types import AlertSummary, Difference
+from netbisect.reports.render import words
+from netbisect.reports.site.frame import (
+    FEEDS,
+    distance_text,
+    drop,
+    rate,
+    render,
+    short_distance,
+    spread,
+)
+from netbisect.reports.site.view_models import (
+    RunningLine,
+    SeriesSummary,
+    SiteOverview,
     question_page,
     revisions_page,
     testbed_page,
@@ -25,11 +33,11 @@ _RECENT = 30 * _DAY
 _NOISY = 0.1
 """Smallest drop that one night shows, from which on a series is called noisy; a ln ratio."""
 _MISSED = 20
-"""Sentences about what a night did not measure."""
+"""Most sentences about missing series."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class FinishedLine:
     """A comparison or a bisection that was answered."""
 
     kind: str
@@ -45,10 +53,12 @@ class Ended:
         return question_page(self.kind, self.number)
 
 
-def index(view: Overview) -> str:
+def index(view: SiteOverview) -> str:
     """The first page: last night, open alerts, and the grid of all series."""
     wanting = [one for one in view.alerts if one.wanting]
-    changed = [one for one in view.alerts if not one.wanting and one.changed >= view.at - _RECENT]
+    changed = [
+        one for one in view.alerts if not one.wanting and one.changed_at >= view.at - _RECENT
+    ]
     return render(
         "index.html",
         "Packet forwarding of FreeBSD",
@@ -68,16 +78,16 @@ def index(view: Overview) -> str:
     )
 
 
-def _night_line(view: Overview) -> str:
+def _night_line(view: SiteOverview) -> str:
     if view.night_at is None:
-        return "No night has been asked for."
+        return "No night yet."
     asked = sum(one.asked for one in view.nights)
     done = sum(one.measured for one in view.nights)
     kinds = "all" if asked == done else f"{done} of {asked}"
     return f"Last night, {words.day(view.night_at)}: {kinds} series measured ({asked} asked for)."
 
 
-def _alert_line(view: Overview, wanting: Sequence[AlertLine]) -> str:
+def _alert_line(view: SiteOverview, wanting: Sequence[AlertSummary]) -> str:
     standing = sum(one.state.standing for one in view.alerts) - len(wanting)
     known = f", and {standing} that are known or muted" if standing else ""
     alerts = words.count(len(wanting), "open alert") if wanting else "No open alert"
@@ -86,7 +96,7 @@ def _alert_line(view: Overview, wanting: Sequence[AlertLine]) -> str:
     )
 
 
-def _missing(view: Overview) -> Iterator[str]:
+def _missing(view: SiteOverview) -> Iterator[str]:
     late = [one for one in view.nights if one.measured < one.asked]
     for one in late[:_MISSED]:
         yield (
@@ -97,23 +107,23 @@ def _missing(view: Overview) -> Iterator[str]:
         yield f"and {len(late) - _MISSED} more testbeds and branches"
 
 
-def branches_of(series: Sequence[Summary]) -> list[str]:
+def branches_of(series: Sequence[SeriesSummary]) -> list[str]:
     """Those with the most series first."""
     names = [one.branch for one in series]
     return sorted(set(names), key=lambda name: (-names.count(name), name))
 
 
-def grid(view: Overview, branch: str) -> dict[str, Any]:
+def grid(view: SiteOverview, branch: str) -> dict[str, Any]:
     """The series of a branch by scenario and testbed, as the templates show them."""
     mine = [one for one in view.series if one.branch == branch]
     testbeds = sorted({one.testbed for one in mine})
     found = {(one.scenario, one.testbed): one for one in mine}
     titles = {one.scenario: one.title for one in mine}
     moved = {
-        (one.testbed, scenario): one
+        (one.testbed, scenario): (one, effect)
         for one in reversed(view.alerts)
         if one.wanting and one.branch == branch
-        for scenario in one.scenarios
+        for scenario, effect in one.changes.items()
     }
     return {
         "branch": branch,
@@ -135,17 +145,19 @@ def grid(view: Overview, branch: str) -> dict[str, Any]:
     }
 
 
-def _map_cell(one: Summary, alert: AlertLine | None, now: float) -> dict[str, str]:
+def _map_cell(
+    one: SeriesSummary, moved: tuple[AlertSummary, Difference | None] | None, now: float
+) -> dict[str, str]:
     old = one.latest.at < now - STALE_DAYS * _DAY
     looks, sign = ["old"] if old else [], ""
     if one.smallest_drop is not None and one.smallest_drop > _NOISY:
         looks.append("noisy")
-    if alert is not None and alert.effect is not None:
-        up = alert.effect.ln_ratio > 0
+    alert, effect = moved or (None, None)
+    if alert is not None and effect is not None:
+        up = effect.ln_ratio > 0
         looks.append("up" if up else "down")
-        sign = f"{'▲' if up else '▼'} {words.percent(alert.effect.ln_ratio)}"
-        sign = f"{sign}, alert {alert.number}"
-    said = sign or briefly(one.against) or "learning"
+        sign = f"{'▲' if up else '▼'} {words.percent(effect.ln_ratio)}, alert {alert.id}"
+    said = sign or short_distance(one.against) or "learning"
     if one.saturated and not sign:
         said = "at the generator's limit"
     return {
@@ -157,7 +169,7 @@ def _map_cell(one: Summary, alert: AlertLine | None, now: float) -> dict[str, st
     }
 
 
-def alerts(view: Overview) -> str:
+def alerts(view: SiteOverview) -> str:
     """All alerts that were ever announced."""
     return render(
         "alerts.html",
@@ -170,14 +182,14 @@ def alerts(view: Overview) -> str:
     )
 
 
-def searches(running: Sequence[Running], ended: Sequence[Ended]) -> str:
+def searches(running: Sequence[RunningLine], ended: Sequence[FinishedLine]) -> str:
     """All comparisons and bisections, the newest first."""
     return render(
         "searches.html", "Searches", current="searches.html", running=running, ended=ended
     )
 
 
-def testbeds(view: Overview) -> str:
+def testbeds(view: SiteOverview) -> str:
     """All testbeds."""
     rows = []
     for name, group in groupby(sorted(view.series, key=lambda one: one.testbed), _testbed):
@@ -197,11 +209,11 @@ def testbeds(view: Overview) -> str:
     return render("testbeds.html", "Testbeds", current="testbeds.html", testbeds=rows)
 
 
-def _testbed(one: Summary) -> str:
+def _testbed(one: SeriesSummary) -> str:
     return one.testbed
 
 
-def testbed(series: Sequence[Summary], alerts: Sequence[AlertLine]) -> str:
+def testbed(series: Sequence[SeriesSummary], alerts: Sequence[AlertSummary]) -> str:
     """A testbed and its series.
 
     Args:
@@ -226,14 +238,14 @@ def testbed(series: Sequence[Summary], alerts: Sequence[AlertLine]) -> str:
     )
 
 
-def _line(one: Summary) -> dict[str, Any]:
+def _line(one: SeriesSummary) -> dict[str, Any]:
     told = ["at the generator's limit"] if one.saturated else []
     return {
         "page": one.page,
         "title": one.title,
         "level": rate(one.latest.mean),
         "spark": one.spark,
-        "against": apart(one.against) or "learning",
+        "against": distance_text(one.against) or "learning",
         "one": drop(one.smallest_drop),
         "five": drop(one.smallest_lasting_drop),
         "boot": spread(one.boot_noise),
@@ -243,7 +255,7 @@ def _line(one: Summary) -> dict[str, Any]:
     }
 
 
-def compare(view: Overview) -> str:
+def compare(view: SiteOverview) -> str:
     """Where two revisions are compared."""
     tables = sorted({(one.testbed, one.branch) for one in view.series})
     return render(

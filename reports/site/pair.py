@@ -11,22 +11,30 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator
 
-from netbisect.bisect.model import Commit, Level, Noise
-from netbisect.bisect.standing import Distance, Standing, distance
-from netbisect.reports import words
-from netbisect.reports.canvas import draw
-from netbisect.reports.case import Links
-from netbisect.reports.ministat import POINTS_MIN, ministat
-from netbisect.reports.palette import BAD, BOOT, GOOD, INK
-from netbisect.reports.site.frame import apart, rate, render, spread
-from netbisect.reports.site.nouns import series_page, when
+from netbisect.bisect.detection.level_difference import (
+    LevelDifference,
+    LevelEstimate,
+    level_difference,
+)
+from netbisect.bisect.model.entities import (
+    Commit,
+    Level,
+    Noise,
+)
+from netbisect.reports.model.case import Links
+from netbisect.reports.plots.figure import draw
+from netbisect.reports.render import words
+from netbisect.reports.render.ministat import POINTS_MIN, ministat
+from netbisect.reports.render.palette import BAD, BOOT, GOOD, INK
+from netbisect.reports.site.frame import distance_text, rate, render, spread
+from netbisect.reports.site.view_models import series_page, when
 
 _PICTURED = 40
 """Series in a picture."""
 
 
 @dataclass(frozen=True, slots=True)
-class Both:
+class SeriesPair:
     """A series that has both revisions."""
 
     testbed: str
@@ -35,17 +43,17 @@ class Both:
     branch: str
     before: Level
     after: Level
-    standings: tuple[Standing, Standing]
+    standings: tuple[LevelEstimate, LevelEstimate]
     noise: Noise
 
     @property
-    def distance(self) -> Distance:
+    def distance(self) -> LevelDifference:
         """How far the second lies from the first."""
         twins = self.before.identity == self.after.identity != ""
-        return distance(*self.standings, self.noise, twins=twins)
+        return level_difference(*self.standings, self.noise, twins=twins)
 
 
-def pair(before: Commit, after: Commit, series: Sequence[Both], links: Links) -> str:
+def pair(before: Commit, after: Commit, series: Sequence[SeriesPair], links: Links) -> str:
     """Two revisions in every series that has both."""
     found = sorted(series, key=lambda one: -abs(one.distance.ln_ratio))
     labels = words.clean(before.label), words.clean(after.label)
@@ -71,7 +79,7 @@ def pair(before: Commit, after: Commit, series: Sequence[Both], links: Links) ->
     )
 
 
-def _row(one: Both) -> dict[str, Any]:
+def _row(one: SeriesPair) -> dict[str, Any]:
     return {
         "page": series_page(one.testbed, one.scenario, one.branch),
         "title": one.title,
@@ -81,28 +89,28 @@ def _row(one: Both) -> dict[str, Any]:
         "before_boots": len(one.before.ln_pps),
         "after": rate(one.standings[1].mean),
         "after_boots": len(one.after.ln_pps),
-        "change": apart(one.distance),
+        "change": distance_text(one.distance),
         "image": spread(one.noise.image),
     }
 
 
-def _ministat(one: Both, labels: tuple[str, str]) -> str:
+def _ministat(one: SeriesPair, labels: tuple[str, str]) -> str:
     sides = [[math.exp(ln) for ln in level.ln_pps] for level in (one.before, one.after)]
     if min(map(len, sides)) < POINTS_MIN:
         return ""
     return ministat(list(zip(labels, sides, strict=True)))
 
 
-def _picture(found: Sequence[Both]) -> str:
+def _picture(found: Sequence[SeriesPair]) -> str:
     shown = found[:_PICTURED]
-    text = f"{words.count(len(shown), 'change')}, the table has the same in numbers."
+    text = f"{words.count(len(shown), 'change')}, see the table."
     height = 0.7 + 0.19 * len(shown)
     return draw(
         lambda axes: _paint(axes, shown), height, name="changes", title="Changes", text=text
     )
 
 
-def _paint(axes: Axes, shown: Sequence[Both]) -> None:
+def _paint(axes: Axes, shown: Sequence[SeriesPair]) -> None:
     for y, one in enumerate(shown):
         its = one.distance
         colour = (BAD if its.ln_ratio < 0 else GOOD) if its.clear else BOOT

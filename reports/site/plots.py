@@ -1,24 +1,24 @@
-"""The pictures of a series, of two revisions and of the line of a search."""
+"""Figures of a series, and of a search along the commits."""
 
 from __future__ import annotations
 
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
-from netbisect.bisect.model import Culprit, Level, Several
-from netbisect.reports import words
-from netbisect.reports.case import Case
-from netbisect.reports.drawing import Picture, span
-from netbisect.reports.sheet import sheet
-from netbisect.reports.site.nouns import AlertLine, SeriesView, when
+from matplotlib.axes import Axes
 
-RECENT = 120
-"""Levels of the picture with every boot."""
+from netbisect.bisect.model.entities import Level
+from netbisect.bisect.model.results import Culprit, SeveralCulprits
+from netbisect.reports.documents.types import AlertSummary
+from netbisect.reports.model.case import Case
+from netbisect.reports.plots.figure import dots, draw, marker_line, rate_axis, segments, x_ticks
+from netbisect.reports.render import words
+from netbisect.reports.render.palette import BAD, BOOT, CULPRIT, GOOD, GRID, INK
+from netbisect.reports.site.view_models import RECENT, SeriesView, alert_page, when
+
 _TICKS = 7
 _MARGINS = 0.68, 0.42, 0.62, 0.2
-"""Inches: the numbers of both axes, two lines of dates, and a line for names."""
 _LINE_MARGINS = 0.75, 0.55, 0.35, 0.3
 SPARK = 24
 """Levels of a small picture."""
@@ -30,27 +30,13 @@ _NAMED = 12
 
 
 def recent(view: SeriesView) -> str:
-    """Every boot of the latest levels, with the baseline and the alerts; SVG."""
+    """Boots of the latest levels, with the baseline and the alerts; SVG."""
     levels = view.levels[-RECENT:]
     boots = sum(len(level.ln_pps) for level in levels)
-    rates = [[math.exp(ln) for ln in level.ln_pps] for level in levels]
-    base = math.exp(view.baseline.mean) if view.baseline else None
-    every = [rate for of_level in rates for rate in of_level]
-    name, scale, up = span([*every, *([base] if base else [])])
-    empty = sheet(2.7, _MARGINS, "% against baseline" if base else "")
-    picture = Picture(empty, (-1, max(len(levels), 10)), up)
-    picture.sides(name, 5, base / scale if base else None)
-    if base:
-        sd = math.sqrt(view.noise.image**2 + view.noise.boot**2 / len(levels[-1].ln_pps))
-        picture.band(*(base * math.exp(sign * sd) / scale for sign in (-1, 1)))
-        picture.level("baseline", base / scale)
-    picture.dots(
-        "dots", ((x, rate / scale) for x, of_level in enumerate(rates) for rate in of_level)
-    )
-    picture.bars((x, math.exp(level.mean) / scale) for x, level in enumerate(levels))
-    _days(picture, view, levels)
-    _alerts(picture, view.alerts, {level.revision: x for x, level in enumerate(levels)})
-    return picture.svg(
+    return draw(
+        lambda axes: _recent(axes, view, levels),
+        2.7,
+        _MARGINS,
         name="recent",
         title=f"{words.clean(view.title)} on {words.clean(view.testbed)}: every boot",
         text=(
@@ -61,36 +47,35 @@ def recent(view: SeriesView) -> str:
     )
 
 
-def history(view: SeriesView) -> str:
-    """Every image since the beginning, a bar from its slowest to its fastest boot; SVG.
+def _recent(axes: Axes, view: SeriesView, levels: Sequence[Level]) -> None:
+    rates = [(x, math.exp(ln)) for x, level in enumerate(levels) for ln in level.ln_pps]
+    base = math.exp(view.baseline.mean) if view.baseline else None
+    every = [rate for _, rate in rates] + ([base] if base else [])
+    scale = rate_axis(axes, every, reference=base, label="% against baseline")
+    axes.set_xlim(-1, max(len(levels), 10))
+    if base:
+        sd = math.sqrt(view.noise.image**2 + view.noise.boot**2 / len(levels[-1].ln_pps))
+        low, high = (base * math.exp(sign * sd) / scale for sign in (-1, 1))
+        axes.axhspan(low, high, color=GRID, alpha=0.5, linewidth=0)
+        axes.axhline(base / scale, color=GOOD, linewidth=1.0, linestyle="--")
+    dots(axes, [(x, rate / scale) for x, rate in rates], BOOT, 2.4)
+    means = ((x, math.exp(level.mean) / scale) for x, level in enumerate(levels))
+    segments(axes, ((x - 0.4, y, x + 0.4, y) for x, y in means), INK, 1.3)
+    _days(axes, view, levels)
+    _alerts(axes, view.alerts, {level.revision: x for x, level in enumerate(levels)})
 
-    Lines are the levels between steps; where the conditions changed, a new epoch begins.
+
+def history(view: SeriesView) -> str:
+    """All levels, a bar from the slowest to the fastest boot of each; SVG.
+
+    Horizontal lines are the levels between steps, vertical ones the starts of epochs.
     """
     levels = [level for epoch in view.epochs for level in epoch.levels]
-    edges = [(math.exp(min(level.ln_pps)), math.exp(max(level.ln_pps))) for level in levels]
-    name, scale, up = span([edge for pair in edges for edge in pair])
-    picture = Picture(sheet(2.2, _MARGINS), (-1, max(len(levels), 10)), up)
-    picture.sides(name, 5, None)
-    ends = [(low / scale, high / scale) for low, high in edges]
-    picture.spans("bars", ends, width=max(0.5, min(3.0, 400 / len(levels))))
-    earlier = len(levels) - len(view.levels)
-    picture.path(
-        "stretches",
-        (
-            f"M{picture.x(earlier + start - 0.5):.1f} {picture.y(math.exp(ln) / scale):.1f}"
-            f"H{picture.x(earlier + stop - 0.5):.1f}"
-            for start, stop, ln in _stretches(view)
-        ),
-    )
-    place = 0
-    for number, epoch in enumerate(view.epochs[:-1], 2):
-        place += len(epoch.levels)
-        picture.upright("epoch", place - 0.5, f"epoch {number}")
-    _days(picture, view, levels)
-    places = {level.revision: earlier + x for x, level in enumerate(view.levels)}
-    _alerts(picture, view.alerts, places)
     first, last = min(one.at for one in levels), max(one.at for one in levels)
-    return picture.svg(
+    return draw(
+        lambda axes: _history(axes, view, levels),
+        2.2,
+        _MARGINS,
         name="history",
         title=f"{words.clean(view.title)} on {words.clean(view.testbed)}: since the beginning",
         text=(
@@ -99,6 +84,27 @@ def history(view: SeriesView) -> str:
             f"{words.count(len(view.steps), 'step')}."
         ),
     )
+
+
+def _history(axes: Axes, view: SeriesView, levels: Sequence[Level]) -> None:
+    edges = [(math.exp(min(level.ln_pps)), math.exp(max(level.ln_pps))) for level in levels]
+    scale = rate_axis(axes, [edge for pair in edges for edge in pair])
+    axes.set_xlim(-1, max(len(levels), 10))
+    bars = ((x, low / scale, x, high / scale) for x, (low, high) in enumerate(edges))
+    segments(axes, bars, BOOT, max(0.5, min(3.0, 400 / len(levels))))
+    earlier = len(levels) - len(view.levels)
+    stretches = (
+        (earlier + start - 0.5, math.exp(ln) / scale, earlier + stop - 0.5, math.exp(ln) / scale)
+        for start, stop, ln in _stretches(view)
+    )
+    segments(axes, stretches, INK, 1.4)
+    place = 0
+    for number, epoch in enumerate(view.epochs[:-1], 2):
+        place += len(epoch.levels)
+        marker_line(axes, place - 0.5, f"epoch {number}", INK, style=":")
+    _days(axes, view, levels)
+    places = {level.revision: earlier + x for x, level in enumerate(view.levels)}
+    _alerts(axes, view.alerts, places)
 
 
 def _stretches(view: SeriesView) -> Iterator[tuple[int, int, float]]:
@@ -111,23 +117,25 @@ def _stretches(view: SeriesView) -> Iterator[tuple[int, int, float]]:
             yield start, stop, means[len(means) // 2]
 
 
-def _alerts(picture: Picture, alerts: Sequence[AlertLine], places: dict[str, int]) -> None:
-    """A line where each came; names only where there is room."""
+def _alerts(axes: Axes, alerts: Sequence[AlertSummary], places: dict[str, int]) -> None:
+    """Draws a line for each alert, with a linked name if there is room."""
     found = [(places[one.bad], one) for one in alerts if one.bad in places]
     for x, alert in found:
-        name = f"alert {alert.number}" if len(found) <= _NAMED else ""
-        picture.upright("wanting" if alert.wanting else "settled", x - 0.5, name, "bad name")
+        name = f"alert {alert.id}" if len(found) <= _NAMED else ""
+        style = "-." if alert.wanting else ":"
+        marker_line(axes, x - 0.5, name, BAD, style=style, url=alert_page(alert.id))
 
 
-def _days(picture: Picture, view: SeriesView, levels: Sequence[Level]) -> None:
-    """Days and revisions below the axis, the last one always."""
+def _days(axes: Axes, view: SeriesView, levels: Sequence[Level]) -> None:
+    """Labels the lower axis with days and revisions, always with the last one."""
     step = max(math.ceil(len(levels) / _TICKS), 1)
     shown = [(x, levels[x]) for x in range(len(levels) - 1, -1, -step)]
-    picture.below(
+    x_ticks(
+        axes,
         [
             (x, [when(one.at), view.label(one.revision).split("-", maxsplit=1)[0][:12]])
             for x, one in shown
-        ]
+        ],
     )
 
 
@@ -155,49 +163,44 @@ def spark(means: Sequence[float]) -> str:
 # ------------------------------------------------------------------------ the line of a search
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    x: float
-    rate: float
-
-
 def commit_line(case: Case) -> str:
-    """Every boot of every kernel on the line of commits, and those that gave no answer; SVG."""
+    """Boots of every tested kernel along the commits, and failed trials; SVG."""
     boots = [
-        _Asked(x, rate)
+        (x, rate)
         for revision, x in _places(case).items()
         for rate in case.boots(case.lead, revision)
     ]
-    title = f"{words.clean(case.title(case.lead))}: kernels tested on the line of commits"
-    text = (
-        f"{words.count(len(boots), 'boot')} of "
-        f"{words.count(len({one.x for one in boots}), 'kernel')} among "
-        f"{words.count(len(case.commits), 'commit')}; "
-        f"{words.count(len(case.skipped), 'revision')} could not be measured."
+    return draw(
+        lambda axes: _line(axes, case, boots),
+        2.4,
+        _LINE_MARGINS,
+        name="line",
+        title=f"{words.clean(case.title(case.lead))}: tested kernels by commit",
+        text=(
+            f"{words.count(len(boots), 'boot')} of "
+            f"{words.count(len({x for x, _ in boots}), 'kernel')} among "
+            f"{words.count(len(case.commits), 'commit')}; "
+            f"{words.count(len(case.skipped), 'revision')} failed."
+        ),
     )
-    picture = _line(case, boots)
-    return picture.svg(name="line", title=title, text=text)
 
 
-def _line(case: Case, boots: Sequence[_Asked]) -> Picture:
+def _line(axes: Axes, case: Case, boots: Sequence[tuple[int, float]]) -> None:
     places = _places(case)
-    name, scale, up = span([one.rate for one in boots] or [1.0])
+    scale = rate_axis(axes, [rate for _, rate in boots] or [1.0])
     last = max(places.values())
-    picture = Picture(sheet(2.4, _LINE_MARGINS), (-0.8, last + 0.8), up)
-    picture.sides(name, 5, None)
-    picture.dots("large dots", [(one.x, one.rate / scale) for one in boots])
+    axes.set_xlim(-0.8, last + 0.8)
+    dots(axes, [(x, rate / scale) for x, rate in boots], BOOT, 4.0)
     skipped = [places[revision] for revision in case.skipped if revision in places]
-    picture.crosses([(x, up[0] + 0.04 * (up[1] - up[0])) for x in skipped])
+    low, high = axes.get_ylim()
+    axes.plot(skipped, [low + 0.04 * (high - low)] * len(skipped), "x", color=INK, markersize=5.4)
     for revision in _culprits(case):
         if revision in places:
             told = f"culprit {_short(case, revision)}"
-            picture.upright("culprit", places[revision] - 0.5, told, "culprit name")
+            marker_line(axes, places[revision] - 0.5, told, CULPRIT)
     ends = {0: ("good", case.good.revision), last: ("bad", case.bad.revision)}
-    picture.below(
-        [(x, (role, _short(case, revision))) for x, (role, revision) in ends.items()],
-        "commits, oldest left",
-    )
-    return picture
+    x_ticks(axes, [(x, (role, _short(case, end))) for x, (role, end) in ends.items()])
+    axes.set_xlabel("commits, oldest left")
 
 
 def _places(case: Case) -> dict[str, int]:
@@ -209,7 +212,7 @@ def _culprits(case: Case) -> list[str]:
     match case.finding:
         case Culprit(revision=revision):
             return [revision]
-        case Several(culprits=culprits):
+        case SeveralCulprits(culprits=culprits):
             return [one.revision for one in culprits]
         case _:
             return []

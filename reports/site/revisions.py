@@ -10,18 +10,18 @@ from typing import Any
 
 from markupsafe import Markup
 
-from netbisect.bisect.standing import distance
-from netbisect.reports import words
-from netbisect.reports.site.frame import briefly, rate, render
-from netbisect.reports.site.nouns import Point, Summary, testbed_page
-from netbisect.reports.templating import environment
+from netbisect.bisect.detection.level_difference import level_difference
+from netbisect.reports.render import words
+from netbisect.reports.render.templating import environment
+from netbisect.reports.site.frame import rate, render, short_distance
+from netbisect.reports.site.view_models import Point, SeriesSummary, testbed_page
 
 _CELLS = 1200
-"""Of a table: more would be a page that nobody loads."""
+"""Most rows of a table."""
 _ROWS = 60
 
 
-def page(summaries: Sequence[Summary]) -> str:
+def page(summaries: Sequence[SeriesSummary]) -> str:
     """The levels of one testbed and branch, a row for every revision.
 
     Args:
@@ -61,12 +61,12 @@ def page(summaries: Sequence[Summary]) -> str:
 
 
 def _digest(script: str) -> Markup:
-    """By which the page allows this script and no other."""
+    """Hash of the script for the Content-Security-Policy."""
     hashed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return Markup(f"sha256-{hashed}")  # noqa: S704 - letters and digits
 
 
-def _cell(one: Summary, at: int | None) -> dict[str, str] | None:
+def _cell(one: SeriesSummary, at: int | None) -> dict[str, str] | None:
     if at is None:
         return None
     point = one.points[at]
@@ -74,20 +74,20 @@ def _cell(one: Summary, at: int | None) -> dict[str, str] | None:
     against = None
     if before is not None:
         twins = before.identity == point.identity != ""
-        against = distance(before.standing, point.standing, one.noise, twins=twins)
-    base = distance(one.baseline, point.standing, one.noise) if one.baseline else None
+        against = level_difference(before.standing, point.standing, one.noise, twins=twins)
+    base = level_difference(one.baseline, point.standing, one.noise) if one.baseline else None
     clear = base is not None and base.clear
     look = ("down-text" if base.ln_ratio < 0 else "up-text") if base and clear else ""
-    said = " / ".join(briefly(each) or "-" for each in (against, base))
+    said = " / ".join(short_distance(each) or "-" for each in (against, base))
     return {"level": rate(point.mean), "said": said, "look": look}
 
 
 def _data(
-    summaries: Sequence[Summary], places: Sequence[dict[str, int]], rows: Sequence[Point]
+    summaries: Sequence[SeriesSummary], places: Sequence[dict[str, int]], rows: Sequence[Point]
 ) -> Markup:
-    """What the script compares, so written that it can stand within a page."""
+    """Data of the script as JSON that is safe in HTML."""
 
-    def level(one: Summary, at: int | None) -> list[Any] | None:
+    def level(one: SeriesSummary, at: int | None) -> list[Any] | None:
         if at is None:
             return None
         point = one.points[at]

@@ -8,16 +8,17 @@ from typing import Any
 
 from markupsafe import Markup
 
-from netbisect.bisect.model import Level
-from netbisect.bisect.standing import Distance, distance
-from netbisect.reports import words
+from netbisect.bisect.detection.level_difference import LevelDifference, level_difference
+from netbisect.bisect.model.entities import Level
+from netbisect.reports.render import words
 from netbisect.reports.site import plots
-from netbisect.reports.site.frame import Form, apart, drop, rate, render, spread
-from netbisect.reports.site.nouns import (
-    Epoch,
+from netbisect.reports.site.frame import AlternateForm, distance_text, drop, rate, render, spread
+from netbisect.reports.site.view_models import (
+    RECENT,
     Point,
+    SeriesEpoch,
+    SeriesSummary,
     SeriesView,
-    Summary,
     revisions_page,
     testbed_page,
     when,
@@ -31,7 +32,7 @@ _IDENTITY = 8
 """Letters that tell images of one series apart."""
 
 
-def page(view: SeriesView, alternates: Sequence[Form] = ()) -> str:
+def page(view: SeriesView, alternates: Sequence[AlternateForm] = ()) -> str:
     """The page of a series."""
     places = {level.revision: x for x, level in enumerate(view.levels)}
     return render(
@@ -44,7 +45,7 @@ def page(view: SeriesView, alternates: Sequence[Form] = ()) -> str:
         open=[one for one in view.alerts if one.state.standing],
         past=[one for one in view.alerts if not one.state.standing],
         facts=list(_facts(view)),
-        shown=words.count(min(len(view.levels), plots.RECENT), "kernel"),
+        shown=words.count(min(len(view.levels), RECENT), "kernel"),
         recent=Markup(plots.recent(view)),  # noqa: S704 - our own drawing, its texts escaped
         history=Markup(plots.history(view)),  # noqa: S704 - as above
         steps=[_step(view, i, places) for i in range(len(view.steps) - 1, -1, -1)],
@@ -55,11 +56,11 @@ def page(view: SeriesView, alternates: Sequence[Form] = ()) -> str:
     )
 
 
-def summary(view: SeriesView) -> Summary:
+def summary(view: SeriesView) -> SeriesSummary:
     """The series in a line."""
     numbers = range(max(len(view.levels) - LISTED, 0), len(view.levels))
     standings = view.standings
-    return Summary(
+    return SeriesSummary(
         testbed=view.testbed,
         scenario=view.scenario,
         branch=view.branch,
@@ -81,7 +82,9 @@ def summary(view: SeriesView) -> Summary:
         levels=len(view.levels),
         boots=sum(len(level.ln_pps) for level in view.levels),
         baseline=view.baseline,
-        against=distance(view.baseline, standings[-1], view.noise) if view.baseline else None,
+        against=level_difference(view.baseline, standings[-1], view.noise)
+        if view.baseline
+        else None,
         image_noise=view.noise.image,
         boot_noise=view.noise.boot,
         smallest_drop=view.health.smallest_drop,
@@ -93,7 +96,7 @@ def summary(view: SeriesView) -> Summary:
 
 
 def _facts(view: SeriesView) -> Iterator[tuple[str, str, str]]:
-    """A name, a value, and what is to be said of it."""
+    """Name, value and remark."""
     latest, level, health = view.levels[-1], view.standings[-1], view.health
     boots = words.count(len(latest.ln_pps), "boot")
     yield (
@@ -103,7 +106,7 @@ def _facts(view: SeriesView) -> Iterator[tuple[str, str, str]]:
     )
     if view.baseline:
         images = words.count(view.baselined, "kernel")
-        told = apart(distance(view.baseline, level, view.noise))
+        told = distance_text(level_difference(view.baseline, level, view.noise))
         since = view.label(view.baseline_from)
         yield "Against baseline", told, f"{rate(view.baseline.mean)}, {images} since {since}"
     else:
@@ -132,14 +135,14 @@ def _step(view: SeriesView, number: int, places: dict[str, int]) -> dict[str, An
     step = view.steps[number]
     start, stop = places[step.earliest], places[step.latest]
     near = {view.levels[x].revision for x in range(start, stop + 1)}
-    shift = Distance(step.ln_ratio, step.low, step.high)
+    shift = LevelDifference(step.ln_ratio, step.low, step.high)
     return {
         "before": step.before,
         "before_label": view.label(step.before),
         "at": step.at,
         "at_label": view.label(step.at),
         "when": when(view.levels[places[step.at]].at),
-        "change": apart(shift),
+        "change": distance_text(shift),
         "score": f"{step.score:.1f}",
         "levels_before": step.levels_before,
         "levels_after": step.levels_after,
@@ -147,8 +150,8 @@ def _step(view: SeriesView, number: int, places: dict[str, int]) -> dict[str, An
     }
 
 
-def _epochs(epochs: Sequence[Epoch]) -> Iterator[dict[str, Any]]:
-    before: Epoch | None = None
+def _epochs(epochs: Sequence[SeriesEpoch]) -> Iterator[dict[str, Any]]:
+    before: SeriesEpoch | None = None
     for epoch in epochs:
         times = [level.at for level in epoch.levels]
         yield {
@@ -160,7 +163,7 @@ def _epochs(epochs: Sequence[Epoch]) -> Iterator[dict[str, Any]]:
         before = epoch
 
 
-def _changed(before: Epoch | None, epoch: Epoch) -> str:
+def _changed(before: SeriesEpoch | None, epoch: SeriesEpoch) -> str:
     if before is None:
         return ""
     names = [*before.values, *(name for name in epoch.values if name not in before.values)]
@@ -194,10 +197,10 @@ def _rows(view: SeriesView) -> Iterator[dict[str, Any]]:
             "level": words.pps(math.exp(standing.mean)),
             "saturated": level.saturated,
             "scatter": spread(_scatter(level)) if many else "",
-            "previous": apart(distance(before, standing, view.noise, twins=twins))
+            "previous": distance_text(level_difference(before, standing, view.noise, twins=twins))
             if before
             else "",
-            "baseline": apart(distance(view.baseline, standing, view.noise))
+            "baseline": distance_text(level_difference(view.baseline, standing, view.noise))
             if view.baseline
             else "",
         }

@@ -1,5 +1,6 @@
 # What Buildbot starts. Where netbisect's master.cfg is, is found out at each start, so that this
 # folder may be moved and netbisect be installed anew.
+import os
 from importlib.resources import files
 from pathlib import Path
 
@@ -8,6 +9,7 @@ from twisted.application import service
 from twisted.python.log import FileLogObserver, ILogObserver
 from twisted.python.logfile import LogFile
 
+os.umask(0o077)  # the databases have secrets, logs may have some
 LOG = {"rotateLength": 10_000_000, "maxRotatedFiles": 10}
 
 basedir = str(Path(__file__).resolve().parent)

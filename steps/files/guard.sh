@@ -36,6 +36,12 @@ case $root in
     exit 126
     ;;
 esac
+case /$root/ in
+*/../*)
+    echo "netbisect-guard: ROOT: expected a path without '..', found '$root'" >&2
+    exit 126
+    ;;
+esac
 case $line in
 "") refuse "a login" ;;
 *"
@@ -52,7 +58,8 @@ function end_word() {
 
 function end_command() {
     end_word()
-    if (!allowed(command)) {
+    # No path of netbisect has two dots in a row: none of these leads out of its folder.
+    if (index(command, "..") || !allowed(command)) {
         gsub(/\001/, "?", command)
         print (command == "" ? "an empty command" : command)
         exit
@@ -78,8 +85,8 @@ function looks() {
 function kernels(boot,    ours, any) {
     ours = boot "/kernel[.]nb-[0-9a-f]+([.]new)?"
     any = boot "/nextboot[.]conf"
-    return is("df -kT? " boot) || is("ls -1t? " boot "(/[A-Za-z0-9._-]+)*") || is("cd " ours) \
-        || is("sha256 -r( [A-Za-z0-9._/-]+)*") && tried !~ /[.][.]/ && tried !~ / \// \
+    return is("df -kT? " boot) || is("ls -1t? " boot "(/[A-Za-z0-9._-]+/netbisect-tools)?") || is("cd " ours) \
+        || is("sha256 -r( [A-Za-z0-9._/-]+)*") && tried !~ / \// \
         || is("rm -rf( " ours ")+") || is("mkdir -p " ours) || is("tar -xzpf - -C " ours) \
         || is("kldxref " ours) || is("mv " ours " " ours) || is("sync") \
         || is("tee " any "[.]new") || is("mv " any "[.]new " any) \
@@ -117,14 +124,18 @@ function sends() {
 function allowed(said) {
     tried = said
     if (role == "traffic") return looks() || sends()
-    if (role == "server") return root != "" && (is("true") || kernels(root "/boot"))
+    if (role == "server") return root != "" && (is("true") || kernels(plain_root "/boot"))
     # Programs that came with a kernel.
     sub(/^\/boot\/kernel[.]nb-[0-9a-f]+\/netbisect-tools\//, "", tried)
     return looks() || kernels("(/tmp/netbisect[.]root)?/boot") || boots() || measures()
 }
 
 # In a string: between slashes, the backslash before one would be taken for a plain letter by some.
-BEGIN { plain = "A-Za-z0-9@%+=:,./_-" }
+BEGIN {
+    plain = "A-Za-z0-9@%+=:,./_-"
+    plain_root = root
+    gsub("[.]", "[.]", plain_root)
+}
 
 {
     size = length($0)

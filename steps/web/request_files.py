@@ -1,4 +1,4 @@
-"""The files of requests on the web pages: what lies in `reports/request-N/`, and nothing else."""
+"""Serves the files in `reports/request-N/`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from buildbot.www.plugin import Application
 from twisted.web import resource
 from twisted.web.server import Request
 
-from netbisect.steps.web.answers import Guarded, not_found, send_bytes
+from netbisect.steps.web.responses import ProtectedResource, send_bytes, send_not_found
 
 _FOLDER = re.compile(r"request-[1-9][0-9]{0,8}\Z")
 _DEPTH = 2
-"""Levels of folders, that of the request included."""
+"""Levels of folders, including that of the request."""
 _TYPES = {
     ".json": "application/json",
     ".md": "text/plain; charset=utf-8",
@@ -24,37 +24,34 @@ _TYPES = {
 
 
 def is_folder(name: str) -> bool:
-    """Whether this is what the folder of a request is called."""
+    """Whether this is the name of a request's folder."""
     return _FOLDER.match(name) is not None
 
 
-class RequestFiles(Guarded):
+class RequestFiles(ProtectedResource):
     """A folder, or a file in it."""
+
+    isLeaf = False
 
     def __init__(self, application: Application, parts: tuple[str, ...]) -> None:
         super().__init__(application)
         self.parts = parts
 
     def getChild(self, path: bytes, request: Request) -> resource.Resource:
-        """What is called so in this folder."""
         return RequestFiles(self.application, (*self.parts, path.decode(errors="replace")))
 
-    def render_GET(self, request: Request) -> int:
-        """The file, when there is one."""
-        return self.guarded(request, self._answer)
-
-    async def _answer(self, request: Request) -> None:
+    async def respond(self, request: Request) -> None:
         path = find(self.settings.reports, self.parts)
         if path is None:
-            not_found(request, f"There is no report {'/'.join(self.parts)}.")
-            return
-        send_bytes(request, _TYPES[path.suffix], path.read_bytes())
+            send_not_found(request, "/".join(self.parts))
+        else:
+            send_bytes(request, _TYPES[path.suffix], path.read_bytes())
 
 
 def find(folder: Path, parts: tuple[str, ...]) -> Path | None:
-    """A file below that folder, by names that are there; None for everything else.
+    """Returns a file below a folder, or None.
 
-    Names are looked up among those that there are, so none leads out of the folder.
+    Names are looked up in directory listings, so that no name leads out of the folder.
     """
     if not is_folder(parts[0]) or len(parts) > _DEPTH + 1:
         return None

@@ -1,4 +1,4 @@
-"""A whole small lab to play with: a tree, machines behind ssh, a mail sink, and a night.
+"""The demonstration: a source repository, simulated machines behind SSH and a mail server.
 
-Nothing outside this package knows of it.
+No other package imports it.
 """

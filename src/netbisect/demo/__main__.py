@@ -1,15 +1,26 @@
-"""`python -m netbisect.demo`: play it, leave it up, take it down."""
+"""`python -m netbisect.demo`: runs and stops the demonstration."""
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
+from typing import NoReturn
 
 import click
 
-from netbisect.demo.house import House, HouseError
-from netbisect.demo.play import play, say
-from netbisect.steps.control import ServiceError
+from netbisect.demo.play import play
+from netbisect.demo.service import DemoError, DemoService
+from netbisect.demo.watch import ProgressWatch, StuckError
+from netbisect.steps.service.control import ServiceError
+
+_INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_INTERRUPTED = 130
+"""Exit status."""
 
 place_option = click.option(
     "--place",
@@ -18,25 +29,69 @@ place_option = click.option(
     show_default=True,
     help="Folder of the demonstration.",
 )
-seed_option = click.option("--seed", default=1, show_default=True, help="Of the lab's luck.")
+seed_option = click.option("--seed", default=1, show_default=True, help="Random seed of the lab.")
 culprit_option = click.option(
-    "--no-culprit", is_flag=True, help="A story in which no commit makes the kernel slower."
+    "--no-culprit", is_flag=True, help="Use a history without a regression."
 )
 
 
 @click.group()
 def main() -> None:
-    """A whole service with a simulated lab, on this machine."""
+    """A service with a simulated lab on this machine."""
 
 
-def _perform(house: House, seed: int, no_culprit: bool) -> bool:
-    house.stop()
-    house.remove()
+def _interrupted(number: int, _frame: FrameType | None) -> NoReturn:
+    _ignore_interrupts()  # the clean-up must not be interrupted
+    raise KeyboardInterrupt(signal.Signals(number).name)
+
+
+def _ignore_interrupts() -> None:
+    for number in _INTERRUPTS:
+        signal.signal(number, signal.SIG_IGN)
+
+
+def _stop(service: DemoService, watch: ProgressWatch) -> None:
+    _ignore_interrupts()
+    watch.end()
+    service.stop()
+
+
+@contextmanager
+def _stopped_on_error(service: DemoService, watch: ProgressWatch) -> Iterator[None]:
+    """Stops all processes on an error or an interruption."""
+    os.environ.update(service.environment)  # marks all child processes
     try:
-        return play(house, culprit=not no_culprit, seed=seed)
-    except (HouseError, ServiceError) as error:
-        say(f"the demonstration failed: {error}")
+        for number in _INTERRUPTS:
+            signal.signal(number, _interrupted)
+        yield
+    except BaseException as error:
+        _stop(service, watch)
+        if isinstance(error, KeyboardInterrupt):
+            watch.say(f"interrupted by {error}; everything is stopped")
+            sys.exit(_INTERRUPTED)
+        raise
+
+
+def _run_story(service: DemoService, watch: ProgressWatch, seed: int, no_culprit: bool) -> bool:
+    try:
+        watch.waits_for("the end of an earlier demonstration")
+        service.remove_old()
+        return play(service, culprit=not no_culprit, seed=seed, watch=watch)
+    except (DemoError, ServiceError, StuckError) as error:
+        watch.say(f"the demonstration failed: {error}")
         return False
+
+
+def _perform(place: Path, seed: int, no_culprit: bool, *, keep: bool = False) -> bool:
+    """Runs the story; with `keep`, a successful demonstration keeps running."""
+    service, watch = DemoService(place), ProgressWatch()
+    with _stopped_on_error(service, watch):
+        watch.begin()
+        right = _run_story(service, watch, seed, no_culprit)
+        watch.end()
+        if not (right and keep):
+            _stop(service, watch)
+    return right
 
 
 @main.command("play", epilog="Example: python -m netbisect.demo play --seed 7")
@@ -44,13 +99,9 @@ def _perform(house: House, seed: int, no_culprit: bool) -> bool:
 @seed_option
 @culprit_option
 def play_command(place: Path, seed: int, no_culprit: bool) -> None:
-    """Play one story and stop; exit status 0 when the right commit was named."""
-    house = House(place)
-    try:
-        right = _perform(house, seed, no_culprit)
-    finally:
-        house.stop()
-    say("everything is stopped; `make up` plays it again and leaves it running")
+    """Run the demonstration and stop; exit status 0 if it finds the right commit."""
+    right = _perform(place, seed, no_culprit)
+    click.echo("everything is stopped; `make up` runs it again and keeps it running")
     sys.exit(0 if right else 1)
 
 
@@ -59,16 +110,10 @@ def play_command(place: Path, seed: int, no_culprit: bool) -> None:
 @seed_option
 @culprit_option
 def up(place: Path, seed: int, no_culprit: bool) -> None:
-    """Play one story and leave everything running."""
-    house = House(place)
-    right = False
-    try:
-        right = _perform(house, seed, no_culprit)
-    finally:
-        if not right:
-            house.stop()
+    """Run the demonstration and keep it running."""
+    right = _perform(place, seed, no_culprit, keep=True)
     if right:
-        say("everything runs on; `make down` ends it")
+        click.echo("everything is running; `make down` stops it")
     sys.exit(0 if right else 1)
 
 
@@ -76,25 +121,32 @@ def up(place: Path, seed: int, no_culprit: bool) -> None:
 @place_option
 @seed_option
 def lab_command(place: Path, seed: int) -> None:
-    """Start a tree and the machines of one testbed alone, for a service of your own."""
-    house = House(place)
+    """Start only the source repository and the machines of one testbed.
+
+    They run in the background; `down` stops them.
+    """
+    service = DemoService(place)
+    if service.place.exists():
+        raise click.ClickException(f"{service.place} exists; expected a new folder")
     try:
-        house.build_lab(seed=seed, testbeds=["c2558"])
-        house.start_lab()
-    except HouseError as error:
-        house.stop()
+        with _stopped_on_error(service, ProgressWatch()):
+            service.build_lab(seed=seed, testbeds=["c2558"])
+            service.start_lab()
+    except DemoError as error:
         raise click.ClickException(str(error)) from error
-    say(f"The machines run; {house.place / 'lab' / 'lab.toml'} describes them.")
+    click.echo(f"The lab is running; see {service.place / 'lab' / 'lab.toml'}.")
 
 
 @main.command(epilog="Example: python -m netbisect.demo down")
 @place_option
 def down(place: Path) -> None:
-    """End everything and remove its folder."""
-    house = House(place)
-    house.stop()
-    house.remove()
-    say("nothing is left")
+    """Stop everything and remove the folder."""
+    house = DemoService(place)
+    try:
+        house.remove_old()
+    except DemoError as error:
+        raise click.ClickException(str(error)) from error
+    click.echo("stopped and removed")
 
 
 if __name__ == "__main__":

@@ -16,20 +16,30 @@ from aiosmtpd.smtp import SMTP, AuthResult, Envelope, Session
 
 
 def welcome(*_: object) -> AuthResult:
-    """Whoever comes with a name and a password is let in, as those who come without are."""
+    """Accepts any login."""
     return AuthResult(success=True)
 
 
-class Keep:
-    """Takes every mail."""
+class MailKeeper:
+    """Accepts all mails except those to the domain `refused.invalid`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
+    async def handle_RCPT(  # noqa: N802 - aiosmtpd's name
+        self, server: SMTP, session: Session, envelope: Envelope, address: str, options: list[str]
+    ) -> str:
+        """Accepts or refuses a recipient."""
+        del server, session, options
+        if address.endswith("@refused.invalid"):
+            return "550 no such user"
+        envelope.rcpt_tos.append(address)
+        return "250 fine"
+
     async def handle_DATA(  # noqa: N802 - aiosmtpd's name
         self, server: SMTP, session: Session, envelope: Envelope
     ) -> str:
-        """Writes it down, whole or not at all."""
+        """Stores the mail atomically."""
         del server, session
         number = len(list(self.folder.glob("*.eml"))) + 1
         work = self.folder / f"{number:03d}.new"
@@ -49,15 +59,15 @@ def read(folder: Path) -> list[EmailMessage]:
 
 
 async def serve(port: int, folder: Path) -> None:
-    """Serves until it is told to stop."""
+    """Serves until SIGTERM or SIGINT."""
     loop = asyncio.get_running_loop()
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
 
     def protocol() -> SMTP:
-        # On loopback nobody listens to a password.
-        return SMTP(Keep(folder), authenticator=welcome, auth_require_tls=False)
+        # Passwords are safe on the loopback interface.
+        return SMTP(MailKeeper(folder), authenticator=welcome, auth_require_tls=False)
 
     server = await loop.create_server(protocol, "127.0.0.1", port)
     async with server:

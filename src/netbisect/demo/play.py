@@ -1,88 +1,106 @@
-"""The demonstration: one quiet night, a week of commits, and what the next night starts."""
+"""The demonstration: a quiet night, a week of commits, and a regression."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from email.message import EmailMessage
 
-from netbisect.bisect.model import Bisection, Culprit
-from netbisect.demo.house import House, HouseError
+from netbisect.bisect.model.jobs import BisectJob
+from netbisect.bisect.model.results import Culprit
 from netbisect.demo.mailbox import read
-from netbisect.demo.tree.create import Tree
-from netbisect.reports import words
-from netbisect.steps import control, progress
-from netbisect.steps.casework import open_nights
-from netbisect.steps.memory import ledger_of
-from netbisect.steps.settings import Settings, load
-from netbisect.store.history import History
+from netbisect.demo.service import DemoError, DemoService
+from netbisect.demo.tree.create import SampleTree
+from netbisect.demo.watch import ProgressWatch
+from netbisect.reports.render import words
+from netbisect.steps.master import progress
+from netbisect.steps.scheduler.followups import open_nights
+from netbisect.steps.service import control
+from netbisect.steps.service.database_thread import open_service_ledger
+from netbisect.steps.service.settings import Settings, load
+from netbisect.store.git.history import History
 from netbisect.store.ledger import Ledger
-from netbisect.workers.lab import Lab
+from netbisect.workers.config.lab import Lab
 
-_LOOK_SECONDS = 0.2
+_POLL_SECONDS = 0.2
 _LIMIT_SECONDS = 600.0
-"""After which a demonstration that does not come to its end is given up."""
+"""Limit of a night in seconds."""
 
 
 @dataclass
-class Play:
-    """One performance."""
+class DemoRun:
+    """A run of the demonstration."""
 
-    house: House
-    tree: Tree
+    service: DemoService
+    tree: SampleTree
     settings: Settings
     lab: Lab
     ledger: Ledger
     marker: int = 0
+    watch: ProgressWatch = field(default_factory=ProgressWatch)
 
     def night(self) -> None:
-        """Asks for a night on every testbed and watches until nothing is left to do."""
+        """Starts nightly jobs on all testbeds and waits until the service is idle."""
+        self.watch.waits_for("the commits of the tree")
         history = History(self.settings.mirror, self.lab.source.repository)
         branches = self.settings.branches
         open_nights(self.ledger, history, self.settings, self.lab.testbeds, branches)
         end = time.monotonic() + _LIMIT_SECONDS
         idle = False
         while not idle:
-            idle = not self.ledger.open_questions() and not self.ledger.waiting_mails()
+            waits = self._open_work()
+            idle = not waits
             events, self.marker = self.ledger.events_since(self.marker)
+            if events:
+                self.watch.waits_for(waits)
             for line in progress.lines(self.ledger, events):
-                say(line)
+                self.watch.say(line)
             if time.monotonic() > end:
-                raise HouseError(f"no end after {words.duration(_LIMIT_SECONDS)}")
-            if control.running(self.house.place) is None:
-                raise HouseError(f"the master has died; see {self.house.place / 'twistd.log'}")
-            time.sleep(_LOOK_SECONDS)
+                raise DemoError(f"not finished after {words.duration(_LIMIT_SECONDS)}")
+            if control.master_pid(self.service.place) is None:
+                raise DemoError(f"the master has exited; see {self.service.place / 'twistd.log'}")
+            time.sleep(_POLL_SECONDS)
+
+    def _open_work(self) -> str:
+        """Description of open work, or ""."""
+        questions = [asked.key for asked in self.ledger.open_questions()]
+        mails = len(self.ledger.waiting_mails())
+        parts = [f"the end of {', '.join(questions)}"] if questions else []
+        parts += [f"{words.count(mails, 'mail')} to leave"] if mails else []
+        return " and ".join(parts)
 
     def verdict(self) -> bool:
-        """Says what was found; whether it is the commit that the story wrote."""
-        mails = read(self.house.mails)
+        """Prints the result; returns whether it is the planted culprit."""
+        mails = read(self.service.mails)
         for mail in mails:
-            say(f"\n{'─' * 30} mail {'─' * 40}\n{_text(mail)}")
+            self.watch.say(f"\n{'─' * 30} mail {'─' * 40}\n{_text(mail)}")
         planted = [one for one, role in self.tree.roles.items() if role == "culprit"]
         named = [alert.culprit for alert in self.ledger.alerts() if alert.culprit]
         for alert in self.ledger.alerts():
-            self._tell(alert.bisection, alert.comparison)
-            say(f"report:   {self.settings.reports / f'alert-{alert.id}.html'}")
-            say(f"web page: {self.settings.report_address(alert.id)}")
+            self._print_cost(alert.bisection, alert.comparison)
+            self.watch.say(f"report:   {self.settings.reports / f'alert-{alert.id}.html'}")
+            self.watch.say(f"web page: {self.settings.report_address(alert.id)}")
         if not named:
-            say("No commit was named.")
+            self.watch.say("No commit was reported.")
         right = named == planted
-        say("That is right." if right else f"That is wrong: it should be {planted or 'nothing'}.")
+        self.watch.say(
+            "That is correct." if right else f"That is wrong: expected {planted or 'nothing'}."
+        )
         return right
 
-    def _tell(self, bisection: int | None, comparison: int | None) -> None:
+    def _print_cost(self, bisection: int | None, comparison: int | None) -> None:
         asked = self.ledger.question(bisection) if bisection else None
-        if asked is None or not isinstance(asked.question, Bisection):
+        if asked is None or not isinstance(asked.question, BisectJob):
             return
         cost = self.ledger.cost([one for one in (comparison, bisection) if one])
         finding = asked.finding
         if isinstance(finding, Culprit):
             commit = self.ledger.commit(finding.revision)
             subject = commit.subject if commit else ""
-            say(f"culprit:  {finding.revision[:12]} {subject}")
-            say(f"          {words.change(finding.effects[0])} against its parent")
-            say(f"how sure: {words.certainty(finding.belief.chances[finding.revision])}")
-        say(
+            self.watch.say(f"culprit:  {finding.revision[:12]} {subject}")
+            self.watch.say(f"          {words.change(finding.effects[0])} against its parent")
+            self.watch.say(f"probable: {words.certainty(finding.belief.chances[finding.revision])}")
+        self.watch.say(
             f"cost:     {words.count(cost.builds, 'build')}, {words.count(cost.boots, 'boot')}, "
             f"{words.count(cost.runs, 'run')} to confirm and to find it"
         )
@@ -94,26 +112,33 @@ def _text(mail: EmailMessage) -> str:
     return f"{head}\n\n{body.get_content() if body else ''}"
 
 
-def say(line: str) -> None:
-    """A line for whoever watches, at once."""
-    print(line, flush=True)
+def play(
+    service: DemoService, *, culprit: bool = True, seed: int = 1, watch: ProgressWatch | None = None
+) -> bool:
+    """Builds and starts the service, runs the demonstration and keeps it running.
 
-
-def play(house: House, *, culprit: bool = True, seed: int = 1) -> bool:
-    """Builds and starts the house, plays the story, and leaves the house running.
+    Args:
+        service: The service.
+        culprit: Whether the commits contain a culprit.
+        seed: Random seed of the lab.
+        watch: Prints progress.
 
     Raises:
-        HouseError, ServiceError: it cannot be played.
+        DemoError, ServiceError: It failed.
     """
-    say(f"writing a tree, a lab and a service into {house.place}")
-    tree = house.build(culprit=culprit, seed=seed)
-    house.start()
-    settings, lab = load(house.place / control.SETTINGS)
-    say(f"master, workers, lab and mail server run: {settings.web.url}")
-    performance = Play(house, tree, settings, lab, ledger_of(settings))
-    say("\nthe first night")
+    watch = watch or ProgressWatch()
+    watch.waits_for("the tree and the first kernel")
+    watch.say(f"writing a tree, a lab and a service into {service.place}")
+    tree = service.build(culprit=culprit, seed=seed)
+    watch.log = f"{service.place / 'twistd.log'} and {service.processes}"
+    service.report_wait = watch.waits_for
+    service.start()
+    settings, lab = load(service.place / control.SETTINGS)
+    watch.say(f"master, workers, lab and mail server run: {settings.web.url}")
+    performance = DemoRun(service, tree, settings, lab, open_service_ledger(settings), watch=watch)
+    watch.say("\nthe first night")
     performance.night()
     tree.land(len(tree.revisions))
-    say(f"\n{len(tree.revisions)} commits have landed; the next night")
+    watch.say(f"\n{len(tree.revisions)} commits have landed; the next night")
     performance.night()
     return performance.verdict()

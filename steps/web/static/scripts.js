@@ -8,7 +8,7 @@
   function View() {
     return h("div", { id: "netbisect", style: { height: "calc(100vh - 5rem)" } },
       h("iframe", {
-        src: ADDRESS, title: "How the watch is",
+        src: ADDRESS, title: "Status",
         style: { width: "100%", height: "100%", border: 0 },
       }),
       h("p", { className: "small px-3" }, h("a", { href: ADDRESS }, "This page alone")));

@@ -1,5 +1,5 @@
-"""A lab that is not there: routers, packet generators, power switch and consoles behind ssh.
+"""The simulated lab: routers, packet generators, a power switch and consoles behind SSH.
 
-A process of its own. It knows nothing of revisions: how fast a router forwards follows from the
-kernel file on its disk that it booted, from its noise profile, and from its rules.
+It runs as a process of its own and knows no revisions: the forwarding rate of a router follows from
+the kernel file on its disk, its noise profile and its rules.
 """

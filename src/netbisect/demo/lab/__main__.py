@@ -1,4 +1,4 @@
-"""`python -m netbisect.demo.lab CONFIG.toml`: runs the simulated lab until it is told to stop."""
+"""`python -m netbisect.demo.lab CONFIG.toml`: runs the simulated lab until SIGTERM or SIGINT."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import sys
 from pathlib import Path
 
 from netbisect.demo.lab.config import LabError, load
-from netbisect.demo.lab.server import Lab
-from netbisect.workers.tomlfile import FileError
+from netbisect.demo.lab.server import LabSimulator
+from netbisect.workers.config.toml import FileError
 
 
-async def _run(lab: Lab) -> None:
+async def _run(lab: LabSimulator) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
@@ -32,7 +32,7 @@ def main() -> int:
         print("usage: python -m netbisect.demo.lab CONFIG.toml", file=sys.stderr)
         return 2
     try:
-        asyncio.run(_run(Lab(load(Path(sys.argv[1])))))
+        asyncio.run(_run(LabSimulator(load(Path(sys.argv[1])))))
     except (FileError, LabError) as error:
         print(f"netbisect.demo.lab: {error}", file=sys.stderr)
         return 1

@@ -1,4 +1,4 @@
-"""Time in the lab passes faster than on the wall."""
+"""The clock of the lab, faster than real time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 
 
 class Clock:
-    """Seconds since the epoch, as the machines see them."""
+    """The clock of the machines."""
 
     def __init__(self, compression: float) -> None:
         self.compression = compression
@@ -16,19 +16,19 @@ class Clock:
         self._wall = time.monotonic()
 
     def now(self) -> float:
-        """Now, in the lab."""
+        """Lab time in seconds since the epoch."""
         return self._start + (time.monotonic() - self._wall) * self.compression
 
     def wall(self, seconds: float) -> float:
-        """How long `seconds` of the lab take on the wall."""
+        """Real duration of `seconds` of lab time."""
         return max(0.0, seconds) / self.compression
 
     async def sleep(self, seconds: float) -> None:
-        """Waits `seconds` of the lab."""
+        """Waits `seconds` of lab time."""
         await asyncio.sleep(self.wall(seconds))
 
     async def until(self, moment: float, event: asyncio.Event) -> bool:
-        """Waits for a moment of the lab or for an event; True when it was the event."""
+        """Waits for a lab time or an event; True for the event."""
         left = self.wall(moment - self.now())
         if not left:  # a program that is late lets the others have their turn, too
             await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""The simulated lab's own configuration file."""
+"""The configuration file of the simulated lab."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
 
-from netbisect.workers import tomlfile
+from netbisect.workers.config import toml
 
 
 class LabError(Exception):
-    """The simulated lab cannot be prepared, or cannot start; the message says why."""
+    """The simulated lab cannot be prepared or started."""
 
 
 @dataclass(frozen=True, slots=True)
 class BootNoise:
-    """Between boots of one image: the sd itself differs from image to image."""
+    """Noise between boots; its standard deviation differs between images."""
 
     median: float
     log_sd: float
 
 
 @dataclass(frozen=True, slots=True)
-class Modes:
-    """Two speeds, decided at boot."""
+class SpeedModes:
+    """Two speeds, chosen at boot."""
 
     chance: float = 0.0
     gap: float = 0.0
@@ -31,15 +31,15 @@ class Modes:
 
 @dataclass(frozen=True, slots=True)
 class Outlier:
-    """A boot that goes wrong."""
+    """An outlier boot."""
 
     chance: float = 0.0
     depth: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
-    """A kind of machine; all deviations in percent of the level."""
+class MachineProfile:
+    """A kind of machine; deviations in percent of the level."""
 
     model: str
     processors: int
@@ -48,7 +48,7 @@ class Profile:
     second: float
     memory: float
     image: float
-    modes: Modes = field(default_factory=Modes)
+    modes: SpeedModes = field(default_factory=SpeedModes)
     outlier: Outlier = field(default_factory=Outlier)
 
 
@@ -62,12 +62,12 @@ class PortConfig:
 
     @property
     def driver(self) -> str:
-        """The letters of its name."""
+        """The letters of the port name."""
         return self.name.rstrip("0123456789")
 
     @property
     def device(self) -> str:
-        """As sysctl(8) writes it: `igb.2`."""
+        """The name in sysctl(8), such as `igb.2`."""
         return f"{self.driver}.{self.name.removeprefix(self.driver)}"
 
 
@@ -80,10 +80,10 @@ class RouterConfig:
     """TCP port of its SSH server."""
     profile: str
     driver: str
-    """Prefix of the costs its data ports pay in the kernel: igb, ix, cxgbe."""
+    """Cost prefix of the driver in the kernel: igb, ix, cxgbe."""
     ports: tuple[PortConfig, ...]
     shutdown_seconds: float = 5.0
-    """From the order to reboot until nothing answers any more."""
+    """From the reboot command to the end of SSH."""
     post_seconds: float = 40.0
     """From reset to the loader."""
     boot_seconds: float = 70.0
@@ -91,13 +91,13 @@ class RouterConfig:
     panic_seconds: float = 15.0
     """From a panic to the reboot."""
     root: str = "disk"
-    """Where the root file system is: disk, partitions (two of them) or network."""
+    """Location of the root file system: disk, partitions (two) or network."""
     server: str = ""
-    """Host that has the root file system, with `network`."""
+    """Host of the root file system, with `network`."""
     watchdog: bool = False
-    """There is a hardware watchdog."""
+    """Whether there is a hardware watchdog."""
     speed: float = 1.0
-    """Of this machine, beside others of its profile: no two are alike."""
+    """Relative speed among machines of the same profile."""
 
     def __post_init__(self) -> None:
         if self.root not in ("disk", "partitions", "network"):
@@ -130,10 +130,10 @@ class Wire:
 
 @dataclass(frozen=True, slots=True)
 class LabConfig:
-    """All of it."""
+    """The configuration of the lab."""
 
     state: Path
-    """Folder with the machines' disks and host keys."""
+    """Folder of disks and host keys."""
     authorized_keys: Path
     routers: tuple[RouterConfig, ...]
     hosts: tuple[HostConfig, ...]
@@ -143,7 +143,7 @@ class LabConfig:
     console_port: int
     """SSH server of the consoles: `attach ROUTER`."""
     compression: float = 300.0
-    """Seconds of the lab in a second of the clock on the wall."""
+    """Lab seconds per real second."""
     seed: int = 1
 
     def __post_init__(self) -> None:
@@ -173,19 +173,19 @@ def load(path: Path) -> LabConfig:
     Raises:
         FileError: it cannot be used.
     """
-    config = tomlfile.load(path, LabConfig)
+    config = toml.load(path, LabConfig)
     here = path.resolve().parent
     return replace(config, state=here / config.state, authorized_keys=here / config.authorized_keys)
 
 
-def profile(name: str) -> Profile:
+def profile(name: str) -> MachineProfile:
     """One of the machine kinds in profiles.toml.
 
     Raises:
         FileError: there is no such kind.
     """
     path = Path(str(resources.files("netbisect.demo.lab"))) / "profiles.toml"
-    profiles = tomlfile.load(path, dict[str, Profile])
+    profiles = toml.load(path, dict[str, MachineProfile])
     if name not in profiles:
-        raise tomlfile.FileError(f"{path}: no profile {name!r}; there is {', '.join(profiles)}")
+        raise toml.FileError(f"{path}: no profile {name!r}; there is {', '.join(profiles)}")
     return profiles[name]

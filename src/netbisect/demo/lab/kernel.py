@@ -1,4 +1,4 @@
-"""Reads a kernel file as a machine would: what runs, and what it costs a packet."""
+"""Reads the simulated properties of a kernel file."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from pathlib import Path
 from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 
-from netbisect.workers.identity import build_id_of
+from netbisect.workers.build.identity import build_id_of
 
 
 class NotBootableError(ValueError):
-    """The loader cannot load this file."""
+    """The file is not a bootable kernel."""
 
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A part of the code that a packet pays for."""
+    """A function with a cost per packet."""
 
     name: str
     place: str
@@ -29,23 +29,23 @@ class Function:
 
 
 @dataclass(frozen=True, slots=True)
-class Image:
-    """A kernel or module in memory."""
+class LoadedImage:
+    """A loaded kernel or module."""
 
     version: str
     costs: dict[str, int]
-    """Nanoseconds by place."""
+    """Nanoseconds by cost centre."""
     panics: tuple[str, ...]
     text: str
-    """Hash of its code."""
+    """Hash of the code."""
     spoken: str
-    """Structures by which a firewall's module and its program speak to each other."""
+    """Structures shared by a firewall module and its program."""
     build_id: str
-    """As the linker gave it, in hex."""
+    """Build ID in hexadecimal."""
     functions: tuple[Function, ...] = ()
 
 
-def read(path: Path) -> Image:
+def read(path: Path) -> LoadedImage:
     """The image in a file.
 
     Raises:
@@ -65,7 +65,7 @@ def read(path: Path) -> Image:
         costs[place] = costs.get(place, 0) + int(nanoseconds)
     panics = tuple(part for part in parts.get("set_sysinit", b"").decode().split("\0") if part)
     version = re.search(rb"FreeBSD [^\0\n]*", parts.get(".data", b""))
-    return Image(
+    return LoadedImage(
         version=version[0].decode() if version else "",
         costs=costs,
         panics=panics,
@@ -77,7 +77,7 @@ def read(path: Path) -> Image:
 
 
 def _functions(code: str) -> Iterator[Function]:
-    """The functions of the code with what they cost."""
+    """The functions with their costs."""
     for name, body in re.findall(r"(\w+)\([^()]*\) \{([^{}]*)", code):
         for place, nanoseconds in re.findall(r"\bPATH_COST\((\w+), (\d+)\);", body):
             yield Function(name, place, int(nanoseconds))

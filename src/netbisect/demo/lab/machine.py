@@ -1,4 +1,4 @@
-"""Machines: a name, a disk, ports, and whether they are up."""
+"""Simulated machines: disk, ports and state."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 
 from netbisect.demo.lab.clock import Clock
 from netbisect.demo.lab.config import HostConfig, PortConfig
-from netbisect.demo.lab.faults import Fault
+from netbisect.demo.lab.faults import InjectedFault
 
 Hook = Callable[[], Awaitable[None]]
 
 
 class Program:
-    """A program that runs in a session until it ends or is interrupted."""
+    """A running program."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -24,7 +24,7 @@ class Program:
 
 @dataclass(slots=True)
 class Counters:
-    """Packets of a port since the machine started, as netstat(1) tells them."""
+    """Packet counters of a port, as shown by netstat(1)."""
 
     received: int = 0
     received_errors: int = 0
@@ -32,11 +32,11 @@ class Counters:
     sent: int = 0
     send_errors: int = 0
     damaged: int = 0
-    """With a wrong CRC; they are among the errors."""
+    """Frames with a wrong CRC, included in the errors."""
 
 
-class Machine:
-    """Anything with a disk, ports and an SSH server."""
+class SimulatedMachine:
+    """A machine with a disk, ports and an SSH server."""
 
     model = "Intel(R) Xeon(R) CPU E3-1240 v5 @ 3.50GHz"
     processors = 4
@@ -52,28 +52,28 @@ class Machine:
         self.sysctls: dict[str, str] = {}
         self.environment: dict[str, str] = {}
         self.bootfile = "/boot/kernel/kernel"
-        self.faults: set[Fault] = set()
+        self.faults: set[InjectedFault] = set()
         self.programs: set[Program] = set()
         self.messages: list[str] = []
-        """Of the kernel, as dmesg(8) tells them."""
+        """Kernel messages, as shown by dmesg(8)."""
         self.counters = {port.name: Counters() for port in ports}
         self.on_up: Hook | None = None
         self.on_down: Hook | None = None
         self.disk.mkdir(parents=True, exist_ok=True)
         self.mounts: dict[str, Path] = {}
-        """Folders of this host by the place where they are mounted; besides the root."""
+        """Host folders by mount point, except the root."""
 
     @property
     def version(self) -> str:
-        """What `uname -v` says."""
+        """The output of `uname -v`."""
         return "FreeBSD 14.2-RELEASE releng/14.2-n269506-c8918d6c7412 GENERIC"
 
     def link_changed(self, port: str, *states: str) -> None:
-        """The kernel says that the link of a port went DOWN or UP."""
+        """Logs that the link of a port went DOWN or UP."""
         self.messages += [f"{port}: link state changed to {state}" for state in states]
 
     def sensors(self) -> dict[str, str]:
-        """Sysctls that are different whenever they are read."""
+        """Sysctls with a new value at every read."""
         found = {}
         for number, port in enumerate(self.ports):
             leaf = "stats.rx_fcs_err" if port.driver == "cxl" else "mac_stats.crc_errs"
@@ -93,12 +93,12 @@ class Machine:
 
     @property
     def root(self) -> Path:
-        """The folder of this host that is the machine's root file system."""
+        """The host folder of the root file system."""
         return self.disk
 
     @staticmethod
     def clean(name: str, folder: str = "/") -> str:
-        """The absolute path of a name in a folder, without any way up."""
+        """The absolute path of a name in a folder, without `..`."""
         clean: list[str] = []
         for part in Path("/", folder, name).parts[1:]:
             if part == "..":
@@ -108,7 +108,7 @@ class Machine:
         return "/" + "/".join(clean)
 
     def path(self, name: str, folder: str = "/") -> Path:
-        """A file of the machine on the disk of this host; never outside the machine's own."""
+        """A file of the machine on the host; never outside its own disk."""
         place = Path(self.clean(name, folder))
         for point, mounted in self.mounts.items():
             if place.is_relative_to(point):
@@ -116,43 +116,43 @@ class Machine:
         return self.root / place.relative_to("/")
 
     def read_only(self, name: str, folder: str = "/") -> bool:
-        """Whether nothing can be written there."""
+        """Whether the file system is read-only."""
         del name, folder
         return False
 
     async def start(self) -> None:
-        """Comes up."""
+        """Boots."""
         self.up = True
         if self.on_up:
             await self.on_up()
 
     async def stop(self) -> None:
-        """Goes down."""
+        """Shuts down."""
         self.up = False
         if self.on_down:
             await self.on_down()
 
     async def power_on(self) -> None:
-        """Up at once: the lab itself starts."""
+        """Boots without delay at the start of the lab."""
         await self.start()
 
-    async def break_down(self, fault: Fault) -> None:
-        """From now on the machine has that fault."""
+    async def break_down(self, fault: InjectedFault) -> None:
+        """Injects a fault."""
         self.faults.add(fault)
-        if fault in (Fault.OFF, Fault.DEAD):
+        if fault in (InjectedFault.OFF, InjectedFault.DEAD):
             await self.stop()
-        elif fault is Fault.NEW_HOST_KEY and self.up:
+        elif fault is InjectedFault.NEW_HOST_KEY and self.up:
             await self.stop()
             await self.start()
 
     async def mend(self) -> None:
-        """No fault any more, and up again."""
+        """Removes all faults and boots."""
         changed = self.faults & {
-            Fault.OFF,
-            Fault.DEAD,
-            Fault.NEW_HOST_KEY,
-            Fault.DIES_UNDER_LOAD,
-            Fault.HANGS_UNDER_LOAD,
+            InjectedFault.OFF,
+            InjectedFault.DEAD,
+            InjectedFault.NEW_HOST_KEY,
+            InjectedFault.DIES_UNDER_LOAD,
+            InjectedFault.HANGS_UNDER_LOAD,
         }
         self.faults.clear()
         if changed:
@@ -160,8 +160,8 @@ class Machine:
             await self.power_on()
 
 
-class Host(Machine):
-    """A generator or receiver: always up."""
+class Host(SimulatedMachine):
+    """A generator or receiver, always up."""
 
     def __init__(self, config: HostConfig, place: Path, clock: Clock) -> None:
         super().__init__(config.name, config.ports, place, clock)

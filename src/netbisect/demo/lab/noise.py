@@ -1,8 +1,8 @@
-"""Draws the luck of images, boots and seconds.
+"""Random noise of images, boots and seconds.
 
     pps = level * (1 + image) * mode * (1 + boot) * (1 - outlier) * (1 + second)
 
-`image` belongs to the code, `mode`, `boot` and `outlier` to one boot, `second` is AR(1).
+`image` is constant per kernel image; `mode`, `boot` and `outlier` per boot; `second` is AR(1).
 """
 
 from __future__ import annotations
@@ -11,26 +11,26 @@ import math
 import random
 from collections.abc import Iterator
 
-from netbisect.demo.lab.config import Profile
+from netbisect.demo.lab.config import MachineProfile
 
 _WILDEST = 2.0
-"""Cap of the sd between boots, in medians: the fitted tail is too heavy beyond."""
+"""Maximum standard deviation between boots, in medians; the fitted tail is too heavy."""
 
 
 def _draws(*key: object) -> random.Random:
     return random.Random("/".join(map(str, key)))
 
 
-class Luck:
-    """All draws of one router; the same seed gives the same night."""
+class RouterNoise:
+    """All random draws of a router, determined by the seed."""
 
-    def __init__(self, profile: Profile, seed: int, router: str) -> None:
+    def __init__(self, profile: MachineProfile, seed: int, router: str) -> None:
         self.profile = profile
         self.seed = seed
         self.router = router
 
     def boot_factor(self, image: str, boot: int, scenario: str) -> float:
-        """What this boot of this image makes of the level, for one set of rules."""
+        """Factor of a boot of an image for a set of rules."""
         profile = self.profile
         of_image = _draws(self.seed, self.router, "image", image, scenario)
         factor = 1 + of_image.gauss(0, profile.image / 100)
@@ -47,7 +47,7 @@ class Luck:
         return factor
 
     def seconds(self, *key: object) -> Iterator[float]:
-        """Factors for the seconds of one run."""
+        """Factors for the seconds of a run."""
         draws = _draws(self.seed, self.router, "second", *key)
         memory = self.profile.memory
         step = self.profile.second / 100 * math.sqrt(1 - memory**2)

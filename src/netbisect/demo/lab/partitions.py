@@ -1,4 +1,4 @@
-"""Two root partitions on a disk with GPT, and which of them gptboot(8) starts."""
+"""Two root partitions on a GPT disk, as booted by gptboot(8)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ DISK = "ada0"
 
 @dataclass
 class Partition:
-    """One of them."""
+    """A root partition."""
 
     index: int
     label: str
     folder: Path
-    """Its files, on the disk of this host."""
+    """Host folder of its files."""
     attributes: set[str] = field(default_factory=set)
 
 

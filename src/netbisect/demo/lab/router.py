@@ -1,4 +1,4 @@
-"""The simulated device under test: runs whatever kernel its loader finds."""
+"""The simulated device under test."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from pathlib import Path
 from netbisect.demo.lab import kernel
 from netbisect.demo.lab.clock import Clock
 from netbisect.demo.lab.config import PortConfig, RouterConfig, profile
-from netbisect.demo.lab.faults import Fault
-from netbisect.demo.lab.machine import Counters, Machine
-from netbisect.demo.lab.noise import Luck
+from netbisect.demo.lab.faults import InjectedFault
+from netbisect.demo.lab.machine import Counters, SimulatedMachine
+from netbisect.demo.lab.noise import RouterNoise
 from netbisect.demo.lab.partitions import Partition, choose
 
 _GOOD = "kernel"
-"""Folder below /boot that loader.conf names."""
+"""Kernel folder below /boot of loader.conf."""
 _THROTTLED = 0.6
-"""Of its speed, that a processor has left when it is too hot."""
+"""Relative speed of a throttled processor."""
 _BUSY = 0.9
-"""Of its speed, that a router has left beside another program."""
+"""Relative speed beside another program."""
 _IPFW_SWITCHES = ("net.inet.ip.fw.enable", "net.inet6.ip6.fw.enable")
 _CLOCK = re.compile(r"@ ([0-9.]+)GHz")
 _LOAD_SECONDS = 5.0
-"""Of traffic until a kernel that cannot bear it panics."""
+"""Seconds of traffic until a faulty kernel panics."""
 _JUMP_SECONDS = 3600.0
 
 
@@ -49,13 +49,13 @@ _FRAMES_AT_BOOT = (
 
 
 def root_on_server(machines: Path, config: RouterConfig) -> Path:
-    """The root file system of a router that boots over the network, below its server's disk."""
+    """The root file system of a network-booted router, below the disk of its server."""
     return machines / config.server / "disk" / "roots" / config.name
 
 
 @dataclass
 class Firewalls:
-    """What is loaded and which rules are in force."""
+    """Loaded firewalls and their rules."""
 
     loaded: set[str] = field(default_factory=set)
     pf_enabled: bool = False
@@ -63,21 +63,21 @@ class Firewalls:
     ipfw_rules: list[str] = field(default_factory=list)
 
 
-class Router(Machine):
-    """A FreeBSD machine between a generator and a receiver."""
+class SimulatedRouter(SimulatedMachine):
+    """A FreeBSD router between a generator and a receiver."""
 
     def __init__(self, config: RouterConfig, place: Path, clock: Clock, seed: int) -> None:
         super().__init__(config.name, config.ports, place, clock)
         self.config = config
         self.profile = profile(config.profile)
-        self.luck = Luck(self.profile, seed, config.name)
+        self.noise = RouterNoise(self.profile, seed, config.name)
         self.model, self.processors = self.profile.model, self.profile.processors
         self.neighbours: dict[str, str] = {}
-        """MAC addresses of the traffic hosts' ports: at ingress, at egress."""
+        """MAC addresses of the traffic hosts: at ingress, at egress."""
         self.listeners: set[asyncio.Queue[str]] = set()
-        self.image: kernel.Image | None = None
+        self.image: kernel.LoadedImage | None = None
         self.folder = _GOOD
-        self.modules: dict[str, kernel.Image] = {}
+        self.modules: dict[str, kernel.LoadedImage] = {}
         self.firewalls = Firewalls()
         self._task: asyncio.Task[None] | None = None
         self._restless = random.Random(seed)
@@ -86,7 +86,7 @@ class Router(Machine):
         self._hot = False
         self.dumps = True
         self.watchdog = 0.0
-        """Seconds; 0 when it is not armed."""
+        """Timeout of the watchdog in seconds; 0 if disabled."""
         self.partitions: list[Partition] = []
         self.booted: Partition | None = None
         self.root_writable = False
@@ -102,12 +102,12 @@ class Router(Machine):
 
     @property
     def version(self) -> str:
-        """What `uname -v` says."""
+        """The output of `uname -v`."""
         return self.image.version if self.image else ""
 
     @property
     def root(self) -> Path:
-        """On the disk, in the partition that was booted, or on another machine."""
+        """On the disk, in the booted partition, or on another machine."""
         if self.booted is not None:
             return self.booted.folder
         if self.config.server:
@@ -115,53 +115,51 @@ class Router(Machine):
         return self.disk
 
     def read_only(self, name: str, folder: str = "/") -> bool:
-        """The root of a system with two partitions is mounted so."""
+        """A root on two partitions is mounted read-only."""
         place = Path(self.clean(name, folder))
         elsewhere = any(place.is_relative_to(point) for point in ("/tmp", *self.mounts))  # noqa: S108
         return bool(self.partitions) and not self.root_writable and not elsewhere
 
-    # ------------------------------------------------------------------------------------ power
-
     def say(self, text: str) -> None:
-        """Prints on the console."""
+        """Prints to the console."""
         for listener in self.listeners:
             listener.put_nowait(text)
 
     async def power_on(self) -> None:
-        """Up at once: the lab itself starts."""
+        """Boots without delay at the start of the lab."""
         image = self._load()
         if image is not None:
             await self._come_up(image)
 
     async def power_cycle(self) -> None:
-        """Off and on, whatever it was doing."""
+        """Cycles the power."""
         await self.stop()
         self._next(self._boot(self.config.post_seconds))
 
     async def stop(self) -> None:
-        """Goes down, and whatever it was about to do is off."""
+        """Shuts down and cancels pending actions."""
         if self._task and self._task is not asyncio.current_task():
             self._task.cancel()
         await super().stop()
 
     def reboot(self) -> None:
-        """Orderly: down in a few seconds, and up again through the loader."""
+        """Reboots in an orderly way."""
         self._next(self._go_down())
 
     def bear_load(self) -> None:
-        """Traffic begins."""
-        if Fault.THROTTLES in self.faults:
+        """Starts traffic."""
+        if InjectedFault.THROTTLES in self.faults:
             self._hot = True
-        if Fault.MEDDLER in self.faults:
+        if InjectedFault.MEDDLER in self.faults:
             self.sysctls["net.inet.ip.redirect"] = "1"
-        if Fault.CLOCK_JUMPS in self.faults:
+        if InjectedFault.CLOCK_JUMPS in self.faults:
             # The time of the start is kept as the clock's time less that of being up.
             self.boottime += _JUMP_SECONDS
-        if Fault.PANICS_UNDER_LOAD in self.faults:
+        if InjectedFault.PANICS_UNDER_LOAD in self.faults:
             self._next(self._panic_soon())
-        elif Fault.HANGS_UNDER_LOAD in self.faults:
+        elif InjectedFault.HANGS_UNDER_LOAD in self.faults:
             self._next(self._hang_soon())
-        elif Fault.POWER_LOSS in self.faults:
+        elif InjectedFault.POWER_LOSS in self.faults:
             self._next(self._lose_power_soon())
 
     def _next(self, what: object) -> None:
@@ -195,7 +193,7 @@ class Router(Machine):
         await self._boot(self.config.post_seconds)
 
     def _panics(self, before: str, message: str, frames: str) -> bool:
-        """Says a panic on the console; False when the kernel then waits in its debugger."""
+        """Prints a panic; False if the kernel then waits in its debugger."""
         self.say(f"{before}panic: {message}\ncpuid = 0\nKDB: stack backtrace:\n{frames}")
         if self.environment.get("debug.debugger_on_panic") != "0":
             self.say("KDB: enter: panic\n[ thread pid 0 tid 100000 ]\nStopped at kdb_enter\ndb> ")
@@ -206,10 +204,8 @@ class Router(Machine):
         )
         return True
 
-    # ----------------------------------------------------------------------------------- loader
-
     async def _boot(self, wait: float) -> None:
-        """One start after the other until a kernel stays up, or nothing can be done."""
+        """Boots until a kernel stays up or the machine is stuck."""
         while True:
             await self.clock.sleep(wait)
             image = self._load()
@@ -224,9 +220,9 @@ class Router(Machine):
         await self.clock.sleep(self.config.boot_seconds * self._restless.uniform(0.9, 1.1))
         await self._come_up(image)
 
-    def _load(self) -> kernel.Image | None:
-        """What loader(8) starts; None when nothing comes of it."""
-        if Fault.DEAD in self.faults:
+    def _load(self) -> kernel.LoadedImage | None:
+        """The kernel that loader(8) starts, or None."""
+        if InjectedFault.DEAD in self.faults:
             return None
         if self.partitions:
             self.booted = choose(self.partitions)
@@ -239,7 +235,7 @@ class Router(Machine):
         }
         self.bootfile = self.environment["kernelname"]
         file = self.path("kernel", f"/boot/{self.folder}")
-        if Fault.STALE_LOADER in self.faults and self._served is not None:
+        if InjectedFault.STALE_LOADER in self.faults and self._served is not None:
             file = self._served
         self._served = file
         try:
@@ -248,14 +244,14 @@ class Router(Machine):
             self.say(f"{error}\n\nType '?' for a list of commands, 'help' for more help.\nOK ")
             return None
         self.say(f"Booting {self.bootfile}...\n---<<BOOT>>---\n{image.version}\n")
-        if Fault.HANGS in self.faults and self.folder != _GOOD:
+        if InjectedFault.HANGS in self.faults and self.folder != _GOOD:
             return None
         return image
 
     def _loader(self) -> tuple[str, dict[str, str]]:
-        """Kernel folder and settings: of nextboot.conf once, of loader.conf else."""
+        """Kernel folder and settings of nextboot.conf, once, or of loader.conf."""
         nextboot = self.path("nextboot.conf", "/boot")
-        if Fault.IGNORES_NEXTBOOT in self.faults or not nextboot.is_file():
+        if InjectedFault.IGNORES_NEXTBOOT in self.faults or not nextboot.is_file():
             return _GOOD, {}
         text = nextboot.read_text()
         if not self.config.server:  # where the loader cannot write
@@ -265,7 +261,7 @@ class Router(Machine):
         if settings.pop("nextboot_enable", "") != "YES":
             return _GOOD, {}
         folder = settings.pop("kernel", _GOOD)
-        if Fault.FALLS_BACK in self.faults:
+        if InjectedFault.FALLS_BACK in self.faults:
             self.say(f"can't load '{folder}'\n")
             folder = _GOOD
         return folder, settings
@@ -275,7 +271,7 @@ class Router(Machine):
             return f"ufs:/dev/gpt/{self.booted.label}"
         return f"nfs:{self.config.server}:/{self.name}" if self.config.server else "ufs:/dev/ada0p2"
 
-    async def _come_up(self, image: kernel.Image) -> None:
+    async def _come_up(self, image: kernel.LoadedImage) -> None:
         self.boots += 1
         self._counter.write_text(f"{self.boots}\n")
         self.image = image
@@ -285,7 +281,7 @@ class Router(Machine):
         self.counters = {port.name: Counters() for port in self.ports}
         self._hot = False
         self.firewalls = Firewalls()
-        self.faults.discard(Fault.OFF)
+        self.faults.discard(InjectedFault.OFF)
         self.dumps, self.watchdog, self.root_writable = True, 0.0, False
         self.programs.clear()
         if self.booted is not None:
@@ -312,15 +308,15 @@ class Router(Machine):
         await self.start()
 
     def _named_ports(self) -> tuple[PortConfig, ...]:
-        """The data ports as the running kernel calls them."""
-        if Fault.RENAMED_PORTS not in self.faults or self.folder == _GOOD:
+        """The data ports by their names in the running kernel."""
+        if InjectedFault.RENAMED_PORTS not in self.faults or self.folder == _GOOD:
             return self.config.ports
         return tuple(
             replace(port, name=f"em{number}") for number, port in enumerate(self.config.ports)
         )
 
     def sensors(self) -> dict[str, str]:
-        """Clocks and temperatures, besides what every machine has."""
+        """Adds clocks and temperatures to the common sysctls."""
         clock = _CLOCK.search(self.model)
         top = round(1000 * float(clock[1])) if clock else 2400
         found = {
@@ -336,8 +332,6 @@ class Router(Machine):
             found[f"{place}.coretemp.throttle_log"] = "1" if self._hot else "0"
         return {**super().sensors(), **found}
 
-    # ---------------------------------------------------------------------------------- packets
-
     def load_module(self, name: str) -> None:
         """kldload: from the folder of the running kernel.
 
@@ -350,7 +344,7 @@ class Router(Machine):
             self.sysctls |= dict.fromkeys(_IPFW_SWITCHES, "1")
 
     def unload_module(self, name: str) -> bool:
-        """kldunload; False when it was not loaded."""
+        """kldunload; False if the module is not loaded."""
         self.firewalls.loaded.discard(name)
         if name == "pf":
             self.firewalls.pf_enabled = False
@@ -362,7 +356,7 @@ class Router(Machine):
         return self.modules.pop(name, None) is not None
 
     def _way(self, family: str) -> list[str]:
-        """Where a packet pays on its way through."""
+        """Cost centres of a packet."""
         return [
             self.config.driver,
             "ether",
@@ -372,7 +366,7 @@ class Router(Machine):
         ]
 
     def _filters(self) -> list[str]:
-        """Where it pays besides, by the rules in force."""
+        """Additional cost centres of the active rules."""
         places = []
         walls = self.firewalls
         if walls.pf_enabled and walls.pf_rules:
@@ -387,13 +381,13 @@ class Router(Machine):
         return [*self._way(family), *self._filters()]
 
     def functions(self, family: str) -> list[kernel.Function]:
-        """What a packet runs through with the rules in force, by the order of its way."""
+        """The functions of a packet with the active rules, in call order."""
         images = [self.image, *self.modules.values()] if self.image else []
         found = [one for image in images for one in image.functions]
         return [one for place in self._places(family) for one in found if one.place == place]
 
     def capacity(self, family: str) -> float:
-        """Packets per second that this boot forwards with the rules in force, on average."""
+        """Mean forwarding rate of this boot with the active rules, in packets per second."""
         if not self.up or self.image is None or self._closed(family):
             return 0.0
         filters = self._filters()
@@ -405,11 +399,11 @@ class Router(Machine):
         level = self.config.speed * 1e9 / (nanoseconds * self.profile.nanoseconds)
         text = "+".join(image.text for image in images)
         level *= _THROTTLED if self._hot else 1.0
-        level *= _BUSY if Fault.BUSY in self.faults else 1.0
-        return level * self.luck.boot_factor(text, self.boots, f"{family} {' '.join(filters)}")
+        level *= _BUSY if InjectedFault.BUSY in self.faults else 1.0
+        return level * self.noise.boot_factor(text, self.boots, f"{family} {' '.join(filters)}")
 
     def _closed(self, family: str) -> bool:
-        """Nothing is let through: no forwarding, or ipfw without rules says no."""
+        """Whether forwarding is disabled or ipfw without rules drops all packets."""
         forwarding = "net.inet.ip" if family == "inet4" else "net.inet6.ip6"
         if self.sysctls[f"{forwarding}.forwarding"] == "0":
             return True
@@ -419,5 +413,5 @@ class Router(Machine):
         return filters and not walls.ipfw_rules and not accept
 
     def seconds(self) -> Iterator[float]:
-        """Factors for the seconds of a new run on this boot."""
-        return self.luck.seconds(self.boots, next(self._runs))
+        """Factors for the seconds of a new run."""
+        return self.noise.seconds(self.boots, next(self._runs))

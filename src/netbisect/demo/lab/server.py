@@ -1,8 +1,7 @@
-"""The lab's SSH servers: one for each machine, one for the power switch, one for the consoles.
+"""The SSH servers of the lab: one per machine, one for the power switch, one for the consoles.
 
-A machine that is down has no listener and no connections: who knocks is refused, as by a host
-whose sshd is gone. Keys are real: the host key of each machine is kept over its reboots, and
-only the keys in `authorized_keys` get in.
+A machine that is down has no listener and no connections. Host keys are kept over reboots, and only
+the keys in `authorized_keys` are accepted.
 """
 
 from __future__ import annotations
@@ -27,29 +26,29 @@ from netbisect.demo.lab.commands.programs import PROGRAMS
 from netbisect.demo.lab.commands.routes import ROUTES
 from netbisect.demo.lab.commands.system import START, SYSTEM
 from netbisect.demo.lab.config import LabConfig, LabError
-from netbisect.demo.lab.faults import Fault
-from netbisect.demo.lab.machine import Host, Machine
-from netbisect.demo.lab.router import Router
+from netbisect.demo.lab.faults import InjectedFault
+from netbisect.demo.lab.machine import Host, SimulatedMachine
+from netbisect.demo.lab.router import SimulatedRouter
 from netbisect.demo.lab.shell import Command, CommandFailedError, Shell
-from netbisect.demo.lab.traffic import Link, Network
+from netbisect.demo.lab.traffic import Network, SimulatedLink
 
 _ADDRESS = "127.0.0.1"
 _BIND_TRIES = 50
 _BIND_PAUSE = 0.1
-"""Seconds on the wall between two tries to have a port again after a reboot."""
+"""Real seconds between attempts to bind a port after a reboot."""
 
 
-class _Visitor(asyncssh.SSHServer):
-    """One connection."""
+class _Connection(asyncssh.SSHServer):
+    """An SSH connection."""
 
-    def __init__(self, door: Door) -> None:
+    def __init__(self, door: SshServer) -> None:
         self._door = door
         self._greeting = True
 
     def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
         self._connection = conn
         if not self._door.is_open:
-            # It was on the threshold when the door was shut.
+            # The server was closed meanwhile.
             conn.abort()
             return
         self._door.connections.add(conn)
@@ -75,8 +74,8 @@ class _Visitor(asyncssh.SSHServer):
             asyncio.get_running_loop().call_later(0.001, self._hurry)
 
 
-class Door:
-    """One SSH server: its listener comes and goes, its port and its key stay."""
+class SshServer:
+    """An SSH server with a constant port and key, and a listener that can close."""
 
     def __init__(
         self, port: int, host_key: Path, authorized_keys: Path, commands: Mapping[str, Command]
@@ -90,7 +89,7 @@ class Door:
 
     @property
     def is_open(self) -> bool:
-        """Somebody answers."""
+        """Whether the server listens."""
         return self._listener is not None
 
     async def open(self, *, tries: int = 1, foreign: bool = False) -> None:
@@ -104,7 +103,7 @@ class Door:
             tries -= 1
             try:
                 self._listener = await asyncssh.create_server(
-                    partial(_Visitor, self),
+                    partial(_Connection, self),
                     _ADDRESS,
                     self.port,
                     server_host_keys=[key],
@@ -123,7 +122,7 @@ class Door:
                 await asyncio.sleep(_BIND_PAUSE)
 
     async def close(self) -> None:
-        """Nobody answers any more."""
+        """Closes the listener and all connections."""
         listener, self._listener = self._listener, None
         if listener:
             listener.close()
@@ -149,23 +148,23 @@ class Door:
                 task.cancel()
 
 
-class Lab:
-    """All machines with their doors."""
+class LabSimulator:
+    """All machines and their SSH servers."""
 
     def __init__(self, config: LabConfig) -> None:
         self.config = config
         self.clock = Clock(config.compression)
         self._running = False
         self.routers = {
-            one.name: Router(one, config.state / one.name, self.clock, config.seed)
+            one.name: SimulatedRouter(one, config.state / one.name, self.clock, config.seed)
             for one in config.routers
         }
         self.hosts = {
             one.name: Host(one, config.state / one.name, self.clock) for one in config.hosts
         }
-        self.machines: dict[str, Machine] = {**self.routers, **self.hosts}
+        self.machines: dict[str, SimulatedMachine] = {**self.routers, **self.hosts}
         self.network = Network(
-            Link(
+            SimulatedLink(
                 wire,
                 self.routers[wire.router],
                 self.hosts[wire.generator],
@@ -197,25 +196,23 @@ class Lab:
         plans["console"] = (self.config.console_port, {"attach": self._attach})
         return plans
 
-    def _door(self, name: str, port: int, commands: Mapping[str, Command]) -> Door:
+    def _door(self, name: str, port: int, commands: Mapping[str, Command]) -> SshServer:
         key = self.config.state / name / "host_key"
         try:
-            return Door(port, key, self.config.authorized_keys, commands)
+            return SshServer(port, key, self.config.authorized_keys, commands)
         except (OSError, asyncssh.KeyImportError) as error:
             raise LabError(f"{key}: cannot be read as an SSH host key: {error}") from error
 
-    # ------------------------------------------------------------------------- power and consoles
-
-    def _named(self, shell: Shell, arguments: list[str]) -> Machine:
+    def _named(self, shell: Shell, arguments: list[str]) -> SimulatedMachine:
         del shell
         if not arguments or arguments[0] not in self.machines:
             known = ", ".join(self.machines)
             raise CommandFailedError(f"no such machine: {' '.join(arguments)}; there is {known}")
         return self.machines[arguments[0]]
 
-    def _router(self, shell: Shell, arguments: list[str]) -> Router:
+    def _router(self, shell: Shell, arguments: list[str]) -> SimulatedRouter:
         machine = self._named(shell, arguments)
-        if not isinstance(machine, Router):
+        if not isinstance(machine, SimulatedRouter):
             raise CommandFailedError(f"{machine.name} is not wired here")
         return machine
 
@@ -228,9 +225,9 @@ class Lab:
         """`break MACHINE FAULT`."""
         machine = self._named(shell, arguments)
         try:
-            fault = Fault(" ".join(arguments[1:]))
+            fault = InjectedFault(" ".join(arguments[1:]))
         except ValueError as error:
-            raise CommandFailedError(f"{error}; there is {', '.join(Fault)}") from error
+            raise CommandFailedError(f"{error}; there is {', '.join(InjectedFault)}") from error
         await machine.break_down(fault)
 
     async def _mend(self, shell: Shell, arguments: list[str]) -> None:
@@ -238,7 +235,7 @@ class Lab:
         await self._named(shell, arguments).mend()
 
     async def _attach(self, shell: Shell, arguments: list[str]) -> None:
-        """`attach ROUTER`: its console, from now until the connection ends."""
+        """`attach ROUTER`: prints its console until the connection ends."""
         router = self._router(shell, arguments)
         heard: asyncio.Queue[str] = asyncio.Queue()
         router.listeners.add(heard)
@@ -248,10 +245,8 @@ class Lab:
         finally:
             router.listeners.discard(heard)
 
-    # ------------------------------------------------------------------------------ start and end
-
     async def start(self) -> None:
-        """Switches everything on.
+        """Starts all machines.
 
         Raises:
             LabError: a port is taken.
@@ -266,23 +261,25 @@ class Lab:
                     await door.open()
             except OSError as error:
                 raise LabError(
-                    f"{name}: TCP port {door.port} of {_ADDRESS} cannot be had: "
+                    f"{name}: TCP port {door.port} of {_ADDRESS} is unavailable: "
                     f"{os.strerror(error.errno or 0)}"
                 ) from error
         self._running = True
 
     async def _up(self, name: str) -> None:
-        foreign = Fault.NEW_HOST_KEY in self.machines[name].faults
+        foreign = InjectedFault.NEW_HOST_KEY in self.machines[name].faults
         await self.doors[name].open(tries=_BIND_TRIES if self._running else 1, foreign=foreign)
 
     async def stop(self) -> None:
-        """Switches everything off."""
+        """Stops all machines."""
         for machine in self.machines.values():
             await machine.stop()
         for door in self.doors.values():
             await door.close()
 
 
-def _bound(table: Mapping[str, Callable[..., Any]], machine: Machine) -> dict[str, Command]:
+def _bound(
+    table: Mapping[str, Callable[..., Any]], machine: SimulatedMachine
+) -> dict[str, Command]:
     """The commands of a table, for one machine."""
     return {name: partial(function, machine) for name, function in table.items()}

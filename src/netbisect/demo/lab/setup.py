@@ -24,12 +24,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from netbisect.bisect.model import Dud, Kernel
+from netbisect.bisect.model.entities import Failure, Kernel
 from netbisect.demo.lab.config import LabError
 from netbisect.demo.lab.tar import unpack
-from netbisect.demo.lab.testbeds import TESTBEDS, Bed, lab_toml, simulator_toml
-from netbisect.workers.build import KernelBuild
-from netbisect.workers.lab import load_lab
+from netbisect.demo.lab.testbeds import TESTBEDS, SimulatedTestbed, lab_toml, simulator_toml
+from netbisect.workers.build.build import KernelBuild
+from netbisect.workers.config.lab import load_lab
 
 KERNEL_CONFIG = "GENERIC-NODEBUG"
 _PORTS = range(20_000, 32_000)
@@ -40,11 +40,11 @@ _STOP_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class LabFiles:
-    """What `prepare` wrote."""
+    """The files of a simulated lab."""
 
     place: Path
     known_good: Kernel
-    """What the routers run first: the kernel of the tree's first commit."""
+    """The kernel of the first commit, which the routers run first."""
 
     @property
     def lab(self) -> Path:
@@ -53,7 +53,7 @@ class LabFiles:
 
     @property
     def ssh_config(self) -> Path:
-        """The OpenSSH configuration that knows all machines."""
+        """The OpenSSH configuration of all machines."""
         return self.place / "ssh" / "config"
 
     @property
@@ -63,11 +63,11 @@ class LabFiles:
 
     @property
     def command(self) -> list[str]:
-        """Runs the simulated lab; it prints `ready`, and ends on SIGTERM or SIGINT."""
+        """The command of the simulated lab; it prints `ready` and exits on SIGTERM or SIGINT."""
         return [sys.executable, "-m", "netbisect.demo.lab", str(self.simulator)]
 
     def disk(self, machine: str) -> Path:
-        """The root of a machine's disk."""
+        """Root folder of the disk of a machine."""
         return self.place / "machines" / machine / "disk"
 
 
@@ -75,21 +75,21 @@ def prepare(
     place: Path,
     *,
     repository: Path,
-    testbeds: Sequence[str | Bed] = ("c2558", "e5-2650"),
+    testbeds: Sequence[str | SimulatedTestbed] = ("c2558", "e5-2650"),
     compression: float = 300.0,
     seed: int = 1,
 ) -> LabFiles:
     """Writes a lab into the folder `place`, which must be absent or empty.
 
     Args:
-        place: the folder.
-        repository: the sample tree; the routers get the kernel of its first commit.
-        testbeds: those that shall be there, or their names in `TESTBEDS`.
-        compression: seconds of the lab in a second of the clock on the wall.
-        seed: of the machines' luck.
+        place: The folder.
+        repository: The sample tree; the routers run the kernel of its first commit.
+        testbeds: Testbeds, or their names in `TESTBEDS`.
+        compression: Lab seconds per real second.
+        seed: Random seed of the machines.
 
     Raises:
-        LabError: it cannot be done; nothing is left behind.
+        LabError: The lab cannot be written; nothing remains.
     """
     unknown = [one for one in testbeds if isinstance(one, str) and one not in TESTBEDS]
     if unknown or not testbeds:
@@ -115,7 +115,7 @@ def prepare(
 
 
 def _write(
-    place: Path, repository: Path, beds: Sequence[Bed], compression: float, seed: int
+    place: Path, repository: Path, beds: Sequence[SimulatedTestbed], compression: float, seed: int
 ) -> LabFiles:
     names = [machine for bed in beds for machine in bed.machines]
     with free_ports(len(names) + 2) as ports:
@@ -136,10 +136,10 @@ def _write(
 
 @contextlib.contextmanager
 def free_ports(number: int) -> Iterator[list[int]]:
-    """Ports of loopback that nobody listens on; nobody else is given them within the block.
+    """Unused TCP ports of the loopback interface, reserved within the block.
 
     Raises:
-        LabError: there are not enough.
+        LabError: There are not enough.
     """
     found: list[int] = []
     with contextlib.ExitStack() as held:
@@ -158,8 +158,6 @@ def free_ports(number: int) -> Iterator[list[int]]:
             raise LabError(f"fewer than {number} TCP ports of 127.0.0.1 are free")
         yield found
 
-
-# --------------------------------------------------------------------------------------- ssh
 
 _HOST = """\
 Host {name}
@@ -197,7 +195,7 @@ def _write_keys(place: Path, doors: dict[str, int]) -> None:
 
 
 def _new_key(path: Path, comment: str) -> str:
-    """Makes a key pair; returns the public line."""
+    """Creates a key pair; returns the public key."""
     _run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", str(path)])
     return path.with_name(f"{path.name}.pub").read_text()
 
@@ -212,31 +210,25 @@ def _run(command: list[str]) -> str:
     return done.stdout
 
 
-# -------------------------------------------------------------------------------------- kernel
-
-
 def _first_kernel(lab_file: Path, repository: Path) -> tuple[Kernel, Path]:
     git = ["git", "--git-dir", str(repository)]
     first = _run([*git, "rev-list", "--first-parent", "--max-parents=0", "main"]).split()[-1]
     lab = load_lab(lab_file)
     build = KernelBuild(lab.builders[0], lab.source, first, KERNEL_CONFIG, lambda _: None)
     kernel = build.run()
-    if isinstance(kernel, Dud):
+    if isinstance(kernel, Failure):
         raise LabError(f"the kernel of the first commit cannot be built: {kernel.why}")
     return kernel, build.kernels.archive(kernel.key)
 
 
-# ------------------------------------------------------------------------------------- running
-
-
 @contextlib.contextmanager
 def running(files: LabFiles) -> Iterator[subprocess.Popen[str]]:
-    """The simulated lab as a process of its own, for as long as the block lasts.
+    """Runs the simulated lab as a process within the block.
 
-    What it complains of goes to `simulator.log`.
+    Its error output goes to `simulator.log`.
 
     Raises:
-        LabError: it does not start; the message is its own.
+        LabError: It does not start.
     """
     log = files.place / "simulator.log"
     with (
@@ -253,7 +245,7 @@ def running(files: LabFiles) -> Iterator[subprocess.Popen[str]]:
             assert process.stdout is not None
             if not any(line == "ready\n" for line in process.stdout):
                 said = log.read_text().strip().splitlines()
-                raise LabError(said[-1] if said else "the simulated lab ended without a word")
+                raise LabError(said[-1] if said else "the simulated lab exited without output")
             yield process
         finally:
             process.terminate()

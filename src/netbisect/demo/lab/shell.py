@@ -1,7 +1,6 @@
-"""The shell of a simulated machine: words in, a command's answer out, an exit status.
+"""The shell of a simulated machine.
 
-Of sh(1) it knows quoting, `&&` and `;`; of FreeBSD it knows the commands of the package
-`commands`, and says of all others what sh says.
+It supports quoting, `&&` and `;` of sh(1) and the commands of the package `commands`.
 """
 
 from __future__ import annotations
@@ -15,29 +14,29 @@ from netbisect.demo.lab.machine import Program
 
 
 class Stdin(Protocol):
-    """Where a command reads."""
+    """Standard input of a command."""
 
     async def read(self) -> bytes:
-        """Everything up to the end."""
+        """Reads until end of file."""
         ...
 
 
 class Stdout(Protocol):
-    """Where a command writes."""
+    """Output of a command."""
 
     def write(self, data: bytes, /) -> None:
-        """Sends it on its way."""
+        """Flushes the output."""
         ...
 
 
 NOT_FOUND = 127
 ANY_PATH = "/"
-"""Name of the command that runs files; the file is the first of its arguments."""
+"""The command that runs files; the file is its first argument."""
 USAGE = 2
 
 
 class CommandFailedError(Exception):
-    """A command that ends with a message, said as the machine says it, and a status."""
+    """A command failed with a message and an exit status."""
 
     def __init__(self, message: str, status: int = 1) -> None:
         super().__init__(message)
@@ -45,7 +44,7 @@ class CommandFailedError(Exception):
 
 
 class Shell:
-    """One session on one machine."""
+    """A session on a machine."""
 
     def __init__(
         self, commands: Mapping[str, Command], stdin: Stdin, stdout: Stdout, stderr: Stdout
@@ -56,18 +55,18 @@ class Shell:
         self._stderr = stderr
         self.folder = "/"
         self.program: Program | None = None
-        """What can be interrupted in this session."""
+        """Running programs of this session."""
 
     def out(self, text: str) -> None:
-        """Prints on standard output."""
+        """Prints to standard output."""
         self._stdout.write(text.encode())
 
     def err(self, text: str) -> None:
-        """Prints on standard error."""
+        """Prints to standard error."""
         self._stderr.write(text.encode())
 
     async def run(self, line: str) -> int:
-        """Runs a line; the status of its last command."""
+        """Runs a line; returns the status of its last command."""
         status = 0
         try:
             for joint, words in list(_parts(line)):
@@ -79,7 +78,7 @@ class Shell:
         return status
 
     async def execute(self, words: list[str]) -> int:
-        """Runs one command; its status."""
+        """Runs a command; returns its status."""
         path = words[0].startswith("/") and ANY_PATH in self.commands
         command = self.commands.get(ANY_PATH if path else words[0])
         if command is None:
@@ -95,7 +94,7 @@ class Shell:
 
 
 Command: TypeAlias = Callable[[Shell, list[str]], "int | Awaitable[int | None] | None"]
-"""Takes the session and its arguments; gives its status, None for 0."""
+"""Called with the session and the arguments; returns the exit status, None for 0."""
 
 
 def _parts(line: str) -> Iterator[tuple[str, list[str]]]:

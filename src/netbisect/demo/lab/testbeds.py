@@ -1,4 +1,4 @@
-"""The testbeds of the small lab, and the two files that describe them."""
+"""The testbeds of the simulated lab and their two configuration files."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _TEN_GIGABIT = "10Gbase-T <full-duplex>"
 
 
 @dataclass(frozen=True, slots=True)
-class End:
-    """A host's port with netmap."""
+class LinkEnd:
+    """A netmap port of a host."""
 
     host: str
     port: str
@@ -21,29 +21,29 @@ class End:
 
 
 @dataclass(frozen=True, slots=True)
-class Bed:
-    """One testbed, as the simulator and as netbisect must know it."""
+class SimulatedTestbed:
+    """A testbed, for the simulator and for netbisect."""
 
     name: str
     description: str
     profile: str
     driver: str
     drivers: tuple[str, ...]
-    """Folders and names of the data ports' drivers in the tree."""
+    """Folders and names of the drivers of the data ports."""
     ports: tuple[tuple[str, str], tuple[str, str]]
-    """Name and MAC address of the router's ports: ingress, egress."""
-    generator: End
-    receiver: End
+    """Name and MAC address of the ports of the router: ingress, egress."""
+    generator: LinkEnd
+    receiver: LinkEnd
     bits: float
-    """Of its links, per second."""
+    """Bits per second of the links."""
     media: str
     scenarios: tuple[str, ...]
     root: str = "disk"
-    """Of the router, as the simulator knows it."""
+    """Settings of the router for the simulator."""
     server: str = ""
-    """Name of the host that has the router's root file system."""
+    """Host of the root file system of the router."""
     deploy: str = ""
-    """Keys of the DUT's table that say how a kernel is booted."""
+    """Keys of the DUT's table for the boot method."""
 
     @property
     def dut(self) -> str:
@@ -51,20 +51,20 @@ class Bed:
         return f"{self.name}-dut"
 
     @property
-    def hosts(self) -> dict[str, list[End]]:
+    def hosts(self) -> dict[str, list[LinkEnd]]:
         """The traffic hosts with their ports."""
-        hosts: dict[str, list[End]] = {}
+        hosts: dict[str, list[LinkEnd]] = {}
         for end in (self.generator, self.receiver):
             hosts.setdefault(end.host, []).append(end)
         return hosts
 
     @property
     def machines(self) -> list[str]:
-        """Names of all its machines."""
+        """Names of all machines."""
         return [self.dut, *self.hosts, *([self.server] if self.server else [])]
 
     def roots(self, machines: Path) -> list[Path]:
-        """The router's root file systems, each with a kernel to come back to."""
+        """The root file systems of the router, each with a known-good kernel."""
         if self.server:
             return [machines / self.server / "disk" / "roots" / self.dut]
         disk = machines / self.dut / "disk"
@@ -72,22 +72,22 @@ class Bed:
 
     @property
     def line_rate_pps(self) -> int:
-        """60-byte packets per second on its links."""
+        """Line rate of the links in 60-byte packets per second."""
         return int(self.bits / 672)
 
 
-TESTBEDS: dict[str, Bed] = {
+TESTBEDS: dict[str, SimulatedTestbed] = {
     bed.name: bed
     for bed in (
-        Bed(
+        SimulatedTestbed(
             name="c2558",
             description="Atom C2558, 4 cores, Intel i350",
             profile="C2558-i350",
             driver="igb",
             drivers=("e1000", "igb"),
             ports=(("igb2", "00:08:a2:09:33:da"), ("igb3", "00:08:a2:09:33:db")),
-            generator=End("c2558-gen", "igb2", "00:1b:21:c4:95:7a"),
-            receiver=End("c2558-gen", "igb3", "00:1b:21:c4:95:7b"),
+            generator=LinkEnd("c2558-gen", "igb2", "00:1b:21:c4:95:7a"),
+            receiver=LinkEnd("c2558-gen", "igb3", "00:1b:21:c4:95:7b"),
             bits=1e9,
             media=_GIGABIT,
             scenarios=(
@@ -97,56 +97,56 @@ TESTBEDS: dict[str, Bed] = {
                 "inet4-ipfw-stateful",
             ),
         ),
-        Bed(
+        SimulatedTestbed(
             name="e5-2650",
             description="Xeon E5-2650, 8 cores, Chelsio T540-CR",
             profile="E5-2650-T540",
             driver="cxgbe",
             drivers=("cxgbe",),
             ports=(("cxl0", "00:07:43:2e:e5:92"), ("cxl1", "00:07:43:2e:e5:9a")),
-            generator=End("e5-2650-gen", "vcxl0", "00:07:43:2e:e4:72"),
-            receiver=End("e5-2650-rcv", "vcxl1", "00:07:43:2e:e4:7a"),
+            generator=LinkEnd("e5-2650-gen", "vcxl0", "00:07:43:2e:e4:72"),
+            receiver=LinkEnd("e5-2650-rcv", "vcxl1", "00:07:43:2e:e4:7a"),
             bits=1e10,
             media=_TEN_GIGABIT,
             scenarios=("inet4-forwarding",),
         ),
-        Bed(
+        SimulatedTestbed(
             name="l5630",
             description="Xeon L5630, 4 cores, Intel 82599EB",
             profile="L5630-82599",
             driver="ix",
             drivers=("ixgbe", "ix"),
             ports=(("ix0", "00:1b:21:d3:8f:3e"), ("ix1", "00:1b:21:d3:8f:3f")),
-            generator=End("l5630-gen", "ix0", "00:1b:21:d4:0a:10"),
-            receiver=End("l5630-gen", "ix1", "00:1b:21:d4:0a:11"),
+            generator=LinkEnd("l5630-gen", "ix0", "00:1b:21:d4:0a:10"),
+            receiver=LinkEnd("l5630-gen", "ix1", "00:1b:21:d4:0a:11"),
             bits=1e10,
             media=_TEN_GIGABIT,
             scenarios=("inet4-forwarding",),
         ),
-        Bed(
+        SimulatedTestbed(
             name="apu2",
             description="GX-412TC, 4 cores, Intel i210, two NanoBSD partitions",
             profile="C2558-i350",
             driver="igb",
             drivers=("e1000", "igb"),
             ports=(("igb1", "00:0d:b9:41:ca:3d"), ("igb2", "00:0d:b9:41:ca:3e")),
-            generator=End("apu2-gen", "igb2", "00:1b:21:c4:95:9a"),
-            receiver=End("apu2-gen", "igb3", "00:1b:21:c4:95:9b"),
+            generator=LinkEnd("apu2-gen", "igb2", "00:1b:21:c4:95:9a"),
+            receiver=LinkEnd("apu2-gen", "igb3", "00:1b:21:c4:95:9b"),
             bits=1e9,
             media=_GIGABIT,
             scenarios=("inet4-forwarding",),
             root="partitions",
             deploy='deploy = "nanobsd"\nnanobsd = { good = "BSDRP1", test = "BSDRP2" }\n',
         ),
-        Bed(
+        SimulatedTestbed(
             name="d1518",
             description="Xeon D-1518, 4 cores, Intel i350, root over NFS",
             profile="C2558-i350",
             driver="igb",
             drivers=("e1000", "igb"),
             ports=(("igb0", "00:25:90:fb:1e:10"), ("igb1", "00:25:90:fb:1e:11")),
-            generator=End("d1518-gen", "igb2", "00:1b:21:c4:95:aa"),
-            receiver=End("d1518-gen", "igb3", "00:1b:21:c4:95:ab"),
+            generator=LinkEnd("d1518-gen", "igb2", "00:1b:21:c4:95:aa"),
+            receiver=LinkEnd("d1518-gen", "igb3", "00:1b:21:c4:95:ab"),
             bits=1e9,
             media=_GIGABIT,
             scenarios=("inet4-forwarding",),
@@ -158,8 +158,8 @@ TESTBEDS: dict[str, Bed] = {
 }
 
 
-def copies(bed: Bed, number: int) -> list[Bed]:
-    """So many testbeds of one kind, each with machines of its own."""
+def copies(bed: SimulatedTestbed, number: int) -> list[SimulatedTestbed]:
+    """Copies of a testbed with separate machines."""
     return [
         replace(
             bed,
@@ -178,11 +178,8 @@ def _text(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-# ----------------------------------------------------------------------------------- simulator
-
-
 def simulator_toml(
-    beds: Sequence[Bed], doors: Mapping[str, int], compression: float, seed: int
+    beds: Sequence[SimulatedTestbed], doors: Mapping[str, int], compression: float, seed: int
 ) -> str:
     """The configuration of the simulated lab; `doors` are TCP ports by name."""
     parts = [
@@ -218,8 +215,6 @@ def simulator_toml(
 def _port(name: str, mac: str, media: str) -> str:
     return f'{{ name = "{name}", mac = "{mac}", media = "{media}" }}'
 
-
-# --------------------------------------------------------------------------------------- netbisect
 
 _HEAD = """\
 kernels = "kernels"
@@ -276,7 +271,9 @@ pause = 0.1
 """
 
 
-def lab_toml(beds: Sequence[Bed], repository: Path, ssh_config: Path, kernel_config: str) -> str:
+def lab_toml(
+    beds: Sequence[SimulatedTestbed], repository: Path, ssh_config: Path, kernel_config: str
+) -> str:
     """The lab file for netbisect."""
     parts = [_HEAD.format(repository=_text(str(repository)))]
     ssh = ["ssh", "-F", str(ssh_config), "-T"]

@@ -1,8 +1,7 @@
-"""Packets on their way: from a generator's port through a router to a receiver's port.
+"""Traffic from a generator port through a router to a receiver port.
 
-What a sender sends is written down when it starts, second by second. What arrives in a span of
-time follows from that, from what the router forwards and from the luck of the seconds; so a
-program that wakes up late prints the same numbers as one that is on time.
+The schedule of a sender is fixed at its start. Received packets follow from the schedule, the rate
+of the router and the noise of the seconds, so that a late reader sees the same numbers.
 """
 
 from __future__ import annotations
@@ -14,26 +13,26 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from netbisect.demo.lab.config import Wire
-from netbisect.demo.lab.faults import Fault
+from netbisect.demo.lab.faults import InjectedFault
 from netbisect.demo.lab.machine import Host
-from netbisect.demo.lab.router import Router
+from netbisect.demo.lab.router import SimulatedRouter
 
 _OVERHEAD_BYTES = 24
-"""CRC, preamble and gap that every frame takes on the wire besides."""
+"""Bytes of CRC, preamble and gap per frame."""
 _RAMP = 0.36
-"""Of the rate, in a sender's first second."""
+"""Share of the rate in the first second of a sender."""
 _SLOW = 0.6
 _FADE = 0.001
-"""Of its rate, that a fading sender loses in a second."""
+"""Share of its rate that a fading sender loses per second."""
 _FLAP_AFTER, _FLAP = 12.0, 3.0
-"""Seconds of traffic until the link goes down, and for how long."""
+"""Seconds of traffic until the link goes down, and duration."""
 _DAMAGE = 0.001
-"""Of the packets that pass a bad cable."""
+"""Share of packets corrupted by a bad cable."""
 
 
 @dataclass(frozen=True, slots=True)
 class Second:
-    """One line of a sender: from, to, packets."""
+    """A second of a sender: begin, end, packets."""
 
     begin: float
     end: float
@@ -42,17 +41,17 @@ class Second:
 
 @dataclass(slots=True)
 class Flow:
-    """What one sender sends."""
+    """The packets of a sender."""
 
     family: str
     size: int
     destination_mac: str
     seconds: tuple[Second, ...]
     stopped: float = math.inf
-    """When it was interrupted."""
+    """Time of the interrupt."""
 
     def packets(self, begin: float, end: float) -> float:
-        """How many leave the sender in that span."""
+        """Number of packets sent in an interval."""
         total = 0.0
         for second in self._during(begin, end):
             overlap = self._overlap(second, begin, end)
@@ -60,7 +59,7 @@ class Flow:
         return total
 
     def busy(self, begin: float, end: float) -> float:
-        """For how long of that span it sends, in seconds."""
+        """Seconds of sending in an interval."""
         return sum(self._overlap(second, begin, end) for second in self._during(begin, end))
 
     def _during(self, begin: float, end: float) -> tuple[Second, ...]:
@@ -72,13 +71,13 @@ class Flow:
 
 
 def schedule(
-    start: float, count: int, pps: float, luck: random.Random, fade: float = 0.0
+    start: float, count: int, pps: float, noise: random.Random, fade: float = 0.0
 ) -> Iterable[Second]:
-    """The seconds of a sender that sends `count` packets at `pps`, and less as it fades."""
+    """The seconds of a sender of `count` packets at `pps`, decreasing if it fades."""
     left, begin, share = count, start, _RAMP
     while left > 0:
-        length = 1.0 + luck.uniform(0.0004, 0.0014)
-        packets = int(pps * length * share * (1 + luck.gauss(0, 0.0004)))
+        length = 1.0 + noise.uniform(0.0004, 0.0014)
+        packets = int(pps * length * share * (1 + noise.gauss(0, 0.0004)))
         if packets >= left:
             yield Second(begin, begin + length * left / packets, left)
             return
@@ -88,19 +87,19 @@ def schedule(
 
 
 @dataclass(slots=True)
-class Link:
-    """A wire with what is on it."""
+class SimulatedLink:
+    """A wire and its traffic."""
 
     wire: Wire
-    router: Router
+    router: SimulatedRouter
     generator: Host
     receiver: Host
     flow: Flow | None = None
     outage: tuple[float, float] | None = None
-    """From when to when its link is down."""
+    """Begin and end of the link failure."""
 
     def introduce(self) -> None:
-        """The router is told who is at both ends, as by static entries in its rc.conf."""
+        """Sets the neighbours of the router, like static entries in rc.conf."""
         wire = self.wire
         self.router.neighbours = {
             part: next(one.mac for one in host.ports if one.name == port)
@@ -111,33 +110,33 @@ class Link:
         }
 
     def line_rate(self, size: int) -> float:
-        """Packets of `size` bytes that fit on it, per second."""
-        share = _SLOW if Fault.SLOW_SENDER in self.generator.faults else 1.0
+        """Line rate for packets of `size` bytes, in packets per second."""
+        share = _SLOW if InjectedFault.SLOW_SENDER in self.generator.faults else 1.0
         return share * self.wire.bits / (8 * (size + _OVERHEAD_BYTES))
 
     @property
     def fade(self) -> float:
-        """Of its rate, that the sender loses in a second."""
-        return _FADE if Fault.FADING_SENDER in self.generator.faults else 0.0
+        """Share of its rate that the sender loses per second."""
+        return _FADE if InjectedFault.FADING_SENDER in self.generator.faults else 0.0
 
     def bounce(self, host: Host, port: str) -> None:
-        """A port is opened or closed for netmap: its link goes down and comes up, at both ends."""
+        """Opens or closes a port for netmap: the link goes down and up at both ends."""
         host.link_changed(port, "DOWN", "UP")
         sends = (host.name, port) == (self.generator.name, self.wire.generator_port)
         self.router.link_changed(self.router.ports[0 if sends else 1].name, "DOWN", "UP")
 
     def send(self, flow: Flow) -> None:
-        """A sender starts."""
+        """Starts a sender."""
         self.flow = flow
         self.outage = None
-        if self._any(Fault.LINK_FLAPS):
+        if self._any(InjectedFault.LINK_FLAPS):
             start = flow.seconds[0].begin + _FLAP_AFTER
             self.outage = start, start + _FLAP
             self.bounce(self.generator, self.wire.generator_port)
         self.router.bear_load()
 
     def sent(self, flow: Flow) -> None:
-        """A sender has ended: the ports count what passed them."""
+        """Ends a sender and updates the port counters."""
         total = round(flow.packets(0, math.inf))
         forwarded = min(total, round(self.router.capacity(flow.family) * flow.busy(0, math.inf)))
         ingress, egress = (self.router.counters[port.name] for port in self.router.ports)
@@ -153,17 +152,17 @@ class Link:
             (self.router, ingress, total),
             (self.receiver, receiver, forwarded),
         ):
-            if Fault.BAD_CABLE in machine.faults:
+            if InjectedFault.BAD_CABLE in machine.faults:
                 counters.damaged += round(_DAMAGE * packets)
                 counters.received_errors += round(_DAMAGE * packets)
 
-    def _any(self, fault: Fault) -> bool:
+    def _any(self, fault: InjectedFault) -> bool:
         return any(fault in one.faults for one in (self.router, self.generator, self.receiver))
 
     def arriving(self, begin: float, end: float, factor: float) -> int:
-        """Packets that reach the receiver in that span; `factor` is the luck of the second."""
+        """Packets received in an interval; `factor` is the noise of the second."""
         flow = self.flow
-        if flow is None or self._any(Fault.CABLE_OUT):
+        if flow is None or self._any(InjectedFault.CABLE_OUT):
             return 0
         if flow.destination_mac != self.router.ports[0].mac:
             return 0
@@ -180,22 +179,22 @@ class Link:
 class Network:
     """All wires of the lab."""
 
-    def __init__(self, links: Iterable[Link]) -> None:
+    def __init__(self, links: Iterable[SimulatedLink]) -> None:
         self.links = tuple(links)
 
-    def from_generator(self, host: str, port: str) -> Link | None:
-        """The link a sender on that port feeds."""
+    def from_generator(self, host: str, port: str) -> SimulatedLink | None:
+        """The link of a generator port."""
         for link in self.links:
             if (link.wire.generator, link.wire.generator_port) == (host, port):
                 return link
         return None
 
-    def through(self, router: str) -> Link | None:
-        """The link that a router is in the middle of."""
+    def through(self, router: str) -> SimulatedLink | None:
+        """The link through a router."""
         return next((link for link in self.links if link.wire.router == router), None)
 
-    def to_receiver(self, host: str, port: str) -> Link | None:
-        """The link that ends at that port."""
+    def to_receiver(self, host: str, port: str) -> SimulatedLink | None:
+        """The link of a receiver port."""
         for link in self.links:
             if (link.wire.receiver, link.wire.receiver_port) == (host, port):
                 return link

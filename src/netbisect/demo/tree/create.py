@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-from netbisect.demo.tree.story import COMMITTERS, QUIET_WEEKS, Commit, Files, story
+from netbisect.demo.tree.story import COMMITTERS, QUIET_WEEKS, Files, StoryCommit, story
 
 _FIRST_DAY = 1_735_776_000
 """2025-01-02, a Thursday."""
@@ -17,17 +17,17 @@ _HIDDEN = "refs/story/main"
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
-    """A repository whose future is written, but not yet on its branch."""
+class SampleTree:
+    """A repository with commits that are not yet on its branch."""
 
     repository: Path
     revisions: tuple[str, ...]
     """The whole first-parent line, oldest first."""
     roles: dict[str, str]
-    """By revision, for those with a part to play; only tests and the demo's last line look."""
+    """Roles by revision, for tests and for the final line of the demonstration."""
 
     def land(self, count: int) -> str:
-        """Lets the branch `main` have its first `count` commits; returns its new head."""
+        """Moves `main` to the first `count` commits; returns its new head."""
         head = self.revisions[count - 1]
         _git(self.repository, "update-ref", "refs/heads/main", head)
         return head
@@ -43,7 +43,7 @@ def _git(repository: Path, *arguments: str, feed: bytes | None = None) -> str:
 
 
 def base_files() -> Files:
-    """The tree as it is in the first commit."""
+    """The files of the first commit."""
     base = Path(str(resources.files("netbisect.demo"))) / "tree" / "base"
     return {
         path.relative_to(base).as_posix(): path.read_text()
@@ -82,12 +82,12 @@ class _Writer:
         return self.marks
 
 
-def _message(commit: Commit) -> str:
+def _message(commit: StoryCommit) -> str:
     return f"{commit.subject}\n\n{commit.body}" if commit.body else f"{commit.subject}\n"
 
 
-def create(repository: Path, commits: list[Commit] | None = None) -> Tree:
-    """Makes a bare repository with `main` at the first quiet weeks of the story."""
+def create(repository: Path, commits: list[StoryCommit] | None = None) -> SampleTree:
+    """Creates a bare repository with `main` after the first quiet weeks."""
     commits = story() if commits is None else commits
     subprocess.run(
         ["git", "init", "-q", "--bare", "--initial-branch=main", str(repository)], check=True
@@ -116,6 +116,6 @@ def create(repository: Path, commits: list[Commit] | None = None) -> Tree:
         for revision, commit in zip(line[1:], commits, strict=True)
         if commit.role
     }
-    tree = Tree(repository, tuple(line), roles)
+    tree = SampleTree(repository, tuple(line), roles)
     tree.land(QUIET_WEEKS)
     return tree

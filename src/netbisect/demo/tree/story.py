@@ -1,7 +1,6 @@
-"""What happens in the sample tree, commit by commit.
+"""The commits of the sample tree.
 
-Each commit edits files as a person would. Which of them makes the kernel slower follows from
-what it writes into the sources; nothing keeps a list.
+Each commit edits source files. The cost of a kernel follows from its sources.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 Files = dict[str, str]
-"""Path in the tree -> text."""
+"""Contents by path."""
 Edit = Callable[[Files], None]
 
 COMMITTERS = {
@@ -24,24 +23,21 @@ COMMITTERS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Commit:
+class StoryCommit:
     """One commit on the first-parent line."""
 
     author: str
     subject: str
     edits: tuple[Edit, ...]
     body: str = ""
-    side: tuple[Commit, ...] = field(default=())
-    """Commits of the branch that this one merges."""
+    side: tuple[StoryCommit, ...] = field(default=())
+    """Commits of the merged branch."""
     role: str = ""
-    """What the story needs it for: culprit, unbuildable, panic."""
-
-
-# -------------------------------------------------------------------------------- ways to edit
+    """Role: culprit, unbuildable, panic."""
 
 
 def replace(path: str, old: str, new: str) -> Edit:
-    """Changes one place of a file, which must be there."""
+    """Replaces text that occurs once in a file."""
 
     def edit(files: Files) -> None:
         assert old in files[path], f"{path}: {old!r}"
@@ -51,7 +47,7 @@ def replace(path: str, old: str, new: str) -> Edit:
 
 
 def append(path: str, text: str) -> Edit:
-    """Adds to the end of a file, which may be new."""
+    """Appends to a file, which may be new."""
 
     def edit(files: Files) -> None:
         files[path] = files.get(path, "") + text
@@ -69,21 +65,19 @@ def remove(path: str) -> Edit:
 
 
 def comment(path: str, text: str) -> Edit:
-    """Adds a comment: the kernel stays the same to the last bit."""
+    """Adds a comment; the kernel stays identical."""
     return append(path, f"\n/* {text} */\n")
 
 
 def function(path: str, name: str, body: str) -> Edit:
-    """Adds a function off the packets' way: another kernel, the same speed."""
+    """Adds a function outside of the packet path: another kernel, the same rate."""
     return append(path, f"\nstatic int\n{name}(void)\n{{\n\t{body}\n}}\n")
 
 
 def page(name: str, text: str) -> Edit:
-    """Adds to a manual page."""
+    """Appends to a manual page."""
     return append(f"share/man/man4/{name}.4", f".Pp\n{text}\n")
 
-
-# ------------------------------------------------------------------------------ the chief roles
 
 _IFLIB_TXRX = """/* Rings of igb(4), for iflib. */
 #include "sys/param.h"
@@ -114,10 +108,10 @@ Differential Revision:	https://reviews.freebsd.org/D4242
 """
 
 
-def conversion(*, slower: bool, more: int = 0) -> Commit:
-    """igb(4) moves to iflib, for 126 ns a packet, and so many more, or for nothing."""
-    costs = {"rx": 246 + more, "tx": 234} if slower else {"rx": 171, "tx": 183}
-    return Commit(
+def conversion(*, slower: bool, more: int = 0) -> StoryCommit:
+    """igb(4) moves to iflib, at a cost of 286 ns a packet and `more`, or none."""
+    costs = {"rx": 330 + more, "tx": 310} if slower else {"rx": 171, "tx": 183}
+    return StoryCommit(
         "driver",
         "e1000: Migrate igb(4) to iflib",
         (
@@ -131,54 +125,54 @@ def conversion(*, slower: bool, more: int = 0) -> Commit:
     )
 
 
-def boring(number: int) -> Commit:
-    """One of the many commits of a normal week; every kind comes round."""
-    kinds: list[Commit] = [
-        Commit(
+def boring(number: int) -> StoryCommit:
+    """An irrelevant commit; the kinds alternate."""
+    kinds: list[StoryCommit] = [
+        StoryCommit(
             "docs",
             f"igb.4: Say more about queue {number}",
             (page("igb", f"Queue {number} is like the others."),),
         ),
-        Commit(
+        StoryCommit(
             "network",
             f"if: Count event {number}",
             (function("sys/net/if.c", f"if_count_{number}", f"return ({number});"),),
             "MFC after:\t1 week\n",
         ),
-        Commit(
+        StoryCommit(
             "firewall",
             f"pf: Validate ioctl argument {number}",
             (function("sys/netpfil/pf/pf_ioctl.c", f"pf_check_{number}", "return (0);"),),
             f"Reviewed by:\tnetwork\nPR:\t\t{270000 + number}\n",
         ),
-        Commit(
+        StoryCommit(
             "userland",
             f"netstat: Print column {number}",
             (append("usr.bin/netstat/main.c", f"\nstatic int column_{number};\n"),),
         ),
-        Commit(
+        StoryCommit(
             "driver",
             f"e1000: Recognise board {number}",
             (function("sys/dev/e1000/if_em.c", f"em_board_{number}", f"return ({number});"),),
             "MFC after:\t3 days\n",
         ),
-        Commit(
+        StoryCommit(
             "vm",
             f"uma: Name zone {number}",
             (function("sys/vm/uma_core.c", f"uma_zone_{number}", f"return ({number});"),),
         ),
-        Commit(
+        StoryCommit(
             "network",
             f"ip_output: Explain case {number}",
             (comment("sys/netinet/ip_output.c", f"Case {number} cannot happen."),),
         ),
-        Commit(
+        StoryCommit(
             "driver",
             f"cxgbe: Handle firmware reply {number}",
             (function("sys/dev/cxgbe/t4_sge.c", f"t4_reply_{number}", f"return ({number});"),),
             "Sponsored by:\tthe sample tree\n",
         ),
-        Commit(
+        StoryCommit(
             "firewall",
             f"ipfw: Parse opcode {number}",
             (function("sys/netpfil/ipfw/ip_fw2.c", f"ipfw_op_{number}", f"return ({number});"),),
@@ -187,19 +181,19 @@ def boring(number: int) -> Commit:
     return kinds[number % len(kinds)]
 
 
-_UNBUILDABLE_HEADER = Commit(
+_UNBUILDABLE_HEADER = StoryCommit(
     "network",
     "route: Split nexthop code into a file of its own",
     (replace("sys/net/route.c", "\nint\n", '#include "net/route_nhop.h"\n\nint\n'),),
     role="unbuildable",
 )
-_HEADER_FOLLOWS = Commit(
+_HEADER_FOLLOWS = StoryCommit(
     "network",
     "route: Add the file that the last commit forgot",
     (append("sys/net/route_nhop.h", "/* Nexthops. */\nstruct nhop_object;\n"),),
     "Fixes:\tthe previous commit\nPointy hat to:\tnetwork\n",
 )
-_UNBUILDABLE_BRACE = Commit(
+_UNBUILDABLE_BRACE = StoryCommit(
     "firewall",
     "ipfw: Keep dynamic states per CPU",
     (
@@ -210,12 +204,12 @@ _UNBUILDABLE_BRACE = Commit(
     ),
     role="unbuildable",
 )
-_BRACE_FOLLOWS = Commit(
+_BRACE_FOLLOWS = StoryCommit(
     "firewall",
     "ipfw: Fix the build",
     (append("sys/netpfil/ipfw/ip_fw_dynamic.c", "}\n"),),
 )
-_PANIC = Commit(
+_PANIC = StoryCommit(
     "vm",
     "smp: Start the scheduler before the locks",
     (
@@ -227,7 +221,7 @@ _PANIC = Commit(
     ),
     role="panic",
 )
-_PANIC_FIXED = Commit(
+_PANIC_FIXED = StoryCommit(
     "vm",
     "smp: Start the locks first",
     (
@@ -238,12 +232,12 @@ _PANIC_FIXED = Commit(
         ),
     ),
 )
-_MERGE = Commit(
+_MERGE = StoryCommit(
     "userland",
     "Merge the vendor's libpcap of the month",
     (append("usr.bin/netstat/main.c", "\n/* Uses the new libpcap. */\n"),),
     side=tuple(
-        Commit(
+        StoryCommit(
             "userland",
             f"libpcap: Import part {part}",
             (append("contrib/libpcap/pcap.c", f"int pcap_part_{part};\n"),),
@@ -255,12 +249,12 @@ _MERGE = Commit(
 QUIET_WEEKS = 8
 """Commits before the first night."""
 LENGTH = 72
-"""Commits on the first-parent line, the initial one included."""
+"""Commits on the first-parent line, including the initial one."""
 CULPRIT_AT = 47
 
 
-def story(*, culprit: bool = True) -> list[Commit]:
-    """The commits after the initial one, oldest first; 71 of them."""
+def story(*, culprit: bool = True) -> list[StoryCommit]:
+    """The 71 commits after the initial one, oldest first."""
     special = {
         13: _MERGE,
         22: _UNBUILDABLE_HEADER,

@@ -1,5 +1,5 @@
-"""What the machines of the simulated lab can be told, by subject.
+"""The commands of the simulated machines.
 
-Each module has tables: name of a command -> function of the machine, the session and the
-arguments. Messages and statuses are those of FreeBSD 14.
+Each module has tables from command names to functions of the machine, the session and the
+arguments. Messages and exit statuses are those of FreeBSD 14.
 """

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from netbisect.demo.lab.partitions import DISK, Partition
-from netbisect.demo.lab.router import Router
+from netbisect.demo.lab.router import SimulatedRouter
 from netbisect.demo.lab.shell import CommandFailedError, Shell
 
 
-def _by_device(router: Router, command: str, device: str) -> Partition:
+def _by_device(router: SimulatedRouter, command: str, device: str) -> Partition:
     for partition in router.partitions:
         if device == f"/dev/gpt/{partition.label}":
             return partition
     raise CommandFailedError(f"{command}: {device}: No such file or directory")
 
 
-def mount(router: Router, _: Shell, arguments: list[str]) -> None:
+def mount(router: SimulatedRouter, _: Shell, arguments: list[str]) -> None:
     """`mount -uw /`, `mount -ur /`, `mount DEVICE FOLDER`."""
     if arguments in (["-uw", "/"], ["-ur", "/"]):
         router.root_writable = arguments[0] == "-uw"
@@ -28,20 +28,20 @@ def mount(router: Router, _: Shell, arguments: list[str]) -> None:
     router.mounts[router.clean(point)] = partition.folder
 
 
-def umount(router: Router, _: Shell, arguments: list[str]) -> None:
+def umount(router: SimulatedRouter, _: Shell, arguments: list[str]) -> None:
     """`umount FOLDER`."""
     if router.mounts.pop(router.clean(arguments[0]), None) is None:
         raise CommandFailedError(f"umount: {arguments[0]}: not a file system root directory")
 
 
-def fsck_ffs(router: Router, shell: Shell, arguments: list[str]) -> None:
+def fsck_ffs(router: SimulatedRouter, shell: Shell, arguments: list[str]) -> None:
     """`fsck_ffs -p DEVICE`."""
     device = arguments[-1]
     _by_device(router, "fsck_ffs", device)
     shell.out(f"{device}: FILE SYSTEM CLEAN; SKIPPING CHECKS\n")
 
 
-def gpart(router: Router, shell: Shell, arguments: list[str]) -> None:
+def gpart(router: SimulatedRouter, shell: Shell, arguments: list[str]) -> None:
     """`gpart show -lp`, `gpart set|unset -a ATTRIBUTE -i INDEX DISK`."""
     if arguments == ["show", "-lp"]:
         shell.out(f"=>       40  31277152    {DISK}  GPT  (15G)\n")

@@ -8,8 +8,8 @@ import shutil
 import tarfile
 from pathlib import Path
 
-from netbisect.demo.lab.faults import Fault
-from netbisect.demo.lab.machine import Machine
+from netbisect.demo.lab.faults import InjectedFault
+from netbisect.demo.lab.machine import SimulatedMachine
 from netbisect.demo.lab.shell import CommandFailedError, Shell
 from netbisect.demo.lab.tar import unpack
 
@@ -18,7 +18,7 @@ _USED_KIB = 5_034_924
 _NONE = "No such file or directory"
 
 
-def cd(machine: Machine, shell: Shell, arguments: list[str]) -> None:
+def cd(machine: SimulatedMachine, shell: Shell, arguments: list[str]) -> None:
     """Changes the folder of the session."""
     place = machine.path(arguments[0], shell.folder)
     if not place.is_dir():
@@ -26,8 +26,8 @@ def cd(machine: Machine, shell: Shell, arguments: list[str]) -> None:
     shell.folder = machine.clean(arguments[0], shell.folder)
 
 
-def ls(machine: Machine, shell: Shell, arguments: list[str]) -> None:
-    """Lists a folder; `-t` newest first."""
+def ls(machine: SimulatedMachine, shell: Shell, arguments: list[str]) -> None:
+    """Lists a folder, with `-t` newest first."""
     options = "".join(word[1:] for word in arguments if word.startswith("-"))
     names = _names(arguments) or ["."]
     place = machine.path(names[0], shell.folder)
@@ -39,19 +39,19 @@ def ls(machine: Machine, shell: Shell, arguments: list[str]) -> None:
     shell.out("".join(f"{path.name}\n" for path in found))
 
 
-def cat(machine: Machine, shell: Shell, arguments: list[str]) -> None:
+def cat(machine: SimulatedMachine, shell: Shell, arguments: list[str]) -> None:
     """Prints files."""
     for name in arguments:
         shell.out(_read(machine, shell, "cat", name).decode(errors="replace"))
 
 
-def head(machine: Machine, shell: Shell, arguments: list[str]) -> None:
+def head(machine: SimulatedMachine, shell: Shell, arguments: list[str]) -> None:
     """`head -c BYTES FILE`."""
     data = _read(machine, shell, "head", arguments[-1])
     shell.out(data[: int(arguments[1])].decode(errors="replace"))
 
 
-def sha256(machine: Machine, shell: Shell, arguments: list[str]) -> None:
+def sha256(machine: SimulatedMachine, shell: Shell, arguments: list[str]) -> None:
     """`sha256 -r`: hash, space, name."""
     for name in _names(arguments):
         data = _read(machine, shell, "sha256", name)
@@ -59,11 +59,11 @@ def sha256(machine: Machine, shell: Shell, arguments: list[str]) -> None:
 
 
 def _names(arguments: list[str]) -> list[str]:
-    """Arguments that are no options."""
+    """Arguments without options."""
     return [word for word in arguments if not word.startswith("-")]
 
 
-def _read(machine: Machine, shell: Shell, command: str, name: str) -> bytes:
+def _read(machine: SimulatedMachine, shell: Shell, command: str, name: str) -> bytes:
     try:
         return machine.path(name, shell.folder).read_bytes()
     except FileNotFoundError:
@@ -72,7 +72,7 @@ def _read(machine: Machine, shell: Shell, command: str, name: str) -> bytes:
         raise CommandFailedError(f"{command}: {name}: Is a directory") from None
 
 
-def mkdir(machine: Machine, shell: Shell, arguments: list[str]) -> None:
+def mkdir(machine: SimulatedMachine, shell: Shell, arguments: list[str]) -> None:
     """`mkdir -p`."""
     for name in _names(arguments):
         if not machine.clean(name, shell.folder).startswith("/tmp/"):  # noqa: S108 - in memory
@@ -81,7 +81,7 @@ def mkdir(machine: Machine, shell: Shell, arguments: list[str]) -> None:
         machine.path(name, shell.folder).mkdir(parents=True, exist_ok=True)
 
 
-def rm(machine: Machine, shell: Shell, arguments: list[str]) -> None:
+def rm(machine: SimulatedMachine, shell: Shell, arguments: list[str]) -> None:
     """`rm -rf`."""
     for name in _names(arguments):
         place = machine.path(name, shell.folder)
@@ -93,7 +93,7 @@ def rm(machine: Machine, shell: Shell, arguments: list[str]) -> None:
             place.unlink(missing_ok=True)
 
 
-def mv(machine: Machine, shell: Shell, arguments: list[str]) -> None:
+def mv(machine: SimulatedMachine, shell: Shell, arguments: list[str]) -> None:
     """Renames; into the target when that is a folder."""
     _need_writable(machine, shell, "mv", arguments[1])
     old, new = (machine.path(name, shell.folder) for name in arguments)
@@ -102,7 +102,7 @@ def mv(machine: Machine, shell: Shell, arguments: list[str]) -> None:
     old.rename(new / old.name if new.is_dir() else new)
 
 
-async def tar(machine: Machine, shell: Shell, arguments: list[str]) -> None:
+async def tar(machine: SimulatedMachine, shell: Shell, arguments: list[str]) -> None:
     """`tar -xzpf - -C FOLDER`."""
     data = await shell.stdin.read()
     folder = arguments[-1]
@@ -119,23 +119,23 @@ async def tar(machine: Machine, shell: Shell, arguments: list[str]) -> None:
             "tar: Truncated input file (needed more bytes)\n"
             "tar: Error exit delayed from previous errors."
         ) from error
-    if Fault.LOSES_WRITES in machine.faults:
+    if InjectedFault.LOSES_WRITES in machine.faults:
         for path in place.rglob("*"):
             if path.is_file():
                 path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 
-def _need_room(machine: Machine, command: str) -> None:
-    if Fault.DISK_FULL in machine.faults:
+def _need_room(machine: SimulatedMachine, command: str) -> None:
+    if InjectedFault.DISK_FULL in machine.faults:
         raise CommandFailedError(f"{command}: No space left on device")
 
 
-def _need_writable(machine: Machine, shell: Shell, command: str, name: str) -> None:
+def _need_writable(machine: SimulatedMachine, shell: Shell, command: str, name: str) -> None:
     if machine.read_only(name, shell.folder):
         raise CommandFailedError(f"{command}: {name}: Read-only file system")
 
 
-async def tee(machine: Machine, shell: Shell, arguments: list[str]) -> None:
+async def tee(machine: SimulatedMachine, shell: Shell, arguments: list[str]) -> None:
     """`tee FILE`."""
     (name,) = arguments
     data = await shell.stdin.read()
@@ -145,7 +145,7 @@ async def tee(machine: Machine, shell: Shell, arguments: list[str]) -> None:
     shell.out(data.decode())
 
 
-def du(machine: Machine, shell: Shell, arguments: list[str]) -> None:
+def du(machine: SimulatedMachine, shell: Shell, arguments: list[str]) -> None:
     """`du -sk FOLDER`."""
     place = machine.path(arguments[-1], shell.folder)
     if not place.exists():
@@ -154,9 +154,9 @@ def du(machine: Machine, shell: Shell, arguments: list[str]) -> None:
     shell.out(f"{-(-size // 1024)}\t{arguments[-1]}\n")
 
 
-def df(machine: Machine, shell: Shell, arguments: list[str]) -> None:
+def df(machine: SimulatedMachine, shell: Shell, arguments: list[str]) -> None:
     """`df -k`, `df -kT`."""
-    free = 0 if Fault.DISK_FULL in machine.faults else _DISK_KIB - _USED_KIB
+    free = 0 if InjectedFault.DISK_FULL in machine.faults else _DISK_KIB - _USED_KIB
     used = _DISK_KIB - free
     kind = ("  Type", "   ufs") if "-kT" in arguments else ("", "")
     shell.out(
@@ -165,7 +165,7 @@ def df(machine: Machine, shell: Shell, arguments: list[str]) -> None:
     )
 
 
-def kldxref(machine: Machine, shell: Shell, arguments: list[str]) -> None:
+def kldxref(machine: SimulatedMachine, shell: Shell, arguments: list[str]) -> None:
     """Writes linker.hints for a folder of modules."""
     place: Path = machine.path(arguments[0], shell.folder)
     if not place.is_dir():
@@ -174,8 +174,8 @@ def kldxref(machine: Machine, shell: Shell, arguments: list[str]) -> None:
     (place / "linker.hints").write_text("".join(f"{name}\n" for name in names))
 
 
-def sync(_machine: Machine, _shell: Shell, _arguments: list[str]) -> None:
-    """What is written is written."""
+def sync(_machine: SimulatedMachine, _shell: Shell, _arguments: list[str]) -> None:
+    """Does nothing."""
 
 
 FILES = {

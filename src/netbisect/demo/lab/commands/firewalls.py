@@ -1,7 +1,7 @@
-"""Commands on kernel modules, pf and ipfw.
+"""Commands for kernel modules, pf and ipfw.
 
-The programs of the base system were built with the known-good kernel. Where the structures by
-which they speak to a module have changed since, it does not take what they say.
+The programs of the base system are those of the known-good kernel. A module with changed
+structures refuses their requests.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 
 from netbisect.demo.lab import kernel
 from netbisect.demo.lab.kernel import NotBootableError
-from netbisect.demo.lab.router import Router
+from netbisect.demo.lab.router import SimulatedRouter
 from netbisect.demo.lab.shell import ANY_PATH, NOT_FOUND, CommandFailedError, Shell
 
 _PF_LINE = re.compile(r"(pass|block|match|scrub|set)\b|#|$")
@@ -21,8 +21,8 @@ _UNAVAILABLE = 69
 _NOT_EXECUTABLE = 126
 
 
-def kldload(router: Router, _: Shell, arguments: list[str]) -> None:
-    """`kldload -n NAME`: nothing to say when it is loaded already."""
+def kldload(router: SimulatedRouter, _: Shell, arguments: list[str]) -> None:
+    """`kldload -n NAME`: succeeds if the module is loaded already."""
     name = arguments[-1]
     if name in router.modules or name in _IN_KERNEL:
         if "-n" in arguments:
@@ -34,15 +34,15 @@ def kldload(router: Router, _: Shell, arguments: list[str]) -> None:
         raise CommandFailedError(f"kldload: can't load {name}: No such file or directory") from None
 
 
-def kldunload(router: Router, _: Shell, arguments: list[str]) -> None:
+def kldunload(router: SimulatedRouter, _: Shell, arguments: list[str]) -> None:
     """Unloads a module, with its rules and states."""
     name = arguments[-1]
     if not router.unload_module(name):
         raise CommandFailedError(f"kldunload: can't find file {name}")
 
 
-def kldstat(router: Router, shell: Shell, arguments: list[str]) -> None:
-    """Lists what is loaded; `-m NAME` one module of it."""
+def kldstat(router: SimulatedRouter, shell: Shell, arguments: list[str]) -> None:
+    """Lists loaded modules, or one with `-m NAME`."""
     if "-m" in arguments:
         name = arguments[-1]
         if name not in router.modules:
@@ -57,19 +57,19 @@ def kldstat(router: Router, shell: Shell, arguments: list[str]) -> None:
         shell.out(f"{name}\n")
 
 
-def _of_the_base(router: Router, module: str) -> str:
+def _of_the_base(router: SimulatedRouter, module: str) -> str:
     try:
         return kernel.read(router.path(f"{module}.ko", "/boot/kernel")).spoken
     except NotBootableError:
         return ""
 
 
-async def pfctl(router: Router, shell: Shell, arguments: list[str]) -> None:
+async def pfctl(router: SimulatedRouter, shell: Shell, arguments: list[str]) -> None:
     """`pfctl -q -e`, `-d`, `-F all`, `-f -`."""
     await _pfctl(router, shell, arguments, _of_the_base(router, "pf"))
 
 
-async def _pfctl(router: Router, shell: Shell, arguments: list[str], spoken: str) -> None:
+async def _pfctl(router: SimulatedRouter, shell: Shell, arguments: list[str], spoken: str) -> None:
     rules = (await shell.stdin.read()).decode().splitlines() if "-f" in arguments else []
     walls = router.firewalls
     if "pf" not in walls.loaded:
@@ -94,12 +94,12 @@ async def _pfctl(router: Router, shell: Shell, arguments: list[str], spoken: str
         walls.pf_enabled = enable
 
 
-def ipfw(router: Router, _: Shell, arguments: list[str]) -> None:
+def ipfw(router: SimulatedRouter, _: Shell, arguments: list[str]) -> None:
     """`ipfw -q -f flush`, `ipfw -q add RULE`."""
     _ipfw(router, arguments, _of_the_base(router, "ipfw"))
 
 
-def _ipfw(router: Router, arguments: list[str], spoken: str) -> None:
+def _ipfw(router: SimulatedRouter, arguments: list[str], spoken: str) -> None:
     words = [word for word in arguments if not word.startswith("-")]
     walls = router.firewalls
     if "ipfw" not in walls.loaded:
@@ -120,8 +120,8 @@ def _ipfw(router: Router, arguments: list[str], spoken: str) -> None:
     walls.ipfw_rules.append(rule)
 
 
-async def run_file(router: Router, shell: Shell, words: list[str]) -> int:
-    """A program that lies somewhere on the disk."""
+async def run_file(router: SimulatedRouter, shell: Shell, words: list[str]) -> int:
+    """Runs a program from the disk."""
     path = router.path(words[0])
     if not path.is_file():
         raise CommandFailedError(f"sh: {words[0]}: not found", NOT_FOUND)

@@ -1,7 +1,7 @@
-"""netmap's pkt-gen, sending and receiving, with the lines it prints.
+"""netmap's pkt-gen: sending, receiving and its output.
 
-They are those of the version in FreeBSD 14 and later, as found in netbenches: seconds on
-standard error as they pass, the sum on standard output at the end.
+The output is that of FreeBSD 14 and later, as in netbenches: seconds on standard error, the sum on
+standard output.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ import random
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from netbisect.demo.lab.faults import Fault
+from netbisect.demo.lab.faults import InjectedFault
 from netbisect.demo.lab.machine import Host, Program
 from netbisect.demo.lab.shell import CommandFailedError, Shell
-from netbisect.demo.lab.traffic import Flow, Link, Network, schedule
+from netbisect.demo.lab.traffic import Flow, Network, SimulatedLink, schedule
 
 _OPTIONS = "46NUWf:i:n:l:d:s:D:S:w:R:"
 _CRASH_AFTER = 5
 """Seconds of traffic."""
 _DEATH_AFTER = 10
-"""Seconds of traffic until a host that cannot bear it goes down."""
+"""Seconds of traffic until a faulty host goes down."""
 _NOTICE = 1.0635
-"""Seconds that the main thread takes to notice the end of the others."""
+"""Seconds until the main thread notices the end of the others."""
 
 
 async def pkt_gen(host: Host, network: Network, shell: Shell, arguments: list[str]) -> int:
@@ -53,7 +53,7 @@ async def pkt_gen(host: Host, network: Network, shell: Shell, arguments: list[st
 
 @dataclass
 class _Total:
-    """What went over the wire in a run."""
+    """Totals of a run."""
 
     packets: int = 0
     seconds: float = 0.0
@@ -63,7 +63,7 @@ class _Total:
 
 @dataclass
 class _Run:
-    """One run of the program."""
+    """A run of the program."""
 
     host: Host
     shell: Shell
@@ -71,7 +71,7 @@ class _Run:
     port: str
     program: Program = field(default_factory=lambda: Program("pkt-gen"))
     total: _Total = field(default_factory=_Total)
-    luck: random.Random = field(default_factory=random.Random)
+    noise: random.Random = field(default_factory=random.Random)
 
     _IDLE: ClassVar = ("10.0.0.1:1234", "10.1.0.1:1234")
 
@@ -82,8 +82,6 @@ class _Run:
     @property
     def size(self) -> int:
         return int(self.options.get("-l", "60"))
-
-    # --------------------------------------------------------------------------------- printing
 
     def say(self, who: str, line: int, text: str, at: float | None = None) -> None:
         moment = (self.host.clock.now() if at is None else at) % 1000
@@ -120,7 +118,7 @@ class _Run:
         )
 
     async def open(self) -> None:
-        """Everything before the first packet."""
+        """The output before the first packet."""
         source, destination = self._IDLE
         first = [self.options.get("-s", source), self.options.get("-d", destination)]
         self.say("main", 3036, f"interface is {self.port}")
@@ -139,20 +137,20 @@ class _Run:
         self.say("start_threads", 2697, "Ready...")
 
     def _crashes(self) -> bool:
-        crashes = Fault.PKT_GEN_CRASHES in self.host.faults and self.total.busy >= _CRASH_AFTER
+        crashes = (
+            InjectedFault.PKT_GEN_CRASHES in self.host.faults and self.total.busy >= _CRASH_AFTER
+        )
         if crashes:
             self.say("main_thread", 2852, "ouch, thread 0 exited with error")
         return crashes
 
     async def _dies(self) -> bool:
-        dies = Fault.DIES_UNDER_LOAD in self.host.faults and self.total.busy >= _DEATH_AFTER
+        dies = InjectedFault.DIES_UNDER_LOAD in self.host.faults and self.total.busy >= _DEATH_AFTER
         if dies:
             await self.host.stop()  # with the connection over which this runs
         return dies
 
-    # ------------------------------------------------------------------------------------- work
-
-    async def send(self, link: Link) -> None:
+    async def send(self, link: SimulatedLink) -> None:
         """`-f tx`."""
         await self.open()
         clock = self.host.clock
@@ -162,7 +160,7 @@ class _Run:
         pps = link.line_rate(self.size)
         pps = min(pps, int(self.options.get("-R", "0")) or pps)
         count = int(self.options["-n"])
-        seconds = tuple(schedule(start, count, pps, self.luck, link.fade))
+        seconds = tuple(schedule(start, count, pps, self.noise, link.fade))
         flow = Flow(self.family, self.size, self.options.get("-D", ""), seconds)
         link.send(flow)
         try:
@@ -179,21 +177,21 @@ class _Run:
         macs = f"{self.options.get('-S', '')} -> {self.options.get('-D', '')}"
         self.sum("Sending on", "Sent", f"{source} -> {destination} ({macs})\n")
 
-    async def receive(self, link: Link) -> None:
-        """`-f rx`; with -W it ends when traffic has ended."""
+    async def receive(self, link: SimulatedLink) -> None:
+        """`-f rx`; with -W it ends after the traffic."""
         await self.open()
         clock = self.host.clock
         begin = clock.now()
         self.say("receiver_body", 1940, f"reading from netmap:{self.port} fd 3 main_fd 3")
-        luck = link.router.seconds()
-        factor = next(luck)
+        factors = link.router.seconds()
+        factor = next(factors)
         while True:
-            end = begin + 1.0 + self.luck.uniform(0.0004, 0.0014)
+            end = begin + 1.0 + self.noise.uniform(0.0004, 0.0014)
             if await clock.until(end, self.program.interrupted):
                 break
             packets = link.arriving(begin, end, factor)
             if packets:
-                factor = next(luck)
+                factor = next(factors)
             elif not self.total.packets:
                 text = "waiting for initial packets, poll returns 0 0"
                 self.say("receiver_body", 1955, text, at=end)

@@ -1,8 +1,7 @@
-"""The processor's counters: what can be counted, samples of stacks, and the text made of them.
+"""Hardware performance counters: events, stack samples and their callgraph.
 
-A sample is taken every so many cycles in which the processor works. How many fall into a function
-follows from what it costs a packet and from the packets that passed; a router that is offered more
-than it forwards has no time left for pmcstat.
+Samples are taken at fixed numbers of cycles. The samples of a function follow from its cost and
+the number of packets; an overloaded router has no time left for pmcstat.
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ import math
 import random
 from collections.abc import Iterator
 
-from netbisect.demo.lab.machine import Machine, Program
-from netbisect.demo.lab.router import Router
+from netbisect.demo.lab.machine import Program, SimulatedMachine
+from netbisect.demo.lab.router import SimulatedRouter
 from netbisect.demo.lab.shell import CommandFailedError, Shell
 from netbisect.demo.lab.traffic import Network
 
@@ -23,21 +22,21 @@ _SOFT = ("CLOCK.HARD", "CLOCK.PROF", "CLOCK.STAT")
 _OPTIONS = "z:S:l:O:R:k:G:"
 _USAGE = 64
 _CYCLES = 65_536
-"""Between two samples."""
+"""Events between two samples."""
 _GIGAHERTZ = 2.4
 _BELOW = ("fork_exit", "ithread_loop", "intr_event_execute_handlers", "msix_que")
 _IDLE = ("fork_exit", "sched_idletd", "cpu_idle")
 _IDLE_SHARE = 0.001
 _INLINE = ("mbuf", "route")
-"""Places whose functions call nothing that counts."""
+"""Cost centres without counted callees."""
 _STARVED = 24
-"""Samples that are left then."""
+"""Samples remaining then."""
 _LOST = "kern.hwpmc.stats.intr_bufferfull"
 _TOTAL = 1e9
 """Nanoseconds of a second."""
 
 
-def pmccontrol(_machine: Machine, shell: Shell, arguments: list[str]) -> None:
+def pmccontrol(_machine: SimulatedMachine, shell: Shell, arguments: list[str]) -> None:
     """`pmccontrol -L`: the events by their classes."""
     if arguments != ["-L"]:
         raise CommandFailedError("Usage:\n       pmccontrol -L", _USAGE)
@@ -45,7 +44,9 @@ def pmccontrol(_machine: Machine, shell: Shell, arguments: list[str]) -> None:
         shell.out("".join([f"{name}\n", *(f"\t{event}\n" for event in events)]))
 
 
-async def pmcstat(router: Router, network: Network, shell: Shell, arguments: list[str]) -> None:
+async def pmcstat(
+    router: SimulatedRouter, network: Network, shell: Shell, arguments: list[str]
+) -> None:
     """`pmcstat -S EVENT -l SECONDS -O FILE`, and `pmcstat -R FILE -k KERNELS -G FILE`."""
     try:
         pairs, _ = getopt.getopt(arguments, _OPTIONS)
@@ -72,14 +73,11 @@ async def pmcstat(router: Router, network: Network, shell: Shell, arguments: lis
     router.path(options["-O"], shell.folder).write_text(kept)
 
 
-# ------------------------------------------------------------------------------------- sampling
-
-
 def _samples(
-    router: Router, network: Network, begin: float, end: float
+    router: SimulatedRouter, network: Network, begin: float, end: float
 ) -> Iterator[tuple[tuple[str, ...], int]]:
-    """Stacks, the outermost function first, and how often each was seen."""
-    luck = random.Random()
+    """Stacks, outermost function first, with their counts."""
+    noise = random.Random()
     link = network.through(router.name)
     flow = link.flow if link else None
     packets = flow.packets(begin, end) if flow else 0.0
@@ -97,13 +95,13 @@ def _samples(
         (_IDLE, idle),
     ):
         wanted = expected * scale
-        seen = round(luck.gauss(wanted, math.sqrt(wanted)))
+        seen = round(noise.gauss(wanted, math.sqrt(wanted)))
         if seen > 0:
             yield stack, seen
 
 
-def _stacks(router: Router, family: str) -> Iterator[tuple[tuple[str, ...], int]]:
-    """The functions of a packet's way with those that called them, and what they cost."""
+def _stacks(router: SimulatedRouter, family: str) -> Iterator[tuple[tuple[str, ...], int]]:
+    """The functions of a packet with their callers and costs."""
     below: tuple[str, ...] = (*_BELOW[:-1], f"{router.config.driver}_{_BELOW[-1]}")
     functions = router.functions(family)
     for place in dict.fromkeys(one.place for one in functions):
@@ -114,11 +112,8 @@ def _stacks(router: Router, family: str) -> Iterator[tuple[tuple[str, ...], int]
             below = (*below, here[0].name)
 
 
-# -------------------------------------------------------------------------------------- telling
-
-
-def _tell(router: Router, shell: Shell, options: dict[str, str]) -> None:
-    """Writes the callgraph: from what was sampled to its callers, each a space further in."""
+def _tell(router: SimulatedRouter, shell: Shell, options: dict[str, str]) -> None:
+    """Writes the callgraph, from sampled functions to their callers."""
     if not router.path("kernel", options.get("-k", "/boot/kernel")).is_file():
         raise CommandFailedError(f"pmcstat: ERROR: {options.get('-k')}: no kernel there", 72)
     try:

@@ -1,12 +1,12 @@
-"""Commands on ports, and those that show, start and stop programs."""
+"""Commands for ports and programs."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 
-from netbisect.demo.lab.faults import Fault
-from netbisect.demo.lab.machine import Machine
+from netbisect.demo.lab.faults import InjectedFault
+from netbisect.demo.lab.machine import SimulatedMachine
 from netbisect.demo.lab.shell import CommandFailedError, Shell
 
 _TIMED_OUT = 124
@@ -32,7 +32,7 @@ _PROCESSES = [
     (902, 901, 0.0, "sh"),
     (903, 902, 0.0, "ps"),
 ]
-"""Number, parent, percent of a processor, name; the last three ask."""
+"""PID, parent, CPU percentage, name; the last three belong to the query."""
 _LOOPBACK = """\
 lo0: flags=1008049<UP,LOOPBACK,RUNNING,MULTICAST,LOWER_UP> metric 0 mtu 16384
 	options=680003<RXCSUM,TXCSUM,LINKSTATE,RXCSUM_IPV6,TXCSUM_IPV6>
@@ -43,16 +43,16 @@ lo0: flags=1008049<UP,LOOPBACK,RUNNING,MULTICAST,LOWER_UP> metric 0 mtu 16384
 """
 
 
-def ifconfig(machine: Machine, shell: Shell, _: list[str]) -> None:
+def ifconfig(machine: SimulatedMachine, shell: Shell, _: list[str]) -> None:
     """`ifconfig -a`."""
-    status = "no carrier" if Fault.CABLE_OUT in machine.faults else "active"
+    status = "no carrier" if InjectedFault.CABLE_OUT in machine.faults else "active"
     for port in machine.ports:
         shell.out(_PORT.format(name=port.name, mac=port.mac, media=port.media, status=status))
     shell.out(_LOOPBACK)
 
 
-def netstat(machine: Machine, shell: Shell, arguments: list[str]) -> None:
-    """`netstat -I PORT -bn --libxo json`; only the row of the port as a whole."""
+def netstat(machine: SimulatedMachine, shell: Shell, arguments: list[str]) -> None:
+    """`netstat -I PORT -bn --libxo json`; only the row of the port."""
     name = arguments[arguments.index("-I") + 1] if "-I" in arguments else ""
     rows = []
     for number, port in enumerate(machine.ports, 1):
@@ -80,15 +80,15 @@ def netstat(machine: Machine, shell: Shell, arguments: list[str]) -> None:
     shell.out(json.dumps({"statistics": {"interface": rows}}))
 
 
-def pciconf(machine: Machine, shell: Shell, _: list[str]) -> None:
-    """`pciconf -l`; the data ports alone."""
+def pciconf(machine: SimulatedMachine, shell: Shell, _: list[str]) -> None:
+    """`pciconf -l`; only the data ports."""
     shell.out("hostb0@pci0:0:0:0:\tclass=0x060000 rev=0x02 hdr=0x00 vendor=0x8086 device=0x1f08\n")
     for place, device in machine.pci_devices().items():
         shell.out(f"{device}@{place}:\tclass=0x020000 rev=0x01 hdr=0x00 vendor=0x8086\n")
 
 
-def vmstat(machine: Machine, shell: Shell, _: list[str]) -> None:
-    """`vmstat -i`; the timer's and those of the data ports, one for eight packets."""
+def vmstat(machine: SimulatedMachine, shell: Shell, _: list[str]) -> None:
+    """`vmstat -i`; timer and data ports, one interrupt per eight packets."""
     up = max(1, round(machine.clock.now() - machine.boottime))
     counts = {"cpu0:timer": 1000 * up}
     for number, port in enumerate(machine.ports):
@@ -99,11 +99,11 @@ def vmstat(machine: Machine, shell: Shell, _: list[str]) -> None:
     shell.out("".join(f"{name:24} {count:16} {count // up:10}\n" for name, count in counts.items()))
 
 
-def ps(machine: Machine, shell: Shell, arguments: list[str]) -> None:
+def ps(machine: SimulatedMachine, shell: Shell, arguments: list[str]) -> None:
     """`ps -ax -o pid= -o ppid= -o pcpu= -o comm=`; no other columns."""
     if arguments != ["-ax", "-o", "pid=", "-o", "ppid=", "-o", "pcpu=", "-o", "comm="]:
         raise CommandFailedError("ps: illegal option")
-    busy = Fault.BUSY in machine.faults
+    busy = InjectedFault.BUSY in machine.faults
     running = [*_PROCESSES, *([(813, 812, 93.4, "cc")] if busy else [])]
     running += [(918 + n, 917, 1.2, each.name) for n, each in enumerate(machine.programs)]
     shell.out(
@@ -114,24 +114,24 @@ def ps(machine: Machine, shell: Shell, arguments: list[str]) -> None:
     )
 
 
-def which(machine: Machine, shell: Shell, arguments: list[str]) -> int:
-    """`which pkt-gen`: hosts with netmap have it, routers have not."""
+def which(machine: SimulatedMachine, shell: Shell, arguments: list[str]) -> int:
+    """`which pkt-gen`: exists on traffic hosts only."""
     if arguments == ["pkt-gen"] and "dev.netmap.admode" in machine.sysctls:
         shell.out("/usr/local/bin/pkt-gen\n")
         return 0
     return 1
 
 
-def pkill(machine: Machine, _: Shell, arguments: list[str]) -> int:
-    """`pkill -INT -x NAME`; 1 when there is none."""
+def pkill(machine: SimulatedMachine, _: Shell, arguments: list[str]) -> int:
+    """`pkill -INT -x NAME`; status 1 without a match."""
     hit = [program for program in machine.programs if program.name == arguments[-1]]
     for program in hit:
         program.interrupted.set()
     return 0 if hit else 1
 
 
-async def timeout(machine: Machine, shell: Shell, arguments: list[str]) -> int:
-    """`timeout -s INT SECONDS COMMAND ...`; 124 when it had to end the command."""
+async def timeout(machine: SimulatedMachine, shell: Shell, arguments: list[str]) -> int:
+    """`timeout -s INT SECONDS COMMAND ...`; status 124 on timeout."""
     if arguments[:2] != ["-s", "INT"]:
         raise CommandFailedError("usage: timeout [-s signal] duration command [arg ...]", _USAGE)
     seconds, words = float(arguments[2]), arguments[3:]

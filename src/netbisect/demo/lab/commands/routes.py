@@ -1,6 +1,6 @@
-"""Commands that show where packets go: the routes and static entries of a forwarding lab.
+"""Commands for the routes and static neighbours of a forwarding lab.
 
-198.18.0.0/16 and 2001:2::/49 lie behind the ingress, 198.19.0.0/16 and 2001:2:0:8000::/49 behind
+198.18.0.0/16 and 2001:2::/49 are behind the ingress, 198.19.0.0/16 and 2001:2:0:8000::/49 behind
 the egress.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 
-from netbisect.demo.lab.router import Router
+from netbisect.demo.lab.router import SimulatedRouter
 from netbisect.demo.lab.shell import CommandFailedError, Shell
 
 _BEHIND = {
@@ -30,7 +30,7 @@ destination: {network}
 """
 
 
-def route(router: Router, shell: Shell, arguments: list[str]) -> None:
+def route(router: SimulatedRouter, shell: Shell, arguments: list[str]) -> None:
     """`route -n get -inet|-inet6 ADDRESS`."""
     address = ipaddress.ip_address(arguments[-1])
     for text, (part, gateway) in _BEHIND.items():
@@ -50,7 +50,7 @@ def route(router: Router, shell: Shell, arguments: list[str]) -> None:
     raise CommandFailedError("route: route has not been found")
 
 
-def _neighbour(router: Router, address: str) -> tuple[str, str]:
+def _neighbour(router: SimulatedRouter, address: str) -> tuple[str, str]:
     """MAC address and port of a neighbour."""
     for part, gateway in _BEHIND.values():
         if gateway == address and part in router.neighbours:
@@ -58,13 +58,13 @@ def _neighbour(router: Router, address: str) -> tuple[str, str]:
     raise CommandFailedError(f"{address} ({address}) -- no entry")
 
 
-def arp(router: Router, shell: Shell, arguments: list[str]) -> None:
+def arp(router: SimulatedRouter, shell: Shell, arguments: list[str]) -> None:
     """`arp -n ADDRESS`."""
     mac, port = _neighbour(router, arguments[-1])
     shell.out(f"? ({arguments[-1]}) at {mac} on {port} permanent [ethernet]\n")
 
 
-def ndp(router: Router, shell: Shell, arguments: list[str]) -> None:
+def ndp(router: SimulatedRouter, shell: Shell, arguments: list[str]) -> None:
     """`ndp -n ADDRESS`."""
     mac, port = _neighbour(router, arguments[-1])
     shell.out(

@@ -1,15 +1,15 @@
-"""Commands on the running system: what it is, and how it starts again."""
+"""Commands for the running system and its reboot."""
 
 from __future__ import annotations
 
 import time
 
-from netbisect.demo.lab.machine import Machine, Program
-from netbisect.demo.lab.router import Router
+from netbisect.demo.lab.machine import Program, SimulatedMachine
+from netbisect.demo.lab.router import SimulatedRouter
 from netbisect.demo.lab.shell import CommandFailedError, Shell
 
 
-def _sysctls(machine: Machine) -> dict[str, str]:
+def _sysctls(machine: SimulatedMachine) -> dict[str, str]:
     second, micro = divmod(round(machine.boottime * 1e6), 1_000_000)
     return {
         **machine.sysctls,
@@ -19,7 +19,7 @@ def _sysctls(machine: Machine) -> dict[str, str]:
     }
 
 
-def sysctl(machine: Machine, shell: Shell, arguments: list[str]) -> int:
+def sysctl(machine: SimulatedMachine, shell: Shell, arguments: list[str]) -> int:
     """Shows and sets values: `sysctl [-n] [-ie] NAME[=VALUE] ...`.
 
     A name that others begin with stands for all of them; `-i` is silent on names that are not
@@ -56,7 +56,7 @@ def sysctl(machine: Machine, shell: Shell, arguments: list[str]) -> int:
     return status
 
 
-def uname(machine: Machine, shell: Shell, arguments: list[str]) -> None:
+def uname(machine: SimulatedMachine, shell: Shell, arguments: list[str]) -> None:
     """`uname -v`, `uname -a`."""
     version = machine.version
     if arguments == ["-r"]:
@@ -70,8 +70,8 @@ def uname(machine: Machine, shell: Shell, arguments: list[str]) -> None:
         shell.out("FreeBSD\n")
 
 
-def kenv(machine: Machine, shell: Shell, arguments: list[str]) -> None:
-    """Shows the kernel's environment, or sets one variable."""
+def kenv(machine: SimulatedMachine, shell: Shell, arguments: list[str]) -> None:
+    """Shows the kernel environment, or sets a variable."""
     if not arguments:
         shown = sorted(machine.environment.items())
     else:
@@ -87,8 +87,8 @@ def kenv(machine: Machine, shell: Shell, arguments: list[str]) -> None:
     shell.out("".join(f'{name}="{value}"\n' for name, value in shown))
 
 
-def date(machine: Machine, shell: Shell, arguments: list[str]) -> None:
-    """What time it is there; `-u +%s` by a clock that is set, as the lab's own is not."""
+def date(machine: SimulatedMachine, shell: Shell, arguments: list[str]) -> None:
+    """The time; `-u +%s` is the real time, the rest is lab time."""
     if arguments == ["+%s"]:
         shell.out(f"{machine.clock.now():.0f}\n")
         return
@@ -99,7 +99,7 @@ def date(machine: Machine, shell: Shell, arguments: list[str]) -> None:
     shell.out(time.strftime("%a %b %e %H:%M:%S UTC %Y\n", now))
 
 
-def nextboot(router: Router, shell: Shell, arguments: list[str]) -> None:
+def nextboot(router: SimulatedRouter, shell: Shell, arguments: list[str]) -> None:
     """`nextboot -e NAME=VALUE -k KERNEL`, `nextboot -D`."""
     place = router.path("nextboot.conf", "/boot")
     if router.read_only("nextboot.conf", "/boot"):
@@ -122,20 +122,20 @@ def nextboot(router: Router, shell: Shell, arguments: list[str]) -> None:
     place.write_text("\n".join(lines) + "\n")
 
 
-def shutdown(router: Router, shell: Shell, _: list[str]) -> None:
-    """`shutdown -r now`: answers, then goes down."""
+def shutdown(router: SimulatedRouter, shell: Shell, _: list[str]) -> None:
+    """`shutdown -r now`: answers, then reboots."""
     shell.out("Shutdown NOW!\nshutdown: [pid 1742]\n")
     router.reboot()
 
 
-def dumpon(router: Router, _: Shell, arguments: list[str]) -> None:
+def dumpon(router: SimulatedRouter, _: Shell, arguments: list[str]) -> None:
     """`dumpon off`."""
     if arguments != ["off"]:
         raise CommandFailedError("usage: dumpon off")
     router.dumps = False
 
 
-def watchdogd(router: Router, shell: Shell, arguments: list[str]) -> None:
+def watchdogd(router: SimulatedRouter, shell: Shell, arguments: list[str]) -> None:
     """`watchdogd -t SECONDS`."""
     del shell
     if not router.config.watchdog:
@@ -144,12 +144,12 @@ def watchdogd(router: Router, shell: Shell, arguments: list[str]) -> None:
     router.watchdog = float(arguments[1])
 
 
-def dmesg(machine: Machine, shell: Shell, _: list[str]) -> None:
-    """What the kernel has said."""
+def dmesg(machine: SimulatedMachine, shell: Shell, _: list[str]) -> None:
+    """Kernel messages."""
     shell.out("".join(f"{message}\n" for message in machine.messages))
 
 
-def echo(_: Machine, shell: Shell, arguments: list[str]) -> None:
+def echo(_: SimulatedMachine, shell: Shell, arguments: list[str]) -> None:
     """Prints its arguments."""
     shell.out(f"{' '.join(arguments)}\n")
 

@@ -1,0 +1,99 @@
+"""Time and number of SQL statements of a large ledger.
+
+    python -m benchmarks.ledger --json
+    python -m benchmarks.ledger --json --database postgresql+psycopg://user@host/name
+
+Without --database the ledger is a temporary SQLite file. A given database must be empty, or filled
+by an earlier call. The default size is 1.6 million samples: 12 testbeds with 25 scenarios, 1,095
+nights of 5 boots. The first call of each action is reported separately from the median of three
+more.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+from sqlalchemy import event
+
+from benchmarks.site.ledger import BRANCH, DAY, FIRST, Plan, bed, fill, night, scenario
+from netbisect.steps.queries import badges
+from netbisect.steps.queries.documents import DocumentQueries
+from netbisect.steps.service.database_thread import open_ledger
+from netbisect.steps.service.settings import MailSettings, Settings
+from netbisect.store.ledger import Ledger
+
+_TIMES = 4
+
+
+def measured(ledger: Ledger, work: Callable[[], object]) -> dict[str, float]:
+    """Seconds of the first call and median of later calls; statements of the last."""
+    statements = 0
+
+    def count(*_: object) -> None:
+        nonlocal statements
+        statements += 1
+
+    event.listen(ledger.engine, "before_cursor_execute", count)
+    seconds: list[float] = []
+    for _ in range(_TIMES):
+        statements, began = 0, time.perf_counter()
+        work()
+        seconds.append(round(time.perf_counter() - began, 4))
+    event.remove(ledger.engine, "before_cursor_execute", count)
+    return {
+        "first_seconds": seconds[0],
+        "seconds": statistics.median(seconds[1:]),
+        "statements": statements,
+    }
+
+
+def play(ledger: Ledger, plan: Plan) -> dict[str, dict[str, float]]:
+    """All actions, by name."""
+    settings = Settings(branches=(BRANCH,), mail=MailSettings(("a@b.invalid",), "c@d.invalid"))
+    desk = DocumentQueries.of(ledger, settings)
+    # Numbers of new nights, which must not be there from an earlier call.
+    numbers = iter(range(plan.nights + ledger.last_event(), 1 << 40))
+    actions: dict[str, Callable[[], object]] = {
+        "a night of all testbeds": lambda: night(ledger, plan, next(numbers), plan.testbeds),
+        "levels of a series": lambda: ledger.levels(bed(1), scenario(1), BRANCH),
+        "history of a series": lambda: ledger.series_histories(bed(1), scenario(1)),
+        "overview": desk.status,
+        "feed of alerts": desk.atom,
+        "badges": lambda: badges.conditions(ledger, settings.branches),
+    }
+    return {name: measured(ledger, work) for name, work in actions.items()}
+
+
+@click.command(help=__doc__)
+@click.option("--database", help="SQLAlchemy address.")
+@click.option("--nights", type=click.IntRange(20), default=1095, show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+def main(database: str | None, nights: int, *, as_json: bool) -> None:
+    """Measure a large ledger."""
+    plan = Plan(nights=nights)
+    with tempfile.TemporaryDirectory(prefix="netbisect-ledger-") as folder:
+        url = database or f"sqlite:///{Path(folder, 'ledger.sqlite')}"
+        ledger = open_ledger(url)
+        if ledger.newest(BRANCH) is None:
+            fill(url, plan).engine.dispose()
+        ledger.clock = lambda: FIRST + (nights + 0.5) * DAY
+        found: dict[str, Any] = play(ledger, plan)
+        ledger.engine.dispose()
+    if as_json:
+        click.echo(json.dumps(found, indent=2))
+        return
+    click.echo(f"{'':26}{'first':>9}{'later':>9}{'statements':>12}")
+    for name, one in found.items():
+        times = f"{one['first_seconds']:9.3f}{one['seconds']:9.3f}"
+        click.echo(f"{name:26}{times}{one['statements']:12}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,1 +1,0 @@
-"""How long the ledger takes when it is large."""

@@ -1,0 +1,176 @@
+"""Measures how long decisions with many candidates block the reactor.
+
+    python -m benchmarks.reactor --candidates 20000
+
+Makes the first decisions of a new search like the master: the ledger in a thread, the computation
+in the compute process. A timer of 5 ms shows the longest block of the reactor; `--json` prints only
+the figures.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import click
+from twisted.internet import defer, reactor, task
+
+from netbisect.bisect.model.entities import Noise
+from netbisect.bisect.model.jobs import BisectJob, Candidate
+from netbisect.bisect.model.results import Trial
+from netbisect.steps.scheduler.followups import Followups
+from netbisect.steps.service import compute
+from netbisect.steps.service.database_thread import database_thread
+from netbisect.steps.service.numeric import plan
+from netbisect.steps.service.settings import Settings, load
+from netbisect.store.db.records import ActionStage, JobRecord, Outcome
+from netbisect.store.ledger import Ledger
+from netbisect.workers.config.lab import Lab
+
+_SETTINGS = """
+branches = ["main"]
+[mail]
+to = ["people@lab.invalid"]
+sender = "netbisect@lab.invalid"
+"""
+_LAB = """
+[source]
+repository = "{folder}/tree.git"
+[[builders]]
+name = "builder"
+arch = "amd64"
+directory = "build"
+[[testbeds]]
+name = "c2558"
+arch = "amd64"
+kernel_config = "GENERIC-NODEBUG"
+line_rate_pps = 1_488_095
+scenarios = ["inet4-forwarding"]
+dut = { address = "d", ingress = { interface = "a" }, egress = { interface = "b" } }
+generator = { address = "g", port = { interface = "a" } }
+receiver = { address = "g", port = { interface = "b" } }
+"""
+_PERIOD = 0.005
+_NUMERIC = {"numpy", "scipy", "matplotlib"}
+
+
+def service(folder: Path) -> tuple[Settings, Lab]:
+    """Settings and lab of a service with an empty repository."""
+    (folder / "netbisect.toml").write_text(_SETTINGS)
+    (folder / "lab.toml").write_text(_LAB.replace("{folder}", str(folder)))
+    subprocess.run(["git", "init", "-q", "--bare", folder / "tree.git"], check=True)
+    return load(folder / "netbisect.toml")
+
+
+def search(candidates: int) -> BisectJob:
+    """A search with many candidates."""
+    return BisectJob(
+        branch="main",
+        testbed="c2558",
+        good="0" * 40,
+        candidates=tuple(Candidate(f"{number:040x}") for number in range(1, candidates + 1)),
+        scenarios=("inet4-forwarding",),
+        lead="inet4-forwarding",
+        effect=-0.1,
+        noise=Noise(boot=0.009, image=0.01),
+    )
+
+
+def decide(ledger: Ledger, followups: Followups, asked: JobRecord) -> None:
+    """A decision like the scheduler's: evidence, next boot and ledger row."""
+    evidence = followups.kernels.evidence(ledger, asked)
+    move = plan.next_move(asked.question, evidence, ledger.prices("c2558"))
+    assert isinstance(move, Trial)
+    decision = ledger.intend(
+        asked.id,
+        ActionStage.KERNEL,
+        move.revision,
+        "kernel-amd64",
+        testbed="c2558",
+        config="GENERIC-NODEBUG",
+        arch="amd64",
+        why=move.why,
+        belief=move.belief,
+    )
+    ledger.finish(decision.id, Outcome.CANCELLED, "benchmark")
+
+
+class Heart:
+    """Measures the longest delay of a 5 ms timer."""
+
+    def __init__(self) -> None:
+        self.longest = 0.0
+        self._last = time.perf_counter()
+        self._beat = task.LoopingCall(self._call)
+
+    def start(self) -> None:
+        """Starts the timer."""
+        self._beat.start(_PERIOD)
+
+    def _call(self) -> None:
+        now = time.perf_counter()
+        self.longest = max(self.longest, now - self._last - _PERIOD)
+        self._last = now
+
+
+async def measure(folder: Path, candidates: int, rounds: int) -> dict[str, object]:
+    """Makes decisions; returns seconds and MiB."""
+    settings, lab = service(folder)
+    process = compute.use_compute_process()
+    store = database_thread(settings)
+    followups = Followups(settings, lab)
+    await store.do(lambda ledger: ledger.ask(search(candidates), key="search"))
+    await task.deferLater(reactor, 0.1)
+    heart, took = Heart(), []
+    heart.start()
+    for _ in range(rounds):
+        begun = time.perf_counter()
+        asked = (await store.do(lambda ledger: ledger.open_questions()))[0]
+        await store.do(lambda ledger, asked=asked: decide(ledger, followups, asked))
+        took.append(time.perf_counter() - begun)
+    process.close()
+    loaded = sorted(_NUMERIC & {name.partition(".")[0] for name in sys.modules})
+    return {
+        "candidates": candidates,
+        "decisions": rounds,
+        "longest_hold_seconds": round(heart.longest, 4),
+        "longest_decision_seconds": round(max(took), 3),
+        "peak_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
+        "numeric_modules": loaded,
+    }
+
+
+@click.command(epilog="Example: python -m benchmarks.reactor --candidates 20000 --json")
+@click.option("--candidates", default=20_000, show_default=True, help="Commits of the search.")
+@click.option("--rounds", default=5, show_default=True, help="Decisions.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON alone.")
+def main(candidates: int, rounds: int, *, as_json: bool) -> None:
+    """Measure how long decisions hold the reactor."""
+    found: dict[str, object] = {}
+
+    async def run() -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            found.update(await measure(Path(folder), candidates, rounds))
+
+    task_done = defer.Deferred.fromCoroutine
+    failures: list[object] = []
+    reactor.callWhenRunning(
+        lambda: task_done(run()).addErrback(failures.append).addBoth(lambda _: reactor.stop())
+    )
+    reactor.run()
+    if failures:
+        raise SystemExit(str(failures[0]))
+    if as_json:
+        click.echo(json.dumps(found))
+        return
+    for name, value in found.items():
+        click.echo(f"{name:26} {value}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Detection of regressions: nightly screen, retest, grouping, events and trends."""

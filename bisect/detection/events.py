@@ -1,0 +1,350 @@
+"""Events: shifts of several series with a common range of revisions.
+
+The range of a shift starts after the last image without it and ends at the first image with it.
+Shifts of one branch with overlapping ranges form one event; its range is their intersection.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+import numpy as np
+
+from netbisect.bisect.detection import trend
+from netbisect.bisect.detection.histories import analyze_jointly
+from netbisect.bisect.detection.nightly_screen import image_levels
+from netbisect.bisect.model.detection_results import MIN_EFFECT, DriftEstimate, LevelStep
+from netbisect.bisect.model.entities import Level, Noise
+from netbisect.bisect.stats.changepoints import boot_matrix, weighted_mean
+
+_BACK = 0.25
+"""Tolerance for a return to the earlier level, as a share of the shift."""
+
+_REACH = 98 * 86400.0
+"""Seconds searched for a drift: a quarter and the latest week."""
+
+
+class EventKind(StrEnum):
+    """Kind of change of the level."""
+
+    DROP = "drop"
+    IMPROVEMENT = "improvement"
+    MIXED = "mixed"
+    """A drop in some series and an improvement in others, in the same range."""
+    DIP = "dip"
+    """A single slower image."""
+    PEAK = "peak"
+    """A single faster image."""
+    DRIFT = "drift"
+    """A gradual drop without a culprit."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesKey:
+    """A series of a branch: testbed and scenario."""
+
+    testbed: str
+    scenario: str
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesShift:
+    """A shift of the level of one series."""
+
+    testbed: str
+    scenario: str
+    before: str
+    """Revision of the last level before it; of a drift, the last of the best stretch."""
+    at: str
+    """Revision of the first level after it; of a drift, the latest."""
+    ln_ratio: float
+    low: float
+    high: float
+    """Of its 95 % interval, ln ratio."""
+    score: float
+    """The shift over its standard error."""
+    images_before: int | None
+    """Of the level before it; None for a drift, as below."""
+    images_after: int | None
+    boots_before: int | None
+    boots_after: int | None
+    noise: Noise
+    back: str = ""
+    """Revision of the return to the earlier level, if after a single image."""
+    ends: str = ""
+    """Of a return to the earlier level: the single image before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShiftEvent:
+    """Shifts of series of one branch with a possible common cause."""
+
+    branch: str
+    kind: EventKind
+    before: str
+    at: str
+    """The common range of the shifts is after `before`, up to `at`."""
+    shifts: tuple[SeriesShift, ...]
+    """At least one, largest first."""
+    back: str = ""
+    """Of a dip or a peak: the first revision at the earlier level."""
+    also_on: tuple[str, ...] = ()
+    """Other branches with the same images."""
+
+
+def find_shifts(
+    series: Mapping[SeriesKey, Sequence[Level]], min_effect: float = MIN_EFFECT
+) -> dict[SeriesKey, list[SeriesShift]]:
+    """Shifts of the series of one branch, segmented jointly.
+
+    Shifts between saturated levels are ignored.
+
+    Args:
+        series: Levels in the order of the branch.
+        min_effect: Smallest |ln ratio| reported.
+
+    Returns:
+        Oldest first; a drift of the latest levels comes last and replaces its steps.
+    """
+    found: dict[SeriesKey, list[SeriesShift]] = {}
+    measured = {key: levels for key, levels in series.items() if levels}
+    for key, read in analyze_jointly(measured, min_effect).items():
+        levels, steps, noise = series[key], read.steps, read.noise
+        limited = {level.revision for level in levels if level.saturated}
+        slide = None if levels[-1].saturated else trend.drift(chronological(levels), noise)
+        stairs = _within(steps, levels) if slide else []
+        if stairs and not _slides(levels, stairs, noise):
+            slide, stairs = None, []
+        told = [
+            _shift(key, steps, i, noise)
+            for i, step in enumerate(steps)
+            if step not in stairs and not {step.before, step.at} <= limited
+        ]
+        found[key] = [*told, _drift(key, slide, noise)] if slide else told
+    return found
+
+
+def _shift(key: SeriesKey, steps: Sequence[LevelStep], i: int, noise: Noise) -> SeriesShift:
+    step = steps[i]
+    later = i + 1 < len(steps) and _comes_back(step, steps[i + 1])
+    earlier = i > 0 and _comes_back(steps[i - 1], step)
+    return SeriesShift(
+        testbed=key.testbed,
+        scenario=key.scenario,
+        before=step.before if later or earlier else step.earliest,
+        at=step.at if later or earlier else step.latest,
+        ln_ratio=step.ln_ratio,
+        low=step.low,
+        high=step.high,
+        score=step.score,
+        images_before=step.levels_before,
+        images_after=step.levels_after,
+        boots_before=step.boots_before,
+        boots_after=step.boots_after,
+        noise=noise,
+        back=steps[i + 1].at if later else "",
+        ends=steps[i - 1].at if earlier else "",
+    )
+
+
+def _comes_back(step: LevelStep, following: LevelStep) -> bool:
+    left = abs(step.ln_ratio + following.ln_ratio)
+    return step.levels_after == 1 and left <= _BACK * abs(step.ln_ratio)
+
+
+def _drift(key: SeriesKey, slide: DriftEstimate, noise: Noise) -> SeriesShift:
+    return SeriesShift(
+        testbed=key.testbed,
+        scenario=key.scenario,
+        before=slide.best,
+        at=slide.latest,
+        ln_ratio=slide.ln_ratio,
+        low=slide.low,
+        high=slide.high,
+        score=slide.score,
+        images_before=None,
+        images_after=None,
+        boots_before=None,
+        boots_after=None,
+        noise=noise,
+    )
+
+
+def _within(steps: Sequence[LevelStep], levels: Sequence[Level]) -> list[LevelStep]:
+    """The steps within the period searched for a drift."""
+    kept = chronological(levels)
+    recent = {level.revision for level in kept if level.at >= kept[-1].at - _REACH}
+    return [step for step in steps if {step.before, step.at} <= recent]
+
+
+def _slides(levels: Sequence[Level], stairs: Sequence[LevelStep], noise: Noise) -> bool:
+    """Whether a line fits the latest levels better than these steps.
+
+    Schwarz' criterion (Annals of Statistics 6, 1978): a line has two parameters, k steps have k
+    positions and k + 1 levels.
+    """
+    kept = chronological(levels)
+    recent = [level for level in kept if level.at >= kept[-1].at - _REACH]
+    y, variance = image_levels(boot_matrix(recent), noise)
+    at = np.array([level.at for level in recent]) - recent[-1].at
+    weight = 1 / np.sqrt(variance)
+    line = np.polyval(np.polyfit(at, y, 1, w=weight), at)
+    revisions = [level.revision for level in recent]
+    edges = [0, *sorted(revisions.index(step.at) for step in stairs), len(recent)]
+    steps = np.concatenate(
+        [
+            np.full(stop - start, weighted_mean(y[start:stop], variance[start:stop])[0])
+            for start, stop in itertools.pairwise(edges)
+        ]
+    )
+    lines, falls = (float((((y - fit) * weight) ** 2).sum()) for fit in (line, steps))
+    return lines + 2 * math.log(len(y)) < falls + (2 * len(stairs) + 1) * math.log(len(y))
+
+
+def chronological(levels: Sequence[Level]) -> list[Level]:
+    """The longest subsequence of levels with non-decreasing times.
+
+    It excludes old revisions measured late, and boots with a wrong clock.
+    """
+    ends: list[float] = []  # by length of a subsequence: its earliest end
+    last: list[int] = []  # by length: index of its last level
+    previous = []
+    for i, level in enumerate(levels):
+        length = bisect.bisect_right(ends, level.at)
+        previous.append(last[length - 1] if length else -1)
+        ends[length : length + 1] = [level.at]
+        last[length : length + 1] = [i]
+    kept = []
+    i = last[-1] if last else -1
+    while i >= 0:
+        kept.append(levels[i])
+        i = previous[i]
+    return kept[::-1]
+
+
+# ------------------------------------------------------------------------------------- grouping
+
+
+def group_shifts(
+    branch: str, found: Iterable[SeriesShift], order: Mapping[str, int]
+) -> list[ShiftEvent]:
+    """Groups shifts into events, oldest first.
+
+    Shifts of equal sign are grouped if their ranges overlap; a shift that overlaps several groups
+    joins the one with the highest score. Shifts of opposite sign need equal ranges. A dip or peak
+    and its return in the same series form one event.
+
+    Args:
+        branch: Of all shifts.
+        found: In any order; as from `find_shifts`.
+        order: Position of every revision on the branch.
+    """
+    every = list(found)
+    slides = [shift for shift in every if shift.images_before is None]
+    steps = [shift for shift in every if shift.images_before is not None]
+    told = [
+        *_with_dips([_event(branch, group, order) for group in _grouped(steps, order)]),
+        *(_event(branch, group, order) for group in _grouped(slides, order)),
+    ]
+    return sorted(told, key=lambda event: (order[event.at], order[event.before]))
+
+
+def _grouped(found: Iterable[SeriesShift], order: Mapping[str, int]) -> list[list[SeriesShift]]:
+    def width(shift: SeriesShift) -> int:
+        return order[shift.at] - order[shift.before]
+
+    groups: list[list[SeriesShift]] = []
+    for shift in sorted(found, key=lambda one: (width(one), -one.score)):
+        near = [group for group in groups if _meets(group, shift, order)]
+        if near:
+            max(near, key=lambda group: max(one.score for one in group)).append(shift)
+        else:
+            groups.append([shift])
+    return groups
+
+
+def _range(group: Sequence[SeriesShift], order: Mapping[str, int]) -> tuple[int, int]:
+    return max(order[one.before] for one in group), min(order[one.at] for one in group)
+
+
+def _meets(group: Sequence[SeriesShift], shift: SeriesShift, order: Mapping[str, int]) -> bool:
+    if any((one.testbed, one.scenario) == (shift.testbed, shift.scenario) for one in group):
+        return False
+    first, last = _range(group, order)
+    if any(one.ln_ratio * shift.ln_ratio > 0 for one in group):
+        return max(first, order[shift.before]) < min(last, order[shift.at])
+    return (first, last) == (order[shift.before], order[shift.at])
+
+
+def _with_dips(found: Sequence[ShiftEvent]) -> list[ShiftEvent]:
+    told = []
+    ends = []
+    for event in found:
+        end = next((other for other in found if _undoes(other, event)), None)
+        if end is None:
+            told.append(event)
+        else:
+            kind = EventKind.DIP if event.kind is EventKind.DROP else EventKind.PEAK
+            told.append(replace(event, kind=kind, back=end.at))
+            ends.append(end)
+    return [event for event in told if event not in ends]
+
+
+def _undoes(later: ShiftEvent, event: ShiftEvent) -> bool:
+    """Whether exactly the series of `event` return with `later`."""
+    dipped = {(one.testbed, one.scenario, one.at, one.back) for one in event.shifts if one.back}
+    came_back = {(one.testbed, one.scenario, one.before, one.at) for one in later.shifts}
+    return (
+        len(dipped) == len(event.shifts)
+        and dipped == came_back
+        and event.kind is not EventKind.MIXED
+    )
+
+
+def _latest(revisions: Iterable[str], order: Mapping[str, int]) -> str:
+    return max(revisions, key=order.__getitem__)
+
+
+def _event(branch: str, group: Sequence[SeriesShift], order: Mapping[str, int]) -> ShiftEvent:
+    members = tuple(sorted(group, key=lambda one: -abs(one.ln_ratio)))
+    signs = {one.ln_ratio > 0 for one in members}
+    if members[0].images_before is None:
+        kind = EventKind.DRIFT
+    elif len(signs) > 1:
+        kind = EventKind.MIXED
+    else:
+        kind = EventKind.IMPROVEMENT if members[0].ln_ratio > 0 else EventKind.DROP
+    return ShiftEvent(
+        branch=branch,
+        kind=kind,
+        before=_latest([one.before for one in members], order),
+        at=min([one.at for one in members], key=order.__getitem__),
+        shifts=members,
+    )
+
+
+def deduplicate(found: Sequence[ShiftEvent]) -> list[ShiftEvent]:
+    """Merges events of branches with the same images, such as forks.
+
+    Args:
+        found: Of all branches; the event with more series is kept.
+    """
+    kept: dict[int, ShiftEvent] = {}
+    for i in sorted(range(len(found)), key=lambda i: -len(found[i].shifts)):
+        event = found[i]
+        for j, other in kept.items():
+            if other.branch != event.branch and _ranges(event) <= _ranges(other):
+                kept[j] = replace(other, also_on=(*other.also_on, event.branch))
+                break
+        else:
+            kept[i] = event
+    return [kept[i] for i in sorted(kept)]
+
+
+def _ranges(event: ShiftEvent) -> set[tuple[str, str, str, str]]:
+    return {(one.testbed, one.scenario, one.before, one.at) for one in event.shifts}

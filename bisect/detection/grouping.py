@@ -1,0 +1,212 @@
+"""Groups the suspicious series of a night and selects the retests.
+
+With hundreds of series, some deviate every night by chance. The error rate is controlled per
+retest, so there are few retests, smallest p first, one for all series with a common commit range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from netbisect.bisect.detection.histories import estimate_noise
+from netbisect.bisect.detection.nightly_screen import MIX_IMAGES, SCREEN_SD, image_levels, screen
+from netbisect.bisect.model.alert_state import AlertKind
+from netbisect.bisect.model.detection_results import MIN_EFFECT, NightScreening, ScreenResult
+from netbisect.bisect.model.entities import Level, Noise
+from netbisect.bisect.model.jobs import CompareJob, NightlyJob
+from netbisect.bisect.stats.changepoints import boot_matrix, group_by_image, weighted_mean
+
+RETESTS = 5
+"""Maximum retests of a night."""
+_KNOWN = 12.0
+"""Degrees of freedom from which an image noise replaces the prior."""
+_NEAR = 8
+"""Latest images of the baseline considered as a further good one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suspicion:
+    """A suspicious series."""
+
+    testbed: str
+    scenario: str
+    found: ScreenResult
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Suspicious series of one branch with overlapping commit ranges."""
+
+    members: tuple[Suspicion, ...]
+    """Smallest p first."""
+
+    @property
+    def lead(self) -> Suspicion:
+        """The series to retest."""
+        return self.members[0]
+
+
+def group_suspicions(suspicions: Sequence[Suspicion], order: Mapping[str, int]) -> list[Group]:
+    """Groups series with overlapping commit ranges, smallest p first.
+
+    Args:
+        suspicions: Of one branch, in any order.
+        order: Position of every revision on the branch; suspicions with unknown revisions are
+            not grouped.
+    """
+    waiting = sorted(suspicions, key=_surprise)
+    found: list[list[Suspicion]] = []
+    for one in waiting:
+        for group in found:
+            if group[0].found.kind is one.found.kind and _overlap(group[0], one, order):
+                group.append(one)
+                break
+        else:
+            found.append([one])
+    return [Group(tuple(group)) for group in found]
+
+
+def _surprise(one: Suspicion) -> tuple[float, float]:
+    return one.found.p, -abs(one.found.ln_ratio)
+
+
+def _overlap(one: Suspicion, other: Suspicion, order: Mapping[str, int]) -> bool:
+    ranges = []
+    for suspicion in (one, other):
+        bad = suspicion.found.suspects[-1] if suspicion.found.suspects else ""
+        if suspicion.found.good not in order or bad not in order:
+            return False
+        ranges.append((order[suspicion.found.good], order[bad]))
+    (first, last), (begin, end) = ranges
+    return max(first, begin) < min(last, end)
+
+
+def choose_retests(found: Sequence[Group], retests: int = RETESTS) -> list[Group]:
+    """The groups to retest tonight: at most `retests`, drops before gains."""
+    kinds = (AlertKind.DROP, AlertKind.IMPROVEMENT)
+    worth = [group for group in found if group.lead.found.kind in kinds]
+    worth.sort(key=lambda group: (kinds.index(group.lead.found.kind), _surprise(group.lead)))
+    return worth[:retests]
+
+
+def q_values(p: Sequence[float]) -> list[float]:
+    """False discovery rates of the p-values of a night, for display only.
+
+    Y. Benjamini and Y. Hochberg, Journal of the Royal Statistical Society B 57, 1995.
+    """
+    if not len(p):
+        return []
+    from scipy import stats  # noqa: PLC0415 - long to load, and pages of one series need it not
+
+    return [float(q) for q in stats.false_discovery_control(p)]
+
+
+def screen_night(
+    night: NightlyJob,
+    series: Mapping[str, Sequence[Level]],
+    min_effect: float = MIN_EFFECT,
+    noises: Mapping[str, Noise] | None = None,
+) -> NightScreening:
+    """Screens all series of a night.
+
+    Args:
+        night: The nightly job.
+        series: By scenario, the levels of the baseline, oldest first, tonight's last. Scenarios
+            without a level of tonight's revision, or without an earlier one, are skipped.
+        min_effect: Smallest change worth an alert, as a positive ln ratio.
+        noises: By scenario, the noise, if known better than from the baseline.
+    """
+    known = noises or {}
+    found = {
+        scenario: screen_latest(levels, min_effect, known.get(scenario))
+        for scenario in night.scenarios
+        if len(levels := series.get(scenario, ())) > 1 and levels[-1].revision == night.revision
+    }
+    mixes = [
+        (_before_mix(series[scenario]), replace(one.mix, scenario=scenario))
+        for scenario, one in found.items()
+        if one.mix is not None
+    ]
+    return NightScreening(_wanted(night, series, found, min_effect, known), tuple(mixes))
+
+
+def _before_mix(levels: Sequence[Level]) -> str:
+    """The last revision before the images in the test of the slow mode."""
+    images = group_by_image(levels)
+    return images[-min(MIX_IMAGES + 1, len(images))][-1].revision
+
+
+def _wanted(
+    night: NightlyJob,
+    series: Mapping[str, Sequence[Level]],
+    found: Mapping[str, ScreenResult],
+    min_effect: float,
+    known: Mapping[str, Noise],
+) -> CompareJob | None:
+    suspicions = [
+        Suspicion(night.testbed, scenario, one) for scenario, one in found.items() if one.asks
+    ]
+    longest = max(series.values(), key=len, default=())
+    order = {level.revision: place for place, level in enumerate(longest)}
+    for group in choose_retests(group_suspicions(suspicions, order), 1):
+        lead = group.lead
+        return CompareJob(
+            branch=night.branch,
+            testbed=night.testbed,
+            good=lead.found.good,
+            bad=night.revision,
+            scenarios=night.scenarios,
+            lead=lead.scenario,
+            suspected=lead.found.ln_ratio,
+            min_effect=min_effect,
+            noise=known.get(lead.scenario) or estimate_noise(series[lead.scenario][:-1]),
+        )
+    return None
+
+
+def screen_latest(levels: Sequence[Level], min_effect: float, noise: Noise | None) -> ScreenResult:
+    """Screens the latest level.
+
+    Args:
+        levels: Of the baseline, oldest first; at least two.
+        min_effect: Smallest change worth an alert, as a positive ln ratio.
+        noise: Of the series, if known better than from the baseline.
+    """
+    known = noise is not None and noise.image_weight >= _KNOWN
+    image_sd = noise.image if noise is not None and known else SCREEN_SD
+    return screen(levels[:-1], levels[-1], min_effect, image_sd=image_sd)
+
+
+def next_pair(
+    pairs: Sequence[CompareJob], levels: Sequence[Level], noise: Noise
+) -> CompareJob | None:
+    """The next pair of images for an undecided change.
+
+    Args:
+        pairs: Earlier comparisons, oldest first; at least one.
+        levels: Of the leading series, oldest first, including those since the suspicion.
+        noise: Of the series before the suspicion.
+
+    Returns:
+        The comparison of the newest unused image since the suspicion with the unused image of
+        the baseline nearest to its level (if none, the first good one); None without such an
+        image.
+    """
+    first = pairs[0]
+    used = {revision for pair in pairs for revision in (pair.good, pair.bad)}
+    kernels = {level.identity for level in levels if level.revision in used} - {""}
+    used |= {level.revision for level in levels if level.identity in kernels}
+    place = {level.revision: i for i, level in enumerate(levels)}
+    if first.good not in place or first.bad not in place:
+        return None
+    before = [level for level in levels if place[level.revision] <= place[first.good]]
+    after = [level for level in levels if place[level.revision] > place[first.good]]
+    y, variance = image_levels(boot_matrix(before), noise)
+    baseline, _ = weighted_mean(y, variance)
+    near = sorted(
+        range(max(len(before) - _NEAR, 0), len(before)), key=lambda i: abs(y[i] - baseline)
+    )
+    good = next((before[i].revision for i in near if before[i].revision not in used), first.good)
+    bad = next((one.revision for one in reversed(after) if one.revision not in used), None)
+    return None if bad is None else replace(first, good=good, bad=bad)

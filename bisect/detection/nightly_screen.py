@@ -1,0 +1,289 @@
+"""Nightly screen: selects series that deviate enough from their baseline to retest.
+
+The scale of the test is the standard deviation between images, which exceeds that between boots of
+one image.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+
+import numpy as np
+from scipy import special
+
+from netbisect.bisect.model.alert_state import AlertKind
+from netbisect.bisect.model.detection_results import (
+    MIN_EFFECT,
+    SCREEN_ALPHA,
+    BootModes,
+    ScreenResult,
+)
+from netbisect.bisect.model.entities import Level, Noise
+from netbisect.bisect.model.results import Effect
+from netbisect.bisect.stats import boot_modes
+from netbisect.bisect.stats.changepoints import (
+    IMAGE_WEIGHT,
+    Floats,
+    Segmentation,
+    boot_matrix,
+    group_by_image,
+    merge_levels,
+    segment_boots,
+    weighted_mean,
+)
+from netbisect.bisect.stats.robust import locations
+
+WINDOWS = {1: 0.5, 2: 0.2, 3: 0.15, 5: 0.1, 8: 0.05}
+"""Numbers of latest images compared with the baseline, and the share of the error rate of each
+(Bonferroni). Longer windows show smaller drops."""
+LEAST_SHARE = 0.75
+"""Share of `min_effect` that must be observed: half of all drops of `min_effect` appear smaller."""
+SCREEN_SD = 0.015
+"""Prior of the image noise."""
+_SETTLED = 7
+"""Images after a drop before they become the baseline."""
+_BASELINE = 40
+"""Maximum images of the baseline."""
+_HISTORY = 120
+"""Images searched for the beginning of the baseline."""
+_WINSORISED = 3.0
+"""Standard deviations from the median at which images of the baseline are winsorised."""
+_MIX_ALPHA = 0.001
+"""As SCREEN_ALPHA, for the frequency of the slow mode."""
+MIX_IMAGES = 3
+"""Latest images in the test of the slow mode."""
+
+
+Z_95 = float(special.ndtri(0.975))
+"""Half width of a 95 % interval, in standard errors."""
+_GOOD_IMAGES = 6
+"""Latest images of the baseline considered as good end."""
+_SUSPECT_SHARE = 0.5
+"""Share of the change from which an image is a suspect."""
+
+
+class Learn(Enum):
+    """Marker: learn the modes from the history."""
+
+    LEARN = "learn"
+
+
+LEARN = Learn.LEARN
+
+
+def screen(
+    history: Sequence[Level],
+    tonight: Level,
+    min_effect: float = MIN_EFFECT,
+    *,
+    alpha: float = SCREEN_ALPHA,
+    modes: BootModes | Learn | None = LEARN,
+    image_sd: float = SCREEN_SD,
+) -> ScreenResult:
+    """Compares the latest images with the baseline.
+
+    The baseline starts at the last step of the history; a drop becomes the baseline after 7
+    images. The latest 1, 2, 3, 5 and 8 images are compared with the rest by a moderated t-test.
+    Its variance is that between boots plus that between images, from the history and a prior of
+    1.5 % with 4 degrees of degrees_of_freedom. Boots in a known slow mode are no drop.
+
+    Args:
+        history: Levels since the last known change, oldest first; at least one.
+        tonight: The latest level.
+        min_effect: Smallest drop worth an alert, as a positive ln ratio.
+        alpha: Probability of a suspicion without a change.
+        modes: Of the boots; learned from the history by default.
+        image_sd: Prior of the image noise.
+
+    Returns:
+        The window with the smallest p. Without a drop: a gain, or a change in the frequency of
+        the slow mode, if significant.
+
+    Raises:
+        ValueError: The history is empty.
+    """
+    if not history:
+        raise ValueError("a screen needs at least one earlier level")
+    images = group_by_image([*history, tonight])[-_HISTORY:]
+    merged = [merge_levels(group) for group in images]
+    boots = boot_matrix(merged)
+    before = boots[:-1] if len(boots) > 1 else boots
+    known = boot_modes.learn_modes(before) if isinstance(modes, Learn) else modes
+    past = segment_boots(before, known, image_sd)
+    y, variance = image_levels(boots, past.noise)
+    if len(images) == 1:
+        return _unchanged(history, tonight, past.noise)
+    start = max(_start(past), len(y) - 1 - _BASELINE)
+    windows = [window for window in WINDOWS if window < len(y) - start]
+    whole = sum(WINDOWS[window] for window in windows)
+    tests = [
+        _test_window(
+            y[start:], variance[start:], window, alpha, min_effect, WINDOWS[window] / whole
+        )
+        for window in windows
+    ]
+    best = min(tests, key=lambda one: one.p)
+    if not best.suspicious and (gains := [one for one in tests if one.gained]):
+        best = min(gains, key=lambda one: one.p_gain)
+    found = _result(best, images[start:], y[start:])
+    found = replace(found, images=len(y) - start - 1, noise=past.noise)
+    if _saturated(merged[start:]):
+        return replace(found, suspicious=False, score=min(found.score, 0.0), kind=AlertKind.DROP)
+    if not found.suspicious and known is not None:
+        mix = _mix_changed(boots[start:], y[start:], known)
+        if mix is not None and mix.p < _MIX_ALPHA:
+            score = _MIX_ALPHA / mix.p
+            return replace(
+                found, suspicious=True, kind=AlertKind.MODES, p=mix.p, score=score, mix=mix
+            )
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _WindowTest:
+    """Test of the latest `window` images against those before."""
+
+    window: int
+    before: float
+    ln_ratio: float
+    threshold: float
+    p: float
+    p_gain: float
+    suspicious: bool
+    gained: bool
+
+
+def image_levels(boots: Floats, noise: Noise) -> tuple[Floats, Floats]:
+    """Levels of images, ln pps, and their variance around the level of the series.
+
+    Args:
+        boots: ln pps, a row per image, padded with NaN.
+        noise: Of the series, with its modes.
+    """
+    modes = boot_modes.modes_of(noise)
+    y = boot_modes.fast_levels(boots, modes) if modes else locations(boots, noise.boot)
+    count = (~np.isnan(boots)).sum(axis=1)
+    return y, noise.image**2 + noise.boot**2 / count
+
+
+def _unchanged(history: Sequence[Level], tonight: Level, noise: Noise) -> ScreenResult:
+    """Result if all nights measured the same kernel."""
+    (baseline, level), _ = image_levels(boot_matrix([merge_levels(history), tonight]), noise)
+    ratio = float(level - baseline)
+    good = history[-1].revision
+    return ScreenResult(False, ratio, math.inf, 0.0, float(baseline), good, noise=noise)
+
+
+def _start(past: Segmentation) -> int:
+    """Index of the first level of the baseline.
+
+    The baseline includes temporary excursions; a single image does not start one.
+    """
+    edges, end = [0, *past.cuts], len(past.y)
+    i = len(edges) - 1
+    while i > 0:
+        last, before = edges[i], edges[i - 1]
+        level = past.mean(last, end)[0]
+        if i > 1 and last - before < _SETTLED:
+            earlier = past.mean(edges[i - 2], before)[0]
+            if abs(level - earlier) < MIN_EFFECT:
+                i -= 2
+                continue
+        rose = level > past.mean(before, last)[0] and end - last > 1
+        if rose or end - last >= _SETTLED:
+            return last
+        i -= 1
+    return 0
+
+
+def _test_window(
+    y: Floats, variance: Floats, window: int, alpha: float, min_effect: float, share: float
+) -> _WindowTest:
+    """Moderated t-test of the latest `window` images against those before.
+
+    The prior has 4 degrees of freedom (G. K. Smyth, Statistical Applications in Genetics and
+    Molecular Biology 3, 2004).
+    """
+    past, spread = y[:-window], variance[:-window]
+    middle = float(np.median(past))
+    reach = _WINSORISED * np.sqrt(spread)
+    before, uncertain = weighted_mean(np.clip(past, middle - reach, middle + reach), spread)
+    after, scatter = weighted_mean(y[-window:], variance[-window:])
+    degrees_of_freedom = IMAGE_WEIGHT + len(past) - 1
+    error = math.sqrt(uncertain + scatter)
+    ratio = after - before
+    p = min(1.0, float(special.stdtr(degrees_of_freedom, ratio / error)) / share)
+    gain = min(1.0, float(special.stdtr(degrees_of_freedom, -ratio / error)) / share)
+    quantile = float(special.stdtrit(degrees_of_freedom, 1 - share * alpha))
+    threshold = max(quantile * error, LEAST_SHARE * min_effect)
+    return _WindowTest(
+        window, before, ratio, threshold, p, gain, -ratio >= threshold, ratio >= threshold
+    )
+
+
+def _result(test: _WindowTest, images: Sequence[Sequence[Level]], y: Floats) -> ScreenResult:
+    """The result with its good and suspected revisions.
+
+    Of several revisions with one image, the last is a good end and the first a bad end.
+    """
+    past = y[: -test.window]
+    distance = np.abs(past - test.before)
+    changed = test.suspicious or test.gained
+    # An outlier at the end of the baseline would be a poor good end.
+    near = np.flatnonzero(changed & (distance < abs(test.ln_ratio) / 2))
+    recent = sorted(
+        range(max(len(past) - _GOOD_IMAGES, 0), len(past)), key=lambda i: float(distance[i])
+    )
+    shift = math.copysign(1.0, test.ln_ratio) * (y - test.before)
+    off = [
+        i
+        for i in range(len(past), len(y))
+        if changed and shift[i] > _SUSPECT_SHARE * abs(test.ln_ratio)
+    ]
+    return ScreenResult(
+        suspicious=test.suspicious,
+        ln_ratio=test.ln_ratio,
+        threshold=test.threshold,
+        score=-test.ln_ratio / test.threshold,
+        baseline=test.before,
+        good=images[near[-1] if len(near) else len(past) - 1][-1].revision,
+        p=test.p_gain if test.gained else test.p,
+        suspects=tuple(images[i][0].revision for i in reversed(off)),
+        goods=tuple(images[i][-1].revision for i in recent),
+        kind=AlertKind.IMPROVEMENT if test.gained else AlertKind.DROP,
+        tonight=len(y) - 1 in off,
+    )
+
+
+def _saturated(images: Sequence[Level]) -> bool:
+    """Whether the generator limits both sides."""
+    before = [level.saturated for level in images[:-1]]
+    return images[-1].saturated and 2 * sum(before) > len(before)
+
+
+def _mix_changed(boots: Floats, y: Floats, modes: BootModes) -> Effect | None:
+    """Shift of the mean by the changed share of slow boots; p of Fisher's exact test."""
+    if len(y) <= MIX_IMAGES:
+        return None
+    from scipy import stats  # noqa: PLC0415 - long to load, and few series have modes
+
+    slow = boot_modes.slow_boots(boots, y, modes).sum(axis=1)
+    fast = (~np.isnan(boots)).sum(axis=1) - slow
+    counts = np.array([slow, fast])
+    before, after = counts[:, :-MIX_IMAGES].sum(axis=1), counts[:, -MIX_IMAGES:].sum(axis=1)
+    table = np.array([before, after])
+    shares = table[:, 0] / table.sum(axis=1)
+    moved = -modes.gap * float(shares[1] - shares[0])
+    error = modes.gap * math.sqrt(float((shares * (1 - shares) / table.sum(axis=1)).sum()))
+    return Effect(
+        scenario="",
+        ln_ratio=moved,
+        low=moved - Z_95 * error,
+        high=moved + Z_95 * error,
+        p=max(float(stats.fisher_exact(table).pvalue), 1e-12),
+        good_boots=int(table[0].sum()),
+        bad_boots=int(table[1].sum()),
+    )

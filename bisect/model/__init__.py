@@ -1,0 +1,1 @@
+"""Data types that all other packages share."""

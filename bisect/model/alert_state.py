@@ -1,0 +1,209 @@
+"""States of an alert, and the allowed transitions; see docs/alerts.md."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from netbisect.bisect.model.results import Effect
+
+
+class AlertTransitionError(Exception):
+    """The transition is not allowed; the message gives the reason."""
+
+
+class AlertKind(StrEnum):
+    """Kind of change."""
+
+    DROP = "drop"
+    IMPROVEMENT = "improvement"
+    MODES = "modes"
+    """Frequency of the slow mode."""
+    DRIFT = "drift"
+    """Gradual change of the level."""
+
+    @classmethod
+    def of(cls, effect: Effect) -> AlertKind:
+        """Drop or improvement, by sign."""
+        return cls.IMPROVEMENT if effect.ln_ratio > 0 else cls.DROP
+
+
+class AlertState(StrEnum):
+    """State of an alert."""
+
+    CANDIDATE = "candidate"
+    """Suspicious in the screen; not mailed."""
+    CONFIRMING = "confirming"
+    """In retest."""
+    OPEN = "open"
+    """Confirmed and announced."""
+    BISECTING = "bisecting"
+    """In search for its culprit."""
+    CULPRIT_FOUND = "culprit-found"
+    NO_CULPRIT = "no-culprit"
+    """The search found no culprit."""
+    ACKNOWLEDGED = "acknowledged"
+    """Accepted: the new level becomes the baseline."""
+    MUTED = "muted"
+    """No mails until a date."""
+    REOPENED = "reopened"
+    """The change recurred after its end or during a mute."""
+    FIXED = "fixed"
+    """The level recovered."""
+    INVALID = "invalid"
+    """Measurement error."""
+    INFRA = "infra"
+    """The lab changed, not the code."""
+    WITHDRAWN = "withdrawn"
+    """Not reproduced."""
+    MERGED = "merged"
+    """Merged into an earlier alert."""
+
+    @property
+    def standing(self) -> bool:
+        """Whether the change is in effect: earlier levels are no baseline."""
+        return self in _STANDING
+
+    @property
+    def ended(self) -> bool:
+        """Whether the alert has ended."""
+        return self in _ENDED
+
+    @property
+    def silent(self) -> bool:
+        """Whether mails are suppressed."""
+        return self in {*_BEFORE, *_ENDED, AlertState.MUTED} - {AlertState.FIXED}
+
+    @property
+    def searchable(self) -> bool:
+        """Whether a search may begin."""
+        return self in ALLOWED[AlertAction.SEARCH]
+
+
+_BEFORE = (AlertState.CANDIDATE, AlertState.CONFIRMING)
+_UNSETTLED = (
+    AlertState.OPEN,
+    AlertState.BISECTING,
+    AlertState.CULPRIT_FOUND,
+    AlertState.NO_CULPRIT,
+    AlertState.REOPENED,
+)
+_STANDING = (*_UNSETTLED, AlertState.ACKNOWLEDGED, AlertState.MUTED)
+REVOKED = (AlertState.INVALID, AlertState.INFRA, AlertState.WITHDRAWN)
+_ENDED = (AlertState.FIXED, *REVOKED, AlertState.MERGED)
+
+
+class AlertAction(StrEnum):
+    """Actions on an alert; the value completes the sentence "it can be ..."."""
+
+    CONFIRM = "confirmed"
+    ANNOUNCE = "announced"
+    SEARCH = "searched"
+    NAME = "given its culprit"
+    GIVE_UP = "left without a culprit"
+    ACKNOWLEDGE = "acknowledged"
+    MUTE = "muted"
+    REOPEN = "reopened"
+    FIX = "closed as fixed"
+    INVALIDATE = "called invalid"
+    INFRA = "called the lab's own"
+    WITHDRAW = "withdrawn"
+    MERGE = "merged"
+    NOTE = "noted on"
+    """A remark, without a change of state."""
+
+    @property
+    def aim(self) -> AlertState | None:
+        """The target state, if any; a late search result may leave the state unchanged."""
+        return next((state for state, action in _TOWARDS.items() if action is self), None)
+
+
+_TOWARDS = {
+    AlertState.CONFIRMING: AlertAction.CONFIRM,
+    AlertState.OPEN: AlertAction.ANNOUNCE,
+    AlertState.BISECTING: AlertAction.SEARCH,
+    AlertState.CULPRIT_FOUND: AlertAction.NAME,
+    AlertState.NO_CULPRIT: AlertAction.GIVE_UP,
+    AlertState.ACKNOWLEDGED: AlertAction.ACKNOWLEDGE,
+    AlertState.MUTED: AlertAction.MUTE,
+    AlertState.REOPENED: AlertAction.REOPEN,
+    AlertState.FIXED: AlertAction.FIX,
+    AlertState.INVALID: AlertAction.INVALIDATE,
+    AlertState.INFRA: AlertAction.INFRA,
+    AlertState.WITHDRAWN: AlertAction.WITHDRAW,
+    AlertState.MERGED: AlertAction.MERGE,
+}
+
+
+def action_for(state: AlertState | None) -> AlertAction:
+    """The action that leads to a state; for None the one that leads nowhere.
+
+    Raises:
+        LifeError: alerts begin there, and nothing leads back.
+    """
+    if state is None:
+        return AlertAction.NOTE
+    if state not in _TOWARDS:
+        raise AlertTransitionError(f"no alert becomes a {state.value}: it begins as one")
+    return _TOWARDS[state]
+
+
+def _all_to(goal: AlertState, *before: AlertState) -> dict[AlertState, AlertState]:
+    return dict.fromkeys(before, goal)
+
+
+def _staying(*states: AlertState) -> dict[AlertState, AlertState]:
+    return {state: state for state in states}
+
+
+# A late search result does not undo decisions or ends: it is recorded, and the state stays.
+ALLOWED: dict[AlertAction, dict[AlertState, AlertState]] = {
+    AlertAction.CONFIRM: _all_to(AlertState.CONFIRMING, AlertState.CANDIDATE),
+    AlertAction.ANNOUNCE: _all_to(AlertState.OPEN, *_BEFORE),
+    AlertAction.SEARCH: _all_to(
+        AlertState.BISECTING,
+        AlertState.OPEN,
+        AlertState.BISECTING,
+        AlertState.NO_CULPRIT,
+        AlertState.REOPENED,
+    ),
+    AlertAction.NAME: {
+        **_all_to(AlertState.CULPRIT_FOUND, *_UNSETTLED),
+        **_staying(AlertState.ACKNOWLEDGED, AlertState.MUTED, *_ENDED),
+    },
+    AlertAction.GIVE_UP: {
+        **_all_to(AlertState.NO_CULPRIT, *_UNSETTLED),
+        **_staying(AlertState.CULPRIT_FOUND, AlertState.ACKNOWLEDGED, AlertState.MUTED, *_ENDED),
+    },
+    AlertAction.ACKNOWLEDGE: _all_to(AlertState.ACKNOWLEDGED, *_UNSETTLED, AlertState.MUTED),
+    AlertAction.MUTE: _all_to(AlertState.MUTED, *_STANDING),
+    AlertAction.REOPEN: _all_to(
+        AlertState.REOPENED,
+        AlertState.ACKNOWLEDGED,
+        AlertState.MUTED,
+        AlertState.FIXED,
+        *REVOKED,
+    ),
+    AlertAction.FIX: _all_to(AlertState.FIXED, *_STANDING),
+    AlertAction.INVALIDATE: _all_to(
+        AlertState.INVALID,
+        *_BEFORE,
+        *_STANDING,
+        AlertState.FIXED,
+        AlertState.INFRA,
+        AlertState.WITHDRAWN,
+    ),
+    AlertAction.INFRA: _all_to(
+        AlertState.INFRA,
+        *_BEFORE,
+        *_STANDING,
+        AlertState.FIXED,
+        AlertState.INVALID,
+        AlertState.WITHDRAWN,
+    ),
+    AlertAction.WITHDRAW: {
+        **_all_to(AlertState.WITHDRAWN, *_BEFORE, *_STANDING),
+        **_staying(*_ENDED),
+    },
+    AlertAction.MERGE: _all_to(AlertState.MERGED, *_STANDING),
+    AlertAction.NOTE: _staying(*AlertState),
+}

@@ -1,0 +1,330 @@
+"""Results and limits of detection; imports neither NumPy nor SciPy, for the Buildbot master."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+from netbisect.bisect.model.alert_state import AlertKind
+from netbisect.bisect.model.entities import Noise
+from netbisect.bisect.model.jobs import CompareJob
+from netbisect.bisect.model.results import (
+    Effect,
+    Move,
+    Posterior,
+)
+
+MIN_EFFECT = math.log(1 / 0.98)
+"""Smallest |ln ratio| worth an alert: 2 %."""
+SCREEN_ALPHA = 0.02
+"""Probability of a suspicious series without a change."""
+LOOKS = (3, 6, 9)
+"""Boots of each side at the looks of a retest."""
+ALPHA = 0.01
+"""Type I error of a retest over all looks."""
+SCREEN_ALPHA_TWO_SIDED = 2 * SCREEN_ALPHA
+"""Probability of a drop or a gain in the screen without a change."""
+LOOK_ALPHA = ALPHA / len(LOOKS)
+"""Type I error of one look."""
+MINISTAT_ALPHA = 0.05
+"""Type I error of ministat at 95 %."""
+DAYS = 90
+"""Days of alerts and candidates in the statistics."""
+STALE_NIGHTS = 2
+"""Nights without a level after which a series is stale."""
+STALE_DAYS = STALE_NIGHTS + 0.5
+"""The same in days: the next night may be late."""
+
+
+@dataclass(frozen=True, slots=True)
+class BootModes:
+    """Two modes of the boots of a series."""
+
+    share: float
+    """Probability of a slow boot."""
+    gap: float
+    """Gap, as a positive ln ratio."""
+    boot: float
+    """Standard deviation within a mode, ln pps."""
+
+
+@dataclass(frozen=True, slots=True)
+class LevelStep:
+    """A step in a history, of either sign."""
+
+    before: str
+    """Revision of the last level before it."""
+    at: str
+    """Revision of the first level after it."""
+    ln_ratio: float
+    low: float
+    high: float
+    """Of its 95 % interval, ln ratio."""
+    score: float
+    """The step over its standard error."""
+    levels_before: int
+    levels_after: int
+    boots_before: int
+    boots_after: int
+    earliest: str
+    """Start of the plausible range: `before`, or an earlier revision."""
+    latest: str
+    """End of the plausible range: `at`, or a later revision."""
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryAnalysis:
+    """Steps and noise of a history."""
+
+    steps: list[LevelStep]
+    """Oldest first."""
+    noise: Noise
+
+
+@dataclass(frozen=True, slots=True)
+class DriftEstimate:
+    """A drift: the latest level is below the best of the quarter before."""
+
+    ln_ratio: float
+    low: float
+    high: float
+    """Of its 95 % interval."""
+    score: float
+    """|ln ratio| in standard errors."""
+    best: str
+    """Last revision of the best stretch."""
+    latest: str
+
+
+@dataclass(frozen=True, slots=True)
+class ScreenResult:
+    """Result of the nightly screen."""
+
+    suspicious: bool
+    ln_ratio: float
+    """The latest level, or levels, over the baseline."""
+    threshold: float
+    """Smallest suspicious change, as a positive ln ratio."""
+    score: float
+    """Drop over threshold, negative for a gain; suspicious from 1."""
+    baseline: float
+    """Level of the baseline, ln pps."""
+    good: str
+    """Revision of the last level of the baseline."""
+    p: float = 1.0
+    """p-value, over all windows."""
+    suspects: tuple[str, ...] = ()
+    """Revisions of the latest deviating levels, newest first."""
+    goods: tuple[str, ...] = ()
+    """Latest revisions of the baseline, nearest to its level first."""
+    kind: AlertKind = AlertKind.DROP
+    """Kind of the alert."""
+    mix: Effect | None = None
+    """For kind MODES: shift of the mean of all boots; without a scenario."""
+    tonight: bool = False
+    """Whether tonight's image itself deviates."""
+    images: int = 1
+    """Number of images of the baseline, without tonight's."""
+    noise: Noise | None = None
+    """Noise of the test."""
+
+    @property
+    def asks(self) -> bool:
+        """Whether to retest: a drop or a gain that tonight's image shows."""
+        return self.tonight and (self.suspicious or self.kind is AlertKind.IMPROVEMENT)
+
+
+@dataclass(frozen=True, slots=True)
+class NightScreening:
+    """Screening of all series of a night."""
+
+    wanted: CompareJob | None
+    """Retest led by the scenario with the smallest p, drops before gains; may be None."""
+    mixes: tuple[tuple[str, Effect], ...]
+    """Changes in the frequency of the slow mode: last revision before, and shift of the mean."""
+
+
+class RetestVerdict(StrEnum):
+    """Verdict of the pairs so far."""
+
+    CHANGED = "changed"
+    MORE = "one more pair"
+    NO = "no change"
+
+
+@dataclass(frozen=True, slots=True)
+class RetestJudgement:
+    """Verdict over all pairs of images."""
+
+    word: RetestVerdict
+    effect: Effect
+    """Of the lead, over all pairs; the interval includes image noise."""
+    why: str
+
+
+class DifferenceVerdict(StrEnum):
+    """Verdict of a difference."""
+
+    SLOWER = "slower"
+    """A relevant drop, beyond image noise."""
+    FASTER = "faster"
+    """A relevant gain, beyond image noise."""
+    SAME = "no regression"
+    """A relevant drop between these two kernels is excluded."""
+    OPEN = "inconclusive"
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatedDifference:
+    """A difference measured twice with separate boots; ln ratios."""
+
+    scenario: str
+    ln_ratio: float
+    """Second run minus first run."""
+    low: float
+    high: float
+    """Of its 95 % interval, from boot noise."""
+
+    @property
+    def consistent(self) -> bool:
+        """Whether the interval includes zero."""
+        return self.low <= 0 <= self.high
+
+
+@dataclass(frozen=True, slots=True)
+class SplitHalfTest:
+    """A/A test: first against second half of the boots of an image."""
+
+    images: int
+    """Compared."""
+    called: int
+    """Different at the first look of a retest."""
+    ministat: int
+    """Different by ministat at 95 %; nominally 5 %."""
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatedNight:
+    """Two nights of one image: any difference is a false call."""
+
+    ln_ratio: float
+    """The second night over the first."""
+    variance: float
+    """Of that ratio, from boot noise alone."""
+    screened: bool
+    """Whether the second night would be suspicious, and the first was not."""
+    retested: bool
+    """Whether a retest would call them different at its first look."""
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatedNights:
+    """False calls of repeated nights."""
+
+    nights: int
+    """Repeated nights, of all series."""
+    screened: int
+    """As Repeat says; `SCREEN_CHANCE` of them is what a screen promises, at most."""
+    retested: int
+    """As Repeat says; `RETEST_CHANCE` of them is what a retest promises, at most."""
+    night_sd: float | None
+    """Standard deviation between nights of one image beyond boot noise, ln pps; None without
+    repeated nights."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesHealth:
+    """Health of a series, from its levels since the last change."""
+
+    levels: int
+    boots: int
+    boot_noise: float | None
+    """Between boots of one image in one mode, standard deviation of ln pps; None without boots."""
+    image_noise: float | None
+    """Between images of equal performance, standard deviation of ln pps; None with fewer than two
+    levels."""
+    modes: BootModes | None
+    """None with one mode."""
+    saturated: bool
+    """Whether the generator limits it."""
+    smallest_drop: float | None
+    """Smallest drop shown by one night with 80 % power, as a positive ln ratio; None if saturated
+    or with fewer than two levels."""
+    smallest_lasting_drop: float | None
+    """The same for five nights."""
+    p: float | None
+    """p-value of the latest level in the screen; None without a baseline."""
+    modes_changed: bool
+    """Whether the frequency of the slow mode changed."""
+    drift: DriftEstimate | None
+    latest: str
+    """Revision of the latest level; "" if none."""
+    latest_at: float | None
+    """Time of the latest level; None if none."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesReport:
+    """Health report of a series."""
+
+    testbed: str
+    scenario: str
+    branch: str
+    health: SeriesHealth
+    q: float | None
+    """False discovery rate at the p-value of this series."""
+    days: float | None
+    """Since the latest measurement; None if unknown."""
+    up_to_date: bool
+    """Whether the newest known revision of the branch is measured."""
+    repeats: RepeatedNights
+
+
+@dataclass(frozen=True, slots=True)
+class DetectionRecord:
+    """Alerts of the last 90 days and their outcome."""
+
+    drops: int
+    """Announced drops."""
+    improvements: int
+    one_sided: float
+    """p-value of the sign test of drops and improvements."""
+    announced: int
+    """Announced alerts of any kind."""
+    taken_back: int
+    """Announced alerts withdrawn or marked invalid."""
+    candidates: int
+    """Suspicions with a finished retest."""
+    confirmed: int
+    """Confirmed candidates."""
+    overlap: float | None
+    """Mean Jaccard index of the suspicious series of consecutive nights, or None."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabHealth:
+    """Health of the detection in a lab."""
+
+    at: float
+    series: tuple[SeriesReport, ...]
+    record: DetectionRecord
+    halves: SplitHalfTest
+    """A/A test of the halves of each image."""
+    repeats: RepeatedNights
+    """Repeated nights of all series."""
+    mails_given_up: int = 0
+    """Mails given up after errors."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchForecast:
+    """State of a search and its expected remaining cost."""
+
+    belief: Posterior
+    move: Move
+    """The next trial, or the result."""
+    builds_left: float
+    boots_left: float
+    hours_left: float
+    """With one builder and one testbed."""

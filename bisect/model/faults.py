@@ -1,0 +1,367 @@
+"""Faults between checkout and sample, with retries, reactions and advice: the table of docs/lab.md.
+
+Uses the standard library only, because it runs on lab hosts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from netbisect.bisect.model.entities import Reaction, Stage
+
+IN_A_ROW = 3
+"""Consecutive trials with infrastructure failures before a testbed is quarantined."""
+
+
+class Fault(StrEnum):
+    """Names of faults; see `RULES`."""
+
+    CHECKOUT = "checkout"
+    DOES_NOT_BUILD = "does-not-build"
+    STALE_BUILD = "stale-build"
+    BUILD_HANGS = "build-hangs"
+    BUILDER = "builder"
+    DEPLOYMENT = "deployment"
+    DISK_FULL = "disk-full"
+    UNFIT = "unfit"
+    COMMAND = "command"
+    WRONG_KERNEL = "wrong-kernel"
+    PANIC_AT_BOOT = "panic-at-boot"
+    DOES_NOT_BOOT = "does-not-boot"
+    PANIC_UNDER_LOAD = "panic-under-load"
+    HANG_UNDER_LOAD = "hang-under-load"
+    POWER_LOSS = "power-loss"
+    UNREACHABLE = "unreachable"
+    POWER_SWITCH = "power-switch"
+    HOST_KEY = "host-key"
+    NO_GOOD_KERNEL = "no-good-kernel"
+    SCENARIO = "scenario"
+    GENERATOR_DIES = "generator-dies"
+    RECEIVER_DIES = "receiver-dies"
+    PKT_GEN_DIES = "pkt-gen-dies"
+    WRONG_RATE = "wrong-rate"
+    NO_LINK = "no-link"
+    NO_TRAFFIC = "no-traffic"
+    LINK_FLAP = "link-flap"
+    DAMAGED = "damaged-packets"
+    THROTTLING = "throttling"
+    CLOCK_JUMP = "clock-jump"
+    OTHER_LOAD = "other-load"
+    SETTINGS = "settings"
+    ODD_RUN = "odd-run"
+    WORKER_LOST = "worker-lost"
+    MASTER_STOPPED = "master-stopped"
+    NO_ANSWER = "no-answer"
+    USAGE = "usage"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Handling of a fault."""
+
+    what: str
+    """Description."""
+    stage: Stage | None
+    """Stage; None for any."""
+    tries: int
+    """Attempts before the reaction, including the first."""
+    reaction: Reaction
+    advice: str
+    """Advice for mails and pages."""
+    says: str = ""
+    """Pattern of its sentences from `sample_validity`."""
+
+
+_BUILD, _DEPLOY, _BOOT, _BENCH = Stage.BUILD, Stage.DEPLOY, Stage.BOOT, Stage.BENCH
+_RETRY, _SKIP, _INFRA = Reaction.RETRY, Reaction.SKIP, Reaction.INFRA
+_QUARANTINE, _ABORT = Reaction.QUARANTINE, Reaction.ABORT
+_ITS_TEXT = "The report shows the revision as skipped, with what was said."
+
+RULES: dict[Fault, Rule] = {
+    Fault.CHECKOUT: Rule(
+        "the checkout fails, or the tree is not the revision",
+        Stage.CHECKOUT,
+        1,
+        _RETRY,
+        "Look at the tree's server, and at the clone on the build host.",
+    ),
+    Fault.DOES_NOT_BUILD: Rule(
+        "the kernel, its tools or its programs do not build, or a patch does not apply",
+        _BUILD,
+        1,
+        _SKIP,
+        "The report shows the revision as skipped, with the first error.",
+    ),
+    Fault.STALE_BUILD: Rule(
+        "the built kernel names another revision",
+        _BUILD,
+        1,
+        _RETRY,
+        "If it stays so, remove the object directory on the build host.",
+    ),
+    Fault.BUILD_HANGS: Rule(
+        "a build does not end within `build_timeout`",
+        _BUILD,
+        1,
+        _RETRY,
+        "Look at the build host, or give it more time.",
+    ),
+    Fault.BUILDER: Rule(
+        "the build host has no room, no memory or not the tools, ends a build by a signal, or is "
+        "busy with another build for `build_timeout`",
+        _BUILD,
+        1,
+        _INFRA,
+        "Another builder makes the kernel if there is one; look at this one's disk, memory and "
+        "tools, and at who else builds there.",
+    ),
+    Fault.DEPLOYMENT: Rule(
+        "what arrives on the DUT is not what was sent",
+        _DEPLOY,
+        2,
+        _RETRY,
+        "Look at the DUT's disk.",
+    ),
+    Fault.DISK_FULL: Rule(
+        "no room on the DUT's disk, though all test kernels were removed",
+        _DEPLOY,
+        2,
+        _QUARANTINE,
+        "Make room on the disk of the DUT, in `/boot` above all.",
+    ),
+    Fault.UNFIT: Rule(
+        "the DUT is not set up for the way in which kernels are booted there",
+        _DEPLOY,
+        1,
+        _QUARANTINE,
+        "Compare `deploy` and its table in the lab file with the disks of the DUT.",
+    ),
+    Fault.COMMAND: Rule(
+        "a command on a machine fails or hangs, or a port is not found",
+        None,
+        2,
+        _RETRY,
+        "Run `netbisect-lab doctor`.",
+    ),
+    Fault.WRONG_KERNEL: Rule(
+        "the DUT comes back on another kernel than ordered",
+        _BOOT,
+        2,
+        _SKIP,
+        "No number is taken. If every kernel ends so, look at the loader and at `nextboot`.",
+    ),
+    Fault.PANIC_AT_BOOT: Rule("the kernel panics while it boots", _BOOT, 2, _SKIP, _ITS_TEXT),
+    Fault.DOES_NOT_BOOT: Rule(
+        "the kernel hangs while it boots: no answer until the power was cycled",
+        _BOOT,
+        2,
+        _SKIP,
+        _ITS_TEXT,
+    ),
+    Fault.PANIC_UNDER_LOAD: Rule(
+        "the kernel panics under the load of a scenario", _BOOT, 1, _SKIP, _ITS_TEXT
+    ),
+    Fault.HANG_UNDER_LOAD: Rule(
+        "the kernel hangs under the load: no answer until the power was cycled",
+        _BOOT,
+        1,
+        _SKIP,
+        _ITS_TEXT,
+    ),
+    Fault.POWER_LOSS: Rule(
+        "the DUT restarts during a trial, and its console shows no panic",
+        _BOOT,
+        1,
+        _RETRY,
+        "Look at its power supply and its switch.",
+    ),
+    Fault.UNREACHABLE: Rule(
+        "the DUT does not answer, even after a power cycle",
+        None,
+        1,
+        _QUARANTINE,
+        "Look at the machine, its console and its management network.",
+    ),
+    Fault.POWER_SWITCH: Rule(
+        "the power switch of a DUT that does not answer is missing or fails",
+        None,
+        1,
+        _QUARANTINE,
+        "Switch the machine on, and try the command `power.cycle` of the lab file.",
+    ),
+    Fault.HOST_KEY: Rule(
+        "a machine shows another SSH host key",
+        None,
+        1,
+        _QUARANTINE,
+        "If it was reinstalled, put its new key into `known_hosts`; if not, find out who answers.",
+    ),
+    Fault.NO_GOOD_KERNEL: Rule(
+        "the DUT cannot be brought back to its known-good kernel",
+        _BOOT,
+        1,
+        _QUARANTINE,
+        "Boot the known-good kernel by hand, and compare `known_good` with `loader.conf`.",
+    ),
+    Fault.SCENARIO: Rule(
+        "a scenario's module or rule does not load",
+        _BENCH,
+        1,
+        _SKIP,
+        "Only this scenario is left out at this revision; the report says why.",
+    ),
+    Fault.GENERATOR_DIES: Rule(
+        "the generator does not answer, or stops in the middle of a run",
+        _BENCH,
+        2,
+        _INFRA,
+        "Look at the generator.",
+        r"^the sender reports ",
+    ),
+    Fault.RECEIVER_DIES: Rule(
+        "the receiver does not answer, or stops in the middle of a run",
+        _BENCH,
+        2,
+        _INFRA,
+        "Look at the receiver.",
+    ),
+    Fault.PKT_GEN_DIES: Rule(
+        "pkt-gen says that a thread of its own died",
+        _BENCH,
+        2,
+        _INFRA,
+        "Look at pkt-gen and netmap on the generator and the receiver.",
+        r"pkt-gen crashed",
+    ),
+    Fault.THROTTLING: Rule(
+        "a processor of the DUT is throttled, or too hot",
+        _BENCH,
+        2,
+        _INFRA,
+        "Look at its fans, its air and its power settings.",
+        r"^the router (ran at [\d.]+ MHz|was throttled|was too hot)",
+    ),
+    Fault.NO_LINK: Rule(
+        "a data port has no link, on the known-good kernel either",
+        _BENCH,
+        2,
+        _INFRA,
+        "Look at the cables and at the ports' other ends.",
+    ),
+    Fault.NO_TRAFFIC: Rule(
+        "nothing arrives, while the known-good kernel has all its links",
+        _BENCH,
+        2,
+        _RETRY,
+        "It may be the revision: it is left alone when it stays so.",
+        r"has no link (before|after) the run|^the receiver: none of its ",
+    ),
+    Fault.WRONG_RATE: Rule(
+        "the generator offers too little, or not steadily",
+        _BENCH,
+        2,
+        _INFRA,
+        "Look at the generator: other load, flow control, `line_rate_pps`.",
+        r"^the generator offered |^the rate of the generator drifted",
+    ),
+    Fault.LINK_FLAP: Rule(
+        "a link goes down in the middle of a run",
+        _BENCH,
+        2,
+        _RETRY,
+        "Look at the cables; it may be the revision's driver, too.",
+        r"^packets were missing for ",
+    ),
+    Fault.DAMAGED: Rule(
+        "packets arrive damaged at any port",
+        _BENCH,
+        2,
+        _INFRA,
+        "Look at the cable or transceiver of the port that is named.",
+        r" counted [\d,]+ (packets with a wrong CRC|errors) during the run",
+    ),
+    Fault.CLOCK_JUMP: Rule(
+        "the clock of the DUT or of its worker jumps in the middle of a run",
+        _BENCH,
+        2,
+        _RETRY,
+        "Look at the time service of the host that is named; let it set the clock at boot only.",
+        r"^the clock of ",
+    ),
+    Fault.OTHER_LOAD: Rule(
+        "other programs keep the DUT busy",
+        _BENCH,
+        2,
+        _RETRY,
+        "Look at what runs on the DUT besides.",
+        r"^other programs took ",
+    ),
+    Fault.SETTINGS: Rule(
+        "a setting or a module is not as ordered, or changes during the run",
+        _BENCH,
+        2,
+        _RETRY,
+        "Find out who changes it.",
+        r" was '.*' before the run, ordered was | changed during the run, from ",
+    ),
+    Fault.ODD_RUN: Rule(
+        "anything else that [makes a run no sample](#what-makes-a-run-a-sample)",
+        _BENCH,
+        2,
+        _RETRY,
+        "The run is kept with what speaks against it.",
+    ),
+    Fault.WORKER_LOST: Rule(
+        "the worker of a testbed or of a builder is gone",
+        None,
+        1,
+        _RETRY,
+        "Start it: what it did is done again, from the known-good kernel on.",
+    ),
+    Fault.MASTER_STOPPED: Rule(
+        "the master was stopped under an order",
+        None,
+        1,
+        _RETRY,
+        "Nothing: the order is given again, from the known-good kernel on.",
+    ),
+    Fault.NO_ANSWER: Rule(
+        "a command of the lab ends without an answer",
+        None,
+        3,
+        _ABORT,
+        "The job ends without a result; look at the log of the order.",
+    ),
+    Fault.USAGE: Rule(
+        "the worker's lab file or command line is wrong",
+        None,
+        1,
+        _ABORT,
+        "The job ends without a result; put the same lab file on every host.",
+    ),
+    Fault.CANCELLED: Rule(
+        "an order is cancelled",
+        None,
+        1,
+        _ABORT,
+        "The job ends without a result.",
+    ),
+}
+"""In order of precedence for problems of a run."""
+
+
+def fault_of_run(problems: Sequence[str]) -> Fault:
+    """The fault of the problems of a run, by precedence."""
+    for fault, rule in RULES.items():
+        if rule.says and any(re.search(rule.says, problem) for problem in problems):
+            return fault
+    return Fault.ODD_RUN
+
+
+def rule_of(name: str) -> Rule | None:
+    """The rule of a fault by name; None if unknown."""
+    return RULES[Fault(name)] if name in {fault.value for fault in Fault} else None

@@ -1,0 +1,226 @@
+"""Validity of samples: rates per second, and the state of the machines before and after the run.
+
+Unknown values are no problem. A run with problems is stored and shown, but never used.
+
+Uses the standard library only, because it runs on lab hosts.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+SATURATED_SHARE = 0.98
+"""Share of the offered rate from which the generator is the limit."""
+OFFERED_SHARE = 0.99
+"""Minimum offered rate, as a share of the line rate."""
+RECEIVED_SHARE = 1.005
+"""Maximum received rate, as a share of the offered rate; clocks of hosts differ."""
+DRIFT = 0.01
+"""Maximum change of the offered rate from the first to the last third of a run."""
+FALTERING_SHARE = 0.95
+"""Share of the line rate below which a second is slow; 10 Gbit/s generators vary by 2 %."""
+SLOW_SECONDS = 0.1
+"""Maximum share of slow seconds."""
+ERROR_SHARE = 1e-5
+"""Maximum share of errors; links that come up count a few."""
+OTHER_LOAD_PERCENT = 20.0
+"""Maximum load of other programs on the router before the run, in percent of one processor."""
+_GAP = 0.5
+"""Share of the median below which a second within a run is a gap."""
+_UNEVEN_SECONDS = 2
+"""Tolerance between the seconds of sender and receiver."""
+_TOP_CLOCK = 0.99
+"""Share of the highest clock below which a processor is throttled; turbo shows as 1 MHz more."""
+
+
+def saturated(pps: float, offered_pps: float) -> bool:
+    """Whether the router forwards nearly all offered packets, so the generator is the limit.
+
+    Such a sample is valid, but shows neither gains nor small drops. False if more packets were
+    received than offered.
+    """
+    return 0 < SATURATED_SHARE * offered_pps <= pps <= RECEIVED_SHARE * offered_pps
+
+
+@dataclass(frozen=True, slots=True)
+class PortState:
+    """State of a data port; unknown values are "" or None."""
+
+    name: str
+    link: str = ""
+    """Status of ifconfig(8): `active`, `no carrier`."""
+    packets: int | None = None
+    """In and out since boot, as the other counters."""
+    errors: int | None = None
+    """In and out. None for router ports, where errors include overload."""
+    damaged: int | None = None
+    """Packets with CRC errors."""
+
+
+@dataclass(frozen=True, slots=True)
+class MachineState:
+    """State of the machines of a testbed."""
+
+    ports: dict[str, PortState] = field(default_factory=dict)
+    """By role: `the router's ingress`, `the generator`, `the receiver`."""
+    settings: dict[str, str] = field(default_factory=dict)
+    """Settings that must not change during a run: sysctls, modules, versions."""
+    clock: float | None = None
+    """Of the router's slowest processor, MHz."""
+    top_clock: float | None = None
+    """Highest clock, MHz; None if unknown or chosen by the hardware."""
+    tripped: tuple[str, ...] = ()
+    """Thermal sensors that throttled a processor since the last reading."""
+    hot: tuple[str, ...] = ()
+    """Sensors at or above their throttling temperature, with both values."""
+    programs: dict[str, float] = field(default_factory=dict)
+    """Router programs by name: percent of one processor, average of the last minute."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """Record of a run; rates in packets per second."""
+
+    pps: float
+    """Received rate; 0 if unknown."""
+    offered_pps: float
+    """Offered rate; 0 if unknown."""
+    line_rate: float
+    """Requested rate."""
+    offered: Sequence[float]
+    """Per second, from the first second with packets to the last."""
+    received: Sequence[float]
+    before: MachineState
+    after: MachineState
+    wanted: dict[str, str] = field(default_factory=dict)
+    """Requested settings."""
+    link_changes: tuple[str, ...] = ()
+    """Data ports that lost their link since `before`, from the logs, with counts."""
+
+
+def problems(run: RunRecord) -> list[str]:
+    """Problems of a run, one sentence each; empty if it is valid."""
+    return [
+        *_load(run),
+        *_links(run),
+        *_errors(run),
+        *_settings(run),
+        *_throttling(run),
+        *_other_load(run.before),
+    ]
+
+
+def _load(run: RunRecord) -> Iterator[str]:
+    if not run.offered_pps:
+        return
+    least = OFFERED_SHARE * run.line_rate
+    steady = run.offered[1:-2]  # the first second is a ramp, the last two are a tail
+    slow = sum(rate < FALTERING_SHARE * run.line_rate for rate in steady)
+    change = _change(steady)
+    if run.offered_pps < least:
+        yield (
+            f"the generator offered {run.offered_pps:,.0f} pps, less than 99 % of "
+            f"{run.line_rate:,.0f}"
+        )
+    elif slow > SLOW_SECONDS * len(steady):
+        yield (
+            f"the generator offered less than 95 % of {run.line_rate:,.0f} pps "
+            f"in {slow} of {len(steady)} seconds"
+        )
+    if abs(change) > DRIFT:
+        yield f"the rate of the generator drifted by {100 * change:+.1f} % within the run"
+    if run.pps > RECEIVED_SHARE * run.offered_pps:
+        yield f"received {run.pps:,.0f} pps, more than was offered"
+
+
+def _change(rates: Sequence[float]) -> float:
+    """Relative change of the median from the first to the last third."""
+    third = len(rates) // 3
+    if not third:
+        return 0.0
+    first, last = statistics.median(rates[:third]), statistics.median(rates[-third:])
+    return last / first - 1 if first else 0.0
+
+
+def _links(run: RunRecord) -> Iterator[str]:
+    for when, look in (("before", run.before), ("after", run.after)):
+        for part, port in look.ports.items():
+            if port.link not in ("", "active"):
+                yield f"{part} ({port.name}) has no link {when} the run: {port.link}"
+    # netmap takes links down on open and close; a logged link change counts only with
+    # missing packets.
+    lost = missing(run.offered, run.received)
+    if run.link_changes and lost:
+        seconds = "second" if lost == 1 else "seconds"
+        ports = ", ".join(run.link_changes)
+        yield f"packets were missing for {lost} {seconds}, and links went down: {ports}"
+
+
+def missing(offered: Sequence[float], received: Sequence[float]) -> int:
+    """Seconds of a run with less than half of the median rate.
+
+    Includes the seconds after an early end of the receiver; 0 if nothing was received.
+    """
+    busy = [index for index, rate in enumerate(received) if rate > 0]
+    if not busy:
+        return 0
+    # The ramp of the sender may span two seconds of the receiver.
+    inside = received[busy[0] + 2 : busy[-1]]
+    usual = statistics.median(received[index] for index in busy)
+    sent = sum(rate > 0 for rate in offered)
+    early = sent - (busy[-1] - busy[0] + 1) - _UNEVEN_SECONDS
+    return sum(rate < _GAP * usual for rate in inside) + max(0, early)
+
+
+def _errors(run: RunRecord) -> Iterator[str]:
+    for part, after in run.after.ports.items():
+        before = run.before.ports.get(part)
+        if before is None:
+            continue
+        packets = _more(before.packets, after.packets) or 0
+        for kind in ("damaged", "errors"):
+            more = _more(getattr(before, kind), getattr(after, kind))
+            if more and more > ERROR_SHARE * packets:
+                what = "packets with a wrong CRC" if kind == "damaged" else "errors"
+                yield f"{part} ({after.name}) counted {more:,} {what} during the run"
+                break  # damaged packets are among the errors
+
+
+def _more(before: int | None, after: int | None) -> int | None:
+    return None if before is None or after is None else after - before
+
+
+def _settings(run: RunRecord) -> Iterator[str]:
+    for name, wanted in run.wanted.items():
+        found = run.before.settings.get(name, wanted)
+        if found != wanted:
+            yield f"{name} was {found!r} before the run, ordered was {wanted!r}"
+    for name, before in run.before.settings.items():
+        after = run.after.settings.get(name, before)
+        if after != before:
+            yield f"{name} changed during the run, from {before!r} to {after!r}"
+
+
+def _throttling(run: RunRecord) -> Iterator[str]:
+    for when, look in (("before", run.before), ("after", run.after)):
+        top = look.top_clock
+        if look.clock is not None and top is not None and look.clock < _TOP_CLOCK * top:
+            yield f"the router ran at {look.clock:g} MHz of {top:g} {when} the run"
+            break
+    tripped = [place for place in run.after.tripped if place not in run.before.tripped]
+    if tripped:
+        yield f"the router was throttled for its heat during the run: {', '.join(tripped)}"
+    if run.after.hot:
+        yield f"the router was too hot after the run: {', '.join(run.after.hot)}"
+
+
+def _other_load(before: MachineState) -> Iterator[str]:
+    total = sum(before.programs.values())
+    if total >= OTHER_LOAD_PERCENT:
+        chief = max(before.programs, key=lambda name: before.programs[name])
+        yield (
+            f"other programs took {total:.0f} % of a processor of the router before the run, "
+            f"{chief} most of it"
+        )

@@ -1,0 +1,1 @@
+"""Bayesian search for the culprit among the commits of a range."""

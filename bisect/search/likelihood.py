@@ -1,0 +1,176 @@
+"""Likelihood of the boots of an image, on a grid of levels.
+
+A boot scatters around the level of its image with variance boot² + run² / runs. It may be in the
+slow mode, and it may be an outlier. The image scatters around the level of its revision with
+variance image². On a grid, these mixtures are products and sums.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netbisect.bisect.model.entities import Noise
+from netbisect.bisect.search.search_space import MeasuredImage, SearchSpace
+from netbisect.bisect.stats.robust import location
+
+Floats = NDArray[np.float64]
+
+LEAST_BOOT_SD = 2e-4
+"""ln pps; simulated and saturated routers repeat every digit."""
+_FINEST = 20.0
+"""Maximum ratio of the effect to the standard deviation of a boot; more would change no move."""
+_OUTLIER_PROBABILITY = 0.02
+"""Probability of an outlier; 1 to 3 % of boots on real routers."""
+_OUTLIER_SD = 0.08
+"""Standard deviation of an outlier, ln pps."""
+_MOST_LEVELS = 500
+_BOOT_SCALES = (0.7, 1.0, 1.45, 2.1)
+_FEW_SCALES = (0.8, 1.3)
+"""With image noise, which matters more."""
+_NOISE_UNCERTAINTY = 0.3
+"""Prior standard deviation of ln(true boot noise / boot noise of the job). For image noise it is
+1 / sqrt(2 w), with w = `image_weight` degrees of freedom."""
+_IMAGE_NOISE_STEP = 1.1
+"""Distance of the image noise hypotheses, in prior standard deviations."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseHypothesis:
+    """A hypothesis about the noise and the offsets of the testbeds."""
+
+    noise: Noise
+    """Of the testbed that the job is about."""
+    log_weight: float
+    """Prior weight, not normalised."""
+    floor: float
+    """Smallest standard deviation of a boot that the grid resolves."""
+    noises: tuple[Noise, ...] = ()
+    """By index of testbed; empty: that of the job for all of them."""
+    offsets: tuple[float, ...] = (0.0,)
+    """By index of testbed: offset from the first one, ln ratio. Boots of later testbeds are
+    ignored."""
+
+    def of(self, testbed: int) -> Noise:
+        """The noise of a testbed."""
+        return self.noises[testbed] if self.noises else self.noise
+
+    def variance(self, runs: int, testbed: int = 0) -> float:
+        """Variance of the mean of `runs` runs of one boot, within its mode."""
+        noise = self.of(testbed)
+        return max(self.floor**2, noise.boot**2 + noise.run**2 / runs)
+
+
+def noise_hypotheses(space: SearchSpace, levels: Floats) -> list[NoiseHypothesis]:
+    """Noise hypotheses: multiples of the noise of the job.
+
+    With a variance taken as known, one surprising boot would decide a search.
+    """
+    noise, step = space.job.noise, float(levels[1] - levels[0])
+    floor = max(LEAST_BOOT_SD, abs(space.job.effect) / _FINEST, 0.8 * step)
+    doubt = 1 / math.sqrt(2 * max(noise.image_weight, 1.0))
+    own = [space.job.noise_of(name) for name in space.testbeds]
+    together = (0.0,) * len(own)
+    return [
+        NoiseHypothesis(
+            _scaled(noise, boot, noise.image * math.exp(image * doubt)),
+            -((math.log(boot) / _NOISE_UNCERTAINTY) ** 2 + image**2) / 2,
+            floor,
+            tuple(_scaled(one, boot, noise.image * math.exp(image * doubt)) for one in own),
+            together,
+        )
+        for boot in (_FEW_SCALES if noise.image else _BOOT_SCALES)
+        for image in ((-_IMAGE_NOISE_STEP, 0.0, _IMAGE_NOISE_STEP) if noise.image else (0.0,))
+    ]
+
+
+def _scaled(noise: Noise, boot: float, image: float) -> Noise:
+    return Noise(noise.boot * boot, image, noise.run * boot, noise.slow_share, noise.slow_gap)
+
+
+def level_grid(space: SearchSpace) -> Floats:
+    """Equally spaced levels that cover both sides and every step from them."""
+    noise, effect = space.job.noise, abs(space.job.effect)
+    boot = max(math.sqrt(noise.variance_of_boot()), LEAST_BOOT_SD)
+    found = [location(aligned(space, image), boot) for image in space.images] or [0.0]
+    sizes = [sum(image.runs if noise.run else [1] * len(image.runs)) for image in space.images]
+    middle = float(np.median(found))
+    reach = 4 * effect + 4 * math.hypot(boot, noise.image) + noise.slow_gap
+    low = max(min(found) - middle, -2 * reach)
+    high = min(max(found) - middle, 2 * reach)
+    count = max([1, *sizes]) if noise.image else max(1, sum(sizes))
+    finest = max(math.hypot(noise.boot, noise.run), effect / _FINEST, LEAST_BOOT_SD)
+    step = min(effect / 10, _BOOT_SCALES[0] * finest / max(2.0, math.sqrt(count)))
+    half = math.ceil((high - low + 2 * reach) / 2 / step)
+    half = min(half, _MOST_LEVELS // 2)
+    centre, width = (low + high) / 2, (high - low) / 2 + reach
+    return middle + centre + np.linspace(-width, width, 2 * half + 1)
+
+
+def aligned(space: SearchSpace, image: MeasuredImage) -> tuple[float, ...]:
+    """The ln pps of an image, converted to the level of the first testbed."""
+    if not space.offsets:
+        return image.ln_pps
+    boots = zip(image.ln_pps, image.testbeds, strict=True)
+    return tuple(x - space.offsets[testbed].mean for x, testbed in boots)
+
+
+def log_likelihoods(space: SearchSpace, levels: Floats, hypothesis: NoiseHypothesis) -> Floats:
+    """Log likelihood of the boots of each image, by level of its revision.
+
+    Returns:
+        m x G values, for m images and G levels, up to a constant of each image.
+    """
+    if not space.images:
+        return np.zeros((0, len(levels)))
+    own = np.array([_boots(image, levels, hypothesis) for image in space.images])
+    if hypothesis.noise.image <= (levels[1] - levels[0]) / 2:
+        return own
+    top = own.max(axis=1, keepdims=True)
+    shifted = np.exp(own - top) @ normal_transitions(levels, hypothesis.noise.image)
+    found: Floats = np.log(shifted + 1e-300) + top
+    return found
+
+
+def _boots(image: MeasuredImage, levels: Floats, hypothesis: NoiseHypothesis) -> Floats:
+    found: Floats = np.zeros(len(levels))
+    where = np.array(image.testbeds)
+    for testbed in sorted(set(image.testbeds) & set(range(len(hypothesis.offsets)))):
+        noise, its = hypothesis.of(testbed), where == testbed
+        boots, runs = np.array(image.ln_pps)[its], np.array(image.runs)[its]
+        variance = np.array([hypothesis.variance(count, testbed) for count in runs.tolist()])[
+            :, None
+        ]
+        off = boots[:, None] - levels - hypothesis.offsets[testbed]
+        density = (1 - noise.slow_share) * _density(off, variance)
+        if noise.slow_share:
+            density = density + noise.slow_share * _density(off + noise.slow_gap, variance)
+        stray = _density(off, variance + _OUTLIER_SD**2)
+        found = found + np.log(
+            (1 - _OUTLIER_PROBABILITY) * density + _OUTLIER_PROBABILITY * stray + 1e-300
+        ).sum(0)
+    return found
+
+
+def _density(off: Floats, variance: Floats) -> Floats:
+    density: Floats = np.exp(-off * off / (2 * variance)) / np.sqrt(variance)
+    return density
+
+
+def normal_transitions(levels: Floats, sd: float, shift: float = 0.0) -> Floats:
+    """Normal transition probabilities from one level (row) to another (column), G x G."""
+    step = float(levels[1] - levels[0])
+    n = len(levels)
+    steps = (np.arange(-n + 1, n) * step - shift) / sd
+    density = np.exp(-steps * steps / 2) * (step / (sd * math.sqrt(2 * math.pi)))
+    return toeplitz(density)
+
+
+def toeplitz(density: Floats) -> Floats:
+    """The G x G Toeplitz matrix of 2 G - 1 values, the most negative distance first."""
+    n = (len(density) + 1) // 2
+    view = np.lib.stride_tricks.sliding_window_view(density, n)
+    return np.ascontiguousarray(view[::-1])

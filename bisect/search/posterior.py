@@ -1,0 +1,493 @@
+"""Posterior probability of every candidate, computed from the evidence.
+
+Levels are ln pps. Four kinds of hypotheses are compared: no change; one step, with a height
+normally distributed around the confirmed effect (standard deviation 30 % of it); two steps of
+either sign; and a linear drift over the whole range. The levels have a flat prior, the noise an
+informative one; both are integrated out on a grid. With plug-in estimates of the levels, a search
+would measure the two ends forever, because they could always turn out to be equal.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netbisect.bisect.model.evidence import Evidence
+from netbisect.bisect.model.jobs import BisectJob
+from netbisect.bisect.model.results import Posterior
+from netbisect.bisect.search.likelihood import (
+    Floats,
+    NoiseHypothesis,
+    level_grid,
+    log_likelihoods,
+    noise_hypotheses,
+    toeplitz,
+)
+from netbisect.bisect.search.link_order import can_average
+from netbisect.bisect.search.search_space import SearchSpace, TestbedOffset, build_search_space
+from netbisect.bisect.search.testbed_offsets import (
+    Offsets,
+    offset_combinations,
+    rough_offsets,
+    summarize,
+)
+
+PRIOR_NONE = 0.1
+"""Prior probability of no change after a confirmed drop: two images with different offsets."""
+PRIOR_TWO = 0.06
+"""Prior probability of two steps, of equal or opposite sign."""
+PRIOR_DRIFT, _NO_DRIFT = 0.02, 1e-12
+"""Prior probability of a drift; with one or two candidates that is the same as a step."""
+_EFFECT_SHARE, _EFFECT_LEAST = 0.3, 0.5
+"""Standard deviation and minimum of the height of a single step, as shares of the confirmed
+effect. A smaller step contradicts the confirmation and could not be verified."""
+_PART_MEAN, _PART_SD, _PART_LEAST = 0.5, 0.7, 0.2
+"""Mean, standard deviation and minimum of the height of the first of two steps, as shares of the
+confirmed effect; their sum is distributed as a single step."""
+_DRIFTS = (
+    (0.4, 0.055), (0.6, 0.11), (0.8, 0.21), (1.0, 0.25), (1.2, 0.21), (1.4, 0.11), (1.6, 0.055)
+)  # fmt: skip
+"""Total drift over the range, as a share of the confirmed effect, and its probability."""
+_IMPOSSIBLE = -600.0
+"""Nats."""
+_NEGLIGIBLE = 12.0
+"""Nats below the most likely pair of steps; less likely pairs are ignored."""
+_HEAVY, _HEAVIEST = 2e-3, 24
+"""Minimum mass and maximum number of hypotheses in the choice of the next boot."""
+_LIGHT, _MOST_LIGHT = 1e-4, 48
+"""The same with further layouts: the remaining mass is then spread over many neighbours."""
+_LEAST_SHARE = 1e-3
+"""Share of a hypothesis below which a noise hypothesis is ignored."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeadingHypotheses:
+    """The C heaviest hypotheses, for the choice of the next boot.
+
+    Candidates between two neighbouring measured positions are indistinguishable: they share a
+    gap. Gap g holds the candidates above g of the m measured positions.
+    """
+
+    mass: Floats
+    """C values that sum to 1."""
+    first: NDArray[np.intp]
+    """C: gap of the first step; m + 1 where there is none."""
+    second: NDArray[np.intp]
+    """C: gap of the second step; m + 1 where there is none."""
+    density: Floats
+    """C x 3 x G: probabilities of the levels before, between and after the steps."""
+    levels: Floats
+    """G: the levels, ln pps."""
+    hypothesis: NoiseHypothesis
+    """The most likely noise."""
+    testbed: int = 0
+    """Testbed of the levels, as an index into `SearchSpace.testbeds`."""
+
+
+@dataclass(frozen=True, slots=True)
+class JointPosterior:
+    """The posterior over n candidates, with the levels behind it."""
+
+    single_step: Floats
+    """n + 1 values, by position: of the only step; 0 for the good end."""
+    any_step: Floats
+    """n + 1 values, by position: of a step, the only one or one of two."""
+    none: float
+    two: float
+    drift: float
+    leading: LeadingHypotheses
+    offsets: tuple[TestbedOffset, ...] = ()
+    """By testbed, if there are several."""
+
+
+def posterior_of(job: BisectJob, evidence: Evidence) -> Posterior:
+    """Computes the probabilities of all hypotheses."""
+    space = build_search_space(job, evidence)
+    return as_posterior(space, infer(space))
+
+
+def as_posterior(space: SearchSpace, joint: JointPosterior) -> Posterior:
+    """Labels the probabilities with revisions."""
+    probabilities = dict(zip(space.revisions[1:], joint.single_step[1:].tolist(), strict=True))
+    return Posterior(probabilities, joint.none, joint.two, joint.drift)
+
+
+@dataclass(frozen=True, slots=True)
+class _Prior:
+    """Prior probabilities, by gap."""
+
+    weights: Floats
+    """n + 1, by position; they sum to 1, or are all 0."""
+    gaps: NDArray[np.intp]
+    """n + 1: the gap of each position."""
+    one: Floats
+    """m + 1."""
+    two: Floats
+    """One value per pair of gaps."""
+    pairs: tuple[NDArray[np.intp], NDArray[np.intp]]
+    """First and second gap of every pair; they may be the same."""
+    none: float
+    drift: float
+
+
+def _prior(space: SearchSpace) -> _Prior:
+    weights = np.array([0.0, *(candidate.weight for candidate in space.job.candidates)])
+    weights = np.where(space.possible, weights, 0.0)
+    total = weights.sum()
+    weights = weights / total if total else weights
+    positions = np.array([image.position for image in space.images], dtype=np.intp)
+    gaps = np.searchsorted(positions, np.arange(len(weights)), side="left")
+    count = len(positions) + 1
+    one: Floats = np.bincount(gaps, weights, minlength=count).astype(np.float64)
+    square = np.bincount(gaps, weights**2, minlength=count)
+    first, second = np.triu_indices(count)
+    two = one[first] * one[second]
+    two = np.where(first == second, np.maximum(one[first] ** 2 - square[first], 0.0) / 2, two)
+    kept = two > 1e-15  # noqa: PLR2004 - two steps cannot be one candidate
+    first, second, two = first[kept], second[kept], two[kept]
+    share_two = PRIOR_TWO if len(two) else 0.0
+    if not total:
+        return _Prior(weights, gaps, one, two, (first, second), 1.0, 0.0)
+    share_drift = PRIOR_DRIFT if np.count_nonzero(weights) > 2 else _NO_DRIFT  # noqa: PLR2004
+    share_one = 1 - PRIOR_NONE - share_two - share_drift
+    scale = share_two / two.sum() if len(two) else 1.0
+    return _Prior(
+        weights, gaps, one * share_one, two * scale, (first, second), PRIOR_NONE, share_drift
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _LogEvidence:
+    """Log evidence of all hypotheses under one noise hypothesis."""
+
+    none: float
+    one: Floats
+    two: Floats
+    drift: float
+
+
+def infer(space: SearchSpace, testbed: str = "") -> JointPosterior:
+    """Applies Bayes' rule to all hypotheses at once.
+
+    Args:
+        space: The job and its evidence.
+        testbed: Predict the levels of this testbed; by default, and without boots on it, of the
+            testbed with most boots.
+    """
+    space = rough_offsets(space)
+    prior, levels = _prior(space), level_grid(space)
+    steps = _StepProbabilities.of(levels, space.job.effect)
+    start = _start_prior(space, levels)
+    hypotheses = noise_hypotheses(space, levels)
+    usual = int(np.argmax([hypothesis.log_weight for hypothesis in hypotheses]))
+    if len(space.testbeds) > 1:
+        hypotheses, usual = _with_testbed_offsets(space, prior, levels, steps, hypotheses, usual)
+    sums = [
+        _cumulative(start, log_likelihoods(space, levels, hypothesis)) for hypothesis in hypotheses
+    ]
+    # There are many pairs of steps: only those plausible under the usual noise are evaluated.
+    every = np.arange(len(prior.two))
+    two = _log_evidence_two(prior, steps, sums[usual], every) + np.log(prior.two)
+    open_ = np.flatnonzero(two > two.max(initial=-1e300) - _NEGLIGIBLE)
+    fits = [
+        _log_evidence(space, prior, levels, steps, below, hypothesis.log_weight, open_)
+        for below, hypothesis in zip(sums, hypotheses, strict=True)
+    ]
+    with np.errstate(divide="ignore"):
+        table = np.array(
+            [np.concatenate([[fit.none, fit.drift], fit.one, fit.two]) for fit in fits]
+        ) + np.log(np.concatenate([[prior.none, prior.drift], prior.one, prior.two]))
+    mass = np.exp(table - table.max())
+    mass /= mass.sum()
+    total = mass.sum(axis=0)
+    count = len(prior.one)
+    drift, one, two = float(total[1]), total[2 : 2 + count], total[2 + count :]
+    probabilities = _by_position(prior, one)
+    none = max(0.0, 1.0 - math.fsum(probabilities) - math.fsum(two) - drift)
+    return JointPosterior(
+        probabilities,
+        probabilities + _pairs_by_position(prior, two),
+        none,
+        math.fsum(two),
+        drift,
+        _leading_hypotheses(space, prior, mass, sums, levels, steps, hypotheses, testbed),
+        _offset_summary(space, hypotheses, mass),
+    )
+
+
+def _with_testbed_offsets(
+    space: SearchSpace,
+    prior: _Prior,
+    levels: Floats,
+    steps: _StepProbabilities,
+    hypotheses: list[NoiseHypothesis],
+    usual: int,
+) -> tuple[list[NoiseHypothesis], int]:
+    """Combines the noise hypotheses with the offsets of the testbeds.
+
+    Returns:
+        The combinations, and the index of the most likely one with the usual noise.
+    """
+    start = _start_prior(space, levels)
+    with np.errstate(divide="ignore"):
+        probabilities = np.log(np.array([prior.none, *prior.one]))
+
+    def evidence_of(offsets: Offsets) -> float:
+        own = replace(hypotheses[usual], offsets=offsets)
+        below = _cumulative(start, log_likelihoods(space, levels, own))
+        found = np.array([_log_sum(below[-1]), *_log_evidence_one(steps, below)])
+        return _log_sum(found + probabilities)
+
+    # Most likely first.
+    found = offset_combinations(space, hypotheses[usual], evidence_of)
+    every = [
+        replace(hypothesis, offsets=offsets, log_weight=hypothesis.log_weight + weight)
+        for hypothesis in hypotheses
+        for offsets, weight in found
+    ]
+    return every, usual * len(found)
+
+
+def _offset_summary(
+    space: SearchSpace, hypotheses: list[NoiseHypothesis], mass: Floats
+) -> tuple[TestbedOffset, ...]:
+    if len(space.testbeds) == 1:
+        return ()
+    return summarize(np.array([hypothesis.offsets for hypothesis in hypotheses]), mass.sum(axis=1))
+
+
+def _start_prior(space: SearchSpace, levels: Floats) -> Floats:
+    """Log prior of the level of the good end: flat where no step leads off the grid."""
+    reach = 2 * abs(space.job.effect)
+    inside = (levels >= levels[0] + reach) & (levels <= levels[-1] - reach)
+    return np.where(inside, 0.0, _IMPOSSIBLE)
+
+
+def _cumulative(start: Floats, log_likelihood: Floats) -> Floats:
+    """Log likelihood of all images below each gap, with the prior of their level; m + 1 rows."""
+    return np.cumsum(np.concatenate([start[None, :], log_likelihood]), axis=0)
+
+
+@dataclass(frozen=True, slots=True)
+class _StepProbabilities:
+    """Transition probabilities of a step from one level (row) to another (column)."""
+
+    only: Floats
+    """Over all steps."""
+    part: Floats
+    """Over the first of two steps."""
+
+    @classmethod
+    def of(cls, levels: Floats, effect: float) -> _StepProbabilities:
+        n, step = len(levels), float(levels[1] - levels[0])
+        shares = np.arange(-n + 1, n) * step / effect
+        density = np.exp(-(((shares - _PART_MEAN) / _PART_SD) ** 2) / 2)
+        least = np.minimum(np.abs(shares), np.abs(shares - 1))
+        density = np.where(least >= _PART_LEAST, density, 0.0)
+        only = np.exp(-(((shares - 1) / _EFFECT_SHARE) ** 2) / 2)
+        only = np.where(shares >= _EFFECT_LEAST, only, 0.0)
+        return cls(toeplitz(only / only.sum()), toeplitz(density / density.sum()))
+
+
+def _log_evidence_two(
+    prior: _Prior, steps: _StepProbabilities, below: Floats, pairs: NDArray[np.intp]
+) -> Floats:
+    """Log evidence of these pairs of gaps."""
+    if not len(pairs):
+        return np.zeros(0)
+    good, good_top = _scaled(below)
+    bad, bad_top = _scaled(below[-1] - below)
+    first, second = prior.pairs[0][pairs], prior.pairs[1][pairs]
+    between = below[second] - below[first]
+    top = between.max(axis=1)
+    ends = good[first] * (bad @ steps.only.T)[second]
+    found = (ends * (np.exp(between - top[:, None]) @ steps.part.T)).sum(axis=1)
+    logs: Floats = np.log(found + 1e-300) + top + good_top[first] + bad_top[second]
+    return logs
+
+
+def _log_evidence(
+    space: SearchSpace,
+    prior: _Prior,
+    levels: Floats,
+    steps: _StepProbabilities,
+    below: Floats,
+    log_weight: float,
+    pairs: NDArray[np.intp],
+) -> _LogEvidence:
+    one = _log_evidence_one(steps, below)
+    two = np.full(len(prior.two), -np.inf)
+    two[pairs] = _log_evidence_two(prior, steps, below, pairs)
+    return _LogEvidence(
+        _log_sum(below[-1]) + log_weight,
+        one + log_weight,
+        two + log_weight,
+        _log_evidence_drift(space, levels, below) + log_weight,
+    )
+
+
+def _log_evidence_one(steps: _StepProbabilities, below: Floats) -> Floats:
+    """Log evidence of one step in each gap."""
+    good, good_top = _scaled(below)
+    bad, bad_top = _scaled(below[-1] - below)
+    logs: Floats = np.log((good * (bad @ steps.only.T)).sum(axis=1) + 1e-300) + good_top + bad_top
+    return logs
+
+
+def _scaled(logs: Floats) -> tuple[Floats, Floats]:
+    top = logs.max(axis=1)
+    return np.exp(logs - top[:, None]), top
+
+
+def _log_sum(logs: Floats) -> float:
+    """Log of a sum of exponentials; scipy.special.logsumexp is slower."""
+    top = float(logs.max())
+    return math.log(float(np.exp(logs - top).sum())) + top
+
+
+def _log_evidence_drift(space: SearchSpace, levels: Floats, below: Floats) -> float:
+    """Log evidence of a linear drift from the good to the bad end."""
+    own = np.diff(below, axis=0)
+    start = below[0]
+    span = space.job.effect / (len(space.revisions) - 1)
+    moved = np.tile(start, (len(_DRIFTS), 1))
+    for row, (share, _) in enumerate(_DRIFTS):
+        for image, likelihood in zip(space.images, own, strict=True):
+            moved[row] += np.interp(levels + share * span * image.position, levels, likelihood)
+    probabilities = np.log([probability for _, probability in _DRIFTS])
+    top = moved.max(axis=1)
+    logs = np.log(np.exp(moved - top[:, None]).sum(axis=1)) + top
+    return _log_sum(logs + probabilities)
+
+
+def _by_position(prior: _Prior, mass: Floats) -> Floats:
+    """Distributes the mass of gaps over their positions, by weight."""
+    by_gap = np.bincount(prior.gaps, prior.weights, minlength=len(mass))
+    share = np.divide(mass, by_gap, out=np.zeros_like(mass), where=by_gap > 0)
+    found: Floats = prior.weights * share[prior.gaps]
+    return found
+
+
+def _pairs_by_position(prior: _Prior, two: Floats) -> Floats:
+    """Distributes the mass of pairs of gaps over the positions of both steps."""
+    first, second = prior.pairs
+    count, apart = len(prior.one), first != second
+    lone = np.bincount(first[apart], two[apart], minlength=count) + np.bincount(
+        second[apart], two[apart], minlength=count
+    )
+    both = np.bincount(first[~apart], two[~apart], minlength=count)
+    # Of two steps in one gap, one is at position k with a probability of w (W - w).
+    by_gap = np.bincount(prior.gaps, prior.weights, minlength=count)
+    pull = prior.weights * (by_gap[prior.gaps] - prior.weights)
+    pulls = np.bincount(prior.gaps, pull, minlength=count)
+    share = np.divide(2 * both, pulls, out=np.zeros(count), where=pulls > 0)
+    return _by_position(prior, lone.astype(np.float64)) + pull * share[prior.gaps]
+
+
+def _leading_hypotheses(
+    space: SearchSpace,
+    prior: _Prior,
+    mass: Floats,
+    sums: list[Floats],
+    levels: Floats,
+    steps: _StepProbabilities,
+    hypotheses: list[NoiseHypothesis],
+    testbed: str,
+) -> LeadingHypotheses:
+    """The heaviest hypotheses, with their predicted levels on one testbed."""
+    heavy = _heaviest(prior, mass.sum(axis=0), light=can_average(space.job))
+    # All combinations with the most likely noise: they differ in the testbed offsets.
+    best = int(np.argmax(mass.sum(axis=1)))
+    alike = [i for i, one in enumerate(hypotheses) if one.noises == hypotheses[best].noises]
+    where = space.testbeds.index(testbed) if testbed in space.testbeds else 0
+    centre = hypotheses[best].offsets[where]
+    step = float(levels[1] - levels[0])
+    density = np.zeros((len(heavy), 3, len(levels)))
+    for i in alike:
+        good, _ = _scaled(sums[i])
+        bad, _ = _scaled(sums[i][-1] - sums[i])
+        away = (hypotheses[i].offsets[where] - centre) / step
+        for row, (share, column, first, second) in enumerate(heavy):
+            if len(alike) > 1 and mass[i, column] < _LEAST_SHARE * share:
+                continue
+            own = _densities(prior, (sums[i], good, bad), steps, first, second)
+            weight = mass[i, column] if len(alike) > 1 else 1.0
+            density[row] += weight * (_shifted(own, away) if away else own)
+    if len(alike) > 1:
+        density /= np.maximum(density.sum(axis=-1, keepdims=True), 1e-300)
+    masses = np.array([entry[0] for entry in heavy])
+    return LeadingHypotheses(
+        masses / max(masses.sum(), 1e-300),
+        np.array([entry[2] for entry in heavy]),
+        np.array([entry[3] for entry in heavy]),
+        density,
+        levels + centre,
+        hypotheses[best],
+        where,
+    )
+
+
+def _heaviest(
+    prior: _Prior, total: Floats, *, light: bool = False
+) -> list[tuple[float, int, int, int]]:
+    """The heaviest hypotheses.
+
+    Args:
+        prior: Prior probabilities.
+        total: Mass of no change, of a drift, of a step in each gap and of pairs of steps.
+        light: Include lighter hypotheses.
+
+    Returns:
+        Mass, index in `total`, gap of the first and of the second step; the number of gaps
+        stands for no step.
+    """
+    count = len(prior.one)
+    one, two = total[2 : 2 + count], total[2 + count :]
+    none = max(0.0, 1.0 - math.fsum(_by_position(prior, one)) - math.fsum(two) - float(total[1]))
+    found = [(none, 0, count, count)]
+    least, most = (_LIGHT, _MOST_LIGHT) if light else (_HEAVY, _HEAVIEST)
+    found += [(float(one[g]), 2 + g, g, count) for g in np.flatnonzero(one > least).tolist()]
+    for i in np.argsort(-two, kind="stable")[:_HEAVIEST].tolist():
+        if two[i] > least:
+            pair = int(prior.pairs[0][i]), int(prior.pairs[1][i])
+            found.append((float(two[i]), 2 + count + i, *pair))
+    return sorted(found, key=lambda entry: -entry[0])[:most]
+
+
+def _densities(
+    prior: _Prior,
+    sums: tuple[Floats, Floats, Floats],
+    steps: _StepProbabilities,
+    first: int,
+    second: int,
+) -> Floats:
+    """Level probabilities before, between and after the steps of a hypothesis; 3 x G values."""
+    below, good, bad = sums
+    count = len(prior.one)
+    if first == count:
+        level = _normalized(np.exp(below[-1] - below[-1].max()))
+        return np.array([level, level, level])
+    if second == count:
+        fast = _normalized(good[first] * (steps.only @ bad[first]))
+        slow = _normalized(bad[first] * (good[first] @ steps.only))
+        return np.array([fast, slow, slow])
+    middle = np.exp(below[second] - below[first] - (below[second] - below[first]).max())
+    rise, fall = steps.part @ middle, steps.only @ bad[second]
+    fast = good[first] * rise * fall
+    slow = bad[second] * ((good[first] * rise) @ steps.only)
+    middle = middle * ((good[first] * fall) @ steps.part)
+    return np.array([_normalized(x) for x in (fast, middle, slow)])
+
+
+def _shifted(density: Floats, steps: float) -> Floats:
+    """Densities shifted along the grid by a fractional number of steps."""
+    targets = np.arange(density.shape[-1])
+    return np.array([np.interp(targets - steps, targets, row, 0.0, 0.0) for row in density])
+
+
+def _normalized(density: Floats) -> Floats:
+    total = density.sum()
+    return density / total if total > 0 else np.full(len(density), 1 / len(density))

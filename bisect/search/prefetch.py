@@ -1,0 +1,110 @@
+"""Prefetch of kernels, and forecast of the remaining cost of a search."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+
+import numpy as np
+from scipy import special
+
+from netbisect.bisect.model.detection_results import SearchForecast
+from netbisect.bisect.model.evidence import Evidence, Prices
+from netbisect.bisect.model.in_flight import Wait
+from netbisect.bisect.model.jobs import BisectJob
+from netbisect.bisect.model.results import Trial
+from netbisect.bisect.search import engine
+from netbisect.bisect.search.posterior import JointPosterior, as_posterior, infer
+from netbisect.bisect.search.search_space import SearchSpace, build_search_space
+from netbisect.bisect.search.verification import LEAST_BOOTS, NAMING_THRESHOLD, candidate_groups
+
+_LEAST_PIECE = 0.13
+"""Minimum mass that a prefetched kernel splits off. An eighth is the share of the third build;
+below that it is better to wait for the running trial."""
+
+
+def revisions_to_prefetch(
+    job: BisectJob,
+    evidence: Evidence,
+    prices: Prices,
+    builders: int,
+    building: Collection[str] = (),
+) -> tuple[str, ...]:
+    """Revisions worth building while the testbed measures.
+
+    Kernels that exist or are being built cut the posterior into pieces; the heaviest piece is
+    halved, repeatedly. With nothing built, one builder takes the median and three the quartiles.
+    """
+    if prices.build <= 0:
+        return ()
+    space = build_search_space(job, evidence)
+    steps = infer(space).any_step
+    found: list[str] = []
+    cuts = {target.position for target in space.targets if target.built or target.boots}
+    cuts |= {space.revisions.index(name) for name in building if name in space.revisions}
+    free = {
+        target.position: target.revision for target in space.targets if target.position not in cuts
+    }
+    sums = np.cumsum(steps)
+    while len(found) < builders and free:
+        position = _halving(sums, sorted(cuts), np.array(sorted(free)))
+        if position is None:
+            break
+        found.append(free.pop(position))
+        cuts.add(position)
+    return tuple(found)
+
+
+def _halving(sums: np.ndarray, cuts: list[int], free: np.ndarray) -> int | None:
+    """The position that best halves a piece, or None if no cut is worth a build.
+
+    A kernel at p separates culprits up to p from culprits above.
+    """
+    edges = np.array([-1, *cuts, len(sums) - 1])
+    total = np.concatenate([[0.0], sums])
+    piece = np.searchsorted(cuts, free, side="left")
+    low, high = total[edges[piece] + 1], total[edges[piece + 1] + 1]
+    at = total[free + 1]
+    saved = np.minimum(at - low, high - at)
+    best = int(np.argmax(saved))
+    return int(free[best]) if saved[best] > _LEAST_PIECE else None
+
+
+def forecast(job: BisectJob, evidence: Evidence, prices: Prices) -> SearchForecast:
+    """Posterior, next move and estimated remaining cost of a search.
+
+    Each missing bit takes one build and 1 / `bits_per_boot` boots; the rest of the verification is
+    added.
+    """
+    space = build_search_space(job, evidence)
+    joint = infer(space)
+    move = engine.decide(space, joint, prices)
+    assert not isinstance(move, Wait), "no trial to wait for"
+    posterior = as_posterior(space, joint)
+    if not isinstance(move, Trial):
+        return SearchForecast(posterior, move, 0.0, 0.0, 0.0)
+    bits = _bits(joint)
+    per_boot = engine.bits_per_boot(job, move.runs)
+    builds = min(bits, float(sum(not target.built for target in space.targets)))
+    boots = bits / per_boot + _proof_left(space, joint)
+    run = prices.run * len(job.scenarios) * move.runs
+    seconds = builds * prices.build + boots * (prices.boot + run)
+    return SearchForecast(posterior, move, builds, boots, seconds / 3600)
+
+
+def _bits(joint: JointPosterior) -> float:
+    chances = np.append(joint.single_step, [joint.none, joint.two, joint.drift])
+    return float(special.entr(chances).sum()) / math.log(2)
+
+
+def _proof_left(space: SearchSpace, joint: JointPosterior) -> float:
+    found = candidate_groups(space, joint.any_step, 1)
+    if not found or found[0].probability < 1 - NAMING_THRESHOLD:
+        return 2.0 * LEAST_BOOTS
+    lead = space.job.lead
+    sides = [target for target in (found[0].good, found[0].bad) if target is not None]
+    made = sum(
+        min(LEAST_BOOTS, sum(r.fresh and lead in r.ln_pps for r in target.observations))
+        for target in sides
+    )
+    return max(0.0, 2.0 * LEAST_BOOTS - made)

@@ -1,0 +1,122 @@
+"""Prior probability of each commit, from its paths and the size of its diff."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from netbisect.bisect.model.entities import Commit
+from netbisect.bisect.model.jobs import Candidate
+
+_UNIFORM = 0.15
+"""Share of the prior spread evenly, so that no candidate is excluded by its paths."""
+
+_SOURCES = {
+    "em": ("sys/dev/e1000/",),
+    "igb": ("sys/dev/e1000/",),
+    "lem": ("sys/dev/e1000/",),
+    "igc": ("sys/dev/igc/",),
+    "ix": ("sys/dev/ixgbe/",),
+    "ixv": ("sys/dev/ixgbe/",),
+    "ixl": ("sys/dev/ixl/",),
+    "iavf": ("sys/dev/iavf/",),
+    "ice": ("sys/dev/ice/",),
+    "cxgb": ("sys/dev/cxgb/",),
+    "cxgbe": ("sys/dev/cxgbe/",),
+    "cxl": ("sys/dev/cxgbe/",),
+    "cc": ("sys/dev/cxgbe/",),
+    "mlx4": ("sys/dev/mlx4/", "sys/ofed/"),
+    "mlx4en": ("sys/dev/mlx4/", "sys/ofed/"),
+    "mlxen": ("sys/dev/mlx4/", "sys/ofed/"),
+    "mlx5": ("sys/dev/mlx5/", "sys/ofed/", "sys/compat/linuxkpi/"),
+    "mlx5en": ("sys/dev/mlx5/", "sys/ofed/", "sys/compat/linuxkpi/"),
+    "mce": ("sys/dev/mlx5/", "sys/ofed/", "sys/compat/linuxkpi/"),
+    "vtnet": ("sys/dev/virtio/",),
+    "vmx": ("sys/dev/vmware/",),
+    "bnxt": ("sys/dev/bnxt/",),
+    "re": ("sys/dev/re/", "sys/dev/rl/"),
+}
+"""Source paths of network drivers; the default is sys/dev/NAME/."""
+
+_WEIGHTS = (
+    # Not kernel code.
+    ("sys/dts/", 0.02),
+    ("sys/tests/", 0.02),
+    ("sys/tools/", 0.2),
+    # The path of a packet.
+    ("sys/net/", 1.0),
+    ("sys/netinet/", 1.0),
+    ("sys/netinet6/", 1.0),
+    ("sys/netpfil/", 1.0),
+    ("sys/netipsec/", 0.5),
+    ("sys/net", 0.3),
+    # Common to all paths.
+    ("sys/kern/", 0.8),
+    ("sys/vm/", 0.8),
+    ("sys/sys/", 0.8),
+    ("sys/conf/", 0.8),
+    ("sys/libkern/", 0.6),
+    ("sys/x86/", 0.6),
+    ("sys/amd64/", 0.6),
+    ("sys/arm64/", 0.6),
+    ("sys/dev/pci/", 0.5),
+    ("sys/dev/netmap/", 0.4),
+    ("sys/crypto/", 0.3),
+    ("sys/opencrypto/", 0.3),
+    # Other drivers, file systems, other architectures.
+    ("sys/", 0.1),
+    # Compiler and its flags.
+    ("contrib/llvm-project/", 0.6),
+    ("lib/clang/", 0.6),
+    ("share/mk/", 0.5),
+    ("Makefile.inc1", 0.5),
+    ("Makefile", 0.3),
+    ("tools/build/", 0.2),
+    # Firewall configuration.
+    ("sbin/ipfw/", 0.1),
+    ("sbin/pfctl/", 0.1),
+)
+"""Relevance to forwarding by path prefix, 0 to 1; the first match counts."""
+_ELSEWHERE = 0.01
+_TEXT = (".md", ".txt", ".rst", "README", *(f".{section}" for section in range(1, 10)))
+_DRIVER = 1.0
+_UNKNOWN = 0.5
+"""Relevance of a commit with unknown paths."""
+
+
+def weight(commit: Commit, drivers: Sequence[str]) -> float:
+    """Prior weight of a commit: its most relevant path, and the size of its diff.
+
+    Args:
+        commit: Without paths, it counts as an average kernel change.
+        drivers: Network drivers of the testbed, such as `igb` or `cxgbe`.
+
+    Returns:
+        Above 0, at most 2; not normalised.
+    """
+    own = tuple(prefix for name in drivers for prefix in _SOURCES.get(name, (f"sys/dev/{name}/",)))
+    relevance = max((_relevance(path, own) for path in commit.paths), default=_UNKNOWN)
+    # 1 for one line, 2 from a thousand lines on.
+    return relevance * (1 + min(1.0, math.log10(1 + commit.lines) / 3))
+
+
+def _relevance(path: str, own: tuple[str, ...]) -> float:
+    if path.endswith(_TEXT):
+        return _ELSEWHERE
+    if path.startswith(own):
+        return _DRIVER
+    fitting = (relevance for prefix, relevance in _WEIGHTS if path.startswith(prefix))
+    return next(fitting, _ELSEWHERE)
+
+
+def candidates(commits: Sequence[Commit], drivers: Sequence[str]) -> tuple[Candidate, ...]:
+    """Candidates with prior weights, in the order of the commits.
+
+    The weights average 1: 85 % by `weight`, 15 % spread evenly, so none is 0.
+    """
+    weights = [weight(commit, drivers) for commit in commits]
+    total = math.fsum(weights)
+    return tuple(
+        Candidate(commit.revision, _UNIFORM + (1 - _UNIFORM) * own * len(commits) / total)
+        for commit, own in zip(commits, weights, strict=True)
+    )

@@ -1,0 +1,208 @@
+"""Search space: the good end and the candidates in commit order, with their evidence.
+
+Position 0 is the good end, position k the k-th candidate. With culprit k, the positions below k
+are fast and the positions from k on are slow.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netbisect.bisect.model.evidence import (
+    Evidence,
+    Observation,
+    kernel_name,
+)
+from netbisect.bisect.model.jobs import BisectJob
+from netbisect.bisect.stats.effect import values
+from netbisect.bisect.stats.interleave import yields_no_sample
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredImage:
+    """All boots of one kernel image, of one revision or several."""
+
+    position: int
+    """First position that builds it."""
+    ln_pps: tuple[float, ...]
+    """Leading scenario, one value per boot, sorted; at least one."""
+    runs: tuple[int, ...]
+    """Of each of these boots."""
+    testbeds: tuple[int, ...]
+    """Of each of these boots, as an index into `SearchSpace.testbeds`."""
+
+
+@dataclass(frozen=True, slots=True)
+class TestbedOffset:
+    """Difference between the levels of two testbeds of one model, ln ratio."""
+
+    mean: float = 0.0
+    sd: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A bootable kernel, and the revision to request it by."""
+
+    position: int
+    """First position that builds it."""
+    revision: str
+    boots: int
+    """With a valid sample of the leading scenario."""
+    built: bool
+    observations: tuple[Observation, ...]
+    """Of this kernel, for any of its revisions."""
+    layout: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SearchSpace:
+    """n candidates and the good end, with their evidence."""
+
+    job: BisectJob
+    evidence: Evidence
+    revisions: tuple[str, ...]
+    """n + 1, the good end first."""
+    possible: NDArray[np.bool_]
+    """n + 1 values: whether the culprit can be there. Never at 0, nor between two positions with
+    the same kernel."""
+    images: tuple[MeasuredImage, ...]
+    """In the order of their positions."""
+    targets: tuple[Target, ...]
+    """In the order of their positions, without skipped ones."""
+    target_at: tuple[Target | None, ...]
+    """n + 1: the target of each position; None if it cannot be measured."""
+    testbeds: tuple[str, ...]
+    """Testbeds with samples of the leading scenario, most boots first; without samples, the
+    testbed of the job."""
+    offsets: tuple[TestbedOffset, ...] = ()
+    """From the first testbed, once inferred."""
+
+    def on(self, target: Target, testbed: str) -> int:
+        """Number of boots of a target on a testbed."""
+        return sum(
+            self.job.lead in observation.ln_pps and testbed_of(self.job, observation) == testbed
+            for observation in target.observations
+        )
+
+
+def build_search_space(job: BisectJob, evidence: Evidence) -> SearchSpace:
+    """Assigns the evidence to the positions of a job.
+
+    Observations of other revisions count if their kernel is that of a position.
+
+    Raises:
+        ValueError: The job has no candidates, a duplicate revision, or an invalid weight or
+            effect.
+    """
+    _check(job)
+    revisions = (job.good, *(candidate.revision for candidate in job.candidates))
+    keys = _kernel_keys(evidence)
+    observations: dict[str, list[Observation]] = defaultdict(list)
+    measured: dict[str, set[str]] = defaultdict(set)
+    for observation in evidence.observations:
+        own = kernel_name(keys.get(observation.revision, observation.revision), observation.layout)
+        key = observation.identity or own
+        observations[key].append(observation)
+        measured[observation.revision].add(key)
+    positions: dict[str, list[int]] = defaultdict(list)
+    for position, revision in enumerate(revisions):
+        for key in measured.get(revision, set()) | {keys.get(revision, revision)}:
+            positions[key].append(position)
+    possible = np.ones(len(revisions), dtype=np.bool_)
+    possible[0] = False
+    for where in positions.values():
+        possible[where[0] + 1 : where[-1] + 1] = False
+    testbeds = _testbeds(job, [r for key in positions for r in observations.get(key, [])])
+    images = [
+        _image(where[0], observations[key], job, testbeds)
+        for key, where in positions.items()
+        if values(observations.get(key, []), job.lead)
+    ]
+    targets = _targets(job, evidence, revisions, positions, observations)
+    return SearchSpace(
+        job,
+        evidence,
+        revisions,
+        possible,
+        tuple(sorted(images, key=lambda image: (image.position, image.ln_pps))),
+        tuple(sorted(targets.values(), key=lambda target: (target.position, target.revision))),
+        tuple(targets.get(keys.get(revision, revision)) for revision in revisions),
+        testbeds,
+    )
+
+
+def testbed_of(job: BisectJob, observation: Observation) -> str:
+    """Testbed of the observation."""
+    return observation.testbed or job.testbed
+
+
+def _testbeds(job: BisectJob, observations: list[Observation]) -> tuple[str, ...]:
+    counts = Counter(testbed_of(job, r) for r in observations if job.lead in r.ln_pps)
+    return tuple(sorted(counts, key=lambda name: (-counts[name], name))) or (job.testbed,)
+
+
+def _image(
+    position: int, observations: list[Observation], job: BisectJob, testbeds: tuple[str, ...]
+) -> MeasuredImage:
+    lead = job.lead
+    boots = sorted(
+        (r.ln_pps[lead], r.runs, testbeds.index(testbed_of(job, r)))
+        for r in observations
+        if lead in r.ln_pps
+    )
+    levels, runs, measured_on = zip(*boots, strict=True)
+    return MeasuredImage(position, levels, runs, measured_on)
+
+
+def _targets(
+    job: BisectJob,
+    evidence: Evidence,
+    revisions: tuple[str, ...],
+    positions: dict[str, list[int]],
+    observations: dict[str, list[Observation]],
+) -> dict[str, Target]:
+    """Bootable kernels; the revision is a measured one, else a built one, else the first."""
+    keys = _kernel_keys(evidence)
+    targets: dict[str, Target] = {}
+    for key, where in positions.items():
+        found = observations.get(key, [])
+        measured = {observation.revision for observation in found}
+        names = sorted(
+            (
+                name
+                for name in (revisions[i] for i in where)
+                if name not in evidence.skipped and keys.get(name, name) == key
+            ),
+            key=lambda name: (name not in measured, name not in evidence.kernels),
+        )
+        if names and not yields_no_sample(found, job.lead):
+            boots, built = len(values(found, job.lead)), names[0] in evidence.kernels
+            targets[key] = Target(where[0], names[0], boots, built, tuple(found))
+    return targets
+
+
+def _check(job: BisectJob) -> None:
+    revisions = [job.good, *(candidate.revision for candidate in job.candidates)]
+    if len(revisions) == 1:
+        raise ValueError(f"a search from {job.good} needs at least one candidate")
+    if len(set(revisions)) < len(revisions):
+        twice = next(name for name in revisions if revisions.count(name) > 1)
+        raise ValueError(f"every revision of a search stands once, found {twice} twice")
+    if not all(0 < candidate.weight < math.inf for candidate in job.candidates):
+        raise ValueError("the weight of a candidate is a number above 0")
+    if not 0 < abs(job.effect) < math.inf:
+        raise ValueError(f"the effect to search for is not 0, found {job.effect}")
+
+
+def _kernel_keys(evidence: Evidence) -> dict[str, str]:
+    """Identity of the kernel by revision; a revision without an entry is its own key."""
+    ordinary = [r for r in evidence.observations if r.identity and not r.layout]
+    read = sorted({(r.revision, r.identity) for r in ordinary}, reverse=True)
+    built = {name: kernel.identity for name, kernel in evidence.kernels.items() if kernel.identity}
+    return dict(read) | built

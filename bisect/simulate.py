@@ -1,0 +1,317 @@
+"""Simulated lab: runs a job to its result without hardware.
+
+For tests, benchmarks and cost estimates.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from netbisect.bisect import plan
+from netbisect.bisect.model.entities import Kernel, Noise
+from netbisect.bisect.model.evidence import (
+    Evidence,
+    Observation,
+    Prices,
+    kernel_name,
+    split_kernel_name,
+)
+from netbisect.bisect.model.in_flight import InFlight, Wait
+from netbisect.bisect.model.jobs import BisectJob, Job
+from netbisect.bisect.model.results import (
+    Move,
+    Result,
+    Trial,
+)
+from netbisect.bisect.search import engine
+
+_OUTLIER = (0.08, 0.03)
+"""Mean and standard deviation of an outlier's drop, ln pps."""
+
+
+@dataclass(slots=True)
+class LabSimulation:
+    """Revisions with known levels, on testbeds with known noise.
+
+    Each kernel has a random offset, and each boot random noise.
+    """
+
+    levels: Mapping[str, float]
+    """By revision: true ln pps, in every scenario."""
+    noise: Noise
+    random: np.random.Generator
+    outliers: float = 0.0
+    """Probability of a low outlier, by about 8 %."""
+    broken: Mapping[str, str] = field(default_factory=dict)
+    """By revision: reason of its build failure."""
+    twins: Mapping[str, str] = field(default_factory=dict)
+    """By revision: another revision with the same kernel."""
+    prices: Prices = field(default_factory=Prices)
+    scatter: Mapping[str, float] = field(default_factory=dict)
+    """By revision: run noise, if not that of `noise`, ln pps."""
+    offsets: Mapping[str, float] = field(default_factory=dict)
+    """By testbed: offset, ln ratio; 0 by default."""
+    seconds: float = 0.0
+    """The simulated clock."""
+    builds: int = 0
+    """Including failed ones."""
+    boots: int = 0
+    runs: int = 0
+    _offsets: dict[str, float] = field(default_factory=dict)
+
+    def build(self, evidence: Evidence, revision: str, layout: int = 0) -> Evidence:
+        """The evidence with the kernel of `revision`, or with its build failure."""
+        self.builds += 1
+        self.seconds += self.prices.of_kernel(layout)
+        return self.with_built(evidence, revision, layout)
+
+    def with_built(self, evidence: Evidence, revision: str, layout: int = 0) -> Evidence:
+        """As `build`, at no cost."""
+        if revision in self.broken:
+            skipped = evidence.skipped | {revision: self.broken[revision]}
+            return Evidence(evidence.observations, evidence.kernels, skipped)
+        identity = f"kernel of {kernel_name(self.twins.get(revision, revision), layout)}"
+        kernel = Kernel(
+            revision=revision,
+            config="PAPER",
+            arch="paper",
+            identity=identity,
+            key=f"{identity}, from {revision}",
+            version=revision,
+            size=0,
+            at=self.seconds,
+            seconds=self.prices.of_kernel(layout),
+            layout=layout,
+        )
+        kernels = evidence.kernels | {kernel_name(revision, layout): kernel}
+        return Evidence(evidence.observations, kernels, evidence.skipped)
+
+    def boot(
+        self,
+        evidence: Evidence,
+        revision: str,
+        scenarios: tuple[str, ...],
+        *,
+        fresh: bool = True,
+        runs: int = 1,
+        testbed: str = "",
+        layout: int = 0,
+    ) -> Evidence:
+        """The evidence with one more boot of a built kernel."""
+        identity = evidence.kernels[kernel_name(revision, layout)].identity
+        if identity not in self._offsets:
+            self._offsets[identity] = float(self.random.normal(0, self.noise.image))
+        level = self.levels[revision] + self._offsets[identity] + self.offsets.get(testbed, 0.0)
+        level += float(self.random.normal(0, self.noise.boot))
+        if self.random.random() < self.outliers:
+            level -= float(self.random.normal(*_OUTLIER))
+        if self.noise.slow_share and self.random.random() < self.noise.slow_share:
+            level -= self.noise.slow_gap
+        if spread := self.scatter.get(revision, self.noise.run):
+            level += float(self.random.normal(0, spread / math.sqrt(runs)))
+        self.boots += 1
+        self.runs += runs
+        self.seconds += self.prices.boot + self.prices.run * runs * len(scenarios)
+        values = dict.fromkeys(scenarios, level)
+        boot = f"boot {self.boots}"
+        observation = Observation(boot, revision, identity, values, fresh, runs, testbed, layout)
+        return Evidence((*evidence.observations, observation), evidence.kernels, evidence.skipped)
+
+
+@dataclass(frozen=True, slots=True)
+class JobSimulation:
+    """Result and cost of a simulated job."""
+
+    result: Result
+    evidence: Evidence
+    trials: tuple[Trial, ...]
+    builds: int
+    boots: int
+    seconds: float
+    """Elapsed: with several builders, building and measuring overlap."""
+    runs: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _RunningTrial:
+    """A trial on one of several testbeds, and its observation."""
+
+    trial: Trial
+    ends: float = math.inf
+    """Simulated time; infinite until its kernel is built."""
+    observation: Observation | None = None
+
+
+def simulate_shared_job(
+    job: BisectJob, lab: LabSimulation, evidence: Evidence | None = None, builders: int = 1
+) -> JobSimulation:
+    """As `simulate_job`, with all testbeds of the job.
+
+    A testbed that waits for a kernel chooses its move again after every new fact. Trials running
+    at the end are discarded, but their boots count.
+    """
+    evidence = evidence or Evidence()
+    start = lab.builds, lab.boots, lab.runs, lab.seconds
+    trials: list[Trial] = []
+    queue = _Builders(lab, builders)
+    running: dict[str, _RunningTrial] = {}
+    while True:
+        for testbed in job.testbeds:
+            current = running.get(testbed)
+            if current is not None and current.observation is not None:
+                continue
+            others = tuple(one.trial for name, one in running.items() if name != testbed)
+            running.pop(testbed, None)
+            seen = InFlight(queue.left(), queue.has_room(others=bool(others)), testbed, others)
+            move = engine.next_move_on(job, evidence, lab.prices, seen)
+            if isinstance(move, Wait):
+                continue
+            if not isinstance(move, Trial):
+                return JobSimulation(
+                    move,
+                    evidence,
+                    tuple(trials),
+                    lab.builds - start[0],
+                    lab.boots - start[1],
+                    lab.seconds - start[3],
+                    lab.runs - start[2],
+                )
+            running[testbed] = _begin(job, lab, evidence, move)
+            if running[testbed].observation is None:
+                queue.order(move.revision, move.layout)
+            else:
+                trials.append(move)
+        if builders > 1:
+            queue.prefetch(job, evidence)
+        lab.seconds = min([*queue.done.values(), *(current.ends for current in running.values())])
+        evidence = queue.collect(evidence)
+        for testbed, current in list(running.items()):
+            if current.observation is not None and current.ends <= lab.seconds:
+                observations = (*evidence.observations, current.observation)
+                evidence = Evidence(observations, evidence.kernels, evidence.skipped)
+                del running[testbed]
+
+
+def _begin(job: BisectJob, lab: LabSimulation, evidence: Evidence, trial: Trial) -> _RunningTrial:
+    """Starts a trial if its kernel is built; its observation is hidden until it ends."""
+    if kernel_name(trial.revision, trial.layout) not in evidence.kernels:
+        return _RunningTrial(trial)
+    now = lab.seconds
+    seen = lab.boot(
+        evidence,
+        trial.revision,
+        job.scenarios,
+        runs=trial.runs,
+        testbed=trial.testbed,
+        layout=trial.layout,
+    )
+    ends, lab.seconds = lab.seconds, now
+    return _RunningTrial(trial, ends, seen.observations[-1])
+
+
+def simulate_job(
+    job: Job,
+    lab: LabSimulation,
+    evidence: Evidence | None = None,
+    builders: int = 1,
+) -> JobSimulation:
+    """Runs a job to its result.
+
+    As in a real lab, the move is computed again after each build. With one builder nothing is
+    prefetched.
+
+    Args:
+        job: Any job about revisions of `lab`.
+        lab: Its counters, clock and generator advance.
+        evidence: Earlier evidence; none by default.
+        builders: More than one prefetch kernels.
+    """
+    evidence = evidence or Evidence()
+    start = lab.builds, lab.boots, lab.runs, lab.seconds
+    trials: list[Trial] = []
+    queue = _Builders(lab, builders)
+    while isinstance(move := _move(job, evidence, lab, queue), Trial):
+        if kernel_name(move.revision, move.layout) not in evidence.kernels:
+            queue.order(move.revision, move.layout)
+            if builders > 1:
+                queue.prefetch(job, evidence)
+            evidence = queue.wait(evidence, kernel_name(move.revision, move.layout))
+            continue
+        if builders > 1:
+            queue.prefetch(job, evidence)
+        trials.append(move)
+        evidence = lab.boot(
+            evidence, move.revision, job.scenarios, runs=move.runs, layout=move.layout
+        )
+        evidence = queue.collect(evidence)
+    return JobSimulation(
+        move,
+        evidence,
+        tuple(trials),
+        lab.builds - start[0],
+        lab.boots - start[1],
+        lab.seconds - start[3],
+        lab.runs - start[2],
+    )
+
+
+def _move(job: Job, evidence: Evidence, lab: LabSimulation, queue: _Builders) -> Move:
+    if isinstance(job, BisectJob):
+        return engine.next_move(job, evidence, lab.prices, queue.left())
+    return plan.next_move(job, evidence, lab.prices)
+
+
+@dataclass(slots=True)
+class _Builders:
+    """The builders of a lab, and the ends of their builds."""
+
+    lab: LabSimulation
+    builders: int
+    done: dict[str, float] = field(default_factory=dict)
+    """By `kernel_name`: end of its build."""
+
+    def left(self) -> dict[str, float]:
+        """By `kernel_name`: seconds until ready."""
+        return {name: max(0.0, at - self.lab.seconds) for name, at in self.done.items()}
+
+    def has_room(self, *, others: bool) -> bool:
+        """Whether a kernel may be ordered; `others` reserve the last builder."""
+        return len(self.done) + (others and self.builders == 1) < self.builders
+
+    def order(self, revision: str, layout: int = 0) -> None:
+        """Starts a build as soon as a builder is free."""
+        name = kernel_name(revision, layout)
+        if name in self.done:
+            return
+        ends = sorted(self.done.values())
+        begin = self.lab.seconds
+        if len(ends) >= self.builders:
+            begin = max(begin, ends[-self.builders])
+        self.lab.builds += 1
+        self.done[name] = begin + self.lab.prices.of_kernel(layout)
+
+    def prefetch(self, job: Job, evidence: Evidence) -> None:
+        """Prefetches a kernel on every idle builder."""
+        idle = self.builders - len(self.done)
+        if idle > 0 and isinstance(job, BisectJob):
+            wanted = plan.revisions_to_prefetch(
+                job, evidence, self.lab.prices, idle, tuple(self.done)
+            )
+            for revision in wanted:
+                self.order(revision)
+
+    def wait(self, evidence: Evidence, name: str) -> Evidence:
+        """Advances the clock to the end of a build."""
+        self.lab.seconds = max(self.lab.seconds, self.done[name])
+        return self.collect(evidence)
+
+    def collect(self, evidence: Evidence) -> Evidence:
+        """The evidence with all finished kernels."""
+        for name in [name for name, at in self.done.items() if at <= self.lab.seconds]:
+            del self.done[name]
+            evidence = self.lab.with_built(evidence, *split_kernel_name(name))
+        return evidence

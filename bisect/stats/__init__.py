@@ -1,0 +1,1 @@
+"""Robust statistics: effect sizes, change points, boot modes and variance components."""

@@ -1,0 +1,216 @@
+"""The effect between two sets of boots, by a moderated Welch t-test."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from netbisect.bisect.model.detection_results import BootModes
+from netbisect.bisect.model.evidence import Observation
+from netbisect.bisect.model.results import Effect
+from netbisect.bisect.stats.boot_modes import to_fast_mode
+
+_LEAST_SPREAD = 2e-4
+"""Minimum standard deviation of ln pps.
+
+Saturated and simulated routers repeat every digit, which would make differences of 0.001 %
+significant.
+"""
+_TRIM_FROM = 8
+"""Boots of a side."""
+
+
+def welch(
+    good: Sequence[float], bad: Sequence[float], scenario: str, confidence: float = 0.95
+) -> Effect:
+    """Difference of `bad` and `good` by Welch's t-test, two-sided.
+
+    B. L. Welch, Biometrika 34, 1947, with the degrees of freedom of Satterthwaite (1946). The
+    standard deviation is at least 0.02 %.
+
+    Args:
+        good: ln pps, one value per boot.
+        bad: The other side.
+        scenario: Copied into the result.
+        confidence: Of the interval, between 0 and 1.
+
+    Returns:
+        The difference bad - good as an ln ratio, its interval and two-sided p.
+
+    Raises:
+        ValueError: A side has fewer than two boots.
+    """
+    return _compare(good, bad, scenario, confidence, trim=0, known=NO_PRIOR)
+
+
+@dataclass(frozen=True, slots=True)
+class SpreadPrior:
+    """Prior of the standard deviation between boots."""
+
+    sd: float
+    """Standard deviation of ln pps."""
+    weight: float
+    """Degrees of freedom on each side; 0 for no prior."""
+
+
+NO_PRIOR = SpreadPrior(0.0, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Strata:
+    """Cost of comparing boots within their testbeds."""
+
+    inflation: float = 1.0
+    """Factor of the variance, relative to one testbed with as many boots."""
+    lost: int = 0
+    """Degrees of freedom used by the levels of further testbeds."""
+
+
+ONE_TESTBED = Strata()
+
+
+def difference(
+    good: Sequence[float],
+    bad: Sequence[float],
+    scenario: str,
+    confidence: float = 0.95,
+    known: SpreadPrior = NO_PRIOR,
+    strata: Strata = ONE_TESTBED,
+) -> Effect:
+    """As `welch`, robust against one outlier on each side.
+
+    From eight boots per side on, the highest and the lowest of each side are trimmed and the
+    variance is winsorised (K. K. Yuen, Biometrika 61, 1974). A prior of the standard deviation
+    is pooled with the sample (moderated t, G. K. Smyth, Statistical Applications in Genetics and
+    Molecular Biology 3, 2004).
+
+    Raises:
+        ValueError: A side has fewer than two boots.
+    """
+    trim = 1 if min(len(good), len(bad)) >= _TRIM_FROM else 0
+    return _compare(good, bad, scenario, confidence, trim, known, strata)
+
+
+def _compare(
+    good: Sequence[float],
+    bad: Sequence[float],
+    scenario: str,
+    confidence: float,
+    trim: int,
+    known: SpreadPrior,
+    strata: Strata = ONE_TESTBED,
+) -> Effect:
+    if len(good) < 2 or len(bad) < 2:  # noqa: PLR2004 - a spread takes two values
+        raise ValueError(
+            f"{scenario}: a comparison needs at least 2 boots on each side, "
+            f"found {len(good)} good and {len(bad)} bad"
+        )
+    (fast, fast_part, fast_df), (slow, slow_part, slow_df) = (
+        _mean(side, trim, known) for side in (good, bad)
+    )
+    variance = fast_part + slow_part
+    degrees_of_freedom = variance**2 / (fast_part**2 / fast_df + slow_part**2 / slow_df)
+    degrees_of_freedom = (
+        max(1.0, degrees_of_freedom - strata.lost) if strata.lost else degrees_of_freedom
+    )
+    variance *= strata.inflation
+    error = math.sqrt(variance)
+    reach = float(special.stdtrit(degrees_of_freedom, (1 + confidence) / 2)) * error
+    return Effect(
+        scenario=scenario,
+        ln_ratio=slow - fast,
+        low=slow - fast - reach,
+        high=slow - fast + reach,
+        p=min(1.0, 2 * float(special.stdtr(degrees_of_freedom, -abs(slow - fast) / error))),
+        good_boots=len(good),
+        bad_boots=len(bad),
+    )
+
+
+def _mean(side: Sequence[float], trim: int, known: SpreadPrior) -> tuple[float, float, float]:
+    """Mean without the `trim` highest and lowest, its variance, and degrees of freedom."""
+    ordered = np.sort(np.asarray(side, dtype=np.float64))
+    kept = ordered[trim : len(ordered) - trim]
+    winsorised = np.clip(ordered, kept[0], kept[-1])
+    spread = max(float(np.var(winsorised, ddof=1)), _LEAST_SPREAD**2)
+    left = len(kept)
+    degrees_of_freedom = left - 1 + known.weight
+    scatter = ((len(ordered) - 1) * spread + known.weight * known.sd**2) / degrees_of_freedom
+    return math.fsum(kept) / left, scatter / left, degrees_of_freedom
+
+
+def values(
+    observations: Sequence[Observation], scenario: str, modes: BootModes | None = None
+) -> list[float]:
+    """Ln pps of the boots with a valid sample of `scenario`, sorted.
+
+    With `modes`, slow boots are shifted to the fast mode.
+    """
+    return sorted(
+        to_fast_mode([r.ln_pps[scenario] for r in observations if scenario in r.ln_pps], modes)
+    )
+
+
+def sides(
+    good: Sequence[Observation],
+    bad: Sequence[Observation],
+    scenario: str,
+    modes: BootModes | None = None,
+) -> tuple[list[float], list[float], Strata]:
+    """Aligns the boots of several testbeds.
+
+    Least squares of y = testbed level + side; testbeds that measured one side only are ignored.
+    Values of a single testbed are unchanged.
+
+    Returns:
+        ln pps of both sides, sorted, and the cost of the alignment.
+    """
+    testbeds = [{r.testbed for r in side if scenario in r.ln_pps} for side in (good, bad)]
+    if len(testbeds[0] | testbeds[1]) < 2:  # noqa: PLR2004 - one is no several
+        return values(good, scenario, modes), values(bad, scenario, modes), ONE_TESTBED
+    both = sorted(testbeds[0] & testbeds[1])
+    boots = [
+        (np.array(values([r for r in side if r.testbed == name], scenario, modes)), place, number)
+        for place, name in enumerate(both)
+        for number, side in enumerate((good, bad))
+    ]
+    if not both:
+        return [], [], ONE_TESTBED
+    y = np.concatenate([own for own, *_ in boots])
+    where = np.concatenate([np.full(len(own), place) for own, place, _ in boots])
+    slow = np.concatenate([np.full(len(own), number) for own, _, number in boots])
+    design = np.column_stack([where[:, None] == np.arange(len(both)), slow]).astype(float)
+    levels = np.linalg.lstsq(design, y, rcond=None)[0][:-1]
+    y = y - (levels - levels[0])[where]
+    counts = np.array([[len(own) for own, *_ in boots[i : i + 2]] for i in range(0, len(boots), 2)])
+    weight = float((counts.prod(axis=1) / counts.sum(axis=1)).sum())
+    whole = counts.sum(axis=0)
+    inflation = float(whole.prod() / whole.sum()) / weight
+    strata = Strata(inflation, len(both) - 1)
+    return np.sort(y[slow == 0]).tolist(), np.sort(y[slow == 1]).tolist(), strata
+
+
+def effects(
+    good: Sequence[Observation],
+    bad: Sequence[Observation],
+    lead: str,
+    scenarios: Sequence[str],
+    known: SpreadPrior = NO_PRIOR,
+    modes: BootModes | None = None,
+) -> tuple[Effect, ...]:
+    """Effects in every scenario with two boots on each side, the lead first.
+
+    The prior and the modes apply to the lead.
+    """
+    found = []
+    for name in [lead, *(name for name in scenarios if name != lead)]:
+        its = modes if name == lead else None
+        fast, slow, strata = sides(good, bad, name, its)
+        if min(len(fast), len(slow)) > 1:
+            spread = known if name == lead else NO_PRIOR
+            found.append(difference(fast, slow, name, known=spread, strata=strata))
+    return tuple(found)

@@ -1,0 +1,164 @@
+"""Events in many series: table, text and data."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from netbisect.bisect.detection.events import SeriesShift, ShiftEvent
+from netbisect.bisect.model.results import Effect
+from netbisect.reports.render import words
+from netbisect.reports.render.plaintext import table, wrap
+
+_WIDE = 200
+"""Columns of a table on a terminal: names of testbeds are not cut."""
+_HASH = re.compile(r"[0-9a-f]{40}")
+_SHORT = 12
+"""Digits of a hash that people are shown."""
+
+
+def as_table(events: Sequence[ShiftEvent]) -> str:
+    """A line for every event, with the series in which it is largest."""
+    head = ("branch", "range", "kind", "largest in", "change, 95 % interval", "images", "score")
+    rows = [(*head, "also in")]
+    for event in events:
+        lead = event.shifts[0]
+        rows.append(
+            (
+                event.branch,
+                _range(event),
+                event.kind.value,
+                f"{lead.testbed}/{lead.scenario}",
+                _effect(lead),
+                _images(lead),
+                f"{lead.score:.1f}",
+                f"{len(event.shifts) - 1} series" if len(event.shifts) > 1 else "",
+            )
+        )
+    return table(rows, indent=0, width=_WIDE)
+
+
+def full(events: Iterable[ShiftEvent]) -> str:
+    """A paragraph for every event: why it is one, and every series that shows it."""
+    told = []
+    for event in events:
+        also = f", also on {words.listing(list(event.also_on))}" if event.also_on else ""
+        rows = [
+            (f"{shift.testbed}/{shift.scenario}", _effect(shift), _own(event, shift))
+            for shift in event.shifts
+        ]
+        told.append(
+            f"{event.branch} {_range(event)}: {event.kind.value}{also}\n"
+            f"{wrap(why(event), indent=2)}\n{table(rows, indent=4, width=_WIDE)}"
+        )
+    return "\n\n".join(told)
+
+
+def as_data(events: Iterable[ShiftEvent]) -> list[dict[str, Any]]:
+    """As JSON takes it; docs/detection.md lists the keys."""
+    return [
+        {
+            "branch": event.branch,
+            "also_on": list(event.also_on),
+            "kind": event.kind.value,
+            "before": event.before,
+            "at": event.at,
+            "back": event.back or None,
+            "why": why(event),
+            "series": [_series(shift) for shift in event.shifts],
+        }
+        for event in events
+    ]
+
+
+def _series(shift: SeriesShift) -> dict[str, Any]:
+    return {
+        "testbed": shift.testbed,
+        "scenario": shift.scenario,
+        "before": shift.before,
+        "at": shift.at,
+        "back": shift.back or None,
+        "percent": round(100 * math.expm1(shift.ln_ratio), 2),
+        "ln_ratio": shift.ln_ratio,
+        "low": shift.low,
+        "high": shift.high,
+        "score": shift.score,
+        "images_before": shift.images_before,
+        "images_after": shift.images_after,
+        "boots_before": shift.boots_before,
+        "boots_after": shift.boots_after,
+        "image_noise": shift.noise.image,
+        "boot_noise": shift.noise.boot,
+    }
+
+
+def why(event: ShiftEvent) -> str:
+    """Evidence for an event, in a few sentences."""
+    members = event.shifts
+    lead = members[0]
+    noise = f"image noise {100 * lead.noise.image:.1f} %, boot noise {100 * lead.noise.boot:.1f} %"
+    told = [f"Score {lead.score:.1f} at {noise}: {_sides(lead)}."]
+    back = [one for one in members if one.back]
+    ends = [one for one in members if one.ends]
+    if back:
+        revisions = _either(one.back for one in back)
+        told.append(f"With {revisions}, one image later, the level is back{_in(back, members)}.")
+    if ends:
+        revisions = _either(one.ends for one in ends)
+        told.append(f"It ends what came with {revisions}{_in(ends, members)}.")
+    if not back and not ends and 1 in {lead.images_before, lead.images_after}:
+        offset = 100 * math.expm1(2 * math.sqrt(2) * lead.noise.image)
+        told.append(
+            "One side is a single image, whose own offset may be a part of it: two images differ "
+            f"by up to about {offset:.0f} %."
+        )
+    if len(members) > 1:
+        testbeds = len({one.testbed for one in members})
+        on = "one testbed" if testbeds == 1 else f"{testbeds} testbeds"
+        told.append(f"{len(members)} series on {on} show it.")
+    return " ".join(told)
+
+
+def _sides(shift: SeriesShift) -> str:
+    if shift.images_before is None:
+        return (
+            "the latest images against the best of the quarter before them, without a step that "
+            "is large enough to be seen"
+        )
+    return f"{words.count(shift.images_before, 'image')} before and {shift.images_after} after"
+
+
+def _in(some: Sequence[SeriesShift], members: Sequence[SeriesShift]) -> str:
+    return "" if len(some) == len(members) else f" in {len(some)} of {len(members)} series"
+
+
+def _either(revisions: Iterable[str]) -> str:
+    return " or ".join(map(_short, dict.fromkeys(revisions)))
+
+
+def _short(revision: str) -> str:
+    return revision[:_SHORT] if _HASH.fullmatch(revision) else revision
+
+
+def _range(event: ShiftEvent) -> str:
+    return f"{_short(event.before)}..{_short(event.at)}"
+
+
+def _effect(shift: SeriesShift) -> str:
+    return words.change(Effect(shift.scenario, shift.ln_ratio, shift.low, shift.high, 0.0, 0, 0))
+
+
+def _images(shift: SeriesShift) -> str:
+    if shift.images_before is None:
+        return ""
+    return f"{shift.images_before} + {shift.images_after}"
+
+
+def _own(event: ShiftEvent, shift: SeriesShift) -> str:
+    """Differences from the whole event."""
+    own = [f"{_images(shift)} images"] if shift.images_before is not None else []
+    if (shift.before, shift.at) != (event.before, event.at):
+        own.append(f"measured {_short(shift.before)}..{_short(shift.at)}")
+    return ", ".join([*own, f"score {shift.score:.1f}"])

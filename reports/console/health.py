@@ -1,0 +1,248 @@
+"""Health of the detection as text: table of series, record and warnings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+
+from netbisect.bisect.detection.self_check import false_call_p
+from netbisect.bisect.model.detection_results import (
+    DAYS,
+    LOOK_ALPHA,
+    MINISTAT_ALPHA,
+    SCREEN_ALPHA_TWO_SIDED,
+    STALE_DAYS,
+    STALE_NIGHTS,
+    LabHealth,
+    SeriesReport,
+)
+from netbisect.reports.documents import types
+from netbisect.reports.render import words
+from netbisect.reports.render.plaintext import table, wrap
+
+_WIDE = 200
+"""Columns of a table on a terminal: names of testbeds are not cut."""
+_TEXT = 100
+"""Columns of what is said below it."""
+_NAMED = 5
+"""Series of which a warning tells the names."""
+_ONE_SIDED = 0.05
+_TAKEN_BACK = 0.1
+"""Share of alerts, from which on they are not believed any more."""
+_BLIND = 0.1
+"""A drop that has to be seen, as a share."""
+_GIVEN_UP = 91
+"""Days after which a series is taken for one that is not measured any more."""
+_SMALL = 0.01
+"""q below which nobody cares how small it is."""
+_TOO_MANY = 0.01
+"""Chance of so many false calls, if no more are made than was promised."""
+
+
+def as_text(health: LabHealth, stalls: Sequence[str] = ()) -> str:
+    """Everything: the table, the record, and the warnings.
+
+    Args:
+        health: What is told.
+        stalls: Sentences about what the master waited for in vain; they are warnings too.
+    """
+    told = [_series(health.series) if health.series else "No measurements."]
+    told += ["\n".join(wrap(line, width=_TEXT) for line in _record(health))]
+    found = [*stalls, *warnings(health)]
+    told += [_warnings(found) if found else "No warnings."]
+    return "\n\n".join(told)
+
+
+def document(health: LabHealth, stalls: Sequence[str] = ()) -> types.HealthDocument:
+    """As programs are told it, with arguments as `as_text`; docs/operations.md lists the keys."""
+    return types.HealthDocument(
+        at=health.at,
+        series=health.series,
+        record=health.record,
+        halves=health.halves,
+        repeats=health.repeats,
+        warnings=(*stalls, *warnings(health)),
+    )
+
+
+# --------------------------------------------------------------------------------- the series
+
+
+def _series(series: Sequence[SeriesReport]) -> str:
+    """The table; of a series with one level there is nothing to tell yet."""
+    told = [one for one in series if one.health.levels > 1]
+    new = len(series) - len(told)
+    said = [_table(told)] if told else []
+    if new:
+        said.append(f"{new:,} series with fewer than two levels not shown.")
+    return "\n".join(said)
+
+
+def _table(series: Sequence[SeriesReport]) -> str:
+    head = ("series", "levels", "boots", "boot noise", "image noise", "slow boots")
+    rows = [(*head, "sees 1 night", "5 nights", "q", "drift", "last", "")]
+    for one in series:
+        its = one.health
+        rows.append(
+            (
+                _name(one),
+                f"{its.levels:,}",
+                f"{its.boots:,}",
+                _noise(its.boot_noise),
+                _noise(its.image_noise),
+                f"{_share(its.modes.share)}, {_drop(its.modes.gap)} slower" if its.modes else "",
+                _drop(its.smallest_drop),
+                _drop(its.smallest_lasting_drop),
+                _q(one.q),
+                words.percent(its.drift.ln_ratio) if its.drift else "",
+                "" if one.days is None else f"{max(one.days, 0.0):.0f} d ago",
+                _remarks(one),
+            )
+        )
+    return table(rows, indent=0, width=_WIDE)
+
+
+def _name(one: SeriesReport) -> str:
+    return f"{one.testbed}/{one.scenario}/{one.branch}"
+
+
+def _noise(sd: float | None) -> str:
+    return "" if sd is None else f"{100 * sd:.2f} %"
+
+
+def _drop(ln_ratio: float | None) -> str:
+    return "" if ln_ratio is None else f"{-100 * math.expm1(-ln_ratio):.1f} %"
+
+
+def _share(share: float) -> str:
+    return f"{100 * share:.1f} %".replace(".0 %", " %")
+
+
+def _q(q: float | None) -> str:
+    return "" if q is None else "< 0.01" if q < _SMALL else f"{q:.2f}"
+
+
+def _remarks(one: SeriesReport) -> str:
+    said = ["saturated"] if one.health.saturated else []
+    return ", ".join([*said, "slow mode changed"] if one.health.modes_changed else said)
+
+
+# --------------------------------------------------------------------------------- the record
+
+
+def _record(health: LabHealth) -> Iterator[str]:
+    record, halves, repeats = health.record, health.halves, health.repeats
+    yield (
+        f"Announced in {DAYS} days: {words.count(record.drops, 'drop')} and "
+        f"{words.count(record.improvements, 'improvement')}; {record.taken_back} of "
+        f"{words.count(record.announced, 'alert')} withdrawn or invalid."
+    )
+    again = ""
+    if record.overlap is not None:
+        again = (
+            "; of the series suspicious in one of two such nights running, "
+            f"{_share(record.overlap)} were so in both"
+        )
+    candidates = words.count(record.candidates, "candidate")
+    yield f"Retests confirmed {record.confirmed} of {candidates}{again}."
+    yield (
+        f"Of {words.count(halves.images, 'image')}, one half of the boots against the other: a "
+        f"retest would have called {halves.called} different (it may: {_share(LOOK_ALPHA)}), "
+        f"ministat at 95 % {halves.ministat} ({_share(MINISTAT_ALPHA)})."
+    )
+    beyond = ""
+    if repeats.night_sd is not None:
+        beyond = f" Nights of one kernel differ by {_noise(repeats.night_sd)} beyond their boots."
+    yield (
+        f"Of {words.count(repeats.nights, 'night')} of a kernel measured before, series by series: "
+        f"a screen would have called {repeats.screened} suspicious (it may: "
+        f"{_share(SCREEN_ALPHA_TWO_SIDED)}), a retest {repeats.retested} different "
+        f"({_share(LOOK_ALPHA)}).{beyond}"
+    )
+
+
+# -------------------------------------------------------------------------------- what is off
+
+
+def warnings(health: LabHealth) -> Iterator[str]:
+    """Warnings, a sentence each."""
+    record = health.record
+    if health.mails_given_up:
+        yield (
+            f"{words.count(health.mails_given_up, 'mail')} could not be sent and will not be tried "
+            "again: `netbisect mails` lists the errors, `netbisect mails retry` sends a mail again."
+        )
+    if record.one_sided < _ONE_SIDED:
+        yield (
+            f"{words.count(record.drops, 'drop')} and "
+            f"{words.count(record.improvements, 'improvement')} were announced in {DAYS} days; "
+            "probability of this imbalance by chance: "
+            f"{words.probability_by_chance(record.one_sided)}."
+        )
+    if record.taken_back > _TAKEN_BACK * record.announced:
+        yield (
+            f"{record.taken_back} of {words.count(record.announced, 'alert')} of the last {DAYS} "
+            f"days were withdrawn or invalid; at most {_share(_TAKEN_BACK)} is acceptable."
+        )
+    yield from _against_itself(health)
+    blind_from = -math.log1p(-_BLIND)
+    blind = [one for one in health.series if (one.health.smallest_drop or 0.0) > blind_from]
+    if blind:
+        yield f"One night shows only drops of more than {_share(_BLIND)} in {_names(blind)}."
+    yield from _stale(health.series)
+    saturated = [one for one in health.series if one.health.saturated]
+    if saturated:
+        yield (
+            "The generator sends no more than the router forwards, so that small drops stay "
+            f"hidden, in {_names(saturated)}."
+        )
+
+
+def _against_itself(health: LabHealth) -> Iterator[str]:
+    halves, repeats = health.halves, health.repeats
+    if false_call_p(halves.called, halves.images, LOOK_ALPHA) < _TOO_MANY:
+        yield (
+            f"A retest would have called {halves.called} of {words.count(halves.images, 'image')} "
+            f"different from themselves, where it may call {_share(LOOK_ALPHA)}: boots drift "
+            "within a night, or are not independent."
+        )
+    for called, chance, who, what in (
+        (repeats.screened, SCREEN_ALPHA_TWO_SIDED, "A screen", "suspicious"),
+        (repeats.retested, LOOK_ALPHA, "A retest", "different"),
+    ):
+        if false_call_p(called, repeats.nights, chance) < _TOO_MANY:
+            yield (
+                f"{who} would have called {called} of {words.count(repeats.nights, 'night')} of a "
+                f"kernel measured before {what}, where it may call {_share(chance)}: the lab "
+                "differs from night to night."
+            )
+
+
+def _stale(series: Sequence[SeriesReport]) -> Iterator[str]:
+    late = [one for one in series if one.days is not None and STALE_DAYS < one.days <= _GIVEN_UP]
+    silent = {one.testbed for one in late} - {
+        one.testbed for one in series if one.days is not None and one.days <= STALE_DAYS
+    }
+    for testbed in sorted(silent):
+        days = min(one.days for one in late if one.testbed == testbed and one.days is not None)
+        yield f"{testbed} has no measurements for {days:.0f} days."
+    late = [one for one in late if one.testbed not in silent]
+    if behind := [one for one in late if not one.up_to_date]:
+        yield (
+            f"No level for more than {STALE_NIGHTS} nights despite newer commits: {_names(behind)}."
+        )
+    if quiet := [one for one in late if one.up_to_date]:
+        yield (
+            f"No level for more than {STALE_NIGHTS} nights, and no newer commits: {_names(quiet)}."
+        )
+
+
+def _names(series: Sequence[SeriesReport]) -> str:
+    names = [_name(one) for one in series]
+    more = len(names) - _NAMED
+    return words.listing([*names[:_NAMED], f"{more:,} more series"] if more > 0 else names)
+
+
+def _warnings(found: Iterable[str]) -> str:
+    lines = [wrap(sentence, indent=2, width=_TEXT) for sentence in found]
+    return "\n".join(["Warnings:", *lines])

@@ -1,0 +1,50 @@
+"""Status as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from netbisect.bisect.model.alert_state import AlertKind, AlertState
+from netbisect.reports.documents.types import AlertSummary, StatusDocument
+from netbisect.reports.render import words
+
+_KNOWN = {AlertState.ACKNOWLEDGED, AlertState.MUTED}
+
+
+def as_text(status: StatusDocument) -> str:
+    """Open questions, and the alerts by what is to be done about them."""
+    return "\n".join(_lines(status))
+
+
+def _lines(status: StatusDocument) -> Iterator[str]:
+    yield "Queue:" if status.questions else "Queue empty."
+    for one in status.questions:
+        said = words.clean(f"{one.kind} on {one.testbed}, {one.branch}: {one.now or 'waiting'}")
+        yield f"  {said}"
+    if status.quarantines:
+        yield "In quarantine:"
+    for held in status.quarantines:
+        yield f"  {held.testbed}, since {words.day(held.since)}: {words.clean(held.why)}"
+    standing = [one for one in status.alerts if one.standing]
+    wanting = [one for one in standing if one.state not in _KNOWN]
+    drops = [one for one in wanting if one.kind is AlertKind.DROP]
+    groups = (
+        ("Confirmed drops:", drops),
+        ("Other open changes:", [one for one in wanting if one not in drops]),
+        ("Known or muted:", [one for one in standing if one.state in _KNOWN]),
+        ("Over:", [one for one in status.alerts if not one.standing]),
+    )
+    if not drops:
+        yield "No open drops."
+    for head, alerts in groups:
+        if alerts:
+            yield head
+            yield from map(_alert, alerts)
+
+
+def _alert(one: AlertSummary) -> str:
+    culprit = f", commit {one.culprit[:12]}" if one.culprit else ""
+    change = words.percent(one.ln_ratio) if one.ln_ratio is not None else words.kind(one.kind)
+    place = words.clean(f"{one.branch} on {one.testbed}, {one.lead}")
+    day = words.day(one.opened_at)
+    return f"  alert {one.id}, {day}: {place} {change}, {one.state.value}{culprit}"

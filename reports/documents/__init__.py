@@ -1,0 +1,1 @@
+"""Typed documents and their formats: JSON, Atom, CSV, OpenAPI, Prometheus, netbenches."""

@@ -1,0 +1,232 @@
+"""What the API takes and gives besides the documents that it shares with others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal, TypeAlias
+
+from netbisect.reports.documents.types import Hash, Seconds, Time
+
+Names: TypeAlias = tuple[str, ...]
+
+# ----------------------------------------------------------------------------- what is sent
+
+
+@dataclass(frozen=True, slots=True)
+class PatchBody:
+    """A diff, as `diff` or `base64`: one more subject, the revision that it is for with it."""
+
+    diff: Annotated[str, "As text."] = ""
+    base64: Annotated[str, "As bytes, where it is not UTF-8."] = ""
+    base: Annotated[str, "The revision that it is for; the first subject when left out."] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AskBody:
+    """What somebody asks the lab for."""
+
+    kind: Literal["compare", "bisect", "series"]
+    subjects: Annotated[
+        Names,
+        "Revisions; REV+D5180 with a review's patch, D5180 alone for the first one with it; of a "
+        "search A..B, or B alone.",
+    ] = ()
+    patches: tuple[PatchBody, ...] = ()
+    testbeds: Annotated[Names, "May be left out where the lab has one."] = ()
+    scenarios: Annotated[Names, "The leading one first; `all` for all of the testbed."] = ()
+    branch: Annotated[str, "The first that is watched when left out."] = ""
+    boots: Annotated[int | None, "Of each revision."] = None
+    repeat: Annotated[bool, "Whether a second run with boots of its own follows."] = False
+    fresh: Annotated[bool, "Whether boots that were made for others do not count."] = False
+    margin_percent: Annotated[float | None, "A drop that matters."] = None
+    hours: Annotated[float | None, "Of the lab, for a search."] = None
+    priority: Literal["low", "normal", "high"] = "normal"
+    address: Annotated[str, "Where the answer is mailed to; empty for nowhere."] = ""
+    dry_run: Annotated[bool, "Whether only the cost is to be told."] = False
+
+
+@dataclass(frozen=True, slots=True)
+class CancelBody:
+    """Why a request is cancelled."""
+
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeBody:
+    """Nothing is to be said."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExtendBody:
+    """What more is wanted: boots of each revision, or hours of a search."""
+
+    boots: int = 0
+    hours: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class PriorityBody:
+    """Another priority."""
+
+    priority: Literal["low", "normal", "high"]
+
+
+# ------------------------------------------------------------------------------ what is told
+
+
+@dataclass(frozen=True, slots=True)
+class SearchEstimate:
+    """What a search takes after the comparison of its ends, about; with the verification."""
+
+    commits: Annotated[int, "Among which one is searched for."]
+    builds: int
+    boots: int
+    seconds: Seconds
+
+
+@dataclass(frozen=True, slots=True)
+class TestbedCost:
+    """What a wish costs on a testbed, at most."""
+
+    testbed: str
+    builds: Annotated[Names, "Revisions whose kernels are not built yet."]
+    boots: int
+    shared: Annotated[int, "Boots that were made already, and count."]
+    seconds: Seconds
+    search: Annotated[SearchEstimate | None, "What follows if the ends of a range differ."] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostEstimate:
+    """What a wish would cost; nothing was written."""
+
+    format: Literal["netbisect-cost/1"] = "netbisect-cost/1"
+    testbeds: tuple[TestbedCost, ...]
+    build_seconds: Annotated[float, "Of builders; each kernel once."]
+
+
+@dataclass(frozen=True, slots=True)
+class RequestLine:
+    """A request in a list."""
+
+    number: int
+    kind: Literal["compare", "bisect", "series"]
+    state: Literal["open", "answered", "cancelled", "failed"]
+    verdict: str
+    who: str
+    via: str
+    subjects: Names
+    labels: Annotated[Names, "The subjects for people."]
+    testbeds: Names
+    opened_at: Time
+    closed_at: Time | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestList:
+    """What was asked for, the newest first."""
+
+    format: Literal["netbisect-requests/1"] = "netbisect-requests/1"
+    requests: tuple[RequestLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """What somebody has done to a request."""
+
+    number: int
+    at: Time
+    who: str
+    via: str
+    what: str
+    data: Annotated[dict[str, str], "What was said with it."]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestLog:
+    """All that somebody has done to a request, oldest first."""
+
+    format: Literal["netbisect-log/1"] = "netbisect-log/1"
+    number: int
+    deeds: tuple[LogLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AuditLine:
+    """What somebody has done, or was refused."""
+
+    number: int
+    at: Time
+    who: str
+    via: str
+    origin: Annotated[str, "From where; empty for the service's own host."]
+    what: str
+    request: int | None
+    data: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audit:
+    """What people have done, oldest first."""
+
+    format: Literal["netbisect-audit/1"] = "netbisect-audit/1"
+    deeds: tuple[AuditLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NamedCommit:
+    """A commit, by all its names."""
+
+    revision: Hash
+    label: Annotated[str, "Such as n302145-0a1b2c3d4e5f."]
+    number: int
+    branches: Names
+    subversion: Names
+    date: str
+    author: str
+    subject: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RevisionMatches:
+    """What a name of a revision means: a commit, a review with or without its base, or a range."""
+
+    format: Literal["netbisect-name/1"] = "netbisect-name/1"
+    name: str
+    kind: Literal["commit", "review", "range"]
+    commit: Annotated[NamedCommit | None, "The commit, or what a review is applied to."] = None
+    review: str = ""
+    good: Annotated[NamedCommit | None, "Of a range the older end, which is not in it."] = None
+    bad: Annotated[NamedCommit | None, "Of a range the last one."] = None
+    commits: Annotated[int | None, "How many a range has."] = None
+
+
+@dataclass(frozen=True, slots=True)
+class RevisionMatch:
+    """What a name may mean, with a name that means it alone."""
+
+    name: str
+    revision: Hash
+    label: str
+    date: str
+    subject: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Who asks, and what that one may do."""
+
+    format: Literal["netbisect-caller/1"] = "netbisect-caller/1"
+    who: Annotated[str, "Empty for nobody in particular."]
+    rights: Names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """Why something is not done."""
+
+    format: Literal["netbisect-refusal/1"] = "netbisect-refusal/1"
+    error: Annotated[str, "A sentence for people."]
+    faults: Annotated[dict[str, str], "By field: what is wrong, and what would be right."]
+    candidates: Annotated[tuple[RevisionMatch, ...], "What an ambiguous name may mean."] = ()

@@ -1,0 +1,75 @@
+"""Samples as CSV (RFC 4180): a row for every run of a scenario."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+
+from netbisect.bisect.model.entities import Boot, Sample
+from netbisect.reports.render import words
+
+COLUMNS = (
+    "at",
+    "testbed",
+    "scenario",
+    "branches",
+    "revision",
+    "boot",
+    "kernel",
+    "identity",
+    "pps",
+    "offered_pps",
+    "valid",
+    "problems",
+    "conditions",
+    "seconds",
+    "sample",
+)
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""How a cell begins that a spreadsheet would compute."""
+
+
+def as_csv(runs: Iterable[tuple[Sample, Boot, str, Sequence[str]]]) -> Iterator[str]:
+    """The rows as text, the names of the columns first.
+
+    A text that a spreadsheet would take for a formula has an apostrophe before it, which
+    spreadsheets take for the sign of a text.
+
+    Args:
+        runs: A sample, the boot and the identity of the kernel that it is of, and the branches
+            that have its revision.
+    """
+    yield _row(COLUMNS)
+    for sample, boot, identity, branches in runs:
+        yield _row(
+            (
+                datetime.fromtimestamp(sample.at, tz=UTC).isoformat(timespec="seconds"),
+                _text(sample.testbed),
+                _text(sample.scenario),
+                _text(" ".join(branches)),
+                _text(boot.revision),
+                _text(boot.id),
+                _text(boot.kernel),
+                _text(identity),
+                repr(sample.pps),
+                repr(sample.offered_pps),
+                str(int(sample.valid)),
+                _text("; ".join(sample.problems)),
+                _text(sample.conditions),
+                f"{sample.seconds:.3f}",
+                _text(sample.id),
+            )
+        )
+
+
+def _text(text: str) -> str:
+    plain = words.clean(text)
+    return f"'{plain}" if plain.startswith(_FORMULA) else plain
+
+
+def _row(cells: Iterable[str]) -> str:
+    told = io.StringIO()
+    csv.writer(told).writerow(cells)
+    return told.getvalue()

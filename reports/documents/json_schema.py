@@ -1,0 +1,187 @@
+"""JSON: documents as text, and their schemas, made from the classes themselves."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import types
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, fields, is_dataclass
+from enum import StrEnum
+from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
+
+from netbisect.reports.documents import types as documents
+from netbisect.reports.documents.digest_types import DigestDocument
+
+_DRAFT = "https://json-schema.org/draft/2020-12/schema"
+_HALVES = re.compile(r"\\ud[89a-f]")
+"""Of letters, as JSON escapes them; two of them may be a whole one."""
+_PLAIN: Mapping[type, str] = {str: "string", bool: "boolean", int: "integer", float: "number"}
+
+Document: TypeAlias = (
+    documents.AlertDocument
+    | documents.BisectionDocument
+    | documents.ComparisonDocument
+    | DigestDocument
+    | documents.HealthDocument
+    | documents.RequestDocument
+    | documents.SeriesDocument
+    | documents.StatusDocument
+)
+
+
+def schema_name(noun: type) -> str:
+    """Name of a class in published schemas."""
+    return noun.__name__.removesuffix("Document")
+
+
+DOCUMENTS: Mapping[str, type] = {schema_name(one).lower(): one for one in get_args(Document)}
+"""By the names under which people ask for a schema."""
+
+
+def as_text(document: Document) -> str:
+    """A document as JSON, in letters that any terminal and any reader takes."""
+    return json.dumps(as_data(document), indent=2, allow_nan=False)
+
+
+def as_line(document: Document) -> str:
+    """As `as_text`, in one line: quicker and shorter, for documents that are long."""
+    try:
+        text = json.dumps(document, default=_fields, allow_nan=False, separators=(",", ":"))
+    except ValueError:
+        text = ""
+    if not text or _HALVES.search(text):
+        text = json.dumps(as_data(document), allow_nan=False, separators=(",", ":"))
+    return text
+
+
+def _fields(noun: Any) -> dict[str, Any]:  # noqa: ANN401 - whatever json does not know
+    """Of a class of documents; all of them have slots."""
+    return {name: getattr(noun, name) for name in noun.__slots__}
+
+
+def as_data(document: Document) -> dict[str, Any]:
+    """A document as JSON takes it.
+
+    JSON has no infinity, and readers refuse texts that UTF-8 cannot hold: null and the replacement
+    character stand for them.
+    """
+    return as_plain(document)
+
+
+def as_plain(noun: Any) -> dict[str, Any]:  # noqa: ANN401 - of dataclasses there is no common type
+    """A dataclass as JSON takes it; as `as_data` for what is no document of its own."""
+    found = _tidy(asdict(noun))
+    assert isinstance(found, dict)
+    return found
+
+
+def _tidy(value: object) -> object:
+    match value:
+        case float():
+            return value if math.isfinite(value) else None
+        case str():
+            return str(value).encode("utf-8", "replace").decode()
+        case Mapping():
+            return {str(_tidy(key)): _tidy(one) for key, one in value.items()}
+        case list() | tuple():
+            return [_tidy(one) for one in value]
+        case _:
+            return value
+
+
+def schema(name: str) -> dict[str, Any]:
+    """The schema of a document, of JSON Schema's draft 2020-12.
+
+    Args:
+        name: One of DOCUMENTS.
+
+    Raises:
+        KeyError: it is none of them.
+    """
+    found: dict[str, Any] = {}
+    document = DOCUMENTS[name]
+    body = described(document, found)
+    kind = body["properties"]["format"]["const"]
+    return {
+        "$schema": _DRAFT,
+        "$id": f"urn:{kind.replace('-', ':', 1).replace('/', ':')}",
+        "title": kind,
+        **body,
+        **({"$defs": dict(sorted(found.items()))} if found else {}),
+    }
+
+
+def described(noun: type, found: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a class.
+
+    Args:
+        noun: A dataclass.
+        found: Gets the schemas of the classes that it is made of, by name.
+    """
+    hints = get_type_hints(noun, include_extras=True)
+    names = [one.name for one in fields(noun)]
+    said = (noun.__doc__ or "").partition("\n\n")[0]
+    return {
+        "description": " ".join(said.split()),
+        "type": "object",
+        "properties": {name: _type(hints[name], found) for name in names},
+        "required": names,
+    }
+
+
+def _type(hint: Any, found: dict[str, Any]) -> dict[str, Any]:  # noqa: ANN401 - types have no type
+    if isinstance(hint, type) and (is_dataclass(hint) or issubclass(hint, StrEnum)):
+        return _named(hint, found)
+    if hint is type(None):
+        return {"type": "null"}
+    if hint in _PLAIN:
+        return {"type": _PLAIN[hint]}
+    make = _MADE.get(get_origin(hint))
+    if make is None:
+        raise TypeError(f"{hint}: no document may have such a field")
+    return make(get_args(hint), found)
+
+
+def _named(noun: type, found: dict[str, Any]) -> dict[str, Any]:
+    name = schema_name(noun)
+    if name not in found:
+        found[name] = {}  # ends the recursion of a class that contains itself
+        found[name] = (
+            {"enum": [one.value for one in noun]}
+            if issubclass(noun, StrEnum)
+            else described(noun, found)
+        )
+    return {"$ref": f"#/$defs/{name}"}
+
+
+def _annotated(parts: Sequence[Any], found: dict[str, Any]) -> dict[str, Any]:
+    return {"description": parts[1], **_type(parts[0], found)}
+
+
+def _union(parts: Sequence[Any], found: dict[str, Any]) -> dict[str, Any]:
+    return {"anyOf": [_type(one, found) for one in parts]}
+
+
+def _literal(parts: Sequence[Any], found: dict[str, Any]) -> dict[str, Any]:
+    del found
+    return {"const": parts[0]} if len(parts) == 1 else {"enum": list(parts)}
+
+
+def _array(parts: Sequence[Any], found: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": _type(parts[0], found)}
+
+
+def _mapping(parts: Sequence[Any], found: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "additionalProperties": _type(parts[1], found)}
+
+
+_MADE: Mapping[Any, Callable[[Sequence[Any], dict[str, Any]], dict[str, Any]]] = {
+    Annotated: _annotated,
+    Union: _union,
+    types.UnionType: _union,
+    Literal: _literal,
+    tuple: _array,
+    dict: _mapping,
+}

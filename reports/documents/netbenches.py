@@ -1,0 +1,265 @@
+"""A comparison in the form of netbenches' results: a README, a box plot, and the raw values.
+
+netbenches (https://github.com/ocochard/netbenches) keeps for every comparison a directory with
+a README.md, one `.pps` file for every set with a value per boot, and a graph.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from netbisect.reports.documents import netbenches_notes
+from netbisect.reports.documents.netbenches_study import ComparedScenario, Set, Study
+from netbisect.reports.render import words
+from netbisect.reports.render.ministat import (
+    POINTS_MIN,
+    SETS_MAX,
+    MinistatDifference,
+    Variant,
+    difference,
+    ministat,
+    vitals,
+)
+from netbisect.reports.render.templating import environment
+
+_PROGRAM = {
+    Variant.V2013: "FreeBSD 10",
+    Variant.V2015: "FreeBSD 11",
+    Variant.V2017: "FreeBSD 12",
+    Variant.CURRENT: "FreeBSD 13.2 and later",
+}
+_NARROWEST, _WIDEST = 2, 1000
+"""Columns of a plot."""
+_LARGE = 100
+"""Percent, from which on fractions do not matter."""
+
+
+def check(study: Study) -> None:
+    """Sees whether a study can be told.
+
+    Raises:
+        ValueError: one sentence with what cannot.
+    """
+    if not words.clean(study.title):
+        raise ValueError("the study has no title; a line such as 'Impact of D5180' would be right")
+    if not study.scenarios:
+        raise ValueError("the study has no scenario; one with two sets would be right")
+    if not _NARROWEST <= study.width <= _WIDEST:
+        raise ValueError(
+            f"the width of the plots is {study.width}; {_NARROWEST} to {_WIDEST} would be right"
+        )
+    names = [scenario.name for scenario in study.scenarios]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"scenario {name!r} is there twice; names must differ")
+    for scenario in study.scenarios:
+        _check_scenario(scenario)
+
+
+def _check_scenario(scenario: ComparedScenario) -> None:
+    if not 1 <= len(scenario.sets) <= SETS_MAX:
+        raise ValueError(
+            f"scenario {scenario.name!r} has {len(scenario.sets)} sets; "
+            f"1 to {SETS_MAX} would be right, for ministat has no symbols for more"
+        )
+    for one in scenario.sets:
+        where = f"set {one.name!r} of scenario {scenario.name!r}"
+        if len(one.pps) < POINTS_MIN:
+            raise ValueError(
+                f"{where} has {words.count(len(one.pps), 'value')}; "
+                f"{POINTS_MIN} or more would be right"
+            )
+        for value in one.pps:
+            if not 0 <= value < math.inf:
+                raise ValueError(f"{where}: {value:g} is no rate in packets per second")
+
+
+def files(study: Study) -> dict[str, bytes]:
+    """Everything that belongs into the directory, by file name.
+
+    Raises:
+        ValueError: as `check`, or from ministat.
+    """
+    from netbisect.reports.plots.netbenches_plot import Panel, boxes  # noqa: PLC0415 - long to load
+
+    check(study)
+    named = _file_names(study)
+    found = {"README.md": readme(study).encode()}
+    panels = [
+        Panel(
+            words.clean(scenario.name),
+            [(words.clean(one.name), tuple(one.pps)) for one in scenario.sets],
+        )
+        for scenario in study.scenarios
+    ]
+    for kind, picture in boxes(panels, words.clean(study.title)).items():
+        found[f"graph.{kind}"] = picture
+    for scenario, its in zip(study.scenarios, named, strict=True):
+        for one, name in zip(scenario.sets, its, strict=True):
+            found[name] = "".join(f"{_number(value)}\n" for value in one.pps).encode()
+    for graph in study.flame_graphs:
+        if graph.file in found:
+            raise ValueError(f"two files would be called {graph.file}; names must differ")
+        found[graph.file] = graph.svg
+    return found
+
+
+def readme(study: Study) -> str:
+    """The text of README.md.
+
+    Raises:
+        ValueError: as `check`, or from ministat.
+    """
+    check(study)
+    named = _file_names(study)
+    return environment.get_template("netbenches.txt").render(
+        title=_text(study.title),
+        conditions=[_text(line) for line in study.conditions],
+        confidence=f"{study.confidence:.1f}",
+        synthesis=[line for scenario in study.scenarios for line in _synthesis(study, scenario)],
+        scenarios=[
+            (_text(scenario.heading or f"On {scenario.name}:"), _block(study, scenario))
+            for scenario in study.scenarios
+        ],
+        effects=[line for scenario in study.scenarios for line in _effects(study, scenario)],
+        remarks=[
+            *(
+                _text(line)
+                for scenario in study.scenarios
+                for one in scenario.sets
+                for line in netbenches_notes.oddities(_full(study, scenario, one), one.pps)
+            ),
+            *map(_text, study.remarks),
+            netbenches_notes.ONE_IMAGE,
+        ],
+        flame_graphs=[(_label(one.name), one.file) for one in study.flame_graphs],
+        files=[
+            (name, f"{_text(one.name)}, {words.count(len(one.pps), 'boot')}")
+            for scenario, its in zip(study.scenarios, named, strict=True)
+            for one, name in zip(scenario.sets, its, strict=True)
+        ],
+        command=f"ministat -s -w {study.width}{_level(study)} {shlex.join(named[0])}",
+        program=_PROGRAM[study.variant],
+    )
+
+
+def _level(study: Study) -> str:
+    return "" if study.confidence == 95.0 else f" -c {study.confidence:g}"  # noqa: PLR2004 - its default
+
+
+def _block(study: Study, scenario: ComparedScenario) -> str:
+    return ministat(
+        [(words.clean(one.name), one.pps) for one in scenario.sets],
+        width=study.width,
+        confidence=study.confidence,
+        variant=study.variant,
+    )
+
+
+def _synthesis(study: Study, scenario: ComparedScenario) -> list[str]:
+    """How the sets differ from the first, in a line, or a line each below the scenario's."""
+    reference, *others = [vitals(one.name, one.pps, study.variant) for one in scenario.sets]
+    found = [
+        (one.name, _change(difference(one, reference, study.confidence, study.variant)))
+        for one in others
+    ]
+    return _items(scenario, found)
+
+
+def _effects(study: Study, scenario: ComparedScenario) -> list[str]:
+    """The same by a test that assumes less than ministat's."""
+    reference, *others = scenario.sets
+    return _items(
+        scenario,
+        [
+            (one.name, netbenches_notes.effect(reference.pps, one.pps, study.confidence))
+            for one in others
+        ],
+    )
+
+
+def _items(scenario: ComparedScenario, found: Sequence[tuple[str, str]]) -> list[str]:
+    name = _text(scenario.name)
+    if not found:
+        return [f"  - {name}: nothing to compare with"]
+    if len(found) == 1:
+        return [f"  - {name}: {found[0][1]}"]
+    return [
+        f"  - {name}, against {_text(scenario.sets[0].name)}:",
+        *(f"    - {_text(other)}: {change}" for other, change in found),
+    ]
+
+
+def _full(study: Study, scenario: ComparedScenario, one: Set) -> str:
+    """A set's name where it may be the same in several scenarios."""
+    same = [each.name for other in study.scenarios for each in other.sets]
+    return one.name if same.count(one.name) == 1 else f"{one.name} in {scenario.name}"
+
+
+def _change(found: MinistatDifference) -> str:
+    if not found.proven:
+        return "No difference proven"
+    if not (math.isfinite(found.percent) and math.isfinite(found.percent_error)):
+        return f"{found.difference:+.6g} +/- {found.error:.6g} pps"
+    small = found.percent_error or abs(found.percent)
+    # As many digits as the error has to say something, in tenths as a rule.
+    digits = max(1, -math.floor(math.log10(small))) if small else 1
+    if abs(found.percent) >= _LARGE:
+        digits = 0
+    return f"{_short(found.percent, digits, '+')}% +/- {_short(found.percent_error, digits)}%"
+
+
+def _short(value: float, digits: int, sign: str = "-") -> str:
+    text = f"{value:{sign}.{digits}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _file_names(study: Study) -> list[list[str]]:
+    """Of the raw values, by scenario."""
+    taken: set[str] = set()
+    named = []
+    for scenario in study.scenarios:
+        its = []
+        for one in scenario.sets:
+            whole = f"{one.name}.{scenario.name}"
+            name = _free((_safe(one.file) if one.file else _safe(whole), _safe(whole)), taken)
+            taken.add(name.lower())
+            its.append(name)
+        named.append(its)
+    return named
+
+
+def _free(wishes: Iterable[str], taken: set[str]) -> str:
+    """The first wish that is no other's name; of the last, one with a number."""
+    name = ""
+    for name in wishes:
+        if name.lower() not in taken:
+            return name
+    number = 2
+    stem = name.removesuffix(".pps")
+    while f"{stem}.{number}.pps".lower() in taken:
+        number += 1
+    return f"{stem}.{number}.pps"
+
+
+def _safe(name: str) -> str:
+    """A file name for every system, ending in `.pps`."""
+    text = re.sub(r"[^A-Za-z0-9_.+-]+", "-", words.clean(name).removesuffix(".pps")).strip("-.")
+    return f"{text[:120] or 'set'}.pps"
+
+
+def _number(value: float) -> str:
+    return f"{value:.0f}" if value == math.floor(value) else repr(float(value))
+
+
+def _text(line: str) -> str:
+    """A line that Markdown shows as it is, and no tags."""
+    return escape(words.clean(line), quote=False)
+
+
+def _label(line: str) -> str:
+    return re.sub(r"([\[\]\\])", r"\\\1", _text(line))

@@ -1,0 +1,62 @@
+"""What is to be said beside ministat's tables: effects that one boot cannot make, odd boots."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from netbisect.bisect.stats.bimodality import widest_gap
+from netbisect.bisect.stats.effect import difference
+from netbisect.reports.render import words
+
+ONE_IMAGE = (
+    "Every set is one kernel image. An image may be some per cent faster or slower than its "
+    "neighbours for no reason in its sources, and no number of boots averages that out: a small "
+    "difference counts when other images before and after show it too."
+)
+
+
+def effect(reference: Sequence[float], other: Sequence[float], confidence: float) -> str:
+    """How far a set lies from the reference, with its interval: `-10.9 % (-11.7 to -10.1)`.
+
+    Args:
+        reference: packets per second, one value per boot, two or more.
+        other: The same of what is compared with it.
+        confidence: Of the interval, in percent.
+    """
+    if min(*reference, *other) <= 0:
+        return "no answer, for a boot forwarded nothing"
+    logarithms = [[math.log(rate) for rate in rates] for rates in (reference, other)]
+    return words.change(difference(logarithms[0], logarithms[1], "", confidence / 100))
+
+
+def oddities(name: str, pps: Sequence[float]) -> list[str]:
+    """What is odd about the boots of a set, a sentence each.
+
+    Args:
+        name: Of the set.
+        pps: One value per boot.
+    """
+    dead = sum(rate <= 0 for rate in pps)
+    found = [f"{name}: {words.count(dead, 'boot')} forwarded nothing."] if dead else []
+    ordered = sorted(rate for rate in pps if rate > 0)
+    gap = widest_gap([math.log(rate) for rate in ordered])
+    if gap is None:
+        return found
+    apart = words.percent(gap.ln_ratio).lstrip("+")
+    boots = len(ordered)
+    if min(gap.slow, gap.fast) == 1:
+        below = gap.slow == 1
+        size = words.percent(-gap.ln_ratio if below else gap.ln_ratio).lstrip("+-")
+        found.append(
+            f"{name}: one of {boots} boots is {size} {'below' if below else 'above'} the others; "
+            "a stray boot moves the mean and widens ministat's interval."
+        )
+    else:
+        found.append(
+            f"{name}: the boots are of two kinds, {gap.slow} near "
+            f"{words.pps(ordered[gap.slow // 2])} and {gap.fast} near "
+            f"{words.pps(ordered[gap.slow + gap.fast // 2])}, {apart} apart; their mean tells "
+            "mostly how many came up in which."
+        )
+    return found

@@ -1,0 +1,57 @@
+"""A comparison to be written in the form of netbenches' results: data alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from netbisect.reports.render.ministat import Variant
+
+
+@dataclass(frozen=True, slots=True)
+class Set:
+    """What was measured of one image in one scenario."""
+
+    name: str
+    pps: Sequence[float]
+    """Packets per second, one value per boot, in the order of its file."""
+    file: str = ""
+    """Name of the file that will hold the values; without one, made of set and scenario."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedScenario:
+    """Sets that are compared with the first of them."""
+
+    name: str
+    """As in `on NAME`: forwarding, or pf impact on forwarding."""
+    sets: Sequence[Set]
+    heading: str = ""
+    """Above the table; `On NAME:` when it is left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlameGraph:
+    """A picture of where the processors' time went."""
+
+    name: str
+    file: str
+    svg: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """A comparison, ready to be told."""
+
+    title: str
+    scenarios: Sequence[ComparedScenario]
+    conditions: Sequence[str] = ()
+    """Hardware, FreeBSD and traffic, a line each."""
+    flame_graphs: Sequence[FlameGraph] = ()
+    remarks: Sequence[str] = ()
+    """Sentences on what may be concluded, and what not."""
+    variant: Variant = Variant.CURRENT
+    width: int = 74
+    """Of ministat's plots."""
+    confidence: float = 95.0
+    """In percent, one of ministat's."""

@@ -1,0 +1,459 @@
+"""Documents: their fields are the published JSON schema.
+
+A document says in `format` what it is and which version of that; fields may be added within a
+version, and none goes or changes its meaning. Times are seconds since the epoch, UTC.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Annotated, Literal, TypeAlias
+
+from netbisect.bisect.model.alert_state import AlertKind, AlertState
+from netbisect.bisect.model.detection_results import (
+    DetectionRecord,
+    RepeatedNights,
+    SeriesReport,
+    SplitHalfTest,
+)
+from netbisect.reports.model.history import HistoryEntry
+
+Time: TypeAlias = Annotated[float, "Seconds since the epoch, UTC."]
+Seconds: TypeAlias = Annotated[float, "Seconds."]
+Pps: TypeAlias = Annotated[float, "Packets per second."]
+Chance: TypeAlias = Annotated[float, "A probability, 0 to 1."]
+Hash: TypeAlias = Annotated[str, "Full hash of a commit, or its name in an imported history."]
+Address: TypeAlias = Annotated[str, "Address of a page for people; empty where there is none."]
+Percent: TypeAlias = Annotated[float, "Percent of the good side; negative is slower."]
+LnRatio: TypeAlias = Annotated[float, "ln of bad over good; negative is slower."]
+
+Kind: TypeAlias = Literal["Night", "Comparison", "Bisection", "Profiling", "Measurement"]
+Compared: TypeAlias = Literal["running", "confirmed", "not-confirmed", "unfinished"]
+Searched: TypeAlias = Literal[
+    "running", "culprit", "several", "suspects", "drift", "not-reproduced", "unfinished"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class RevisionDocument:
+    """A commit."""
+
+    revision: Hash
+    label: Annotated[str, "What people call it, such as n302145-0a1b2c3d4e5f."]
+    subject: Annotated[str, "First line of its message; empty where the tree is not known."]
+    author: str
+    at: Annotated[float | None, "When it was committed; null where that is not known."]
+    address: Address
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A change of level in a scenario, with its 95 % interval; null is an end that is open."""
+
+    scenario: str
+    percent: Percent
+    percent_low: Percent | None
+    percent_high: Percent | None
+    ln_ratio: LnRatio
+    ln_low: LnRatio | None
+    ln_high: LnRatio | None
+    p: Chance | None
+    good_boots: int
+    bad_boots: int
+
+    @property
+    def low(self) -> float:
+        """Lower end of the interval, as an ln ratio."""
+        return -math.inf if self.ln_low is None else self.ln_low
+
+    @property
+    def high(self) -> float:
+        """Upper end of the interval, as an ln ratio."""
+        return math.inf if self.ln_high is None else self.ln_high
+
+
+@dataclass(frozen=True, slots=True)
+class SeenIn:
+    """A series in which an alert was looked for, as it was announced then."""
+
+    testbed: str
+    scenario: str
+    branch: str
+    good: Hash
+    bad: Hash
+    moved: bool
+    difference: Annotated[Difference | None, "Null where it was seen and not measured again."]
+    at: Time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertDocument:
+    """A confirmed change of level, from the first suspicion until it is over."""
+
+    format: Literal["netbisect-alert/1"] = "netbisect-alert/1"
+    number: int
+    id: Annotated[str, "Of the alert in the feed too; it never changes."]
+    kind: AlertKind
+    state: AlertState
+    branch: str
+    testbed: str
+    lead: Annotated[str, "The scenario that decides."]
+    good: RevisionDocument
+    bad: RevisionDocument
+    culprit: Annotated[RevisionDocument | None, "Null while no commit is verified."]
+    differences: Annotated[tuple[Difference, ...], "As announced last, the leading one first."]
+    series: tuple[SeenIn, ...]
+    comparison: Annotated[int | None, "Number of the comparison that confirmed it."]
+    bisection: Annotated[int | None, "Number of the search for its commit."]
+    opened_at: Time
+    announced_at: Time | None
+    closed_at: Time | None
+    muted_until: Time | None
+    recovery: Annotated[str, "First revision whose level was back; empty while it is not known."]
+    merged_into: Annotated[int | None, "Number of the alert that stands for this one."]
+    history: tuple[HistoryEntry, ...]
+    address: Address
+
+
+@dataclass(frozen=True, slots=True)
+class RunDocument:
+    """A scenario on a boot."""
+
+    scenario: str
+    pps: Pps
+    offered_pps: Pps
+    valid: bool
+    problems: Annotated[tuple[str, ...], "What speaks against it; empty where it is valid."]
+    conditions: Annotated[str, "Digest of what must be equal for two runs to be comparable."]
+    at: Time
+
+
+@dataclass(frozen=True, slots=True)
+class BootDocument:
+    """A boot that was made for a question; one boot is one sample."""
+
+    boot: str
+    revision: Hash
+    kernel: Annotated[str, "Key of the kernel."]
+    at: Time
+    runs: tuple[RunDocument, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparisonDocument:
+    """Whether one revision is slower than another on a testbed."""
+
+    format: Literal["netbisect-comparison/1"] = "netbisect-comparison/1"
+    number: int
+    alert: Annotated[int | None, "Number of the alert that it is to confirm."]
+    branch: str
+    testbed: str
+    lead: Annotated[str, "The scenario that decides."]
+    scenarios: tuple[str, ...]
+    good: RevisionDocument
+    bad: RevisionDocument
+    opened_at: Time
+    closed_at: Time | None
+    outcome: Compared
+    sentence: Annotated[str, "The outcome, for people."]
+    differences: tuple[Difference, ...]
+    boots: tuple[BootDocument, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedCommit:
+    """A commit that was verified against its parent by fresh boots in turns."""
+
+    revision: Hash
+    parent: Hash
+    chance: Chance
+    differences: tuple[Difference, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateDocument:
+    """A commit that may have made the change."""
+
+    commit: RevisionDocument
+    weight: Annotated[float, "Prior weight, not normalised."]
+    chance: Annotated[float | None, "That it alone made the change; null before any belief."]
+
+
+@dataclass(frozen=True, slots=True)
+class Chances:
+    """What a search holds to be true; with those of the candidates they sum to 1."""
+
+    none: Annotated[float, "That nothing changed."]
+    two: Annotated[float, "That two commits made a change each."]
+    drift: Annotated[float, "That the level changed bit by bit."]
+
+
+@dataclass(frozen=True, slots=True)
+class StepDocument:
+    """One thing that was done for a search."""
+
+    number: int
+    stage: Literal["kernel", "trial"]
+    revision: Hash
+    testbed: Annotated[str, "For which it was: where a kernel that was built is to be measured."]
+    why: str
+    outcome: Annotated[str | None, "Null while it is under way."]
+    note: str
+    at: Time
+    finished_at: Time | None
+
+
+@dataclass(frozen=True, slots=True)
+class CostSpent:
+    """What a question has cost the lab, failures included."""
+
+    builds: int
+    boots: int
+    runs: int
+    seconds: Seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BisectionDocument:
+    """A search for the commit that made a change."""
+
+    format: Literal["netbisect-bisection/1"] = "netbisect-bisection/1"
+    number: int
+    alert: Annotated[int | None, "Number of the alert whose commit it looks for."]
+    branch: str
+    testbed: str
+    lead: Annotated[str, "The scenario that decides."]
+    scenarios: tuple[str, ...]
+    good: RevisionDocument
+    candidates: Annotated[
+        tuple[CandidateDocument, ...], "Oldest first; the last one is the bad end."
+    ]
+    opened_at: Time
+    closed_at: Time | None
+    outcome: Searched
+    sentence: Annotated[str, "The outcome, for people."]
+    culprits: Annotated[tuple[VerifiedCommit, ...], "Only what was verified."]
+    suspects: Annotated[tuple[str, ...], "Commits that measuring cannot tell apart."]
+    chances: Annotated[Chances | None, "Null before any belief."]
+    steps: tuple[StepDocument, ...]
+    spent: CostSpent
+
+
+@dataclass(frozen=True, slots=True)
+class LevelDocument:
+    """All boots of one kernel in a series."""
+
+    revision: Hash
+    label: str
+    kernel: Annotated[str, "Identity of the kernel: what runs, without dates and paths."]
+    at: Time
+    pps: Annotated[float, "Geometric mean over its boots, packets per second."]
+    boots: Annotated[tuple[float, ...], "Packets per second, one value per boot."]
+    saturated: Annotated[bool, "The generator was the limit."]
+    baseline: Annotated[bool, "Measured since the last confirmed change."]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeriesDocument:
+    """The levels of a scenario on a testbed along a branch, under the newest conditions."""
+
+    format: Literal["netbisect-series/1"] = "netbisect-series/1"
+    testbed: str
+    scenario: str
+    branch: str
+    conditions: dict[str, str]
+    levels: Annotated[tuple[LevelDocument, ...], "In the order of the branch."]
+    boot_noise: Annotated[float | None, "Between boots of one image, standard deviation of ln pps."]
+    image_noise: Annotated[float | None, "Between images that do the same, likewise."]
+    smallest_drop: Annotated[
+        float | None, "That one night shows four times out of five, as a positive ln ratio."
+    ]
+    alerts: Annotated[tuple[int, ...], "Numbers of those that were seen here."]
+
+
+@dataclass(frozen=True, slots=True)
+class BeliefDocument:
+    """As a search held it when it decided last."""
+
+    chances: Annotated[dict[str, float], "By revision: that this commit made the change."]
+    none: Annotated[float, "That nothing changed."]
+    two: Annotated[float, "That two commits made a change each."]
+    drift: Annotated[float, "That the level changed bit by bit."]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenQuestion:
+    """A question that is asked of the lab."""
+
+    id: int
+    kind: Kind
+    branch: str
+    testbed: str
+    opened_at: Time
+    decisions: Annotated[int, "Orders so far."]
+    now: Annotated[str, "The last order, for people; empty while it waits for the first."]
+    belief: BeliefDocument | None
+
+
+@dataclass(frozen=True, slots=True)
+class AlertSummary:
+    """An alert in brief."""
+
+    id: int
+    kind: AlertKind
+    branch: str
+    testbed: str
+    lead: str
+    ln_ratio: LnRatio | None
+    percent: Percent | None
+    good: Hash
+    bad: Hash
+    culprit: Annotated[str, "Revision; empty while there is none."]
+    state: AlertState
+    standing: Annotated[bool, "The change is there and counts."]
+    opened_at: Time
+    title: Annotated[str, "Name of the leading scenario for people."]
+    since: Annotated[float, "When it was announced, or else opened."]
+    difference: Annotated[Difference | None, "Of the leading scenario, as announced last."]
+    changes: Annotated[
+        dict[str, Difference | None],
+        "By scenario that moved on this testbed: the difference announced last.",
+    ]
+    others: Annotated[int, "Number of further series that moved."]
+    muted_until: Time | None
+    merged_into: Annotated[int | None, "Number of the alert that stands for this one."]
+    changed_at: Annotated[float, "Time of the last action on it."]
+
+    @property
+    def wanting(self) -> bool:
+        """Whether it is open and neither acknowledged nor muted."""
+        return self.standing and self.state not in {AlertState.ACKNOWLEDGED, AlertState.MUTED}
+
+
+@dataclass(frozen=True, slots=True)
+class QuarantineDocument:
+    """A testbed that gets no orders until its owner has looked at it."""
+
+    id: int
+    testbed: str
+    since: Time
+    fault: Annotated[str, "Its name in the table of faults; empty when put there by hand."]
+    why: str
+    by: str
+    wanted_at: Annotated[float | None, "When its release was asked for."]
+    wanted_by: str
+    note: str
+    refused: Annotated[str, "Why it was not released; empty if that never happened."]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusDocument:
+    """What is going on."""
+
+    format: Literal["netbisect-status/1"] = "netbisect-status/1"
+    at: Time
+    questions: tuple[OpenQuestion, ...]
+    alerts: Annotated[tuple[AlertSummary, ...], "The newest first."]
+    quarantines: tuple[QuarantineDocument, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HealthDocument:
+    """All that the watch knows of itself; docs/operations.md explains the fields."""
+
+    format: Literal["netbisect-health/1"] = "netbisect-health/1"
+    at: Time
+    series: tuple[SeriesReport, ...]
+    record: DetectionRecord
+    halves: Annotated[SplitHalfTest, "Boots of one image, one half held against the other."]
+    repeats: Annotated[RepeatedNights, "Nights that measured a kernel again."]
+    warnings: Annotated[tuple[str, ...], "What is off, a sentence each."]
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedRevision:
+    """A revision compared with the first one, in a scenario on a testbed."""
+
+    testbed: str
+    run: Annotated[int, "2 for what repeats the first."]
+    scenario: str
+    subject: str
+    difference: Annotated[Difference | None, "Of the two kernels; null where there is none."]
+    code_low: Annotated[LnRatio | None, "95 % interval of the code: offsets of images count."]
+    code_high: LnRatio | None
+    word: Literal["slower", "faster", "no regression", "inconclusive"]
+    why: Annotated[str, "Why there is no difference; empty where there is one."]
+
+
+@dataclass(frozen=True, slots=True)
+class SecondRun:
+    """How the second run of a difference lies to the first."""
+
+    testbed: str
+    scenario: str
+    subject: str
+    ln_ratio: LnRatio
+    ln_low: LnRatio
+    ln_high: LnRatio
+    consistent: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RequestPart:
+    """A question of a request: one for each testbed and run, and those that follow."""
+
+    question: int
+    kind: Kind
+    testbed: str
+    run: int
+    scenarios: tuple[str, ...]
+    state: Literal["open", "closed", "held"]
+    boots: Annotated[int, "That were made, or count though others have made them."]
+    boots_wanted: Annotated[int, "Of a search, at most."]
+    place: Annotated[int | None, "In the queue of its testbed, from 1; null when it is over."]
+    seconds_left: Annotated[float | None, "About, with what comes first; null when it is over."]
+    now: Annotated[str, "What is done for it, or why it waits; empty when it is over."]
+    sentence: Annotated[str, "Its answer; empty before."]
+
+
+@dataclass(frozen=True, slots=True)
+class RequestEntry:
+    """What somebody has done to a request."""
+
+    at: Time
+    who: str
+    via: str
+    what: Literal["ask", "cancel", "resume", "extend", "priority", "answer"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestDocument:
+    """What somebody has asked for, and what came of it."""
+
+    format: Literal["netbisect-request/1"] = "netbisect-request/1"
+    number: int
+    kind: Literal["compare", "bisect", "series"]
+    state: Literal["open", "answered", "cancelled", "failed"]
+    verdict: Annotated[
+        str, "regression, no regression, inconclusive or failed; empty before the answer."
+    ]
+    status: Annotated[int | None, "Exit status of a command that waited; null before the answer."]
+    sentence: Annotated[str, "The answer, or why there is none; empty before."]
+    who: str
+    via: str
+    priority: str
+    branch: str
+    subjects: Annotated[tuple[str, ...], "Revisions as they are measured; HASH+MARK with a patch."]
+    labels: Annotated[tuple[str, ...], "The same for people."]
+    boots: Annotated[int, "Of each revision."]
+    runs: int
+    margin_percent: Annotated[float, "A drop that matters."]
+    parts: tuple[RequestPart, ...]
+    differences: tuple[ComparedRevision, ...]
+    repeats: tuple[SecondRun, ...]
+    spent: CostSpent
+    opened_at: Time
+    closed_at: Time | None
+    history: tuple[RequestEntry, ...]
+    address: Address

@@ -1,0 +1,51 @@
+"""Sentences about a commit on the stable branches, and about fixes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from netbisect.bisect.commit_trailers import MergeStatus
+from netbisect.reports.render.words import Name, clean, day, listing
+
+
+def stable_sentences(
+    fate: MergeStatus, branches: Sequence[str], label: Name, now: float
+) -> list[str]:
+    """Sentences for a report about a culprit; none where nothing is known.
+
+    Args:
+        fate: Facts from commit messages.
+        branches: the stable branches under watch, as `stable/14`.
+        label: names revisions.
+        now: seconds since the epoch; decides between `is due` and `was due`.
+    """
+    told = [
+        f"It has been on {branch} since {day(carrier.at)} ({label(carrier.revision)})"
+        + (
+            f", and was fixed there by {label(fate.fixed[branch].revision)}."
+            if branch in fate.fixed
+            else "."
+        )
+        for branch, carrier in sorted(fate.landed.items())
+    ]
+    told += _due(fate, branches, now)
+    if fate.fixes:
+        fixes = listing([f"{label(fix.revision)} ({clean(fix.subject)})" for fix in fate.fixes])
+        told.append(f"A later commit says that it fixes it: {fixes}.")
+        waiting = sorted(branch for branch in fate.landed if branch not in fate.fixed)
+        if waiting:
+            told.append(f"The fix is not yet on {listing(waiting)}.")
+    return told
+
+
+def _due(fate: MergeStatus, branches: Sequence[str], now: float) -> list[str]:
+    """Where it is still to go, and when."""
+    wanted = fate.to or tuple(branches)
+    left = [branch for branch in wanted if branch not in fate.landed]
+    if fate.due is None or (wanted and not left):
+        return []
+    where = listing(left) or "the stable branches"
+    said = f"(MFC after: {clean(fate.words)})"
+    if fate.due < now:
+        return [f"It was due on {where} on {day(fate.due)} {said}, and is not there yet."]
+    return [f"It is due on {where} on {day(fate.due)} {said}."]

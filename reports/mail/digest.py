@@ -1,0 +1,79 @@
+"""The daily digest mail."""
+
+from __future__ import annotations
+
+from netbisect.reports.documents.digest_types import DigestDocument, DigestItem
+from netbisect.reports.mail.alerts import Mail
+from netbisect.reports.render import words
+from netbisect.reports.render.templating import environment
+
+_LINES_MAX = 20
+"""Of each list."""
+
+
+def mail(digest: DigestDocument) -> Mail:
+    """The digest of a day."""
+    day = words.day(digest.until)
+    news = [
+        words.count(len(items), noun)
+        for items, noun in ((digest.drops, "new drop"), (digest.gains, "improvement"))
+        if items
+    ]
+    if digest.over:
+        news.append(f"{len(digest.over)} closed")
+    ran = (
+        f"{digest.measured} of {digest.planned} series" if digest.planned else "nothing to measure"
+    )
+    subject = f"[netbisect] {day}: {ran}, {', '.join(news) or 'nothing new'}"
+    sections = [
+        ("New drops", _table(digest.drops)),
+        ("Improvements", _table(digest.gains)),
+        ("Changes in the share of slow boots", _table(digest.other)),
+        ("Closed", _table(digest.over)),
+        ("Still open", _table(digest.standing)),
+        ("Running searches", _lines(digest.searches)),
+        ("Slow drifts", _lines(digest.drifts)),
+        ("Data warnings", _lines(digest.warnings)),
+    ]
+    text = environment.get_template("digest.txt").render(
+        headline=_headline(digest, day),
+        missing=[
+            (
+                words.clean(f"{one.place}: {words.listing(list(one.scenarios))}"),
+                words.reason(one.why),
+            )
+            for one in digest.missing[:_LINES_MAX]
+        ],
+        missing_left=max(len(digest.missing) - _LINES_MAX, 0),
+        sections=[(name, shown, left) for name, (shown, left) in sections if shown],
+        page=digest.page,
+    )
+    return Mail(words.clean(subject), text)
+
+
+def _headline(digest: DigestDocument, day: str) -> str:
+    if digest.planned:
+        said = f"The night before {day} measured {digest.measured} of {digest.planned} series."
+    else:
+        said = f"The night before {day} had nothing to measure."
+    if digest.unchanged:
+        said += f" No new commits for {words.clean(words.listing(list(digest.unchanged)))}."
+    new = [*digest.drops, *digest.gains, *digest.other, *digest.over]
+    stand = len(digest.drops) + len(digest.standing)
+    said += "" if new else " No changes."
+    if stand:
+        return f"{said} {words.count(stand, 'open drop')}."
+    return f"{said} No open drops."
+
+
+def _table(items: tuple[DigestItem, ...]) -> tuple[list[tuple[str, ...]], int]:
+    rows: list[tuple[str, ...]] = [
+        (str(one.number), words.clean(one.place), one.change, words.clean(one.now))
+        for one in items[:_LINES_MAX]
+    ]
+    return rows, max(len(items) - _LINES_MAX, 0)
+
+
+def _lines(sentences: tuple[str, ...]) -> tuple[list[tuple[str, ...]], int]:
+    rows: list[tuple[str, ...]] = [("-", words.clean(one)) for one in sentences[:_LINES_MAX]]
+    return rows, max(len(sentences) - _LINES_MAX, 0)

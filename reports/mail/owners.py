@@ -1,0 +1,101 @@
+"""Mails to owners: quarantine, missing workers, and a restarted master."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from netbisect.bisect.model.faults import rule_of
+from netbisect.reports.mail.alerts import Mail
+from netbisect.reports.render import words
+from netbisect.reports.render.templating import environment
+
+_LINES_MAX = 30
+"""Last lines of the console log."""
+_WIDTH = 76
+
+
+@dataclass(frozen=True, slots=True)
+class Confinement:
+    """A testbed in quarantine."""
+
+    testbed: str
+    description: str
+    why: str
+    by: str
+    fault: str = ""
+    """Its name in the table of faults; "" if set by a user."""
+    log: str = ""
+
+
+def quarantine(told: Confinement) -> Mail:
+    """Mail about a testbed in quarantine.
+
+    Args:
+        told: The quarantine.
+    """
+    rule = rule_of(told.fault)
+    log = [words.clean(line)[:_WIDTH] for line in told.log.splitlines() if line.strip()]
+    name = words.clean(told.testbed)
+    place = [("testbed", name)]
+    if told.description:
+        place.append(("hardware", words.clean(told.description)))
+    if told.fault:
+        place.append(("fault", words.clean(told.fault)))
+    place.append(("set by", words.clean(told.by)))
+    text = environment.get_template("quarantine.txt").render(
+        testbed=name,
+        why=words.reason(told.why),
+        place=place,
+        advice=rule.advice.replace("`", "") if rule else "",
+        log=log[-_LINES_MAX:],
+    )
+    return Mail(words.clean(f"[netbisect] {name}: in quarantine"), text)
+
+
+def worker_away(worker: str, hosts: Sequence[str], seconds: float) -> Mail:
+    """Mail about an offline worker with queued work.
+
+    Args:
+        worker: Its name.
+        hosts: Names of the testbeds and builders that it serves.
+        seconds: Since when it is missed.
+    """
+    name = words.clean(worker)
+    return _about_worker(
+        f"[netbisect] {name}: worker offline, work is queued",
+        name,
+        hosts,
+        what=f"The worker {name} is offline; work has been queued for it for "
+        f"{words.duration(seconds)}.",
+        advice="Check its host and twistd.log in its folder, and start it with "
+        "`buildbot-worker start`. Interrupted work is repeated. Another mail follows when it is "
+        "back.",
+    )
+
+
+def worker_back(worker: str, hosts: Sequence[str]) -> Mail:
+    """Mail about a worker that is back online.
+
+    Args:
+        worker: Its name.
+        hosts: Names of the testbeds and builders that it serves.
+    """
+    name = words.clean(worker)
+    return _about_worker(
+        f"[netbisect] {name}: worker back online",
+        name,
+        hosts,
+        what=f"The worker {name} is back online.",
+        advice="Queued work continues; no action is needed.",
+    )
+
+
+def _about_worker(
+    subject: str, worker: str, hosts: Sequence[str], *, what: str, advice: str
+) -> Mail:
+    serves = ", ".join(words.clean(one) for one in hosts)
+    text = environment.get_template("worker.txt").render(
+        what=what, place=[("worker", worker), ("serves", serves)], advice=advice
+    )
+    return Mail(subject, text)

@@ -1,0 +1,1 @@
+"""Presentation model of an alert."""

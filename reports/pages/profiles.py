@@ -1,0 +1,177 @@
+"""Where kernels spend their time: flame graphs, and the table of the functions that grew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from markupsafe import Markup
+
+from netbisect.bisect.model.profile_stacks import StackShift, share_shifts
+from netbisect.reports.model.case import ProfilePair, StoredProfile
+from netbisect.reports.plots import flamegraph
+from netbisect.reports.render import words
+from netbisect.reports.render.templating import environment
+from netbisect.reports.render.words import Name
+
+_SHOWN = 10
+"""Functions in the table."""
+_LEAST = 0.0005
+"""Least change of a share that a table shows."""
+BYTES = 120_000
+"""Of all drawings of a page that has other things to show as well."""
+_BYTES_ALONE = 250_000
+"""Of all drawings of a page of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A drawing with title and caption."""
+
+    title: str
+    drawing: Markup
+    caption: str
+    file: str = ""
+    """File of the full graph; "" if none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A comparison of profiles on a page."""
+
+    title: str
+    missing: str
+    pictures: tuple[Picture, ...] = ()
+    rows: tuple[tuple[str, str, str, str], ...] = ()
+    """Function, its own share before, after, and the change in percentage points."""
+
+
+def sections(
+    found: tuple[ProfilePair, ...], label: Name, most: int = BYTES, stem: str = ""
+) -> list[Section]:
+    """One for each, drawings within so many bytes together.
+
+    Args:
+        found: Profiles.
+        label: Names revisions.
+        most: Bytes of all drawings.
+        stem: Of the files that have the whole drawings, as `files` takes it; "" where there
+            are none.
+    """
+    drawings = sum(2 * len(one.taken) - 1 for one in found if one.taken)
+    share = most // max(1, drawings)
+    return [_section(one, label, i, share, stem) for i, one in enumerate(found)]
+
+
+def files(found: tuple[ProfilePair, ...], label: Name, stem: str) -> dict[str, str]:
+    """The same drawings as files of their own, each as large as it needs to be.
+
+    Args:
+        found: Profiles.
+        label: Names revisions.
+        stem: With which their names begin.
+    """
+    return {
+        _file(stem, i, name): flamegraph.document(draw(flamegraph.MOST_BYTES)).decode()
+        for i, one in enumerate(found)
+        for name, draw in _drawings(one, label, name=f"profile{i}").items()
+    }
+
+
+def _file(stem: str, place: int, name: str) -> str:
+    return f"{stem}.flames-{place + 1}-{name}.svg" if stem else ""
+
+
+def page(found: ProfilePair, title: str, label: Name) -> str:
+    """A page of its own, as HTML.
+
+    Args:
+        found: Profiles.
+        title: Its heading.
+        label: Names revisions.
+    """
+    return environment.get_template("profile.html").render(
+        title=title, profiles=sections((found,), label, _BYTES_ALONE)
+    )
+
+
+def grown(before: StoredProfile, after: StoredProfile) -> list[StackShift]:
+    """The functions whose own share grew most, as many as are worth a table."""
+    found = share_shifts(before.stacks, after.stacks)
+    return [one for one in found if one.change >= _LEAST][:_SHOWN]
+
+
+_DIFFERENCE, _SIDES = "difference", ("before", "after")
+
+
+def _drawings(found: ProfilePair, label: Name, name: str) -> dict[str, Callable[[int], str]]:
+    """Drawing functions by name; the difference first."""
+    drawn: dict[str, Callable[[int], str]] = {}
+    if len(found.taken) > 1:
+        drawn[_DIFFERENCE] = lambda most: flamegraph.difference(
+            found.taken[0].stacks,
+            found.taken[-1].stacks,
+            name=f"{name}-{_DIFFERENCE}",
+            title=f"What changed from {label(found.revisions[0])} to {label(found.revisions[-1])}",
+            most=most,
+        )
+    for side, one in zip(_SIDES, found.taken, strict=False):
+        drawn[side] = partial(_flames, one, label, f"{name}-{side}")
+    return drawn
+
+
+def _flames(one: StoredProfile, label: Name, name: str, most: int) -> str:
+    title = f"Flame graph of {label(one.profile.revision)}"
+    return flamegraph.flame(one.stacks, name=name, title=title, most=most)
+
+
+def _section(found: ProfilePair, label: Name, place: int, most: int, stem: str) -> Section:
+    title = " and ".join(label(one) for one in found.revisions)
+    if not found.taken:
+        return Section(title, found.missing)
+    told = {
+        _DIFFERENCE: ("The difference", _COMPARED),
+        **{
+            side: (label(one.profile.revision), _caption(one))
+            for side, one in zip(_SIDES, found.taken, strict=False)
+        },
+    }
+    pictures = tuple(
+        Picture(told[name][0], _drawn(draw(most)), told[name][1], _file(stem, place, name))
+        for name, draw in _drawings(found, label, f"profile{place}").items()
+    )
+    if len(found.taken) == 1:
+        return Section(title, "", pictures)
+    rows = tuple(
+        (words.clean(one.function), _share(one.before), _share(one.after), _points(one.change))
+        for one in grown(*found.taken)
+    )
+    return Section(title, "", pictures, rows)
+
+
+_COMPARED = (
+    "Both brought to equal totals; a box is as wide as its mean share of both. Colour and "
+    "number say how the share of the function itself changed, wherever it is called."
+)
+
+
+def _drawn(svg: str) -> Markup:
+    return Markup(svg)  # noqa: S704 - our own drawing, its texts escaped
+
+
+def _caption(one: StoredProfile) -> str:
+    profile = one.profile
+    lost = f" ({profile.lost:,} lost)" if profile.lost else ""
+    return (
+        f"{profile.samples:,} samples{lost} by {words.clean(profile.event)} in "
+        f"{words.duration(profile.seconds)} at {words.pps(profile.pps)}, in a boot of its own."
+    )
+
+
+def _share(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def _points(change: float) -> str:
+    return f"{100 * change:+.1f}".replace("-", "\N{MINUS SIGN}")

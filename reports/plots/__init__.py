@@ -1,0 +1,1 @@
+"""Plots, badges and flame graphs."""

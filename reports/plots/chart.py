@@ -1,0 +1,286 @@
+"""Figures of a report: nightly levels, boots of the compared kernels, and the search."""
+
+from __future__ import annotations
+
+import math
+import re
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from html import escape
+from itertools import groupby
+from statistics import geometric_mean
+
+from matplotlib.axes import Axes
+from matplotlib.patches import PathPatch
+from matplotlib.path import Path
+
+from netbisect.bisect.model.entities import Level
+from netbisect.bisect.model.results import Culprit, Posterior
+from netbisect.reports.model.case import Attempt, Case
+from netbisect.reports.plots.figure import (
+    box,
+    dots,
+    draw,
+    marker_line,
+    rate_axis,
+    segments,
+    x_ticks,
+)
+from netbisect.reports.render import summary, words
+from netbisect.reports.render.palette import BAD, BOOT, CULPRIT, GOOD, HEAT, INK
+
+_TICKS = 7
+_TREND_MARGINS = 0.75, 0.45, 0.75, 0.4
+_BOX_MARGINS = 0.75, 0.6, 0.75, 0.1
+_SEARCH_MARGINS = 1.5, 0.45, 0.95, 0.25
+_PERCENT = "% against good"
+_NIGHTS_MAX = 120
+_COLUMNS = 64
+"""Columns in the figure of a search; commits of longer ranges share them."""
+_STEPS_MAX = 40
+_SHADES = (0.01, 0.03, 0.1, 0.3, 0.6, 0.9)
+"""Least probability for each shade of a cell."""
+
+
+# -------------------------------------------------------------------------------------- trend
+
+
+def trend(case: Case, scenario: str) -> str:
+    """Nightly boots as dots, means as bars, lines at both ends and a verified culprit; SVG."""
+    known = case.series.get(scenario, ())
+    levels = known[-_NIGHTS_MAX:]
+    name = f"trend-{_slug(scenario)}"
+    title = f"{words.clean(case.title(scenario))}: every night on {words.clean(case.testbed)}"
+    if not levels:
+        return notice("No earlier nights of this scenario.")
+    first, last = levels[0], levels[-1]
+    boots = sum(len(level.ln_pps) for level in levels)
+    text = (
+        f"{words.count(boots, 'boot')} of the latest {words.count(len(levels), 'revision')}, from "
+        f"{words.day(first.at)} to {words.day(last.at)}; from {words.pps(math.exp(first.mean))} "
+        f"at first to {words.pps(math.exp(last.mean))} at last."
+    )
+    return draw(
+        lambda axes: _trend(axes, case, levels),
+        3.3,
+        _TREND_MARGINS,
+        name=name,
+        title=title,
+        text=text,
+    )
+
+
+def _trend(axes: Axes, case: Case, levels: Sequence[Level]) -> None:
+    boots = [(x, math.exp(ln)) for x, level in enumerate(levels) for ln in level.ln_pps]
+    means = [math.exp(level.mean) for level in levels]
+    places = {level.revision: x for x, level in enumerate(levels)}
+    reference = means[places.get(case.good.revision, 0)]
+    scale = rate_axis(axes, [rate for _, rate in boots], reference=reference, label=_PERCENT)
+    axes.set_xlim(-1, len(levels))
+    dots(axes, [(x, rate / scale) for x, rate in boots], BOOT, 2.4)
+    bars = ((x - 0.4, mean / scale, x + 0.4, mean / scale) for x, mean in enumerate(means))
+    segments(axes, bars, INK, 1.3)
+    _ends(axes, case, places)
+    step = max(math.ceil(len(levels) / _TICKS), 1)
+    shown = [(x, levels[x]) for x in range(len(levels) - 1, -1, -step)]
+    x_ticks(axes, [(x, (_short(case, one.revision), words.day(one.at))) for x, one in shown])
+
+
+def _ends(axes: Axes, case: Case, places: dict[str, int]) -> None:
+    """Lines at the good end, the bad end and a verified culprit."""
+    good, bad = places.get(case.good.revision), places.get(case.bad.revision)
+    if good is not None:
+        marker_line(axes, good, "good", GOOD, style="--", align="right")
+    if bad is not None:
+        marker_line(axes, bad, "bad", BAD, style="-.", align="left")
+    if not isinstance(case.finding, Culprit):
+        return
+    x: float | None = places.get(case.finding.revision)
+    order = [commit.revision for commit in case.commits]
+    if x is None and good is not None and bad is not None and case.finding.revision in order:
+        share = (order.index(case.finding.revision) + 1) / len(order)
+        x = good + share * (bad - good)
+    if x is not None:
+        marker_line(axes, x, "culprit", CULPRIT, row=1)
+
+
+# ----------------------------------------------------------------------------------- box plot
+
+
+def boxplot(case: Case, scenario: str) -> str:
+    """The boots of the good end, the parent, the culprit and the bad end, side by side; SVG."""
+    name = f"boxes-{_slug(scenario)}"
+    title = f"{words.clean(case.title(scenario))}: boots of the kernels compared"
+    groups = [
+        (role, revision, boots)
+        for revision, role in _roles(case).items()
+        if (boots := list(case.boots(scenario, revision)))
+    ]
+    if not groups:
+        return notice("No boots measured yet.")
+    text = "; ".join(
+        f"{role} {words.clean(case.label(revision))}: {words.count(len(boots), 'boot')} from "
+        f"{words.pps(min(boots))} to {words.pps(max(boots))}"
+        for role, revision, boots in groups
+    )
+    return draw(
+        lambda axes: _boxes(axes, case, groups),
+        3.0,
+        _BOX_MARGINS,
+        name=name,
+        title=title,
+        text=f"{text}.",
+    )
+
+
+def _roles(case: Case) -> dict[str, str]:
+    """Roles by revision, in the order of the branch."""
+    roles = {case.good.revision: ["good"]}
+    if isinstance(case.finding, Culprit):
+        roles.setdefault(case.finding.parent, []).append("parent")
+        roles.setdefault(case.finding.revision, []).append("culprit")
+    roles.setdefault(case.bad.revision, []).append("bad")
+    return {revision: ", ".join(names) for revision, names in roles.items()}
+
+
+def _boxes(axes: Axes, case: Case, groups: Sequence[tuple[str, str, list[float]]]) -> None:
+    every = [rate for _, _, boots in groups for rate in boots]
+    scale = rate_axis(axes, every, reference=geometric_mean(groups[0][2]), label=_PERCENT)
+    axes.set_xlim(-0.6, len(groups) - 0.4)
+    for x, (role, _, boots) in enumerate(groups):
+        slow = "culprit" in role or "bad" in role
+        colour = BAD if slow else GOOD
+        rates = [rate / scale for rate in boots]
+        box(axes, rates, x - 0.12, 0.3, colour)
+        beside = [(x + 0.14 + 0.2 * (i % 7) / 7, rate) for i, rate in enumerate(rates)]
+        dots(axes, beside, colour, 3.6, square=slow)
+    x_ticks(
+        axes,
+        [
+            (x, (role, _short(case, revision), words.count(len(boots), "boot")))
+            for x, (role, revision, boots) in enumerate(groups)
+        ],
+    )
+
+
+# ------------------------------------------------------------------------------------- search
+
+
+def path(case: Case) -> str:
+    """Heat map of the search, a row per step and a column per candidate; SVG.
+
+    The darker a cell, the higher the probability of its commits before the step. A ring marks the
+    revision tested; a cross, one without a result.
+    """
+    title = f"The search among {words.count(len(case.commits), 'commit')}, step by step"
+    steps = summary.steps(case)
+    if not steps or not case.commits:
+        return notice("The search has no steps yet.")
+    if len(steps) > _STEPS_MAX:
+        every = (len(steps) - 1) / (_STEPS_MAX - 1)
+        steps = [steps[round(i * every)] for i in range(_STEPS_MAX)]
+    text = f"{words.count(len(steps), 'step')}; see the table of attempts."
+    return draw(
+        lambda axes: _path(axes, case, steps),
+        1.0 + 0.2 * (len(steps) + 1),
+        _SEARCH_MARGINS,
+        name="search",
+        title=title,
+        text=text,
+    )
+
+
+def _path(axes: Axes, case: Case, steps: Sequence[Attempt]) -> None:
+    size = math.ceil(len(case.commits) / _COLUMNS)
+    columns = {commit.revision: i // size for i, commit in enumerate(case.commits)}
+    width = max(columns.values()) + 1
+    nothing = width + 1 + width // 10
+    columns[case.good.revision] = -2
+    final = case.finding.belief if case.finding else None
+    axes.set_xlim(-3, nothing + 1.5 + width // 20)
+    _rows(axes, case, steps, final is not None)
+    if isinstance(case.finding, Culprit) and case.finding.revision in columns:
+        told = f"culprit {_short(case, case.finding.revision)}"
+        marker_line(axes, columns[case.finding.revision], told, CULPRIT)
+    _shade(axes, [*(step.belief for step in steps), final], columns, nothing)
+    for answered, shape in ((True, "o"), (False, "x")):
+        places = [
+            (columns[step.revision], -y)
+            for y, step in enumerate(steps)
+            if step.revision in columns and (step.ln_pps is not None) is answered
+        ]
+        xs, ys = [x for x, _ in places], [y for _, y in places]
+        axes.plot(xs, ys, shape, color=INK, fillstyle="none", markersize=5.4)
+    ends = {-2: ("good", _short(case, case.good.revision)), nothing: ("no", "change")}
+    last = columns.get(case.bad.revision, max(columns.values()))
+    ends[last] = "bad", _short(case, case.bad.revision)
+    x_ticks(axes, ends.items())
+
+
+def _rows(axes: Axes, case: Case, steps: Sequence[Attempt], ended: bool) -> None:
+    """Labels the steps on the left, and their results on the right."""
+    named = [f"{step.seq}. {_short(case, step.revision)}" for step in steps]
+    named += ["result"] if ended else []
+    results = axes.twinx()
+    results.grid(visible=False)
+    for side in (axes, results):
+        side.set_ylim(0.4 - len(named), 0.6)
+        side.tick_params(left=False, right=False)
+    axes.set_yticks([-y for y in range(len(named))], named)
+    axes.set_ylabel("revision tested")
+    results.set_yticks([-y for y in range(len(steps))], [_result(step) for step in steps])
+
+
+def _shade(
+    axes: Axes, beliefs: Sequence[Posterior | None], columns: dict[str, int], nothing: int
+) -> None:
+    """Draws the cells of each row; all cells of one shade are one path."""
+    cells: defaultdict[int, list[Path]] = defaultdict(list)
+    for y, belief in enumerate(beliefs):
+        for shade, first, last in _cells(belief, columns, nothing) if belief else ():
+            left, right, top, bottom = first - 0.5, last + 0.5, 0.42 - y, -0.42 - y
+            corners = [(left, top), (right, top), (right, bottom), (left, bottom), (left, top)]
+            cells[shade].append(Path(corners, closed=True))
+    for shade, found in sorted(cells.items()):
+        strength = 0.15 + 0.85 * shade / (len(_SHADES) - 1)
+        whole = Path.make_compound_path(*found)
+        axes.add_patch(PathPatch(whole, facecolor=HEAT, linewidth=0, alpha=strength))
+
+
+def _cells(
+    belief: Posterior, columns: dict[str, int], nothing: int
+) -> Iterator[tuple[int, int, int]]:
+    """Shade, first and last column: neighbours of one shade are one cell."""
+    chances: dict[int, float] = {nothing: belief.none}
+    for revision, chance in belief.chances.items():
+        if (x := columns.get(revision)) is not None:
+            chances[x] = chances.get(x, 0.0) + chance
+    shades = {x: bisect_right(_SHADES, chance) - 1 for x, chance in sorted(chances.items())}
+    for (shade, _), run in groupby(
+        enumerate(shades.items()), key=lambda one: (one[1][1], one[1][0] - one[0])
+    ):
+        xs = [x for _, (x, _) in run]
+        if shade >= 0:
+            yield shade, xs[0], xs[-1]
+
+
+def _result(step: Attempt) -> str:
+    return words.pps(math.exp(step.ln_pps)) if step.ln_pps is not None else "no answer"
+
+
+# ------------------------------------------------------------------------------------- shared
+
+
+def notice(sentence: str) -> str:
+    """A paragraph instead of a figure without data."""
+    return f'<p class="soft">{escape(sentence)}</p>'
+
+
+def _slug(scenario: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", scenario.lower())
+
+
+def _short(case: Case, revision: str) -> str:
+    """The part of a label that fits under an axis: n302145."""
+    return words.clean(case.label(revision)).split("-", maxsplit=1)[0][:12]

@@ -1,0 +1,290 @@
+"""Figures drawn by matplotlib: SVG for pages, in the colours of their style sheet, and files.
+
+The same data give the same bytes.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from html import escape
+from threading import Lock
+from typing import Any, Literal
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+from matplotlib.typing import CapStyleType
+
+from netbisect.reports.render.palette import BOX_MIN, GRID, INK, VARIABLES, WIDTH, unit
+
+_PNG_DPI = 120
+_PNG_DPI_MAX = 60_000
+"""Divided by the height in inches: a PNG has at most 65535 rows."""
+_MIN_SPAN = 0.004
+"""Least relative span of an axis of rates."""
+_LINE_HEIGHT = 9.6
+"""Points."""
+_STYLE: dict[Any, Any] = {
+    "axes.axisbelow": True,
+    "axes.edgecolor": INK,
+    "axes.facecolor": "none",
+    "axes.grid": True,
+    "axes.grid.axis": "y",
+    "axes.labelcolor": INK,
+    "axes.linewidth": 0.8,
+    "axes.spines.top": False,
+    "axes.titlecolor": INK,
+    "figure.facecolor": "none",
+    "font.sans-serif": ["DejaVu Sans", "Verdana", "Arial"],
+    "font.size": 9.0,
+    "grid.color": GRID,
+    "grid.linewidth": 0.6,
+    "path.simplify": False,
+    "savefig.facecolor": "none",
+    "svg.fonttype": "none",
+    "svg.hashsalt": "netbisect",
+    "text.color": INK,
+    "text.parse_math": False,
+    "xtick.color": INK,
+    "xtick.labelsize": 8.0,
+    "ytick.color": INK,
+    "ytick.labelsize": 8.0,
+}
+_UNUSED = re.compile(
+    r"<metadata>.*?</metadata>|<style .*?</style>|<!--.*?-->|(?<=<g) id=\"[^\"]*\"|"
+    r" font-family: [^;]*;| transform=\"rotate\(-0 [^\"]*\"|\n *(?=<)",
+    re.DOTALL,
+)
+"""Parts of matplotlib's SVG that a page does not need."""
+_COORDINATES = re.compile(r' (?:d|x|y|transform)="[^"]*"')
+_DECIMALS = re.compile(r"(\.\d\d)\d+")
+_lock = Lock()
+"""Guards matplotlib's style, which is global; reports are written in threads."""
+
+Margins = tuple[float, float, float, float]
+"""Left, bottom, right and top of the axes, inches."""
+
+
+def draw(
+    paint: Callable[[Axes], None],
+    height: float,
+    margins: Margins | None = None,
+    *,
+    name: str,
+    title: str,
+    text: str,
+) -> str:
+    """Draws one pair of axes as an `<svg>` element for a page.
+
+    Args:
+        paint: Fills the axes.
+        height: In inches.
+        margins: Of the axes; None for a computed layout.
+        name: Prefix of all ids in the element, unique in the page.
+        title: Tooltip and accessible name.
+        text: Accessible description.
+    """
+    with _lock, mpl.rc_context(_STYLE):
+        figure = Figure(figsize=(WIDTH, height), layout=None if margins else "constrained")
+        if margins:
+            left, bottom, right, top = margins
+            figure.subplots_adjust(
+                left / WIDTH, bottom / height, 1 - right / WIDTH, 1 - top / height
+            )
+        paint(figure.add_subplot())
+        body = _body(_saved(figure, "svg", {}).decode(), name)
+    return (
+        f'<svg role="img" aria-labelledby="{name}-title {name}-text" stroke-linejoin="round" '
+        f'font-family="DejaVu Sans, Verdana, Arial, sans-serif" {body[0]}>\n'
+        f'<title id="{name}-title">{escape(title)}</title>\n'
+        f'<desc id="{name}-text">{escape(text)}</desc>{body[1]}'
+    )
+
+
+def _body(svg: str, name: str) -> tuple[str, str]:
+    """Attributes and content of the element: page colours, unique ids, two decimals."""
+    svg = _UNUSED.sub("", svg[svg.index("<svg ") :])
+    svg = re.sub(r'\bid="', f'id="{name}-', svg)
+    svg = re.sub(r'(url\(|href=")#', rf"\g<1>#{name}-", svg)
+    svg = _COORDINATES.sub(lambda found: _DECIMALS.sub(r"\1", found[0]), svg)
+    for colour, variable in VARIABLES.items():
+        svg = svg.replace(f": {colour}", f": var({variable}, {colour})")
+    attributes, content = svg.removeprefix("<svg ").split(">", 1)
+    return attributes, content
+
+
+def files(paint: Callable[[Figure], None], height: float, *, title: str) -> dict[str, bytes]:
+    """Draws a figure on white paper; returns its files by format: `svg` and `png`.
+
+    Args:
+        paint: Fills the figure.
+        height: In inches.
+        title: Title in the metadata of the files.
+    """
+    latin = title.encode("latin-1", "replace").decode("latin-1")
+    with _lock, mpl.rc_context({**_STYLE, "savefig.facecolor": "white"}):
+        figure = Figure(figsize=(WIDTH, height), layout="constrained")
+        paint(figure)
+        figure.set_dpi(min(_PNG_DPI, _PNG_DPI_MAX / height))
+        return {
+            "svg": _saved(figure, "svg", {"Title": title}),
+            "png": _saved(figure, "png", {"Software": None, "Title": latin}),
+        }
+
+
+def _saved(figure: Figure, kind: str, metadata: dict[str, str | None]) -> bytes:
+    if kind == "svg":
+        metadata |= dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    buffer = io.BytesIO()
+    with warnings.catch_warnings():
+        # The font only measures text here; the browser draws it with its own.
+        warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
+        figure.savefig(buffer, format=kind, metadata=metadata, dpi="figure")
+    return buffer.getvalue()
+
+
+# ----------------------------------------------------------------------------------- on the axes
+
+
+def rate_axis(
+    axes: Axes, rates: Sequence[float], *, reference: float | None = None, label: str = ""
+) -> float:
+    """Sets up the left axis for these rates; returns the scale to divide them by.
+
+    Args:
+        axes: The axes.
+        rates: Packets per second.
+        reference: Rate that is 0 % of an axis on the right; None for no such axis.
+        label: Label of the right axis.
+    """
+    name, scale = unit(rates)
+    low, high = min(rates) / scale, max(rates) / scale
+    room = max(0.06 * (high - low), _MIN_SPAN * high - (high - low) / 2, 1e-9)
+    limits = low - room, high + room
+    sides = [(axes, name, limits)]
+    if reference is not None:
+        percents = axes.twinx()
+        percents.grid(visible=False)
+        low, high = (100 * (limit * scale / reference - 1) for limit in limits)
+        sides.append((percents, label, (low, high)))
+    for side, side_label, side_limits in sides:
+        side.set_ylim(*side_limits)
+        side.set_ylabel(side_label)
+        side.yaxis.set_major_locator(MaxNLocator(6))
+        side.ticklabel_format(axis="y", style="plain", useOffset=False)
+    if reference is None:
+        axes.spines.right.set_visible(False)
+    return scale
+
+
+def dots(
+    axes: Axes,
+    places: Iterable[tuple[float, float]],
+    colour: str,
+    size: float,
+    *,
+    square: bool = False,
+) -> None:
+    """Draws a dot at every place: lines of no length, a quarter of the bytes of markers."""
+    cap: CapStyleType = "projecting" if square else "round"
+    segments(axes, ((x, y, x, y) for x, y in places), colour, size, cap)
+
+
+def segments(
+    axes: Axes,
+    ends: Iterable[tuple[float, float, float, float]],
+    colour: str,
+    width: float,
+    cap: CapStyleType = "butt",
+) -> None:
+    """Draws lines from (x, y) to (x, y), all as one path."""
+    gap = float("nan")
+    xs: list[float] = []
+    ys: list[float] = []
+    for x0, y0, x1, y1 in ends:
+        xs += (x0, x1, gap)
+        ys += (y0, y1, gap)
+    axes.plot(xs, ys, color=colour, linewidth=width, solid_capstyle=cap, alpha=0.85)
+
+
+def marker_line(
+    axes: Axes,
+    x: float,
+    name: str,
+    colour: str,
+    *,
+    style: str = "-",
+    row: int = 0,
+    align: Literal["left", "center", "right"] = "center",
+    url: str = "",
+) -> None:
+    """Draws a vertical line with a name above it.
+
+    Args:
+        axes: The axes.
+        x: Place of the line.
+        name: Text above it; may be empty.
+        colour: Of line and text.
+        style: Line style of matplotlib.
+        row: Rows by which the name is raised above others.
+        align: Alignment of the name.
+        url: Link of the name; may be empty.
+    """
+    axes.axvline(x, color=colour, linewidth=1.0, linestyle=style)
+    if name:
+        text = axes.annotate(
+            name,
+            (x, 1),
+            (0, 2 + row * _LINE_HEIGHT),
+            xycoords=("data", "axes fraction"),
+            textcoords="offset points",
+            color=colour,
+            fontsize=8,
+            ha=align,
+        )
+        text.set_url(url or None)
+
+
+def x_ticks(axes: Axes, ticks: Iterable[tuple[float, Sequence[str]]]) -> None:
+    """Labels the lower axis: a place, and lines of text."""
+    places, labels = zip(*ticks, strict=True)
+    axes.set_xticks(places, ["\n".join(lines) for lines in labels])
+
+
+def box(
+    axes: Axes,
+    values: Sequence[float],
+    position: float,
+    width: float,
+    colour: str,
+    orientation: Literal["vertical", "horizontal"] = "vertical",
+) -> None:
+    """Draws a box of quartiles and whiskers, if there are enough values for one.
+
+    Args:
+        axes: The axes.
+        values: One per boot.
+        position: On the axis of the sets.
+        width: On the same axis.
+        colour: Of the median.
+        orientation: Of the values.
+    """
+    if len(values) < BOX_MIN:
+        return
+    line = {"color": INK, "linewidth": 1.0}
+    axes.boxplot(
+        [list(values)],
+        positions=[position],
+        widths=width,
+        orientation=orientation,
+        showfliers=False,
+        boxprops=line,
+        whiskerprops=line,
+        capprops=line,
+        medianprops={"color": colour, "linewidth": 2.2},
+        manage_ticks=False,
+    )

@@ -1,0 +1,246 @@
+"""Flame graphs: the stacks of a profile as SVG, and the difference between two of them.
+
+Matplotlib has no form for them, and neither a script nor a picture that cannot be searched is
+wanted: so the boxes are written here. A box is a function, those that it calls are above it, and
+its width is its share of the samples. What a box says in full is its title, which browsers show
+and screen readers read. The same stacks give the same bytes.
+
+The form, and the comparison by colour, are Brendan Gregg's: "The Flame Graph", CACM 59 (2016) 6.
+"""
+
+from __future__ import annotations
+
+import heapq
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+from itertools import accumulate
+
+from netbisect.bisect.model.profile_stacks import Stack, Stacks, ranges, share_shifts, total
+from netbisect.reports.render import words
+
+_WIDTH = 900.0
+"""Of the drawing, in its own units; a page shows them as pixels."""
+_ROW = 17
+_TOP = 26
+"""Above the boxes, for the legend."""
+_CHARACTER = 6.65
+"""Width of one in 11 px of a fixed-width font."""
+_LEAST = 0.7
+"""Narrower boxes cannot be seen."""
+_LEVELS_MAX = 100
+_NAME_MAX = 160
+"""Characters of a name that are shown, in a title too."""
+MOST_BYTES = 270_000
+"""Of a drawing; the widest boxes come first."""
+_MARKED = 0.003
+"""Least change of a share that a box shows."""
+_STRENGTHS = 5
+
+_FORM = """\
+.fg{font:11px ui-monospace,Menlo,Consolas,"DejaVu Sans Mono",monospace}
+.fg text{fill:var(--ink,#1b1b1f);pointer-events:none}
+.fg rect{fill:var(--flame,#d08a00);stroke:var(--paper,#fff);stroke-width:.6}
+.fg g:hover rect{stroke:var(--ink,#1b1b1f)}
+.fg .h1,.fg .h2,.fg .h3,.fg .h4,.fg .h5{fill:var(--bad,#d55e00)}
+.fg .c1,.fg .c2,.fg .c3,.fg .c4,.fg .c5{fill:var(--good,#0072b2)}
+.fg .n{fill:var(--soft,#55555f);fill-opacity:.16}
+.fg .h1,.fg .c1,.fg .f0{fill-opacity:.22}.fg .h2,.fg .c2,.fg .f1{fill-opacity:.3}
+.fg .h3,.fg .c3,.fg .f2{fill-opacity:.38}.fg .h4,.fg .c4,.fg .f3{fill-opacity:.46}
+.fg .h5,.fg .c5{fill-opacity:.56}
+"""
+_ALONE = """\
+svg{color-scheme:light dark;background:var(--paper);--paper:#fff;--ink:#1b1b1f;--soft:#55555f;\
+--flame:#d08a00;--good:#0072b2;--bad:#d55e00}
+@media(prefers-color-scheme:dark){svg{--paper:#16171b;--ink:#e8e8ec;--soft:#a5a6b0;\
+--flame:#e0a040;--good:#56b4e9;--bad:#ff9a4d}}
+@media print{svg{--paper:#fff;--ink:#000;--soft:#333;--flame:#d08a00;--good:#0072b2;--bad:#d55e00}}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Box:
+    """A function in one place of the stacks; shares are of all samples, 0 to 1."""
+
+    level: int
+    x: float
+    width: float
+    name: str
+    shares: tuple[float, ...]
+    """Of each profile, those that it calls included."""
+    own: tuple[float, ...]
+    """Of each profile, without those that it calls."""
+    change: float = 0.0
+    """By how much the own share of this function grew, in all its places together."""
+
+
+# ----------------------------------------------------------------------------- what is offered
+
+
+def flame(stacks: Stacks, *, name: str, title: str, most: int = MOST_BYTES) -> str:
+    """One profile as an `<svg>` element for a page, in the colours of its style sheet.
+
+    Args:
+        stacks: At least one sample.
+        name: Begins every id in the element, so that a page can hold several.
+        title: Accessible name.
+        most: Bytes that the element may have, at least some thousands.
+    """
+    return _element([stacks], name, title, most)
+
+
+def difference(
+    before: Stacks, after: Stacks, *, name: str, title: str, most: int = MOST_BYTES
+) -> str:
+    """The difference between two profiles as an `<svg>` element.
+
+    Both are brought to equal totals. A box is as wide as its mean share of both, so that nothing
+    is missing that only one of them has. Its colour, and what is written on it, say how the share
+    of the function itself changed, without those it calls and in all its places together: where a
+    caller was renamed, what it calls stands in two places and is no hotter for it.
+
+    Args:
+        before: At least one sample.
+        after: At least one sample.
+        name: As in `flame`.
+        title: As in `flame`.
+        most: As in `flame`.
+    """
+    return _element([before, after], name, title, most)
+
+
+def document(drawing: str) -> bytes:
+    """An element of these as a file of its own, on light or dark paper as the reader has it."""
+    start, style, rest = drawing.partition("<style>\n")
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{start}{style}{_ALONE}{rest}\n'.encode(
+        "utf-8", "replace"
+    )
+
+
+# ------------------------------------------------------------------------------------ the boxes
+
+
+def _boxes(profiles: Sequence[Stacks]) -> Iterator[_Box]:
+    """All boxes that can be seen, the widest first; one is never before those below it."""
+    stacks = sorted({stack for profile in profiles for stack in profile})
+    totals = [total(profile) for profile in profiles]
+    changes = {one.function: one.change for one in share_shifts(profiles[0], profiles[-1])}
+    sums = [[0, *accumulate(profile.get(one, 0) for one in stacks)] for profile in profiles]
+
+    def shares(begin: int, end: int) -> tuple[float, ...]:
+        return tuple(
+            (upto[end] - upto[begin]) / whole for upto, whole in zip(sums, totals, strict=True)
+        )
+
+    def width(begin: int, end: int) -> float:
+        return _WIDTH * sum(shares(begin, end)) / len(profiles)
+
+    waiting = [(-_WIDTH, 0, 0, len(stacks))]
+    while waiting:
+        wide, level, begin, end = heapq.heappop(waiting)
+        ends_here = level > 0 and len(stacks[begin]) == level
+        yield _Box(
+            level,
+            width(0, begin),
+            -wide,
+            _name(stacks[begin], level),
+            shares(begin, end),
+            shares(begin, begin + 1) if ends_here else (0.0,) * len(profiles),
+            changes.get(stacks[begin][level - 1], 0.0) if level else 0.0,
+        )
+        if level < _LEVELS_MAX:
+            for first, last in ranges(stacks, begin, end, level):
+                if (part := width(first, last)) >= _LEAST:
+                    heapq.heappush(waiting, (-part, level + 1, first, last))
+
+
+def _name(stack: Stack, level: int) -> str:
+    return words.clean(stack[level - 1][: 4 * _NAME_MAX])[:_NAME_MAX] if level else "all"
+
+
+# ---------------------------------------------------------------------------------- the drawing
+
+
+def _element(profiles: Sequence[Stacks], name: str, title: str, most: int) -> str:
+    counts = [total(profile) for profile in profiles]
+    text = _told(counts)
+    boxes: list[_Box] = []
+    used = len(_FORM) + 6 * (len(title) + len(text)) + 1500
+    for box in _boxes(profiles):
+        # The widest own change is not known yet, so room is kept for the longest class and mark.
+        used += len(_drawn(box, counts, 1.0, 0)) + 24
+        if used > most and boxes:
+            break
+        boxes.append(box)
+    rows = 1 + max(box.level for box in boxes)
+    scale = max(abs(box.change) for box in boxes) or 1.0
+    height = _TOP + rows * _ROW + 4
+    drawn = "".join(
+        _drawn(box, counts, scale, height - 4 - (box.level + 1) * _ROW)
+        for box in sorted(boxes, key=lambda box: (box.level, box.x))
+    )
+    legend = (
+        "▲ orange: the function itself takes more of the time; ▼ blue: less; percentage points"
+        if len(profiles) > 1
+        else "wider: more of the time; above: called by what is below"
+    )
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" class="fg" '
+        f'aria-labelledby="{name}-title {name}-text" viewBox="0 0 {_WIDTH:g} {height}" '
+        f'width="{_WIDTH:g}" height="{height}">\n'
+        f'<title id="{name}-title">{_safe(title)}</title>\n'
+        f'<desc id="{name}-text">{_safe(text)}</desc>\n'
+        f"<style>\n{_FORM}</style>\n"
+        f'<text x="2" y="15">{legend}</text>\n{drawn}</svg>'
+    )
+
+
+def _told(counts: Sequence[int]) -> str:
+    """Accessible description of the drawing."""
+    seen = " and ".join(words.count(one, "sample") for one in counts)
+    form = "Boxes are functions, above them those that they call; the width is the share of samples"
+    if len(counts) == 1:
+        return f"{seen}. {form}."
+    return f"{seen}, before and after. {form}, the mean of both."
+
+
+def _drawn(box: _Box, counts: Sequence[int], scale: float, y: int) -> str:
+    label, kind = box.name, f"f{zlib.crc32(box.name.encode(errors='replace')) % 4}"
+    if len(counts) > 1:
+        strength = min(_STRENGTHS, 1 + int(_STRENGTHS * abs(box.change) / scale))
+        marked = abs(box.change) >= _MARKED
+        kind = f"{'h' if box.change > 0 else 'c'}{strength}" if marked else "n"
+        if marked:
+            label = f"{_mark(box.change)} {box.name}"
+    room = int((box.width - 4) / _CHARACTER)
+    if room < len(label):
+        label = f"{label[: room - 1]}…" if room > 3 else ""  # noqa: PLR2004 - fewer say nothing
+    text = f'<text x="{box.x + 2:.1f}" y="{y + 12}">{_safe(label)}</text>' if label else ""
+    return (
+        f"<g><title>{_safe(_full(box, counts))}</title>"
+        f'<rect class="{kind}" x="{box.x:.1f}" y="{y}" width="{box.width:.1f}" '
+        f'height="{_ROW - 1}"/>{text}</g>\n'
+    )
+
+
+def _mark(change: float) -> str:
+    return f"{'▲' if change > 0 else '▼'}{abs(100 * change):.1f}"
+
+
+def _full(box: _Box, counts: Sequence[int]) -> str:
+    """The tooltip of a box."""
+    if len(counts) == 1:
+        samples = words.count(round(box.shares[0] * counts[0]), "sample")
+        own = f", itself {100 * box.own[0]:.1f} %" if box.own[0] else ""
+        return f"{box.name}: {100 * box.shares[0]:.1f} %{own}, {samples}"
+    told = f"{box.name}: {100 * box.shares[0]:.1f} % before, {100 * box.shares[1]:.1f} % after"
+    if any(box.own):
+        told += f"; itself {100 * box.own[0]:.1f} % and {100 * box.own[1]:.1f} % here"
+    if box.change:
+        told += f"; {100 * box.change:+.1f} percentage points in all places"
+    return told
+
+
+def _safe(text: str) -> str:
+    return escape(words.clean(text))

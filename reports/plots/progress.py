@@ -1,0 +1,91 @@
+"""The comparison in progress on the page of a build, as text and plots."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from netbisect.reports.render import words
+from netbisect.reports.render.ministat import POINTS_MIN, ministat
+from netbisect.reports.render.templating import environment
+
+_SETS_MAX = 7
+"""As many as ministat takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """The boots of a kernel."""
+
+    name: str
+    """Label of the revision."""
+    pps: tuple[float, ...]
+    """One value per boot, oldest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioProgress:
+    """A scenario of a job."""
+
+    title: str
+    """Name of the scenario for people."""
+    testbed: str
+    sides: Sequence[Side]
+    """The good one first; none without boots."""
+
+
+def as_text(found: Sequence[ScenarioProgress]) -> str:
+    """A ministat block for every scenario, raw pps; or why there is none."""
+    return "\n\n".join(f"{words.clean(one.title)}\n{_block(one)}".rstrip() for one in found) + "\n"
+
+
+def _block(one: ScenarioProgress) -> str:
+    sides = one.sides[:_SETS_MAX]
+    short = [side for side in sides if len(side.pps) < POINTS_MIN]
+    if len(sides) > 1 and not short:
+        return ministat([(words.clean(side.name), list(side.pps)) for side in sides])
+    told = [f"{words.clean(side.name)}: {words.count(len(side.pps), 'boot')}" for side in sides]
+    counts = "; ".join(told) or "no boots"
+    rates = [
+        f"  {words.clean(side.name)}: {', '.join(words.pps(rate) for rate in side.pps)}"
+        for side in sides
+    ]
+    wanted = f"ministat compares two kernels with at least {POINTS_MIN} boots each"
+    return "\n".join([f"{counts}; {wanted}.", *rates])
+
+
+def as_page(found: Sequence[ScenarioProgress], links: Sequence[tuple[str, str]]) -> str:
+    """The pictures, as a page without script.
+
+    Args:
+        found: The leading scenario first.
+        links: Names and addresses of related pages.
+    """
+    return environment.get_template("progress.html").render(
+        pictures=[_picture(one, number) for number, one in enumerate(found)],
+        text=as_text(found),
+        links=links,
+    )
+
+
+def _picture(one: ScenarioProgress, number: int) -> Markup:
+    title = f"{words.clean(one.title)} on {words.clean(one.testbed)}: boots so far"
+    told = [
+        f"{words.clean(side.name)}: {words.count(len(side.pps), 'boot')} from "
+        f"{words.pps(min(side.pps))} to {words.pps(max(side.pps))}"
+        for side in one.sides
+    ]
+    name, text = f"boots-{number}", f"{'; '.join(told) or 'No boots measured yet'}."
+    # The master imports this module for its text, and must not load matplotlib.
+    from netbisect.reports.plots.chart import notice  # noqa: PLC0415 - see above
+    from netbisect.reports.plots.figure import draw  # noqa: PLC0415 - see above
+    from netbisect.reports.plots.netbenches_plot import Panel, marks  # noqa: PLC0415 - see above
+
+    if not told:
+        return Markup(notice(text))  # noqa: S704 - our own drawing
+    panel = Panel(words.clean(one.title), [(words.clean(s.name), s.pps) for s in one.sides])
+    height = 1.1 + 0.42 * len(one.sides)
+    drawn = draw(lambda axes: marks(axes, panel), height, name=name, title=title, text=text)
+    return Markup(drawn)  # noqa: S704 - our own drawing, its texts escaped

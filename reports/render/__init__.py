@@ -1,0 +1,1 @@
+"""Formatting of numbers and text, templates and ministat output."""

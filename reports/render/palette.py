@@ -1,0 +1,40 @@
+"""Colours, sizes and units of all plots."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from netbisect.reports.render import words
+
+INK, GRID, BOOT, GOOD, BAD, CULPRIT, HEAT = (
+    "#1b1b1f",
+    "#d5d5dc",
+    "#5b6b7b",
+    "#0072b2",
+    "#d55e00",
+    "#a0307d",
+    "#006d5b",
+)
+"""What a colour means; the page gives each another value in the dark. Told apart by everyone, and
+no meaning rests on colour alone: shapes, dashes and words say the same."""
+
+VARIABLES = {
+    INK: "--ink",
+    GRID: "--grid",
+    BOOT: "--boot",
+    GOOD: "--good",
+    BAD: "--bad",
+    CULPRIT: "--culprit",
+    HEAT: "--heat",
+}
+"""CSS variable of each colour."""
+BOX_MIN = 5
+"""Fewer boots have no quartiles worth a box; their dots say all."""
+WIDTH = 8.0
+"""Inches."""
+
+
+def unit(rates: Sequence[float]) -> tuple[str, float]:
+    """The unit that suits the largest of these rates, and by how much to divide them."""
+    name = words.pps(max(rates)).split()[1]
+    return name, {"pps": 1.0, "kpps": 1e3, "Mpps": 1e6}[name]

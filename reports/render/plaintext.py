@@ -1,0 +1,63 @@
+"""Text of at most 76 columns, for mails."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import textwrap
+from collections.abc import Iterable, Sequence
+from itertools import zip_longest
+
+WIDTH = 76
+_GAP = "  "
+_TIED = re.compile(r"(?<=\d) (?=%|[kM]?pps\b|h\b|min\b|s\b|boots?\b)")
+"""Between a number and its unit no line ends."""
+_TIE = "\N{NO-BREAK SPACE}"
+
+
+def wrap(text: str, indent: int = 0, width: int = WIDTH) -> str:
+    """A paragraph, every line indented; words longer than a line are cut."""
+    return "\n".join(" " * indent + line for line in _lines(text, width - indent))
+
+
+def _lines(text: str, width: int) -> list[str]:
+    lines = textwrap.wrap(_TIED.sub(_TIE, text), width, break_on_hyphens=False)
+    return [line.replace(_TIE, " ") for line in lines] or [""]
+
+
+def table(rows: Iterable[Sequence[str]], indent: int = 2, width: int = WIDTH) -> str:
+    """Columns, as wide as their cells; the widest ones are wrapped where a line is too short."""
+    lines = list(rows)
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    room = width - indent - len(_GAP) * (len(widths) - 1)
+    while sum(widths) > room:
+        widths[widths.index(max(widths))] -= 1
+    text = []
+    for row in lines:
+        cells = [_lines(cell, max(wide, 1)) for cell, wide in zip(row, widths, strict=True)]
+        for parts in zip_longest(*cells, fillvalue=""):
+            line = _GAP.join(f"{part:{wide}}" for part, wide in zip(parts, widths, strict=True))
+            text.append((" " * indent + line).rstrip())
+    return "\n".join(text)
+
+
+def shell(command: str, indent: int = 2) -> str:
+    """A command over several lines, fit for pasting: only between words, never within one."""
+    lexer = shlex.shlex(command, posix=False)
+    lexer.whitespace_split = True
+    lexer.commenters = ""
+    try:
+        words = list(lexer)
+    except ValueError:  # a quotation mark that is not closed: no place to break it is safe
+        return " " * indent + command
+    lines = [" " * indent]
+    for word in words:
+        line = lines[-1]
+        if not line.strip():
+            lines[-1] = line + word
+        elif len(line) + len(word) + len(" ") + len(" \\") > WIDTH:
+            lines[-1] = f"{line} \\"
+            lines.append(" " * (indent + 4) + word)
+        else:
+            lines[-1] = f"{line} {word}"
+    return "\n".join(lines)

@@ -1,0 +1,29 @@
+"""The templates of this folder, ready to be filled."""
+
+from __future__ import annotations
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+
+from netbisect.reports.render import plaintext, words
+
+environment = Environment(
+    loader=PackageLoader("netbisect.reports"),
+    autoescape=select_autoescape(["html"]),
+    undefined=StrictUndefined,
+    auto_reload=False,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    keep_trailing_newline=True,
+)
+environment.filters.update(
+    block=words.block,
+    certainty=words.certainty,
+    clean=words.clean,
+    day=words.day,
+    duration=words.duration,
+    moment=words.moment,
+    shell=plaintext.shell,
+    table=plaintext.table,
+    wrap=plaintext.wrap,
+)
+environment.globals.update(count=words.count)

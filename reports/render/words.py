@@ -1,0 +1,310 @@
+"""Formatting of numbers, times and results."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Protocol, assert_never
+
+from netbisect.bisect.model.alert_state import AlertKind, AlertState
+from netbisect.bisect.model.results import (
+    Confirmed,
+    Culprit,
+    Drift,
+    Effect,
+    MeasureResult,
+    NightlyResult,
+    NotConfirmed,
+    NotReproduced,
+    ProfileResult,
+    Result,
+    SeveralCulprits,
+    Suspects,
+    Unfinished,
+)
+
+Name = Callable[[str], str]
+"""Returns the display name of a revision or a scenario."""
+
+_MINUTE, _HOUR, _DAY = 60, 3600, 86400
+_TENTHS = 10
+"""Seconds below which tenths are shown."""
+_ALMOST_SURE = 0.999
+"""No measurement is certain, so nothing is called more certain than this."""
+_RARE = 1e-6
+_UNKNOWN = math.log(100)
+"""Intervals beyond a factor of 100 are not shown."""
+
+
+def clean(text: str) -> str:
+    """One line that can be shown anywhere: no control characters, no text direction tricks."""
+    if not (text.isascii() and text.isprintable()):
+        text = "".join(map(_plain, text))
+    return " ".join(text.split())
+
+
+def block(text: str) -> str:
+    """The same for text of several lines, whose tabs stay."""
+    lines = text.replace("\r\n", "\n").split("\n")
+    return "\n".join(
+        "\t".join("".join(map(_plain, part)) for part in line.split("\t")) for line in lines
+    )
+
+
+def in_xml(text: str) -> str:
+    """One line that XML can hold, which markup in it is still to be escaped for."""
+    return clean(text).translate(
+        {0xFFFE: "\N{REPLACEMENT CHARACTER}", 0xFFFF: "\N{REPLACEMENT CHARACTER}"}
+    )
+
+
+def _plain(character: str) -> str:
+    match unicodedata.category(character):
+        case "Cc":
+            return " "
+        case "Cf":
+            return ""
+        case "Cs":
+            return "\N{REPLACEMENT CHARACTER}"
+        case _:
+            return character
+
+
+def count(number: int, noun: str) -> str:
+    """`1 boot`, `1,200 boots`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def listing(items: list[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return " and ".join([", ".join(items[:-1]), items[-1]]) if len(items) > 1 else "".join(items)
+
+
+def pps(value: float) -> str:
+    """Packets per second with about as many digits as a boot is worth: `1.488 Mpps`."""
+    text = f"{value:.0f} pps"
+    for unit, scale, digits in (("kpps", 1e3, 3), ("Mpps", 1e6, 4)):
+        if float(text.split(maxsplit=1)[0]) < 1000:  # noqa: PLR2004 - a step of the prefixes
+            break
+        rounded = float(f"{value / scale:.{digits}g}")
+        text = f"{rounded:.{max(digits - len(str(int(rounded))), 0)}f} {unit}"
+    return text
+
+
+def percent(ln_ratio: float) -> str:
+    """An ln ratio as a signed percentage: `-10.9 %`."""
+    value = _hundredths(ln_ratio)
+    return f"{_signed(value, min(_digits(value), 1))} %"
+
+
+class Interval(Protocol):
+    """A change of level with its interval, as ln ratios."""
+
+    @property
+    def ln_ratio(self) -> float:
+        """The change."""
+
+    @property
+    def low(self) -> float:
+        """Lower end of the interval."""
+
+    @property
+    def high(self) -> float:
+        """Upper end of the interval."""
+
+
+def change(effect: Interval) -> str:
+    """An effect with its interval: `-10.9 % (-12.1 to -9.7)`."""
+    value = _hundredths(effect.ln_ratio)
+    if not (abs(effect.low) < _UNKNOWN and abs(effect.high) < _UNKNOWN):
+        return f"{_signed(value, _digits(value))} % (no interval)"
+    low, high = _hundredths(effect.low), _hundredths(effect.high)
+    digits = _digits(value, low, high)
+    low_text, high_text = _signed(low, digits), _signed(high, digits)
+    return f"{_signed(value, digits)} % ({low_text} to {high_text})"
+
+
+def _hundredths(ln_ratio: float) -> float:
+    return 100 * math.expm1(min(ln_ratio, _UNKNOWN))
+
+
+def _digits(*values: float) -> int:
+    largest = max(map(abs, values))
+    return 2 if largest < 1 else 1 if largest < 100 else 0  # noqa: PLR2004 - places of a percentage
+
+
+def _signed(value: float, digits: int) -> str:
+    text = f"{value:+.{digits}f}"
+    return text if text.strip("+-0.") else text[1:]
+
+
+def direction(effect: Effect) -> str:
+    """Direction of a change: `slower` or `faster`."""
+    return "slower" if effect.ln_ratio < 0 else "faster"
+
+
+def duration(seconds: float) -> str:
+    """`45 s`, `12 min`, `2 h 05 min`, `3 d 04 h`."""
+    if seconds < _MINUTE - 0.5:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / _MINUTE)
+    if minutes * _MINUTE < _HOUR:
+        return f"{minutes} min"
+    if minutes * _MINUTE < _DAY:
+        return f"{minutes // 60} h {minutes % 60:02d} min"
+    hours = round(seconds / _HOUR)
+    return f"{hours // 24} d {hours % 24:02d} h"
+
+
+def elapsed(seconds: float) -> str:
+    """As `duration`, with tenths below ten seconds: `4.2 s`."""
+    return f"{seconds:.1f} s" if seconds < _TENTHS else duration(seconds)
+
+
+def day(at: float) -> str:
+    """The date in UTC, `2026-03-01`."""
+    return datetime.fromtimestamp(at, tz=UTC).strftime("%Y-%m-%d")
+
+
+def moment(at: float) -> str:
+    """Date and time, `2026-03-01 14:05 UTC`."""
+    return datetime.fromtimestamp(at, tz=UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def certainty(chance: float) -> str:
+    """A probability as a percentage, never 0 or 100 %."""
+    if chance > _ALMOST_SURE:
+        return f"more than {100 * _ALMOST_SURE:.1f} %"
+    if chance < 1 - _ALMOST_SURE:
+        return "less than 0.1 %"
+    return f"{100 * chance:.1f} %"
+
+
+def probability_by_chance(p: float) -> str:
+    """A p-value: `1 in 3,000`, `34 %`, `below 1 in a million`."""
+    if p < _RARE:
+        return "below 1 in a million"
+    if p > 0.1:  # noqa: PLR2004 - reads better as a percentage
+        return f"{100 * p:.0f} %"
+    times = 1 / p
+    step = 10 ** int(math.log10(times))
+    return f"1 in {max(round(times / step) * step, 1):,}"
+
+
+def boots(effect: Effect) -> str:
+    """Boots behind an effect, `12 + 12 boots`."""
+    return f"{effect.good_boots} + {effect.bad_boots} boots"
+
+
+def reason(why: str) -> str:
+    """A reason as the tail of a sentence, without its full stop."""
+    return clean(why).rstrip(".") or "no reason recorded"
+
+
+_KINDS = {
+    AlertKind.DROP: "a drop",
+    AlertKind.IMPROVEMENT: "an improvement",
+    AlertKind.MODES: "a change in the share of slow boots",
+    AlertKind.DRIFT: "a slow drift",
+}
+_STATES = {
+    AlertState.CANDIDATE: "seen once, retest pending",
+    AlertState.CONFIRMING: "being retested",
+    AlertState.OPEN: "confirmed",
+    AlertState.BISECTING: "confirmed, bisection running",
+    AlertState.CULPRIT_FOUND: "confirmed, commit found",
+    AlertState.NO_CULPRIT: "confirmed, no commit found",
+    AlertState.ACKNOWLEDGED: "acknowledged; the new level is the baseline",
+    AlertState.MUTED: "muted",
+    AlertState.REOPENED: "reopened",
+    AlertState.FIXED: "fixed; the level is back",
+    AlertState.INVALID: "invalid; no such change",
+    AlertState.INFRA: "caused by the lab, not by the code",
+    AlertState.WITHDRAWN: "withdrawn; the retest did not confirm it",
+    AlertState.MERGED: "merged into an earlier alert",
+}
+
+
+def kind(what: AlertKind) -> str:
+    """Kind of an alert: `a drop`."""
+    return _KINDS[what]
+
+
+def state(now: AlertState, *, until: float | None = None, into: int | None = None) -> str:
+    """State of an alert.
+
+    Args:
+        now: Its state.
+        until: For a muted alert, when that ends.
+        into: For a merged alert, the earlier one.
+    """
+    text = _STATES[now]
+    if until is not None:
+        text += f" until {day(until)}"
+    if into is not None:
+        text += f", alert {into}"
+    return text
+
+
+def sentence(finding: Result, label: Name, title: Name) -> str:  # noqa: C901 - one for every ending
+    """A result in one or two sentences.
+
+    Args:
+        finding: any answer to any question.
+        label: names revisions.
+        title: names scenarios.
+    """
+    match finding:
+        case NightlyResult(boots=number):
+            text = f"All requested boots were measured: {count(number, 'boot')}."
+        case Confirmed(effects=effects):
+            text = f"The retest confirms the difference{_lead(effects, title)}."
+        case NotConfirmed(why=why):
+            text = f"The retest does not confirm the difference: {reason(why)}."
+        case Culprit():
+            text = _culprit(finding, label, title)
+        case SeveralCulprits(culprits=culprits):
+            told = [_culprit(culprit, label, title) for culprit in culprits]
+            text = " ".join([f"There are {len(culprits)} such commits.", *told])
+        case Drift(why=why, belief=belief):
+            text = (
+                "The level changed gradually along the range, probability "
+                f"{certainty(belief.drift)}: {reason(why)}. No commit is named."
+            )
+        case Suspects(revisions=revisions, why=why):
+            text = (
+                f"One of {count(len(revisions), 'commit')} made the change; measurements cannot "
+                f"separate them: {reason(why)}."
+            )
+        case NotReproduced(why=why, belief=belief):
+            text = (
+                f"No commit in this range changed the level, probability {certainty(belief.none)}: "
+                f"{reason(why)}."
+            )
+        case ProfileResult(revisions=revisions):
+            text = f"Profiled: {listing([label(one) for one in revisions])}."
+        case MeasureResult(held=held):
+            effects = tuple(effect for one in held for effect in one.effects)
+            text = f"{count(len(held) + 1, 'kernel')} compared{_lead(effects, title)}."
+        case Unfinished(why=why):
+            text = f"The search ended without a result: {reason(why)}. No commit is named."
+        case _:
+            assert_never(finding)
+    return text
+
+
+def _lead(effects: tuple[Effect, ...], title: Name) -> str:
+    lead = next(iter(effects), None)
+    return f": {title(lead.scenario)} {change(lead)}, {boots(lead)}" if lead else ""
+
+
+def _culprit(finding: Culprit, label: Name, title: Name) -> str:
+    lead = finding.effects[0]
+    chance = max(finding.chance, finding.belief.chances[finding.revision])
+    return (
+        f"Commit {label(finding.revision)} made {title(lead.scenario)} {direction(lead)}: "
+        f"{change(lead)}. Verified against its parent {label(finding.parent)} with interleaved "
+        f"boots, {boots(lead)}. Probability that it is this commit: {certainty(chance)}."
+    )

@@ -1,0 +1,254 @@
+"""View models of the site."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from netbisect.bisect.detection.level_difference import LevelDifference, LevelEstimate
+from netbisect.bisect.model.detection_results import LevelStep, SeriesHealth
+from netbisect.bisect.model.entities import Commit, Level, Noise
+from netbisect.reports.documents.types import AlertSummary
+from netbisect.reports.model.case import HASH_LENGTH, Links
+from netbisect.reports.render import words
+
+SAFE = re.compile(r"[^A-Za-z0-9_]+")
+_SLUG_MAX = 40
+RECENT = 120
+"""Levels in the picture that shows every boot."""
+_TIMES = 1e9
+"""Seconds since the epoch from which on they are times: imported levels have numbers there."""
+
+
+def slug(name: str) -> str:
+    """A part of the name of a file, the same for the same name and another for any other."""
+    plain = SAFE.sub("-", name).strip("-")[:_SLUG_MAX]
+    if plain == name:
+        return plain
+    digest = hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:6]
+    return f"{plain}-{digest}".lstrip("-")
+
+
+def when(at: float) -> str:
+    """The day, or "no date" for imported data without times."""
+    return words.day(at) if at >= _TIMES else "no date"
+
+
+def series_page(testbed: str, scenario: str, branch: str) -> str:
+    """The file of a series."""
+    # No slug has a full stop, so that no two series meet.
+    return f"series-{slug(testbed)}.{slug(scenario)}.{slug(branch)}.html"
+
+
+def testbed_page(testbed: str) -> str:
+    """The file of a testbed."""
+    return f"testbed-{slug(testbed)}.html"
+
+
+def revisions_page(testbed: str, branch: str) -> str:
+    """The file that has the revisions of a testbed side by side."""
+    return f"revisions-{slug(testbed)}.{slug(branch)}.html"
+
+
+def pair_page(before: str, after: str) -> str:
+    """The file that compares two revisions."""
+    return f"compare-{slug(before)[:HASH_LENGTH]}.{slug(after)[:HASH_LENGTH]}.html"
+
+
+def alert_page(number: int | str) -> str:
+    """The file of an alert."""
+    return f"alert-{number}.html"
+
+
+def question_page(kind: str, number: int) -> str:
+    """The file of a comparison or a bisection, by its number."""
+    return f"{kind}-{number}.html"
+
+
+def document_file(page: str) -> str:
+    """The JSON file of a page."""
+    return f"{page.removesuffix('.html')}.json"
+
+
+def badge_file(branch: str, testbed: str = "") -> str:
+    """The file of a badge; "" for all testbeds."""
+    return f"badge-{slug(branch)}{f'.{slug(testbed)}' if testbed else ''}.svg"
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesEpoch:
+    """Levels under the same conditions."""
+
+    values: Mapping[str, str]
+    levels: Sequence[Level]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeriesView:
+    """A series, as its page shows it."""
+
+    testbed: str
+    scenario: str
+    branch: str
+    title: str
+    """Of the scenario, for people."""
+    hardware: str
+    epochs: Sequence[SeriesEpoch]
+    """Oldest first, at least one; the last one is compared."""
+    standings: Sequence[LevelEstimate]
+    """Of the levels of the last epoch."""
+    baseline: LevelEstimate | None
+    """Of the levels before the latest one, since the last confirmed change."""
+    baseline_from: str
+    """Revision of the first of them; "" without any."""
+    baselined: int
+    """How many they are."""
+    least: float
+    """Smallest reported step, as a positive ln ratio."""
+    numbers: Mapping[str, int]
+    """By revision: its place on the branch."""
+    noise: Noise
+    health: SeriesHealth
+    steps: Sequence[LevelStep]
+    alerts: Sequence[AlertSummary] = ()
+    commits: Mapping[str, Commit] = field(default_factory=dict)
+    """By revision, of the levels that are listed."""
+    links: Links = field(default_factory=Links)
+
+    @property
+    def levels(self) -> Sequence[Level]:
+        """Those of the last epoch."""
+        return self.epochs[-1].levels
+
+    @property
+    def page(self) -> str:
+        """Its file."""
+        return series_page(self.testbed, self.scenario, self.branch)
+
+    def label(self, revision: str) -> str:
+        """Short name of a revision."""
+        commit = self.commits.get(revision)
+        return words.clean(commit.label if commit else revision[:HASH_LENGTH])
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A level in few numbers, for tables of many revisions."""
+
+    number: int
+    """Place of its commit on the branch."""
+    revision: str
+    label: str
+    at: float
+    mean: float
+    """ln pps."""
+    variance: float
+    """Of its boots' mean."""
+    boots: int
+    identity: str
+    """Of the kernel, shortened."""
+
+    @property
+    def standing(self) -> LevelEstimate:
+        """As the core has it."""
+        return LevelEstimate(self.mean, self.variance)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeriesSummary:
+    """A series in brief."""
+
+    testbed: str
+    scenario: str
+    branch: str
+    title: str
+    hardware: str
+    points: Sequence[Point]
+    """The latest levels, oldest first; at least one."""
+    levels: int
+    boots: int
+    baseline: LevelEstimate | None
+    against: LevelDifference | None
+    """The latest level compared with the baseline."""
+    image_noise: float
+    boot_noise: float
+    smallest_drop: float | None
+    """That one night shows, as a positive ln ratio."""
+    smallest_lasting_drop: float | None
+    saturated: bool
+    bimodal: bool
+    spark: str
+    """The path of a small picture of the latest levels."""
+
+    @property
+    def page(self) -> str:
+        """Its file."""
+        return series_page(self.testbed, self.scenario, self.branch)
+
+    @property
+    def latest(self) -> Point:
+        """The newest level of the branch."""
+        return self.points[-1]
+
+    @property
+    def noise(self) -> Noise:
+        """Its noise."""
+        return Noise(boot=self.boot_noise, image=self.image_noise)
+
+    @property
+    def name(self) -> tuple[str, str, str]:
+        """Testbed, scenario and branch."""
+        return self.testbed, self.scenario, self.branch
+
+
+@dataclass(frozen=True, slots=True)
+class RunningLine:
+    """A running search or comparison."""
+
+    kind: str
+    number: int
+    testbed: str
+    branch: str
+    since: float
+    steps: int
+    """Decisions so far."""
+    now: str
+    likeliest: str
+    """The most probable answer and its probability; "" if none."""
+
+    @property
+    def page(self) -> str:
+        """Its file."""
+        return question_page(self.kind, self.number)
+
+
+@dataclass(frozen=True, slots=True)
+class NightView:
+    """The last night of a testbed."""
+
+    testbed: str
+    branch: str
+    revision: str
+    asked: int
+    """Scenarios."""
+    measured: int
+    why: str
+    """Why scenarios are missing; "" when none is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteOverview:
+    """Data of the first page."""
+
+    at: float
+    """Time of the latest data, seconds since the epoch."""
+    nights: Sequence[NightView]
+    night_at: float | None
+    alerts: Sequence[AlertSummary]
+    """All that were announced, the newest first."""
+    running: Sequence[RunningLine]
+    series: Sequence[SeriesSummary]
+    pairs: Sequence[tuple[str, str, str]] = ()
+    """Requested comparisons: file and labels of the two revisions."""

@@ -1,0 +1,1 @@
+"""The `netbisect` command: one module per subcommand."""

@@ -1,0 +1,301 @@
+"""`netbisect alerts`."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import time
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from netbisect.bisect.model.alert_state import AlertState
+from netbisect.reports.render import words
+from netbisect.reports.render.plaintext import table
+from netbisect.steps.policy.alert_mails import change_mail
+from netbisect.steps.service.control import SETTINGS
+from netbisect.steps.service.database_thread import open_ledger
+from netbisect.steps.service.options import chosen_folder, database_options
+from netbisect.steps.service.settings import load_settings
+from netbisect.store.db.database import NotFoundError
+from netbisect.store.db.records import Alert
+from netbisect.store.ledger import Ledger
+
+_WIDE = 160
+"""Columns of a table."""
+_SHORT = 12
+"""Digits of an abbreviated hash."""
+
+
+def _ledger(folder: Path | None, database: str | None) -> Ledger:
+    above = click.get_current_context().parent
+    given = above.params if above is not None and above.command is alerts else {}
+    address = database or (None if folder else given.get("database"))
+    return open_ledger(address or load_settings(chosen_folder(folder) / SETTINGS).database)
+
+
+@click.group(
+    invoke_without_command=True,
+    epilog="Example: netbisect alerts --state muted --folder /var/netbisect",
+)
+@database_options
+@click.option("--all", "everything", is_flag=True, help="Include closed and acknowledged alerts.")
+@click.option(
+    "--state",
+    "states",
+    multiple=True,
+    metavar="STATE",
+    type=click.Choice([state.value for state in AlertState]),
+    help="Only alerts in this state, such as muted. May be repeated.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@click.pass_context
+def alerts(
+    ctx: click.Context,
+    folder: Path | None,
+    database: str | None,
+    states: tuple[str, ...],
+    *,
+    everything: bool,
+    as_json: bool,
+) -> None:
+    """List open alerts and change their state.
+
+    Without a subcommand, lists the open alerts that are not acknowledged.
+    """
+    if ctx.invoked_subcommand is not None:
+        if everything or states or as_json:
+            raise click.UsageError(
+                "--all, --state and --json here apply to the list, not to "
+                f"{ctx.invoked_subcommand!r}"
+            )
+        return
+    found = _chosen(_ledger(folder, database), states, everything=everything)
+    if as_json:
+        click.echo(json.dumps([asdict(one) for one in found], indent=2))
+    elif not found:
+        click.echo("No such alert." if everything or states else "No open alerts.")
+    else:
+        head = ("alert", "state", "kind", "since", "where", "change", "commit or range")
+        click.echo(table([head, *map(_row, found)], indent=0, width=_WIDE))
+
+
+def _chosen(ledger: Ledger, states: tuple[str, ...], *, everything: bool) -> list[Alert]:
+    if states:
+        return [one for one in ledger.alerts(candidates=True) if one.state.value in states]
+    if everything:
+        return ledger.alerts(candidates=True)
+    return [one for one in ledger.open_alerts() if one.state is not AlertState.ACKNOWLEDGED]
+
+
+def _row(alert: Alert) -> tuple[str, ...]:
+    since = alert.opened_at if alert.announced_at is None else alert.announced_at
+    return (
+        str(alert.id),
+        alert.state.value,
+        alert.kind.value,
+        words.day(since),
+        _where(alert),
+        _change(alert),
+        alert.culprit[:_SHORT] or _range(alert.good, alert.bad),
+    )
+
+
+def _where(alert: Alert) -> str:
+    moved = {(one.testbed, one.scenario, one.branch) for one in alert.series if one.moved}
+    others = len(moved - {(alert.testbed, alert.lead, alert.branch)})
+    more = f" and {others} more series" if others else ""
+    return f"{alert.lead} on {alert.testbed}, {alert.branch}{more}"
+
+
+def _change(alert: Alert) -> str:
+    return words.change(alert.effects[0]) if alert.effects else "not retested yet"
+
+
+def _range(good: str, bad: str) -> str:
+    return f"{good[:_SHORT]}..{bad[:_SHORT]}"
+
+
+@alerts.command(epilog="Example: netbisect alerts show 7 --json --folder /var/netbisect")
+@click.argument("number", type=int)
+@database_options
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+def show(number: int, folder: Path | None, database: str | None, *, as_json: bool) -> None:
+    """Show an alert: announced numbers and history."""
+    ledger = _ledger(folder, database)
+    alert = _known(ledger, number)
+    history = ledger.alert_changes(number)
+    if as_json:
+        data = {**asdict(alert), "history": [asdict(one) for one in history]}
+        click.echo(json.dumps(data, indent=2))
+        return
+    click.echo(f"Alert {number}: {words.kind(alert.kind)}, {_now(alert)}")
+    facts = [("where", _where(alert)), ("change", _change(alert))]
+    facts.append(("range", _range(alert.good, alert.bad)))
+    facts += [("commit", alert.culprit)] if alert.culprit else []
+    facts += [("recovered at", alert.recovery)] if alert.recovery else []
+    click.echo(table(facts, width=_WIDE))
+    click.echo("\nAnnounced numbers:")
+    rows = [("series", "change", "boots", "range", "announced")]
+    for one in alert.series:
+        numbers = ("not retested", "")
+        if one.effect is not None:
+            numbers = (words.change(one.effect), words.boots(one.effect))
+        series = f"{one.scenario} on {one.testbed}, {one.branch}"
+        rows.append((series, *numbers, _range(one.good, one.bad), words.day(one.at)))
+    click.echo(table(rows, width=_WIDE))
+    click.echo("\nHistory:")
+    lines = [
+        (words.moment(one.at), one.who, one.state.value if one.state else "", words.clean(one.what))
+        for one in history
+    ]
+    click.echo(table(lines, width=_WIDE))
+
+
+def _known(ledger: Ledger, number: int) -> Alert:
+    try:
+        return ledger.alert(number)
+    except NotFoundError as error:
+        raise click.ClickException(
+            f"there is no alert {number}; `netbisect alerts --all` lists those there are"
+        ) from error
+
+
+def _now(alert: Alert) -> str:
+    return words.state(alert.state, until=alert.muted_until, into=alert.merged_into)
+
+
+# ---------------------------------------------------------------------------- what people do
+
+
+@dataclass(frozen=True, slots=True)
+class _Verb:
+    """A subcommand that changes an alert."""
+
+    state: AlertState
+    help: str
+    example: str
+
+
+_VERBS = {
+    "ack": _Verb(
+        AlertState.ACKNOWLEDGED,
+        "Accept a change: the new level becomes the baseline.",
+        'ack 7 --why "the price of the fix for SA-26:03"',
+    ),
+    "mute": _Verb(
+        AlertState.MUTED,
+        "Mute an alert until a date, when it opens again.",
+        'mute 7 --until 2026-12-31 --why "in review"',
+    ),
+    "reopen": _Verb(
+        AlertState.REOPENED,
+        "Reopen a closed, muted or acknowledged alert.",
+        'reopen 7 --why "it is still there on c2558"',
+    ),
+    "invalid": _Verb(
+        AlertState.INVALID,
+        "Close an alert: the measurement was wrong.",
+        'invalid 7 --why "the generator sent too little"',
+    ),
+    "infra": _Verb(
+        AlertState.INFRA,
+        "Close an alert: the lab changed, not the code.",
+        'infra 7 --why "new firmware on the switch"',
+    ),
+    "fixed": _Verb(
+        AlertState.FIXED,
+        "Close an alert: the level has recovered, or a fix is committed.",
+        'fixed 7 --why "fixed by 0123456789ab"',
+    ),
+    "withdraw": _Verb(
+        AlertState.WITHDRAWN,
+        "Withdraw an alert: new measurements do not show the change.",
+        'withdraw 7 --why "ten more boots show nothing"',
+    ),
+}
+
+
+def _do(
+    number: int,
+    state: AlertState,
+    *,
+    why: str,
+    who: str | None,
+    until: float | None,
+    ledger: Ledger,
+) -> None:
+    _known(ledger, number)
+    if until is not None and why.strip():
+        why = f"{why} (until {words.day(until)})"
+    who = who or _login()
+    alert = ledger.change_alert(
+        number, who=who, what=why, state=state, until=until, tell=change_mail(who, why)
+    )
+    if alert.state is state:
+        click.echo(f"Alert {number} is {_now(alert)}.")
+    else:
+        click.echo(f"Alert {number} stays {alert.state.value}; the reason is in its history.")
+
+
+def _login() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError) as error:
+        raise click.UsageError("the login name is unknown; expected --who NAME") from error
+
+
+def _date(_: click.Context, __: click.Parameter, value: str | None) -> float | None:
+    """The start of a future day, UTC."""
+    if value is None:
+        return None
+    try:
+        at = datetime.strptime(value, "%Y-%m-%d").replace(tzinfo=UTC).timestamp()
+    except ValueError as error:
+        raise click.BadParameter(f"{value!r} is not a date such as 2026-12-31") from error
+    now = time.time()
+    if at <= now:
+        raise click.BadParameter(f"{value} is not after today, {words.day(now)} (UTC)")
+    return at
+
+
+def _add(name: str, verb: _Verb) -> None:
+    """Makes the subcommand of a verb."""
+
+    def run(
+        number: int,
+        folder: Path | None,
+        database: str | None,
+        why: str,
+        who: str | None,
+        until: float | None = None,
+    ) -> None:
+        ledger = _ledger(folder, database)
+        _do(number, verb.state, why=why, who=who, until=until, ledger=ledger)
+
+    options = [
+        click.argument("number", type=int),
+        click.option("--why", required=True, help="Reason, kept in the history."),
+        click.option("--who", metavar="NAME", help="Author (default: your login name)."),
+    ]
+    if verb.state is AlertState.MUTED:
+        options.append(
+            click.option(
+                "--until",
+                metavar="YYYY-MM-DD",
+                required=True,
+                callback=_date,
+                help="Last day of muting, UTC.",
+            )
+        )
+    for option in reversed(options):
+        run = option(run)
+    alerts.command(name, help=verb.help, epilog=f"Example: netbisect alerts {verb.example}")(
+        database_options(run)
+    )
+
+
+for _name, _verb in _VERBS.items():
+    _add(_name, _verb)

@@ -1,0 +1,228 @@
+"""`netbisect detect`."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+
+import click
+from click.core import ParameterSource
+
+from netbisect.bisect.detection import events
+from netbisect.bisect.detection.events import SeriesKey, ShiftEvent
+from netbisect.cli.input import suggestion
+from netbisect.cli.input.detection import DetectionInput, of_database, of_files
+from netbisect.reports.console import events as console
+from netbisect.reports.render import words
+from netbisect.steps.service.options import database_option
+from netbisect.store.repositories.lookup import SeriesName
+
+_FIRST_TIME = 1e9
+"""Smaller times are revision numbers of imported levels."""
+_NUMBERED = re.compile(r"([a-z]?)(\d+)")
+_File = click.Path(exists=True, dir_okay=False, allow_dash=True)
+
+
+@click.command(epilog="Example: netbisect detect --series 'apu2/inet4-*' --since r303643 --json")
+@click.argument("files", metavar="[FILE]...", nargs=-1, type=_File)
+@database_option
+@click.option(
+    "--series",
+    "patterns",
+    metavar="PATTERN",
+    multiple=True,
+    help="Only these series, TESTBED/SCENARIO/BRANCH or a prefix of it; * matches anything. "
+    "May be repeated.",
+)
+@click.option("--testbed", help="Only this testbed.")
+@click.option("--scenario", help="Only this scenario.")
+@click.option("--branch", help="Only this branch.")
+@click.option(
+    "--since",
+    metavar="WHEN",
+    help="Only events since this revision or day (2026-03-01).",
+)
+@click.option(
+    "--min-effect",
+    default=2.0,
+    show_default=True,
+    type=click.FloatRange(0, 100, max_open=True),
+    help="Smallest change listed, in percent.",
+)
+@click.option(
+    "-v", "--verbose", is_flag=True, help="Show every series of every event, with reasons."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+def detect(  # noqa: PLR0917 - click hands over every option
+    files: tuple[str, ...],
+    database: str,
+    patterns: tuple[str, ...],
+    testbed: str | None,
+    scenario: str | None,
+    branch: str | None,
+    since: str | None,
+    min_effect: float,
+    verbose: bool,
+    as_json: bool,
+) -> None:
+    """Detect changes of level in a database or in history files.
+
+    Lists drops, improvements and drift; series that changed together form one event.
+
+    FILE contains histories as JSON lines, `-` is standard input; the default is the database.
+    Series left out are reported on standard error. The exit status is 1 if a line could not be
+    read.
+
+    An event names the last measured revision before it and the first after it. A bisection finds
+    the commit between them.
+    """
+    source = click.get_current_context().get_parameter_source("database")
+    if files and source is not ParameterSource.DEFAULT:
+        raise click.UsageError("FILE and --database exclude each other")
+    data = of_files(files) if files else of_database(database)
+    for sentence in (*data.errors, *data.notes):
+        click.echo(sentence, err=True)
+    exact = {"testbed": testbed, "scenario": scenario, "branch": branch}
+    chosen = _chosen(data.series, patterns, exact)
+    found = _events(data, chosen, -math.log1p(-min_effect / 100))
+    if since is not None:
+        found = _since(found, since, data)
+    if as_json:
+        click.echo(json.dumps(console.as_data(found), indent=2))
+    elif found:
+        click.echo(console.full(found) if verbose else console.as_table(found))
+    else:
+        click.echo("No change of level found.")
+    sys.exit(1 if data.errors else 0)
+
+
+def _title(name: SeriesName) -> str:
+    return f"{name.testbed}/{name.scenario}/{name.branch}"
+
+
+def _chosen(
+    series: Iterable[SeriesName], patterns: Sequence[str], exact: Mapping[str, str | None]
+) -> set[SeriesName]:
+    known = list(series)
+    for kind, wanted in exact.items():
+        _check_known(kind, wanted, [getattr(one, kind) for one in known])
+    for pattern in patterns:
+        if not any(_matches(one, pattern) for one in known):
+            raise click.ClickException(
+                f"there is no series {pattern!r}{suggestion(pattern, map(_title, known))}"
+            )
+    return {
+        one
+        for one in known
+        if all(wanted in (None, getattr(one, kind)) for kind, wanted in exact.items())
+        and (not patterns or any(_matches(one, pattern) for pattern in patterns))
+    }
+
+
+def _matches(name: SeriesName, pattern: str) -> bool:
+    title = _title(name)
+    return fnmatchcase(title, pattern) or fnmatchcase(title, f"{pattern}/*")
+
+
+def _check_known(kind: str, name: str | None, known: Iterable[str]) -> None:
+    names = list(known)
+    if name is not None and name not in names:
+        raise click.ClickException(
+            f"there is no {kind} {name!r} with measurements{suggestion(name, names)}"
+        )
+
+
+def _events(data: DetectionInput, chosen: set[SeriesName], min_effect: float) -> list[ShiftEvent]:
+    """Events of the chosen series, detected among all series."""
+    found: list[ShiftEvent] = []
+    for branch in dict.fromkeys(name.branch for name in data.series):
+        places = {
+            SeriesKey(name.testbed, name.scenario): levels
+            for name, levels in data.series.items()
+            if name.branch == branch
+        }
+        shifts = events.find_shifts(places, min_effect)
+        shown = [
+            shift
+            for place, of_place in shifts.items()
+            if SeriesName(place.testbed, place.scenario, branch) in chosen
+            for shift in of_place
+        ]
+        found += events.group_shifts(branch, shown, data.order.get(branch, {}))
+    return events.deduplicate(found)
+
+
+def _since(found: Sequence[ShiftEvent], since: str, data: DetectionInput) -> list[ShiftEvent]:
+    day = _day(since)
+    if day is not None:
+        return list(_from_day(found, day, since, data))
+    numbers = {
+        branch: number
+        for branch, order in data.order.items()
+        if (number := _number(since, order)) is not None
+    }
+    if not numbers:
+        raise click.ClickException(
+            f"--since {since}: no such revision was measured; expected one such as "
+            f"{next(iter(next(iter(data.order.values()), {})), 'r303643')}, or a day such as "
+            "2026-03-01"
+        )
+    for branch in dict.fromkeys(event.branch for event in found):
+        if branch not in numbers:
+            click.echo(
+                f"{since} is not a revision of {branch}: all its events are listed", err=True
+            )
+    return [
+        event
+        for event in found
+        if data.order[event.branch][event.at] >= numbers.get(event.branch, 0)
+    ]
+
+
+def _number(revision: str, order: Mapping[str, int]) -> int | None:
+    """Position of a revision; a numbered one need not be measured itself."""
+    like = [name for name in order if name.startswith(revision)]
+    if revision in order or len(like) == 1:
+        return order[revision if revision in order else like[0]]
+    numbered = _NUMBERED.fullmatch(revision)
+    if numbered is None:
+        return None
+    letter, number = numbered[1] or "r", int(numbered[2])
+    if any(order[name] == int(name[1:]) for name in order if re.fullmatch(rf"{letter}\d+", name)):
+        return number
+    return None
+
+
+def _day(text: str) -> float | None:
+    try:
+        return datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        return None
+
+
+def _from_day(
+    found: Iterable[ShiftEvent], day: float, since: str, data: DetectionInput
+) -> Iterator[ShiftEvent]:
+    measured = {
+        (name.branch, level.revision): level.at
+        for name, levels in data.series.items()
+        for level in levels
+    }
+    unknown = 0
+    for event in found:
+        at = measured[event.branch, event.at]
+        if at < _FIRST_TIME:
+            unknown += 1
+        elif at >= day:
+            yield event
+    if unknown:
+        click.echo(
+            f"{words.count(unknown, 'event')} without a time left out; expected a revision instead "
+            f"of {since}",
+            err=True,
+        )

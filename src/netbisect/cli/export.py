@@ -1,0 +1,170 @@
+"""`netbisect export`, `samples` and `schema`: documents, samples and their descriptions."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from netbisect.reports.console import health
+from netbisect.reports.documents import json_schema, openapi
+from netbisect.reports.documents.csv import as_csv
+from netbisect.reports.documents.json_schema import Document
+from netbisect.steps.queries import digest
+from netbisect.steps.queries.documents import DocumentQueries
+from netbisect.steps.queries.health import judge
+from netbisect.steps.service.control import SETTINGS
+from netbisect.steps.service.database_thread import open_ledger, open_service_ledger
+from netbisect.steps.service.options import check_one_of, database_options, folder_option
+from netbisect.steps.service.settings import Settings, load, load_settings
+from netbisect.store.db.database import StoreError, database_exists
+from netbisect.store.repositories.lookup import SeriesName
+
+_DAY = 86400.0
+
+
+def _desk(folder: Path | None, database: str | None) -> tuple[DocumentQueries, Settings | None]:
+    check_one_of(folder, database)
+    if database is not None:
+        if not database_exists(database):
+            raise StoreError(f"there is no database {database}")
+        return DocumentQueries(open_ledger(database)), None
+    settings = load_settings((folder or Path()) / SETTINGS)
+    return DocumentQueries.of(open_service_ledger(settings), settings), settings
+
+
+def _print(document: Document) -> None:
+    click.echo(json_schema.as_text(document))
+
+
+@click.group("export")
+def export() -> None:
+    """Export documents as JSON.
+
+    `netbisect schema` prints their JSON Schemas.
+    """
+
+
+def _numbered(kind: str, help_text: str) -> None:
+    """Adds the subcommand that exports a document by its number."""
+
+    @export.command(
+        kind,
+        help=help_text,
+        epilog=f"Example: netbisect export {kind} 7 --folder /var/netbisect",
+    )
+    @click.argument("number", type=int)
+    @database_options
+    def run(number: int, folder: Path | None, database: str | None) -> None:
+        desk, _ = _desk(folder, database)
+        _print(getattr(desk, kind)(number))
+
+
+_numbered("alert", "An alert with its announced numbers and its history.")
+_numbered("comparison", "A comparison of two revisions with all its boots.")
+_numbered("bisection", "A bisection with all its steps.")
+
+
+@export.command(
+    "series",
+    epilog="Example: netbisect export series c2558 inet4-forwarding main --folder /var/netbisect",
+)
+@click.argument("testbed")
+@click.argument("scenario")
+@click.argument("branch")
+@database_options
+def export_series(
+    testbed: str, scenario: str, branch: str, folder: Path | None, database: str | None
+) -> None:
+    """The levels of a scenario on a testbed along a branch."""
+    _print(_desk(folder, database)[0].series(SeriesName(testbed, scenario, branch)))
+
+
+@export.command("status", epilog="Example: netbisect export status --folder /var/netbisect")
+@click.option("--all", "everything", is_flag=True, help="Include closed alerts.")
+@database_options
+def export_status(folder: Path | None, database: str | None, *, everything: bool) -> None:
+    """The queue and the alerts."""
+    _print(_desk(folder, database)[0].status(everything=everything))
+
+
+@export.command("health", epilog="Example: netbisect export health --folder /var/netbisect")
+@database_options
+def export_health(folder: Path | None, database: str | None) -> None:
+    """The sensitivity of each series and the accuracy of past alerts."""
+    desk, settings = _desk(folder, database)
+    least = {"min_effect": settings.min_effect} if settings else {}
+    _print(health.document(judge(desk.ledger, **least)))
+
+
+@export.command("digest", epilog="Example: netbisect export digest --folder /var/netbisect")
+@click.option("--days", "length", default=1, show_default=True, type=click.IntRange(1, 31))
+@folder_option
+def export_digest(folder: Path | None, length: int) -> None:
+    """The digest mail of the last days."""
+    settings, lab = load((folder or Path()) / SETTINGS)
+    ledger = open_service_ledger(settings)
+    since = ledger.clock() - length * _DAY
+    _print(digest.gather(ledger, settings, lab, ledger.nights_since(since), since))
+
+
+@export.command("feed", epilog="Example: netbisect export feed > alerts.atom")
+@folder_option
+def export_feed(folder: Path | None) -> None:
+    """Alerts as an Atom feed; the service has it at plugins/netbisect/feed.atom."""
+    click.echo(_desk(folder, None)[0].atom(), nl=False)
+
+
+@click.command(epilog="Example: netbisect samples --testbed c2558 --since 2026-03-01 > samples.csv")
+@database_options
+@click.option("--testbed", help="Only this testbed.")
+@click.option("--scenario", help="Only this scenario.")
+@click.option("--branch", help="Only revisions on this branch.")
+@click.option("--since", metavar="DAY", help="Only samples from this day on (2026-03-01, UTC).")
+@click.option("--csv", is_flag=True, expose_value=False, help="CSV output, the default.")
+def samples(
+    folder: Path | None,
+    database: str | None,
+    testbed: str | None,
+    scenario: str | None,
+    branch: str | None,
+    since: str | None,
+) -> None:
+    """Export all samples as CSV, with boot and kernel.
+
+    Invalid samples are included, with the reason.
+    """
+    ledger = _desk(folder, database)[0].ledger
+    wanted = {"testbed": testbed, "scenario": scenario, "branch": branch}
+    known = ledger.measured()
+    for kind, name in wanted.items():
+        if name is not None and name not in known[kind]:
+            there = ", ".join(sorted(known[kind])[:6]) or "none at all"
+            raise StoreError(f"there is no {kind} {name!r} with samples; there is {there}")
+    for row in as_csv(ledger.samples(**wanted, since=_day(since))):
+        click.echo(row, nl=False)
+
+
+def _day(text: str | None) -> float | None:
+    if text is None:
+        return None
+    try:
+        return datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC).timestamp()
+    except ValueError as error:
+        raise click.UsageError(f"--since {text}: expected a day such as 2026-03-01") from error
+
+
+@click.command(epilog="Example: netbisect schema alert > netbisect-alert-1.json")
+@click.argument("name", required=False, type=click.Choice([*json_schema.DOCUMENTS, "openapi"]))
+def schema(name: str | None) -> None:
+    """Print the JSON Schema of a document or the OpenAPI description; list them without NAME."""
+    if name is None:
+        for one in json_schema.DOCUMENTS:
+            click.echo(f"{one:<12} {json_schema.schema(one)['title']}")
+        click.echo(f"{'openapi':<12} netbisect-openapi/1")
+    elif name == "openapi":
+        click.echo(openapi.as_text())
+    else:
+        click.echo(json.dumps(json_schema.schema(name), indent=2))

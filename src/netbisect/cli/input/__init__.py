@@ -1,0 +1,15 @@
+"""Input of commands that read files or a database."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+MAX_SUGGESTIONS = 6
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """The end of an error message about an unknown name: the most similar known names."""
+    names = [one for one in dict.fromkeys(known) if one]
+    similar = difflib.get_close_matches(name, names, n=MAX_SUGGESTIONS) or names[:MAX_SUGGESTIONS]
+    return f"; there is {', '.join(similar)}" if similar else " at all"

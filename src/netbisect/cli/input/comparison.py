@@ -1,0 +1,283 @@
+"""The raw values of a comparison: from files, results or a ledger."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import click
+
+from netbisect.cli.input import MAX_SUGGESTIONS, suggestion
+from netbisect.cli.input.detection import of_database
+from netbisect.reports.documents.netbenches_study import ComparedScenario, FlameGraph, Set
+from netbisect.reports.render.ministat import Variant
+from netbisect.reports.render.ministat_input import read_points
+from netbisect.steps.service.database_thread import open_ledger
+from netbisect.store.netbenches import files
+from netbisect.store.netbenches.files import NetbenchesError, Parser
+from netbisect.workers.config.toml import load
+from netbisect.workers.measure import pktgen
+
+_DIGITS = 10
+"""Significant digits that survive a logarithm and its exponential."""
+
+
+@dataclass(frozen=True, slots=True)
+class StudyScenario:
+    """A `[[scenario]]` of a study file."""
+
+    name: str
+    sets: dict[str, str]
+    """From the names of sets to their files, in the order in which they are shown."""
+    heading: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StudyFile:
+    """A study file."""
+
+    title: str
+    scenario: tuple[StudyScenario, ...]
+    conditions: tuple[str, ...] = ()
+    flame_graphs: dict[str, str] = field(default_factory=dict)
+    variant: str = Variant.CURRENT.value
+    width: int = 74
+    confidence: float = 95.0
+
+
+@dataclass(frozen=True, slots=True)
+class ImageResults:
+    """The boots of an image in a scenario, from results or a ledger."""
+
+    testbed: str
+    branch: str
+    scenario: str
+    revision: str
+    label: str
+    """Displayed name of the revision."""
+    pps: tuple[float, ...]
+    about: tuple[str, ...] = ()
+    """Conditions, one per line."""
+
+
+def study_file(path: Path) -> StudyFile:
+    """Reads a study file; names of files in it are relative to it.
+
+    Raises:
+        FileError: It is not a study file.
+    """
+    return load(path, StudyFile)
+
+
+def scenarios_of(study: StudyFile, folder: Path) -> tuple[ComparedScenario, ...]:
+    """The scenarios of a study file with the values of their files.
+
+    Raises:
+        click.ClickException: a file cannot be read.
+    """
+    return tuple(
+        ComparedScenario(
+            one.name,
+            [set_of(name, folder / file) for name, file in one.sets.items()],
+            one.heading,
+        )
+        for one in study.scenario
+    )
+
+
+def set_of(name: str, path: Path) -> Set:
+    """A set from a file with one value per line, as for ministat.
+
+    Raises:
+        click.ClickException: It cannot be read, or has fewer than three values.
+    """
+    try:
+        return Set(name, read_points(path.read_bytes(), str(path)), path.name)
+    except OSError as error:
+        raise click.ClickException(f"{path}: cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise click.ClickException(
+            f"{error}; expected one rate in packets per second per line"
+        ) from error
+
+
+def flame_graph_of(name: str, path: Path) -> FlameGraph:
+    """A flame graph from its file.
+
+    Raises:
+        click.ClickException: It cannot be read, or is not an SVG file.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise click.ClickException(f"{path}: cannot be read: {error.strerror}") from error
+    if path.suffix.lower() != ".svg" or b"<svg" not in content:
+        raise click.ClickException(f"{path}: not an SVG file")
+    return FlameGraph(name, re.sub(r"[^A-Za-z0-9_.+-]+", "-", path.name), content)
+
+
+def of_results(path: Path, say: Callable[[str], None]) -> list[ImageResults]:
+    """A folder of netbenches' results, or a file of histories.
+
+    Raises:
+        click.ClickException: It cannot be read, or is empty.
+    """
+    parser = Parser(pktgen.median_rate, pktgen.all_rates)
+    found = []
+    try:
+        for image in files.read(path, parser=parser, skip=say):
+            boots = tuple(run.pps for run in image.runs if not run.problems)
+            if len(boots) < len(image.runs):
+                say(f"{image.origin}: {len(image.runs) - len(boots)} boots without a rate left out")
+            name = image.revision.name
+            about = (f"{name}: {image.version}",) if image.version else ()
+            if boots:
+                found.append(
+                    ImageResults(image.testbed, "", image.scenario, name, name, boots, about)
+                )
+    except NetbenchesError as error:
+        raise click.ClickException(str(error)) from error
+    if not found:
+        raise click.ClickException(
+            f"{path}: no results found; expected .pps files or bench.*.receiver files named after "
+            "their images, or histories as JSON lines"
+        )
+    return found
+
+
+def of_ledger(address: str) -> list[ImageResults]:
+    """The results of a database.
+
+    Raises:
+        click.ClickException: It cannot be read, or is empty.
+    """
+    data = of_database(address)
+    ledger = open_ledger(address)
+    found = []
+    for name, levels in data.series.items():
+        conditions = ledger.conditions(name.testbed, name.scenario)
+        values = {} if conditions is None else conditions.values
+        # The digest of the scenario file is meaningless to a reader.
+        about = tuple(
+            f"{key.replace('_', ' ')}: {value}"
+            for key, value in sorted(values.items())
+            if key != "scenario"
+        )
+        for level in levels:
+            pps = tuple(float(f"{math.exp(one):.{_DIGITS}g}") for one in level.ln_pps)
+            label = ledger.label(level.revision)
+            found.append(
+                ImageResults(
+                    name.testbed, name.branch, name.scenario, level.revision, label, pps, about
+                )
+            )
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Selection of results; "" and () select all."""
+
+    revisions: tuple[str, ...] = ()
+    scenarios: tuple[str, ...] = ()
+    testbed: str = ""
+    branch: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenScenarios:
+    """Scenarios to compare."""
+
+    scenarios: tuple[ComparedScenario, ...]
+    conditions: tuple[str, ...]
+    """Testbed, branch and conditions of measurement, one per line."""
+
+
+def chosen(
+    found: Sequence[ImageResults], choice: Choice, say: Callable[[str], None]
+) -> ChosenScenarios:
+    """Scenarios with the revisions side by side, the first of them in every one.
+
+    Raises:
+        click.ClickException: A name is wrong, or is required but missing.
+    """
+    found = _one(found, "testbed", choice.testbed)
+    found = _one(found, "branch", choice.branch)
+    known = list(dict.fromkeys(one.revision for one in found))
+    revisions = [_revision(name, known) for name in choice.revisions] or known
+    names = list(dict.fromkeys(one.scenario for one in found))
+    for name in choice.scenarios:
+        if name not in names:
+            raise click.ClickException(f"there is no scenario {name!r}{suggestion(name, names)}")
+    used: list[ImageResults] = []
+    scenarios = []
+    for name in choice.scenarios or sorted(names):
+        its = _of_scenario(found, name, say)
+        images = [its[revision] for revision in revisions if revision in its]
+        if len(images) > 1 and revisions[0] in its:
+            used += images
+            sets = [Set(one.label, one.pps, f"{one.label}.{name}") for one in images]
+            scenarios.append(ComparedScenario(name, sets))
+        else:
+            both = " and ".join(revisions[:2])
+            say(f"{name} left out: not measured with {both}")
+    if not scenarios:
+        raise click.ClickException(
+            f"nothing to compare: no scenario was measured with {revisions[0]} and another revision"
+        )
+    return ChosenScenarios(tuple(scenarios), _conditions(used))
+
+
+def _of_scenario(
+    found: Iterable[ImageResults], scenario: str, say: Callable[[str], None]
+) -> dict[str, ImageResults]:
+    """The images of a scenario by revision, those with the most boots."""
+    its: dict[str, ImageResults] = {}
+    for one in found:
+        if one.scenario != scenario:
+            continue
+        held = its.get(one.revision)
+        if held is not None:
+            say(f"{scenario}: {one.label} has several kernels; using the one with the most boots")
+        if held is None or len(one.pps) > len(held.pps):
+            its[one.revision] = one
+    return its
+
+
+def _conditions(used: Sequence[ImageResults]) -> tuple[str, ...]:
+    first = used[0]
+    lines = [f"testbed {first.testbed}"]
+    if first.branch:
+        lines.append(f"branch {first.branch}")
+    lines += [line for one in used for line in one.about]
+    return tuple(dict.fromkeys(lines))
+
+
+def _one(found: Sequence[ImageResults], kind: str, wanted: str) -> list[ImageResults]:
+    names = list(dict.fromkeys(getattr(one, kind) for one in found))
+    if not wanted and len(names) > 1:
+        shown = ", ".join(names[:MAX_SUGGESTIONS]) + (
+            " and more" if len(names) > MAX_SUGGESTIONS else ""
+        )
+        plural = {"testbed": "testbeds", "branch": "branches"}[kind]
+        raise click.ClickException(
+            f"there are results of {len(names)} {plural}; expected --{kind} with one of {shown}"
+        )
+    if wanted and wanted not in names:
+        raise click.ClickException(f"there is no {kind} {wanted!r}{suggestion(wanted, names)}")
+    return [one for one in found if getattr(one, kind) == (wanted or names[0])]
+
+
+def _revision(name: str, known: Sequence[str]) -> str:
+    for wanted in (name, f"r{name}"):
+        if wanted in known:
+            return wanted
+    like = [one for one in known if one.startswith(name)]
+    if len(like) == 1:
+        return like[0]
+    if like:
+        raise click.ClickException(f"{name} is ambiguous: {', '.join(like[:MAX_SUGGESTIONS])}")
+    raise click.ClickException(f"there is no revision {name!r}{suggestion(name, known)}")

@@ -1,0 +1,80 @@
+"""`netbisect mails`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from netbisect.reports.render import words
+from netbisect.reports.render.plaintext import table
+from netbisect.steps.service.control import SETTINGS
+from netbisect.steps.service.database_thread import open_service_ledger
+from netbisect.steps.service.options import chosen_folder, folder_option
+from netbisect.steps.service.settings import load_settings
+from netbisect.store.db.records import MailState
+from netbisect.store.ledger import Ledger
+
+_WIDE = 160
+"""Columns of the table."""
+
+
+def _open(folder: Path | None) -> Ledger:
+    return open_service_ledger(load_settings(chosen_folder(folder) / SETTINGS))
+
+
+@click.group(
+    invoke_without_command=True,
+    epilog="Example: netbisect mails --json --folder /var/netbisect",
+)
+@folder_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@click.pass_context
+def mails(ctx: click.Context, folder: Path | None, *, as_json: bool) -> None:
+    """List unsent mails and retry them.
+
+    Without a subcommand, lists mails that are waiting or given up, with the number of attempts and
+    the last error.
+    """
+    if ctx.invoked_subcommand is not None:
+        if as_json:
+            raise click.UsageError("--json applies to the list only")
+        return
+    ledger = _open(folder)
+    found = [*ledger.given_up_mails(), *ledger.waiting_mails()]
+    if as_json:
+        fields = ("id", "created_at", "recipients", "subject", "attempts", "last_error")
+        rows = [
+            {field: getattr(one, field) for field in fields} | {"state": one.state.value}
+            for one in found
+        ]
+        click.echo(json.dumps(rows, indent=2))
+        return
+    if not found:
+        click.echo("No unsent mail.")
+        return
+    head = ("mail", "state", "written", "attempts", "to", "subject", "last error")
+    lines = [
+        (
+            str(one.id),
+            "given up" if one.state is MailState.FAILED else one.state.value,
+            words.day(one.created_at),
+            str(one.attempts),
+            words.clean(", ".join(one.recipients)),
+            words.clean(one.subject),
+            words.clean(one.last_error),
+        )
+        for one in found
+    ]
+    click.echo(table([head, *lines], indent=0, width=_WIDE))
+
+
+@mails.command(epilog="Example: netbisect mails retry 7 --folder /var/netbisect")
+@click.argument("mail", type=int, nargs=-1, required=True)
+@folder_option
+def retry(mail: tuple[int, ...], folder: Path | None) -> None:
+    """Send unsent mails again."""
+    ledger = _open(folder)
+    for identifier in mail:
+        click.echo(f"mail {identifier} will be sent: {ledger.retry_mail(identifier).subject}")

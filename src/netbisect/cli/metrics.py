@@ -1,0 +1,46 @@
+"""`netbisect metrics`."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+import click
+
+from netbisect.steps.queries.metrics import gather
+from netbisect.steps.service import control, stalls
+from netbisect.steps.service.database_thread import open_service_ledger
+from netbisect.steps.service.options import folder_argument
+from netbisect.steps.service.settings import load
+
+
+@click.command(epilog="Example: netbisect metrics --output /var/lib/node_exporter/netbisect.prom")
+@folder_argument
+@click.option(
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write them to this file atomically (default: standard output).",
+)
+def metrics(folder: Path, output: Path | None) -> None:
+    """Print the metrics of the service in FOLDER in Prometheus format."""
+    settings, lab = load(folder / control.SETTINGS)
+    text = gather(open_service_ledger(settings), lab, stalls.read(settings.state))
+    if output is None:
+        click.echo(text, nl=False)
+        return
+    try:
+        _write(output, text)
+    except OSError as error:
+        raise click.ClickException(f"{output} cannot be written: {error.strerror}") from error
+
+
+def _write(output: Path, text: str) -> None:
+    handle, work = tempfile.mkstemp(prefix=".netbisect-", dir=output.parent)
+    try:
+        with os.fdopen(handle, "w") as stream:
+            stream.write(text)
+        Path(work).chmod(0o644)  # read by another user
+        Path(work).replace(output)
+    finally:
+        Path(work).unlink(missing_ok=True)

@@ -1,0 +1,138 @@
+"""`netbisect ministat`: FreeBSD's ministat(1), in all its versions."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+import click
+
+from netbisect.reports.render.ministat import SETS_MAX, Variant, ministat
+from netbisect.reports.render.ministat_input import DELIMITERS, read_points
+from netbisect.reports.render.student_t import CONFIDENCES
+
+_STDIN = "<stdin>"
+_WIDTH = 74
+_REFUSED = 2
+_OLD = {Variant.V2013, Variant.V2015}
+_LEVELS = ", ".join(f"{level:g}" for level in CONFIDENCES)
+
+
+@click.command("ministat", epilog="Example: netbisect ministat -s -w 72 good.pps bad.pps")
+@click.argument("files", metavar="[FILE]...", nargs=-1)
+@click.option("-A", "no_plot", is_flag=True, help="Statistics only, no graph.")
+@click.option("-C", "column", metavar="column", default=1, type=int, help="The first is 1.")
+@click.option("-c", "level", metavar="level", default="95", help=f"In percent: {_LEVELS}.")
+@click.option(
+    "-d", "delimiters", metavar="delimiters", default=DELIMITERS, help="Space and tab by default."
+)
+@click.option("-n", "no_test", is_flag=True, help="Raw statistics only, no graph and no test.")
+@click.option("-q", "quiet", is_flag=True, help="No names and no table head.")
+@click.option("-s", "separate", is_flag=True, help="Separate avg/median/stddev bars.")
+@click.option(
+    "-w",
+    "width",
+    metavar="width",
+    type=int,
+    help=f"Width of the graph (default: the terminal's, or {_WIDTH}).",
+)
+@click.option(
+    "--variant",
+    default=Variant.CURRENT.value,
+    show_default=True,
+    type=click.Choice([one.value for one in Variant]),
+    help="Version of ministat; the numbers differ.",
+)
+def command(  # noqa: PLR0917 - click hands over every option
+    files: tuple[str, ...],
+    no_plot: bool,
+    column: int,
+    level: str,
+    delimiters: str,
+    no_test: bool,
+    quiet: bool,
+    separate: bool,
+    width: int | None,
+    variant: str,
+) -> None:
+    """Compare columns of numbers; the output equals that of FreeBSD's ministat(1).
+
+    Every FILE is compared with the first, by Student's t with pooled variance; `-`, or no FILE, is
+    standard input. Variant 2013 is the program of FreeBSD 10 and of Debian, 2015 that of
+    FreeBSD 11, 2017 that of 12, and current that of 13.2 and later.
+    """
+    confidence = _confidence(level)
+    if column <= 0:
+        raise click.UsageError(f"Column number should be positive, not {column}.")
+    if not delimiters:
+        raise click.UsageError("Can't use empty delimiter string.")
+    if len(files) > SETS_MAX:
+        raise click.UsageError(f"Too many datasets: {len(files)}, of at most {SETS_MAX}.")
+    width = _terminal_width() if width is None else width
+    if width < 0:
+        raise click.UsageError(f"Unable to move beyond left margin: the width is {width}.")
+    era = Variant(variant)
+    try:
+        datasets = [
+            (name, read_points(data, name, column=column, delimiters=delimiters, variant=era))
+            for name, data in (_read(file, era) for file in files or (None,))
+        ]
+        text = ministat(
+            datasets,
+            width=width,
+            separate=separate,
+            confidence=confidence,
+            variant=era,
+            plot=not (no_plot or no_test),
+            test=not no_test,
+            quiet=quiet,
+        )
+    except ValueError as error:
+        _fail(str(error), _REFUSED)
+    sys.stdout.buffer.write(os.fsencode(text))
+
+
+def _confidence(text: str) -> float:
+    try:
+        level = float(text)
+    except ValueError as error:
+        raise click.UsageError(
+            f"Not a floating point number: {text!r}; expected one of {_LEVELS}."
+        ) from error
+    if level not in CONFIDENCES:
+        raise click.UsageError(f"No support for confidence level {text}; there is {_LEVELS}.")
+    return level
+
+
+def _read(file: str | None, variant: Variant) -> tuple[str, bytes]:
+    """The displayed name and the content of a file."""
+    if file is None or file == "-":
+        name = _STDIN if file is None or variant in _OLD else file
+        return name, sys.stdin.buffer.read()
+    try:
+        return file, Path(file).read_bytes()
+    except OSError as error:
+        _fail(f"Cannot open {file}: {error.strerror}", 1 if variant in _OLD else _REFUSED)
+
+
+def _fail(sentence: str, status: int) -> NoReturn:
+    click.echo(sentence.encode("utf-8", "surrogateescape"), err=True)
+    sys.exit(status)
+
+
+def _terminal_width() -> int:
+    """Columns of standard output, less two for the frame; 74 if it is not a terminal."""
+    if not sys.stdout.isatty():
+        return _WIDTH
+    columns = os.environ.get("COLUMNS", "")
+    if columns:
+        number = re.match(r"\s*[+-]?\d+", columns)
+        return int(number[0]) if number else 0
+    try:
+        found = os.get_terminal_size(sys.stdout.fileno()).columns
+    except OSError:
+        return _WIDTH
+    return found - 2 if found > 0 else _WIDTH

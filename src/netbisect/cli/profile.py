@@ -1,0 +1,93 @@
+"""`netbisect profile`."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import click
+
+from netbisect.bisect.model.jobs import ProfileJob
+from netbisect.bisect.model.results import Unfinished
+from netbisect.steps.policy import profiles
+from netbisect.steps.service import control
+from netbisect.steps.service.database_thread import open_history, open_service_ledger
+from netbisect.steps.service.options import folder_option
+from netbisect.steps.service.settings import Settings, load
+from netbisect.store.db.records import JobRecord
+from netbisect.store.git.resolve import commit_named
+from netbisect.store.ledger import Ledger
+from netbisect.workers.config.toml import FileError
+
+_MOST = 2
+
+
+@click.command(
+    epilog="Example: netbisect profile --testbed c2558 --scenario inet4-forwarding "
+    "0a1b2c3d 4e5f6071 --folder /var/netbisect"
+)
+@click.argument("revisions", metavar="REV [REV]", nargs=-1, required=True)
+@click.option("--testbed", "testbed_name", required=True, help="Testbed.")
+@click.option("--scenario", help="Scenario (default: the first of the testbed).")
+@click.option("--branch", help="Branch of the revisions (default: the first of the settings).")
+@click.option("--who", metavar="NAME", default="", help="Requester.")
+@folder_option
+def profile(
+    revisions: tuple[str, ...],
+    testbed_name: str,
+    scenario: str | None,
+    branch: str | None,
+    who: str,
+    folder: Path | None,
+) -> None:
+    """Profile a kernel, or compare the profiles of two.
+
+    The job has a low priority. It boots each revision once and samples it at a load below
+    saturation. The measurements do not enter a series.
+    """
+    if len(revisions) > _MOST:
+        raise click.UsageError("expected one or two revisions")
+    settings, lab = load((folder or Path()) / control.SETTINGS)
+    testbed = lab.testbed(testbed_name)
+    if scenario is not None and scenario not in testbed.scenarios:
+        raise FileError(
+            f"{testbed.name} has no scenario {scenario!r}; there is {', '.join(testbed.scenarios)}"
+        )
+    history = open_history(settings, lab)
+    history.update()
+    ledger = open_service_ledger(settings)
+    branch = branch or settings.branches[0]
+    named = (commit_named(history, one, default_branch=branch) for one in revisions)
+    commits = list({commit.revision: commit for commit in named}.values())
+    ledger.learn(commits, branch)
+    question = profiles.with_load(
+        ledger,
+        ProfileJob(
+            branch,
+            testbed.name,
+            tuple(commit.revision for commit in commits),
+            (scenario or testbed.scenarios[0],),
+        ),
+    )
+    asked = _queue(ledger, question, who)
+    state = "queued" if asked.finding is None else "done before"
+    click.echo(f"job {asked.id}: {state}; result: {_address(ledger, settings, asked)}")
+
+
+def _queue(ledger: Ledger, question: ProfileJob, who: str) -> JobRecord:
+    """Queues the job; a job that failed is queued again at most once a day."""
+    key = profiles.key_of(question)
+    priority = profiles.PRIORITY_REQUEST
+    asked = ledger.ask(question, key=key, priority=priority, requested_by=who)
+    if isinstance(asked.finding, Unfinished):
+        key = f"{key}:{time.strftime('%Y-%m-%d', time.gmtime())}"
+        asked = ledger.ask(question, key=key, priority=priority, requested_by=who)
+    return asked
+
+
+def _address(ledger: Ledger, settings: Settings, asked: JobRecord) -> str:
+    """URL of the result: the report of the alert that requested it too, or a page of its own."""
+    alert = ledger.alert_about(asked.parent) if asked.parent is not None else None
+    if alert is not None:
+        return settings.report_address(alert.id)
+    return settings.profile_address(asked.id)

@@ -1,0 +1,106 @@
+"""`netbisect revision`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from netbisect.reports.render import words
+from netbisect.steps.queries.revision import answer, refusal
+from netbisect.steps.service import control
+from netbisect.steps.service.database_thread import open_history
+from netbisect.steps.service.options import folder_option
+from netbisect.steps.service.settings import load
+from netbisect.store.git.grammar import RevisionError
+from netbisect.store.git.resolve import resolve
+
+_SHOWN = 6
+"""Number of branches listed."""
+_WRONG, _AMBIGUOUS = 1, 2
+
+
+@click.command(
+    epilog="Example: netbisect revision r311849 main-n302145-0a1b2c3d r311848..stable/12 "
+    "--folder /var/netbisect"
+)
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@click.option("--branch", help="Branch of numbers and days (default: the first of the settings).")
+@folder_option
+@click.option("--no-fetch", is_flag=True, help="Do not fetch first.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+def revision(
+    names: tuple[str, ...],
+    branch: str | None,
+    folder: Path | None,
+    *,
+    no_fetch: bool,
+    as_json: bool,
+) -> None:
+    """Show the commit that a name means.
+
+    NAME is a full or abbreviated hash, a Subversion revision (r311849, stable/10@295802), a number
+    of `uname -v` (n302145, main-n302145-0a1b2c3d), a branch, a tag, a day (2026-11-01), any of
+    these with a suffix ~3, a review (D5180, D5180@stable/14) or a range (A..B).
+
+    The exit status is 1 if a name is unknown and 2 if it is ambiguous; the candidates are listed.
+    """
+    settings, lab = load((folder or Path()) / control.SETTINGS)
+    history = open_history(settings, lab)
+    if not no_fetch or not history.is_clone():
+        history.update()
+    answers, status = [], 0
+    for name in names:
+        try:
+            found = resolve(history, name, default_branch=branch or settings.branches[0])
+            answers.append(answer(history, name, found))
+        except RevisionError as error:
+            answers.append(refusal(name, error))
+            status = max(status, _AMBIGUOUS if error.candidates else _WRONG)
+    if as_json:
+        click.echo(json.dumps(answers, indent=2))
+    else:
+        click.echo("\n\n".join("\n".join(_lines(one)) for one in answers))
+    sys.exit(status)
+
+
+def _lines(told: dict[str, Any]) -> Iterator[str]:
+    """An answer as lines of text without control characters."""
+    yield words.clean(told["name"])
+    if "error" in told:
+        yield f"  {words.clean(told['error'])}"
+        for one in told["candidates"]:
+            yield f"    {one['name']}  {one['date'][:10]}  {words.clean(one['subject'])}"
+    elif "review" in told:
+        yield f"  review      {told['review']}"
+        if told["base"] is not None:
+            yield "  its base"
+            yield from (f"  {line}" for line in _of_commit(told["base"]))
+    elif "good" in told:
+        yield f"  range of    {words.count(told['commits'], 'commit')}"
+        for end in ("good", "bad"):
+            yield f"  {end}"
+            yield from (f"  {line}" for line in _of_commit(told[end]))
+    else:
+        yield from _of_commit(told)
+
+
+def _of_commit(told: dict[str, Any]) -> Iterator[str]:
+    branches = told["branches"]
+    more = f" and {len(branches) - _SHOWN} more" if len(branches) > _SHOWN else ""
+    rows = {
+        "hash": told["revision"],
+        "label": told["label"],
+        "branches": ", ".join(branches[:_SHOWN]) + more or "none",
+        "Subversion": ", ".join(told["subversion"]),
+        "date": told["date"].replace("T", " ").replace("+00:00", " UTC"),
+        "author": told["author"],
+        "subject": told["subject"],
+    }
+    for what, text in rows.items():
+        if text:
+            yield f"  {what:<11} {words.clean(text)}"

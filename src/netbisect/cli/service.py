@@ -1,0 +1,77 @@
+"""`netbisect service`: systemd units and rc.d scripts."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import click
+
+from netbisect.steps.service.shipped_files import fill_template
+
+_PROGRAMS = {"master": "netbisect", "worker": "buildbot-worker"}
+_SUFFIXES = {"systemd": "service", "rcd": "rc"}
+_PLAIN = re.compile(r"[\w./+@:-]+\Z", re.ASCII)
+"""Words that need no quoting, neither in a unit nor in a nested shell."""
+_SYSTEM = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+@click.command(
+    epilog="Example: netbisect service systemd master /var/netbisect "
+    "> /etc/systemd/system/netbisect.service"
+)
+@click.argument("manager", type=click.Choice(list(_SUFFIXES)))
+@click.argument("part", type=click.Choice(list(_PROGRAMS)))
+@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--user", help="User that it runs as (default: the current user).")
+def service(manager: str, part: str, folder: Path, user: str | None) -> None:
+    """Print a systemd unit or an rc.d script for the master or the worker of FOLDER.
+
+    It refers to the programs of this installation.
+    """
+    folder = folder.resolve()
+    words = {
+        "user": user or getpass.getuser(),
+        "folder": folder,
+        "program": _program(_PROGRAMS[part]),
+        "python": sys.executable,
+        "path": f"{Path(sys.executable).parent}:{_SYSTEM}",
+    }
+    for name, word in words.items():
+        if not _PLAIN.match(str(word)):
+            raise click.ClickException(
+                f"{name} {str(word)!r} needs quoting: expected only letters, digits and ./+@:_-"
+            )
+    if manager == "systemd" and part == "master":
+        words["writes"] = " ".join(map(str, _written(folder)))
+    click.echo(fill_template(f"{part}.{_SUFFIXES[manager]}", **words), nl=False)
+
+
+def _program(name: str) -> Path:
+    """Beside this Python, or wherever the PATH leads to it.
+
+    Raises:
+        ClickException: It is not installed.
+    """
+    beside = Path(sys.executable).with_name(name)
+    found = str(beside) if os.access(beside, os.X_OK) else shutil.which(name)
+    if found is None:
+        raise click.ClickException(f"{name} is not installed here")
+    return Path(found)
+
+
+def _written(folder: Path) -> list[Path]:
+    """Folders that a master writes to: its own, and the state folder of its settings.
+
+    Raises:
+        FileError: The settings are missing or invalid.
+    """
+    from netbisect.steps.service.control import SETTINGS  # noqa: PLC0415 - hosts of workers have no Buildbot
+    from netbisect.steps.service.settings import load_settings  # noqa: PLC0415 - see above
+
+    state = load_settings(folder / SETTINGS).state.resolve()
+    return [folder] if state.is_relative_to(folder) else [folder, state]

@@ -1,0 +1,50 @@
+"""`netbisect status` and `netbisect follow`."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import click
+
+from netbisect.reports.console import status as console
+from netbisect.reports.documents import json_schema
+from netbisect.steps.master import progress
+from netbisect.steps.queries.documents import DocumentQueries
+from netbisect.steps.service.control import SETTINGS
+from netbisect.steps.service.database_thread import open_service_ledger
+from netbisect.steps.service.options import folder_argument
+from netbisect.steps.service.settings import load_settings
+
+_POLL_SECONDS = 0.3
+
+
+@click.command(epilog="Example: netbisect status --json /var/netbisect")
+@folder_argument
+@click.option("--all", "everything", is_flag=True, help="Include closed alerts.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+def status(folder: Path, *, everything: bool, as_json: bool) -> None:
+    """Show the queue and the alerts."""
+    settings = load_settings(folder / SETTINGS)
+    found = DocumentQueries.of(open_service_ledger(settings), settings).status(
+        everything=everything
+    )
+    click.echo(json_schema.as_text(found) if as_json else console.as_text(found))
+
+
+@click.command(epilog="Example: netbisect follow --until-idle /var/netbisect")
+@folder_argument
+@click.option("--from-start", is_flag=True, help="Begin with the first event.")
+@click.option("--until-idle", is_flag=True, help="Exit when the queue and the outbox are empty.")
+def follow(folder: Path, from_start: bool, until_idle: bool) -> None:
+    """Print events as they happen."""
+    ledger = open_service_ledger(load_settings(folder / SETTINGS))
+    marker = 0 if from_start else ledger.last_event()
+    while True:
+        idle = not ledger.open_questions() and not ledger.waiting_mails()
+        events, marker = ledger.events_since(marker)
+        for line in progress.lines(ledger, events):
+            click.echo(line)
+        if until_idle and idle and not events:
+            return
+        time.sleep(_POLL_SECONDS)

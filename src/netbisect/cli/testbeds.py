@@ -1,0 +1,176 @@
+"""`netbisect testbeds`."""
+
+from __future__ import annotations
+
+import getpass
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from netbisect.reports.render import words
+from netbisect.reports.render.plaintext import table
+from netbisect.steps.scheduler.quarantine import quarantine_testbed
+from netbisect.steps.service.control import SETTINGS
+from netbisect.steps.service.database_thread import open_service_ledger
+from netbisect.steps.service.options import chosen_folder, folder_option
+from netbisect.steps.service.settings import Settings, load
+from netbisect.store.db.records import Quarantine
+from netbisect.store.ledger import Ledger
+from netbisect.workers.config.lab import Lab
+
+_WIDE = 160
+"""Columns of the table."""
+
+_by_option = click.option(
+    "--by", default=getpass.getuser, help="Author (default: your login name)."
+)
+
+
+def _open(folder: Path | None) -> tuple[Settings, Lab, Ledger]:
+    settings, lab = load(chosen_folder(folder) / SETTINGS)
+    return settings, lab, open_service_ledger(settings)
+
+
+@click.group(
+    invoke_without_command=True,
+    epilog="Example: netbisect testbeds --json --folder /var/netbisect",
+)
+@folder_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@click.pass_context
+def testbeds(ctx: click.Context, folder: Path | None, *, as_json: bool) -> None:
+    """List testbeds, quarantine one, or release it.
+
+    Without a subcommand, lists the testbeds of the lab file with their states and queued jobs.
+    """
+    if ctx.invoked_subcommand is not None:
+        if as_json:
+            raise click.UsageError(
+                f"--json here applies to the list, not to {ctx.invoked_subcommand!r}"
+            )
+        return
+    _, lab, ledger = _open(folder)
+    rows = _rows(lab, ledger)
+    if as_json:
+        click.echo(json.dumps(rows, indent=2))
+        return
+    head = ("testbed", "state", "since", "jobs", "why", "owner")
+    lines = [
+        (
+            row["testbed"],
+            row["state"],
+            words.day(row["since"]) if row["since"] is not None else "",
+            str(row["questions"]),
+            words.clean(row["why"]),
+            row["owner"],
+        )
+        for row in rows
+    ]
+    click.echo(table([head, *lines], indent=0, width=_WIDE))
+
+
+def _rows(lab: Lab, ledger: Ledger) -> list[dict[str, Any]]:
+    """One row for each testbed of the lab file."""
+    held = ledger.quarantined()
+    asked = [one.question.testbed for one in ledger.open_questions()]
+    rows = []
+    for testbed in lab.testbeds:
+        one = held.get(testbed.name)
+        rows.append(
+            {
+                "testbed": testbed.name,
+                "state": _state_name(one),
+                "since": one.since if one else None,
+                "fault": one.fault if one else "",
+                "why": _why(one) if one else "",
+                "by": one.by if one else "",
+                "questions": asked.count(testbed.name),
+                "owner": testbed.owner,
+                "quarantines": len(ledger.quarantines(testbed.name)),
+            }
+        )
+    return rows
+
+
+def _state_name(held: Quarantine | None) -> str:
+    if held is None:
+        return "in use"
+    return "in quarantine" if held.wanted_at is None else "being checked"
+
+
+def _why(held: Quarantine) -> str:
+    return f"{held.why}; not released: {held.refused}" if held.refused else held.why
+
+
+@testbeds.command(
+    epilog="Example: netbisect testbeds quarantine c2558 --why 'new fans' --folder /var/netbisect"
+)
+@click.argument("name")
+@click.option("--why", required=True, help="Reason, one sentence; mailed to the owner.")
+@_by_option
+@folder_option
+def quarantine(name: str, why: str, by: str, folder: Path | None) -> None:
+    """Quarantine a testbed: abort its current trial and start no other until it is released."""
+    settings, lab, ledger = _open(folder)
+    if not why.strip():
+        raise click.UsageError("--why is empty; expected a sentence")
+    before = ledger.quarantined().get(lab.testbed(name).name)
+    held = quarantine_testbed(ledger, settings, lab, name, why=why, by=by)
+    if before is not None:
+        raise click.ClickException(
+            f"{name} is in quarantine already, since {words.day(held.since)}: {held.why}"
+        )
+    click.echo(f"{name} is in quarantine.")
+
+
+@testbeds.command(
+    epilog="Example: netbisect testbeds release c2558 --note 'new cable' --folder /var/netbisect"
+)
+@click.argument("name")
+@click.option("--note", default="", help="Description of the repair.")
+@_by_option
+@folder_option
+def release(name: str, note: str, by: str, folder: Path | None) -> None:
+    """Release a testbed from quarantine after a check.
+
+    The master first returns it to its known-good kernel and checks its machines and links.
+    """
+    _, lab, ledger = _open(folder)
+    ledger.ask_release(lab.testbed(name).name, by=by, note=note)
+    click.echo(
+        f"{name} returns to its known-good kernel and is released if its checks pass; see "
+        "`netbisect testbeds`."
+    )
+
+
+@testbeds.command(epilog="Example: netbisect testbeds history c2558 --folder /var/netbisect")
+@click.argument("name")
+@folder_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+def history(name: str, folder: Path | None, *, as_json: bool) -> None:
+    """Show all quarantines of a testbed, with reasons and authors."""
+    _, lab, ledger = _open(folder)
+    found = ledger.quarantines(lab.testbed(name).name)
+    if as_json:
+        fields = ("since", "fault", "why", "by", "released_at", "released_by", "note", "refused")
+        rows = [{field: getattr(one, field) for field in fields} for one in found]
+        click.echo(json.dumps(rows, indent=2))
+        return
+    if not found:
+        click.echo(f"{name} was never in quarantine.")
+        return
+    head = ("from", "to", "why", "quarantined by", "released by", "note")
+    lines = [
+        (
+            words.day(one.since),
+            "" if one.released_at is None else words.day(one.released_at),
+            words.clean(_why(one)),
+            words.clean(one.by),
+            words.clean(one.released_by),
+            words.clean(one.note),
+        )
+        for one in found
+    ]
+    click.echo(table([head, *lines], indent=0, width=_WIDE))

@@ -1,0 +1,336 @@
+"""A complete service on this machine: source repository, lab, mail server, master and workers.
+
+All files are in one folder with a marker file; only such a folder is removed. All processes have
+the folder in their environment, so that they can be found and stopped after a crash.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import IO
+from urllib.parse import quote
+
+from netbisect.demo.lab import setup
+from netbisect.demo.lab.testbeds import SimulatedTestbed
+from netbisect.demo.tree.create import SampleTree, create
+from netbisect.demo.tree.story import story
+from netbisect.steps.service import control
+from netbisect.steps.service.settings import load
+from netbisect.workers.config.lab import Lab
+from netbisect.workers.transport.processes import processes_with_environment
+
+_NO_PASSWORD = "to-be-fill_template-in"  # noqa: S105 - what the name says
+_SECONDS = 30.0
+"""Timeout of the start of a process."""
+_STOP_SECONDS = 2.0
+"""Seconds until master and workers are killed."""
+_KILL_SECONDS = 30.0
+"""Seconds to wait for a killed process."""
+_MARK = "netbisect-demo"
+_MARK_TEXT = "This folder belongs to the demonstration of netbisect, which may remove it.\n"
+_VARIABLE = "NETBISECT_DEMO"
+_KILLED = ("lab.pid", "mailbox.pid")
+"""Processes without work to finish; stopped last."""
+
+SETTINGS = """# The settings of the demonstration; docs/lab.md explains every key.
+branches = ["main"]
+lab = "lab/lab.toml"
+poll = 60
+tick = 1.0
+
+[night]
+boots = 2
+against_itself = 0
+
+[mail]
+to = ["people@lab.invalid"]
+sender = "netbisect@lab.invalid"
+port = {mail}
+user = "netbisect"
+password_file = "mail.password"
+digest = false
+
+[web]
+url = "http://127.0.0.1:{web}/"
+port = {web}
+
+[workers]
+port = {workers}
+command = ["{python}", "-m", "netbisect.workers.cli.main"]
+"""
+
+
+class DemoError(Exception):
+    """The demonstration cannot be set up."""
+
+
+class DemoService:
+    """A service with a simulated lab in a folder on this machine."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place.resolve()
+        self.report_wait: Callable[[str], object] = lambda _: None
+        """Called with descriptions of waits."""
+        self._children: list[subprocess.Popen[bytes]] = []
+
+    @property
+    def mails(self) -> Path:
+        """Folder of received mails."""
+        return self.place / "mails"
+
+    @property
+    def processes(self) -> Path:
+        """Folder of PID files."""
+        return self.place / "run"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Environment variables of all processes."""
+        return {_VARIABLE: quote(str(self.place))}
+
+    def build(
+        self,
+        *,
+        culprit: bool = True,
+        seed: int = 1,
+        testbeds: Sequence[str | SimulatedTestbed] = ("c2558", "e5-2650"),
+        compression: float = 600.0,
+    ) -> SampleTree:
+        """Writes all files; starts nothing.
+
+        Args:
+            culprit: Whether the commits contain a culprit.
+            seed: Random seed of the lab.
+            testbeds: Testbeds of the simulated lab.
+            compression: Lab seconds per real second.
+
+        Raises:
+            DemoError: The folder exists.
+        """
+        with setup.free_ports(3) as (mail, web, workers):
+            tree = self.build_lab(
+                culprit=culprit, seed=seed, testbeds=testbeds, compression=compression
+            )
+        text = SETTINGS.format(mail=mail, web=web, workers=workers, python=sys.executable)
+        (self.place / control.SETTINGS).write_text(text)
+        for name in ("workers.password", "mail.password"):
+            password = self.place / name
+            password.touch(mode=0o600)
+            password.write_text(secrets.token_urlsafe() + "\n")
+        return tree
+
+    def build_lab(
+        self,
+        *,
+        culprit: bool = True,
+        seed: int = 1,
+        testbeds: Sequence[str | SimulatedTestbed],
+        compression: float = 600.0,
+    ) -> SampleTree:
+        """Writes only the source repository and the lab; see `build`.
+
+        Raises:
+            DemoError: The folder exists.
+        """
+        if self.place.exists():
+            raise DemoError(f"{self.place} exists; `make down` removes it")
+        self.place.mkdir(mode=0o700, parents=True)
+        (self.place / _MARK).write_text(_MARK_TEXT)
+        tree = create(self.place / "upstream" / "src.git", story(culprit=culprit))
+        setup.prepare(
+            self.place / "lab",
+            repository=tree.repository,
+            testbeds=testbeds,
+            compression=compression,
+            seed=seed,
+        )
+        return tree
+
+    def start(self) -> None:
+        """Starts the lab, the mail server, the master and the workers.
+
+        Raises:
+            DemoError, ServiceError: A process does not start.
+        """
+        self.report_wait("the simulated lab to start")
+        self.start_lab()
+        settings, lab = load(self.place / control.SETTINGS)
+        self.report_wait("the mail server to start")
+        mailbox = [sys.executable, "-m", "netbisect.demo.mailbox"]
+        self.run("mailbox", [*mailbox, str(settings.mail.port), str(self.mails)])
+        self.report_wait("the folders of the workers")
+        workers = self._create_workers(lab, settings.workers.port)
+        self.report_wait("the master to start")
+        control.start(self.place, self.environment)
+        for name, folder in workers.items():
+            self.start_worker(name, folder)
+
+    def start_worker(self, name: str, folder: Path) -> None:
+        """Starts a worker."""
+        start = ["start", "--nodaemon", str(folder)]
+        self.run(f"worker-{name}", [*_module("buildbot_worker.scripts.runner"), *start], "")
+
+    def start_lab(self) -> None:
+        """Starts the machines.
+
+        Raises:
+            DemoError: They do not start.
+        """
+        self.processes.mkdir(exist_ok=True)
+        simulator = str(self.place / "lab" / "simulator.toml")
+        self.run("lab", [sys.executable, "-m", "netbisect.demo.lab", simulator])
+
+    def _create_workers(self, lab: Lab, port: int) -> dict[str, Path]:
+        password = (self.place / "workers.password").read_text().strip()
+        folders = {}
+        creating = []
+        for name in lab.hosts_by_worker:
+            folder = self.place / "workers" / name
+            folders[name] = folder
+            if not folder.exists():
+                folder.parent.mkdir(exist_ok=True)
+                command = [*_module("buildbot_worker.scripts.runner"), "create-worker", "--quiet"]
+                command += [str(folder), f"127.0.0.1:{port}", name, _NO_PASSWORD]
+                creating.append(self._begin(command, None))
+        if any(process.wait() != 0 for process in creating):
+            raise DemoError("a worker could not be created")
+        for folder in folders.values():
+            # Command lines are public: the password is inserted afterwards.
+            tac = folder / control.TAC
+            tac.write_text(tac.read_text().replace(_NO_PASSWORD, password))
+        return folders
+
+    def run(self, name: str, command: Sequence[str], ready: str = "ready") -> None:
+        """Starts a process and waits until it prints `ready`.
+
+        Raises:
+            DemoError: It exits or stays silent.
+        """
+        log = self.processes / f"{name}.log"
+        with log.open("wb") as stream:
+            process = self._begin(command, stream)
+        self._children.append(process)
+        (self.processes / f"{name}.pid").write_text(str(process.pid))
+        end = time.monotonic() + _SECONDS
+        while ready and ready not in log.read_text().splitlines():
+            if process.poll() is not None or time.monotonic() > end:
+                said = log.read_text().strip().splitlines()
+                raise DemoError(f"{name} does not start: {said[-1] if said else 'no output'}")
+            time.sleep(0.02)
+
+    def _begin(self, command: Sequence[str], output: IO[bytes] | None) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            command,
+            cwd=self.place,
+            env={**os.environ, **self.environment},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output and subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+    def stop(self) -> None:
+        """Stops all processes: master and workers by SIGTERM first, then all by SIGKILL.
+
+        Raises:
+            DemoError: A process cannot be killed.
+        """
+        files = [self.place / "twistd.pid", *self.processes.glob("*.pid")]
+        terminated = _process_numbers(path for path in files if path.name not in _KILLED)
+        running = self._running()
+        for process in terminated & running:
+            _signal(process, signal.SIGTERM)
+        end = time.monotonic() + _STOP_SECONDS
+        while terminated & running and time.monotonic() < end:
+            time.sleep(0.05)
+            running = self._running()
+        self._kill(running)
+        if self.bears_mark:
+            for path in files:
+                path.unlink(missing_ok=True)
+
+    def _kill(self, running: set[int]) -> None:
+        end = time.monotonic() + _KILL_SECONDS
+        while running:  # they may have started others
+            for process in running:
+                _signal(process, signal.SIGKILL)
+            time.sleep(0.02)
+            running = self._running()
+            if time.monotonic() > end:
+                raise DemoError(f"these processes cannot be killed: {sorted(running)}")
+
+    def _running(self) -> set[int]:
+        self._children = [child for child in self._children if child.poll() is None]
+        [(variable, value)] = self.environment.items()
+        master = control.master_pid(self.place)  # without the variable if a user has restarted it
+        return set(processes_with_environment(variable, value)) | ({master} if master else set())
+
+    @property
+    def bears_mark(self) -> bool:
+        """Whether the folder belongs to a demonstration."""
+        return (self.place / _MARK).is_file()
+
+    def remove_old(self) -> None:
+        """Stops an earlier demonstration and removes its folder.
+
+        Raises:
+            DemoError: The folder does not belong to a demonstration.
+        """
+        self._check_mark()
+        self.stop()
+        self.remove()
+
+    def _check_mark(self) -> None:
+        if self.place.exists() and not (self.bears_mark or _is_empty(self.place)):
+            raise DemoError(
+                f"{self.place} was not made by the demonstration (it has no file {_MARK}), "
+                "and is unchanged: choose another folder with --place, or remove it"
+            )
+
+    def remove(self) -> None:
+        """Removes the folder if it exists.
+
+        Raises:
+            DemoError: It does not belong to a demonstration.
+        """
+        self._check_mark()
+        if not self.place.exists():
+            return
+        for path in self.place.iterdir():
+            if path.name == _MARK:
+                continue  # last, so that an interrupted removal can be repeated
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+        shutil.rmtree(self.place, ignore_errors=True)
+
+
+def _is_empty(folder: Path) -> bool:
+    return folder.is_dir() and not any(folder.iterdir())
+
+
+def _process_numbers(files: Iterable[Path]) -> set[int]:
+    found = set()
+    for path in files:
+        with contextlib.suppress(OSError, ValueError):
+            found.add(int(path.read_text()))
+    return found
+
+
+def _module(name: str) -> list[str]:
+    return [sys.executable, "-c", f"from {name} import run; run()"]
+
+
+def _signal(process: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(process, number)

@@ -1,0 +1,1 @@
+"""`netbisect bisect run`: bisection without a service."""

@@ -1,0 +1,62 @@
+"""The candidate commits of a range, and their prior weights."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+
+from netbisect.bisect.model.entities import Commit
+
+_UNIFORM = 0.15
+"""Uniform share of the prior, so that path patterns exclude no commit."""
+_ELSEWHERE = 0.02
+"""Weight of a commit that touches no matching path."""
+
+
+def without_repeated_trees(
+    good: str, commits: Sequence[Commit], trees: Mapping[str, str]
+) -> list[Commit]:
+    """Drops commits that repeat an earlier tree, and the commits undone by them.
+
+    Args:
+        good: The revision before the first commit.
+        commits: Oldest first.
+        trees: By revision.
+    """
+    kept: list[Commit] = []
+    places = {trees[good]: 0}
+    for commit in commits:
+        place = places.get(trees[commit.revision])
+        if place is None:
+            kept.append(commit)
+            places[trees[commit.revision]] = len(kept)
+        else:
+            for undone in kept[place:]:
+                del places[trees[undone.revision]]
+            del kept[place:]
+    return kept
+
+
+def prior_weights(commits: Sequence[Commit], patterns: Sequence[str]) -> list[float]:
+    """Prior weights by size and by path, 1 on average.
+
+    Args:
+        commits: Commits with paths and numbers of lines.
+        patterns: Shell patterns; `*` matches `/` too.
+    """
+    own = [_relevance(commit, patterns) * _size(commit) for commit in commits]
+    total = math.fsum(own)
+    return [_UNIFORM + (1 - _UNIFORM) * weight * len(own) / total for weight in own]
+
+
+def _relevance(commit: Commit, patterns: Sequence[str]) -> float:
+    if not patterns:
+        return 1.0
+    hit = any(fnmatchcase(path, pattern) for path in commit.paths for pattern in patterns)
+    return 1.0 if hit else _ELSEWHERE
+
+
+def _size(commit: Commit) -> float:
+    """From 1 for one line to 2 for a thousand lines and more."""
+    return 1 + min(1.0, math.log10(1 + commit.lines) / 3)

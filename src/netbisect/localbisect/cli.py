@@ -1,0 +1,344 @@
+"""`netbisect bisect`: bisects any repository with any command that prints a number."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+from threadpoolctl import threadpool_limits
+
+from netbisect.bisect.model.entities import Sample
+from netbisect.bisect.model.results import NotReproduced, Result, Unfinished
+from netbisect.errors import UserError
+from netbisect.localbisect import explain, json_report, overlay, replay, run, search, text_report
+from netbisect.localbisect.command import BudgetError
+from netbisect.localbisect.dut import Limits, LocalDut, SearchSession
+from netbisect.localbisect.log import LogError, SearchLog, read
+from netbisect.localbisect.param_types import Duration, Percent, regular_expression
+from netbisect.localbisect.repository import Repository, Worktree
+from netbisect.localbisect.result import ExitStatus, SearchResult, label
+from netbisect.localbisect.search_options import SearchOptions, resolve_search
+from netbisect.reports.render import words
+
+
+class _BisectGroup(click.Group):
+    """Reports errors with exit status 2."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except UserError as error:
+            click.echo(f"Error: {error}.", err=True)
+            sys.exit(ExitStatus.USAGE)
+
+
+@click.group(cls=_BisectGroup)
+def bisect() -> None:
+    """Bisect any git repository with any command that prints a number.
+
+    The command may be noisy. A commit is reported only after verification against its parent;
+    "nothing changed" is a possible result.
+    """
+
+
+_STATUSES = """
+\b
+Exit status:
+  0  one or more commits found and verified
+  1  nothing changed
+  2  error: an option, a revision, the log, or no number at an end of the
+     range; --good and --bad swapped
+  3  inconclusive: indistinguishable suspects, gradual change, a good end
+     that has changed, noise, the budget
+  130  interrupted; the same call resumes
+
+\b
+Example: netbisect bisect run --good v1.4 --bad main \\
+             --setup 'make -j4' -- ./bench --seconds 5
+"""
+
+
+@bisect.command("run", epilog=_STATUSES, context_settings={"allow_interspersed_args": False})
+@click.option("--good", metavar="REV", required=True, help="A good revision.")
+@click.option("--bad", metavar="REV", required=True, help="A later, worse revision.")
+@click.option(
+    "--metric",
+    metavar="REGEX",
+    default="",
+    callback=regular_expression,
+    help="Pattern of the number in the output of COMMAND: its last match, or the first group of it "
+    "(default: the last number on standard output).",
+)
+@click.option(
+    "--direction",
+    type=click.Choice(["higher", "lower"]),
+    default="higher",
+    show_default=True,
+    help="Better numbers: higher for rates, lower for times.",
+)
+@click.option(
+    "--min-effect",
+    type=Percent(),
+    default=2.0,
+    show_default=True,
+    help="Smallest change to search for, in percent.",
+)
+@click.option(
+    "--effect", type=Percent(), help="Expected change in percent (default: measured at the ends)."
+)
+@click.option(
+    "--setup", metavar="SHELL", default="", help="Build command, run after every checkout."
+)
+@click.option(
+    "--path",
+    "paths",
+    metavar="GLOB",
+    multiple=True,
+    help="Commits that touch matching files are more likely. May be repeated.",
+)
+@click.option(
+    "--overlay",
+    "overlays",
+    metavar="FILE",
+    multiple=True,
+    help="Patch for revisions that lack it, such as the fix of a broken build; "
+    "FILE@FIRST..LAST restricts it to a range. May be repeated.",
+)
+@click.option("--noise", type=Percent(), help="Standard deviation of a run, in percent.")
+@click.option(
+    "--duts",
+    type=click.IntRange(1, 8),
+    default=1,
+    show_default=True,
+    help="Number of similar devices under test: as many commands run at once, each in its own "
+    "checkout, with its number in NETBISECT_DUT. Their levels may differ.",
+)
+@click.option(
+    "--layouts",
+    type=click.IntRange(0, 99),
+    default=0,
+    show_default=True,
+    help="Number of additional link layouts; --setup and COMMAND find the layout, 0 to N, in "
+    "NETBISECT_LAYOUT.",
+)
+@click.option(
+    "--image-noise",
+    type=Percent(),
+    help="Standard deviation between equivalent builds, in percent (default: 1 % with --layouts).",
+)
+@click.option(
+    "--timeout", type=Duration(), default="1h", show_default=True, help="Limit of one run."
+)
+@click.option(
+    "--budget", type=Duration(), help="Limit of all runs and builds, over all calls and devices."
+)
+@click.option(
+    "--worktree",
+    type=click.Path(path_type=Path),
+    help="Folder for the checkout, new or empty (default: a temporary one); with --duts, the "
+    "parent of the checkouts.",
+)
+@click.option(
+    "--log",
+    "log_path",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Log file (default: netbisect/bisect.log in the git folder).",
+)
+@click.option("--reset", is_flag=True, help="Start over; the old log is kept as .old.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+def run_command(
+    good: str,
+    bad: str,
+    timeout: float,
+    budget: float | None,
+    worktree: Path | None,
+    log_path: Path | None,
+    reset: bool,
+    as_json: bool,
+    **options: object,
+) -> None:
+    """Find the commit between two revisions that made a number worse.
+
+    COMMAND runs without a shell at the top of a checkout of its own, as often as needed, and
+    prints a number above 0. NETBISECT_REVISION is the commit. Exit status 125 of COMMAND or
+    --setup skips a revision, as in `git bisect run`; so does a failed --setup, or a COMMAND that
+    fails twice.
+
+    The two ends are compared first, interleaved; the search starts only if they differ. Every
+    measurement is logged: the same call resumes after an interruption.
+    """
+    repository = Repository.containing(Path.cwd())
+    spec, patches = resolve_search(
+        repository,
+        good,
+        bad,
+        SearchOptions(**options),  # type: ignore[arg-type]  # click has checked them
+    )
+    path = (log_path or repository.log).absolute()
+    limits = Limits(timeout, math.inf if budget is None else budget)
+    try:
+        # BLAS threads would slow down such small matrices and compete with the command. An
+        # environment variable would reach the command, too.
+        with _interruptible(), threadpool_limits(1), SearchLog(path, spec, reset=reset) as log:
+            result = _search(log, repository, worktree, limits, patches)
+    except KeyboardInterrupt:
+        click.echo(f"Interrupted. The same call resumes; the measurements are in {path}.", err=True)
+        sys.exit(ExitStatus.INTERRUPTED)
+    known = {one.revision: repository.commit(one.revision) for one in result.culprits}
+    result = replace(result, commits=known)
+    click.echo(
+        json.dumps(json_report.as_data(result), indent=2)
+        if as_json
+        else text_report.as_text(result)
+    )
+    sys.exit(result.status)
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Handles SIGTERM and SIGHUP like Ctrl-C.
+
+    Ignored signals stay ignored, for nohup(1).
+    """
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    numbers = [signal.SIGTERM, signal.SIGHUP]
+    numbers = [one for one in numbers if signal.getsignal(one) != signal.SIG_IGN]
+    before = {number: signal.signal(number, interrupt) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _search(
+    log: SearchLog,
+    repository: Repository,
+    folder: Path | None,
+    limits: Limits,
+    patches: list[overlay.OverlayPatch],
+) -> SearchResult:
+    """Runs or resumes the search."""
+    spec = log.spec
+    if not spec.line:
+        why = "good and bad have the same tree: every change between them was reverted"
+        return SearchResult(log.entries, NotReproduced(search.no_change(), why), log.path)
+    if found := run.final_result(log.entries):
+        _log("This search has ended before; --reset starts over.")
+        return SearchResult(log.entries, found, log.path)
+    _log_start(log)
+    with ExitStack() as stack:
+        session = SearchSession(log, limits, _log, patches)
+        duts = []
+        for name in spec.names:
+            note = log.path.with_name(f"{log.path.name}.worktree{name and f'-{name}'}")
+            own = folder / f"dut-{name}" if folder and name else folder
+            worktree = stack.enter_context(Worktree(repository, own, note))
+            duts.append(LocalDut(name, worktree, session))
+        try:
+            finding: Result = run.SearchRunner(session, duts).go()
+        except BudgetError:
+            why = f"the budget of {words.duration(limits.whole)} is spent; a larger one resumes"
+            finding = Unfinished(why, explain.current_posterior(log.entries))
+        except KeyboardInterrupt:
+            _ignore_signals()
+            raise
+    return SearchResult(log.entries, finding, log.path)
+
+
+def _ignore_signals() -> None:
+    """A second Ctrl-C must not leave the worktree behind."""
+    for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(name, signal.SIG_IGN)
+
+
+def _log_start(log: SearchLog) -> None:
+    spec = log.spec
+    alike = spec.commits - len(spec.line)
+    left_out = f", {alike} of them with repeated trees" if alike else ""
+    known = words.count(sum(isinstance(e, Sample) for e in log.entries), "run")
+    _log(
+        f"{words.count(spec.commits, 'commit')} after {label(spec, spec.good)}, "
+        f"up to {spec.bad[:12]}{left_out}."
+    )
+    if len(log.entries) > 1:
+        _log(f"Resuming with {known} from {log.path}.")
+    else:
+        _log("Comparing the two ends first, interleaved.")
+
+
+def _log(line: str) -> None:
+    click.echo(line, err=True)
+
+
+_log_option = click.option(
+    "--log",
+    "log_path",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Log file (default: netbisect/bisect.log in the git folder).",
+)
+
+
+def _entries(path: Path | None) -> tuple[Path, list[search.Entry]]:
+    where = path or Repository.containing(Path.cwd()).log
+    if not where.exists():
+        raise LogError(f"there is no log {where}: `netbisect bisect run` starts a search")
+    entries = read(where)
+    if not entries:
+        raise LogError(f"{where} is empty; expected the log of a search")
+    return where, entries
+
+
+@bisect.command("explain", epilog="Example: netbisect bisect explain")
+@_log_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def explain_command(log_path: Path | None, as_json: bool) -> None:
+    """Show the posterior of a search, its next trial and why, and the remaining work.
+
+    Works also while the search runs.
+    """
+    _, entries = _entries(log_path)
+    click.echo(
+        json.dumps(explain.as_data(entries), indent=2) if as_json else explain.as_text(entries)
+    )
+
+
+@bisect.command("replay", epilog="Example: netbisect bisect replay .git/netbisect/bisect.log")
+@click.argument("log_path", metavar="LOG", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def replay_command(log_path: Path, as_json: bool) -> None:
+    """Repeat the decisions of a log; exit status 1 if they differ.
+
+    Needs only the log: no repository, and runs no command.
+    """
+    path, entries = _entries(log_path)
+    made: list[replay.ReplayedEntry] = []
+    for one in replay.replay(entries):
+        made.append(one)
+        if not one.same and not as_json:
+            break
+    first = next((one for one in made if not one.same), None)
+    if as_json:
+        click.echo(json.dumps(replay.as_data(made), indent=2))
+    else:
+        for one in made:
+            click.echo(f"{one.line:>5}  {one.logged}")
+        if first is not None:
+            click.echo(f"{'':>5}  now: {first.now}")
+        same = f"All {words.count(len(made), 'decision')} are the same."
+        other = first and f"{path}, line {first.line}: logged {first.logged!r}; now {first.now!r}"
+        click.echo(f"The first difference is in {other}." if other else same)
+    sys.exit(os.EX_OK if first is None else 1)

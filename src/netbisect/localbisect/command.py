@@ -1,0 +1,236 @@
+"""Runs the user's commands and parses their output."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from netbisect.reports.render.words import clean
+
+SKIP = 125
+"""Exit status that skips a revision, as in `git bisect run`."""
+_TERM_SECONDS = 2.0
+"""Seconds between SIGTERM and SIGKILL."""
+_POLL_SECONDS = 0.2
+"""Interval of checks of the output size."""
+_MAX_OUTPUT_BYTES = 256 << 20
+_LOG_CHARACTERS = 4000
+_MESSAGE_CHARACTERS = 100
+_NUMBER = re.compile(
+    r"(?<![\w.])[-+]?(?:\d{1,3}(?:,\d{3})+(?:\.\d*)?|\d+(?:\.\d*)?|\.\d+)(?:e[-+]?\d+)?"
+    r"|(?<![\w.])[-+]?(?:nan|inf(?:inity)?)(?!\w)",
+    re.IGNORECASE,
+)
+
+
+class MeasurementError(Exception):
+    """The command produced no number."""
+
+    def __init__(self, why: str, *, again: bool, log: str = "", seconds: float = 0.0) -> None:
+        """Initializes the error.
+
+        Args:
+            why: Reason, as the end of a sentence.
+            again: Whether to retry.
+            log: End of the output.
+            seconds: Duration.
+        """
+        super().__init__(why)
+        self.again = again
+        self.log = log
+        self.seconds = seconds
+
+
+class BudgetError(Exception):
+    """The budget of the search is spent."""
+
+
+class SearchStoppedError(Exception):
+    """The search has ended or was interrupted."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompletedCommand:
+    """A completed command."""
+
+    status: int
+    output: str
+    errors: str
+    seconds: float
+
+    @property
+    def log(self) -> str:
+        """The end of its output."""
+        return (self.output + self.errors)[-_LOG_CHARACTERS:]
+
+    @property
+    def why(self) -> str:
+        """Description of a failure."""
+        if self.status < 0:
+            how = f"was ended by {signal.Signals(-self.status).name}"
+        else:
+            how = f"ended with exit status {self.status}"
+        said = _last_line(self.errors) or _last_line(self.output)
+        return f"{how}: {said}" if said else how
+
+
+def _last_line(text: str) -> str:
+    lines = [line for line in map(clean, text.splitlines()) if line]
+    return lines[-1][:_MESSAGE_CHARACTERS] if lines else ""
+
+
+def run(
+    command: Sequence[str],
+    folder: Path,
+    variables: Mapping[str, str],
+    seconds: float | None,
+    stop: threading.Event,
+) -> CompletedCommand:
+    """Runs a command in a process group of its own.
+
+    Args:
+        command: Program and arguments.
+        folder: Working directory.
+        variables: Additional environment variables.
+        seconds: Timeout, or None.
+        stop: Event that aborts the command.
+
+    Raises:
+        MeasurementError: It cannot be started, or prints too much.
+        StoppedError: It was aborted.
+        subprocess.TimeoutExpired: It exceeded the timeout and was killed.
+    """
+    environment = {k: v for k, v in os.environ.items() if k not in ("GIT_DIR", "GIT_WORK_TREE")}
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+        began = time.monotonic()
+        try:
+            process = subprocess.Popen(
+                command,
+                cwd=folder,
+                env=environment | dict(variables),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=errors,
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            raise MeasurementError(_start_error(command[0], error), again=False) from error
+        try:
+            status = _wait(process, seconds, (output, errors), stop)
+        except BaseException:
+            _terminate(process)
+            raise
+        took = time.monotonic() - began
+        texts = []
+        for stream in (output, errors):
+            stream.seek(0)
+            texts.append(stream.read().decode(errors="replace"))
+    return CompletedCommand(status, texts[0], texts[1], took)
+
+
+def _wait(
+    process: subprocess.Popen[bytes],
+    seconds: float | None,
+    streams: Sequence[IO[bytes]],
+    stop: threading.Event,
+) -> int:
+    """Waits for the exit status; limits the output."""
+    deadline = time.monotonic() + (math.inf if seconds is None else seconds)
+    while True:
+        left = deadline - time.monotonic()
+        try:
+            return process.wait(min(left, _POLL_SECONDS))
+        except subprocess.TimeoutExpired:
+            if left <= _POLL_SECONDS:
+                raise
+        if stop.is_set():
+            raise SearchStoppedError
+        if any(os.fstat(stream.fileno()).st_size > _MAX_OUTPUT_BYTES for stream in streams):
+            raise MeasurementError(
+                f"the command printed more than {_MAX_OUTPUT_BYTES >> 20} MB", again=False
+            )
+
+
+def _start_error(program: str, error: OSError | ValueError) -> str:
+    why = error.strerror if isinstance(error, OSError) else str(error)
+    text = f"the command cannot be run: {program}: {why}"
+    if "/" in program and not program.startswith("/"):
+        text += (
+            "; relative paths are searched in a fresh checkout, which contains only committed "
+            "files; use an absolute path"
+        )
+    return text
+
+
+def _terminate(process: subprocess.Popen[bytes]) -> None:
+    for how in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, how)
+            process.wait(_TERM_SECONDS)
+        except ProcessLookupError:
+            break
+        except subprocess.TimeoutExpired:
+            continue
+    process.wait()
+
+
+def measured_value(ended: CompletedCommand, metric: str) -> float:
+    """The number that a command printed; as `number_in` where it printed at all.
+
+    Raises:
+        MeasurementError: There is no number above 0.
+    """
+    try:
+        return parse_value(ended.output, metric)
+    except MeasurementError as error:
+        why, elsewhere = str(error), _last_line(ended.errors)
+        if elsewhere and not ended.output.strip():
+            why += f" on its standard output, only on standard error: {elsewhere!r}"
+        raise MeasurementError(
+            why, again=error.again, log=ended.log, seconds=ended.seconds
+        ) from error
+
+
+def parse_value(text: str, metric: str) -> float:
+    """Parses the number that a command printed.
+
+    Args:
+        text: Standard output.
+        metric: Regular expression; its last match, or the first group of it, is the number. If
+            empty, the last number of the text is used.
+
+    Raises:
+        MeasurementError: There is no number above 0.
+    """
+    if not text.strip():
+        raise MeasurementError("the command printed nothing", again=True)
+    matches = list(re.finditer(metric, text, re.MULTILINE) if metric else _NUMBER.finditer(text))
+    if not matches:
+        wanted = f"nothing that --metric {metric} matches" if metric else "no number"
+        raise MeasurementError(
+            f"the command printed {wanted}; its last line was {_last_line(text)!r}", again=True
+        )
+    last = matches[-1]
+    found = (last[1] if last.re.groups else last[0]) or ""
+    try:
+        value = float(found.replace(",", ""))
+    except ValueError:
+        raise MeasurementError(
+            f"the command printed {clean(found)[:_MESSAGE_CHARACTERS]!r} at --metric, not a number",
+            again=True,
+        ) from None
+    if not (value > 0 and math.isfinite(value)):
+        raise MeasurementError(
+            f"the command printed {clean(found)}, expected a finite number above 0", again=True
+        )
+    return value

@@ -1,0 +1,288 @@
+"""A device under test of a local search: a checkout and the commands that run in it."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from netbisect.bisect.model.entities import Boot, Failure, Kernel, Reaction, Sample, Stage
+from netbisect.bisect.model.evidence import kernel_name
+from netbisect.bisect.model.results import Trial
+from netbisect.errors import UserError
+from netbisect.localbisect import command, overlay, search
+from netbisect.localbisect.command import BudgetError, MeasurementError, SearchStoppedError
+from netbisect.localbisect.log import SearchLog
+from netbisect.localbisect.repository import Worktree
+from netbisect.localbisect.result import in_user_terms
+from netbisect.localbisect.search import METRIC, Entry
+from netbisect.reports.render import words
+
+_ATTEMPTS = 2
+Report = Callable[[str], None]
+
+
+class EndpointError(UserError):
+    """An end of the range cannot be measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Time limits of a search in seconds."""
+
+    run: float
+    """Limit of one run of the command."""
+    whole: float
+    """Budget of all runs and builds, over all calls and devices; may be infinite."""
+
+
+@dataclass(slots=True)
+class SearchSession:
+    """State shared by all devices of a search."""
+
+    log: SearchLog
+    limits: Limits
+    report: Report
+    """Prints a progress line."""
+    patches: Sequence[overlay.OverlayPatch] = ()
+    stop: threading.Event = field(default_factory=threading.Event)
+    """Set to stop all devices."""
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    """Held from reading the log until appending to it."""
+    deadline: float = math.inf
+    """End of the budget on the monotonic clock."""
+
+    def __post_init__(self) -> None:
+        """Sets the deadline from the remaining budget."""
+        left = self.limits.whole - search.seconds_spent(self.log.entries)
+        self.deadline = time.monotonic() + left / self.log.spec.duts
+
+    def write(self, *facts: Entry) -> None:
+        """Appends facts to the log.
+
+        Raises:
+            StoppedError: The search has stopped.
+            LogError: The log cannot be written.
+        """
+        with self.lock:
+            if self.stop.is_set():
+                raise SearchStoppedError
+            self.log.append(*facts)
+
+    def time_left(self) -> float:
+        """Remaining seconds of the budget.
+
+        Raises:
+            OverBudgetError: The budget is spent.
+        """
+        left = self.deadline - time.monotonic()
+        if left <= 0:
+            raise BudgetError
+        return left
+
+
+class LocalDut:
+    """A checkout of its own, in which trials run one after the other."""
+
+    def __init__(self, name: str, worktree: Worktree, session: SearchSession) -> None:
+        """Runs nothing yet.
+
+        Args:
+            name: Number of the device; empty if it is the only one.
+            worktree: Entered worktree.
+            session: State shared with other devices.
+        """
+        self.name = name
+        self._worktree = worktree
+        self._session = session
+        self._current: Kernel | None = None
+        """The revision that is checked out and set up."""
+
+    def run_trial(self, trial: Trial, done: int = 0) -> None:
+        """Runs a trial: checks out the revision if needed, and runs the command.
+
+        Args:
+            trial: The trial.
+            done: Runs completed before an interruption.
+
+        Raises:
+            EndError: An end cannot be measured.
+            OverBudgetError: The budget is spent.
+            StoppedError: The search has stopped.
+            LogError: The log cannot be written.
+            RepositoryError: The revision cannot be checked out.
+        """
+        kernel = self._current
+        wanted = trial.revision, trial.layout
+        if kernel is None or (kernel.revision, kernel.layout) != wanted:
+            kernel = self._set_up(*wanted)
+        if kernel is None:
+            return
+        boot = ""
+        for run in range(done, trial.runs):
+            made = self._run_with_retry(trial, kernel, run, boot)
+            if made is None:
+                return
+            boot = made
+
+    def _run_with_retry(self, trial: Trial, kernel: Kernel, run: int, boot: str) -> str | None:
+        """Runs the command, with one retry; returns the boot, or None without a number."""
+        for number in range(1, _ATTEMPTS + 1):
+            try:
+                return self._measure(trial, kernel, run, boot)
+            except MeasurementError as error:
+                again = error.again and number < _ATTEMPTS
+                self._record_failure(trial.revision, Stage.BENCH, error, trial.layout, again=again)
+            if not again:
+                break
+        return None
+
+    def _set_up(self, revision: str, layout: int) -> Kernel | None:
+        """Checks out and sets up a revision; None on failure."""
+        session, spec = self._session, self._session.log.spec
+        self._current = None
+        began = time.monotonic()
+        with session.lock:  # git fails on a lock of another worktree instead of waiting
+            self._worktree.check_out(revision)
+        try:
+            applied = overlay.apply_overlays(self._worktree, session.patches, spec, revision)
+        except overlay.OverlayError as error:
+            failed = MeasurementError(str(error), again=False, seconds=time.monotonic() - began)
+            self._record_failure(revision, Stage.CHECKOUT, failed, layout, again=False)
+            return None
+        tree = kernel_name(self._worktree.tree(), layout)
+        if spec.setup:
+            try:
+                self._run(("sh", "-c", spec.setup), (revision, layout), math.inf, "--setup")
+            except MeasurementError as error:
+                self._record_failure(revision, Stage.BUILD, error, layout, again=False)
+                return None
+        took = time.monotonic() - began
+        config = "\n".join(applied)
+        built = (revision, config, self.name, tree, tree, revision, 0, time.time(), took)
+        kernel = Kernel(*built, layout)
+        session.write(kernel)
+        done = [f"set up in {words.elapsed(took)}"] if spec.setup else []
+        done += [f"layout {layout}"] if layout else []
+        done += [f"with {words.listing(list(applied))} applied"] if applied else []
+        if done:
+            session.report(f"{'':>5}  {revision[:12]}  {', '.join(done)}{self._dut_suffix}")
+        self._current = kernel
+        return kernel
+
+    @property
+    def _dut_suffix(self) -> str:
+        return f"; DUT {self.name}" if self.name else ""
+
+    def _measure(self, trial: Trial, kernel: Kernel, run: int, boot: str) -> str:
+        """Runs the command and logs its sample, with a new boot for the first run of a trial.
+
+        Returns:
+            The boot of the run; a new one if `boot` is empty.
+        """
+        session, spec = self._session, self._session.log.spec
+        at = time.time()
+        what = trial.revision, trial.layout
+        ended = self._run(spec.command, what, session.limits.run, "the command")
+        value = command.measured_value(ended, spec.metric)
+        with session.lock:
+            entries = session.log.entries
+            number = str(1 + sum(isinstance(entry, Sample) for entry in entries))
+            began: list[Boot] = []
+            if not boot:
+                boot = str(1 + sum(isinstance(entry, Boot) for entry in entries))
+                began = [Boot(boot, self.name, kernel.key, trial.revision, at, 0.0)]
+            session.write(
+                *began,
+                Sample(
+                    *(number, boot, self.name, METRIC, value, 0.0, (value,), (), (), ""),
+                    at,
+                    ended.seconds,
+                ),
+            )
+            why = (
+                f"run {run + 1} of {trial.runs} of this trial" if run else in_user_terms(trial.why)
+            )
+            line = f"{number:>5}  {trial.revision[:12]}  {value:<12.6g}  {why}{self._dut_suffix}"
+            session.report(line)
+        return boot
+
+    def _run(
+        self, words_of: tuple[str, ...], what: tuple[str, int], most: float, name: str
+    ) -> command.CompletedCommand:
+        """Runs a command for a revision in a layout; it must succeed.
+
+        Raises:
+            MeasurementError: It failed.
+            OverBudgetError: The budget was spent first.
+            StoppedError: The search has stopped.
+        """
+        left = self._session.time_left()
+        least = min(left, most)
+        began = time.monotonic()
+        variables = {
+            "NETBISECT_REVISION": what[0],
+            "NETBISECT_LAYOUT": str(what[1]),
+            "NETBISECT_DUT": self.name or "1",
+        }
+        try:
+            ended = command.run(
+                words_of,
+                self._worktree.folder,
+                variables,
+                None if least == math.inf else least,
+                self._session.stop,
+            )
+        except subprocess.TimeoutExpired as error:
+            if left <= most:
+                raise BudgetError from error
+            raise MeasurementError(
+                f"{name} exceeded its --timeout of {words.elapsed(most)}",
+                again=True,
+                seconds=time.monotonic() - began,
+            ) from error
+        if ended.status == 0:
+            return ended
+        why = f"{name} {ended.why}"
+        if ended.status == command.SKIP:
+            why = f"{name} skipped it with exit status {command.SKIP}"
+        raise MeasurementError(
+            why, again=ended.status != command.SKIP, log=ended.log, seconds=ended.seconds
+        )
+
+    def _record_failure(
+        self, revision: str, stage: Stage, error: MeasurementError, layout: int, *, again: bool
+    ) -> None:
+        """Logs that a revision in a layout could not be measured.
+
+        Raises:
+            EndpointError: It is an end of the range. The skip is not logged, so that the search
+                resumes here once the command is fixed.
+        """
+        session, spec = self._session, self._session.log.spec
+        ends = (spec.good, spec.line[-1].revision)
+        if not again and not layout and revision in ends:
+            end = "good" if revision == spec.good else "bad"
+            raise EndpointError(
+                f"the {end} end, {revision[:12]}, cannot be measured: {error}; "
+                "the same call resumes once that is fixed"
+            )
+        reaction = Reaction.RETRY if again else Reaction.SKIP
+        with session.lock:
+            number = 1 + sum(isinstance(entry, Failure) for entry in session.log.entries)
+            session.write(
+                Failure(
+                    *(f"dud-{number}", revision, stage, reaction, str(error)),
+                    time.time(),
+                    error.seconds,
+                    testbed=self.name,
+                    log=error.log,
+                    layout=layout,
+                )
+            )
+        then = "retrying" if again else "skipped"
+        then = f"layout {layout}, {then}" if layout else then
+        session.report(f"{'':>5}  {revision[:12]}  {then}: {error}{self._dut_suffix}")

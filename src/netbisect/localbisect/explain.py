@@ -1,0 +1,176 @@
+"""`netbisect bisect explain`: posterior, next trial and remaining work of a search."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from netbisect.bisect import plan
+from netbisect.bisect.model import serialization
+from netbisect.bisect.model.detection_results import LOOKS
+from netbisect.bisect.model.entities import Sample
+from netbisect.bisect.model.evidence import Evidence, Prices
+from netbisect.bisect.model.jobs import BisectJob, CompareJob
+from netbisect.bisect.model.results import Move, Posterior, Result, Trial
+from netbisect.bisect.search.posterior import posterior_of
+from netbisect.localbisect import search
+from netbisect.localbisect.json_report import posterior_data
+from netbisect.localbisect.result import (
+    SearchResult,
+    headline,
+    in_user_terms,
+    label,
+    posterior_plot,
+)
+from netbisect.localbisect.search import Entry, SearchSpec
+from netbisect.localbisect.text_report import overlay_sentences
+from netbisect.reports.render import words
+from netbisect.reports.render.plaintext import wrap
+
+_HOUR = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class SearchStatus:
+    """The state of a search.
+
+    The outlook of the engine counts one build per new kernel. A local search has one worktree per
+    device: interleaved measurements need a set-up for every second trial.
+    """
+
+    move: Move
+    posterior: Posterior | None
+    """None during the comparison of the ends."""
+    setups: float
+    runs: float
+    seconds: float
+    """Expected remaining time of all devices together."""
+
+
+def _state(entries: Sequence[Entry]) -> tuple[SearchSpec, CompareJob | BisectJob, Evidence, Prices]:
+    spec = search.spec_of(entries)
+    job = search.last_job(entries)
+    if isinstance(entries[-1], Result):  # killed between a result and the next job
+        job = search.next_job(spec, entries[-1], entries) or job
+    job = job or search.comparison_of_ends(spec)
+    assert isinstance(job, CompareJob | BisectJob)
+    return spec, job, search.evidence(spec, entries), search.prices(spec, entries)
+
+
+def current_posterior(entries: Sequence[Entry]) -> Posterior | None:
+    """The posterior; None during the comparison of the ends."""
+    _, job, evidence, _ = _state(entries)
+    return posterior_of(job, evidence) if isinstance(job, BisectJob) else None
+
+
+def search_status(entries: Sequence[Entry]) -> SearchStatus:
+    """The state of a search, from its log."""
+    spec, job, evidence, prices = _state(entries)
+    if isinstance(job, BisectJob):
+        return _searching(job, evidence, prices)
+    move = plan.next_move(job, evidence, prices)
+    if not isinstance(move, Trial):
+        return SearchStatus(move, None, 0.0, 0.0, 0.0)
+    follows = search.bisection_for(spec, _expected(job, evidence), entries)
+    known = replace(
+        evidence, observations=tuple(replace(r, fresh=False) for r in evidence.observations)
+    )
+    after = _searching(follows, known, prices)
+    runs = _runs_to_next_look(job, evidence)
+    setups = math.ceil(runs / 2)
+    return SearchStatus(
+        move,
+        None,
+        setups + after.setups,
+        runs + after.runs,
+        setups * prices.build + runs * prices.run + after.seconds,
+    )
+
+
+def _expected(job: CompareJob, evidence: Evidence) -> float:
+    """The ln ratio to search for: measured at the ends, or the smallest relevant one."""
+    good, bad = (
+        [reading.ln_pps[search.METRIC] for reading in evidence.of(revision)]
+        for revision in (job.good, job.bad)
+    )
+    if not good or not bad:
+        return job.suspected
+    return min(job.suspected, fmean(bad) - fmean(good))
+
+
+def _searching(job: BisectJob, evidence: Evidence, prices: Prices) -> SearchStatus:
+    seen = plan.forecast(job, evidence, prices)
+    if not isinstance(seen.move, Trial):
+        return SearchStatus(seen.move, seen.belief, 0.0, 0.0, 0.0)
+    again = max(0.0, seen.boots_left - seen.builds_left) / 2
+    return SearchStatus(
+        seen.move,
+        seen.belief,
+        seen.builds_left + again,
+        max(1.0, seen.boots_left) * seen.move.runs,
+        seen.hours_left * _HOUR + again * prices.build,
+    )
+
+
+def _runs_to_next_look(job: CompareJob, evidence: Evidence) -> float:
+    """Runs until the next look at the two ends."""
+    done = [len(evidence.of(revision)) for revision in (job.good, job.bad)]
+    look = next((number for number in LOOKS if number > min(done)), LOOKS[-1])
+    return float(sum(max(look - number, 0) for number in done))
+
+
+def as_text(entries: Sequence[Entry]) -> str:
+    """The state of a search as text."""
+    spec, seen = _state(entries)[0], search_status(entries)
+    lines = posterior_plot(seen.posterior) if seen.posterior else []
+    lines += map(wrap, overlay_sentences(entries))
+    if not isinstance(seen.move, Trial):
+        ended = headline(SearchResult(entries, seen.move, Path()))
+        return "\n".join([*lines, wrap(f"The search has ended. {ended}")])
+    if seen.posterior is None:
+        lines.append("Comparing the two ends; the search has not started.")
+    runs = "a run" if seen.move.runs == 1 else words.count(seen.move.runs, "run")
+    busy = search.pending_trials(entries) if spec.duts > 1 else {}
+    for name, order in busy.items():
+        there, why = label(spec, order.trial.revision), in_user_terms(order.trial.why)
+        lines.append(wrap(f"DUT {name}: {there}. Why: {why}."))
+    if len(busy) < spec.duts:
+        what, why = label(spec, seen.move.revision), in_user_terms(seen.move.why)
+        lines.append(wrap(f"Next: {runs} of {what}. Why: {why}."))
+    setups = f"{words.count(math.ceil(seen.setups), 'set-up')}, " if spec.setup else ""
+    differ = ", if the ends differ" if seen.posterior is None else ""
+    lines.append(
+        wrap(
+            f"Remaining, about: {setups}{words.count(math.ceil(seen.runs), 'run')}, "
+            f"{words.duration(seen.seconds)}{differ}."
+        )
+    )
+    return "\n".join(lines)
+
+
+def as_data(entries: Sequence[Entry]) -> dict[str, Any]:
+    """The state of a search as JSON."""
+    seen = search_status(entries)
+    trial = seen.move if isinstance(seen.move, Trial) else None
+    return {
+        "ended": serialization.tag_of(seen.move) if trial is None else None,
+        "next": trial
+        and {
+            "revision": trial.revision,
+            "why": in_user_terms(trial.why),
+            "runs": trial.runs,
+            **({"layout": trial.layout} if trial.layout else {}),
+        },
+        "under_way": [
+            {"dut": name, "revision": order.trial.revision, "why": in_user_terms(order.trial.why)}
+            for name, order in search.pending_trials(entries).items()
+            if name
+        ],
+        "posterior": posterior_data(seen.posterior) if seen.posterior else None,
+        "left": {"setups": seen.setups, "runs": seen.runs, "hours": seen.seconds / _HOUR},
+        "runs": sum(isinstance(entry, Sample) for entry in entries),
+    }

@@ -1,0 +1,272 @@
+"""The user's repository: its commits, and a separate worktree."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from netbisect.bisect.model.entities import Commit
+from netbisect.errors import UserError
+from netbisect.store.git.history import History
+
+_OPTIONS = (
+    # The hooks of the user do not apply to a temporary checkout.
+    *("-c", f"core.hooksPath={os.devnull}"),
+    *("-c", "advice.detachedHead=false"),
+)
+_OURS = {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+_LOCATION = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX")
+
+
+class RepositoryError(UserError):
+    """The repository does not allow the search."""
+
+
+def _git(folder: Path, *arguments: str, ask: bool = False, given: bytes = b"") -> str:
+    """Output of git; "" if it fails and `ask` is true."""
+    done = _called(folder, *arguments, given=given)
+    if done.returncode == 0:
+        return done.stdout.decode(errors="replace").rstrip("\n")
+    if ask:
+        return ""
+    raise RepositoryError(f"git {arguments[0]} in {folder} failed: {_complaint(done)}")
+
+
+def _called(
+    folder: Path, *arguments: str, given: bytes = b""
+) -> subprocess.CompletedProcess[bytes]:
+    environment = {name: value for name, value in os.environ.items() if name not in _LOCATION}
+    try:
+        return subprocess.run(
+            ["git", *_OPTIONS, *arguments],
+            cwd=folder,
+            env=environment | _OURS,
+            input=given,
+            capture_output=True,
+            check=False,
+        )
+    except FileNotFoundError as error:
+        raise RepositoryError("git is not installed, or not in PATH") from error
+
+
+def _complaint(done: subprocess.CompletedProcess[bytes]) -> str:
+    """The last line of the error output of git."""
+    said = done.stderr.decode(errors="replace").strip().splitlines()
+    return said[-1].partition(": ")[2] or said[-1] if said else f"exit status {done.returncode}"
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """A repository with the user's checkout."""
+
+    folder: Path
+    """Folder in the user's checkout; its HEAD is used."""
+    common: Path
+    """The git directory shared by all worktrees."""
+
+    @classmethod
+    def containing(cls, folder: Path) -> Repository:
+        """The repository that contains a folder.
+
+        Raises:
+            RepositoryError: The folder is not in a repository.
+        """
+        common = _git(folder, "rev-parse", "--path-format=absolute", "--git-common-dir", ask=True)
+        if not common:
+            raise RepositoryError(f"{folder} is not in a git repository")
+        return cls(folder, Path(common))
+
+    @property
+    def log(self) -> Path:
+        """Default path of the log."""
+        return self.common / "netbisect" / "bisect.log"
+
+    def resolve(self, name: str, option: str) -> str:
+        """Full hash of a named commit.
+
+        Raises:
+            RepositoryError: There is no such commit.
+        """
+        arguments = ("rev-parse", "--verify", "--quiet", "--end-of-options")
+        revision = _git(self.folder, *arguments, f"{name}^{{commit}}", ask=True)
+        if not revision:
+            raise RepositoryError(
+                f"{option} {name}: no commit of that name in {self.common}{self._shallow_hint()}"
+            )
+        return revision
+
+    def commits_between(self, good: str, bad: str, *, names: tuple[str, str]) -> list[Commit]:
+        """The first-parent commits after `good` up to `bad`, oldest first.
+
+        Args:
+            good: Full hash, excluded.
+            bad: Full hash, included.
+            names: Names for messages.
+
+        Raises:
+            RepositoryError: `good` is not a first-parent ancestor of `bad`.
+            HistoryError: The repository cannot be read.
+        """
+        first, last = f"--good {names[0]}", f"--bad {names[1]}"
+        if good == bad:
+            raise RepositoryError(f"{first} and {last} are the same commit, {good[:12]}")
+        if self._is_ancestor(bad, good):
+            raise RepositoryError(
+                f"{first} comes after {last}; to find an improvement, use the other --direction"
+            )
+        if not self._is_ancestor(good, bad):
+            raise RepositoryError(
+                f"{first} is not an ancestor of {last}; {self._merge_base_hint(good, bad)}"
+                f"{self._shallow_hint()}"
+            )
+        newer = _git(self.folder, "rev-list", "--first-parent", f"{good}..{bad}").splitlines()
+        before = _git(self.folder, "rev-parse", "--verify", "--quiet", f"{newer[-1]}^1", ask=True)
+        if before != good:
+            raise RepositoryError(
+                f"{first} is not a first-parent ancestor of {last}; "
+                f"the first parent before it was merged is {before[:12]}"
+            )
+        return History(self.common, str(self.common)).between(good, bad)
+
+    def check_patch(self, content: bytes) -> None:
+        """Checks that git accepts a patch.
+
+        Raises:
+            RepositoryError: It does not.
+        """
+        done = _called(self.common, "apply", "--numstat", "-", given=content)
+        if done.returncode or not done.stdout:
+            raise RepositoryError(_complaint(done) if done.returncode else "no files changed")
+
+    def commit(self, revision: str) -> Commit:
+        """A commit by its full hash."""
+        return History(self.common, str(self.common)).commit(revision)
+
+    def _is_ancestor(self, older: str, newer: str) -> bool:
+        return _git(self.folder, "merge-base", older, newer, ask=True) == older
+
+    def _shallow_hint(self) -> str:
+        """A hint if the repository is shallow."""
+        if _git(self.folder, "rev-parse", "--is-shallow-repository", ask=True) != "true":
+            return ""
+        return "; the repository is shallow: `git fetch --unshallow` completes it"
+
+    def _merge_base_hint(self, good: str, bad: str) -> str:
+        base = _git(self.folder, "merge-base", good, bad, ask=True)
+        if not base:
+            return "they have no common ancestor"
+        return f"their merge base is {base[:12]}"
+
+    def trees(self, good: str, bad: str) -> dict[str, str]:
+        """Tree hashes of `good` and of the commits up to `bad`, by revision."""
+        newer = _git(self.folder, "rev-list", "--first-parent", f"{good}..{bad}", "--").split()
+        revisions = [good, *newer]
+        names = "".join(f"{revision}^{{tree}}\n" for revision in revisions).encode()
+        only_names = ("cat-file", "--batch-check=%(objectname)", "--buffer")
+        trees = _git(self.folder, *only_names, given=names).split()
+        return dict(zip(revisions, trees, strict=True))
+
+
+class Worktree:
+    """A temporary checkout as a context manager.
+
+    Its path is written to a file first, so that the next call can remove it after a kill.
+    """
+
+    def __init__(self, repository: Repository, folder: Path | None, note: Path) -> None:
+        """Does nothing yet.
+
+        Args:
+            repository: Repository of the worktree.
+            folder: New or empty folder; None for a temporary one.
+            note: File for its path.
+        """
+        self._repository = repository
+        self._wanted = folder
+        self._note = note
+        self.folder = Path()
+
+    def __enter__(self) -> Self:
+        """Prepares the folder; the first `check_out` creates the worktree.
+
+        Raises:
+            RepositoryError: The folder is not empty.
+        """
+        if self._note.exists():
+            self.folder = Path(os.fsdecode(self._note.read_bytes()))
+            self._remove()
+        wanted = self._wanted
+        if wanted is None:
+            wanted = Path(tempfile.mkdtemp(prefix="netbisect-")) / "tree"
+        elif wanted.exists() and (not wanted.is_dir() or any(wanted.iterdir())):
+            raise RepositoryError(f"--worktree {wanted}: expected a new or an empty folder")
+        self.folder = wanted.absolute()
+        self._note.write_bytes(os.fsencode(self.folder))
+        return self
+
+    def check_out(self, revision: str) -> None:
+        """Checks out a revision; only ignored files of the previous one stay.
+
+        Raises:
+            RepositoryError: The checkout failed.
+        """
+        if not (self.folder / ".git").exists():
+            _git(
+                self._repository.common,
+                *("worktree", "add", "--quiet", "--force", "--detach"),
+                str(self.folder),
+                revision,
+            )
+        else:
+            _git(self.folder, "reset", "--quiet", "--hard")  # removes files added by patches
+            _git(self.folder, "checkout", "--quiet", "--force", "--detach", revision)
+            _git(self.folder, "clean", "--quiet", "-d", "--force")
+        found = _git(self.folder, "rev-parse", "HEAD")
+        if found != revision:
+            raise RepositoryError(f"{self.folder} is at {found[:12]}, expected {revision[:12]}")
+
+    def apply(self, patch: bytes) -> bool:
+        """Applies a patch to the checkout, until the next `check_out`.
+
+        Returns:
+            False if the change is already present.
+
+        Raises:
+            RepositoryError: It does not apply; nothing has changed.
+        """
+        apply = ("apply", "--index", "--whitespace=nowarn")
+        contained = _called(self.folder, *apply, "--check", "--reverse", "-", given=patch)
+        if contained.returncode == 0:
+            return False
+        done = _called(self.folder, *apply, "-", given=patch)
+        if done.returncode:
+            raise RepositoryError(_complaint(done))
+        return True
+
+    def tree(self) -> str:
+        """Hash of the current tree, including patches."""
+        return _git(self.folder, "write-tree")
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._remove()
+
+    def _remove(self) -> None:
+        remove = ("worktree", "remove", "--force", "--force", str(self.folder))
+        _git(self._repository.common, *remove, ask=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
+        if self.folder.name == "tree" and self.folder.parent.name.startswith("netbisect-"):
+            shutil.rmtree(self.folder.parent, ignore_errors=True)
+        # Again: git removes an incomplete worktree only after its folder.
+        _git(self._repository.common, *remove, ask=True)
+        self._note.unlink(missing_ok=True)

@@ -1,0 +1,274 @@
+"""The result of a local search: its headline and its exit status.
+
+In the terms of the user: a boot is a run of the command, and a kernel is a revision.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+from pathlib import Path
+
+from netbisect.bisect.model.entities import Commit
+from netbisect.bisect.model.jobs import BisectJob
+from netbisect.bisect.model.results import (
+    Culprit,
+    Drift,
+    Effect,
+    NotConfirmed,
+    NotReproduced,
+    Posterior,
+    Result,
+    SeveralCulprits,
+    Suspects,
+    Trial,
+    Unfinished,
+)
+from netbisect.bisect.search.search_space import build_search_space
+from netbisect.bisect.search.verification import good_end_shift
+from netbisect.localbisect import search
+from netbisect.localbisect.search import Entry, SearchSpec
+from netbisect.reports.render import text_plot, words
+
+_USER_TERMS = {"kernel": "revision", "testbed": "machine"}
+_ENGINE_TERMS = re.compile(r"\b(boot|booted|kernel|testbed)(s?)\b")
+_SIGNIFICANT = 0.01
+"""p-value below which the ends differ."""
+_MENTIONED = 0.01
+"""Smallest probability of another explanation that is mentioned."""
+_LIKELIER = 0.5
+"""Probability from which an explanation is more likely than not."""
+
+
+class ExitStatus(IntEnum):
+    """Exit statuses of `netbisect bisect run`."""
+
+    FOUND = 0
+    """One or more commits are verified."""
+    NOTHING = 1
+    """Nothing changed."""
+    USAGE = 2
+    """Invalid options, revisions, log or command."""
+    NO_ANSWER = 3
+    """The search was inconclusive."""
+    INTERRUPTED = 130
+    """The next call resumes."""
+
+
+def in_user_terms(text: str, boot: str = "run") -> str:
+    """A sentence of the engine in the terms of the user.
+
+    Args:
+        text: Sentence of the engine.
+        boot: Replacement of "boot": run, or trial if it has several runs.
+    """
+    terms = _USER_TERMS | {"boot": boot, "booted": boot}
+    return _ENGINE_TERMS.sub(lambda match: terms[match[1]] + match[2], text)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """A search that has ended."""
+
+    entries: Sequence[Entry]
+    """The whole log."""
+    finding: Result
+    log: Path
+    commits: Mapping[str, Commit] = field(default_factory=dict)
+    """The culprits by revision."""
+
+    @property
+    def spec(self) -> SearchSpec:
+        """The search."""
+        return search.spec_of(self.entries)
+
+    @property
+    def culprits(self) -> tuple[Culprit, ...]:
+        """Verified commits, largest effect first."""
+        match self.finding:
+            case Culprit():
+                return (self.finding,)
+            case SeveralCulprits():
+                return self.finding.culprits
+            case _:
+                return ()
+
+    @property
+    def boot(self) -> str:
+        """The term for a boot: trial if one has several runs, else run."""
+        several = any(isinstance(one, Trial) and one.runs > 1 for one in self.entries)
+        return "trial" if several else "run"
+
+    def sides(self, effect: Effect) -> str:
+        """Numbers of runs on both sides."""
+        return f"{effect.good_boots} + {effect.bad_boots} {self.boot}s"
+
+    def plain(self, why: str) -> str:
+        """A reason of the engine as the end of a sentence."""
+        return in_user_terms(words.reason(why), self.boot)
+
+    @property
+    def swapped(self) -> bool:
+        """Whether the bad end is clearly better than the good one."""
+        if not isinstance(self.finding, NotConfirmed) or not self.finding.effects:
+            return False
+        lead = self.finding.effects[0]
+        return lead.p < _SIGNIFICANT and lead.ln_ratio >= self.spec.drop(self.spec.min_effect)
+
+    @property
+    def undecided(self) -> bool:
+        """Whether noise may hide a relevant difference of the ends."""
+        if not isinstance(self.finding, NotConfirmed) or not self.finding.effects:
+            return False
+        lead = self.finding.effects[0]
+        return lead.p >= _SIGNIFICANT and lead.low <= -self.spec.drop(self.spec.min_effect)
+
+    @property
+    def moved(self) -> Effect | None:
+        """The deterioration of the good end during the search, or None."""
+        job = search.last_job(self.entries)
+        if not isinstance(self.finding, NotReproduced) or not isinstance(job, BisectJob):
+            return None
+        return good_end_shift(build_search_space(job, search.evidence(self.spec, self.entries)))
+
+    @property
+    def status(self) -> ExitStatus:
+        """The exit status."""
+        match self.finding:
+            case Culprit() | SeveralCulprits():
+                return ExitStatus.FOUND
+            case NotConfirmed() if self.swapped:
+                return ExitStatus.USAGE
+            case NotConfirmed() if self.undecided:
+                return ExitStatus.NO_ANSWER
+            case NotReproduced() if self.moved:
+                return ExitStatus.NO_ANSWER
+            case NotConfirmed() | NotReproduced():
+                return ExitStatus.NOTHING
+            case _:
+                return ExitStatus.NO_ANSWER
+
+
+def user_effect(effect: Effect, spec: SearchSpec) -> Effect:
+    """An effect on the printed number; for the engine a deterioration is a drop."""
+    if spec.sign > 0:
+        return effect
+    return replace(effect, ln_ratio=-effect.ln_ratio, low=-effect.high, high=-effect.low)
+
+
+def label(spec: SearchSpec, revision: str) -> str:
+    """Abbreviated hash and subject."""
+    return f"{revision[:12]} {words.clean(spec.subjects.get(revision, ''))}".rstrip()
+
+
+def posterior_of(finding: Result) -> Posterior | None:
+    """The posterior at the end of a search; None after a mere comparison."""
+    if isinstance(
+        finding, Culprit | SeveralCulprits | Drift | Suspects | Unfinished | NotReproduced
+    ):
+        return finding.belief
+    return None
+
+
+def posterior_plot(belief: Posterior) -> list[str]:
+    """A plot of a posterior, with other explanations if relevant."""
+    bars, one_of_them = text_plot.posterior(belief, lambda revision: revision[:12])
+    alone = math.fsum(belief.chances.values())
+    others = {"two commits or more": belief.two, "a drift": belief.drift}
+    others_shown = [
+        f"{name}: {words.certainty(p)}" for name, p in others.items() if p >= _MENTIONED
+    ]
+    if alone < _LIKELIER and belief.none < _LIKELIER:
+        one_of_them = f"{'':>10}one commit alone: {words.certainty(alone)}"
+        return [bars, "; ".join([one_of_them, *others_shown])]
+    return [bars, one_of_them, *([f"{'':>10}{'; '.join(others_shown)}"] if others_shown else [])]
+
+
+def headline(result: SearchResult) -> str:
+    """The result in one or two sentences."""
+    spec, finding = result.spec, result.finding
+    match finding:
+        case Culprit():
+            text = _culprit(result, finding)
+            if finding.belief.two >= _LIKELIER:
+                text += (
+                    " Probability of a second change in the range: "
+                    f"{words.certainty(finding.belief.two)}; none is verified. Search the commits "
+                    "before and after this one."
+                )
+        case SeveralCulprits(culprits=culprits):
+            each = (_culprit(result, one) for one in culprits)
+            text = " ".join([f"{len(culprits)} commits made a change each.", *each])
+        case NotConfirmed():
+            text = _not_confirmed(result, finding)
+        case NotReproduced() if result.moved is not None:
+            text = _moved(result, user_effect(result.moved, spec))
+        case NotReproduced():
+            text = (
+                f"Nothing changed: {result.plain(finding.why)}. "
+                f"Probability: {words.certainty(finding.belief.none)}."
+            )
+        case Drift():
+            text = (
+                f"The number changed gradually over the range: {result.plain(finding.why)}. "
+                f"Probability: {words.certainty(finding.belief.drift)}."
+            )
+        case Suspects():
+            text = (
+                f"One of {words.count(len(finding.revisions), 'commit')} made the change; they "
+                f"cannot be distinguished: {result.plain(finding.why)}."
+            )
+            if "cannot be measured" in finding.why and not spec.overlays:
+                text += " --overlay can apply a fix to them."
+        case _:
+            text = in_user_terms(
+                words.sentence(finding, lambda revision: label(spec, revision), lambda name: name),
+                result.boot,
+            )
+    return text
+
+
+def _culprit(result: SearchResult, finding: Culprit) -> str:
+    spec = result.spec
+    lead = user_effect(finding.effects[0], spec)
+    return (
+        f"Commit {label(spec, finding.revision)} made the number "
+        f"{'fall' if lead.ln_ratio < 0 else 'rise'}: {words.change(lead)}. Verified "
+        f"against its parent by fresh interleaved {result.boot}s, {result.sides(lead)}. "
+        f"Probability of this commit: {words.certainty(finding.chance)}."
+    )
+
+
+def _moved(result: SearchResult, effect: Effect) -> str:
+    """Early runs of the good end compared with its late runs."""
+    spec = result.spec
+    return (
+        f"The good end, {label(spec, spec.good)}, has changed: "
+        f"{words.change(effect)} between its first {words.count(effect.good_boots, result.boot)} "
+        f"and its last {effect.bad_boots}. The cause is the machine or its environment, not a "
+        "commit. Use --reset once it measures as before."
+    )
+
+
+def _not_confirmed(result: SearchResult, finding: NotConfirmed) -> str:
+    if not finding.effects:
+        return f"Nothing changed: {result.plain(finding.why)}."
+    lead = user_effect(finding.effects[0], result.spec)
+    if result.swapped:
+        return (
+            f"The bad end is better than the good one, {words.change(lead)}, {result.sides(lead)}: "
+            "--good and --bad are swapped, or --direction is not "
+            f"{result.spec.direction}."
+        )
+    if result.undecided:
+        return (
+            f"The noise is too large to distinguish the two ends: {words.change(lead)}, "
+            f"{result.sides(lead)}. Measure longer, or print the mean of several measurements."
+        )
+    return (
+        f"No relevant change between the two ends: {words.change(lead)}, "
+        f"interleaved: {result.plain(finding.why)}."
+    )

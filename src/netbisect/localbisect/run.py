@@ -1,0 +1,171 @@
+"""The loop of a search: gets a decision, logs it, and runs the command."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import replace
+
+from netbisect.bisect import plan
+from netbisect.bisect.model.in_flight import Wait
+from netbisect.bisect.model.jobs import BisectJob, CompareJob
+from netbisect.bisect.model.results import Result, Trial
+from netbisect.localbisect import search
+from netbisect.localbisect.dut import LocalDut, SearchSession
+from netbisect.localbisect.result import posterior_plot
+from netbisect.localbisect.search import Entry
+from netbisect.reports.render import words
+
+
+def final_result(entries: list[Entry]) -> Result | None:
+    """The result of a search that has ended, else None."""
+    spec, last = search.spec_of(entries), entries[-1]
+    if isinstance(last, Result) and search.next_job(spec, last, entries) is None:
+        return last
+    return None
+
+
+class SearchRunner:
+    """Runs a search from the end of its log."""
+
+    def __init__(self, session: SearchSession, duts: Sequence[LocalDut]) -> None:
+        """Runs nothing yet.
+
+        Args:
+            session: State with the log.
+            duts: Devices of the search.
+        """
+        self._session = session
+        self._log = session.log
+        self._duts = duts
+        self._shown: list[str] = []
+
+    def go(self) -> Result:
+        """Runs until the search ends.
+
+        Raises:
+            EndError: An end cannot be measured.
+            OverBudgetError: The budget is spent.
+            LogError: The log cannot be written.
+            RepositoryError: A revision cannot be checked out.
+        """
+        one = len(self._duts) == 1
+        while True:
+            finding = self._run_single(self._duts[0]) if one else self._run_parallel()
+            follows = search.next_job(self._log.spec, finding, self._log.entries)
+            if follows is None:
+                return finding
+            self._log.append(follows)
+            self._report_start(follows)
+
+    def _current_job(self) -> CompareJob | BisectJob:
+        """The current job."""
+        job = search.last_job(self._log.entries)
+        if job is None:
+            job = search.comparison_of_ends(self._log.spec)
+            self._log.append(job)
+        assert isinstance(job, CompareJob | BisectJob)
+        return job
+
+    def _run_single(self, dut: LocalDut) -> Result:
+        """Completes the current job with one device."""
+        job, spec = self._current_job(), self._log.spec
+        while True:
+            entries = self._log.entries
+            evidence = search.evidence(spec, entries)
+            move = plan.next_move(job, evidence, search.prices(spec, entries))
+            if isinstance(move, Trial):
+                self._report_posterior(move)
+                self._session.time_left()
+                self._decide(move)
+                dut.run_trial(move)
+                continue
+            self._decide(move)
+            return move
+
+    def _run_parallel(self) -> Result:
+        """Completes the current job with all devices; aborts trials that are no longer needed."""
+        self._session.stop.clear()
+        job = self._current_job()
+        with ThreadPoolExecutor(len(self._duts)) as pool:
+            running = {
+                dut.name: pool.submit(dut.run_trial, order.trial, order.runs)
+                for dut in self._duts
+                if (order := search.pending_trials(self._log.entries).get(dut.name)) is not None
+            }
+            try:
+                while True:
+                    with self._session.lock:
+                        found = self._start_trials(job, pool, running)
+                    if found is not None:
+                        return found
+                    _wait_for_trial(running)
+            finally:
+                self._session.stop.set()
+
+    def _start_trials(
+        self,
+        job: CompareJob | BisectJob,
+        pool: ThreadPoolExecutor,
+        running: dict[str, Future[None]],
+    ) -> Result | None:
+        """Starts a trial on every idle device, or returns the result.
+
+        The caller holds the lock, so that each decision depends only on the lines above it.
+        """
+        spec = self._log.spec
+        for dut in self._duts:
+            if dut.name in running:
+                continue
+            entries = self._log.entries
+            move = plan.next_move_on(
+                job,
+                search.evidence(spec, entries, dut.name),
+                search.prices(spec, entries),
+                search.in_flight(entries, dut.name),
+            )
+            if isinstance(move, Wait):
+                continue
+            if isinstance(move, Trial):
+                self._report_posterior(move)
+                self._session.time_left()
+            self._decide(move)
+            if not isinstance(move, Trial):
+                self._session.stop.set()
+                return move
+            running[dut.name] = pool.submit(dut.run_trial, move)
+        return None
+
+    def _decide(self, move: Trial | Result) -> None:
+        """Logs a decision, unless a killed call has logged it already."""
+        last = self._log.entries[-1]
+        if isinstance(move, Trial):
+            move = replace(move, belief=None)  # derived from the lines above
+            known = last == move
+        else:
+            known = type(last) is type(move)
+        if not known:
+            self._log.append(move)
+
+    def _report_start(self, job: BisectJob) -> None:
+        self._session.report(
+            f"The ends differ. Searching {words.count(len(job.candidates), 'commit')} for a "
+            f"change of about {words.percent(self._log.spec.sign * job.effect)}; standard "
+            f"deviation of a run {100 * math.sqrt(job.noise.variance_of_boot()):.2g} %."
+        )
+
+    def _report_posterior(self, trial: Trial) -> None:
+        if trial.belief is None:
+            return
+        lines = posterior_plot(trial.belief)
+        if lines != self._shown:
+            self._session.report("\n".join(lines))
+        self._shown = lines
+
+
+def _wait_for_trial(running: dict[str, Future[None]]) -> None:
+    """Waits for a trial to end and raises its exception, if any."""
+    done, _ = wait(running.values(), return_when=FIRST_COMPLETED)
+    for name in [name for name, future in running.items() if future in done]:
+        running.pop(name).result()

@@ -1,0 +1,335 @@
+"""The engine's view of a local search; pure functions of the log.
+
+A kernel of the engine is a tree that is checked out and set up; commits with equal trees are
+measured as one. A boot is one run of the user's command, or several if a set-up takes much longer
+than a run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean, variance
+from typing import TypeAlias
+
+from netbisect.bisect.model.entities import Boot, Fact, Failure, Kernel, Noise, Reaction, Sample
+from netbisect.bisect.model.evidence import Evidence, Observation, Prices, kernel_name
+from netbisect.bisect.model.in_flight import InFlight
+from netbisect.bisect.model.jobs import BisectJob, Candidate, CompareJob, Job
+from netbisect.bisect.model.results import Confirmed, Move, Posterior, Result, Trial
+
+METRIC = "number"
+"""Scenario name of the printed number."""
+_NOISE, _NOISE_WEIGHT = 0.009, 2
+"""Prior standard deviation of ln between runs, and its degrees of freedom."""
+_GIVEN_WEIGHT = 8
+"""Degrees of freedom of a standard deviation given by the user."""
+_LONG_SETUP = 4.0
+"""Ratio of set-up to run from which several runs per trial are cheaper."""
+_VISIT_SHARE = 0.1
+"""Share of the variance that all runs of a trial have in common."""
+_IMAGE_SHARE, _IMAGE_MOST = 0.1, 0.005
+"""Standard deviation between equivalent builds: share of the effect, and maximum."""
+_IMAGE_SHUFFLED, _IMAGE_WEIGHT = 0.01, 4.0
+"""The same with --layouts, and its degrees of freedom."""
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateCommit:
+    """A candidate commit."""
+
+    revision: str
+    subject: str
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class OverlaySpec:
+    """A patch for revisions that lack it."""
+
+    name: str
+    """File name without the folder."""
+    digest: str
+    """SHA-256 of its content."""
+    first: str = ""
+    """First revision; empty for the good end."""
+    last: str = ""
+    """Last revision; empty for the bad end."""
+
+    def __str__(self) -> str:
+        """Name, abbreviated digest and range."""
+        stretch = f" for {self.first[:12]}..{self.last[:12]}" if self.first else ""
+        return f"{self.name} ({self.digest[:12]}){stretch}"
+
+
+@dataclass(frozen=True, slots=True)
+class SearchSpec:
+    """The options of a search and its commits."""
+
+    good: str
+    bad: str
+    command: tuple[str, ...]
+    line: tuple[CandidateCommit, ...]
+    """Oldest first, with distinct trees; the last has the tree of `bad`."""
+    commits: int
+    """Number of commits after `good` up to `bad`."""
+    good_subject: str = ""
+    metric: str = ""
+    """Regular expression; empty for the last number."""
+    direction: str = "higher"
+    """Better numbers: `higher` or `lower`."""
+    min_effect: float = 2.0
+    """Percent."""
+    effect: float | None = None
+    """Percent; None to measure it at the ends."""
+    setup: str = ""
+    noise: float | None = None
+    """Percent."""
+    paths: tuple[str, ...] = ()
+    overlays: tuple[OverlaySpec, ...] = ()
+    duts: int = 1
+    """Number of devices; their levels may differ."""
+    layouts: int = 0
+    """Number of additional layouts."""
+    image_noise: float | None = None
+    """Standard deviation between equivalent builds in percent."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Device names; a single device has an empty name."""
+        if self.duts == 1:
+            return ("",)
+        return tuple(str(number) for number in range(1, self.duts + 1))
+
+    @property
+    def sign(self) -> int:
+        """Factor from ln of the number to the ln pps of the engine, where more is better."""
+        return -1 if self.direction == "lower" else 1
+
+    def drop(self, percent: float) -> float:
+        """A deterioration in percent as a positive ln ratio of the engine."""
+        return self.sign * -math.log1p(-self.sign * percent / 100)
+
+    @property
+    def subjects(self) -> dict[str, str]:
+        """Subjects by revision."""
+        return {self.good: self.good_subject} | {one.revision: one.subject for one in self.line}
+
+    def is_for(self, overlay: OverlaySpec, revision: str) -> bool:
+        """Whether a patch covers a revision."""
+        order = [self.good, *(one.revision for one in self.line)]
+        first, last = overlay.first or order[0], overlay.last or order[-1]
+        return order.index(first) <= order.index(revision) <= order.index(last)
+
+
+Entry: TypeAlias = SearchSpec | Job | Move | Fact
+
+
+def spec_of(entries: Sequence[Entry]) -> SearchSpec:
+    """The search of a log, its first entry."""
+    spec = entries[0]
+    assert isinstance(spec, SearchSpec)
+    return spec
+
+
+def last_job(entries: Sequence[Entry]) -> Job | None:
+    """The last job of the log."""
+    return next((entry for entry in reversed(entries) if isinstance(entry, Job)), None)
+
+
+def comparison_of_ends(spec: SearchSpec) -> CompareJob:
+    """The comparison of the two ends."""
+    return CompareJob(
+        branch="",
+        testbed=spec.names[0],
+        good=spec.good,
+        bad=spec.line[-1].revision,
+        scenarios=(METRIC,),
+        lead=METRIC,
+        suspected=-spec.drop(spec.effect or spec.min_effect),
+        min_effect=spec.drop(spec.min_effect),
+    )
+
+
+def next_job(spec: SearchSpec, finding: Result, entries: Sequence[Entry]) -> BisectJob | None:
+    """The bisection that follows a confirmed difference of the ends, else None.
+
+    Args:
+        spec: The search.
+        finding: Result of the last job.
+        entries: The log up to that result.
+    """
+    if not isinstance(finding, Confirmed):
+        return None
+    effect = finding.effects[0].ln_ratio
+    if spec.effect is not None:
+        effect = -spec.drop(spec.effect)
+    return bisection_for(spec, effect, entries)
+
+
+def bisection_for(spec: SearchSpec, effect: float, entries: Sequence[Entry]) -> BisectJob:
+    """The bisection for an effect: an ln ratio, negative for a deterioration."""
+    noise = _noise(spec, effect, entries)
+    return BisectJob(
+        branch="",
+        testbed=spec.names[0],
+        good=spec.good,
+        candidates=tuple(Candidate(one.revision, one.weight) for one in spec.line),
+        scenarios=(METRIC,),
+        lead=METRIC,
+        effect=effect,
+        noise=noise,
+        others=dict.fromkeys(spec.names[1:], noise),
+        layouts=spec.layouts,
+    )
+
+
+def _noise(spec: SearchSpec, effect: float, entries: Sequence[Entry]) -> Noise:
+    """The noise between trials, and between runs of a trial if set-ups are long.
+
+    With short set-ups, single runs are better: a decision follows each.
+    """
+    scatter, known = _scatter(spec, entries), prices(spec, entries)
+    noise = _image_noise(spec, effect)
+    if spec.setup and known.build > _LONG_SETUP * known.run:
+        share = _VISIT_SHARE
+        boot, run = math.sqrt(share) * scatter, math.sqrt(1 - share) * scatter
+        return replace(noise, boot=boot, run=run)
+    return replace(noise, boot=scatter)
+
+
+def _image_noise(spec: SearchSpec, effect: float) -> Noise:
+    """The noise between equivalent builds."""
+    if spec.image_noise is not None:
+        return Noise(image=spec.image_noise / 100)
+    if spec.layouts:
+        return Noise(image=_IMAGE_SHUFFLED, image_weight=_IMAGE_WEIGHT)
+    return Noise(image=min(_IMAGE_MOST, _IMAGE_SHARE * abs(effect)))
+
+
+def _scatter(spec: SearchSpec, entries: Sequence[Entry]) -> float:
+    """Standard deviation of ln between runs of one revision: prior and measured, pooled."""
+    seen: dict[tuple[str, str], list[float]] = {}
+    for reading in evidence(spec, entries).observations:
+        alike = reading.identity, reading.testbed
+        seen.setdefault(alike, []).append(reading.ln_pps[METRIC])
+    given = spec.noise is not None
+    weight = _GIVEN_WEIGHT if given else _NOISE_WEIGHT
+    squares = weight * ((spec.noise or 0) / 100 if given else _NOISE) ** 2
+    for values in seen.values():
+        if len(values) > 1:
+            squares += (len(values) - 1) * variance(values)
+            weight += len(values) - 1
+    return math.sqrt(squares / weight)
+
+
+# -------------------------------------------------------------------------------- the evidence
+
+
+def evidence(spec: SearchSpec, entries: Sequence[Entry], dut: str = "") -> Evidence:
+    """The evidence of a log for its last job.
+
+    Only the checked-out revision counts as built: a device has one worktree. Runs of earlier jobs
+    are not fresh. The runs of a trial form one observation.
+
+    Args:
+        spec: The search.
+        entries: The log.
+        dut: The device of the worktree.
+    """
+    last_job_index = max(
+        (i for i, entry in enumerate(entries) if isinstance(entry, CompareJob | BisectJob)),
+        default=0,
+    )
+    boots: dict[str, tuple[Boot, bool]] = {}
+    kernels: dict[str, Kernel] = {}
+    layouts: dict[str, int] = {}
+    skipped: dict[str, str] = {}
+    values: dict[str, list[float]] = {}
+    for place, entry in enumerate(entries):
+        match entry:
+            case Kernel():
+                layouts[entry.key] = entry.layout
+                if entry.arch == dut:
+                    kernels = {kernel_name(entry.revision, entry.layout): entry}
+            case Boot():
+                boots[entry.id] = entry, place > last_job_index
+            case Failure(reaction=Reaction.SKIP):
+                skipped[kernel_name(entry.revision, entry.layout)] = entry.why
+            case Sample():
+                values.setdefault(entry.boot, []).append(spec.sign * math.log(entry.pps))
+            case _:
+                pass
+    readings = []
+    for name, found in values.items():
+        boot, fresh = boots[name]
+        layout = layouts.get(boot.kernel, 0)
+        # After an interruption there may be fewer runs than planned.
+        means = {METRIC: fmean(found)}
+        of_boot = (boot.id, boot.revision, boot.kernel, means, fresh, len(found), boot.testbed)
+        readings.append(Observation(*of_boot, layout))
+    return Evidence(tuple(readings), kernels, skipped)
+
+
+@dataclass(frozen=True, slots=True)
+class PendingTrial:
+    """A trial in progress."""
+
+    trial: Trial
+    runs: int
+    """Completed runs."""
+
+
+def pending_trials(entries: Sequence[Entry]) -> dict[str, PendingTrial]:
+    """The trials in progress by device, oldest first.
+
+    A result or a new job ends all trials.
+    """
+    orders: dict[str, PendingTrial] = {}
+    for entry in entries:
+        match entry:
+            case Trial():
+                orders[entry.testbed] = PendingTrial(entry, 0)
+            case Sample() if (order := orders.get(entry.testbed)) is not None:
+                orders[entry.testbed] = PendingTrial(order.trial, order.runs + 1)
+                if order.runs + 1 >= order.trial.runs:
+                    del orders[entry.testbed]
+            case Failure(reaction=Reaction.SKIP):
+                orders.pop(entry.testbed, None)
+            case _ if isinstance(entry, Job | Result):
+                orders.clear()
+            case _:
+                pass
+    return orders
+
+
+def in_flight(entries: Sequence[Entry], dut: str) -> InFlight:
+    """The trials in progress on other devices."""
+    others = pending_trials(entries)
+    trials = tuple(order.trial for name, order in others.items() if name != dut)
+    return InFlight(testbed=dut, under_way=trials)
+
+
+def prices(spec: SearchSpec, entries: Sequence[Entry]) -> Prices:
+    """Mean durations of set-ups and runs so far."""
+    kernels = [entry for entry in entries if isinstance(entry, Kernel)]
+    builds = [kernel.seconds for kernel in kernels if not kernel.layout]
+    relinks = [kernel.seconds for kernel in kernels if kernel.layout]
+    runs = [entry.seconds for entry in entries if isinstance(entry, Sample)]
+    return Prices(
+        build=fmean(builds) if builds else float(bool(spec.setup)),
+        boot=0.0,
+        run=fmean(runs) if runs else 1.0,
+        relink=fmean(relinks) if relinks else None,
+    )
+
+
+def no_change() -> Posterior:
+    """The posterior that nothing changed."""
+    return Posterior({}, 1.0)
+
+
+def seconds_spent(entries: Sequence[Entry]) -> float:
+    """Duration of all attempts, including failed ones."""
+    return math.fsum(e.seconds for e in entries if isinstance(e, Kernel | Sample | Failure))

@@ -1,0 +1,210 @@
+"""The result of a local search as text."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from netbisect.bisect.model.entities import Boot, Failure, Kernel, Reaction, Sample
+from netbisect.bisect.model.results import (
+    Culprit,
+    Drift,
+    Effect,
+    NotConfirmed,
+    NotReproduced,
+    Posterior,
+)
+from netbisect.localbisect import search
+from netbisect.localbisect.result import (
+    SearchResult,
+    headline,
+    label,
+    posterior_of,
+    posterior_plot,
+    user_effect,
+)
+from netbisect.localbisect.search import Entry
+from netbisect.reports.render import words
+from netbisect.reports.render.ministat import POINTS_MIN, ministat
+from netbisect.reports.render.plaintext import table, wrap
+
+
+def as_text(result: SearchResult) -> str:
+    """The report of a result."""
+    blocks = [wrap(headline(result))]
+    for culprit in result.culprits:
+        blocks.append(_commit(result, culprit))
+        blocks += _ministat(result, culprit.parent, culprit.revision, culprit.effects)
+    if not result.culprits and (belief := posterior_of(result.finding)):
+        blocks.append(_posterior(result, belief))
+    if isinstance(result.finding, NotConfirmed):
+        ends = result.spec.good, result.spec.line[-1].revision
+        blocks += _ministat(result, *ends, result.finding.effects)
+    if overlaid := overlay_sentences(result.entries):
+        blocks.append(wrap(" ".join(overlaid)))
+    if path := _measurements(result):
+        blocks.append(f"Measurements, in commit order:\n\n{path}")
+    blocks.append(f"{wrap(_cost(result))}\nLog: {result.log}")  # a path is not wrapped
+    return "\n\n".join(blocks)
+
+
+def _commit(result: SearchResult, finding: Culprit) -> str:
+    commit = result.commits.get(finding.revision)
+    rows = [("commit", finding.revision)]
+    if commit is not None:
+        rows += [
+            ("subject", words.clean(commit.subject)),
+            ("author", words.clean(f"{commit.author} <{commit.email}>")),
+            ("date", words.moment(commit.at)),
+        ]
+    lead = user_effect(finding.effects[0], result.spec)
+    rows += [
+        ("parent", label(result.spec, finding.parent)),
+        ("effect", f"{words.change(lead)}, {result.sides(lead)}"),
+        ("chance", f"{words.probability_by_chance(lead.p)} if both were equal"),
+        ("certainty", words.certainty(finding.chance)),
+    ]
+    return table(rows)
+
+
+def _posterior(result: SearchResult, belief: Posterior) -> str:
+    picture = "\n".join(posterior_plot(belief))
+    if isinstance(result.finding, NotReproduced | Drift):
+        return picture
+    rows = [
+        (words.certainty(belief.chances[one]), label(result.spec, one))
+        for one in belief.credible(0.9)[:20]
+    ]
+    listing = f"\n\nMost likely commits, 90 % together:\n\n{table(rows)}" if rows else ""
+    return picture + listing
+
+
+def _ministat(result: SearchResult, good: str, bad: str, effects: Sequence[Effect]) -> list[str]:
+    """Both sides as by ministat, or nothing if there are too few runs."""
+    if not effects:
+        return []
+    if result.spec.duts > 1:  # the levels of devices differ
+        return []
+    numbers = trial_means(result.entries)
+    sides = [
+        (good[:12], numbers.get(good, [])[-effects[0].good_boots :]),
+        (bad[:12], numbers.get(bad, [])[-effects[0].bad_boots :]),
+    ]
+    if min(len(side) for _, side in sides) < POINTS_MIN:
+        return []
+    return [ministat(sides).rstrip("\n")]
+
+
+def values_by_revision(entries: Sequence[Entry], dut: str | None = None) -> dict[str, list[float]]:
+    """The measured numbers by revision, of one device or of all."""
+    boots = {
+        entry.id: entry.revision
+        for entry in entries
+        if isinstance(entry, Boot) and dut in (None, entry.testbed)
+    }
+    found: dict[str, list[float]] = {}
+    for entry in entries:
+        if isinstance(entry, Sample) and entry.boot in boots:
+            found.setdefault(boots[entry.boot], []).append(entry.pps)
+    return found
+
+
+def trial_means(entries: Sequence[Entry]) -> dict[str, list[float]]:
+    """The means of trials by revision."""
+    spec = search.spec_of(entries)
+    found: dict[str, list[float]] = {}
+    for reading in search.evidence(spec, entries).observations:
+        value = math.exp(spec.sign * reading.ln_pps[search.METRIC])
+        found.setdefault(reading.revision, []).append(value)
+    return found
+
+
+def overlaid_revisions(entries: Sequence[Entry]) -> dict[str, list[str]]:
+    """The revisions that each patch was applied to, by its name."""
+    spec = search.spec_of(entries)
+    with_it = {entry.revision: entry.config for entry in entries if isinstance(entry, Kernel)}
+    return {
+        overlay.name: [
+            revision
+            for revision in spec.subjects
+            if overlay.name in with_it.get(revision, "").split("\n")
+        ]
+        for overlay in spec.overlays
+    }
+
+
+def overlay_sentences(entries: Sequence[Entry]) -> list[str]:
+    """One sentence about the use of each patch."""
+    measured = len({entry.revision for entry in entries if isinstance(entry, Kernel)})
+    if not measured:
+        return []
+    whole = words.count(measured, "revision")
+    found = []
+    for name, revisions in overlaid_revisions(entries).items():
+        where = words.listing([revision[:12] for revision in revisions])
+        number = f"{len(revisions)} of the {whole} measured: {where}"
+        none = f"none of the {whole} measured"
+        found.append(f"{name} was applied to {number if revisions else none}.")
+    return found
+
+
+def skipped_revisions(entries: Sequence[Entry]) -> dict[str, str]:
+    """Reasons of skipped revisions, by revision."""
+    return {
+        entry.revision: entry.why
+        for entry in entries
+        if isinstance(entry, Failure) and entry.reaction is Reaction.SKIP and not entry.layout
+    }
+
+
+def layout_counts(entries: Sequence[Entry]) -> dict[str, int]:
+    """The number of measured layouts, by revision."""
+    spec = search.spec_of(entries)
+    seen = {(r.revision, r.layout) for r in search.evidence(spec, entries).observations}
+    return dict(Counter(revision for revision, _ in seen))
+
+
+def _mean(numbers: Sequence[float]) -> float:
+    return math.exp(math.fsum(map(math.log, numbers)) / len(numbers))
+
+
+def _measurements(result: SearchResult) -> str:
+    spec = result.spec
+    every = {name: values_by_revision(result.entries, name) for name in spec.names}
+    skipped, layouts = skipped_revisions(result.entries), layout_counts(result.entries)
+    rows = []
+    for revision in spec.subjects:
+        found = [name for name in spec.names if revision in every[name]]
+        for name in found:
+            numbers, good = every[name][revision], every[name].get(spec.good)
+            mean = _mean(numbers)
+            against = words.percent(math.log(mean / _mean(good))) if good else ""
+            against = "" if revision == spec.good else against
+            count = words.count(len(numbers), "run") + (f" on DUT {name}" if name else "")
+            count += f" in {layouts[revision]} layouts" if layouts.get(revision, 1) > 1 else ""
+            rows.append((label(spec, revision), count, f"{mean:.6g}", against))
+        if not found and revision in skipped:
+            rows.append((label(spec, revision), "skipped", words.clean(skipped[revision]), ""))
+    return table(rows) if rows else ""
+
+
+def _cost(result: SearchResult) -> str:
+    cost = total_cost(result.entries)
+    builds = f", {words.count(cost['setups'], 'set-up')}" if result.spec.setup else ""
+    duts = f" on {result.spec.duts} DUTs together" if result.spec.duts > 1 else ""
+    return (
+        f"{words.count(cost['runs'], 'run')} of {words.count(cost['revisions'], 'revision')}"
+        f"{builds}, {words.duration(cost['seconds'])}{duts}."
+    )
+
+
+def total_cost(entries: Sequence[Entry]) -> dict[str, Any]:
+    """The cost of a search."""
+    return {
+        "runs": sum(isinstance(entry, Sample) for entry in entries),
+        "revisions": len(values_by_revision(entries)),
+        "setups": sum(isinstance(entry, Kernel) for entry in entries),
+        "seconds": search.seconds_spent(entries),
+    }

@@ -1,1 +1,0 @@
-"""Searches by hand: any repository, any command that prints a number, no laboratory."""

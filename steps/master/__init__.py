@@ -1,0 +1,1 @@
+"""Buildbot master: builders, steps, mailer and fixes of Buildbot itself."""

@@ -1,0 +1,43 @@
+"""Ends a master that cannot write Buildbot's database; its supervisor starts it again.
+
+Buildbot does not repeat a write that failed, such as the end of a build: it would wait for that
+build forever. After a restart, the master continues as after a kill.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from buildbot.util.service import BuildbotService
+from twisted.internet import defer
+from twisted.python import log
+
+from netbisect.steps.service.watchdog import EXIT_STATUS
+from netbisect.store.db.write_errors import on_write_error
+
+
+class FullDiskExit(BuildbotService):
+    """Ends the process on the first write error of Buildbot's SQLite database."""
+
+    name = "netbisect-full-disk"
+
+    def startService(self) -> defer.Deferred[None]:
+        """Starts to listen."""
+        self._stop_listening = on_write_error(self.master.db.pool.engine, _exit)
+        return super().startService()
+
+    def stopService(self) -> defer.Deferred[None]:
+        """Stops listening."""
+        self._stop_listening()
+        return super().stopService()
+
+
+def _exit(message: str) -> None:
+    sentence = (
+        f"the master's database cannot be written ({message}): the master ends with exit status "
+        f"{EXIT_STATUS}, and continues after a restart once the disk has space"
+    )
+    log.msg(sentence)
+    print(sentence, file=sys.stderr, flush=True)  # noqa: T201 - the log may be on the same disk
+    os._exit(EXIT_STATUS)

@@ -1,0 +1,150 @@
+"""A command of netbisect-lab as a Buildbot step, which records the facts it prints."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Any
+
+from buildbot.process.buildstep import BuildStep, ShellMixin
+from buildbot.process.logobserver import LineConsumerLogObserver
+from buildbot.process.results import CANCELLED, FAILURE, RETRY, SUCCESS
+from twisted.internet import defer
+from twisted.python import log
+
+from netbisect.bisect.model import serialization
+from netbisect.bisect.model.entities import (
+    Boot,
+    Fact,
+    Failure,
+    Kernel,
+    Profile,
+    Sample,
+)
+from netbisect.steps.policy.kernels import with_patch_of_decision
+from netbisect.steps.service.database_thread import database_thread
+from netbisect.steps.service.settings import Settings
+from netbisect.workers.cli.options import EXIT_DUD, EXIT_LAB, EXIT_USAGE
+
+EXIT_PROPERTY = "lab_exit"
+"""Build property with the exit status of netbisect-lab (docs/lab.md has the table)."""
+KERNEL_PROPERTY = "kernel"
+"""Build property with the key of the kernel that was built."""
+DECISION_PROPERTY = "decision"
+"""Build property with the number of the decision of this build."""
+PROFILE_PROPERTY = "profile_pps"
+"""Build property with the load of a profile; without it the build is a trial."""
+RUNS_PROPERTY = "runs"
+"""Build property with the number of runs per scenario."""
+AVOIDED_PROPERTY = "avoided"
+"""Build property with the workers that failed to build this kernel."""
+LOOK_PROPERTY = "look"
+"""Build property: whether a recovered testbed is checked for its release."""
+
+_ERROR_PREFIX = "netbisect-lab: "
+"""Prefix of the error message of netbisect-lab on standard error."""
+_MEANINGS = {
+    EXIT_USAGE: "the lab file or the command line is wrong",
+    EXIT_DUD: "this revision cannot be measured",
+    EXIT_LAB: "the lab needs its owner",
+}
+
+
+class LabStep(ShellMixin, BuildStep):
+    """Runs `netbisect-lab ... VERB ARGUMENTS`, and records every fact it prints."""
+
+    renderables = ("arguments",)
+
+    def __init__(
+        self,
+        verb: str,
+        arguments: Sequence[Any],
+        *,
+        settings: Settings,
+        **kwargs: Any,
+    ) -> None:
+        self.verb = verb
+        self.arguments = arguments
+        self.settings = settings
+        self.lab_command = [*settings.workers.command, "--lab", str(settings.lab), verb]
+        self._pending: list[defer.Deferred[None]] = []
+        self._summaries: list[str] = []
+        self._error = ""
+        kwargs.setdefault("name", verb)
+        kwargs.setdefault("haltOnFailure", True)
+        kwargs.setdefault("logEnviron", False)
+        super().__init__(**self.setupShellMixin(kwargs, prohibitArgs=["command"]))
+
+    async def run(self) -> int:
+        """Runs the command; a failed trial is a result, not an exception."""
+        self.addLogObserver("stdio", LineConsumerLogObserver(self._consume))
+        command = await self.makeRemoteShellCommand(
+            command=[*self.lab_command, *(str(part) for part in self.arguments)],
+        )
+        await self.runCommand(command)
+        recorded = await defer.DeferredList(self._pending, consumeErrors=True)
+        for good, failure in recorded:
+            if not good:
+                # The facts are in the log of this step; the trial is repeated.
+                log.err(failure, f"{self.verb}: a fact could not be recorded")
+                self.descriptionDone = ["a fact could not be recorded"]
+                return int(FAILURE)
+        if self.stopped:
+            return int(CANCELLED)
+        if command.results() == RETRY:
+            return int(RETRY)
+        self.setProperty(EXIT_PROPERTY, command.rc, "netbisect-lab")
+        meaning = _MEANINGS.get(command.rc, f"exit status {command.rc}")
+        if self._error:
+            meaning = f"{meaning}: {self._error}"
+        if command.rc or self._summaries:
+            self.descriptionDone = ["; ".join(self._summaries) or meaning]
+        else:
+            self.descriptionDone = [f"{self.verb} done"]
+        return int(SUCCESS if command.rc == 0 else FAILURE)
+
+    def _consume(self) -> Generator[None, tuple[str, str], None]:
+        while True:
+            stream, line = yield
+            if stream == "o" and line.startswith("{"):
+                self._take(line)
+            elif stream == "e" and line.startswith(_ERROR_PREFIX):
+                self._error = line.removeprefix(_ERROR_PREFIX)
+
+    def _take(self, line: str) -> None:
+        try:
+            fact = serialization.loads(line)
+        except serialization.WireError as error:
+            self._pending.append(defer.fail(error))
+            return
+        if summary := _summary(fact):
+            self._summaries.append(summary)
+        if isinstance(fact, Profile):
+            return  # kept as files
+        if isinstance(fact, Kernel):
+            self.setProperty(KERNEL_PROPERTY, fact.key, "netbisect-lab")
+        decision = self.getProperty(DECISION_PROPERTY)
+        self._pending.append(
+            defer.ensureDeferred(
+                database_thread(self.settings).do(
+                    lambda ledger: ledger.record(
+                        with_patch_of_decision(ledger, fact, decision), decision
+                    )
+                )
+            )
+        )
+
+
+def _summary(fact: Fact | Profile) -> str:
+    """Summary of a fact for the build's page."""
+    match fact:
+        case Kernel():
+            return f"built {fact.version}"
+        case Boot():
+            return f"up in {fact.seconds:.0f} s"
+        case Sample():
+            return f"{fact.scenario} {fact.pps / 1e6:.3f} Mpps"
+        case Failure():
+            return f"{fact.stage}: {fact.why}"
+        case Profile():
+            return fact.problem or f"{fact.scenario}: {fact.samples:,} samples"
+    return ""

@@ -1,0 +1,220 @@
+"""Sends the mails in the outbox of the ledger, with retries."""
+
+from __future__ import annotations
+
+import smtplib
+import ssl
+import time
+from datetime import UTC, datetime
+from email.message import EmailMessage
+from email.utils import format_datetime
+from functools import partial
+from typing import Any
+
+from buildbot.util.service import BuildbotService
+from twisted.internet import defer, task
+from twisted.python import log
+
+from netbisect.reports.mail import html
+from netbisect.steps.queries.digest import post_digest
+from netbisect.steps.service.database_thread import database_thread
+from netbisect.steps.service.secrets import read_password
+from netbisect.steps.service.settings import MailSettings, Settings
+from netbisect.steps.service.watchdog import run_in_thread
+from netbisect.store.db.records import Mail
+from netbisect.store.ledger import Ledger
+from netbisect.workers.config.lab import Lab
+from netbisect.workers.config.toml import FileError
+
+MAILER_NAME = "netbisect-post"
+_TIMEOUT = 30
+"""Seconds per answer of the mail server."""
+_FIRST_WAIT = 60.0
+_RETRY_AFTER_KILL = 60.0
+"""Seconds until a mail is sent again whose result was lost in a kill of the master."""
+_LONGEST_WAIT = 3600.0
+"""Longest time between two tries in seconds; it doubles from the first wait."""
+MOST_TRIES = 12
+"""Tries, in about 7 hours, of a mail that the server refuses."""
+MOST_TRIES_UNREACHED = 120
+"""Tries, in about 5 days, of a mail while the server cannot be reached."""
+_PERMANENT = 500
+"""First SMTP code of a permanent failure."""
+_LONGEST_REASON = 500
+"""Longest error message that is stored."""
+
+
+def compose(mail: Mail, settings: MailSettings, page: str = "") -> EmailMessage:
+    """The message of a mail in the outbox; the same for every try."""
+    domain = settings.sender.rpartition("@")[2]
+    message = EmailMessage()
+    message["Message-ID"] = mail.message_id
+    message["Date"] = format_datetime(datetime.fromtimestamp(mail.created_at, UTC))
+    message["From"] = settings.sender
+    if settings.reply_to:
+        message["Reply-To"] = settings.reply_to
+    message["To"] = ", ".join(mail.recipients)
+    message["Subject"] = mail.subject
+    if mail.in_reply_to:
+        message["In-Reply-To"] = mail.in_reply_to
+        message["References"] = " ".join(mail.references)
+    message["Auto-Submitted"] = "auto-generated"
+    message["Precedence"] = "bulk"
+    message["List-Id"] = f"netbisect <{settings.list_id or f'netbisect.{domain}'}>"
+    message["List-Post"] = "NO"
+    if page:
+        message["List-Archive"] = f"<{page}>"
+    if mail.alert is not None:
+        message["X-Netbisect-Alert"] = str(mail.alert)
+    message.set_content(mail.body, cte="quoted-printable" if not mail.body.isascii() else "7bit")
+    if settings.html:
+        message.add_alternative(
+            html.as_html(mail.subject, mail.body), subtype="html", cte="quoted-printable"
+        )
+    return message
+
+
+def deliver(settings: MailSettings, message: EmailMessage) -> dict[str, tuple[int, bytes]]:
+    """Hands a message to the mail server, in this thread.
+
+    Returns:
+        Code and reason by refused address, if the server accepted others.
+
+    Raises:
+        OSError: the server cannot be reached. smtplib.SMTPException: it refuses the mail.
+    """
+    with smtplib.SMTP(settings.server, settings.port, timeout=_TIMEOUT) as server:
+        if settings.starttls:
+            server.starttls(context=ssl.create_default_context())
+        if settings.user and settings.password_file:
+            password = read_password(settings.password_file, "mail.password_file")
+            server.login(settings.user, password)
+        return server.send_message(message)
+
+
+def is_refused(error: Exception) -> bool:
+    """Whether an error of `compose` or `deliver` is permanent for this mail."""
+    if isinstance(error, smtplib.SMTPRecipientsRefused):
+        return all(code >= _PERMANENT for code, _ in error.recipients.values())
+    if isinstance(error, smtplib.SMTPSenderRefused | smtplib.SMTPDataError):
+        return int(error.smtp_code) >= _PERMANENT
+    return not isinstance(error, OSError | FileError)
+
+
+def next_try(mail: Mail, error: Exception, now: float) -> float | None:
+    """Time of the next try after an error, seconds since the epoch; None to give up."""
+    most = MOST_TRIES if is_refused(error) else MOST_TRIES_UNREACHED
+    return now + wait_after(mail.attempts) if mail.attempts + 1 < most else None
+
+
+def wait_after(attempts: int) -> float:
+    """Seconds until the next try after a number of failed ones."""
+    return float(min(_FIRST_WAIT * 2 ** min(attempts, 16), _LONGEST_WAIT))
+
+
+def _reason(error: Exception) -> str:
+    """The error as ASCII."""
+    said = str(error) if isinstance(error, OSError | FileError) else repr(error)
+    return said.encode("ascii", "backslashreplace").decode()[:_LONGEST_REASON]
+
+
+class Mailer(BuildbotService):
+    """Sends due mails at every tick."""
+
+    compare_attrs = ("settings", "lab", "scheduler")
+    name = MAILER_NAME
+
+    def checkConfig(
+        self, settings: Settings, lab: Lab | None = None, scheduler: str = "", **kwargs: Any
+    ) -> None:
+        super().checkConfig(**kwargs)
+
+    def reconfigService(
+        self,
+        settings: Settings,
+        lab: Lab | None = None,
+        scheduler: str = "",
+        **kwargs: Any,
+    ) -> defer.Deferred[None]:
+        """Takes new settings; the master that runs `scheduler` sends the mails."""
+        self.settings = settings
+        self.lab = lab
+        self.scheduler = scheduler
+        return super().reconfigService(**kwargs)
+
+    def startService(self) -> defer.Deferred[None]:
+        """Starts the clock."""
+        return defer.ensureDeferred(self._start())
+
+    async def _start(self) -> None:
+        await super().startService()
+        self._busy = defer.DeferredLock()
+        self._clock = task.LoopingCall(self.look)
+        self._clock.clock = self.master.reactor
+        self._clock.start(self.settings.tick, now=True)
+
+    def stopService(self) -> defer.Deferred[None]:
+        """Stops the clock; finishes a mail that is being sent."""
+        if self._clock.running:
+            self._clock.stop()
+        done = self._busy.run(lambda: None)
+        return done.addCallback(lambda _: BuildbotService.stopService(self))
+
+    def look(self) -> defer.Deferred[None]:
+        """Sends the mails that are due."""
+        done: defer.Deferred[None] = self._busy.run(lambda: defer.ensureDeferred(self._look()))
+        return done.addErrback(lambda failure: log.err(failure, "the outbox"))
+
+    async def _look(self) -> None:
+        store = database_thread(self.settings)
+        scheduler = self.master.scheduler_manager.namedServices.get(self.scheduler)
+        if scheduler is not None and not await scheduler.is_leader():
+            return  # another master is active
+        await self._write_digest()
+        due = await store.do(lambda ledger: ledger.due_mails(time.time()))
+        for mail in due:
+            later = time.time() + _RETRY_AFTER_KILL
+            await store.do(partial(Ledger.mail_begins, identifier=mail.id, next_try_at=later))
+            try:
+                await self._send(mail)
+            except Exception as error:  # noqa: BLE001 - the other mails are sent
+                when = next_try(mail, error, time.time())
+                why = _reason(error)
+                failed = partial(Ledger.mail_failed, identifier=mail.id, why=why, next_try_at=when)
+                await store.do(failed)
+                then = "given up" if when is None else "it will be retried"
+                log.msg(f"mail {mail.id} could not be sent ({why}); {then}")
+            else:
+                await store.do(partial(Ledger.mail_sent, identifier=mail.id))
+
+    async def _send(self, mail: Mail) -> None:
+        """Sends one mail in a thread, which is abandoned after half of the stall limit.
+
+        Raises:
+            Exception: the mail was not accepted. TimeoutError: not in time.
+        """
+        limit = self.settings.stall_seconds / 2
+        sending = defer.ensureDeferred(run_in_thread("the mail server", self._deliver, mail))
+        try:
+            await sending.addTimeout(limit, self.master.reactor)
+        except defer.TimeoutError:
+            raise TimeoutError(f"the mail server took longer than {limit:g} s") from None
+
+    def _deliver(self, mail: Mail) -> None:
+        refused = deliver(
+            self.settings.mail, compose(mail, self.settings.mail, self.settings.web.url)
+        )
+        for address, (code, said) in refused.items():
+            log.msg(f"mail {mail.id} was refused for {address}: {code} {said!r}")
+
+    async def _write_digest(self) -> None:
+        """Puts the digest into the outbox; an error in it delays no other mail."""
+        lab = self.lab
+        if lab is None:
+            return
+        try:
+            await database_thread(self.settings).do(
+                lambda ledger: post_digest(ledger, self.settings, lab)
+            )
+        except Exception:  # noqa: BLE001
+            log.err(None, "the digest; it is retried")

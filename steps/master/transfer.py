@@ -1,0 +1,182 @@
+"""Transfer of kernels from build hosts to the master, and from there to testbeds."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from buildbot.plugins import steps, util
+from buildbot.process import remotetransfer
+from buildbot.process.buildstep import BuildStep
+from buildbot.process.remotecommand import RemoteCommand
+from buildbot.process.results import FAILURE, SUCCESS
+from buildbot.steps.worker import CompositeStepMixin
+
+from netbisect.bisect.model.revision_key import OVERLAY_MARK
+from netbisect.steps.master.lab_step import KERNEL_PROPERTY
+from netbisect.steps.service.database_thread import database_thread
+from netbisect.steps.service.settings import Settings
+from netbisect.steps.service.watchdog import run_in_thread
+from netbisect.workers.build.artifacts import ARCHIVE, FACT, LOG, ArtefactError, ArtefactStore
+from netbisect.workers.build.patches import PatchError, PatchStore, is_mark
+from netbisect.workers.config.disk_space import format_size
+
+_BLOCK = 1 << 18
+"""Bytes per message to a worker."""
+
+
+class AcceptKernel(BuildStep):
+    """Moves an uploaded kernel into the master's store if its content has the right key."""
+
+    name = "accept kernel"
+    renderables = ("incoming",)
+
+    def __init__(self, *, incoming: Any, settings: Settings) -> None:
+        self.incoming = incoming
+        self.settings = settings
+        super().__init__(haltOnFailure=True)
+
+    async def run(self) -> int:
+        """Checks and moves the kernel in a thread, and prunes the store."""
+        key = self.getProperty(KERNEL_PROPERTY)
+        store = self.settings.kernels
+        fault = await run_in_thread("storing a kernel", accept, Path(self.incoming), store, key)
+        if fault:
+            await self.addCompleteLog("problem", fault + "\n")
+            self.descriptionDone = [fault]
+            return int(FAILURE)
+        self.descriptionDone = [await prune_kernels(self.settings, key) or "kernel stored"]
+        return int(SUCCESS)
+
+
+def accept(incoming: Path, store: Path, key: str) -> str:
+    """Moves `incoming` to `store`/`key`; returns an error message or ""."""
+    try:
+        ArtefactStore(store).adopt(incoming, key)
+    except ArtefactError as error:
+        return f"the kernel cannot be stored: {error}"
+    except OSError as error:
+        return f"the kernel cannot be stored: {error.strerror}: {error.filename}"
+    return ""
+
+
+async def prune_kernels(settings: Settings, *keep: str) -> str:
+    """Removes kernels until the rest fits; those of open jobs and `keep` stay.
+
+    Returns:
+        A log line, "" if there was room.
+    """
+    needed = await database_thread(settings).do(lambda ledger: ledger.needed_kernels())
+    return await run_in_thread("pruning kernels", prune, settings, needed.union(keep))
+
+
+def prune(settings: Settings, needed: Collection[str]) -> str:
+    """Like `prune_kernels`, in the calling thread."""
+    pruned = ArtefactStore(settings.kernels).prune(settings.kernel_bytes, needed)
+    if pruned.size > settings.kernel_bytes:
+        return (
+            f"the kernels of open jobs take {format_size(pruned.size)}, "
+            f"kernel_space is {settings.kernel_space}"
+        )
+    return f"{len(pruned.removed)} kernels removed" if pruned.removed else ""
+
+
+def upload_steps(source: Any, settings: Settings) -> list[BuildStep]:
+    """Steps that upload the kernel under `source` on the worker to the master's store."""
+    store = settings.kernels
+    incoming = util.Interpolate(f"{store}/.incoming-%(prop:builder)s-%(prop:buildnumber)s")
+    return [
+        steps.MultipleFileUpload(
+            name="upload kernel",
+            workersrcs=[
+                util.Interpolate("%(kw:at)s/" + name, at=source) for name in (ARCHIVE, FACT, LOG)
+            ],
+            masterdest=incoming,
+            haltOnFailure=True,
+        ),
+        AcceptKernel(incoming=incoming, settings=settings),
+    ]
+
+
+class FetchKernel(CompositeStepMixin, BuildStep):
+    """Downloads the kernel of property `kernel` to the worker, unless it has the kernel.
+
+    Args:
+        store: Store of the master.
+        place: Store of the worker.
+        emptied: Folder on the worker with the logs of an earlier trial, which is removed.
+    """
+
+    name = "fetch kernel"
+
+    def __init__(self, *, store: Path, place: str, emptied: str) -> None:
+        self.store = store
+        self.place = place
+        self.emptied = emptied
+        self.logEnviron = False  # what pathExists expects of a step
+        super().__init__(haltOnFailure=True)
+
+    async def run(self) -> int:
+        """The fact file is sent last: it marks a complete archive."""
+        await self.addLog("stdio")
+        await self.runRmdir(self.emptied, abandonOnFailure=False)
+        key = self.getProperty(KERNEL_PROPERTY)
+        ArtefactStore(self.store).use(key)
+        if await self.pathExists(f"{self.place}/{key}/{FACT}"):
+            self.descriptionDone = ["kernel is present"]
+            return int(SUCCESS)
+        for name in (ARCHIVE, FACT):
+            if not await _send(self, self.store / key / name, f"{self.place}/{key}/{name}"):
+                return int(FAILURE)
+        return int(SUCCESS)
+
+
+class SendPatches(BuildStep):
+    """Sends the patches of a kernel from the master to the build host."""
+
+    name = "send patches"
+    renderables = ("place",)
+
+    def __init__(self, *, store: Path, place: Any) -> None:
+        self.store = PatchStore(store)
+        self.place = place
+        super().__init__(haltOnFailure=True)
+
+    async def run(self) -> int:
+        """Sends them each time, which repairs incomplete files; they are small."""
+        _, *fixes = self.getProperty("kernel_config").split(OVERLAY_MARK)
+        for mark in filter(is_mark, fixes):
+            try:
+                source = self.store.get(mark)
+            except (PatchError, OSError) as error:
+                self.descriptionDone = [str(error)]
+                return int(FAILURE)
+            if not await _send(self, source, f"{self.place}/{source.name}"):
+                return int(FAILURE)
+        return int(SUCCESS)
+
+
+async def _send(step: BuildStep, source: Path, target: str) -> bool:
+    """Sends a file of the master to the worker; sets the step's description on errors."""
+    try:
+        stream = source.open("rb")
+    except OSError as error:
+        step.descriptionDone = [f"{source} cannot be read: {error.strerror}"]
+        return False
+    with stream:
+        arguments = {
+            "maxsize": None,
+            "reader": remotetransfer.FileReader(stream),
+            "blocksize": _BLOCK,
+            "workdir": step.workdir,
+            "mode": None,
+            "workerdest": target,
+        }
+        # Workers may send no status on success.
+        command = RemoteCommand("downloadFile", arguments, decodeRC={None: SUCCESS, 0: SUCCESS})
+        await step.runCommand(command)
+    if command.didFail():
+        step.descriptionDone = [f"the worker cannot write {target}"]
+        return False
+    return True

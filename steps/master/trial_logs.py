@@ -1,0 +1,136 @@
+"""Logs of trials: console, output of pkt-gen and more, on the master while there is room.
+
+    state/visits/DECISION/console.log ...
+
+The logs of failed trials and of open alerts are kept longest.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Collection
+from pathlib import Path
+from string import digits
+
+from buildbot.plugins import steps, util
+from buildbot.process.results import SKIPPED, SUCCESS, WARNINGS
+
+from netbisect.steps.master.lab_step import DECISION_PROPERTY
+from netbisect.steps.service.database_thread import database_thread
+from netbisect.steps.service.settings import Settings
+from netbisect.steps.service.watchdog import run_in_thread
+from netbisect.store.ledger import Ledger
+
+LOGS = "logs"
+"""Folder with logs on the worker, in the folder of the build."""
+_INCOMING = ".incoming-"
+_DISK = "the logs of a trial"
+_LARGEST = 256 << 20
+"""Most bytes per trial."""
+
+
+def folder_of(settings: Settings, decision: int) -> Path:
+    """Folder on the master for the logs of a decision."""
+    return settings.visits / str(decision)
+
+
+class KeepTrialLogs(steps.DirectoryUpload):
+    """Uploads the logs of a trial, successful or not; never fails the build."""
+
+    def __init__(self, *, settings: Settings) -> None:
+        self.settings = settings
+        super().__init__(
+            name="keep logs",
+            workersrc=LOGS,
+            masterdest=util.Interpolate(
+                f"{settings.visits}/{_INCOMING}%(prop:builder)s-%(prop:buildnumber)s"
+            ),
+            compress="gz",
+            maxsize=_LARGEST,
+            alwaysRun=True,
+            haltOnFailure=False,
+            flunkOnFailure=False,
+        )
+
+    async def run(self) -> int:
+        """Uploads and stores the logs, and removes old ones if room is short."""
+        uploaded = await super().run()
+        incoming = Path(str(self.masterdest))
+        decision = self.getProperty(DECISION_PROPERTY)
+        if decision is None or not await run_in_thread(_DISK, incoming.is_dir):
+            await run_in_thread(_DISK, shutil.rmtree, incoming, ignore_errors=True)
+            return int(SKIPPED if uploaded == SUCCESS else uploaded)
+        place = folder_of(self.settings, decision)
+        fault = await run_in_thread(_DISK, keep, incoming, place)
+        if fault:
+            self.descriptionDone = [fault]
+            return int(WARNINGS)
+        retained = await database_thread(self.settings).do(retained_decisions)
+        await run_in_thread(_DISK, evict, self.settings, retained, decision)
+        return int(uploaded)
+
+
+def keep(incoming: Path, place: Path) -> str:
+    """Moves `incoming` to `place`, replacing it; returns an error message or ""."""
+    try:
+        for stale in place.parent.glob(f"{_INCOMING}*"):
+            # Left by a killed master: this builder runs one trial at a time.
+            if stale != incoming and stale.name.rstrip(digits) == incoming.name.rstrip(digits):
+                shutil.rmtree(stale, ignore_errors=True)
+        shutil.rmtree(place, ignore_errors=True)
+        incoming.rename(place)
+        place.touch()  # tar has set the time of the worker's folder
+    except OSError as error:
+        shutil.rmtree(incoming, ignore_errors=True)
+        return f"the logs cannot be stored: {error}"
+    return ""
+
+
+def retained_decisions(ledger: Ledger) -> set[int]:
+    """Decisions whose logs are removed last: of open alerts, and failed ones."""
+    found = ledger.failed_decisions()
+    for alert in ledger.open_alerts():
+        for number in (alert.comparison, alert.bisection):
+            question = number
+            while question is not None:  # a comparison may follow from another one
+                found |= {decision.id for decision in ledger.decisions(question)}
+                question = ledger.question(question).parent
+        if alert.bisection is not None:  # profiles of the commit
+            for asked in ledger.children(alert.bisection):
+                found |= {decision.id for decision in ledger.decisions(asked.id)}
+    return found
+
+
+def _folders(settings: Settings) -> dict[Path, int]:
+    """Bytes by folder, oldest first."""
+    found = {}
+    for path in settings.visits.iterdir() if settings.visits.is_dir() else ():
+        if path.name.isdecimal():
+            sizes = [file.stat().st_size for file in path.rglob("*") if file.is_file()]
+            found[path] = sum(sizes)
+    return dict(sorted(found.items(), key=lambda item: (item[0].stat().st_mtime, item[0].name)))
+
+
+def evict(settings: Settings, retained: Collection[int], newest: int) -> list[int]:
+    """Removes logs until the rest fits, oldest first.
+
+    Args:
+        settings: With the folder and its limit.
+        retained: Decisions whose logs are removed last.
+        newest: Decision whose logs stay in any case.
+
+    Returns:
+        The decisions whose logs were removed.
+    """
+    folders = _folders(settings)
+    left = sum(folders.values())
+    gone = []
+    for path in sorted(folders, key=lambda path: int(path.name) in retained):
+        number = int(path.name)
+        if left <= settings.visit_bytes:
+            break
+        if number != newest:
+            shutil.rmtree(path, ignore_errors=True)
+            left -= folders[path]
+            gone.append(number)
+    return gone

@@ -1,0 +1,1 @@
+"""Policies: kernels, retests, bisections and profiles that are worth machine time; recipients."""

@@ -1,0 +1,48 @@
+"""Closes recovered alerts and ends mutes after a nightly job."""
+
+from __future__ import annotations
+
+from netbisect.bisect.model.alert_state import AlertKind, AlertState
+from netbisect.steps.policy.alert_mails import change_mail
+from netbisect.steps.service.numeric import histories, recovery
+from netbisect.store.db.records import Alert
+from netbisect.store.ledger import Ledger
+
+_WHO = "netbisect"
+_SHORT = 12
+"""Characters of a hash."""
+
+
+def close_recovered(ledger: Ledger, testbed: str, branch: str) -> list[Alert]:
+    """Closes the open alerts of a testbed and branch whose level has recovered; returns them.
+
+    Alerts about improvements stay: a loss is a drop with an alert of its own. Alerts about modes
+    are closed by users.
+    """
+    closed = []
+    for alert in ledger.open_alerts():
+        here = (alert.testbed, alert.branch) == (testbed, branch)
+        if not here or alert.kind in {AlertKind.IMPROVEMENT, AlertKind.MODES}:
+            continue
+        before, since = ledger.around(alert)
+        noise = histories.estimate_noise(before)
+        back = recovery.recovery(before, since, noise, alert.effects[0].ln_ratio)
+        if back is not None:
+            why = f"the level has recovered since {back[:_SHORT]}"
+            closed.append(
+                ledger.change_alert(
+                    alert.id,
+                    who=_WHO,
+                    what=why,
+                    state=AlertState.FIXED,
+                    recovery=back,
+                    tell=change_mail(_WHO, why),
+                )
+            )
+    return closed
+
+
+def end_mutes(ledger: Ledger) -> list[Alert]:
+    """Reopens the alerts whose mute has ended; returns them."""
+    why = "its mute has ended"
+    return ledger.end_mutes(who=_WHO, what=why, tell=change_mail(_WHO, why))

@@ -1,0 +1,127 @@
+"""Bisection jobs: candidates, noise and peers; backports of the culprit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from netbisect.bisect.model.entities import (
+    Commit,
+    Level,
+    Noise,
+)
+from netbisect.bisect.model.jobs import BisectJob, CompareJob
+from netbisect.bisect.model.results import Confirmed
+from netbisect.bisect.search import prior
+from netbisect.reports.mail.backports import stable_sentences
+from netbisect.reports.render.words import Name
+from netbisect.steps.service.numeric import histories
+from netbisect.store.db.records import JobRecord
+from netbisect.store.git.backports import fate_of
+from netbisect.store.git.history import History
+from netbisect.store.git.mirror import HistoryError
+from netbisect.store.ledger import Ledger
+from netbisect.workers.config.testbed import Testbed
+
+_LEAST_BOOT_SHARE = 0.25
+"""Least share of the boot-to-boot deviation in that of boots with one run."""
+
+
+def commits_between(
+    ledger: Ledger, history: History, question: CompareJob
+) -> tuple[list[Commit], str]:
+    """The commits between the ends of a comparison, or the reason why there is no search."""
+    try:
+        history.update()
+        commits = history.between(question.good, question.bad)
+        ledger.learn([history.commit(question.good), *commits], question.branch)
+    except HistoryError as error:
+        return [], f"No search for the commit: {error}"
+    return commits, ""
+
+
+def bisect_job(
+    ledger: Ledger,
+    testbed: Testbed,
+    question: CompareJob,
+    confirmed: Confirmed,
+    commits: Sequence[Commit],
+    peers: Sequence[Testbed] = (),
+) -> BisectJob | None:
+    """The job that bisects a confirmed change, also on the peers; None without commits."""
+    if not commits:
+        return None
+    lead = confirmed.effects[0]
+    noise = _noise_before(ledger, testbed, question, lead.scenario) or noise_of((), testbed)
+    return BisectJob(
+        branch=question.branch,
+        testbed=question.testbed,
+        good=question.good,
+        candidates=prior.candidates(commits, testbed.drivers),
+        scenarios=question.scenarios,
+        lead=lead.scenario,
+        effect=lead.ln_ratio,
+        noise=noise,
+        layouts=testbed.layouts,
+        others={
+            one.name: _noise_before(ledger, one, question, lead.scenario) or noise for one in peers
+        },
+    )
+
+
+def search_of_peer(ledger: Ledger, wanted: BisectJob, confirmed: Confirmed) -> JobRecord | None:
+    """The open search of a peer for the same commit, or None.
+
+    It has the same ends as `wanted`, and its effect was confirmed here too.
+    """
+    for asked in ledger.open_questions():
+        other = asked.question
+        if not isinstance(other, BisectJob) or wanted.testbed not in other.others:
+            continue
+        ends = (other.branch, other.good, other.candidates[-1].revision)
+        seen_here = any(
+            effect.scenario == other.lead
+            and effect.low * effect.high > 0
+            and effect.ln_ratio * other.effect > 0
+            for effect in confirmed.effects
+        )
+        same = ends == (wanted.branch, wanted.good, wanted.candidates[-1].revision)
+        if same and seen_here:
+            return asked
+    return None
+
+
+def _noise_before(
+    ledger: Ledger, testbed: Testbed, question: CompareJob, scenario: str
+) -> Noise | None:
+    """Noise of a testbed up to the good end; None without measurements."""
+    levels = ledger.series(testbed.name, scenario, question.branch)
+    places = {level.revision: i for i, level in enumerate(levels)}
+    end = places.get(question.good, len(levels) - 1) + 1
+    return noise_of(levels[:end], testbed) if levels else None
+
+
+def noise_of(levels: Sequence[Level], testbed: Testbed) -> Noise:
+    """Noise of the levels, split into boots and runs by `run_noise_percent` of the lab file."""
+    noise, run = histories.estimate_noise(levels), testbed.run_noise_percent / 100
+    boot = math.sqrt(max(noise.boot**2 - run**2, (_LEAST_BOOT_SHARE * noise.boot) ** 2))
+    return replace(noise, boot=boot, run=run)
+
+
+def backport_sentences(
+    history: History,
+    culprit: str | None,
+    branch: str,
+    others: Sequence[str],
+    label: Name,
+    now: float,
+) -> list[str]:
+    """Sentences on backports and fixes of a commit; none without a commit."""
+    if culprit is None:
+        return []
+    try:
+        known = fate_of(history, culprit, branch, others)
+    except HistoryError:
+        return []  # a branch was rewritten, or is not fetched
+    return stable_sentences(known, others, label, now)

@@ -1,0 +1,69 @@
+"""Fair share: limits the work queued per user, so that users take turns within a priority.
+
+A user has one trial in the queue of a testbed, and as many builds as there are builders.
+"""
+
+from __future__ import annotations
+
+from netbisect.bisect.model.jobs import MeasureJob
+from netbisect.steps.service.settings import Settings
+from netbisect.store.db.records import Action, ActionStage, JobRecord
+from netbisect.store.ledger import Ledger
+from netbisect.workers.config.lab import Lab
+
+_DAY = 86400.0
+
+
+def why_waiting(
+    ledger: Ledger, settings: Settings, lab: Lab, asked: JobRecord, stage: ActionStage, where: str
+) -> str:
+    """Why a job of a request has to wait before a decision of this stage; "" if it may continue."""
+    who = asked.requested_by
+    testbed = lab.testbed(where)
+    theirs = [
+        one
+        for one in _open_decisions(ledger, who)
+        if one.question != asked.id and one.stage is stage
+    ]
+    if stage is ActionStage.KERNEL:
+        builders = sum(builder.arch == testbed.arch for builder in lab.builders)
+        building = sum(one.arch == testbed.arch for one in theirs)
+        return f"other kernels are built for {who}" if building >= builders else ""
+    if any(one.target == testbed.name for one in theirs):
+        return f"another request of {who} is on {testbed.name}"
+    most = settings.requests.boots_per_day
+    if ledger.boots_for(who, ledger.clock() - _DAY) >= most:
+        return f"{who} had {most} boots in 24 hours"
+    return ""
+
+
+def _open_decisions(ledger: Ledger, who: str) -> list[Action]:
+    """Open decisions for the requests of a user."""
+    of_requests = {
+        one.id
+        for one in ledger.open_questions()
+        if one.request is not None and one.requested_by == who
+    }
+    return [one for one in ledger.open_decisions() if one.question in of_requests]
+
+
+def is_in_flight(ledger: Ledger, asked: JobRecord, revision: str) -> bool:
+    """Whether the next boot of a measurement is in flight for another one, and counts."""
+    question = asked.question
+    if not isinstance(question, MeasureJob):
+        return False
+    for decision in ledger.open_decisions():
+        if decision.stage is not ActionStage.TRIAL or decision.question == asked.id:
+            continue
+        if (decision.target, decision.revision) != (question.testbed, revision):
+            continue
+        other = ledger.question(decision.question)
+        if (
+            isinstance(other.question, MeasureJob)
+            and other.request != asked.request
+            and other.priority >= asked.priority
+            and set(question.scenarios) <= set(other.question.scenarios)
+            and decision.intended_at >= question.shared_since
+        ):
+            return True
+    return False

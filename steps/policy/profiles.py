@@ -1,0 +1,156 @@
+"""Profile jobs: which are opened, at which load and priority, and where profiles are stored."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+from netbisect.bisect.model import profile_stacks, serialization
+from netbisect.bisect.model.entities import Profile
+from netbisect.bisect.model.jobs import ProfileJob
+from netbisect.bisect.model.results import (
+    Culprit,
+    Result,
+    SeveralCulprits,
+    Unfinished,
+)
+from netbisect.reports.model.case import ProfilePair, StoredProfile
+from netbisect.reports.pages import profiles
+from netbisect.steps.service.settings import Settings
+from netbisect.store.db.records import ActionStage, Alert, JobRecord, Outcome
+from netbisect.store.ledger import Ledger
+from netbisect.workers.config.lab import Lab
+from netbisect.workers.config.scenario import load_scenario
+from netbisect.workers.measure.profile import file_of
+
+PRIORITY_CULPRIT = 50
+"""Below nightly jobs."""
+PRIORITY_REQUEST = 150
+"""Above nightly jobs, below searches."""
+_LOAD = 0.7
+"""Share of the slowest side's rate: shows every function, and leaves room for pmcstat."""
+
+
+def key_of(question: ProfileJob) -> str:
+    """Key of the one job for these kernels, testbed and scenario."""
+    names = ":".join(question.revisions)
+    return f"profile:{question.branch}:{question.testbed}:{question.scenarios[0]}:{names}"
+
+
+def profile_jobs(ledger: Ledger, search: JobRecord, finding: Result) -> list[ProfileJob]:
+    """Profile jobs for every culprit of a search and its parent."""
+    return [with_load(ledger, one) for one in _of_culprits(search, finding)]
+
+
+def _of_culprits(search: JobRecord, finding: Result | None) -> list[ProfileJob]:
+    culprits = finding.culprits if isinstance(finding, SeveralCulprits) else ()
+    if isinstance(finding, Culprit):
+        culprits = (finding,)
+    where = (search.question.branch, search.question.testbed)
+    return [
+        ProfileJob(*where, (one.parent, one.revision), (one.effects[0].scenario,))
+        for one in culprits
+    ]
+
+
+def with_load(ledger: Ledger, question: ProfileJob) -> ProfileJob:
+    """The job with a load, a share of the slowest known rate of its revisions, if known."""
+    [scenario] = question.scenarios
+    rates = ledger.known_rates(question.testbed, scenario, question.revisions)
+    if not rates:
+        return question
+    return replace(question, pps=float(math.floor(_LOAD * min(rates.values()))))
+
+
+def must_wait(ledger: Ledger, asked: JobRecord) -> bool:
+    """Whether the testbed has a job of higher priority."""
+    return any(
+        other.priority > asked.priority
+        for other in ledger.open_questions()
+        if other.question.testbed == asked.question.testbed
+    )
+
+
+def profiles_of_search(ledger: Ledger, visits: Path, search: JobRecord) -> tuple[ProfilePair, ...]:
+    """Profiles of the culprits of a search and their parents, as far as their jobs have ended."""
+    found = (ledger.job_by_key(key_of(one)) for one in _of_culprits(search, search.finding))
+    return tuple(
+        compared(ledger, visits, asked)
+        for asked in found
+        if asked is not None and asked.finding is not None
+    )
+
+
+def alerts_with_profiles(ledger: Ledger, asked: JobRecord) -> list[Alert]:
+    """The alerts whose pages show these profiles."""
+    question = asked.question
+    assert isinstance(question, ProfileJob)
+    alert = ledger.alert_about(asked.parent) if asked.parent is not None else None
+    if alert is not None:
+        return [alert]
+    return [
+        one
+        for one in ledger.alerts_of_culprit(question.revisions[-1])
+        if (one.testbed, one.branch) == (question.testbed, question.branch)
+    ]
+
+
+def compared(ledger: Ledger, visits: Path, asked: JobRecord) -> ProfilePair:
+    """The profiles of a job, or the reason why there are none."""
+    question, finding = asked.question, asked.finding
+    assert isinstance(question, ProfileJob)
+    if isinstance(finding, Unfinished):
+        return ProfilePair(question.revisions, (), finding.why)
+    found = taken(ledger, visits, asked)
+    if len(found) < len(question.revisions):
+        return ProfilePair(question.revisions, (), "its files were removed")
+    return ProfilePair(question.revisions, tuple(found))
+
+
+def taken(ledger: Ledger, visits: Path, asked: JobRecord) -> list[StoredProfile]:
+    """The stored profiles of a job, in the order of its revisions."""
+    question = asked.question
+    assert isinstance(question, ProfileJob)
+    folders = {
+        one.revision: visits / str(one.id)
+        for one in ledger.decisions(asked.id)
+        if one.stage is ActionStage.PROFILE and one.outcome is Outcome.OK
+    }
+    found = (
+        read(folders[revision], question.scenarios[0])
+        for revision in question.revisions
+        if revision in folders
+    )
+    return [one for one in found if one is not None]
+
+
+def read(folder: Path, scenario: str) -> StoredProfile | None:
+    """The profile in the folder of a trial; None if missing or damaged."""
+    try:
+        profile = serialization.loads_as((folder / file_of(scenario, "json")).read_text(), Profile)
+        text = (folder / file_of(scenario, "folded")).read_text(errors="replace")
+        return StoredProfile(profile, profile_stacks.parse(text))
+    except (OSError, serialization.WireError, profile_stacks.StacksError):
+        return None
+
+
+def write_page(ledger: Ledger, settings: Settings, lab: Lab, asked: JobRecord) -> None:
+    """Writes the page of a profile job."""
+    question = asked.question
+    assert isinstance(question, ProfileJob)
+    scenario = load_scenario(question.scenarios[0], lab.scenario_directories)
+    text = profiles.page(
+        compared(ledger, settings.visits, asked),
+        f"Where the time goes: {scenario.title} on {question.testbed}",
+        ledger.label,
+    )
+    write_atomically(settings.reports / f"profile-{asked.id}.html", text)
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Writes a page atomically."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    work = path.with_suffix(".new")
+    work.write_text(text, encoding="utf-8", errors="replace")
+    work.replace(path)

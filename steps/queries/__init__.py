@@ -1,0 +1,1 @@
+"""Read-only queries of the ledger for mails, pages and JSON."""

@@ -1,0 +1,78 @@
+"""How branches are, on one testbed or on all: what badges say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from netbisect.bisect.model.alert_state import AlertKind, AlertState
+from netbisect.reports.plots.badge import Condition
+from netbisect.store.db.records import Alert
+from netbisect.store.ledger import Ledger
+from netbisect.store.repositories.samples import Coverage
+
+_DAY = 86400.0
+_SETTLED = {AlertState.ACKNOWLEDGED, AlertState.MUTED}
+_SUSPECTED = {AlertState.CANDIDATE, AlertState.CONFIRMING}
+_TIMES = 1e9
+"""Seconds since the epoch from which on they are times: imported levels have numbers there."""
+
+Place = tuple[str, str]
+"""A branch and a testbed; "" for all testbeds."""
+
+
+def conditions(ledger: Ledger, branches: Iterable[str] = ()) -> dict[Place, Condition]:
+    """How each branch is, on all testbeds and on each that has measured it.
+
+    Args:
+        ledger: The ledger.
+        branches: Such as have perhaps never been measured.
+    """
+    covered = {(branch, testbed): one for (testbed, branch), one in ledger.coverage().items()}
+    alerts = ledger.pending_alerts()
+    now = ledger.clock()
+    names = dict.fromkeys([*branches, *sorted({branch for branch, _ in covered})])
+    found: dict[Place, Condition] = {}
+    for branch in names:
+        mine = {testbed: one for (name, testbed), one in covered.items() if name == branch}
+        found[branch, ""] = _condition(mine, [one for one in alerts if _seen(one, branch)], now)
+        for testbed, one in mine.items():
+            about = [one for one in alerts if _seen(one, branch, testbed)]
+            found[branch, testbed] = _condition({testbed: one}, about, now)
+    return found
+
+
+def _condition(covered: Mapping[str, Coverage], about: Sequence[Alert], now: float) -> Condition:
+    latest = max((one.latest for one in covered.values()), default=0.0)
+    return Condition(
+        drops=sum(
+            one.kind is AlertKind.DROP and one.state.standing and one.state not in _SETTLED
+            for one in about
+        ),
+        suspected=sum(one.state in _SUSPECTED for one in about),
+        levels=max((one.revisions for one in covered.values()), default=0),
+        days=(now - latest) / _DAY if latest >= _TIMES else None,
+    )
+
+
+def _seen(alert: Alert, branch: str, testbed: str = "") -> bool:
+    """Whether it moved this branch, on this testbed or on any."""
+    places = {(one.testbed, one.branch) for one in alert.series if one.moved}
+    places.add((alert.testbed, alert.branch))
+    return any(place[1] == branch and testbed in ("", place[0]) for place in places)
+
+
+def named(name: str, found: Mapping[Place, Condition]) -> Place | None:
+    """The place that a badge's name means, `main` or `main/c2558`; None where there is none.
+
+    Names of branches have slashes too: a branch goes before a testbed of another one.
+    """
+    if (name, "") in found:
+        return name, ""
+    branch, _, testbed = name.rpartition("/")
+    return (branch, testbed) if testbed and (branch, testbed) in found else None
+
+
+def title(place: Place) -> str:
+    """What a badge is called."""
+    branch, testbed = place
+    return f"{branch} on {testbed}" if testbed else branch

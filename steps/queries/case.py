@@ -1,0 +1,353 @@
+"""Queries the Case of a drop from the ledger."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from netbisect.bisect.model.entities import (
+    Boot,
+    Commit,
+    Conditions,
+    Fact,
+    Failure,
+    Kernel,
+    Sample,
+    Stage,
+)
+from netbisect.bisect.model.evidence import Evidence
+from netbisect.bisect.model.jobs import BisectJob, CompareJob
+from netbisect.bisect.model.results import (
+    Confirmed,
+    Culprit,
+    Result,
+    SeveralCulprits,
+)
+from netbisect.bisect.model.revision_key import OVERLAY_MARK
+from netbisect.reports.model.case import Attempt, Case, Ending, KernelFailure, Links
+from netbisect.reports.model.history import HistoryEntry
+from netbisect.reports.render import words
+from netbisect.steps.policy.kernels import Kernels
+from netbisect.steps.policy.retests import chain
+from netbisect.steps.queries.lab_context import LabContext, ServiceLab
+from netbisect.steps.service.settings import Settings
+from netbisect.store.db.records import Action, ActionStage, Alert, JobRecord
+from netbisect.store.ledger import Ledger
+
+_OF_THE_KERNEL = (Stage.BUILD, Stage.BOOT)
+"""Where a failure has something to say about the revision."""
+_UNKNOWN_SUBJECT = "(not in the tree that is watched)"
+
+
+def numbered(case: Case, settings: Settings, alert: int) -> Case:
+    """The case of an alert, with its number and the address of its page."""
+    return replace(
+        case, number=alert, links=replace(case.links, alert=settings.report_address(alert))
+    )
+
+
+def history(ledger: Ledger, alert: int) -> tuple[HistoryEntry, ...]:
+    """History of an alert, oldest first."""
+    return tuple(
+        HistoryEntry(one.at, one.who, one.what, one.state) for one in ledger.alert_changes(alert)
+    )
+
+
+def case_of(
+    ledger: Ledger,
+    settings: Settings,
+    kernels: Kernels,
+    asked: JobRecord,
+    finding: Result | None,
+    commits: Sequence[Commit] = (),
+) -> Case:
+    """The case of a comparison or of a bisection.
+
+    As `case_in`, in a lab whose files are there.
+    """
+    return case_in(ServiceLab(settings, kernels), ledger, asked, finding, commits)
+
+
+def case_in(
+    lab: LabContext,
+    ledger: Ledger,
+    asked: JobRecord,
+    finding: Result | None,
+    commits: Sequence[Commit] = (),
+    until: float | None = math.inf,
+) -> Case:
+    """The case of a comparison or of a bisection.
+
+    Args:
+        lab: Names, hardware and links.
+        ledger: The ledger.
+        asked: A comparison, or the bisection that followed from one.
+        finding: The answer to `asked`, which need not be in the ledger yet; of several
+            comparisons about one change, their common answer.
+        commits: Those after the good end, to the bad one, where a comparison cannot tell them.
+        until: Up to when other testbeds are looked at for what did not move, seconds since the
+            epoch; None: they are not.
+
+    The case has the number 0 and links to no page until its alert has a number.
+    """
+    question = asked.question
+    assert isinstance(question, CompareJob | BisectJob)
+    before = _parent(ledger, asked) if isinstance(question, BisectJob) else asked
+    pairs = chain(ledger, before) if before is not None else []
+    confirmed = finding
+    if isinstance(question, CompareJob):
+        asked = pairs[0]  # its ends are those of the alert
+        question = asked.question
+        assert isinstance(question, CompareJob)
+        numbers = [one.id for one in pairs]
+    else:
+        numbers = [*(one.id for one in pairs), asked.id]
+        confirmed = _confirmed(ledger, pairs)
+    bad = question.bad if isinstance(question, CompareJob) else question.candidates[-1].revision
+    commits = tuple(commits) or _commits(ledger, question)
+    done = [
+        (decision, ledger.facts_from(decision.id))
+        for number in numbers
+        for decision in ledger.decisions(number)
+    ]
+    attempts = [
+        attempt
+        for decision, facts in done
+        for attempt in (_attempt(decision, facts, question.lead), *_built_ahead(decision, facts))
+    ]
+    evidence = lab.evidence(ledger, asked)
+    testbeds, shown = _places(question, evidence, _sides(question, finding))
+    good, last = _commit(ledger, question.good), _commit(ledger, bad)
+    effect = confirmed.effects[0].ln_ratio if isinstance(confirmed, Confirmed) else 0.0
+    series = lab.series(ledger, question)
+    revisions = {reading.revision for reading in evidence.observations} | {question.good, bad}
+    revisions |= {commit.revision for commit in commits}
+    revisions |= {level.revision for levels in series.values() for level in levels}
+    known = ledger.commits(revisions)
+    return Case(
+        number=0,
+        branch=question.branch,
+        testbed=question.testbed,
+        hardware=lab.hardware(question.testbed),
+        titles={name: lab.title(name) for name in question.scenarios},
+        lead=question.lead,
+        good=good,
+        bad=last,
+        commits=commits,
+        confirmed=confirmed if isinstance(confirmed, Confirmed) else None,
+        pps=_pps(_of(evidence, shown), question.scenarios, _sides(question, finding)),
+        series=series,
+        labels={name: known[name].label for name in sorted(known)},
+        finding=finding if isinstance(finding, Ending) else None,
+        attempts=tuple(replace(attempt, seq=seq) for seq, attempt in enumerate(attempts, 1)),
+        skipped=evidence.skipped,
+        failures=_failures([fact for _, facts in done for fact in facts]),
+        cost=ledger.cost(numbers),
+        conditions={
+            **_conditions([fact for _, facts in done for fact in facts], question.lead),
+            **_overlays(evidence),
+        },
+        links=Links(commit=lab.commit_link),
+        command=lab.command(question.testbed, evidence.kernels, (question.good, bad)),
+        unmoved=lab.unmoved(
+            ledger, (question.branch, question.testbed), (good, last), effect, until
+        )
+        if effect and until is not None
+        else (),
+        testbeds=testbeds,
+        shown=shown,
+    )
+
+
+def seen_from(lab: LabContext, ledger: Ledger, alert: Alert, asked: JobRecord, case: Case) -> Case:
+    """The case of a search as one of its alerts sees it, which may be of another testbed.
+
+    Args:
+        lab: Names, hardware and links.
+        ledger: The ledger.
+        alert: One that waits for the search, or did.
+        asked: The search, or a comparison.
+        case: Of the search, on its own testbed.
+    """
+    question = asked.question
+    if not isinstance(question, BisectJob) or alert.testbed == question.testbed:
+        return case
+    return replace(
+        case,
+        testbed=alert.testbed,
+        hardware=lab.hardware(alert.testbed),
+        confirmed=Confirmed(alert.effects),
+        series=lab.series(ledger, replace(question, testbed=alert.testbed)),
+        testbeds=case.testbeds or (question.testbed,),
+        shown=case.shown or question.testbed,
+    )
+
+
+def _confirmed(ledger: Ledger, pairs: Sequence[JobRecord]) -> Result | None:
+    """The confirmed effects of the comparisons before a search."""
+    if len(pairs) < 2:  # noqa: PLR2004 - one pair says it itself
+        return pairs[0].finding if pairs else None
+    alert = ledger.alert_about(pairs[-1].id)
+    return Confirmed(alert.effects) if alert is not None else None
+
+
+def _parent(ledger: Ledger, asked: JobRecord) -> JobRecord | None:
+    return ledger.question(asked.parent) if asked.parent is not None else None
+
+
+def _commit(ledger: Ledger, revision: str) -> Commit:
+    known = ledger.commit(revision)
+    return known or Commit(revision, 0, _UNKNOWN_SUBJECT, "", "", "", 0.0)
+
+
+def _commits(ledger: Ledger, question: CompareJob | BisectJob) -> tuple[Commit, ...]:
+    if isinstance(question, BisectJob):
+        return tuple(_commit(ledger, candidate.revision) for candidate in question.candidates)
+    return (_commit(ledger, question.bad),)
+
+
+def _sides(question: CompareJob | BisectJob, finding: Result | None) -> set[str]:
+    """The compared revisions."""
+    if isinstance(finding, Culprit):
+        return {finding.revision, finding.parent}
+    if isinstance(finding, SeveralCulprits):
+        return {end for one in finding.culprits for end in (one.revision, one.parent)}
+    if isinstance(question, CompareJob):
+        return {question.good, question.bad}
+    return {question.good, question.candidates[-1].revision}
+
+
+def _places(
+    question: CompareJob | BisectJob, evidence: Evidence, sides: set[str]
+) -> tuple[tuple[str, ...], str]:
+    """The testbeds that measured for a search, unless its own did alone; whose boots to show.
+
+    That is one with boots of all the sides: rates of several testbeds do not compare.
+    """
+    fresh = Counter(reading.testbed for reading in evidence.observations if reading.fresh)
+    known = question.testbeds if isinstance(question, BisectJob) else ()
+    used = tuple(name for name in known if fresh[name])
+    if used in {(), (question.testbed,)}:
+        return (), ""
+    image = {revision: kernel.identity for revision, kernel in evidence.kernels.items()}
+
+    def fewest(name: str) -> int:
+        own = [
+            reading
+            for reading in evidence.observations
+            if reading.fresh and reading.testbed == name
+        ]
+        return min(
+            sum(one.revision == side or one.identity == image.get(side) for one in own)
+            for side in sides
+        )
+
+    return used, max(used, key=fewest)
+
+
+def _of(evidence: Evidence, testbed: str) -> Evidence:
+    """The fresh readings of one of several testbeds; all where there is only one."""
+    if not testbed:
+        return evidence
+    own = tuple(one for one in evidence.observations if one.fresh and one.testbed == testbed)
+    return replace(evidence, observations=own)
+
+
+def _pps(
+    evidence: Evidence, scenarios: Sequence[str], sides: set[str]
+) -> dict[str, dict[str, list[float]]]:
+    """By scenario and revision; a side has the boots of all revisions with its very image."""
+    found: dict[str, dict[str, list[float]]] = {name: {} for name in scenarios}
+    image = {revision: kernel.identity for revision, kernel in evidence.kernels.items()}
+    for reading in evidence.observations:
+        twins = {side for side in sides if image.get(side) == reading.identity}
+        for name, value in reading.ln_pps.items():
+            for revision in {reading.revision, *twins} if name in found else ():
+                found[name].setdefault(revision, []).append(math.exp(value))
+    return found
+
+
+def _attempt(decision: Action, facts: Sequence[Fact], lead: str) -> Attempt:
+    """What came of a decision; kernels of other revisions were built ahead beside it."""
+    outcome, seconds = decision.note or str(decision.outcome or "under way"), 0.0
+    runs: list[float] = []
+    for fact in facts:
+        match fact:
+            case Kernel(revision=revision) | Failure(revision=revision) if (
+                revision != decision.revision
+            ):
+                continue
+            case Kernel():
+                outcome = _built(fact)
+            case Boot():
+                outcome = "booted"
+            case Sample(scenario=scenario) if scenario == lead and fact.valid:
+                runs.append(math.log(fact.pps))
+            case Failure(why=why):
+                outcome = why
+        if not isinstance(fact, Conditions):
+            seconds += fact.seconds
+    return Attempt(
+        seq=0,
+        stage="kernel" if decision.stage is ActionStage.KERNEL else "trial",
+        revision=decision.revision,
+        why=decision.why,
+        outcome=outcome,
+        belief=decision.belief,
+        ln_pps=math.fsum(runs) / len(runs) if runs else None,
+        at=decision.intended_at,
+        seconds=seconds,
+        testbed="" if decision.stage is ActionStage.KERNEL else decision.target,
+    )
+
+
+def _built_ahead(decision: Action, facts: Sequence[Fact]) -> Iterator[Attempt]:
+    """The kernels that were built, or failed to, while the search waited for something else."""
+    for fact in facts:
+        if isinstance(fact, Kernel | Failure) and fact.revision != decision.revision:
+            yield Attempt(
+                seq=0,
+                stage="kernel",
+                revision=fact.revision,
+                why="built ahead, while the search waited",
+                outcome=_built(fact) if isinstance(fact, Kernel) else fact.why,
+                belief=None,
+                ln_pps=None,
+                at=fact.at,
+                seconds=fact.seconds,
+            )
+
+
+def _failures(facts: Sequence[Fact]) -> tuple[KernelFailure, ...]:
+    """What kernels died of, or were not built for; a second try that failed alike is left out."""
+    found: dict[tuple[str, str, str], KernelFailure] = {}
+    for fact in facts:
+        if isinstance(fact, Failure) and fact.log.strip() and fact.stage in _OF_THE_KERNEL:
+            # Goes down under load in the stage of the boot, which is what ended.
+            key = (fact.revision, fact.scenario, fact.why)
+            found.setdefault(key, KernelFailure(*key, fact.log))
+    return tuple(found.values())
+
+
+def _conditions(facts: Sequence[Fact], lead: str) -> dict[str, str]:
+    for fact in reversed(facts):
+        if isinstance(fact, Conditions) and fact.scenario == lead:
+            return fact.values
+    return {}
+
+
+def _built(kernel: Kernel) -> str:
+    fixes = " and ".join(kernel.config.split(OVERLAY_MARK)[1:])
+    return f"built {kernel.version}" + (f" with {fixes}" if fixes else "")
+
+
+def _overlays(evidence: Evidence) -> dict[str, str]:
+    """By fix: how many kernels it was applied to; the attempts say which."""
+    kernels = evidence.kernels.values()
+    applied = Counter(name for one in kernels for name in one.config.split(OVERLAY_MARK)[1:])
+    return {
+        f"with {name} applied": f"{count} of {words.count(len(kernels), 'kernel')}"
+        for name, count in sorted(applied.items())
+    }

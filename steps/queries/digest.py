@@ -1,0 +1,192 @@
+"""The day's digest: gathered from the ledger, and put into the outbox once a day."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+
+from netbisect.bisect.model.alert_state import AlertKind, AlertState
+from netbisect.bisect.model.entities import (
+    Fact,
+    Failure,
+    Sample,
+)
+from netbisect.bisect.model.jobs import BisectJob, NightlyJob
+from netbisect.bisect.model.results import Unfinished
+from netbisect.reports.documents.digest_types import DigestDocument, DigestItem, MissingScenarios
+from netbisect.reports.mail import digest
+from netbisect.reports.render import words
+from netbisect.steps.queries.health import judge
+from netbisect.steps.service.numeric import health_report
+from netbisect.steps.service.settings import Settings
+from netbisect.store.db.records import Alert, JobRecord
+from netbisect.store.ledger import Ledger
+from netbisect.workers.config.lab import Lab
+from netbisect.workers.config.scenario import load_scenario
+
+_KEY = "digest:"
+_DAY = 86400.0
+_SETTLED = (AlertState.ACKNOWLEDGED, AlertState.MUTED)
+_LONGEST = 7 * _DAY
+"""A digest after a long silence does not go back further."""
+
+
+def last_due(now: float, hour: int) -> float:
+    """The latest time at which a digest was due, by this machine's clock.
+
+    Args:
+        now: Seconds since the epoch.
+        hour: Of the day, 0 to 23.
+    """
+    here = datetime.fromtimestamp(now).astimezone()
+    due = here.replace(hour=hour, minute=0, second=0, microsecond=0, tzinfo=None)
+    if due.timestamp() > now:
+        due -= timedelta(days=1)
+    return due.timestamp()
+
+
+def post_digest(ledger: Ledger, settings: Settings, lab: Lab) -> None:
+    """Puts the digest into the outbox when it is due and not there; before the first night, none.
+
+    After a kill it is made again, under the same key, and so sent once.
+    """
+    if not settings.mail.digest:
+        return
+    due = last_due(ledger.clock(), settings.mail.digest_hour)
+    key = f"{_KEY}{datetime.fromtimestamp(due).astimezone():%Y-%m-%d}"
+    last = ledger.last_mail(_KEY)
+    if last is not None and last.created_at >= due:
+        return
+    since = max(last.created_at if last is not None else due - _DAY, due - _LONGEST)
+    nights = ledger.nights_since(0.0 if last is None else since)
+    if last is None and not any(one.opened_at < due for one in nights):
+        return
+    told = digest.mail(
+        gather(ledger, settings, lab, [one for one in nights if one.opened_at >= since], since)
+    )
+    ledger.post(key, subject=told.subject, recipients=settings.mail.to, body=told.text)
+
+
+def gather(
+    ledger: Ledger, settings: Settings, lab: Lab, nights: Sequence[JobRecord], since: float
+) -> DigestDocument:
+    """The digest since a time.
+
+    Args:
+        ledger: Where it is.
+        settings: For branches and links.
+        lab: For testbeds, and what scenarios are called.
+        nights: Asked since then.
+        since: Seconds since the epoch.
+    """
+    names = Names(lab)
+    asked = {(one.question.testbed, one.question.branch) for one in nights}
+    missing = [one for night in nights for one in missing_of(ledger, night, names)]
+    planned = sum(len(one.question.scenarios) for one in nights)
+    recent = [one for one in ledger.recent_alerts(since) if one.announced_at is not None]
+    new = [one for one in recent if (one.announced_at or 0.0) >= since and not one.state.ended]
+    over = [one for one in recent if one.state.ended]
+    known = {one.id for one in (*new, *over)}
+    standing = [
+        one
+        for one in ledger.open_alerts()
+        if one.id not in known and one.kind is AlertKind.DROP and one.state not in _SETTLED
+    ]
+    judged = judge(ledger, settings.min_effect)
+    return DigestDocument(
+        since=since,
+        until=ledger.clock(),
+        planned=planned,
+        measured=planned - sum(len(one.scenarios) for one in missing),
+        missing=tuple(missing),
+        unchanged=tuple(
+            f"{branch} on {testbed.name}"
+            for branch in settings.branches
+            for testbed in lab.testbeds
+            if (testbed.name, branch) not in asked
+        ),
+        drops=names.items(one for one in new if one.kind is AlertKind.DROP),
+        gains=names.items(one for one in new if one.kind is AlertKind.IMPROVEMENT),
+        other=names.items(one for one in new if one.kind is AlertKind.MODES),
+        over=names.items(over),
+        standing=names.items(standing),
+        searches=tuple(_searches(ledger)),
+        drifts=tuple(
+            f"{names.place(one.testbed, one.scenario, one.branch)}: "
+            f"{words.percent(slide.ln_ratio)} since {ledger.label(slide.best)}"
+            for one in judged.series
+            if (slide := one.health.drift) is not None
+        ),
+        warnings=tuple(health_report.warnings(judged)),
+        page=settings.web.url,
+    )
+
+
+class Names:
+    """Display names in the digest."""
+
+    def __init__(self, lab: Lab) -> None:
+        self._directories = lab.scenario_directories
+        self._shipped = {name for testbed in lab.testbeds for name in testbed.scenarios}
+
+    def title(self, scenario: str) -> str:
+        """Of a scenario; one that no testbed runs any more keeps its short name."""
+        if scenario not in self._shipped:
+            return scenario
+        return load_scenario(scenario, self._directories).title
+
+    def place(self, testbed: str, scenario: str, branch: str) -> str:
+        """Of a series."""
+        return f"{self.title(scenario)} on {testbed}, {branch}"
+
+    def items(self, alerts: Iterable[Alert]) -> tuple[DigestItem, ...]:
+        """Alerts on a line each."""
+        return tuple(
+            DigestItem(
+                one.id,
+                self.place(one.testbed, one.lead, one.branch),
+                words.change(one.effects[0]) if one.effects else "",
+                words.state(one.state, until=one.muted_until, into=one.merged_into),
+            )
+            for one in alerts
+        )
+
+
+def missing_of(ledger: Ledger, asked: JobRecord, names: Names) -> list[MissingScenarios]:
+    """Missing scenarios of a night, by reason."""
+    night = asked.question
+    assert isinstance(night, NightlyJob)
+    facts = ledger.facts_of(asked.id)
+    good = {fact.scenario for fact in facts if isinstance(fact, Sample) and fact.valid}
+    reasons: defaultdict[str, list[str]] = defaultdict(list)
+    for scenario in night.scenarios:
+        if scenario not in good:
+            reasons[_why(asked, facts, scenario)].append(names.title(scenario))
+    place = f"{night.testbed}, {night.branch}"
+    return [MissingScenarios(place, tuple(titles), why) for why, titles in reasons.items()]
+
+
+def _why(asked: JobRecord, facts: Sequence[Fact], scenario: str) -> str:
+    why = "still running" if asked.finding is None else "no measurements"
+    if isinstance(asked.finding, Unfinished):
+        why = asked.finding.why
+    for fact in facts:
+        if isinstance(fact, Failure) and fact.scenario in ("", scenario):
+            why = f"{fact.stage.value}: {fact.why}"
+        elif isinstance(fact, Sample) and fact.scenario == scenario and fact.problems:
+            why = fact.problems[0]
+    return why
+
+
+def _searches(ledger: Ledger) -> Iterable[str]:
+    for asked in ledger.open_questions():
+        if isinstance(asked.question, BisectJob):
+            alert = ledger.alert_about(asked.id)
+            of = f"alert {alert.id}" if alert is not None else f"question {asked.id}"
+            visits = len(ledger.decisions(asked.id))
+            yield (
+                f"{of} on {asked.question.testbed}: "
+                f"{words.count(len(asked.question.candidates), 'commit')}, "
+                f"{words.count(visits, 'step')} so far"
+            )

@@ -1,0 +1,351 @@
+"""Queries of documents."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import asdict, dataclass
+from typing import Self
+
+from netbisect.bisect.model import entities, jobs, results
+from netbisect.bisect.model.alert_state import AlertKind
+from netbisect.bisect.model.detection_results import MIN_EFFECT
+from netbisect.bisect.model.entities import Sample
+from netbisect.bisect.model.results import (
+    Confirmed,
+    NotConfirmed,
+    Result,
+    Suspects,
+)
+from netbisect.reports.documents import atom as feed
+from netbisect.reports.documents import types
+from netbisect.reports.documents.atom import Entry
+from netbisect.reports.documents.types import RevisionDocument
+from netbisect.reports.render import words
+from netbisect.steps.queries import document_parts
+from netbisect.steps.queries.case import history
+from netbisect.steps.service.numeric import health as series_health
+from netbisect.steps.service.numeric import histories
+from netbisect.steps.service.settings import Settings
+from netbisect.store.db.database import StoreError
+from netbisect.store.db.records import Alert, JobRecord
+from netbisect.store.ledger import Ledger
+from netbisect.store.repositories.lookup import SeriesName
+
+_SHOWN = 50
+"""Alerts and questions of a status, at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentQueries:
+    """Makes documents of one ledger."""
+
+    ledger: Ledger
+    commit_link: str = ""
+    """Address of a commit, with `{revision}` for its hash."""
+    alert_link: str = ""
+    """Address of the page of an alert, with `{number}` in it."""
+    drops_only: bool = False
+    """Whether only drops have pages."""
+    min_effect: float = MIN_EFFECT
+    """Smallest drop worth an alert, as |ln ratio|."""
+    url: str = ""
+    """Where the service has its documents, with a slash at the end; "" where there is none."""
+
+    @classmethod
+    def of(cls, ledger: Ledger, settings: Settings) -> Self:
+        """For a service."""
+        url = f"{settings.web.url}plugins/netbisect/"
+        return cls(
+            ledger,
+            commit_link=settings.links.commit,
+            alert_link=f"{url}reports/alert-{{number}}.html",
+            drops_only=True,
+            min_effect=settings.min_effect,
+            url=url,
+        )
+
+    def _address(self, alert: Alert) -> str:
+        if self.drops_only and alert.kind is not AlertKind.DROP:
+            return ""
+        return self.alert_link.replace("{number}", str(alert.id))
+
+    # ----------------------------------------------------------------------------- one alert
+
+    def alert(self, number: int) -> types.AlertDocument:
+        """An alert.
+
+        Raises:
+            StoreError: there is none.
+        """
+        alert = self.ledger.alert(number)
+        return types.AlertDocument(
+            number=alert.id,
+            id=feed.alert_id(alert.id, alert.testbed, alert.opened_at),
+            kind=alert.kind,
+            state=alert.state,
+            branch=alert.branch,
+            testbed=alert.testbed,
+            lead=alert.lead,
+            good=self._revision(alert.good),
+            bad=self._revision(alert.bad),
+            culprit=self._revision(alert.culprit) if alert.culprit else None,
+            differences=document_parts.differences(alert.effects),
+            series=tuple(
+                types.SeenIn(
+                    testbed=one.testbed,
+                    scenario=one.scenario,
+                    branch=one.branch,
+                    good=one.good,
+                    bad=one.bad,
+                    moved=one.moved,
+                    difference=document_parts.difference(one.effect) if one.effect else None,
+                    at=one.at,
+                )
+                for one in alert.series
+            ),
+            comparison=alert.comparison,
+            bisection=alert.bisection,
+            opened_at=alert.opened_at,
+            announced_at=alert.announced_at,
+            closed_at=alert.closed_at,
+            muted_until=alert.muted_until,
+            recovery=alert.recovery,
+            merged_into=alert.merged_into,
+            history=history(self.ledger, number),
+            address=self._address(alert),
+        )
+
+    def _revision(self, revision: str) -> RevisionDocument:
+        commit = self.ledger.commit(revision)
+        address = self.commit_link.replace("{revision}", revision)
+        if commit is None:
+            return RevisionDocument(revision, revision[:12], "", "", None, address)
+        return RevisionDocument(
+            revision, commit.label, commit.subject, commit.author, commit.at, address
+        )
+
+    # ------------------------------------------------------------------------ questions of it
+
+    def comparison(self, number: int) -> types.ComparisonDocument:
+        """A comparison.
+
+        Raises:
+            StoreError: there is no such question, or it is no comparison.
+        """
+        asked = self.ledger.question(number)
+        question = asked.question
+        if not isinstance(question, jobs.CompareJob):
+            raise StoreError(
+                f"question {number} is no comparison but a {document_parts.kind(asked)}"
+            )
+        finding = asked.finding
+        effects = finding.effects if isinstance(finding, Confirmed | NotConfirmed) else ()
+        return types.ComparisonDocument(
+            number=number,
+            alert=self._alert_about(number),
+            branch=question.branch,
+            testbed=question.testbed,
+            lead=question.lead,
+            scenarios=question.scenarios,
+            good=self._revision(question.good),
+            bad=self._revision(question.bad),
+            opened_at=asked.opened_at,
+            closed_at=asked.closed_at,
+            outcome=document_parts.compared(finding),
+            sentence=self._sentence(finding),
+            differences=document_parts.differences(effects),
+            boots=self._boots(number),
+        )
+
+    def bisection(self, number: int) -> types.BisectionDocument:
+        """A search for a commit.
+
+        Raises:
+            StoreError: there is no such question, or it is no such search.
+        """
+        asked = self.ledger.question(number)
+        question = asked.question
+        if not isinstance(question, jobs.BisectJob):
+            raise StoreError(
+                f"question {number} is no bisection but a {document_parts.kind(asked)}"
+            )
+        finding = asked.finding
+        belief = self._belief(asked)
+        chances = belief.chances if belief else {}
+        return types.BisectionDocument(
+            number=number,
+            alert=self._alert_about(number),
+            branch=question.branch,
+            testbed=question.testbed,
+            lead=question.lead,
+            scenarios=question.scenarios,
+            good=self._revision(question.good),
+            candidates=tuple(
+                types.CandidateDocument(
+                    self._revision(one.revision), one.weight, chances.get(one.revision)
+                )
+                for one in question.candidates
+            ),
+            opened_at=asked.opened_at,
+            closed_at=asked.closed_at,
+            outcome=document_parts.searched(finding),
+            sentence=self._sentence(finding),
+            culprits=document_parts.named(finding),
+            suspects=finding.revisions if isinstance(finding, Suspects) else (),
+            chances=types.Chances(belief.none, belief.two, belief.drift) if belief else None,
+            steps=self._steps(number),
+            spent=types.CostSpent(**asdict(self.ledger.cost([number]))),
+        )
+
+    def _alert_about(self, question: int) -> int | None:
+        alert = self.ledger.alert_about(question)
+        return alert.id if alert is not None else None
+
+    def _sentence(self, finding: Result | None) -> str:
+        if finding is None:
+            return "Running."
+        return words.sentence(finding, self.ledger.label, str)
+
+    def _belief(self, asked: JobRecord) -> results.Posterior | None:
+        """That of the answer, or of the last decision."""
+        found = getattr(asked.finding, "belief", None)
+        beliefs = [one.belief for one in self.ledger.decisions(asked.id) if one.belief is not None]
+        return found or (beliefs[-1] if beliefs else None)
+
+    def _steps(self, number: int) -> tuple[types.StepDocument, ...]:
+        return tuple(
+            types.StepDocument(
+                number=one.seq,
+                stage="kernel" if one.stage.value == "kernel" else "trial",
+                revision=one.revision,
+                testbed=one.testbed,
+                why=one.why,
+                outcome=one.outcome.value if one.outcome else None,
+                note=one.note,
+                at=one.intended_at,
+                finished_at=one.finished_at,
+            )
+            for one in self.ledger.decisions(number)
+        )
+
+    def _boots(self, number: int) -> tuple[types.BootDocument, ...]:
+        facts = self.ledger.facts_of(number)
+        runs: defaultdict[str, list[types.RunDocument]] = defaultdict(list)
+        for fact in facts:
+            if isinstance(fact, Sample):
+                runs[fact.boot].append(
+                    types.RunDocument(
+                        scenario=fact.scenario,
+                        pps=fact.pps,
+                        offered_pps=fact.offered_pps,
+                        valid=fact.valid,
+                        problems=fact.problems,
+                        conditions=fact.conditions,
+                        at=fact.at,
+                    )
+                )
+        return tuple(
+            types.BootDocument(one.id, one.revision, one.kernel, one.at, tuple(runs[one.id]))
+            for one in facts
+            if isinstance(one, entities.Boot)
+        )
+
+    # -------------------------------------------------------------------------------- a series
+
+    def series(self, name: SeriesName) -> types.SeriesDocument:
+        """A series.
+
+        Raises:
+            StoreError: nothing was measured of it.
+        """
+        place = (name.testbed, name.scenario, name.branch)
+        levels = self.ledger.levels(*place)
+        if not levels.whole:
+            raise StoreError(f"nothing was measured of the series {'/'.join(place)}")
+        conditions = self.ledger.conditions(name.testbed, name.scenario)
+        noise = histories.estimate_noise(levels.whole[:-1]) if levels.whole[1:] else None
+        health = series_health.series_health(levels.baseline, self.min_effect, noise)
+        touching = self.ledger.alerts_touching(*place)
+        return document_parts.series(
+            name,
+            levels.whole,
+            {id(one) for one in levels.baseline},
+            conditions=conditions.values if conditions else {},
+            health=health,
+            alerts=[one.id for one in touching if one.announced_at is not None],
+            commits=self.ledger.commits({one.revision for one in levels.whole}),
+        )
+
+    # ------------------------------------------------------------------------- what is going on
+
+    def status(self, *, everything: bool = False) -> types.StatusDocument:
+        """Open questions with their last order, and alerts: those that stand, or all of them."""
+        alerts = self.ledger.alerts() if everything else self.ledger.open_alerts()
+        alerts = alerts[: -_SHOWN - 1 : -1]
+        changed = self.ledger.alert_news([one.id for one in alerts])
+        return types.StatusDocument(
+            at=self.ledger.clock(),
+            questions=tuple(map(self._open, self.ledger.open_questions()[:_SHOWN])),
+            alerts=tuple(
+                document_parts.alert_summary(one, changed.get(one.id, (0, one.opened_at))[1])
+                for one in alerts
+            ),
+            quarantines=tuple(
+                document_parts.quarantine(one)
+                for _, one in sorted(self.ledger.quarantined().items())
+            ),
+        )
+
+    def _open(self, asked: JobRecord) -> types.OpenQuestion:
+        decisions = self.ledger.decisions(asked.id)
+        last = decisions[-1] if decisions else None
+        belief = self._belief(asked)
+        return types.OpenQuestion(
+            id=asked.id,
+            kind=document_parts.kinds(asked),
+            branch=asked.question.branch,
+            testbed=asked.question.testbed,
+            opened_at=asked.opened_at,
+            decisions=len(decisions),
+            now=f"{last.stage.value} {last.revision[:12]}: {last.why}" if last else "",
+            belief=types.BeliefDocument(belief.chances, belief.none, belief.two, belief.drift)
+            if belief
+            else None,
+        )
+
+    def atom(self) -> str:
+        """Alerts as an Atom feed: that of the service, or of a folder of pages."""
+        first = self.ledger.first_alert()
+        named = "nothing yet"
+        if first is not None:
+            named = feed.alert_id(first.id, first.testbed, first.opened_at)
+        return feed.feed(
+            self.entries(),
+            name=self.url or named,
+            address=f"{self.url}feed.atom" if self.url else "",
+            page=f"{self.url}dashboard" if self.url else "index.html",
+        )
+
+    def entries(self) -> list[Entry]:
+        """Alerts that were announced, as many as a feed has, the one changed last first."""
+        alerts = self.ledger.latest_alerts(feed.ENTRIES_MAX)
+        changed = self.ledger.alert_news([one.id for one in alerts])
+        return [self._entry(one, changed.get(one.id)) for one in alerts]
+
+    def _entry(self, alert: Alert, changed: tuple[int, float] | None) -> Entry:
+        culprit = self._revision(alert.culprit) if alert.culprit else None
+        announced = alert.opened_at if alert.announced_at is None else alert.announced_at
+        return Entry(
+            id=feed.alert_id(alert.id, alert.testbed, alert.opened_at),
+            number=alert.id,
+            kind=alert.kind,
+            state=alert.state,
+            place=f"{alert.lead} on {alert.testbed}, {alert.branch}",
+            effect=alert.effects[0] if alert.effects else None,
+            good=self.ledger.label(alert.good),
+            bad=self.ledger.label(alert.bad),
+            culprit=f"{culprit.label} {culprit.subject}" if culprit else "",
+            announced=announced,
+            changed=changed[1] if changed else announced,
+            address=self._address(alert),
+        )

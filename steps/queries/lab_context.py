@@ -1,0 +1,230 @@
+"""Names, hardware, links and commands of a lab for reports."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from netbisect.bisect.model.entities import (
+    Commit,
+    Kernel,
+    Level,
+)
+from netbisect.bisect.model.evidence import Evidence
+from netbisect.bisect.model.jobs import BisectJob, CompareJob
+from netbisect.bisect.model.revision_key import OVERLAY_MARK
+from netbisect.reports.model.case import ProfilePair
+from netbisect.reports.render import words
+from netbisect.steps.policy import bisections, profiles, unaffected
+from netbisect.steps.policy.kernels import Kernels
+from netbisect.steps.service.settings import Settings
+from netbisect.store.db.records import JobRecord
+from netbisect.store.git.history import History
+from netbisect.store.ledger import Ledger
+from netbisect.workers.config.lab import Lab
+from netbisect.workers.config.scenario import load_scenario
+from netbisect.workers.config.toml import FileError
+
+_BEFORE, _AFTER = 60, 30
+"""Levels that the picture of a case has round its change."""
+
+
+class LabContext(Protocol):
+    """The lab of a case."""
+
+    @property
+    def commit_link(self) -> str:
+        """Address of a commit, as `Links.commit`."""
+
+    def hardware(self, testbed: str) -> str:
+        """Processor and network card; may be empty."""
+
+    def title(self, scenario: str) -> str:
+        """Display name of a scenario."""
+
+    def evidence(self, ledger: Ledger, asked: JobRecord) -> Evidence:
+        """All facts relevant for a job."""
+
+    def series(
+        self, ledger: Ledger, question: CompareJob | BisectJob
+    ) -> Mapping[str, Sequence[Level]]:
+        """Levels of a case, by scenario."""
+
+    def command(self, testbed: str, kernels: Mapping[str, Kernel], ends: tuple[str, str]) -> str:
+        """Command that measures one boot of either end; "" if unknown."""
+
+    def unmoved(
+        self,
+        ledger: Ledger,
+        place: tuple[str, str],
+        ends: tuple[Commit, Commit],
+        change: float,
+        until: float = math.inf,
+    ) -> tuple[str, ...]:
+        """What saw the same commits and did not change, for people; see bystanders.py."""
+
+
+def trial_command(
+    lab: str, testbed: str, kernels: Mapping[str, Kernel], ends: tuple[str, str]
+) -> str:
+    """Measures one boot of either end; "" where neither was built."""
+    lines = [
+        f"netbisect-lab --lab {lab} trial --testbed {testbed} --kernel {kernels[revision].key}"
+        for revision in ends
+        if revision in kernels
+    ]
+    return " && ".join(lines)
+
+
+class ServiceLab:
+    """A lab with its files."""
+
+    def __init__(self, settings: Settings, kernels: Kernels) -> None:
+        self._settings = settings
+        self._kernels = kernels
+
+    @property
+    def commit_link(self) -> str:
+        """See `LabContext`."""
+        return self._settings.links.commit
+
+    def hardware(self, testbed: str) -> str:
+        """See `LabContext`."""
+        return self._kernels.lab.testbed(testbed).description
+
+    def title(self, scenario: str) -> str:
+        """See `LabContext`."""
+        return load_scenario(scenario, self._kernels.lab.scenario_directories).title
+
+    def evidence(self, ledger: Ledger, asked: JobRecord) -> Evidence:
+        """See `LabContext`."""
+        return self._kernels.evidence(ledger, asked)
+
+    def series(
+        self, ledger: Ledger, question: CompareJob | BisectJob
+    ) -> Mapping[str, Sequence[Level]]:
+        """See `LabContext`."""
+        return {
+            name: ledger.series(question.testbed, name, question.branch)
+            for name in question.scenarios
+        }
+
+    def command(self, testbed: str, kernels: Mapping[str, Kernel], ends: tuple[str, str]) -> str:
+        """See `LabContext`."""
+        return trial_command(self._settings.lab.name, testbed, kernels, ends)
+
+    def unmoved(
+        self,
+        ledger: Ledger,
+        place: tuple[str, str],
+        ends: tuple[Commit, Commit],
+        change: float,
+        until: float = math.inf,
+    ) -> tuple[str, ...]:
+        """See `LabContext`."""
+        return unaffected.unaffected_testbeds(ledger, self.title, place, ends, change, until)
+
+
+class LedgerLab:
+    """A lab of which the ledger is there, and its files perhaps; it may have changed since.
+
+    What was built is known by what was decided, so that neither the tree nor the present
+    configuration has a say.
+    """
+
+    def __init__(
+        self, commit_link: str = "", lab: Lab | None = None, home: Settings | None = None
+    ) -> None:
+        """Stores the source.
+
+        Args:
+            commit_link: As `Links.commit`.
+            lab: What its files say.
+            home: Of the service whose ledger it is, where its folders are there too.
+        """
+        self._commit_link = commit_link
+        self._home = home
+        self._hardware = {one.name: one.description for one in lab.testbeds} if lab else {}
+        self._folders = lab.scenario_directories if lab else ()
+        self._titles: dict[str, str] = {}
+        self._history = None
+        if home is not None and lab is not None and home.mirror.is_dir():
+            self._history = History(home.mirror, lab.source.repository)
+
+    @property
+    def commit_link(self) -> str:
+        """See `LabContext`."""
+        return self._commit_link
+
+    def hardware(self, testbed: str) -> str:
+        """See `LabContext`."""
+        return self._hardware.get(testbed, "")
+
+    def title(self, scenario: str) -> str:
+        """See `LabContext`."""
+        if scenario not in self._titles:
+            try:
+                self._titles[scenario] = load_scenario(scenario, self._folders).title
+            except FileError:
+                self._titles[scenario] = scenario
+        return self._titles[scenario]
+
+    def evidence(self, ledger: Ledger, asked: JobRecord) -> Evidence:
+        """See `LabContext`."""
+        decided = ledger.decisions(asked.id)
+        plain = Counter((one.config.split(OVERLAY_MARK)[0], one.arch) for one in decided)
+        config, arch = max(plain, key=lambda one: plain[one], default=("", ""))
+        variants = {one.revision: one.config for one in decided if one.config != config}
+        return ledger.evidence(asked, config=config, arch=arch, variants=variants)
+
+    def series(
+        self, ledger: Ledger, question: CompareJob | BisectJob
+    ) -> Mapping[str, Sequence[Level]]:
+        """See `LabContext`."""
+        trails = ledger.series_histories(question.testbed, question.lead)
+        found_on = [one for one in trails if one.name.branch == question.branch]
+        levels = found_on[0].epochs[-1].levels if found_on else ()
+        ends = {question.good}
+        if isinstance(question, CompareJob):
+            ends.add(question.bad)
+        else:
+            ends.update(one.revision for one in question.candidates)
+        found = [i for i, level in enumerate(levels) if level.revision in ends]
+        first, last = (found[0], found[-1]) if found else (len(levels), len(levels))
+        return {question.lead: levels[max(first - _BEFORE, 0) : last + _AFTER]}
+
+    def command(self, testbed: str, kernels: Mapping[str, Kernel], ends: tuple[str, str]) -> str:
+        """See `LabContext`."""
+        if self._home is None or testbed not in self._hardware:
+            return ""
+        return trial_command(self._home.lab.name, testbed, kernels, ends)
+
+    def stable(
+        self, culprit: str | None, branch: str, label: words.Name, now: float
+    ) -> tuple[str, ...]:
+        """What becomes of a culprit on other branches; nothing where the tree is not there."""
+        if self._home is None or self._history is None:
+            return ()
+        others = [one for one in self._home.branches if one != branch]
+        return tuple(
+            bisections.backport_sentences(self._history, culprit, branch, others, label, now)
+        )
+
+    def profiles(self, ledger: Ledger, search: JobRecord) -> tuple[ProfilePair, ...]:
+        """Of the culprits of a search and their parents, where visits' folders are there."""
+        if self._home is None:
+            return ()
+        return profiles.profiles_of_search(ledger, self._home.visits, search)
+
+    def unmoved(
+        self,
+        ledger: Ledger,
+        place: tuple[str, str],
+        ends: tuple[Commit, Commit],
+        change: float,
+        until: float = math.inf,
+    ) -> tuple[str, ...]:
+        """See `LabContext`."""
+        return unaffected.unaffected_testbeds(ledger, self.title, place, ends, change, until)

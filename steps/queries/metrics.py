@@ -1,0 +1,116 @@
+"""The figures of a service, for Prometheus."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from importlib.metadata import version
+
+from netbisect.bisect.model.alert_state import AlertState
+from netbisect.reports.documents.prometheus import Metric, text
+from netbisect.steps.service.stalls import StallHistory
+from netbisect.store.db.records import RequestState
+from netbisect.store.ledger import Ledger
+from netbisect.store.repositories.metrics import LedgerCounts
+from netbisect.workers.config.lab import Lab
+
+
+def gather(ledger: Ledger, lab: Lab, stalled: StallHistory) -> str:
+    """All figures as they are now, as Prometheus reads them."""
+    found = [*_of_testbeds(ledger, lab), *_of_ledger(ledger.census()), *_of_stalls(stalled)]
+    return text(found)
+
+
+def _of_stalls(stalled: StallHistory) -> Iterator[Metric]:
+    yield Metric(
+        "netbisect_stalls_total",
+        "Waits that were longer than their limit, by what was ended because of them.",
+        {(ended,): number for ended, number in stalled.counts.items()},
+        ("ended",),
+        "counter",
+    )
+    yield Metric(
+        "netbisect_last_stall_timestamp_seconds",
+        "When that happened last, in seconds since the epoch.",
+        {(one.ended,): one.at for one in stalled.latest},
+        ("ended",),
+    )
+
+
+def _of_testbeds(ledger: Ledger, lab: Lab) -> Iterator[Metric]:
+    standing = ledger.quarantined()
+    yield Metric(
+        "netbisect_testbed_quarantined",
+        "1 while a testbed is in quarantine.",
+        {(one.name,): int(one.name in standing) for one in lab.testbeds},
+        ("testbed",),
+    )
+    yield Metric(
+        "netbisect_testbed_quarantined_since_seconds",
+        "Since when a testbed is in quarantine, in seconds since the epoch.",
+        {(name,): one.since for name, one in standing.items()},
+        ("testbed",),
+    )
+
+
+def _of_ledger(census: LedgerCounts) -> Iterator[Metric]:
+    place = ("testbed", "branch")
+    yield Metric(
+        "netbisect_questions_open",
+        "Questions that are waiting for their answer.",
+        census.open_questions,
+        ("kind", "testbed"),
+    )
+    yield Metric(
+        "netbisect_requests",
+        "Requests of people, by state.",
+        _all(census.requests, [one.value for one in RequestState]),
+        ("state",),
+    )
+    yield Metric(
+        "netbisect_nights_completed_total",
+        "Nights that measured what they were to measure.",
+        census.nights,
+        place,
+        "counter",
+    )
+    yield Metric(
+        "netbisect_last_night_timestamp_seconds",
+        "When a night was last completed, in seconds since the epoch.",
+        census.last_night,
+        place,
+    )
+    yield Metric(
+        "netbisect_last_boot_timestamp_seconds",
+        "When a kernel was last booted that came up, in seconds since the epoch.",
+        {(name,): at for name, at in census.last_boot.items()},
+        ("testbed",),
+    )
+    yield Metric(
+        "netbisect_alerts",
+        "Alerts, by state.",
+        _all(census.alerts, [one.value for one in AlertState]),
+        ("state",),
+    )
+    mails: dict[tuple[str, ...], float] = {
+        ("waiting",): census.mails_waiting,
+        ("failed",): census.mails_failed,
+    }
+    yield Metric(
+        "netbisect_mails", "Mails that wait to be sent, or were given up.", mails, ("state",)
+    )
+    yield Metric(
+        "netbisect_oldest_mail_timestamp_seconds",
+        "When the first of the mails that wait was written, in seconds since the epoch.",
+        {} if census.oldest_mail is None else {(): census.oldest_mail},
+    )
+    yield Metric(
+        "netbisect_database_bytes", "Size of the ledger.", {(): float(census.database_bytes)}
+    )
+    yield Metric(
+        "netbisect_build_info", "1, for the version.", {(version("netbisect"),): 1}, ("version",)
+    )
+
+
+def _all(found: Mapping[str, int], names: list[str]) -> dict[tuple[str, ...], float]:
+    """Also those of which there are none: what is not told cannot be watched."""
+    return {(name,): found.get(name, 0) for name in names}

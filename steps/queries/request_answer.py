@@ -1,0 +1,355 @@
+"""What a request has found: its questions and their answers put together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from netbisect.bisect.model.detection_results import DifferenceVerdict, RepeatedDifference
+from netbisect.bisect.model.jobs import (
+    BisectJob,
+    CompareJob,
+    Job,
+    MeasureJob,
+)
+from netbisect.bisect.model.results import (
+    Confirmed,
+    Culprit,
+    Drift,
+    Effect,
+    MeasureResult,
+    NotConfirmed,
+    NotReproduced,
+    Result,
+    RevisionComparison,
+    SeveralCulprits,
+    Suspects,
+    Unfinished,
+)
+from netbisect.reports.pages import requests
+from netbisect.reports.pages.requests import DifferenceLine, Head, RequestAnswer
+from netbisect.reports.render import words
+from netbisect.reports.render.ministat import POINTS_MIN
+from netbisect.steps.service.numeric import measurement
+from netbisect.steps.service.settings import Settings
+from netbisect.store.db.records import JobRecord, Request, RequestState
+from netbisect.store.ledger import Ledger
+from netbisect.workers.config.lab import Lab
+from netbisect.workers.config.scenario import load_scenario
+from netbisect.workers.config.toml import FileError
+
+REGRESSION, NO_REGRESSION = "regression", "no regression"
+INCONCLUSIVE, FAILED = "inconclusive", "failed"
+EXIT = {NO_REGRESSION: 0, REGRESSION: 1, INCONCLUSIVE: 2, FAILED: 3}
+"""Status of `netbisect request … --wait`, by verdict."""
+_ANY = 1e-9
+"""ln ratio: of a verified commit every difference matters."""
+_VERDICTS = {
+    DifferenceVerdict.SLOWER: REGRESSION,
+    DifferenceVerdict.FASTER: NO_REGRESSION,
+    DifferenceVerdict.SAME: NO_REGRESSION,
+    DifferenceVerdict.OPEN: INCONCLUSIVE,
+}
+
+
+def exit_status(request: Request) -> int:
+    """Of a command that has waited for it; 3 also when it was cancelled."""
+    if request.state is not RequestState.ANSWERED:
+        return EXIT[FAILED]
+    return EXIT.get(request.verdict, EXIT[FAILED])
+
+
+def answer(
+    ledger: Ledger, settings: Settings, lab: Lab, request: Request, parts: Sequence[JobRecord]
+) -> RequestAnswer:
+    """All that is told of a request.
+
+    Args:
+        ledger: Where its boots are.
+        settings: For the address of its page.
+        lab: For the names of scenarios.
+        request: Which.
+        parts: Its questions, with their answers as far as they have one.
+    """
+    last = last_of(parts)
+    lines = [line for one in parts for line in _lines(ledger, lab, one)]
+    verdict = verdict_of(last)
+    cost = ledger.cost([one.id for one in parts])
+    repeats = _repeats(ledger, parts)
+    return RequestAnswer(
+        head=head_of(ledger, request),
+        verdict=verdict,
+        sentence=_sentence(ledger, lab, verdict, last, repeats),
+        margin=_margin(parts),
+        lines=tuple(lines),
+        repeats=tuple(repeats),
+        remarks=tuple(said for one in last for said in remarks_of(ledger, lab, one)),
+        folders=tuple(_readmes(settings, request, parts)),
+        cost=f"{words.count(cost.builds, 'build')}, {words.count(cost.boots, 'boot')}, "
+        f"{words.duration(cost.seconds)} of the lab",
+        address=settings.request_address(request.id),
+    )
+
+
+def head_of(ledger: Ledger, request: Request) -> Head:
+    """The request."""
+    return Head(
+        request.id,
+        request.kind,
+        tuple(ledger.label(one) for one in request.wish["subjects"]),
+        tuple(request.wish["testbeds"]),
+    )
+
+
+def folder_name(asked: JobRecord) -> str:
+    """Of the values of a measurement, in the folder of its request."""
+    return f"{asked.question.testbed}-{asked.run}"
+
+
+def _readmes(settings: Settings, request: Request, parts: Sequence[JobRecord]) -> list[str]:
+    """Addresses of what netbenches would show, where there are boots enough for it."""
+    return [
+        settings.request_file_address(request.id, f"{folder_name(one)}/README.md")
+        for one in parts
+        if isinstance(one.finding, MeasureResult)
+        and any(
+            min(effect.good_boots, effect.bad_boots) >= POINTS_MIN
+            for held in one.finding.held
+            for effect in held.effects
+        )
+    ]
+
+
+def news(ledger: Ledger, settings: Settings, request: int, said: str) -> tuple[str, str]:
+    """Subject and text of the mail about what somebody has done to a request.
+
+    Raises:
+        StoreError: there is no such request.
+    """
+    head = head_of(ledger, ledger.request(request))
+    return requests.news(head, said, settings.request_address(request))
+
+
+def last_of(parts: Sequence[JobRecord]) -> list[JobRecord]:
+    """Of what follows from each other on a testbed and run, the last one: a search, not its start.
+
+    The order of the first ones stays.
+    """
+    return [*{(one.question.testbed, one.run): one for one in parts}.values()]
+
+
+def verdict_of(last: Sequence[JobRecord]) -> str:
+    """The worst of what they say."""
+    found = {_verdict(one) for one in last}
+    if found == {FAILED}:
+        return FAILED
+    for worst in (REGRESSION, INCONCLUSIVE, FAILED):
+        if worst in found:
+            return INCONCLUSIVE if worst == FAILED else worst
+    return NO_REGRESSION
+
+
+def _verdict(asked: JobRecord) -> str:
+    question, finding = asked.question, asked.finding
+    match finding:
+        case MeasureResult() if isinstance(question, MeasureJob):
+            return _VERDICTS[measurement.worst_verdict(question, finding)]
+        case Confirmed() | Culprit() | SeveralCulprits() | Suspects() | Drift():
+            return REGRESSION
+        case NotConfirmed() | NotReproduced():
+            return NO_REGRESSION
+        case Unfinished(belief=belief):
+            return FAILED if belief is None else INCONCLUSIVE
+        case _:
+            return INCONCLUSIVE
+
+
+def _margin(parts: Sequence[JobRecord]) -> float:
+    first = parts[0].question
+    return first.min_effect if isinstance(first, MeasureJob | CompareJob) else 0.0
+
+
+def title_of(lab: Lab, scenario: str) -> str:
+    """What people call a scenario; its name where it has no file any more."""
+    try:
+        return load_scenario(scenario, lab.scenario_directories).title
+    except FileError:
+        return scenario
+
+
+# ---------------------------------------------------------------------------------- the lines
+
+
+def _lines(ledger: Ledger, lab: Lab, asked: JobRecord) -> list[DifferenceLine]:
+    question, finding = asked.question, asked.finding
+    if isinstance(question, MeasureJob) and isinstance(finding, MeasureResult):
+        return [
+            line for held in finding.held for line in _of_held(ledger, lab, asked, question, held)
+        ]
+    effects, name = _effects(question, finding)
+    noise = question.noise if isinstance(question, CompareJob | BisectJob) else None
+    least = question.min_effect if isinstance(question, CompareJob) else _ANY
+    lines = []
+    for effect in effects:
+        low, high = measurement.code_interval(effect, noise)
+        word = measurement.classify(effect, None, least)
+        title = title_of(lab, effect.scenario)
+        label = ledger.label(name)
+        lines.append(
+            DifferenceLine(question.testbed, asked.run, title, label, effect, low, high, word)
+        )
+    return lines
+
+
+def _effects(question: Job, finding: Result | None) -> tuple[Sequence[Effect], str]:
+    match finding:
+        case Confirmed(effects=effects) | NotConfirmed(effects=effects):
+            return effects, question.bad if isinstance(question, CompareJob) else ""
+        case Culprit(effects=effects, revision=revision):
+            return effects, revision
+        case SeveralCulprits(culprits=culprits):
+            return culprits[0].effects, culprits[0].revision
+        case _:
+            return (), ""
+
+
+def _of_held(
+    ledger: Ledger, lab: Lab, asked: JobRecord, question: MeasureJob, held: RevisionComparison
+) -> list[DifferenceLine]:
+    label, place = ledger.label(held.revision), (question.testbed, asked.run)
+    found = measurement.classify_all(question, held)
+    lines = []
+    for effect in held.effects:
+        low, high = measurement.code_interval(effect, question.noise.get(effect.scenario))
+        title = title_of(lab, effect.scenario)
+        lines.append(
+            DifferenceLine(*place, title, label, effect, low, high, found[effect.scenario])
+        )
+    if not lines:
+        scenarios = ", ".join(title_of(lab, one) for one in question.scenarios)
+        word = DifferenceVerdict.SAME if held.same else DifferenceVerdict.OPEN
+        lines.append(DifferenceLine(*place, scenarios, label, None, 0.0, 0.0, word, held.why))
+    return lines
+
+
+def _repeats(
+    ledger: Ledger, parts: Sequence[JobRecord]
+) -> list[tuple[str, str, RepeatedDifference]]:
+    """The second run held against the first, by testbed, subject and scenario."""
+    by_run: dict[tuple[str, str], dict[int, RevisionComparison]] = {}
+    for one in parts:
+        if isinstance(one.finding, MeasureResult):
+            for held in one.finding.held:
+                key = (one.question.testbed, held.revision)
+                by_run.setdefault(key, {})[one.run] = held
+    return [
+        (testbed, ledger.label(revision), repeated)
+        for (testbed, revision), runs in by_run.items()
+        if {1, 2} <= set(runs)
+        for repeated in measurement.compare_repeats(runs[1].effects, runs[2].effects)
+    ]
+
+
+# ------------------------------------------------------------------------------- the sentences
+
+
+def _sentence(
+    ledger: Ledger,
+    lab: Lab,
+    verdict: str,
+    last: Sequence[JobRecord],
+    repeats: Sequence[tuple[str, str, RepeatedDifference]],
+) -> str:
+    said = {
+        REGRESSION: "There is a regression.",
+        NO_REGRESSION: f"There is no regression of {_percent(_margin(last))} or more.",
+        INCONCLUSIVE: _unsettled(last),
+        FAILED: "Nothing could be measured.",
+    }[verdict]
+    told = [
+        words.sentence(one.finding, ledger.label, lambda name: title_of(lab, name))
+        for one in last
+        if one.finding is not None and not isinstance(one.finding, MeasureResult)
+    ]
+    if verdict == REGRESSION:
+        told = [*_largest(ledger, lab, last), *told]
+    if any(not one.consistent for _, _, one in repeats):
+        told.append("The second run does not agree with the first.")
+    return " ".join([said, *told])
+
+
+def _largest(ledger: Ledger, lab: Lab, last: Sequence[JobRecord]) -> list[str]:
+    """The largest drop that was measured side by side, in a sentence, if there is one."""
+    drops = [
+        (effect.ln_ratio, effect, held.revision, one.question)
+        for one in last
+        if isinstance(one.question, MeasureJob) and isinstance(one.finding, MeasureResult)
+        for held in one.finding.held
+        for effect in held.effects
+        if measurement.classify_all(one.question, held)[effect.scenario] is DifferenceVerdict.SLOWER
+    ]
+    if not drops:
+        return []
+    _, effect, revision, question = min(drops, key=lambda drop: drop[0])
+    most = "The largest drop: " if len(drops) > 1 else ""
+    place = f"{title_of(lab, effect.scenario)} on {question.testbed}"
+    pair = f"{ledger.label(revision)} against {ledger.label(question.revisions[0])}"
+    return [f"{most}{pair}, {words.change(effect)} in {place}."]
+
+
+def _percent(margin: float) -> str:
+    return words.percent(-margin).lstrip("-+\N{MINUS SIGN}") if margin else "note"
+
+
+def remarks_of(ledger: Ledger, lab: Lab, asked: JobRecord) -> list[str]:
+    """What a reader of a measurement must know to believe it."""
+    question, finding = asked.question, asked.finding
+    if not isinstance(question, MeasureJob) or not isinstance(finding, MeasureResult):
+        return []
+    first = ledger.label(question.revisions[0])
+    said = []
+    for held in finding.held:
+        found = measurement.classify_all(question, held)
+        for effect in held.effects:
+            if found[effect.scenario] is DifferenceVerdict.OPEN:
+                where = f"{title_of(lab, effect.scenario)} on {question.testbed}"
+                name = f"{ledger.label(held.revision)} and {first}"
+                said.append(_why_open(question, effect, f"The kernels of {name}", where))
+    return said
+
+
+def _why_open(question: MeasureJob, effect: Effect, kernels: str, where: str) -> str:
+    """Why a difference is not settled, and what would settle it."""
+    margin = _percent(question.min_effect)
+    noise = question.noise.get(effect.scenario)
+    if measurement.classify(effect, None, question.min_effect) is DifferenceVerdict.SLOWER:
+        low, high = map(words.percent, measurement.code_interval(effect, noise))
+        return (
+            f"{kernels} differ in {where}: {words.change(effect)}. Whether the code or the image "
+            "did it cannot be told with one image of each, for images of the same code differ "
+            f"too: the code alone may have changed by anything between {low} and {high}. More "
+            "boots of these two do not help; two other revisions with the same change between "
+            "them do."
+        )
+    differ = "differ" if effect.high < 0 or effect.low > 0 else "may or may not differ"
+    return (
+        f"{kernels} {differ} in {where}: {words.change(effect)}. Whether the drop is as large as "
+        f"{margin} these boots do not tell; more of them may (`netbisect request extend`)."
+    )
+
+
+def _unsettled(last: Sequence[JobRecord]) -> str:
+    """What an inconclusive answer says in a sentence."""
+    reasons = {
+        measurement.classify(effect, None, one.question.min_effect)
+        for one in last
+        if isinstance(one.question, MeasureJob) and isinstance(one.finding, MeasureResult)
+        for held in one.finding.held
+        for effect in held.effects
+        if measurement.classify_all(one.question, held)[effect.scenario] is DifferenceVerdict.OPEN
+    }
+    if DifferenceVerdict.SLOWER in reasons:
+        return (
+            "The kernels differ, but whether their code or only their images did it cannot be "
+            "told from what was measured."
+        )
+    return "What was measured does not settle it."

@@ -1,0 +1,116 @@
+"""What is kept of an answer as files: a page, a document, and folders as netbenches has them."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from netbisect.bisect.model.jobs import MeasureJob
+from netbisect.bisect.model.results import MeasureResult
+from netbisect.reports.documents import json_schema
+from netbisect.reports.documents.netbenches_study import ComparedScenario, Set, Study
+from netbisect.reports.pages import requests
+from netbisect.reports.render import words
+from netbisect.reports.render.ministat import POINTS_MIN
+from netbisect.steps.policy.kernels import Kernels
+from netbisect.steps.policy.profiles import write_atomically
+from netbisect.steps.queries import request_answer
+from netbisect.steps.queries.request_status import follow
+from netbisect.steps.service.numeric import measurement, netbenches
+from netbisect.steps.service.settings import Settings
+from netbisect.store.db.records import JobRecord, Request, RequestState
+from netbisect.store.git.history import History
+from netbisect.store.ledger import Ledger
+from netbisect.workers.config.lab import Lab
+
+DOCUMENT = "request.json"
+
+
+def folder_of(settings: Settings, request: int) -> Path:
+    """Where the files of a request are."""
+    return settings.reports / f"request-{request}"
+
+
+def page_of(settings: Settings, request: int) -> Path:
+    """Where its page is."""
+    return settings.reports / f"request-{request}.html"
+
+
+def write(ledger: Ledger, settings: Settings, lab: Lab, history: History, request: Request) -> None:
+    """Writes all files of a request that is over, each as a whole or not at all.
+
+    Raises:
+        OSError: there is no room, or the folder cannot be written.
+    """
+    parts = ledger.parts_of(request.id)
+    folder, files = folder_of(settings, request.id), [DOCUMENT]
+    kernels = Kernels(lab, history)
+    for one in parts:
+        if isinstance(one.question, MeasureJob) and isinstance(one.finding, MeasureResult):
+            study = _study(ledger, lab, kernels, request, one, one.question)
+            if study is not None:
+                place = folder / request_answer.folder_name(one)
+                place.mkdir(parents=True, exist_ok=True)
+                for name, content in netbenches.files(study).items():
+                    work = place / f".new-{name}"
+                    work.write_bytes(content)
+                    work.replace(place / name)
+                    files.append(f"{place.name}/{name}")
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomically(
+        folder / DOCUMENT,
+        json_schema.as_text(follow(ledger, settings, lab, history, request.id)) + "\n",
+    )
+    answer = request_answer.answer(ledger, settings, lab, request, parts)
+    deeds = ledger.audit(request=request.id)
+    log = [(words.moment(one.at), f"{one.what} by {one.who}") for one in deeds]
+    write_atomically(
+        page_of(settings, request.id),
+        requests.page(answer, log, [f"{folder.name}/{one}" for one in files]),
+    )
+
+
+def write_missing(ledger: Ledger, settings: Settings, lab: Lab, history: History) -> None:
+    """After a restart: the files that a kill has prevented, and those older than the answer."""
+    for request in ledger.requests():
+        if request.state is RequestState.OPEN or request.closed_at is None:
+            continue
+        page = page_of(settings, request.id)
+        if not page.is_file() or page.stat().st_mtime < request.closed_at:
+            write(ledger, settings, lab, history, request)
+
+
+def _study(
+    ledger: Ledger,
+    lab: Lab,
+    kernels: Kernels,
+    request: Request,
+    asked: JobRecord,
+    question: MeasureJob,
+) -> Study | None:
+    """A measurement as netbenches tells it; None where there are too few values for ministat."""
+    evidence = kernels.evidence(ledger, asked)
+    scenarios = []
+    for name in question.scenarios:
+        sets = []
+        for revision in question.revisions:
+            rates = [
+                math.exp(one.ln_pps[name])
+                for one in measurement.counted_observations(question, evidence, revision)
+                if name in one.ln_pps
+            ]
+            if len(rates) >= POINTS_MIN:
+                sets.append(Set(ledger.label(revision), rates))
+        if len(sets) > 1:
+            scenarios.append(ComparedScenario(request_answer.title_of(lab, name), sets))
+    if not scenarios:
+        return None
+    first, *others = (ledger.label(one) for one in question.revisions)
+    run = f", run {asked.run}" if request.wish["runs"] > 1 else ""
+    about = lab.testbed(question.testbed).description
+    return Study(
+        f"{words.listing(others)} compared with {first} on {question.testbed}{run}",
+        scenarios,
+        [f"testbed {question.testbed}{f': {about}' if about else ''}"],
+        remarks=request_answer.remarks_of(ledger, lab, asked),
+    )

@@ -1,0 +1,218 @@
+"""Following a request: how far it is, what stands before it, what happened; all in one document."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+
+from netbisect.bisect.model.entities import Boot
+from netbisect.bisect.model.evidence import Evidence, Prices
+from netbisect.bisect.model.jobs import (
+    CompareJob,
+    MeasureJob,
+    NightlyJob,
+    ProfileJob,
+)
+from netbisect.bisect.model.results import MeasureResult
+from netbisect.reports.documents import types
+from netbisect.reports.pages.requests import RequestAnswer
+from netbisect.reports.render import words
+from netbisect.steps.policy import fair_share
+from netbisect.steps.policy.kernels import Kernels
+from netbisect.steps.policy.request_cost import boots_wanted, cost_of
+from netbisect.steps.policy.request_spec import PRIORITIES
+from netbisect.steps.queries import document_parts, request_answer
+from netbisect.steps.service.numeric import measurement
+from netbisect.steps.service.settings import Settings
+from netbisect.store.db.records import (
+    ActionStage,
+    JobRecord,
+    JobState,
+    RequestState,
+)
+from netbisect.store.git.history import History
+from netbisect.store.ledger import Ledger
+from netbisect.workers.config.lab import Lab
+
+
+def follow(
+    ledger: Ledger, settings: Settings, lab: Lab, history: History, number: int
+) -> types.RequestDocument:
+    """All that is known of a request.
+
+    Raises:
+        StoreError: there is none.
+    """
+    request = ledger.request(number)
+    asked = ledger.parts_of(number)
+    answer = request_answer.answer(ledger, settings, lab, request, asked)
+    view = _View(ledger, settings, lab, Kernels(lab, history))
+    over = request.state in {RequestState.ANSWERED, RequestState.FAILED}
+    wish = request.wish
+    return types.RequestDocument(
+        number=number,
+        kind=document_parts.request_kind(request.kind),
+        state=document_parts.request_state(request.state),
+        verdict=request.verdict,
+        status=request_answer.exit_status(request) if over else None,
+        sentence=request.why,
+        who=request.who,
+        via=request.via,
+        priority=_priority(request.priority),
+        branch=wish["branch"],
+        subjects=tuple(wish["subjects"]),
+        labels=tuple(ledger.label(one) for one in wish["subjects"]),
+        boots=wish["boots"],
+        runs=wish["runs"],
+        margin_percent=wish["margin_percent"],
+        parts=tuple(view.part(one) for one in asked),
+        differences=_differences(answer),
+        repeats=tuple(
+            types.SecondRun(
+                testbed, one.scenario, subject, one.ln_ratio, one.low, one.high, one.consistent
+            )
+            for testbed, subject, one in answer.repeats
+        ),
+        spent=types.CostSpent(**asdict(ledger.cost([one.id for one in asked]))),
+        opened_at=request.opened_at,
+        closed_at=request.closed_at,
+        history=tuple(
+            types.RequestEntry(one.at, one.who, one.via, document_parts.deed(one.what))
+            for one in ledger.audit(request=number)
+        ),
+        address=settings.request_address(number),
+    )
+
+
+def _priority(number: int) -> str:
+    return next((name for name, value in PRIORITIES.items() if value == number), str(number))
+
+
+def _differences(answer: RequestAnswer) -> tuple[types.ComparedRevision, ...]:
+    return tuple(
+        types.ComparedRevision(
+            testbed=line.testbed,
+            run=line.run,
+            scenario=line.scenario,
+            subject=line.subject,
+            difference=document_parts.difference(line.effect) if line.effect else None,
+            code_low=_finite(line.low) if line.effect else None,
+            code_high=_finite(line.high) if line.effect else None,
+            word=line.word.value,
+            why=line.why,
+        )
+        for line in answer.lines
+    )
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+class _View:
+    """Looks at the questions of a request, each amid what else is asked of its testbed."""
+
+    def __init__(self, ledger: Ledger, settings: Settings, lab: Lab, kernels: Kernels) -> None:
+        self._ledger = ledger
+        self._settings = settings
+        self._lab = lab
+        self._kernels = kernels
+        self._prices: dict[str, Prices] = {}
+        self._open = ledger.open_questions()
+        self._left: dict[int, float] = {}
+
+    def part(self, asked: JobRecord) -> types.RequestPart:
+        """A question of a request."""
+        question = asked.question
+        still = asked.state is JobState.OPEN
+        evidence = self._kernels.evidence(self._ledger, asked)
+        ahead = self._ahead(asked) if still else []
+        left = self._seconds(asked) + sum(self._before(asked, one) for one in ahead)
+        finding = asked.finding
+        sentence = ""
+        if finding is not None and not isinstance(finding, MeasureResult):
+            sentence = words.sentence(
+                finding, self._ledger.label, lambda name: request_answer.title_of(self._lab, name)
+            )
+        return types.RequestPart(
+            question=asked.id,
+            kind=document_parts.kinds(asked),
+            testbed=question.testbed,
+            run=asked.run,
+            scenarios=question.scenarios,
+            state=asked.state.value,
+            boots=self._boots(asked, evidence),
+            boots_wanted=boots_wanted(question),
+            place=self._place(ahead) if still else None,
+            seconds_left=left if still else None,
+            now=self._now(asked) if still else "",
+            sentence=sentence,
+        )
+
+    def _boots(self, asked: JobRecord, evidence: Evidence) -> int:
+        question = asked.question
+        if isinstance(question, MeasureJob):
+            return boots_wanted(question) - measurement.remaining_boots(question, evidence)
+        return sum(isinstance(fact, Boot) for fact in self._ledger.facts_of(asked.id))
+
+    def _now(self, asked: JobRecord) -> str:
+        held = self._ledger.quarantined().get(asked.question.testbed)
+        if held is not None:
+            return f"waits: {held.testbed} is in quarantine: {words.clean(held.why)}"
+        orders = []
+        for decision in self._ledger.open_decisions(asked.id):
+            what = "builds" if decision.stage is ActionStage.KERNEL else "measures"
+            orders.append(f"{what} {self._ledger.label(decision.revision)}: {decision.why}")
+        if orders:
+            return "; ".join(orders)
+        for stage in (ActionStage.TRIAL, ActionStage.KERNEL):
+            why = fair_share.why_waiting(
+                self._ledger, self._settings, self._lab, asked, stage, asked.question.testbed
+            )
+            if why:
+                return f"waits: {why}"
+        return "waits for its next order"
+
+    # --------------------------------------------------------------------------------- the queue
+
+    def _ahead(self, asked: JobRecord) -> list[JobRecord]:
+        """What is asked of the same testbed and has its turn before, or in turns with it."""
+        found = []
+        for one in self._open:
+            if one.id == asked.id or one.question.testbed != asked.question.testbed:
+                continue
+            same_person = one.requested_by == asked.requested_by and one.request is not None
+            if one.priority > asked.priority or (
+                one.priority == asked.priority and (not same_person or one.id < asked.id)
+            ):
+                found.append(one)
+        return found
+
+    def _place(self, ahead: list[JobRecord]) -> int:
+        """1 is whose turn it is, or who takes turns with others from the beginning."""
+        return 1 + len({one.request or -one.id for one in ahead})
+
+    def _before(self, asked: JobRecord, other: JobRecord) -> float:
+        """Seconds for which another question keeps this one waiting."""
+        seconds = self._seconds(other)
+        turns_with = other.priority == asked.priority and other.requested_by != asked.requested_by
+        return min(seconds, self._seconds(asked)) if turns_with else seconds
+
+    def _seconds(self, asked: JobRecord) -> float:
+        """Of the testbed and of one builder, that a question takes from now on, at most."""
+        if asked.id not in self._left:
+            self._left[asked.id] = self._seconds_of(asked)
+        return self._left[asked.id]
+
+    def _seconds_of(self, asked: JobRecord) -> float:
+        question = asked.question
+        if question.testbed not in self._prices:
+            self._prices[question.testbed] = self._ledger.prices(question.testbed)
+        prices = self._prices[question.testbed]
+        if isinstance(question, NightlyJob | CompareJob | ProfileJob) or asked.request is None:
+            made = sum(isinstance(fact, Boot) for fact in self._ledger.facts_of(asked.id))
+            visit = prices.boot + prices.run * len(question.scenarios)
+            return max(boots_wanted(question) - made, 0) * visit
+        evidence = self._kernels.evidence(self._ledger, asked)
+        cost = cost_of(question, evidence, prices)
+        return cost.seconds + len(cost.builds) * prices.build

@@ -1,0 +1,1 @@
+"""Requests by people and programs: validation, REST interface, tokens and clients."""

@@ -1,0 +1,106 @@
+"""HTTP client for the API of a netbisect server."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from typing import Any, TypeVar
+from urllib.parse import urlencode, urlsplit
+
+import cattrs
+
+from netbisect.reports.documents import api, openapi
+
+T = TypeVar("T")
+_SECONDS = 120.0
+"""Timeout; the server may have to fetch a review first."""
+_MOST_BYTES = 64 << 20
+_LOCAL = ("localhost", "127.0.0.1", "::1")
+_TEMPORARY = (429, 502, 503, 504)
+
+
+class ServerError(Exception):
+    """The server rejected a call, or cannot be reached."""
+
+    def __init__(self, sentence: str, *, temporary: bool = False) -> None:
+        super().__init__(sentence)
+        self.temporary = temporary
+        """Whether a retry may succeed."""
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Follows no redirect, so that the token goes to no other server."""
+
+    def redirect_request(self, *_: Any, **__: Any) -> None:
+        pass
+
+
+class ApiConnection:
+    """A server's address, and a token for it."""
+
+    def __init__(self, address: str, token: str) -> None:
+        """Checks address and token; does not connect.
+
+        Args:
+            address: URL of the web pages.
+            token: Output of `netbisect token create`.
+
+        Raises:
+            ServerError: The address is neither HTTPS nor this host, or the token is malformed.
+        """
+        parts = urlsplit(address)
+        local = parts.scheme == "http" and parts.hostname in _LOCAL
+        if not (parts.scheme == "https" or local) or not parts.netloc or parts.query:
+            raise ServerError(
+                f"{address!r}: expected the https:// address of the web pages; "
+                "http:// is allowed for this host only"
+            )
+        if not token.isascii() or not token.isprintable() or " " in token:
+            raise ServerError("expected a token as printed by `netbisect token create`")
+        self._address = f"{address.rstrip('/')}/{openapi.PREFIX}"
+        self._token = token
+        self._opener = urllib.request.build_opener(_NoRedirects)
+
+    def get(self, path: str, kind: type[T], query: Mapping[str, str] | None = None) -> T:
+        """Raises ServerError."""
+        return self._call(f"{path}?{urlencode(query)}" if query else path, kind, None)
+
+    def post(self, path: str, kind: type[T], body: Mapping[str, Any]) -> T:
+        """Sends `body` once, without retries. Raises ServerError."""
+        return self._call(path, kind, json.dumps(body).encode())
+
+    def _call(self, path: str, kind: type[T], content: bytes | None) -> T:
+        headers = {"Accept": "application/json", "Authorization": f"Bearer {self._token}"}
+        if content is not None:
+            headers["Content-Type"] = "application/json"
+        request = urllib.request.Request(f"{self._address}/{path}", content, headers)  # noqa: S310 - checked in __init__
+        try:
+            with self._opener.open(request, timeout=_SECONDS) as response:
+                text = response.read(_MOST_BYTES)
+            return cattrs.Converter().structure(json.loads(text), kind)
+        except urllib.error.HTTPError as error:
+            with error:
+                raise _refused(error.code, error.read(_MOST_BYTES)) from error
+        except (OSError, http.client.HTTPException) as error:
+            why = getattr(error, "reason", None) or error
+            raise ServerError(
+                f"{self._address} cannot be reached: {why}", temporary=True
+            ) from error
+        except (ValueError, cattrs.BaseValidationError) as error:
+            raise ServerError(
+                f"{self._address} is not a netbisect server, or has another version"
+            ) from error
+
+
+def _refused(status: int, content: bytes) -> ServerError:
+    temporary = status in _TEMPORARY
+    try:
+        refusal = cattrs.Converter().structure(json.loads(content), api.Refusal)
+    except (ValueError, cattrs.BaseValidationError):
+        return ServerError(f"the server responded with status {status}", temporary=temporary)
+    lines = [refusal.error]
+    lines += [f"  {one.name}  {one.date[:10]}  {one.subject}" for one in refusal.candidates]
+    return ServerError("\n".join(lines), temporary=temporary)

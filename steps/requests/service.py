@@ -1,0 +1,356 @@
+"""Submits, estimates and changes requests, for commands, forms and the API.
+
+Every change is one transaction with an entry in the audit log. The methods are synchronous; the
+master calls them in the database thread.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, replace
+
+from netbisect.bisect.model.entities import Noise
+from netbisect.bisect.model.evidence import Evidence
+from netbisect.bisect.model.jobs import (
+    BisectJob,
+    CompareJob,
+    Job,
+    MeasureJob,
+)
+from netbisect.reports.documents import api
+from netbisect.reports.pages import requests
+from netbisect.reports.render import words
+from netbisect.steps.policy import bisections
+from netbisect.steps.policy.kernels import Kernels
+from netbisect.steps.policy.request_cost import (
+    JobCost,
+    SearchEstimate,
+    cost_of,
+    ends_of,
+    search_cost,
+)
+from netbisect.steps.policy.request_spec import (
+    BISECT,
+    PRIORITIES,
+    InvalidRequestError,
+    RequestSpec,
+    ResolvedRequest,
+)
+from netbisect.steps.queries import request_answer
+from netbisect.steps.requests.validation import resolve_request, suggestion
+from netbisect.steps.service.numeric import histories
+from netbisect.steps.service.settings import MOST_BOOTS, Settings
+from netbisect.store.db.records import Request
+from netbisect.store.git.history import History
+from netbisect.store.git.resolve import whereabouts
+from netbisect.store.ledger import Ledger
+from netbisect.store.repositories.requests import RequestedJob, TooManyError
+from netbisect.workers.build.patches import PatchError, PatchStore
+from netbisect.workers.config.lab import Lab
+from netbisect.workers.config.testbed import Testbed
+
+_DAY = 86400.0
+_HOUR = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Cost of a request."""
+
+    testbeds: tuple[JobCost, ...]
+    build_seconds: float
+    """Build time; each kernel counts once."""
+
+
+def cost_document(estimate: Estimate) -> api.CostEstimate:
+    """Converts an estimate to the document of the API."""
+    return api.CostEstimate(
+        testbeds=tuple(map(_testbed_cost, estimate.testbeds)),
+        build_seconds=estimate.build_seconds,
+    )
+
+
+def _testbed_cost(one: JobCost) -> api.TestbedCost:
+    search = api.SearchEstimate(**asdict(one.search)) if one.search else None
+    return api.TestbedCost(one.testbed, one.builds, one.boots, one.shared, one.seconds, search)
+
+
+def search_cost_lines(found: api.CostEstimate) -> list[str]:
+    """Describes the search that follows a comparison, one line per testbed."""
+    return [
+        f"{one.testbed}: if the ends differ, about {words.count(one.search.boots, 'boot')}, "
+        f"{words.count(one.search.builds, 'build')} and {words.duration(one.search.seconds)} for "
+        f"the search among {words.count(one.search.commits, 'commit')} and its verification"
+        for one in found.testbeds
+        if one.search is not None
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class RequestService:
+    """Submits, estimates and changes requests."""
+
+    ledger: Ledger
+    history: History
+    settings: Settings
+    lab: Lab
+
+    # -------------------------------------------------------------------------------------- submit
+
+    def ask(self, spec: RequestSpec) -> Request:
+        """Submits a request.
+
+        Raises:
+            InvalidRequestError: Fields are invalid.
+            StoreError: The database rejected it.
+        """
+        return self.submit_resolved(resolve_request(spec, self.history, self.settings, self.lab))
+
+    def submit_resolved(self, resolved: ResolvedRequest) -> Request:
+        """Submits a resolved request; contacts no review server.
+
+        Raises:
+            InvalidRequestError: There is no drop to search, or the user has too many requests.
+            StoreError: The database rejected it.
+        """
+        spec, parts = resolved.spec, self._parts(resolved)
+        store = PatchStore(self.settings.patches)
+        try:
+            for patch in resolved.patches:
+                store.put(patch)
+        except PatchError as error:
+            raise InvalidRequestError({"patches": str(error)}) from error
+        except OSError as error:
+            raise InvalidRequestError({"patches": f"cannot be stored: {error.strerror}"}) from error
+        self._store_commits(resolved)
+        estimate = self._estimate(resolved, parts)
+        names = [self.ledger.label(one) for one in resolved.subjects]
+        try:
+            return self.ledger.open_request(
+                spec.kind,
+                _as_json(resolved),
+                parts,
+                who=spec.who,
+                address=spec.address,
+                via=spec.via,
+                priority=PRIORITIES[spec.priority],
+                most_open=self.settings.requests.open_per_person,
+                letter=lambda number: requests.confirmation(
+                    requests.Head(number, spec.kind, tuple(names), tuple(resolved.testbeds)),
+                    sum(one.boots for one in estimate.testbeds),
+                    max(one.seconds for one in estimate.testbeds) + estimate.build_seconds,
+                    self.settings.request_address(number),
+                ),
+            )
+        except TooManyError as error:
+            raise InvalidRequestError({"who": str(error)}) from error
+
+    def estimate(self, spec: RequestSpec) -> Estimate:
+        """Estimates the cost, without writing anything. Raises InvalidRequestError."""
+        resolved = resolve_request(spec, self.history, self.settings, self.lab)
+        return self._estimate(resolved, self._parts(resolved))
+
+    def _store_commits(self, resolved: ResolvedRequest) -> None:
+        """Stores the commits; only those of the branch have a place in its series."""
+        on_branch = [
+            one
+            for one in resolved.commits
+            if resolved.branch in whereabouts(self.history, one.revision).branches
+        ]
+        self.ledger.learn([*on_branch, *resolved.range], resolved.branch)
+        self.ledger.know([one for one in resolved.commits if one not in on_branch])
+
+    def _parts(self, resolved: ResolvedRequest) -> list[RequestedJob]:
+        return [
+            RequestedJob(self._question(resolved, self.lab.testbed(name), scenarios))
+            for name, scenarios in resolved.testbeds.items()
+        ]
+
+    def _question(
+        self, resolved: ResolvedRequest, testbed: Testbed, scenarios: tuple[str, ...]
+    ) -> Job:
+        if resolved.spec.kind == BISECT:
+            return self._search(resolved, testbed, scenarios)
+        shared = self.ledger.clock() - self.settings.requests.share_days * _DAY
+        return MeasureJob(
+            branch=resolved.branch,
+            testbed=testbed.name,
+            revisions=resolved.subjects,
+            scenarios=scenarios,
+            boots=resolved.boots,
+            min_effect=resolved.margin,
+            noise={one: self._noise(testbed, one, resolved.branch) for one in scenarios},
+            shared_since=math.inf if resolved.spec.fresh else shared,
+        )
+
+    def _noise(self, testbed: Testbed, scenario: str, branch: str) -> Noise:
+        levels = self.ledger.series(testbed.name, scenario, branch)
+        return bisections.noise_of(levels, testbed)
+
+    def _search(
+        self, resolved: ResolvedRequest, testbed: Testbed, scenarios: tuple[str, ...]
+    ) -> CompareJob:
+        """A search begins with a comparison of its ends."""
+        lead, bad = scenarios[0], resolved.subjects[-1]
+        good = resolved.subjects[0] if len(resolved.subjects) > 1 else ""
+        return CompareJob(
+            branch=resolved.branch,
+            testbed=testbed.name,
+            good=good or self._last_good(resolved, testbed, lead),
+            bad=bad,
+            scenarios=scenarios,
+            lead=lead,
+            suspected=-resolved.margin,
+            min_effect=resolved.margin,
+            noise=self._noise(testbed, lead, resolved.branch),
+        )
+
+    def _last_good(self, resolved: ResolvedRequest, testbed: Testbed, scenario: str) -> str:
+        """The last measured revision before the last drop up to the bad end.
+
+        Raises:
+            InvalidRequestError: No drop is known.
+        """
+        bad = next(one for one in resolved.commits if one.revision == resolved.subjects[-1])
+        numbers = self.ledger.numbers().get(resolved.branch, {})
+        levels = [
+            level
+            for level in self.ledger.series(testbed.name, scenario, resolved.branch)
+            if numbers.get(level.revision, bad.number + 1) <= bad.number
+        ]
+        drops = [one for one in histories.find_steps(levels, resolved.margin) if one.ln_ratio < 0]
+        if not drops:
+            raise InvalidRequestError(
+                {
+                    "subjects": f"{scenario} on {testbed.name} shows no drop up to {bad.label}, "
+                    "to search; expected a range A..B"
+                }
+            )
+        return drops[-1].earliest
+
+    # ---------------------------------------------------------------------------------------- cost
+
+    def _estimate(self, resolved: ResolvedRequest, parts: list[RequestedJob]) -> Estimate:
+        kernels = Kernels(self.lab, self.history)
+        found, builds = [], {}
+        for part in parts:
+            testbed = self.lab.testbed(part.question.testbed)
+            prices = self.ledger.prices(testbed.name)
+            evidence = self._evidence(part.question, testbed, kernels)
+            one = cost_of(part.question, evidence, prices)
+            runs = 2 if resolved.spec.repeat else 1
+            boots = one.boots + (runs - 1) * (one.boots + one.shared)
+            visit = prices.boot + prices.run * len(part.question.scenarios)
+            search = self._search_cost(resolved, part.question, visit)
+            found.append(replace(one, boots=boots, seconds=boots * visit, search=search))
+            builds.update(
+                {
+                    (kernels.config_of(testbed, name), testbed.arch, name): prices.build
+                    for name in one.builds
+                }
+            )
+        return Estimate(tuple(found), sum(builds.values()))
+
+    def _search_cost(
+        self, resolved: ResolvedRequest, question: Job, visit: float
+    ) -> SearchEstimate | None:
+        """Cost of the search after a comparison of its ends."""
+        if not isinstance(question, CompareJob):
+            return None
+        between = resolved.range or self.history.stretch(question.good, question.bad)
+        return search_cost(len(between), visit)
+
+    def _evidence(self, question: Job, testbed: Testbed, kernels: Kernels) -> Evidence:
+        revisions = ends_of(question)
+        variants = {name: kernels.config_of(testbed, name) for name in revisions}
+        return self.ledger.evidence_ahead(
+            question, config=testbed.kernel_config, arch=testbed.arch, variants=variants
+        )
+
+    # -------------------------------------------------------------------------------------- change
+
+    def cancel(self, request: int, *, who: str, via: str = "command", why: str = "") -> Request:
+        """Cancels a request and its queued work. Raises StoreError."""
+        why = why or f"cancelled by {who}"
+        letter = self._news(request, f"{who} has cancelled request {request}: {why}.")
+        return self.ledger.cancel_request(request, who=who, via=via, why=why, letter=letter)
+
+    def resume(self, request: int, *, who: str, via: str = "command") -> Request:
+        """Resumes a cancelled request. Raises StoreError."""
+        letter = self._news(request, f"{who} has resumed request {request}.")
+        return self.ledger.resume_request(request, who=who, via=via, letter=letter)
+
+    def extend(
+        self,
+        request: int,
+        *,
+        who: str,
+        boots: int = 0,
+        hours: float = 0.0,
+        via: str = "command",
+    ) -> Request:
+        """Adds boots per revision, or hours of a search.
+
+        Raises:
+            InvalidRequestError: Wrong kind of request, or too much.
+            StoreError: The request is unknown or cancelled.
+        """
+        kind = self.ledger.request(request).kind
+        if kind == BISECT and (boots or not 0 < hours <= 10 * self.settings.requests.hours):
+            raise InvalidRequestError({"hours": "expected hours for a search, such as --hours 12"})
+        if kind != BISECT:
+            questions = [one.question for one in self.ledger.parts_of(request)]
+            boots_now = [one.boots for one in questions if isinstance(one, MeasureJob)]
+            most = MOST_BOOTS - max(boots_now, default=0)
+            if hours or not 1 <= boots <= most:
+                raise InvalidRequestError({"boots": f"+{boots}; expected 1 to {most} more"})
+
+        def more(question: Job) -> Job | None:
+            if isinstance(question, MeasureJob) and boots:
+                return replace(question, boots=question.boots + boots)
+            if isinstance(question, BisectJob) and hours:
+                return replace(question, budget_seconds=question.budget_seconds + hours * _HOUR)
+            return None
+
+        data = {"boots": boots} if boots else {"hours": hours}
+        amount = f"{words.count(boots, 'boot')} of each revision" if boots else f"{hours:g} hours"
+        letter = self._news(request, f"{who} has extended request {request}: {amount}.")
+        return self.ledger.extend_request(request, more, who=who, via=via, data=data, letter=letter)
+
+    def set_priority(
+        self, request: int, priority: str, *, who: str, via: str = "command"
+    ) -> Request:
+        """Changes the priority.
+
+        Raises:
+            InvalidRequestError: The priority is unknown.
+            StoreError: The request is unknown or closed.
+        """
+        if priority not in PRIORITIES:
+            known = suggestion(priority, PRIORITIES)
+            raise InvalidRequestError({"priority": f"unknown priority {priority!r}{known}"})
+        letter = self._news(
+            request, f"{who} has changed the priority of request {request} to {priority}."
+        )
+        number = PRIORITIES[priority]
+        return self.ledger.set_priority(request, number, who=who, via=via, letter=letter)
+
+    def _news(self, request: int, said: str) -> tuple[str, str]:
+        return request_answer.news(self.ledger, self.settings, request, said)
+
+
+def _as_json(resolved: ResolvedRequest) -> dict[str, object]:
+    """The stored form of a request."""
+    spec = resolved.spec
+    return {
+        "asked": list(spec.subjects),
+        "subjects": list(resolved.subjects),
+        "patches": [patch.mark for patch in resolved.patches],
+        "branch": resolved.branch,
+        "testbeds": {name: list(scenarios) for name, scenarios in resolved.testbeds.items()},
+        "boots": resolved.boots,
+        "runs": 2 if spec.repeat else 1,
+        "fresh": spec.fresh,
+        "margin_percent": -100 * math.expm1(-resolved.margin),
+        "hours": resolved.hours,
+    }

@@ -1,0 +1,1 @@
+"""Scheduler: turns jobs into buildsets and follows their results."""

@@ -1,0 +1,146 @@
+"""Change sources: a poller for the branches, and a nightly scheduler per branch and testbed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from buildbot.plugins import changes, schedulers
+from twisted.internet import defer
+from twisted.python import log
+
+from netbisect.steps.master.builders import bench_builder
+from netbisect.steps.scheduler.followups import open_nights
+from netbisect.steps.scheduler.scheduler import SCHEDULER_NAME
+from netbisect.steps.service.database_thread import database_thread, open_history
+from netbisect.steps.service.settings import Settings
+from netbisect.steps.service.watchdog import run_in_thread
+from netbisect.store.git.mirror import HistoryError, Mirror
+from netbisect.store.git.raw_commit import RawCommit
+from netbisect.store.ledger import Ledger
+from netbisect.workers.config.lab import Lab
+from netbisect.workers.config.testbed import Testbed
+
+T = TypeVar("T")
+_NAME = 120
+"""Longest name and longest address: Buildbot's column takes 255 characters of both."""
+_FETCH_SECONDS = 3600.0
+"""Longest fetch; git itself gives up a silent server."""
+
+
+class GitPoller(changes.GitPoller):
+    """Buildbot's poller with our parser of commits: git prints nothing for some of them.
+
+    Buildbot stores known revisions under the name of the class.
+    """
+
+    def _get_commit_timestamp(self, rev: str) -> defer.Deferred[int | None]:
+        # Commits may have dates that Buildbot's database and pages do not accept.
+        return self._read(rev, lambda one: min(one.at, int(self.master.reactor.seconds())))
+
+    def _get_commit_author(self, rev: str) -> defer.Deferred[str]:
+        return self._read(rev, lambda one: f"{one.author[:_NAME]} <{one.email[:_NAME]}>")
+
+    def _get_commit_committer(self, rev: str) -> defer.Deferred[str]:
+        return self._read(
+            rev, lambda one: f"{one.committer[:_NAME]} <{one.committer_email[:_NAME]}>"
+        )
+
+    def _get_commit_comments(self, rev: str) -> defer.Deferred[str]:
+        return self._read(rev, lambda one: f"{one.subject}\n\n{one.body}".strip())
+
+    def _read(self, rev: str, take: Callable[[RawCommit], T]) -> defer.Deferred[T]:
+        def work() -> T:
+            [commit] = Mirror(Path(self.workdir), self.repourl).commits([rev])
+            return take(commit)
+
+        return defer.ensureDeferred(run_in_thread("the text of a commit", work))
+
+
+def pollers(settings: Settings, lab: Lab) -> list[GitPoller]:
+    """One poller for all branches, for Buildbot's pages."""
+    return [
+        GitPoller(
+            repourl=lab.source.repository,
+            branches=list(settings.branches),
+            workdir=str(settings.state / "poller.git"),
+            pollInterval=settings.poll,
+            pollAtLaunch=True,
+        )
+    ]
+
+
+class Nightly(schedulers.Nightly):
+    """Opens a nightly job for a branch on a testbed, instead of starting a build."""
+
+    compare_attrs = ("settings", "lab", "testbed", "night_branch")
+
+    def checkConfig(
+        self,
+        settings: Settings,
+        lab: Lab,
+        testbed: Testbed,
+        night_branch: str,
+        **kwargs: Any,
+    ) -> None:
+        super().checkConfig(**kwargs)
+
+    def reconfigService(
+        self,
+        settings: Settings,
+        lab: Lab,
+        testbed: Testbed,
+        night_branch: str,
+        **kwargs: Any,
+    ) -> defer.Deferred[None]:
+        self.settings = settings
+        self.lab = lab
+        self.testbed = testbed
+        self.night_branch = night_branch
+        return super().reconfigService(**kwargs)
+
+    def addBuildsetForSourceStampsWithDefaults(
+        self, *_: object, **__: object
+    ) -> defer.Deferred[None]:
+        """Called at the configured time."""
+        return defer.ensureDeferred(self._ask())
+
+    def addBuildsetForChanges(self, *_: object, **__: object) -> defer.Deferred[None]:
+        """Called at the configured time if there are new commits."""
+        return defer.ensureDeferred(self._ask())
+
+    async def _ask(self) -> None:
+        def work(ledger: Ledger) -> str:
+            history = open_history(self.settings, self.lab)
+            try:
+                said = open_nights(
+                    ledger, history, self.settings, [self.testbed], [self.night_branch]
+                )
+                return "; ".join(said)
+            except HistoryError as error:
+                return f"no nightly job: {error}"
+
+        said = await database_thread(self.settings).do(work, _FETCH_SECONDS)
+        log.msg(f"{self.name}: {said}")
+        scheduler = self.master.scheduler_manager.namedServices.get(SCHEDULER_NAME)
+        if scheduler is not None:
+            scheduler.advance()
+
+
+def nights(settings: Settings, lab: Lab) -> list[Nightly]:
+    """A nightly scheduler per branch and testbed."""
+    return [
+        Nightly(
+            name=f"night-{branch.replace('/', '-')}-{testbed.name}",
+            builderNames=[bench_builder(testbed.name)],
+            hour=settings.night.hour,
+            minute=settings.night.minute,
+            settings=settings,
+            lab=lab,
+            testbed=testbed,
+            night_branch=branch,
+        )
+        for branch in settings.branches
+        for testbed in lab.testbeds
+    ]

@@ -1,0 +1,400 @@
+"""Follow-ups of a finding: the next jobs, the alert, the mail and the page.
+
+Runs in the database thread. A finding and its mails are recorded in one transaction.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+
+from netbisect.bisect.alert_lifecycle import after_search
+from netbisect.bisect.model import serialization
+from netbisect.bisect.model.alert_state import AlertKind, AlertState
+from netbisect.bisect.model.detection_results import RetestVerdict
+from netbisect.bisect.model.jobs import (
+    BisectJob,
+    CompareJob,
+    MeasureJob,
+    NightlyJob,
+    ProfileJob,
+)
+from netbisect.bisect.model.results import (
+    Confirmed,
+    Culprit,
+    Effect,
+    NightlyResult,
+    NotConfirmed,
+    Result,
+    SeveralCulprits,
+    Unfinished,
+)
+from netbisect.reports.mail import alerts
+from netbisect.reports.model.case import Case
+from netbisect.steps.policy import bisections, profiles, retests
+from netbisect.steps.policy.alert_recovery import close_recovered, end_mutes
+from netbisect.steps.policy.kernels import Kernels
+from netbisect.steps.policy.recipients import recipients
+from netbisect.steps.policy.repeats import is_repeat, repeat_night
+from netbisect.steps.policy.retests import RetestResult
+from netbisect.steps.queries import request_files
+from netbisect.steps.queries.case import case_of, history, numbered, seen_from
+from netbisect.steps.queries.lab_context import ServiceLab
+from netbisect.steps.scheduler import request_followups
+from netbisect.steps.service.database_thread import open_history
+from netbisect.steps.service.numeric import page
+from netbisect.steps.service.settings import Settings
+from netbisect.store.db.records import Alert, JobRecord, Quarantine
+from netbisect.store.git.history import History
+from netbisect.store.git.mirror import HistoryError
+from netbisect.store.ledger import Ledger
+from netbisect.store.repositories.jobs import AlreadyClosedError, JobClosing
+from netbisect.workers.config.lab import Lab
+from netbisect.workers.config.testbed import Testbed
+
+PRIORITY_NIGHT = 100
+PRIORITY_BISECTION = 200
+
+
+def open_nights(
+    ledger: Ledger,
+    history: History,
+    settings: Settings,
+    testbeds: Iterable[Testbed],
+    branches: Iterable[str],
+) -> list[str]:
+    """Opens nightly jobs for the heads of branches on testbeds; returns a log line for each.
+
+    A revision is measured once per testbed, and again only if the earlier job was unfinished.
+    From time to time the last one is repeated, as a test for false alarms.
+
+    Raises:
+        HistoryError: the tree cannot be read, or has no such branch; no job is opened.
+    """
+    history.update()
+    heads = {branch: history.commit(history.head(branch)) for branch in branches}
+    for branch, head in heads.items():
+        ledger.learn([head], branch)
+    said = []
+    for (branch, head), testbed in product(heads.items(), testbeds):
+        said.append(_open_night(ledger, settings, testbed, branch, head.revision))
+        again = repeat_night(ledger, settings.night, testbed, branch)
+        if again:
+            said.append(f"{branch} on {testbed.name}: {again[:12]} is to be measured again")
+    return said
+
+
+def _open_night(
+    ledger: Ledger, settings: Settings, testbed: Testbed, branch: str, head: str
+) -> str:
+    key = f"night:{branch}:{testbed.name}:{head}"
+    night = NightlyJob(branch, testbed.name, head, testbed.scenarios, settings.night.boots)
+    asked = ledger.ask(night, key=key, priority=PRIORITY_NIGHT)
+    if isinstance(asked.finding, Unfinished):
+        key = f"{key}:{time.strftime('%Y-%m-%d', time.gmtime())}"
+        asked = ledger.ask(night, key=key, priority=PRIORITY_NIGHT)
+    if asked.finding is not None:
+        return f"{branch} on {testbed.name}: {head[:12]} has been measured"
+    return f"{branch} on {testbed.name}: {head[:12]} is to be measured"
+
+
+def _key(question: CompareJob) -> str:
+    return f"compare:{question.branch}:{question.testbed}:{question.good}:{question.bad}"
+
+
+def _withdraw(closing: JobClosing, candidate: Alert | None, why: str) -> None:
+    if candidate is not None and candidate.announced_at is None:
+        closing.change_alert(candidate.id, what=why, state=AlertState.WITHDRAWN)
+
+
+def _named(finding: Result) -> str | None:
+    """The culprit of a finding, that with the largest effect of several, or None."""
+    if isinstance(finding, SeveralCulprits):
+        return finding.culprits[0].revision
+    return finding.revision if isinstance(finding, Culprit) else None
+
+
+class Followups:
+    """Concludes jobs."""
+
+    def __init__(self, settings: Settings, lab: Lab) -> None:
+        self.settings = settings
+        self.lab = lab
+        self.history = open_history(settings, lab)
+        self.kernels = Kernels(lab, self.history)
+
+    def conclude(self, ledger: Ledger, asked: JobRecord, finding: Result) -> list[JobRecord]:
+        """Closes a job with its finding; returns the jobs that follow."""
+        try:
+            if asked.request is not None:
+                return request_followups.conclude(
+                    ledger, self.settings, self.lab, self.history, asked, finding
+                )
+            match asked.question:
+                case NightlyJob() as night:
+                    return self._after_night(ledger, asked, night, finding)
+                case CompareJob() as comparison:
+                    return self._after_comparison(ledger, asked, comparison, finding)
+                case BisectJob():
+                    return self._after_bisection(ledger, asked, finding)
+                case ProfileJob():
+                    self._after_profiling(ledger, asked, finding)
+                case MeasureJob():  # without a request
+                    with ledger.closing(asked, finding):
+                        return []
+        except AlreadyClosedError:
+            pass  # with its follow-ups
+        return []
+
+    def _after_night(
+        self, ledger: Ledger, asked: JobRecord, night: NightlyJob, finding: Result
+    ) -> list[JobRecord]:
+        end_mutes(ledger)
+        for alert in close_recovered(ledger, night.testbed, night.branch):
+            self._write_page(ledger, alert)
+        doubt, wanted = None, None
+        mixed: tuple[tuple[str, Effect], ...] = ()
+        # A repeated kernel cannot be slower than itself.
+        if isinstance(finding, NightlyResult) and not is_repeat(asked):
+            seen = retests.tonight(ledger, night, self.settings.min_effect)
+            mixed = seen.mixes
+            doubt = retests.doubtful(ledger, night.testbed, night.branch)
+            if doubt is None:
+                wanted = seen.wanted
+            elif doubt[1].finding is not None:  # otherwise the comparison runs
+                wanted = retests.next_pair(ledger, doubt[1])
+        held = ledger.quarantined().get(night.testbed)
+        with ledger.closing(asked, finding) as closing:
+            if isinstance(finding, Unfinished):
+                self._mail_trouble(closing, finding, held)
+            for good, effect in mixed:
+                often = "more" if effect.ln_ratio < 0 else "less"
+                what = f"its boots come up in their slow mode {often} often"
+                closing.note_modes(effect, good=good, what=what)
+            if wanted is None:
+                return []
+            if doubt is not None:
+                return [self._compare_more(closing, wanted, *doubt)]
+            return self._compare(closing, wanted)
+
+    def _compare(self, closing: JobClosing, wanted: CompareJob) -> list[JobRecord]:
+        """Opens the first comparison of a suspected change, unless it was compared before."""
+        asked = closing.ask(wanted, key=_key(wanted), priority=PRIORITY_BISECTION)
+        if asked.parent != closing.asked.id:
+            return []
+        kind = AlertKind.IMPROVEMENT if wanted.suspected > 0 else AlertKind.DROP
+        alert = closing.open_candidate(
+            asked, kind=kind, what="the nightly level was off its baseline"
+        )
+        closing.change_alert(
+            alert.id, what="interleaved boots compare both ends", state=AlertState.CONFIRMING
+        )
+        return [asked]
+
+    def _compare_more(
+        self, closing: JobClosing, wanted: CompareJob, alert: Alert, last: JobRecord
+    ) -> JobRecord:
+        """Opens the comparison of a further pair of images."""
+        asked = closing.ask(wanted, key=_key(wanted), parent=last.id, priority=PRIORITY_BISECTION)
+        what = "interleaved boots compare a further pair of images"
+        closing.change_alert(alert.id, what=what, comparison=asked.id)
+        return asked
+
+    def _mail_trouble(
+        self, closing: JobClosing, finding: Unfinished, held: Quarantine | None = None
+    ) -> None:
+        """Mails an unfinished job; during a quarantine only the first nightly job."""
+        question = closing.asked.question
+        assert isinstance(question, NightlyJob | CompareJob)
+        letter = alerts.trouble(question, finding)
+        key = f"quarantine:{held.id}:{question.branch}" if held else f"{closing.asked.id}"
+        closing.post(
+            f"trouble:{key}",
+            subject=letter.subject,
+            recipients=recipients(self.settings.mail, question.branch, question.testbed),
+            body=letter.text,
+        )
+
+    def _after_comparison(
+        self, ledger: Ledger, asked: JobRecord, question: CompareJob, finding: Result
+    ) -> list[JobRecord]:
+        candidate = ledger.alert_about(asked.id)
+        if not isinstance(finding, Confirmed | NotConfirmed):
+            with ledger.closing(asked, finding) as closing:
+                if isinstance(finding, Unfinished):
+                    self._mail_trouble(closing, finding)
+                    _withdraw(closing, candidate, finding.why)
+            return []
+        answer = retests.combined_result(ledger, asked, finding)
+        if answer.word is RetestVerdict.CHANGED:
+            return self._announce(ledger, asked, finding, answer)
+        more = retests.next_pair(ledger, asked) if answer.word is RetestVerdict.MORE else None
+        with ledger.closing(asked, finding) as closing:
+            if answer.word is RetestVerdict.NO:
+                _withdraw(closing, candidate, answer.why)
+            elif more is not None and candidate is not None:
+                return [self._compare_more(closing, more, candidate, asked)]
+            elif candidate is not None:
+                what = f"{answer.why}; the next nightly job has another image"
+                closing.change_alert(candidate.id, what=what)
+        return []
+
+    def _announce(
+        self, ledger: Ledger, asked: JobRecord, finding: Result, answer: RetestResult
+    ) -> list[JobRecord]:
+        """Opens the alert, mails it, and opens the search; an improvement is only recorded."""
+        question, confirmed = answer.first, Confirmed(answer.effects)
+        ends = question.good, question.bad
+        what = f"confirmed by interleaved boots of {answer.why}"
+        if question.suspected > 0:
+            with ledger.closing(asked, finding) as closing:
+                closing.open_alert(answer.effects, what=what, ends=ends)
+            return []
+        commits, trouble = bisections.commits_between(ledger, self.history, question)
+        testbed = self.lab.testbed(question.testbed)
+        mates = self.lab.peers(testbed) if self.settings.search.use_groups else ()
+        bisection = bisections.bisect_job(ledger, testbed, question, confirmed, commits, mates)
+        shared = bisections.search_of_peer(ledger, bisection, confirmed) if bisection else None
+        case = case_of(ledger, self.settings, self.kernels, asked, confirmed, commits)
+        followers = []
+        with ledger.closing(asked, finding) as closing:
+            alert = closing.open_alert(answer.effects, what=what, ends=ends)
+            if shared is not None:
+                closing.change_alert(
+                    alert.id,
+                    what=f"included in the search on {shared.question.testbed}",
+                    bisection=shared.id,
+                    state=AlertState.BISECTING,
+                )
+            elif bisection is not None:
+                key = f"bisect:{question.branch}:{question.testbed}:{question.good}:{question.bad}"
+                followers.append(closing.ask(bisection, key=key, priority=PRIORITY_BISECTION))
+                closing.change_alert(
+                    alert.id,
+                    what="the search for the commit began",
+                    bisection=followers[0].id,
+                    state=AlertState.BISECTING,
+                )
+            else:
+                closing.change_alert(alert.id, what=trouble, state=AlertState.NO_CULPRIT)
+            case = numbered(case, self.settings, alert.id)
+            letter = alerts.alert(case)
+            closing.post(
+                f"alert:{alert.id}:{asked.id}",
+                subject=letter.subject,
+                recipients=recipients(self.settings.mail, question.branch, question.testbed),
+                body=f"{letter.text}\n{trouble}\n" if trouble else letter.text,
+                alert=alert.id,
+            )
+        self._write_page(ledger, alert, case)
+        return followers
+
+    def _after_bisection(
+        self, ledger: Ledger, asked: JobRecord, finding: Result
+    ) -> list[JobRecord]:
+        affected = ledger.alerts_about(asked.id)
+        unmuted = [alert for alert in affected if not alert.state.silent]
+        wanted = profiles.profile_jobs(ledger, asked, finding) if unmuted else []
+        cases = {alert.id: self._case(ledger, alert, asked, finding) for alert in affected}
+        addresses = {alert.id: self._recipients(alert, finding) for alert in unmuted}
+        with ledger.closing(asked, finding) as closing:
+            for alert in affected:
+                closing.change_alert(
+                    alert.id,
+                    what=f"the search ended: {serialization.tag_of(finding)}",
+                    state=after_search(finding),
+                    culprit=_named(finding),
+                )
+                closing.join_same_culprit(alert.id)
+            for alert in unmuted:
+                letter = alerts.outcome(cases[alert.id])
+                closing.post(
+                    f"outcome:{alert.id}:{asked.id}",
+                    subject=letter.subject,
+                    recipients=addresses[alert.id],
+                    body=letter.text,
+                    alert=alert.id,
+                )
+            followers = [
+                closing.ask(one, key=profiles.key_of(one), priority=profiles.PRIORITY_CULPRIT)
+                for one in wanted
+            ]
+        for alert in affected:
+            self._write_page(ledger, alert, cases[alert.id])
+        return followers
+
+    def _after_profiling(self, ledger: Ledger, asked: JobRecord, finding: Result) -> None:
+        """Writes profiles to the pages of their alerts, or to a page of their own."""
+        affected = profiles.alerts_with_profiles(ledger, asked)
+        if asked.parent is None:
+            profiles.write_page(ledger, self.settings, self.lab, replace(asked, finding=finding))
+        what = "profiles of the commit and its parent are available"
+        if isinstance(finding, Unfinished):
+            what = f"no profile: {finding.why}"
+        with ledger.closing(asked, finding) as closing:
+            for alert in affected:
+                closing.change_alert(alert.id, what=what)
+        for alert in affected:
+            self._write_page(ledger, alert)
+
+    def _recipients(self, alert: Alert, finding: Result) -> tuple[str, ...]:
+        """Recipients of the end of a search; rules see the paths of verified commits only."""
+        culprits = [finding] if isinstance(finding, Culprit) else []
+        if isinstance(finding, SeveralCulprits):
+            culprits = [*finding.culprits]
+        paths: list[str] = []
+        committers = []
+        with contextlib.suppress(HistoryError):  # an unreadable tree delays no mail
+            for one in culprits:
+                paths += self.history.commit(one.revision).paths
+                committers.append(self.history.committer(one.revision))
+        return recipients(self.settings.mail, alert.branch, alert.testbed, paths, committers)
+
+    def _case(self, ledger: Ledger, alert: Alert, asked: JobRecord, finding: Result | None) -> Case:
+        """The case of an alert, for its mail and page."""
+        if isinstance(asked.question, CompareJob) and isinstance(finding, Confirmed):
+            finding = Confirmed(alert.effects)
+        case = case_of(ledger, self.settings, self.kernels, asked, finding)
+        case = seen_from(ServiceLab(self.settings, self.kernels), ledger, alert, asked, case)
+        others = [branch for branch in self.settings.branches if branch != alert.branch]
+        culprit = _named(finding) if finding is not None else None
+        now = ledger.clock()
+        stable = bisections.backport_sentences(
+            self.history, culprit, alert.branch, others, case.label, now
+        )
+        return replace(numbered(case, self.settings, alert.id), stable=tuple(stable))
+
+    def page_of(self, alert: int) -> Path:
+        """Path of the page of an alert."""
+        return self.settings.reports / f"alert-{alert}.html"
+
+    def _write_page(self, ledger: Ledger, alert: Alert, case: Case | None = None) -> None:
+        """Writes the page of a drop, from the case of its mail if there is one."""
+        alert = ledger.alert(alert.id)
+        last = alert.bisection or alert.comparison
+        if last is None or alert.kind is not AlertKind.DROP:
+            return
+        asked = ledger.question(last)
+        if case is None:
+            case = self._case(ledger, alert, asked, asked.finding)
+        if isinstance(asked.question, BisectJob):
+            case = replace(
+                case, profiles=profiles.profiles_of_search(ledger, self.settings.visits, asked)
+            )
+        case = replace(case, history=history(ledger, alert.id))
+        profiles.write_atomically(self.page_of(alert.id), page.page(case))
+
+    def write_missing_pages(self, ledger: Ledger) -> None:
+        """Writes missing and outdated pages after a restart."""
+        changed = ledger.alert_news()
+        for alert in ledger.alerts():
+            if alert.kind is not AlertKind.DROP:
+                continue
+            path, news = self.page_of(alert.id), changed[alert.id][1]
+            if not path.is_file() or path.stat().st_mtime < news:
+                self._write_page(ledger, alert)
+        request_files.write_missing(ledger, self.settings, self.lab, self.history)

@@ -1,0 +1,179 @@
+"""Quarantine of testbeds: entry, jobs that wait for it, and release."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+
+from twisted.python import log
+
+from netbisect.bisect.model.entities import Failure, Reaction
+from netbisect.bisect.model.faults import IN_A_ROW, Fault
+from netbisect.bisect.model.jobs import NightlyJob
+from netbisect.bisect.model.results import Unfinished
+from netbisect.reports.mail import owners
+from netbisect.reports.render import words
+from netbisect.steps.master.builders import recover_builder
+from netbisect.steps.master.lab_step import LOOK_PROPERTY
+from netbisect.steps.scheduler.buildsets import BuildsetOutcome, Buildsets
+from netbisect.steps.service.database_thread import DatabaseThread
+from netbisect.steps.service.settings import Settings
+from netbisect.store.db.records import Action, ActionStage, JobRecord, Outcome, Quarantine
+from netbisect.store.ledger import Ledger
+from netbisect.workers.config.lab import Lab
+
+_DAY = 86400.0
+
+
+def quarantine_testbed(
+    ledger: Ledger,
+    settings: Settings,
+    lab: Lab,
+    testbed: str,
+    *,
+    why: str,
+    by: str = "netbisect",
+    fault: str = "",
+    said: str = "",
+) -> Quarantine:
+    """Puts a testbed into quarantine, and mails its owner, or the addresses in `mail.to`, once.
+
+    Raises:
+        FileError: the lab file has no such testbed.
+    """
+    place = lab.testbed(testbed)
+    letter = owners.quarantine(owners.Confinement(testbed, place.description, why, by, fault, said))
+    return ledger.quarantine(
+        testbed,
+        why=why,
+        by=by,
+        fault=fault,
+        log=said,
+        letter=(letter.subject, letter.text),
+        recipients=(place.owner,) if place.owner else settings.mail.to,
+    )
+
+
+class QuarantinePolicy:
+    """Puts testbeds into quarantine, and releases those that have recovered."""
+
+    def __init__(
+        self, settings: Settings, lab: Lab, buildsets: Buildsets, database: DatabaseThread
+    ) -> None:
+        self._settings = settings
+        self._lab = lab
+        self._buildsets = buildsets
+        self._database = database
+
+    def quarantine_after(
+        self, ledger: Ledger, decision: Action, end: BuildsetOutcome, note: str
+    ) -> None:
+        """Quarantines a testbed after a trial that requires it, or too many bad trials in a row."""
+        if decision.stage is ActionStage.KERNEL:
+            return
+        confined = partial(quarantine_testbed, ledger, self._settings, self._lab, decision.target)
+        if end is BuildsetOutcome.LAB:
+            found = [
+                fact
+                for fact in ledger.facts_from(decision.id)
+                if isinstance(fact, Failure) and fact.reaction is Reaction.QUARANTINE
+            ]
+            if found:
+                confined(why=found[-1].why, fault=found[-1].fault, said=found[-1].log)
+            else:
+                confined(why=note)
+            return
+        bad = ledger.infrastructure_failures(decision.target)
+        if len(bad) >= IN_A_ROW:
+            why = f"{len(bad)} trials in a row with bad infrastructure, the last one: {bad[0].why}"
+            confined(why=why, fault=bad[0].fault, said=bad[0].log)
+
+    async def quarantine_unrecovered(self, testbed: str, buildset: int, ended_at: float) -> None:
+        """Quarantines a testbed whose recovery failed, unless it was released since."""
+        ended = await self._buildsets.outcome(buildset)
+        if ended is None or ended[0] not in {BuildsetOutcome.LAB, BuildsetOutcome.FAILED}:
+            return
+
+        def work(ledger: Ledger) -> None:
+            released = [one.released_at or 0.0 for one in ledger.quarantines(testbed)]
+            if ended_at > max(released, default=0.0):
+                why, fault = ended[1], Fault.NO_GOOD_KERNEL.value
+                quarantine_testbed(ledger, self._settings, self._lab, testbed, why=why, fault=fault)
+
+        await self._database.do(work)
+
+    async def of(self, asked: JobRecord) -> Quarantine | None:
+        """The quarantine of the testbed of a job, or None."""
+        everyone = await self._database.do(Ledger.quarantined)
+        return everyone.get(asked.question.testbed)
+
+    async def withdraw(self, decision: Action, why: str) -> bool:
+        """Withdraws a trial that has not begun; False if it has."""
+        if decision.stage is ActionStage.KERNEL:
+            return False
+        buildset = decision.buildset
+        if buildset is None:
+            orphan = await self._buildsets.newest(decision.external_id)
+            buildset = None if orphan is None else int(orphan["bsid"])
+        if buildset is not None and (
+            await self._buildsets.outcome(buildset) is not None  # its result counts
+            or not await self._buildsets.cancel_unless_running(buildset, why)
+        ):
+            return False
+        await self._database.do(lambda ledger: ledger.finish(decision.id, Outcome.WITHDRAWN, why))
+        return True
+
+    async def withdraw_all(self, asked: JobRecord) -> None:
+        """Withdraws all decisions of a job with a result, before that is recorded.
+
+        A kill in between finds the same result again.
+        """
+        why = "the job had its result"
+        for decision in await self._database.do(lambda ledger: ledger.open_decisions(asked.id)):
+            if not await self.withdraw(decision, why):
+                over = partial(
+                    Ledger.finish, decision=decision.id, outcome=Outcome.WITHDRAWN, note=why
+                )
+                await self._database.do(over)
+
+    def finding_of_waiting(self, asked: JobRecord, held: Quarantine) -> Unfinished | None:
+        """The result of a job whose testbed is in quarantine; None while it waits.
+
+        A nightly job ends at once, others after `patience_days`.
+        """
+        where = asked.question.testbed
+        since = f"{where} is in quarantine since {words.day(held.since)}: {held.why}"
+        if isinstance(asked.question, NightlyJob):
+            return Unfinished(since)
+        days = self._settings.patience_days
+        if time.time() - max(held.since, asked.opened_at) < days * _DAY:
+            return None
+        return Unfinished(f"after {days:g} days of waiting, {since}")
+
+    async def release_recovered(self) -> None:
+        """Checks the testbeds whose release was requested, and releases those that pass."""
+        everyone = await self._database.do(Ledger.quarantined)
+        known = {testbed.name for testbed in self._lab.testbeds}
+        for held in everyone.values():
+            if held.wanted_at is None or held.testbed not in known:
+                continue
+            name = f"nb:release:{held.id}:{held.wanted_at:.6f}"
+            sent = await self._buildsets.newest(name)
+            if sent is None:
+                await self._buildsets.submit(
+                    name,
+                    recover_builder(held.testbed),
+                    f"check before the release requested by {held.wanted_by}",
+                    {LOOK_PROPERTY: True},
+                )
+                continue
+            ended = await self._buildsets.outcome(int(sent["bsid"]))
+            if ended is None:
+                continue
+            end, note = ended
+            if end is BuildsetOutcome.OK:
+                await self._database.do(partial(Ledger.release, quarantine=held.id))
+                log.msg(f"{held.testbed} is released from quarantine")
+            else:
+                refuse = partial(Ledger.refuse_release, quarantine=held.id, why=note)
+                await self._database.do(refuse)

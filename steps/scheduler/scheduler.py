@@ -1,0 +1,499 @@
+"""Scheduler: carries out the open jobs of the ledger, one decision at a time.
+
+    job -> decision -> buildset -> facts -> next move -> ... -> finding
+
+It keeps no state: after an event, a tick or a restart it compares the open jobs with the buildsets,
+and submits what is missing. A decision is recorded before its buildset is submitted with its
+external id, so that after a kill the buildset is found again and not submitted twice.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from buildbot.schedulers.base import ReconfigurableBaseScheduler
+from twisted.internet import defer, task
+from twisted.python import log
+
+from netbisect.bisect.model.evidence import Evidence, kernel_name
+from netbisect.bisect.model.faults import RULES, Fault
+from netbisect.bisect.model.in_flight import Wait
+from netbisect.bisect.model.jobs import (
+    BisectJob,
+    NightlyJob,
+    ProfileJob,
+)
+from netbisect.bisect.model.results import (
+    Move,
+    Result,
+    Trial,
+    Unfinished,
+)
+from netbisect.bisect.model.revision_key import commit_of
+from netbisect.steps.master.builders import bench_builder, kernel_builder
+from netbisect.steps.master.lab_step import (
+    AVOIDED_PROPERTY,
+    DECISION_PROPERTY,
+    KERNEL_PROPERTY,
+    PROFILE_PROPERTY,
+    RUNS_PROPERTY,
+)
+from netbisect.steps.master.transfer import prune_kernels
+from netbisect.steps.policy import fair_share, profiles
+from netbisect.steps.queries import request_answer
+from netbisect.steps.scheduler.buildsets import BuildsetOutcome, Buildsets, was_stopped
+from netbisect.steps.scheduler.followups import Followups
+from netbisect.steps.scheduler.idle_recovery import IdleRecovery
+from netbisect.steps.scheduler.prefetch import Prefetcher
+from netbisect.steps.scheduler.quarantine import QuarantinePolicy
+from netbisect.steps.scheduler.testbed_groups import PRIORITY_GUEST, Availability, TestbedGroups
+from netbisect.steps.scheduler.worker_monitor import WorkerMonitor
+from netbisect.steps.service import watchdog
+from netbisect.steps.service.compute import StoppingError
+from netbisect.steps.service.database_thread import database_thread
+from netbisect.steps.service.numeric import plan
+from netbisect.steps.service.settings import Settings
+from netbisect.store.db.records import Action, ActionStage, JobRecord, Outcome
+from netbisect.store.ledger import Ledger
+from netbisect.store.repositories.actions import NotOpenError
+from netbisect.workers.build.artifacts import FACT
+from netbisect.workers.config.lab import Lab
+from netbisect.workers.config.testbed import Testbed
+
+SCHEDULER_NAME = "conductor"
+MOST_TRIES = RULES[Fault.NO_ANSWER].tries
+"""Tries of a decision without a result from the lab."""
+MOST_STOPS = 20
+"""Stops of the master during one decision; these do not count as tries."""
+
+
+class BisectScheduler(ReconfigurableBaseScheduler):
+    """Scheduler of Buildbot: claimed by one master, with a switch on the web pages."""
+
+    compare_attrs = ("settings", "lab")
+    POLL_INTERVAL_SEC = 60
+    """Between two checks whether another master's scheduler has ended."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        self._lock = defer.DeferredLock()
+        self._wanted = False
+        self._consumer: Any = None
+        self._clock: task.LoopingCall | None = None
+        self._waits: dict[tuple[int, str], tuple[object, ...]] = {}
+        """By job and testbed: the state in which it had to wait; planning is slow."""
+        super().__init__(**kwargs)
+
+    def checkConfig(
+        self,
+        builderNames: Sequence[str],
+        settings: Settings,
+        lab: Lab,
+        **kwargs: Any,
+    ) -> None:
+        super().checkConfig(builderNames=builderNames, **kwargs)
+
+    async def _reconfigure(self, settings: Settings, lab: Lab, **kwargs: Any) -> None:
+        await super().reconfigService(**kwargs)
+        self.settings = settings
+        self.lab = lab
+        self.database = database_thread(settings)
+        # Longer than a call of the ledger, so that the stall report names the call.
+        self._wait = watchdog.WatchedWait("the scheduler", settings.stall_seconds)
+        self.followups = Followups(settings, lab)
+        self.buildsets = Buildsets(self, lab.source.repository)
+        self.prefetcher = Prefetcher(self.buildsets, self.database, self.followups.kernels)
+        self.quarantine = QuarantinePolicy(settings, lab, self.buildsets, self.database)
+        self.groups = TestbedGroups(settings, lab, self.buildsets, self.database)
+        self.worker_monitor = WorkerMonitor(settings, lab, self.buildsets, self.database)
+        self.idle_recovery = IdleRecovery(
+            lab, self.buildsets, self.database, self.quarantine, self.groups
+        )
+
+    def reconfigService(self, **kwargs: Any) -> defer.Deferred[None]:
+        return defer.ensureDeferred(self._reconfigure(**kwargs))
+
+    def activate(self) -> defer.Deferred[None]:
+        """Starts to consume events, and catches up."""
+        return defer.ensureDeferred(self._activate())
+
+    async def _activate(self) -> None:
+        await super().activate()
+        if not self.enabled:
+            return
+        self._consumer = await self.master.mq.startConsuming(
+            self._on_complete, ("buildsets", None, "complete")
+        )
+        await self.database.do(self.followups.write_missing_pages)
+        self._clock = task.LoopingCall(self.advance)
+        self._clock.clock = self.master.reactor
+        self._clock.start(self.settings.tick, now=True)
+
+    def deactivate(self) -> defer.Deferred[None]:
+        """Stops to consume events, after the current pass."""
+        return defer.ensureDeferred(self._deactivate())
+
+    async def _deactivate(self) -> None:
+        if self._clock is not None and self._clock.running:
+            self._clock.stop()
+        if self._consumer is not None:
+            self._consumer.stopConsuming()
+            self._consumer = None
+        await self._lock.run(lambda: None)
+        await super().deactivate()
+
+    def _on_complete(self, _: object, message: dict[str, Any]) -> None:
+        if (message.get("external_idstring") or "").startswith("nb:"):
+            self.advance()
+
+    def advance(self) -> defer.Deferred[None]:
+        """Starts a pass over all open jobs; calls during a pass become one more pass."""
+        if self._wanted:
+            return defer.succeed(None)
+        self._wanted = True
+        done: defer.Deferred[None] = self._lock.run(lambda: defer.ensureDeferred(self._pass()))
+        return done.addErrback(
+            lambda failure: log.err(failure, "the scheduler; retried at the next tick")
+        )
+
+    async def is_leader(self) -> bool:
+        """Whether this master has Buildbot's claim; a claim lost in a pause is taken again."""
+        return self.active and bool(await self._claimService())
+
+    async def _pass(self) -> None:
+        self._wanted = False
+        with self._wait:
+            await self._advance_all()
+
+    async def _advance_all(self) -> None:
+        if not await self.is_leader():
+            return
+        await self.quarantine.release_recovered()
+        for decision in await self.database.do(Ledger.held_decisions):
+            await self._cancel(decision)
+        waiting = await self.database.do(lambda ledger: ledger.open_questions())
+        while waiting:
+            asked = waiting.pop(0)
+            self._wait.next(f"job {asked.id} in the scheduler")
+            try:
+                followers = await self._advance(asked)
+            except StoppingError:
+                return
+            except Exception:  # noqa: BLE001 - one job must not block the others
+                log.err(None, f"job {asked.id}")
+                continue
+            waiting += followers
+        self._wait.next("the scheduler")
+        await self.idle_recovery.recover()
+        await self.worker_monitor.check()
+
+    async def _cancel(self, decision: Action) -> None:
+        """Ends a decision of a cancelled request."""
+        buildset = decision.buildset
+        if buildset is None:  # after a kill it may have been submitted
+            orphan = await self.buildsets.newest(decision.external_id)
+            if orphan is not None:
+                submitted = buildset = int(orphan["bsid"])
+                await self.database.do(lambda ledger: ledger.submitted(decision.id, submitted))
+        end, note = BuildsetOutcome.CANCELLED, "not submitted yet"
+        if buildset is not None:
+            ended = await self.buildsets.outcome(buildset)
+            if ended is None:
+                await self.buildsets.stop(buildset, "its request was cancelled")
+                return
+            end, note = ended
+        outcome = _OUTCOMES.get(end, Outcome.CANCELLED)
+        await self.database.do(
+            lambda ledger: self.quarantine.quarantine_after(ledger, decision, end, note)
+        )
+        await self.database.do(lambda ledger: ledger.finish(decision.id, outcome, note))
+
+    async def _advance(self, asked: JobRecord) -> list[JobRecord]:
+        """Advances a job as far as possible now; returns the jobs that follow from its end."""
+        while True:
+            available = await self.groups.availability(asked)
+            in_flight = await self._open_decisions(asked, available)
+            if in_flight is None:
+                continue  # new facts
+            if isinstance(in_flight, Unfinished):
+                return await self._conclude(asked, in_flight)
+            if in_flight:
+                await self.prefetcher.prefetch(asked, in_flight[0])
+            elif available.held is not None and not available.open:
+                answer = self.quarantine.finding_of_waiting(asked, available.held)
+                return [] if answer is None else await self._conclude(asked, answer)
+            move = await self._decide_all(asked, available, in_flight)
+            if move is None:
+                return []  # until a buildset ends
+            if not isinstance(move, Trial):
+                return await self._conclude(asked, move)
+
+    async def _open_decisions(
+        self, asked: JobRecord, available: Availability
+    ) -> list[Action] | Unfinished | None:
+        """The open decisions of a job; None if one has ended."""
+        decisions = await self.database.do(lambda ledger: ledger.open_decisions(asked.id))
+        in_flight = []
+        for decision in decisions:
+            why = available.shut.get(decision.testbed)
+            if why is not None and await self.quarantine.withdraw(decision, why):
+                continue
+            end = await self._follow(asked, decision)
+            if isinstance(end, Unfinished):
+                return end
+            if end is None:
+                in_flight.append(decision)
+        return in_flight if len(in_flight) == len(decisions) else None
+
+    async def _decide_all(
+        self, asked: JobRecord, available: Availability, in_flight: list[Action]
+    ) -> Move | None:
+        """Decides the moves of the idle testbeds; returns the last one, or the finding."""
+        busy = {decision.testbed for decision in in_flight}
+        if busy.issuperset(available.open):
+            return None
+        ahead = await self.prefetcher.pending(asked)
+        builders = await self.groups.idle_builders(asked)
+        state = (await self.database.do(Ledger.last_event), builders, frozenset(ahead))
+        last: Move | None = None
+        for testbed in available.open:
+            if testbed in busy or self._waits.get((asked.id, testbed)) == state:
+                continue
+            decide = partial(
+                self._decide, asked=asked, testbed=testbed, ahead=ahead, builders=builders
+            )
+            try:
+                move = await self.database.do(decide)
+            except NotOpenError:  # its request was cancelled
+                return None
+            if move is None and in_flight:
+                self._waits[asked.id, testbed] = state
+            last = move or last
+            if move is not None and not isinstance(move, Trial):
+                return move
+        return last
+
+    async def _conclude(self, asked: JobRecord, finding: Result) -> list[JobRecord]:
+        await self.quarantine.withdraw_all(asked)
+        self._waits = {name: seen for name, seen in self._waits.items() if name[0] != asked.id}
+        followers: list[JobRecord] = await self.database.do(
+            lambda ledger: self.followups.conclude(ledger, asked, finding)
+        )
+        if pruned := await prune_kernels(self.settings):
+            log.msg(pruned)
+        self.master.mq.produce(("netbisect", str(asked.id), "closed"), {"id": asked.id})
+        return followers
+
+    def _decide(
+        self,
+        ledger: Ledger,
+        asked: JobRecord,
+        testbed: str,
+        ahead: Mapping[str, float],
+        builders: int,
+    ) -> Move | None:
+        """Decides the next move of an idle testbed, and records it; None if it has to wait.
+
+        It waits for a kernel that is being built, for trials of its peers that may be sufficient,
+        as a profile for jobs of higher priority, and as a request for its fair share.
+
+        Args:
+            ledger: Has the facts, and records the decision.
+            asked: The job.
+            testbed: The idle testbed.
+            ahead: Start of prefetches by revision.
+            builders: Number of idle builders, for a job with several testbeds.
+        """
+        if isinstance(asked.question, ProfileJob) and profiles.must_wait(ledger, asked):
+            return None
+        place = self.lab.testbed(testbed)
+        evidence = self.followups.kernels.evidence(ledger, asked)
+        prices = ledger.prices(testbed)
+        now = time.time()
+        left = {name: max(0.0, at + prices.build - now) for name, at in ahead.items()}
+        question = asked.question
+        move: Move | Wait
+        if isinstance(question, BisectJob) and question.others:
+            seen = self.groups.in_flight(
+                ledger, asked, testbed, building=left, builders=builders, prices=prices
+            )
+            move = plan.next_move_on(question, evidence, prices, seen)
+        else:
+            move = plan.next_move(question, evidence, prices, left)
+        if isinstance(move, Wait):
+            return None
+        return self._record(ledger, asked, place, evidence, move)
+
+    def _record(
+        self, ledger: Ledger, asked: JobRecord, testbed: Testbed, evidence: Evidence, move: Move
+    ) -> Move | None:
+        """Records a trial as a decision; None if its kernel is being built, or it has to wait."""
+        if not isinstance(move, Trial):
+            return move
+        if asked.request is not None and fair_share.is_in_flight(ledger, asked, move.revision):
+            return None
+        config = self.followups.kernels.config_of(testbed, move.revision)
+        wanted = kernel_name(move.revision, move.layout)
+        kernel = evidence.kernels.get(wanted)
+        if kernel is not None and (self.settings.kernels / kernel.key / FACT).is_file():
+            profiling = isinstance(asked.question, ProfileJob)
+            stage = ActionStage.PROFILE if profiling else ActionStage.TRIAL
+            target = testbed.name
+        elif self._being_built(ledger, wanted, config, testbed.arch):
+            return None
+        else:
+            stage, target = ActionStage.KERNEL, kernel_builder(testbed.arch)
+        if asked.request is not None and fair_share.why_waiting(
+            ledger, self.settings, self.lab, asked, stage, testbed.name
+        ):
+            return None
+        ledger.intend(
+            asked.id,
+            stage,
+            wanted,
+            target,
+            testbed=testbed.name,
+            config=config,
+            arch=testbed.arch,
+            why=move.why,
+            belief=move.belief,
+            runs=move.runs,
+        )
+        return move
+
+    @staticmethod
+    def _being_built(ledger: Ledger, revision: str, config: str, arch: str) -> bool:
+        wanted = (ActionStage.KERNEL, revision, config, arch)
+        return any(
+            (one.stage, one.revision, one.config, one.arch) == wanted
+            for one in ledger.open_decisions()
+        )
+
+    async def _follow(
+        self, asked: JobRecord, decision: Action
+    ) -> BuildsetOutcome | Unfinished | None:
+        """Outcome of a decision: None while it runs, Unfinished if it ends the job."""
+        buildset = decision.buildset
+        if buildset is None:
+            submitted = await self._submit(asked, decision)
+            known = await self.database.do(lambda ledger: ledger.submitted(decision.id, submitted))
+            buildset = known.buildset
+            assert buildset is not None
+            if buildset != submitted:  # another master was quicker
+                await self.buildsets.stop(submitted, f"buildset {buildset} does the same")
+        ended = await self.buildsets.outcome(buildset)
+        if ended is None:
+            if asked.request is not None:  # users can change it
+                await self.buildsets.set_priority(buildset, asked.priority)
+            return None
+        end, note = ended
+        # Before the decision is closed: after a kill between the two, both are done again.
+        await self.database.do(
+            lambda ledger: self.quarantine.quarantine_after(ledger, decision, end, note)
+        )
+        kernel = decision.stage is ActionStage.KERNEL
+        own = kernel or decision.testbed == asked.question.testbed
+        earlier = await self.database.do(partial(_earlier, decision=decision))
+        stops = sum(was_stopped(one.note) for one in earlier)
+        tries = 1 + (stops if end is BuildsetOutcome.SHUT_DOWN else len(earlier) - stops)
+        most = MOST_STOPS if end is BuildsetOutcome.SHUT_DOWN else MOST_TRIES
+        again = own and (end is BuildsetOutcome.FAILED or (end is BuildsetOutcome.LAB and kernel))
+        if (again or end is BuildsetOutcome.SHUT_DOWN) and tries < most:
+            await self.database.do(lambda ledger: ledger.retry(decision.id, note))
+            return end
+        outcome = _OUTCOMES.get(end, Outcome.LOST)
+        await self.database.do(lambda ledger: ledger.finish(decision.id, outcome, note))
+        if end in (BuildsetOutcome.OK, BuildsetOutcome.DUD) or not own:
+            return end  # a failure of a peer does not end the job
+        if end is BuildsetOutcome.CANCELLED and asked.request is not None:
+            await self.database.do(partial(self._cancel_request, request=asked.request, note=note))
+            return None
+        if end is BuildsetOutcome.LAB and not isinstance(asked.question, NightlyJob):
+            held = await self.quarantine.of(asked)
+            if held is not None:
+                return end  # the job waits for the release
+        return Unfinished(_failure(decision, end, note, tries))
+
+    def _cancel_request(self, ledger: Ledger, *, request: int, note: str) -> None:
+        """Cancels a request after a user has stopped one of its builds on Buildbot's pages."""
+        why = f"a build of it was cancelled: {note}"
+        said = f"Request {request} was cancelled on the web pages: {why}."
+        ledger.cancel_request(
+            request,
+            who="a user",
+            via="the web pages",
+            why=why,
+            letter=request_answer.news(ledger, self.settings, request, said),
+        )
+
+    async def _submit(self, asked: JobRecord, decision: Action) -> int:
+        """The buildset of a decision: an orphan with its id, a prefetch, or a new one."""
+        orphan = await self.buildsets.newest(decision.external_id)
+        if orphan is not None:
+            number = int(orphan["bsid"])
+            log.msg(f"job {asked.id}: adopting buildset {number} of {decision.external_id}")
+            return number
+        adopted = await self.prefetcher.adopt(asked, decision)
+        if adopted is not None:
+            return adopted
+        properties: dict[str, Any] = {
+            DECISION_PROPERTY: decision.id,
+            "question": asked.id,
+            "kernel_config": decision.config,
+        }
+        builder, priority = kernel_builder(decision.arch), asked.priority
+        if decision.stage is not ActionStage.KERNEL:
+            evidence = await self.database.do(partial(self.followups.kernels.evidence, asked=asked))
+            properties[KERNEL_PROPERTY] = evidence.kernels[decision.revision].key
+            properties["scenarios"] = list(asked.question.scenarios)
+            properties[RUNS_PROPERTY] = decision.runs
+            if isinstance(asked.question, ProfileJob):
+                properties[PROFILE_PROPERTY] = asked.question.pps
+            builder = bench_builder(decision.target)
+            if decision.target != asked.question.testbed:
+                priority = min(PRIORITY_GUEST, priority)
+        elif decision.attempt > 1:
+            properties[AVOIDED_PROPERTY] = await self._failed_workers(decision)
+        return await self.buildsets.submit(
+            decision.external_id,
+            builder,
+            decision.why,
+            properties,
+            branch=asked.question.branch,
+            revision=commit_of(decision.revision),
+            priority=priority,
+        )
+
+    async def _failed_workers(self, decision: Action) -> list[str]:
+        """Workers on which earlier attempts at a decision failed."""
+        names: set[str] = set()
+        for one in await self.database.do(partial(_earlier, decision=decision)):
+            if one.buildset is not None and not was_stopped(one.note):
+                names |= await self.buildsets.workers_of(one.buildset)
+        return sorted(names)
+
+
+def _earlier(ledger: Ledger, decision: Action) -> list[Action]:
+    """Earlier attempts at a decision."""
+    attempts = [one for one in ledger.decisions(decision.question) if one.seq == decision.seq]
+    return [one for one in attempts if one.attempt < decision.attempt]
+
+
+_OUTCOMES = {
+    BuildsetOutcome.OK: Outcome.OK,
+    BuildsetOutcome.DUD: Outcome.DUD,
+    BuildsetOutcome.CANCELLED: Outcome.CANCELLED,
+}
+
+
+def _failure(decision: Action, end: BuildsetOutcome, note: str, tries: int) -> str:
+    what = "the kernel" if decision.stage is ActionStage.KERNEL else "the trial"
+    tried = end in (BuildsetOutcome.FAILED, BuildsetOutcome.SHUT_DOWN)
+    tried = tried or (end is BuildsetOutcome.LAB and decision.stage is ActionStage.KERNEL)
+    count = f" in {tries} tries" if tried else ""
+    return (
+        f"{what} of {decision.revision[:12]} on {decision.target} has no result{count}: "
+        f"{end.value}: {note}"
+    )

@@ -1,0 +1,158 @@
+"""Testbed groups: the testbeds available to a job, and trials in flight on its peers.
+
+A search may use the peers of its testbed while they have no jobs of their own, one trial after
+the other. Trials that have not begun are withdrawn when the peer gets a job. A peer whose trials
+fail is left out; its failure does not end the search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from netbisect.bisect.model import serialization
+from netbisect.bisect.model.evidence import Prices, split_kernel_name
+from netbisect.bisect.model.in_flight import InFlight
+from netbisect.bisect.model.jobs import BisectJob
+from netbisect.bisect.model.results import Trial
+from netbisect.reports.render import words
+from netbisect.steps.master.builders import bench_builder, kernel_builder
+from netbisect.steps.scheduler.buildsets import Buildsets
+from netbisect.steps.service.database_thread import DatabaseThread
+from netbisect.steps.service.settings import Settings
+from netbisect.store.db.records import Action, ActionStage, JobRecord, Quarantine
+from netbisect.store.ledger import Ledger
+from netbisect.workers.config.lab import Lab
+
+PRIORITY_GUEST = 10
+"""Of a trial on a peer: below all jobs of the peer itself."""
+MOST_FRUITLESS = 2
+"""Trials in a row without a sample after which a search leaves a peer out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Availability:
+    """Testbeds available to a job now."""
+
+    open: tuple[str, ...]
+    """Available testbeds, that of the job first."""
+    shut: Mapping[str, str] = field(default_factory=dict)
+    """Reasons by unavailable testbed."""
+    held: Quarantine | None = None
+    """Of the testbed of the job."""
+
+
+def peers_of(asked: JobRecord) -> tuple[str, ...]:
+    """The peers that a job may use."""
+    question = asked.question
+    return question.testbeds[1:] if isinstance(question, BisectJob) else ()
+
+
+def unavailable_peers(
+    ledger: Ledger, settings: Settings, lab: Lab, asked: JobRecord
+) -> dict[str, str]:
+    """Reasons by peer that a job must not use now."""
+    others = peers_of(asked)
+    if not others:
+        return {}
+    own = asked.question.testbed
+    peers = lab.peers(lab.testbed(own)) if settings.search.use_groups else ()
+    quarantined = ledger.quarantined()
+    wanted = {one.question.testbed: one for one in ledger.open_questions()}
+    visited = {
+        one.target
+        for one in ledger.open_decisions()
+        if one.stage is not ActionStage.KERNEL and one.question != asked.id
+    }
+    shut = {}
+    for name in others:
+        if name not in {one.name for one in peers}:
+            shut[name] = f"{name} is no longer in a group with {own}"
+        elif name in quarantined:
+            shut[name] = f"{name} is in quarantine: {quarantined[name].why}"
+        elif name in wanted:
+            what = serialization.tag_of(wanted[name].question)
+            shut[name] = f"{name} has a {what} of its own"
+        elif name in visited:
+            shut[name] = f"{name} measures for another job"
+        elif ledger.failed_trials(asked.id, name) >= MOST_FRUITLESS:
+            often = words.count(MOST_FRUITLESS, "trial")
+            shut[name] = f"the last {often} on {name} failed"
+    return shut
+
+
+class TestbedGroups:
+    """Finds the testbeds that are available; stateless."""
+
+    def __init__(
+        self, settings: Settings, lab: Lab, buildsets: Buildsets, database: DatabaseThread
+    ) -> None:
+        self._settings = settings
+        self._lab = lab
+        self._buildsets = buildsets
+        self._database = database
+
+    async def availability(self, asked: JobRecord) -> Availability:
+        """The testbeds available to a job now."""
+        own = asked.question.testbed
+        held, shut = await self._database.do(
+            lambda ledger: (
+                ledger.quarantined().get(own),
+                unavailable_peers(ledger, self._settings, self._lab, asked),
+            )
+        )
+        for name in peers_of(asked):
+            if name not in shut and not await self._buildsets.has_worker(bench_builder(name)):
+                shut[name] = f"the worker of {name} is not connected"
+        if held is not None:
+            shut[own] = f"{own} is in quarantine: {held.why}"
+        free = [name for name in (own, *peers_of(asked)) if name not in shut]
+        return Availability(tuple(free), shut, held)
+
+    async def idle_builders(self, asked: JobRecord) -> int:
+        """Number of kernels that may be built while other decisions are open.
+
+        0 with a single builder: an open decision may need it next.
+        """
+        arch = self._lab.testbed(asked.question.testbed).arch
+        builders = sum(builder.arch == arch for builder in self._lab.builders)
+        if builders == 1 or not peers_of(asked):
+            return 0
+        return max(0, builders - await self._buildsets.queue_length(kernel_builder(arch)))
+
+    @staticmethod
+    def in_flight(
+        ledger: Ledger,
+        asked: JobRecord,
+        testbed: str,
+        *,
+        building: Mapping[str, float],
+        builders: int,
+        prices: Prices,
+    ) -> InFlight:
+        """Builds and trials in flight for a job, for the move of an idle testbed.
+
+        Args:
+            ledger: Has the open decisions.
+            asked: The job.
+            testbed: The idle one.
+            building: Seconds until a prefetched kernel is built, by revision.
+            builders: Number of idle builders.
+            prices: Costs of actions.
+        """
+        under_way = ledger.open_decisions(asked.id)
+        kernels = [one for one in under_way if one.stage is ActionStage.KERNEL]
+        now = ledger.clock()
+        left = {one.revision: max(0.0, one.intended_at + prices.build - now) for one in kernels}
+        not_given = sum(one.buildset is None for one in kernels)
+        return InFlight(
+            building={**building, **left},
+            may_build=not under_way or builders > not_given,
+            testbed=testbed,
+            under_way=tuple(map(_visit, under_way)),
+        )
+
+
+def _visit(decision: Action) -> Trial:
+    revision, layout = split_kernel_name(decision.revision)
+    return Trial(revision, decision.why, None, decision.runs, decision.testbed, layout)

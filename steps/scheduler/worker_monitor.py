@@ -1,0 +1,100 @@
+"""Mails a worker's owners when it goes missing while work is queued, and when it returns.
+
+The outbox stores the mails sent, so that a restart repeats none.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from functools import partial
+
+from netbisect.reports.mail import owners
+from netbisect.reports.mail.alerts import Mail
+from netbisect.steps.master.builders import bench_builder, kernel_builder, recover_builder
+from netbisect.steps.scheduler.buildsets import Buildsets
+from netbisect.steps.service.database_thread import DatabaseThread
+from netbisect.steps.service.settings import Settings
+from netbisect.store.ledger import Ledger
+from netbisect.workers.config.builder import Builder
+from netbisect.workers.config.lab import Lab
+from netbisect.workers.config.testbed import Testbed
+
+_MINUTE = 60.0
+_AWAY, _BACK = "away", "back"
+
+
+class WorkerMonitor:
+    """Monitors the workers of a lab."""
+
+    def __init__(
+        self, settings: Settings, lab: Lab, buildsets: Buildsets, database: DatabaseThread
+    ) -> None:
+        self._settings = settings
+        self._buildsets = buildsets
+        self._database = database
+        self._hosts = lab.hosts_by_worker
+        self._since: dict[str, float] = {}
+        """By worker: when it was first missing."""
+        self._present: set[str] = set()
+        """Connected workers whose return was mailed, if necessary."""
+
+    async def check(self) -> None:
+        """Checks all workers, and puts mails into the outbox."""
+        for worker in self._hosts:
+            if self._buildsets.is_connected(worker):
+                self._since.pop(worker, None)
+                if worker not in self._present:
+                    await self._database.do(partial(self._back, worker))
+                    self._present.add(worker)
+                continue
+            self._present.discard(worker)
+            if not await self._missed(worker):
+                self._since.pop(worker, None)
+                continue
+            seconds = time.monotonic() - self._since.setdefault(worker, time.monotonic())
+            if seconds >= self._settings.workers.patience_minutes * _MINUTE:
+                await self._database.do(partial(self._away, worker, seconds))
+                self._since[worker] = math.inf  # no further mail before its return
+
+    async def _missed(self, worker: str) -> bool:
+        """Whether a build waits that no other worker can do."""
+        for host in self._hosts[worker]:
+            names = (
+                [kernel_builder(host.arch)]
+                if isinstance(host, Builder)
+                else [bench_builder(host.name), recover_builder(host.name)]
+            )
+            for name in names:
+                if await self._buildsets.queue_length(
+                    name
+                ) and not await self._buildsets.has_worker(name):
+                    return True
+        return False
+
+    def _away(self, worker: str, seconds: float, ledger: Ledger) -> None:
+        last = ledger.last_mail(f"worker:{worker}:")
+        if last is None or not last.key.endswith(f":{_AWAY}"):
+            number = int(ledger.clock())
+            letter = owners.worker_away(worker, self._names(worker), seconds)
+            self._post(ledger, worker, number, _AWAY, letter)
+
+    def _back(self, worker: str, ledger: Ledger) -> None:
+        last = ledger.last_mail(f"worker:{worker}:")
+        if last is not None and last.key.endswith(f":{_AWAY}"):
+            number = int(last.key.split(":")[-2])
+            letter = owners.worker_back(worker, self._names(worker))
+            self._post(ledger, worker, number, _BACK, letter)
+
+    def _names(self, worker: str) -> list[str]:
+        return [host.name for host in self._hosts[worker]]
+
+    def _post(self, ledger: Ledger, worker: str, number: int, what: str, letter: Mail) -> None:
+        addresses = [host.owner for host in self._hosts[worker] if isinstance(host, Testbed)]
+        ledger.post(
+            f"worker:{worker}:{number}:{what}",
+            subject=letter.subject,
+            recipients=tuple(dict.fromkeys(filter(None, addresses))) or self._settings.mail.to,
+            body=letter.text,
+            thread=f"worker:{worker}:{number}:",
+        )

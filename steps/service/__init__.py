@@ -1,0 +1,1 @@
+"""Settings, secrets, rights, control of the service, compute process and database thread."""

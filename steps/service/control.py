@@ -1,0 +1,263 @@
+"""Checks a service's folder, starts its master and stops it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from netbisect.errors import UserError
+from netbisect.steps.service import private_files, stalls, tls
+from netbisect.steps.service.database_thread import open_history
+from netbisect.steps.service.secrets import make_passwords, worker_passwords
+from netbisect.steps.service.settings import SETTINGS as SETTINGS  # noqa: PLC0414 - re-exported
+from netbisect.steps.service.settings import Settings, load
+from netbisect.steps.service.shipped_files import fill_template
+from netbisect.store.db.database import StoreError, open_database
+from netbisect.store.db.schema import migrate
+from netbisect.store.git.history import HistoryError
+from netbisect.workers.config.lab import Lab
+from netbisect.workers.config.toml import FileError
+from netbisect.workers.transport.processes import has_working_directory
+
+TAC = "buildbot.tac"
+"""Marks a folder of Buildbot."""
+_START_SECONDS = 120
+"""Time limit of a start."""
+_UPGRADE_SECONDS = 600.0
+"""Time limit of the migration of Buildbot's database."""
+_FETCH = "fetch"
+"""The check that may fail under a supervisor if a mirror exists."""
+_PID = "twistd.pid"
+_TWISTD = "from twisted.scripts import twistd; twistd.run()"
+_FREE_BYTES = 16 << 20
+"""Disk space that a master needs to start."""
+_RUN = "from buildbot.scripts.runner import run; run()"
+_STOP_PATIENCE = 30.0
+"""Seconds before the master is killed, which loses nothing."""
+
+
+class ServiceError(UserError):
+    """The service cannot be started or stopped."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartCheck:
+    """Result of a check before a start; a row of `netbisect check --json`."""
+
+    what: str
+    good: bool
+    found: str
+
+
+def check_folder(folder: Path) -> Iterator[StartCheck]:
+    """Checks a folder; some failures end the checks."""
+    try:
+        settings, lab = load(folder / SETTINGS)
+        yield StartCheck("settings", True, f"{folder / SETTINGS} and {settings.lab}")
+        yield StartCheck("passwords of the workers", True, _passwords(settings, lab))
+        if certificate := tls.check_certificate(settings.workers):
+            yield StartCheck("certificate for workers", True, certificate)
+    except FileError as error:
+        yield StartCheck("settings", False, str(error))
+        return
+    if latest := stalls.read(settings.state).latest:
+        yield StartCheck("last stall", True, latest[-1].sentence)
+    yield from _database(settings)
+    yield _privacy(folder, settings)
+    yield from _tree(settings, lab)
+    if master_pid(folder) is None:
+        for name, interface, port in (
+            ("web.port", settings.web.interface, settings.web.port),
+            ("workers.port", settings.workers.interface, settings.workers.port),
+        ):
+            yield _port(name, interface, port)
+
+
+def _passwords(settings: Settings, lab: Lab) -> str:
+    """Checks the passwords of the workers; creates missing ones, except for several masters.
+
+    Raises:
+        FileError: A password is missing or not private.
+    """
+    path, workers = settings.workers.password_file, [*lab.hosts_by_worker]
+    made = [] if settings.masters.router else make_passwords(path, workers)
+    worker_passwords(path, workers)
+    return f"{path}, new for {', '.join(made)}" if made else str(path)
+
+
+def _database(settings: Settings) -> Iterator[StartCheck]:
+    try:
+        migrate(open_database(settings.database))
+        yield StartCheck("database", True, settings.database)
+    except StoreError as error:
+        yield StartCheck("database", False, str(error))
+
+
+def _privacy(folder: Path, settings: Settings) -> StartCheck:
+    try:
+        found = private_files.exposed_paths(folder, settings)
+    except StoreError as error:
+        return StartCheck("modes of files", False, str(error))
+    if not found:
+        return StartCheck("modes of files", True, f"{folder} is private")
+    names = " ".join(map(str, found))
+    detail = f"accessible by other users; a start fixes it, or `chmod go= {names}`"
+    return StartCheck("modes of files", False, detail)
+
+
+def _progress(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
+
+
+def _tree(settings: Settings, lab: Lab) -> Iterator[StartCheck]:
+    history = open_history(settings, lab, _progress)
+    what = _FETCH if history.is_clone() else "branch"
+    try:
+        history.update()
+        what = "branch"
+        for branch in settings.branches:
+            yield StartCheck(what, True, f"{branch} is at {history.head(branch)[:12]}")
+        what = "overlay"
+        for one in lab.source.overlays:
+            commits = len(history.stretch(one.first, one.last))
+            yield StartCheck(what, True, f"{one.name} is for {commits:,} commits")
+    except HistoryError as error:
+        yield StartCheck(what, False, str(error))
+
+
+def _port(name: str, interface: str, port: int) -> StartCheck:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((interface, port))
+        except OSError as error:
+            detail = f"{name}: {interface}:{port} is unavailable: {error.strerror}"
+            return StartCheck("port", False, detail)
+    return StartCheck("port", True, f"{name} {port} is free")
+
+
+def master_pid(folder: Path) -> int | None:
+    """Process ID of the running master in a folder, or None."""
+    try:
+        process = int((folder / _PID).read_text())
+        os.kill(process, 0)
+    except (OSError, ValueError):
+        return None
+    # After a reboot another process may have this ID.
+    return process if has_working_directory(process, folder) else None
+
+
+def start(folder: Path, environment: Mapping[str, str] | None = None) -> Settings:
+    """Starts the master and waits for it.
+
+    Args:
+        folder: Folder of the service.
+        environment: Additional environment variables.
+
+    Raises:
+        ServiceError: A check failed, or the master does not start.
+    """
+    settings = prepare_start(folder, environment)
+    _buildbot(folder, environment or {}, "start", f"--start_timeout={_START_SECONDS}")
+    return settings
+
+
+def prepare_start(
+    folder: Path, environment: Mapping[str, str] | None = None, *, supervised: bool = False
+) -> Settings:
+    """Checks a folder and creates Buildbot's files in it.
+
+    Args:
+        folder: Folder of the service.
+        environment: Additional environment variables.
+        supervised: Whether a supervisor restarts the master; then the tree's server may be down.
+
+    Raises:
+        ServiceError: The master runs already, or a check failed.
+    """
+    if master_pid(folder) is not None:
+        raise ServiceError(f"the master in {folder} is already running")
+    if shutil.disk_usage(folder).free < _FREE_BYTES:
+        raise ServiceError(f"the disk of {folder} has less than {_FREE_BYTES >> 20} MiB free")
+    private_files.restrict(folder, load(folder / SETTINGS)[0])
+    for check in check_folder(folder):
+        if not check.good and not (supervised and check.what == _FETCH):
+            raise ServiceError(check.found)
+    settings, _ = load(folder / SETTINGS)
+    if not (folder / TAC).is_file():
+        (folder / TAC).write_text(fill_template(TAC))
+    (folder / _PID).unlink(missing_ok=True)  # of a master that was killed
+    _buildbot(folder, environment or {}, "upgrade-master", "--quiet", limit=_UPGRADE_SECONDS)
+    return settings
+
+
+def become_master(folder: Path) -> NoReturn:
+    """Replaces this process by the master, after `prepare_start`."""
+    os.chdir(folder)
+    options = ["--nodaemon", "--no_save", f"--python={TAC}"]
+    os.execv(sys.executable, [sys.executable, "-c", _TWISTD, *options])  # noqa: S606 - no shell
+
+
+def _buildbot(
+    folder: Path,
+    environment: Mapping[str, str],
+    *arguments: str,
+    limit: float = 2 * _START_SECONDS,
+) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", _RUN, *arguments, str(folder)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, **environment},
+        start_new_session=True,
+        umask=private_files.UMASK,
+    )
+    try:
+        output, _ = process.communicate(timeout=limit)
+    except BaseException as error:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # its child is not a daemon yet
+        process.communicate()
+        if isinstance(error, subprocess.TimeoutExpired):
+            raise ServiceError(
+                f"`buildbot {arguments[0]}` did not finish within {limit:g} s and was killed; "
+                "check the load of this host and Buildbot's database, then start again"
+            ) from None
+        raise
+    if process.returncode != 0:
+        lines = output.strip().splitlines() or ["no output"]
+        raise ServiceError(f"`buildbot {arguments[0]}` failed: {lines[-1]}")
+
+
+def stop(folder: Path) -> bool:
+    """Stops the master and waits for its end; the next start resumes its work.
+
+    Returns:
+        Whether the master was running.
+    """
+    process = master_pid(folder)
+    if process is None:
+        return False
+    os.kill(process, signal.SIGTERM)
+    end = time.monotonic() + _STOP_PATIENCE
+    while time.monotonic() < end:
+        if master_pid(folder) is None:
+            return True
+        time.sleep(0.1)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(process, signal.SIGKILL)
+    (folder / _PID).unlink(missing_ok=True)
+    return True

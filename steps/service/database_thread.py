@@ -1,0 +1,91 @@
+"""Database access for the reactor: calls run in a thread, one at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
+
+from twisted.internet import defer, threads
+from twisted.python import log
+
+from netbisect.steps.service.settings import Settings
+from netbisect.steps.service.watchdog import WatchedWait
+from netbisect.store.db.database import open_database, retried_when_lost
+from netbisect.store.db.schema import migrate
+from netbisect.store.git.history import History
+from netbisect.store.ledger import Ledger
+from netbisect.workers.config.lab import Lab
+
+T = TypeVar("T")
+
+_open: dict[str, DatabaseThread] = {}
+
+
+class DatabaseThread:
+    """Serializes calls to a database."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self._lock = defer.DeferredLock()
+        self._ledger: Ledger | None = None
+
+    async def do(self, work: Callable[[Ledger], T], seconds: float = 0.0) -> T:
+        """Runs `work` in a thread, again after a lost connection, and returns its result.
+
+        Args:
+            work: The call; must not use the reactor.
+            seconds: Its own time limit; see `WatchedWait`.
+        """
+        async with self._lock:
+            with WatchedWait(f"the ledger ({_name(work)})", seconds):
+                call = partial(self._with_ledger, work)
+                result: T = await threads.deferToThread(retried_when_lost, call)
+        return result
+
+    def _with_ledger(self, work: Callable[[Ledger], T]) -> T:
+        if self._ledger is None:
+            self._ledger = open_service_ledger(self.settings)
+        return work(self._ledger)
+
+
+def _name(work: Callable[..., object]) -> str:
+    """Name of a call for the record of a stall."""
+    function = getattr(work, "func", work)  # of a partial
+    name: str = getattr(function, "__qualname__", repr(function))
+    return name.replace("<locals>.", "")
+
+
+def open_history(
+    settings: Settings, lab: Lab, progress: Callable[[str], None] = log.msg
+) -> History:
+    """Opens the history of the tree; `progress` gets lines about a long fetch."""
+    return History(settings.mirror, lab.source.repository, lab.source.revisions, progress)
+
+
+def open_service_ledger(settings: Settings) -> Ledger:
+    """Opens the database of a service. Raises StoreError."""
+    return open_ledger(settings.database, settings.mail.sender.rpartition("@")[2])
+
+
+def open_ledger(url: str, domain: str = "netbisect.invalid") -> Ledger:
+    """Opens a database and migrates its schema.
+
+    Args:
+        url: SQLAlchemy URL.
+        domain: Domain of new Message-IDs.
+
+    Raises:
+        StoreError: The database cannot be used.
+    """
+    engine = open_database(url)
+    migrate(engine)
+    return Ledger(engine, domain=domain)
+
+
+def database_thread(settings: Settings) -> DatabaseThread:
+    """Returns the shared thread of the service's database."""
+    url = settings.database
+    if url not in _open:
+        _open[url] = DatabaseThread(settings)
+    return _open[url]

@@ -1,0 +1,56 @@
+"""Proxies for numeric and plotting modules, which run in the compute process."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from netbisect.bisect import measurement, plan
+    from netbisect.bisect.detection import (
+        confirmation,
+        grouping,
+        health,
+        histories,
+        recovery,
+        self_check,
+    )
+    from netbisect.bisect.stats import unaffected
+    from netbisect.reports.console import health as health_report
+    from netbisect.reports.documents import netbenches
+    from netbisect.reports.pages import page
+    from netbisect.reports.plots import progress
+    from netbisect.reports.site import series as series_page
+else:
+    from netbisect.steps.service.compute import RemoteModule
+
+    confirmation = RemoteModule("netbisect.bisect.detection.confirmation")
+    histories = RemoteModule("netbisect.bisect.detection.histories")
+    grouping = RemoteModule("netbisect.bisect.detection.grouping")
+    health = RemoteModule("netbisect.bisect.detection.health")
+    measurement = RemoteModule("netbisect.bisect.measurement")
+    plan = RemoteModule("netbisect.bisect.plan")
+    recovery = RemoteModule("netbisect.bisect.detection.recovery")
+    self_check = RemoteModule("netbisect.bisect.detection.self_check")
+    unaffected = RemoteModule("netbisect.bisect.stats.unaffected")
+    health_report = RemoteModule("netbisect.reports.console.health")
+    netbenches = RemoteModule("netbisect.reports.documents.netbenches")
+    page = RemoteModule("netbisect.reports.pages.page")
+    progress = RemoteModule("netbisect.reports.plots.progress")
+    series_page = RemoteModule("netbisect.reports.site.series")
+
+__all__ = [
+    "confirmation",
+    "grouping",
+    "health",
+    "health_report",
+    "histories",
+    "measurement",
+    "netbenches",
+    "page",
+    "plan",
+    "progress",
+    "recovery",
+    "self_check",
+    "series_page",
+    "unaffected",
+]

@@ -1,0 +1,451 @@
+"""The schema of netbisect.toml; docs/lab.md explains every key."""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from netbisect.steps.service.mail_address import check_mail_address
+from netbisect.steps.service.web_settings import LoginSettings, PeopleRule
+from netbisect.workers.config import toml
+from netbisect.workers.config.disk_space import parse_size
+from netbisect.workers.config.lab import Lab, load_lab
+
+SETTINGS = "netbisect.toml"
+"""File name in the folder of a service."""
+OPEN, LOGIN = "open", "login"
+"""Values of `reading`."""
+_PORT_MAX = 65535
+MOST_BOOTS = 100
+"""Most boots per revision of a request."""
+_THIS_HOST = ("127.0.0.1", "::1", "localhost")
+_LIST = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*\Z")
+
+
+def _check(condition: object, message: str) -> None:
+    if not condition:
+        raise ValueError(message)
+
+
+def _is_address(url: str) -> bool:
+    """Whether this is an HTTP URL that ends with a slash."""
+    parts = urlsplit(url)
+    return bool(parts.scheme in ("http", "https") and parts.netloc and url.endswith("/"))
+
+
+def _check_port(name: str, port: int) -> None:
+    _check(0 < port <= _PORT_MAX, f"{name} {port}: expected a TCP port, 1 to {_PORT_MAX}")
+
+
+def _check_addresses(addresses: Sequence[str]) -> None:
+    _check(addresses, "to: expected at least one address")
+    for address in addresses:
+        check_mail_address(address)
+
+
+@dataclass(frozen=True, slots=True)
+class NightSettings:
+    """Start of the nightly runs, and boots per testbed."""
+
+    hour: int = 1
+    minute: int = 0
+    boots: int = 5
+    against_itself: int = 14
+    """Nights between measurements of an unchanged kernel; 0: never."""
+
+    def __post_init__(self) -> None:
+        _check(0 <= self.hour < 24, f"hour {self.hour}: expected 0 to 23")  # noqa: PLR2004 - a day's
+        _check(0 <= self.minute < 60, f"minute {self.minute}: expected 0 to 59")  # noqa: PLR2004
+        _check(self.boots >= 1, f"boots {self.boots}: expected 1 or more")
+        _check(
+            self.against_itself >= 0,
+            f"against_itself {self.against_itself}: expected nights, or 0 for never",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SearchSettings:
+    """Searches for culprits."""
+
+    use_groups: bool = True
+    """Whether idle testbeds of the same group take part in a search."""
+
+
+@dataclass(frozen=True, slots=True)
+class WebSettings:
+    """The web pages."""
+
+    url: str = "http://127.0.0.1:8010/"
+    """Public URL; ends with a slash."""
+    port: int = 8010
+    interface: str = "127.0.0.1"
+    """Address to listen on; any other needs a proxy with TLS in front."""
+    reading: str = OPEN
+    """open, or login to require a login or a token."""
+    calls_per_minute: int = 120
+    """API calls per user, and per address of anonymous clients."""
+    trusted_proxies: tuple[str, ...] = ()
+    """Addresses of proxies whose X-Forwarded-For is used."""
+    hook_file: Path | None = None
+    """A line `name:password` for the hook that triggers a poll of the tree."""
+    login: LoginSettings = field(default_factory=LoginSettings)
+    people: tuple[PeopleRule, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check_port("port", self.port)
+        _check(
+            self.reading in (OPEN, LOGIN), f"reading {self.reading!r}: expected {OPEN} or {LOGIN}"
+        )
+        _check(
+            self.calls_per_minute >= 1,
+            f"calls_per_minute {self.calls_per_minute}: expected 1 or more",
+        )
+        for proxy in self.trusted_proxies:
+            ipaddress.ip_address(proxy)  # raises ValueError with a message
+        _check(
+            _is_address(self.url),
+            f"url {self.url!r}: expected http:// or https:// and a slash at the end",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSettings:
+    """Connection of the workers, and their command."""
+
+    port: int = 9989
+    interface: str = "127.0.0.1"
+    password_file: Path = Path("workers.password")
+    """A shared password on one line, or a folder with one file per worker."""
+    command: tuple[str, ...] = ("netbisect-lab",)
+    """Command line of netbisect-lab on the workers."""
+    patience_minutes: float = 30.0
+    """Minutes before a missing worker with queued work is reported."""
+    certificate: Path | None = None
+    """PEM file with the certificate and its chain; makes TLS mandatory for workers."""
+    key: Path | None = None
+    """PEM file with the key of the certificate."""
+
+    def __post_init__(self) -> None:
+        _check_port("port", self.port)
+        _check(
+            (self.certificate is None) == (self.key is None),
+            "certificate and key: expected both, or neither",
+        )
+        _check(self.command, "command: expected at least the name of the program")
+        _check(
+            self.patience_minutes >= 0,
+            f"patience_minutes {self.patience_minutes:g}: expected 0 or more",
+        )
+
+    def within(self, folder: Path) -> WorkerSettings:
+        """Resolves the paths against a folder."""
+        return replace(
+            self,
+            password_file=folder / self.password_file,
+            certificate=self.certificate and folder / self.certificate,
+            key=self.key and folder / self.key,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MastersSettings:
+    """Shared resources of several masters; empty for one master."""
+
+    database: str = ""
+    """SQLAlchemy URL of Buildbot's database."""
+    router: str = ""
+    """WebSocket URL of the WAMP router between the masters."""
+    realm: str = "buildbot"
+    """Realm of the router."""
+
+    def __post_init__(self) -> None:
+        _check(
+            bool(self.database) == bool(self.router),
+            "database and router: expected both, or neither",
+        )
+        _check(
+            not self.database or self.database.startswith("postgresql"),
+            f"database {self.database!r}: expected the address of a server, postgresql+psycopg://…",
+        )
+        _check(
+            not self.router or self.router.startswith(("ws://", "wss://")),
+            f"router {self.router!r}: expected ws:// or wss://",
+        )
+
+    def for_buildbot(self) -> dict[str, object]:
+        """The same for Buildbot's configuration."""
+        if not self.router:
+            return {}
+        router = {"type": "wamp", "router_url": self.router, "realm": self.realm}
+        return {"multiMaster": True, "db": {"db_url": self.database}, "mq": router}
+
+
+@dataclass(frozen=True, slots=True)
+class MailRule:
+    """Additional or alternative recipients for some alerts."""
+
+    to: tuple[str, ...]
+    branch: str = "*"
+    """Shell patterns; `*` matches slashes, too."""
+    testbed: str = "*"
+    path: str = ""
+    """Pattern of a file changed by the verified culprit; empty matches all alerts."""
+    instead: bool = False
+    """Whether these recipients replace `[mail] to`."""
+
+    def __post_init__(self) -> None:
+        _check_addresses(self.to)
+
+
+@dataclass(frozen=True, slots=True)
+class MailSettings:
+    """Recipients and mail server."""
+
+    to: tuple[str, ...]
+    sender: str
+    reply_to: str = ""
+    """Defaults to the sender."""
+    list_id: str = ""
+    """List-Id; defaults to `netbisect.` and the domain of the sender."""
+    html: bool = False
+    """Whether mails have an HTML part."""
+    committers: bool = False
+    """Whether the committer of a verified culprit gets the result."""
+    digest: bool = True
+    digest_hour: int = 8
+    """Local hour of the daily digest."""
+    rules: tuple[MailRule, ...] = ()
+    server: str = "127.0.0.1"
+    port: int = 25
+    starttls: bool = False
+    user: str = ""
+    password_file: Path | None = None
+
+    def __post_init__(self) -> None:
+        _check_port("port", self.port)
+        _check_addresses(self.to)
+        _check_addresses([self.sender, *filter(None, [self.reply_to])])
+        _check(
+            not self.user or self.starttls or self.server in _THIS_HOST,
+            "user: expected with starttls = true, or with a server on this host; otherwise the "
+            "password is sent unencrypted",
+        )
+        _check(
+            not self.list_id or _LIST.match(self.list_id),
+            f"list_id {self.list_id!r}: expected a name such as netbisect.example.org",
+        )
+        _check(
+            0 <= self.digest_hour < 24,  # noqa: PLR2004 - a day's
+            f"digest_hour {self.digest_hour}: expected 0 to 23",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LinkSettings:
+    """Links to commits, where `{revision}` is the hash, and to the site."""
+
+    commit: str = "https://cgit.freebsd.org/src/commit/?id={revision}"
+    site: str = ""
+    """URL of the output of `netbisect site`, or empty."""
+
+    def __post_init__(self) -> None:
+        _check("{revision}" in self.commit, f"commit {self.commit!r}: expected {{revision}} in it")
+        _check(
+            not self.site or _is_address(self.site),
+            f"site {self.site!r}: expected http:// or https:// and a slash at the end",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RequestSettings:
+    """Limits and defaults of requests."""
+
+    open_per_person: int = 5
+    """Open requests per user."""
+    boots_per_day: int = 200
+    """Boots per user in 24 hours; further ones wait."""
+    boots: int = 5
+    """Default boots per revision."""
+    share_days: float = 3.0
+    """Days for which boots count for other requests of the same revision and testbed."""
+    hours: float = 48.0
+    """Lab time of a requested search."""
+
+    def __post_init__(self) -> None:
+        _check(
+            self.open_per_person >= 1, f"open_per_person {self.open_per_person}: expected 1 or more"
+        )
+        _check(self.boots_per_day >= 1, f"boots_per_day {self.boots_per_day}: expected 1 or more")
+        _check(1 <= self.boots <= MOST_BOOTS, f"boots {self.boots}: expected 1 to {MOST_BOOTS}")
+        _check(self.share_days >= 0, f"share_days {self.share_days:g}: expected 0 or more")
+        _check(self.hours > 0, f"hours {self.hours:g}: expected more than 0")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """A settings file."""
+
+    branches: tuple[str, ...]
+    mail: MailSettings
+    lab: Path = Path("lab.toml")
+    """The lab file; at the same path on every host of the lab."""
+    database: str = ""
+    """SQLAlchemy URL; defaults to netbisect.sqlite in the state folder."""
+    state: Path = Path()
+    """Folder for kernels, reports and the mirror; defaults to the settings' folder."""
+    poll: int = 300
+    """Seconds between polls of the tree."""
+    tick: float = 15.0
+    """Seconds between polls of the job queue, in case an event was lost."""
+    stall_minutes: float = 10.0
+    """Watchdog timeout, in addition to the limits of each operation."""
+    min_effect_percent: float = 2.0
+    """Smallest drop worth an alert."""
+    kernel_space: str = "50 GB"
+    """Disk space for kernels on the master; kernels of open jobs are kept."""
+    patience_days: float = 14.0
+    """Days that comparisons and searches wait for a testbed in quarantine."""
+    visit_space: str = "5 GB"
+    """Disk space for trial logs on the master."""
+    log_days: int = 180
+    """Days that Buildbot keeps the output of builds and trials."""
+    night: NightSettings = field(default_factory=NightSettings)
+    search: SearchSettings = field(default_factory=SearchSettings)
+    web: WebSettings = field(default_factory=WebSettings)
+    workers: WorkerSettings = field(default_factory=WorkerSettings)
+    links: LinkSettings = field(default_factory=LinkSettings)
+    requests: RequestSettings = field(default_factory=RequestSettings)
+    masters: MastersSettings = field(default_factory=MastersSettings)
+
+    def __post_init__(self) -> None:
+        _check(self.branches, "branches: expected at least one")
+        for name in ("kernel_space", "visit_space"):
+            try:
+                parse_size(getattr(self, name))
+            except ValueError as error:
+                raise ValueError(f"{name} {error}") from None
+        _check(
+            not self.masters.router or self.database.startswith("postgresql"),
+            "masters: expected with a database that several hosts can use, postgresql+psycopg://…",
+        )
+        _check(self.poll > 0, f"poll {self.poll}: expected seconds > 0")
+        _check(self.tick > 0, f"tick {self.tick}: expected seconds > 0")
+        _check(
+            self.stall_minutes > 0, f"stall_minutes {self.stall_minutes:g}: expected more than 0"
+        )
+        _check(self.log_days >= 1, f"log_days {self.log_days}: expected 1 or more")
+        _check(self.patience_days >= 0, f"patience_days {self.patience_days:g}: expected 0 or more")
+        _check(
+            0 < self.min_effect_percent < 50,  # noqa: PLR2004 - half the packets are no detail
+            f"min_effect_percent {self.min_effect_percent}: expected more than 0, less than 50",
+        )
+
+    @property
+    def min_effect(self) -> float:
+        """Smallest drop worth an alert, as |ln ratio|."""
+        return -math.log1p(-self.min_effect_percent / 100)
+
+    @property
+    def stall_seconds(self) -> float:
+        """`stall_minutes` in seconds."""
+        return self.stall_minutes * 60
+
+    @property
+    def kernel_bytes(self) -> int:
+        """`kernel_space` in bytes."""
+        return parse_size(self.kernel_space)
+
+    def report_address(self, alert: int) -> str:
+        """URL of the page of an alert."""
+        return f"{self.web.url}plugins/netbisect/reports/alert-{alert}.html"
+
+    def profile_address(self, question: int) -> str:
+        """URL of the page of a profile job."""
+        return f"{self.web.url}plugins/netbisect/reports/profile-{question}.html"
+
+    def request_address(self, request: int) -> str:
+        """URL of the page of a request."""
+        return f"{self.web.url}plugins/netbisect/reports/request-{request}.html"
+
+    def request_file_address(self, request: int, path: str) -> str:
+        """URL of a file in the folder of a request."""
+        return f"{self.web.url}plugins/netbisect/reports/request-{request}/{path}"
+
+    @property
+    def kernels(self) -> Path:
+        """Kernel store of the master."""
+        return self.state / "kernels"
+
+    @property
+    def patches(self) -> Path:
+        """Patches of requests, as sent to build hosts."""
+        return self.state / "patches"
+
+    @property
+    def visits(self) -> Path:
+        """Trial logs, one folder per action."""
+        return self.state / "visits"
+
+    @property
+    def visit_bytes(self) -> int:
+        """`visit_space` in bytes."""
+        return parse_size(self.visit_space)
+
+    @property
+    def reports(self) -> Path:
+        """Report pages."""
+        return self.state / "reports"
+
+    @property
+    def mirror(self) -> Path:
+        """Bare clone of the tree."""
+        return self.state / "tree.git"
+
+
+def load_settings(path: Path) -> Settings:
+    """Loads a settings file; relative paths are relative to it.
+
+    Raises:
+        FileError: One line per error, with file, key and expectation.
+    """
+    settings = toml.load(path, Settings)
+    here = path.resolve().parent
+    mail = settings.mail
+    if mail.password_file is not None:
+        mail = replace(mail, password_file=here / mail.password_file)
+    web = replace(settings.web, login=settings.web.login.within(here))
+    if web.hook_file is not None:
+        web = replace(web, hook_file=here / web.hook_file)
+    state = here / settings.state
+    return replace(
+        settings,
+        lab=here / settings.lab,
+        state=state,
+        database=settings.database or f"sqlite:///{state / 'netbisect.sqlite'}",
+        mail=mail,
+        web=web,
+        workers=settings.workers.within(here),
+    )
+
+
+def load(path: Path) -> tuple[Settings, Lab]:
+    """Loads the settings and the lab file. Raises FileError."""
+    settings = load_settings(path)
+    lab = load_lab(settings.lab)
+    _check_owners(settings.lab, lab)
+    return settings, lab
+
+
+def _check_owners(path: Path, lab: Lab) -> None:
+    """Checks the mail addresses of owners, for which lab hosts lack the library."""
+    for number, testbed in enumerate(lab.testbeds):
+        try:
+            if testbed.owner:
+                check_mail_address(testbed.owner)
+        except ValueError as error:
+            raise toml.FileError(f"{path}: testbeds[{number}].owner: {error}") from error

@@ -1,0 +1,130 @@
+"""The folder of a site: written anew beside the old one, then renamed into its place."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from netbisect.errors import UserError
+
+Pair = tuple[str, str]
+"""Two revisions that are compared on a page of their own."""
+_MANIFEST = "site.json"
+
+
+class SiteError(UserError):
+    """The folder cannot be used; the text says why, in one sentence."""
+
+
+class SiteRevisionError(UserError):
+    """A name that is not one revision; the text says why, in one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a finished site says about itself."""
+
+    files: frozenset[str] = frozenset()
+    """Names of its files."""
+    pairs: tuple[Pair, ...] = ()
+
+
+def put(folder: Path, files: Mapping[str, str]) -> None:
+    """Writes files, given by name."""
+    for name, text in files.items():
+        (folder / name).write_bytes(text.encode("utf-8", "replace"))
+
+
+def finish(folder: Path, pairs: tuple[Pair, ...]) -> None:
+    """Marks a new folder as a site: the last file that is written."""
+    files = sorted(one.name for one in folder.iterdir())
+    put(folder, {_MANIFEST: json.dumps({"files": files, "pairs": pairs})})
+
+
+@contextmanager
+def replacing(place: Path) -> Iterator[tuple[Path, Manifest]]:
+    """A new folder, and the manifest of the site that it replaces at the end of the block.
+
+    The old site stays until then, and for good if the block raises an exception.
+
+    Raises:
+        SiteError: There is another folder in this place, the folder cannot be written, or another
+            process writes the site.
+    """
+    place = place.resolve()
+    new, old = _beside(place, "new"), _beside(place, "old")
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with _locked(place):
+            if old.exists() and not place.exists():
+                old.rename(place)  # the process was killed between the two renames
+            for left in (new, old):
+                shutil.rmtree(left, ignore_errors=True)
+            before = _read(place)
+            new.mkdir()
+            try:
+                yield new, before
+                if place.exists():
+                    _keep(place, new, before)
+                    place.rename(old)
+                new.rename(place)
+            finally:
+                shutil.rmtree(new, ignore_errors=True)
+            shutil.rmtree(old, ignore_errors=True)
+    except OSError as error:
+        raise SiteError(
+            f"{error.filename or place}: cannot be written: {os.strerror(error.errno or 0)}"
+        ) from error
+
+
+def _beside(place: Path, what: str) -> Path:
+    return place.with_name(f".{place.name}.netbisect-{what}")
+
+
+@contextmanager
+def _locked(place: Path) -> Iterator[None]:
+    with _beside(place, "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise SiteError(f"{place} is being written by another process") from error
+        yield
+
+
+def _read(place: Path) -> Manifest:
+    """The manifest of the site in this place; an empty one if the folder is missing or empty."""
+    names = sorted(one.name for one in place.iterdir()) if place.exists() else []
+    if not names:
+        return Manifest()
+    try:
+        told = json.loads((place / _MANIFEST).read_text())
+        pairs = tuple((before, after) for before, after in told["pairs"])
+        return Manifest(frozenset(told["files"]), pairs)
+    except FileNotFoundError:
+        raise SiteError(
+            f"{place} has files and is no site ({names[0]}): a new or empty folder would be right"
+        ) from None
+    except (ValueError, KeyError, TypeError):
+        raise SiteError(
+            f"{place / _MANIFEST} is damaged or of another version: remove {place}, or name "
+            "another folder"
+        ) from None
+
+
+def _keep(place: Path, new: Path, before: Manifest) -> None:
+    """Copies what others put into the old site, such as robots.txt, and its permissions."""
+    shutil.copymode(place, new)
+    for one in place.iterdir():
+        target = new / one.name
+        if one.name in before.files or target.exists():
+            continue
+        if one.is_dir() and not one.is_symlink():
+            shutil.copytree(one, target, symlinks=True)
+        else:
+            shutil.copy2(one, target, follow_symlinks=False)

@@ -1,0 +1,55 @@
+"""The page of any two revisions."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+from netbisect.bisect.detection.health import level_estimates
+from netbisect.bisect.model.entities import Commit, Level
+from netbisect.reports.model.case import Links
+from netbisect.reports.site.pair import SeriesPair, pair
+from netbisect.reports.site.view_models import SeriesSummary
+from netbisect.store.ledger import Ledger
+
+
+def page(
+    ledger: Ledger,
+    ends: tuple[Commit, Commit],
+    series: Mapping[tuple[str, str, str], SeriesSummary],
+    links: Links,
+) -> str:
+    """Two revisions in all series that have both."""
+    before, after = ends
+    return pair(before, after, _both_in(ledger, (before.revision, after.revision), series), links)
+
+
+def _both_in(
+    ledger: Ledger, ends: tuple[str, str], series: Mapping[tuple[str, str, str], SeriesSummary]
+) -> list[SeriesPair]:
+    """The series that have both revisions under their newest conditions."""
+    found = []
+    by_place: defaultdict[tuple[str, str], list[SeriesSummary]] = defaultdict(list)
+    for one in series.values():
+        by_place[one.testbed, one.scenario].append(one)
+    for place, levels in sorted(ledger.images(ends).items()):
+        if not set(ends) <= set(levels) or not by_place[place]:
+            continue
+        # Where both are on several branches, their boots are the same ones.
+        one = max(by_place[place], key=lambda series: series.levels)
+        found.append(_both(one, levels[ends[0]], levels[ends[1]]))
+    return found
+
+
+def _both(one: SeriesSummary, before: Level, after: Level) -> SeriesPair:
+    first, second = level_estimates([before, after], one.noise)
+    return SeriesPair(
+        testbed=one.testbed,
+        scenario=one.scenario,
+        title=one.title,
+        branch=one.branch,
+        before=before,
+        after=after,
+        standings=(first, second),
+        noise=one.noise,
+    )

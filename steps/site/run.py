@@ -1,0 +1,118 @@
+"""Writes a whole site, with several processes."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+
+from netbisect.bisect.model.jobs import BisectJob, CompareJob
+from netbisect.reports.site.view_models import SeriesSummary
+from netbisect.steps.service import compute
+from netbisect.steps.site import view_models
+from netbisect.steps.site.build import KINDS, AlertIndex, PageBuilder, PagesOfTestbed
+from netbisect.steps.site.folder import Pair, SiteError
+from netbisect.steps.site.index_pages import IndexPages, LedgerSummary
+from netbisect.steps.site.source import SiteSource
+
+_WORTH_IT = 24
+"""Series from which on further processes are started: each takes two seconds for its imports."""
+
+_desk: list[PageBuilder] = []
+"""The desk of a child process."""
+
+
+def write(
+    source: SiteSource,
+    folder: Path,
+    pairs: Sequence[Pair],
+    pair: Pair | None = None,
+    processes: int | None = None,
+) -> tuple[Pair, ...]:
+    """Writes all pages of a site.
+
+    Args:
+        source: Of the site.
+        folder: An empty one.
+        pairs: Revisions that are compared on a page of their own.
+        pair: One more, as the user names them.
+        processes: At most so many make pages; None for what suits the number of series.
+
+    Returns:
+        All pairs.
+
+    Raises:
+        SiteRevisionError: One of the pair is no revision that was measured.
+        SiteError: A process was killed.
+        StoreError: The database cannot be used.
+    """
+    ledger = source.ledger()
+    if pair is not None:
+        before, after = (view_models.resolve(ledger, name).revision for name in pair)
+        pairs = [*(one for one in pairs if one != (before, after)), (before, after)]
+    alerts = AlertIndex.of(ledger)
+    questions = {kind: ledger.questions(kind) for kind in KINDS}
+    outlook = LedgerSummary(ledger.counted(), questions, ledger.progress())
+    desk = PageBuilder(source, ledger, folder, alerts)
+    if processes is None:
+        processes = os.cpu_count() or 1 if len(outlook.samples) >= _WORTH_IT else 1
+    series = _made(_parts(outlook, alerts), desk, processes, source)
+    IndexPages(desk, outlook, series, pairs).write()
+    return tuple(pairs)
+
+
+def _parts(outlook: LedgerSummary, alerts: AlertIndex) -> list[PagesOfTestbed]:
+    """The pages of testbeds, by testbed."""
+    scenarios: defaultdict[str, list[str]] = defaultdict(list)
+    for testbed, scenario in outlook.samples:
+        scenarios[testbed].append(scenario)
+    numbers: defaultdict[str, list[int]] = defaultdict(list)
+    for number, alert in alerts.by_number.items():
+        numbers[alert.testbed].append(number)
+    questions: defaultdict[str, list[tuple[str, int]]] = defaultdict(list)
+    for kind, asked in outlook.questions.items():
+        for one in asked:
+            assert isinstance(one.question, CompareJob | BisectJob)
+            questions[one.question.testbed].append((kind, one.id))
+    return [
+        PagesOfTestbed(
+            testbed, tuple(scenarios[testbed]), tuple(numbers[testbed]), tuple(questions[testbed])
+        )
+        for testbed in sorted({*scenarios, *numbers, *questions})
+    ]
+
+
+def _made(
+    parts: Sequence[PagesOfTestbed], desk: PageBuilder, processes: int, source: SiteSource
+) -> list[SeriesSummary]:
+    """Makes the pages of testbeds; returns all series."""
+    workers = min(processes, len(parts))
+    if workers <= 1:
+        return _joined(map(desk.make, parts))
+    # Spawned, for a fork beside the threads of NumPy can wait for ever.
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, spawn, _begin, (source, desk.folder, desk.alerts)) as pool:
+        try:
+            return _joined(pool.map(_make, parts))
+        except BrokenProcessPool:
+            raise SiteError(
+                "a process that made pages was killed, perhaps for want of memory"
+            ) from None
+
+
+def _joined(found: Iterable[Sequence[SeriesSummary]]) -> list[SeriesSummary]:
+    return sorted((one for series in found for one in series), key=lambda one: one.name)
+
+
+def _begin(source: SiteSource, folder: Path, alerts: AlertIndex) -> None:
+    """In a child process."""
+    compute.prepare_child()
+    _desk[:] = [PageBuilder(source, source.ledger(), folder, alerts)]
+
+
+def _make(part: PagesOfTestbed) -> list[SeriesSummary]:
+    return _desk[0].make(part)

@@ -1,0 +1,233 @@
+"""Queries of the site: view models from the ledger."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from netbisect.bisect.detection.level_difference import pooled
+from netbisect.bisect.model.detection_results import LevelStep
+from netbisect.bisect.model.entities import Commit, Noise
+from netbisect.bisect.model.jobs import NightlyJob
+from netbisect.bisect.model.results import (
+    Confirmed,
+    NotConfirmed,
+    Result,
+    Unfinished,
+)
+from netbisect.reports.documents.types import AlertSummary
+from netbisect.reports.model.case import Case, Links
+from netbisect.reports.render import words
+from netbisect.reports.site.view_models import (
+    RECENT,
+    NightView,
+    RunningLine,
+    SeriesEpoch,
+    SeriesSummary,
+    SeriesView,
+)
+from netbisect.steps.queries.case import case_in, history, seen_from
+from netbisect.steps.queries.lab_context import LedgerLab
+from netbisect.steps.service.numeric import health, histories
+from netbisect.steps.site.folder import SiteRevisionError
+from netbisect.store.db.records import Alert, JobRecord
+from netbisect.store.ledger import Ledger
+from netbisect.store.repositories.series_history import SeriesHistory
+
+_FOLLOWED = 90 * 86400.0
+"""Seconds after its end that an alert is followed."""
+NIGHT_SECONDS = 20 * 3600.0
+"""Jobs opened within this time belong to one night."""
+
+
+# -------------------------------------------------------------------------------------- series
+
+
+def view_of(
+    ledger: Ledger,
+    trail: SeriesHistory,
+    lab: LedgerLab,
+    alerts: Sequence[AlertSummary],
+    min_effect: float,
+) -> SeriesView:
+    """The view model of a series.
+
+    Args:
+        ledger: Where commits are looked up.
+        trail: The series.
+        lab: Names, hardware and links.
+        alerts: That moved it.
+        min_effect: Smallest step that is told, as a positive ln ratio.
+    """
+    levels = trail.epochs[-1].levels
+    noise = histories.estimate_noise(levels[:-1]) if levels[1:] else Noise()
+    found = histories.analyze(levels, min_effect).steps
+    standing = health.level_estimates(levels, noise)
+    place = {id(level): i for i, level in enumerate(levels)}
+    before = [level for level in trail.baseline if level is not levels[-1]]
+    baseline = pooled([standing[place[id(level)]] for level in before], noise)
+    named = {*(one.revision for one in levels[-RECENT:]), *_axis(trail), *_named(found)}
+    named |= {before[0].revision} if before else set()
+    judged = health.series_health(
+        trail.baseline or levels[-1:], min_effect, noise if levels[1:] else None
+    )
+    named |= {judged.drift.best} if judged.drift else set()
+    return SeriesView(
+        testbed=trail.name.testbed,
+        scenario=trail.name.scenario,
+        branch=trail.name.branch,
+        title=lab.title(trail.name.scenario),
+        hardware=lab.hardware(trail.name.testbed),
+        epochs=[SeriesEpoch(one.values, one.levels) for one in trail.epochs],
+        standings=standing,
+        baseline=baseline,
+        baseline_from=before[0].revision if before else "",
+        baselined=len(before),
+        least=min_effect,
+        numbers=trail.numbers,
+        noise=noise,
+        health=judged,
+        steps=found,
+        alerts=alerts,
+        commits=ledger.commits(named),
+        links=Links(commit=lab.commit_link),
+    )
+
+
+def _axis(trail: SeriesHistory) -> Iterator[str]:
+    """Those that an axis with few ticks names: counted from the end, as it does."""
+    levels = [level for epoch in trail.epochs for level in epoch.levels]
+    step = max(-(-len(levels) // 7), 1)
+    return (levels[i].revision for i in range(len(levels) - 1, -1, -step))
+
+
+def _named(found: Sequence[LevelStep]) -> set[str]:
+    return {name for step in found for name in (step.before, step.at)}
+
+
+# ----------------------------------------------------------------------------------- questions
+
+
+def latest(ledger: Ledger) -> float:
+    """When the newest thing was done that pages of alerts tell of, seconds since the epoch."""
+    nights = ledger.last_nights(NIGHT_SECONDS)
+    return max(
+        *(at for _, at in ledger.alert_news().values()),
+        *(one.closed_at or one.opened_at for one in nights),
+        0.0,
+        0.0,
+    )
+
+
+def alert_case(ledger: Ledger, alert: Alert, lab: LedgerLab, now: float) -> Case | None:
+    """All that was measured for an alert, if anything was in turns.
+
+    Other testbeds, and what becomes of the culprit, are looked at as long as the alert is open,
+    and some time after.
+
+    Args:
+        ledger: The ledger.
+        alert: What it is of.
+        lab: Names, hardware and links.
+        now: As `latest`.
+    """
+    last = alert.bisection or alert.comparison
+    if last is None:
+        return None
+    asked = ledger.question(last)
+    finding = asked.finding
+    if isinstance(finding, Confirmed):
+        finding = Confirmed(alert.effects)
+    end = math.inf if alert.closed_at is None else alert.closed_at
+    followed = now < end + _FOLLOWED
+    case = case_in(lab, ledger, asked, finding, until=end if followed else None)
+    case = seen_from(lab, ledger, alert, asked, case)
+    return replace(
+        case,
+        number=alert.id,
+        history=history(ledger, alert.id),
+        stable=lab.stable(alert.culprit or None, alert.branch, case.label, now) if followed else (),
+        profiles=lab.profiles(ledger, asked),
+    )
+
+
+def question_case(ledger: Ledger, asked: JobRecord, lab: LedgerLab) -> Case:
+    """All that was measured for a comparison or a bisection."""
+    case = case_in(lab, ledger, asked, asked.finding, until=None)
+    if isinstance(asked.finding, NotConfirmed) and asked.finding.effects:
+        case = replace(case, confirmed=Confirmed(asked.finding.effects))
+    return case
+
+
+def running(ledger: Ledger, asked: JobRecord, kind: str, steps_done: int) -> RunningLine:
+    """A question that is not answered."""
+    decisions = ledger.decisions(asked.id)
+    beliefs = [one.belief for one in decisions if one.belief is not None]
+    likeliest = ""
+    if beliefs:
+        best = max(beliefs[-1].chances.items(), key=lambda item: item[1], default=("", 0.0))
+        likeliest = f"{ledger.label(best[0])}, {words.certainty(best[1])}"
+        if beliefs[-1].none >= best[1]:
+            likeliest = f"no change, {words.certainty(beliefs[-1].none)}"
+    last = decisions[-1] if decisions else None
+    return RunningLine(
+        kind=kind,
+        number=asked.id,
+        testbed=asked.question.testbed,
+        branch=asked.question.branch,
+        since=asked.opened_at,
+        steps=steps_done,
+        now=f"{last.stage.value} {ledger.label(last.revision)}: {last.why}" if last else "waits",
+        likeliest=likeliest,
+    )
+
+
+def night_views(
+    nights: Sequence[JobRecord], series: Mapping[tuple[str, str, str], SeriesSummary]
+) -> list[NightView]:
+    """What the last night came to, testbed by testbed."""
+    found = []
+    for asked in nights:
+        night = asked.question
+        assert isinstance(night, NightlyJob)
+        done = 0
+        for scenario in night.scenarios:
+            one = series.get((night.testbed, scenario, night.branch))
+            done += one is not None and any(p.revision == night.revision for p in one.points)
+        why = _why(asked.finding) if done < len(night.scenarios) else ""
+        found.append(
+            NightView(night.testbed, night.branch, night.revision, len(night.scenarios), done, why)
+        )
+    return found
+
+
+def _why(finding: Result | None) -> str:
+    match finding:
+        case None:
+            return "it is not over"
+        case Unfinished(why=why):
+            return why
+        case _:
+            return "no valid sample was measured"
+
+
+def resolve(ledger: Ledger, name: str) -> Commit:
+    """The revision that a name means: a hash, the beginning of one, or n302145.
+
+    Raises:
+        SiteRevisionError: it means none that was measured, or several.
+    """
+    measured = ledger.measured_revisions()
+    like = [name] if name in measured else [one for one in measured if one.startswith(name)]
+    if not like and name.lstrip("n").split("-")[0].isdigit():
+        number = int(name.lstrip("n").split("-")[0])
+        like = [one.revision for one in ledger.commits(measured).values() if one.number == number]
+    if len(like) != 1:
+        known = f"{len(like)} of them begin so" if like else "no kernel of it was measured"
+        raise SiteRevisionError(
+            f"--compare {name}: {known}; more of its hash, or a label such as "
+            "n302145-0a1b2c3d4e5f, would be right"
+        )
+    commit = ledger.commit(like[0])
+    return commit or Commit(like[0], 0, "(not in the tree that is watched)", "", "", "", 0.0)

@@ -1,0 +1,256 @@
+"""Data of the dashboard, cached between requests; only changes are read again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from netbisect.bisect.model import serialization
+from netbisect.bisect.model.detection_results import LOOKS
+from netbisect.bisect.model.entities import Boot, Level
+from netbisect.bisect.model.evidence import Prices
+from netbisect.bisect.model.jobs import (
+    BisectJob,
+    CompareJob,
+    MeasureJob,
+    NightlyJob,
+    ProfileJob,
+)
+from netbisect.reports.documents.types import AlertSummary
+from netbisect.reports.render import words
+from netbisect.reports.site import dashboard
+from netbisect.reports.site.dashboard import Addresses, Dashboard, Progress, QuarantineLine
+from netbisect.reports.site.view_models import SeriesSummary, SiteOverview
+from netbisect.steps.queries import digest, document_parts
+from netbisect.steps.queries.lab_context import LedgerLab
+from netbisect.steps.service import stalls
+from netbisect.steps.service.numeric import measurement, plan, series_page
+from netbisect.steps.service.settings import Settings
+from netbisect.steps.site import view_models
+from netbisect.store.db.records import Action, JobRecord
+from netbisect.store.ledger import Ledger
+from netbisect.store.repositories.samples import SampleCount
+from netbisect.workers.config.lab import Lab
+
+Place = tuple[str, str]
+"""Testbed and scenario."""
+
+
+@dataclass(frozen=True, slots=True)
+class StaleSeries:
+    """Series to be read again."""
+
+    place: Place
+    version: str
+    """Version of their samples and alerts."""
+
+
+@dataclass
+class DashboardData:
+    """Data of one service; its methods run in the database thread."""
+
+    settings: Settings
+    lab: Lab
+    _series: dict[Place, tuple[str, list[SeriesSummary]]] = field(default_factory=dict)
+    """With their versions."""
+    _event: int = -1
+    """The last event read."""
+    _counted: dict[Place, SampleCount] = field(default_factory=dict)
+    """Sample counts of all series."""
+    _alerts: list[AlertSummary] = field(default_factory=list)
+    """Open and recently changed alerts, oldest first."""
+    _changes: dict[Place, tuple[int, float]] = field(default_factory=dict)
+    """Last change of these alerts, by series."""
+    _progress: dict[int, tuple[tuple[int, int], Progress]] = field(default_factory=dict)
+    """By job, with its numbers of actions and finished actions."""
+
+    def stale(self, ledger: Ledger) -> list[StaleSeries]:
+        """Returns the series that have changed since they were read."""
+        self._refresh(ledger)
+        versions = {place: self._version(place) for place in sorted(self._counted)}
+        for place in [one for one in self._series if one not in versions]:
+            del self._series[place]
+        return [
+            StaleSeries(place, version)
+            for place, version in versions.items()
+            if place not in self._series or self._series[place][0] != version
+        ]
+
+    def read(self, ledger: Ledger, series: StaleSeries) -> None:
+        """Reads the series of a testbed and scenario."""
+        found = [
+            series_page.summary(
+                # The dashboard does not show alerts by series.
+                view_models.view_of(ledger, trail, self._names, [], self.settings.min_effect)
+            )
+            for trail in ledger.series_histories(*series.place)
+        ]
+        self._series[series.place] = (series.version, found)
+
+    def build(self, ledger: Ledger) -> Dashboard:
+        """Builds the dashboard; unread series are only counted."""
+        now = ledger.clock()
+        self._refresh(ledger)
+        series = [one for _, found in self._series.values() for one in found]
+        series.sort(key=lambda one: one.name)
+        return Dashboard(
+            overview=SiteOverview(
+                at=now,
+                nights=[],
+                night_at=None,
+                alerts=self._alerts[::-1],
+                running=[],
+                series=series,
+            ),
+            night=self._night(ledger),
+            running=list(self._running(ledger)),
+            held=[
+                QuarantineLine(one.testbed, one.since, one.why)
+                for _, one in sorted(ledger.quarantined().items())
+            ],
+            addresses=Addresses(
+                f"{self.settings.web.url}plugins/netbisect/", self.settings.links.site
+            ),
+            at=now,
+            stalls=stalls.read(self.settings.state).recent,
+            unread=len(self.stale(ledger)),
+            mails_given_up=len(ledger.given_up_mails()),
+        )
+
+    @property
+    def _names(self) -> LedgerLab:
+        return LedgerLab(self.settings.links.commit, self.lab)
+
+    def _refresh(self, ledger: Ledger) -> None:
+        event = ledger.last_event()
+        if event == self._event:
+            return
+        self._counted = ledger.counted()
+        alerts = ledger.current_alerts(ledger.clock() - dashboard.NEWS_SECONDS)
+        changes = ledger.alert_news([one.id for one in alerts])
+        self._alerts = []
+        self._changes = {}
+        for alert in alerts:
+            change = changes.get(alert.id, (0, 0.0))
+            self._alerts.append(document_parts.alert_summary(alert, change[1], self._names.title))
+            for one in alert.series:
+                place = (one.testbed, one.scenario)
+                self._changes[place] = max(change, self._changes.get(place, change))
+        self._event = event
+
+    def _version(self, place: Place) -> str:
+        """Version of a series: its samples, and the alerts that begin its baselines."""
+        counted = self._counted[place]
+        return f"{counted.samples} {counted.latest!r} {self._changes.get(place)}"
+
+    def _night(self, ledger: Ledger) -> dashboard.NightProgress:
+        nights = ledger.last_nights(view_models.NIGHT_SECONDS)
+        names = digest.Names(self.lab)
+        missing = [one for night in nights for one in digest.missing_of(ledger, night, names)]
+        planned = sum(
+            len(one.question.scenarios) for one in nights if isinstance(one.question, NightlyJob)
+        )
+        ends = [one.closed_at for one in nights]
+        return dashboard.NightProgress(
+            planned=planned,
+            measured=planned - sum(len(one.scenarios) for one in missing),
+            missing=tuple(missing),
+            begun=min((one.opened_at for one in nights), default=None),
+            finished=None if None in ends else max((one for one in ends if one), default=None),
+        )
+
+    # ---------------------------------------------------------------------------------- open jobs
+
+    def _running(self, ledger: Ledger) -> Iterable[Progress]:
+        asked = ledger.open_questions()
+        kept = {one.id for one in asked}
+        counts = ledger.progress(kept)
+        self._progress = {one: told for one, told in self._progress.items() if one in kept}
+        for one in asked:
+            count = counts.get(one.id, (0, 0))
+            if self._progress.get(one.id, ((-1, -1), None))[0] != count:
+                self._progress[one.id] = (count, self._progress_of(ledger, one))
+            yield self._progress[one.id][1]
+
+    def _progress_of(self, ledger: Ledger, asked: JobRecord) -> Progress:
+        question = asked.question
+        decisions = ledger.decisions(asked.id)
+        prices = ledger.prices(question.testbed)
+        share: float | None
+        left: float | None
+        match question:
+            case NightlyJob():
+                done = _boots(ledger, asked)
+                share, left, said = _of_boots(done, question.boots, prices, question.scenarios)
+            case CompareJob():
+                done = _fewest(ledger, question)
+                share, left, said = _of_boots(done, LOOKS[-1], prices, question.scenarios, sides=2)
+            case BisectJob():
+                share, left, said = self._search(ledger, asked, question, prices)
+            case ProfileJob():
+                # Without a packet rate, a first boot per revision measures it.
+                boots = len(question.revisions) * (1 if question.pps else 2)
+                done = _boots(ledger, asked)
+                share, left, said = _of_boots(done, boots, prices, question.scenarios)
+            case MeasureJob():
+                boots = len(question.revisions) * question.boots
+                evidence = self._names.evidence(ledger, asked)
+                done = boots - measurement.remaining_boots(question, evidence)
+                share, left, said = _of_boots(done, boots, prices, question.scenarios)
+        orders = [one for one in decisions if one.outcome is None] or decisions[-1:]
+        order = "; ".join(_order(ledger, one, question.testbed) for one in orders) or "waits"
+        return Progress(
+            kind=serialization.tag_of(question),
+            number=asked.id,
+            testbed=question.testbed,
+            branch=question.branch,
+            since=asked.opened_at,
+            done=share,
+            left=left,
+            said=said,
+            now=order,
+        )
+
+    def _search(
+        self, ledger: Ledger, asked: JobRecord, question: BisectJob, prices: Prices
+    ) -> tuple[float | None, float | None, str]:
+        evidence = self._names.evidence(ledger, asked)
+        ahead = plan.forecast(question, evidence, prices)
+        left, spent = 3600 * ahead.hours_left, ledger.cost([asked.id]).seconds
+        best, probability = max(ahead.belief.chances.items(), key=lambda one: one[1])
+        said = f"{words.count(len(question.candidates), 'commit')}; likeliest "
+        if ahead.belief.none > probability:
+            said += f"no change, {words.certainty(ahead.belief.none)}"
+        else:
+            said += f"{ledger.label(best)}, {words.certainty(probability)}"
+        return spent / (spent + left) if spent + left else None, left, said
+
+
+def _order(ledger: Ledger, decision: Action, own: str) -> str:
+    """Describes an action, with its testbed if that is not the job's own."""
+    guest = f" on {decision.testbed}" if decision.testbed != own else ""
+    return f"{decision.stage.value} {ledger.label(decision.revision)}{guest}: {decision.why}"
+
+
+def _boots(ledger: Ledger, asked: JobRecord) -> int:
+    return sum(isinstance(fact, Boot) for fact in ledger.facts_of(asked.id))
+
+
+def _fewest(ledger: Ledger, question: CompareJob) -> int:
+    """Boots of the leading scenario on the side with fewer boots."""
+    levels: list[Level] = ledger.series(question.testbed, question.lead, question.branch)
+    return min(
+        sum(len(one.ln_pps) for one in levels if one.revision == end)
+        for end in (question.good, question.bad)
+    )
+
+
+def _of_boots(
+    done: int, most: int, prices: Prices, scenarios: tuple[str, ...], sides: int = 1
+) -> tuple[float, float, str]:
+    """Returns the completed share, the longest time left in seconds, and a text."""
+    left = max(most - done, 0) * sides * (prices.boot + prices.run * len(scenarios))
+    on_each = " on either side" if sides > 1 else ""
+    at_most = "at most " if sides > 1 else ""
+    said = f"{done} of {at_most}{words.count(most, 'boot')}{on_each}"
+    return min(done / most, 1.0), left, said

@@ -1,0 +1,193 @@
+"""Logins of the web pages, and their rights.
+
+Uses Buildbot's logins with two changes: passwords are bcrypt hashes, and OAuth users are known by a
+name or address that another user cannot claim.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import stat
+from pathlib import Path
+from typing import Any
+
+import bcrypt
+from buildbot.plugins import util
+from buildbot.www.auth import AuthBase, CustomAuth, NoAuth
+from buildbot.www.authz.roles import RolesFromBase
+from twisted.cred.error import UnauthorizedLogin
+from twisted.internet import defer
+from twisted.web.guard import BasicCredentialFactory
+
+from netbisect.steps.requests.rate_limit import LoginBackoff
+from netbisect.steps.service import web_settings
+from netbisect.steps.service.rights import Right
+from netbisect.steps.service.secrets import read_password
+from netbisect.steps.service.settings import LOGIN, Settings
+from netbisect.steps.service.watchdog import run_in_thread
+from netbisect.steps.service.web_settings import rights_from_rules
+from netbisect.workers.config.toml import FileError
+
+_LONGEST = 72
+"""Bytes of a password that bcrypt uses."""
+_HASH = re.compile(rb"\$2[aby]\$\d\d\$[./A-Za-z0-9]{53}")
+_NO_HASH = b"$2b$12$" + 53 * b"."
+_NAME = re.compile(rb"[^\x00-\x20\x7f:<>\"]{1,100}")
+
+
+class _FromAddress(BasicCredentialFactory):
+    """Credentials with their network."""
+
+    def decode(self, response: bytes, request: Any) -> Any:
+        found = super().decode(response, request)
+        found.origin = client_network(str(request.getClientAddress().host))
+        return found
+
+
+def client_network(host: str) -> str:
+    """The unit of counting logins: an IPv4 address or an IPv6 network of 64 bits."""
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return host
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is None:
+        return str(ipaddress.ip_network((address, 64), strict=False))
+    return host
+
+
+class HtpasswdAuth(CustomAuth):
+    """Logins with a file of `htpasswd -B`, which is read at every login.
+
+    Failures count by name and network, so that nobody can lock out another user.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.credentialFactories = [_FromAddress(b"buildbot")]
+        self._path = path
+        self._backoff = LoginBackoff()
+        read_htpasswd(path)  # reports errors at the start
+
+    def requestAvatarId(self, cred: Any) -> defer.Deferred[Any]:
+        """Checks the password in a thread, because bcrypt is slow."""
+        caller = (bytes(cred.username)[:100], cred.origin)
+        if self._backoff.wait(caller):
+            return defer.fail(UnauthorizedLogin("too many tries"))
+        checked = defer.ensureDeferred(
+            run_in_thread("a login", self.check_credentials, cred.username, cred.password)
+        )
+
+        def told(good: bool) -> Any:
+            if not good:
+                raise UnauthorizedLogin
+            self._backoff.succeeded(caller)
+            return cred.username
+
+        return checked.addCallback(told)
+
+    def check_credentials(self, username: bytes, password: bytes) -> bool:
+        """Checks a password; unknown names take as long as known ones."""
+        kept = read_htpasswd(self._path).get(username)
+        usable = len(password) <= _LONGEST and b"\0" not in password
+        same = bcrypt.checkpw(password if usable else b"", kept or _NO_HASH)
+        return same and usable and kept is not None
+
+
+def read_htpasswd(path: Path) -> dict[bytes, bytes]:
+    """Reads names and hashes. Raises FileError."""
+    try:
+        lines = path.read_bytes().splitlines()
+        mode = path.stat().st_mode
+    except OSError as error:
+        raise FileError(f"web.login.users_file: {path} cannot be read: {error.strerror}") from error
+    if mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise FileError(
+            f"web.login.users_file: {path} is writable by group or others; run `chmod 600 {path}`"
+        )
+    found = {}
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        name, _, kept = line.partition(b":")
+        if not _NAME.fullmatch(name) or not _HASH.fullmatch(kept):
+            raise FileError(
+                f"web.login.users_file: {path}, line {number}: expected NAME:HASH as "
+                "`htpasswd -B` writes it"
+            )
+        found[name] = kept
+    return found
+
+
+def _known_as(auth: type[Any], key: str) -> type[Any]:
+    """An OAuth login whose only identity is the value of `key`."""
+
+    class Known(auth):
+        def getUserInfoFromOAuthClient(self, c: Any) -> dict[str, Any]:
+            told = super().getUserInfoFromOAuthClient(c)
+            return {"username": told[key], "email": told[key], "full_name": told[key]}
+
+    return Known
+
+
+def make_auth(settings: Settings) -> AuthBase:
+    """Returns Buildbot's `auth`. Raises FileError."""
+    login = settings.web.login
+    if login.kind == web_settings.NO_LOGIN:
+        return NoAuth()
+    if login.users_file is not None:
+        return HtpasswdAuth(login.users_file)
+    assert login.client_secret_file is not None
+    secret = read_password(login.client_secret_file, "web.login.client_secret_file")
+    try:
+        from buildbot.www import oauth2  # noqa: PLC0415 - an optional extra
+    except ImportError as error:
+        raise FileError(
+            f"web.login.kind {login.kind}: missing packages: pip install 'netbisect[oauth]'"
+        ) from error
+    match login.kind:
+        case web_settings.GITHUB:
+            # GitHub does not verify that mail addresses belong to their users.
+            kind = _known_as(oauth2.GitHubAuth, "username")
+            return kind(login.client_id, secret, serverURL=login.server or None)
+        case web_settings.GITLAB:
+            return _known_as(oauth2.GitLabAuth, "username")(login.server, login.client_id, secret)
+        case _:
+            # A Google user name is unique with its domain only.
+            return _known_as(oauth2.GoogleAuth, "email")(login.client_id, secret)
+
+
+class RolesFromSettings(RolesFromBase):
+    """Rights of the settings as Buildbot's roles."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__()
+        self._settings = settings
+
+    def getRolesFromUser(self, userDetails: dict[str, Any]) -> list[str]:
+        return [one.value for one in user_rights(self._settings, userDetails)]
+
+
+def user_name(user: dict[str, Any]) -> str:
+    """Name of the logged-in user, or ""."""
+    return "" if user.get("anonymous") else str(user.get("username") or "")
+
+
+def user_rights(settings: Settings, user: dict[str, Any]) -> frozenset[Right]:
+    """Rights of a logged-in user, including implied ones."""
+    who = user_name(user)
+    if not who:
+        return frozenset()
+    rights = rights_from_rules(settings.web.people, who) | {Right.READ}
+    return frozenset(Right) if Right.ADMIN in rights else rights
+
+
+def make_authz(settings: Settings, builder: str) -> Any:
+    """Returns Buildbot's `authz`; `builder` is open to the right ASK."""
+    rules = [
+        util.ForceBuildEndpointMatcher(builder=builder, role=Right.ASK.value),
+        util.AnyControlEndpointMatcher(role=Right.ADMIN.value),
+    ]
+    if settings.web.reading == LOGIN:
+        rules.append(util.AnyEndpointMatcher(role=Right.READ.value))
+    return util.Authz(allowRules=rules, roleMatchers=[RolesFromSettings(settings)])

@@ -1,0 +1,106 @@
+"""Base class of the web resources: access check and responses."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+from buildbot.www.authz import Forbidden
+from buildbot.www.plugin import Application
+from twisted.internet import defer
+from twisted.python import log
+from twisted.web import http, resource, server
+from twisted.web.server import Request
+
+from netbisect.steps.service.database_thread import database_thread
+from netbisect.steps.service.settings import Settings
+from netbisect.store.ledger import Ledger
+
+_HEADERS = {
+    # No scripts, nothing from other servers; styles and drawings are inline.
+    b"content-security-policy": b"default-src 'none'; style-src 'unsafe-inline'; "
+    b"img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'",
+    b"x-frame-options": b"SAMEORIGIN",  # for browsers without frame-ancestors
+    b"x-content-type-options": b"nosniff",
+    b"referrer-policy": b"same-origin",
+}
+
+
+class ProtectedResource(resource.Resource):
+    """A resource for users with read access; Buildbot's rules do not cover plugins."""
+
+    isLeaf = True
+
+    def __init__(self, application: Application) -> None:
+        super().__init__()
+        self.application = application
+
+    @property
+    def settings(self) -> Settings:
+        settings = self.application.config["settings"]
+        assert isinstance(settings, Settings)
+        return settings
+
+    async def query(self, work: Callable[[Ledger], Any]) -> Any:
+        """Runs `work` in the database thread."""
+        return await database_thread(self.settings).do(work)
+
+    async def respond(self, request: Request) -> None:
+        """Sends the response."""
+        raise NotImplementedError
+
+    def render_GET(self, request: Request) -> int:
+        defer.ensureDeferred(self._check_and_respond(request)).addErrback(_fail, request)
+        return int(server.NOT_DONE_YET)
+
+    async def _check_and_respond(self, request: Request) -> None:
+        await self.application.master.www.assertUserAllowed(request, ("masters",), "get", {})
+        await self.respond(request)
+
+
+def _fail(failure: Any, request: Request) -> None:
+    forbidden = failure.check(Forbidden)
+    if not forbidden:
+        log.err(failure, "netbisect's pages")
+    request.setResponseCode(http.FORBIDDEN if forbidden else http.INTERNAL_SERVER_ERROR)
+    _add_headers(request)
+    request.finish()
+
+
+def _add_headers(request: Request) -> None:
+    for name, value in _HEADERS.items():
+        request.setHeader(name, value)
+
+
+def send(request: Request, media_type: str, text: str, *, seconds: int = 0) -> None:
+    """Sends a text in UTF-8, or status 304.
+
+    Args:
+        request: The request.
+        media_type: Type of the text.
+        text: Body of the response.
+        seconds: Time for which clients may cache it.
+    """
+    content = text.encode("utf-8", "replace")
+    send_bytes(request, f"{media_type}; charset=utf-8", content, seconds=seconds)
+
+
+def send_bytes(request: Request, content_type: str, content: bytes, *, seconds: int = 0) -> None:
+    """Sends a file; `content_type` is the whole header."""
+    request.setHeader(b"content-type", content_type.encode())
+    _add_headers(request)
+    caching = f"max-age={seconds}" if seconds else "no-cache"
+    request.setHeader(b"cache-control", caching.encode())
+    digest = hashlib.sha256(content).hexdigest()[:32]
+    if request.setETag(f'"{digest}"'.encode()) is not http.CACHED:
+        request.setHeader(b"content-length", str(len(content)).encode())
+        if request.method != b"HEAD":
+            request.write(content)
+    request.finish()
+
+
+def send_not_found(request: Request, name: str) -> None:
+    """Sends status 404."""
+    request.setResponseCode(http.NOT_FOUND)
+    send(request, "text/plain", f"Not found: {name}\n")

@@ -1,0 +1,1 @@
+"""Database: tables, rows, sessions, migrations and PostgreSQL."""

@@ -1,0 +1,269 @@
+"""Opens SQLite and PostgreSQL databases.
+
+Write transactions are serialized from their beginning: in SQLite by its write lock, in PostgreSQL
+by an advisory lock. A transaction may therefore read before it writes. Read transactions are
+consistent snapshots.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, Engine, create_engine, event, exc, make_url
+from sqlalchemy.engine import URL
+from sqlalchemy.orm import Session
+from sqlalchemy.pool import ConnectionPoolEntry
+
+from netbisect.errors import UserError
+from netbisect.store.db.postgresql import (
+    WAIT_SECONDS,
+    begin_writing,
+    is_committed,
+    is_loss,
+    pauses,
+    transaction_of,
+)
+
+_Result = TypeVar("_Result")
+
+_RIGHT = "sqlite:////path/to/file or postgresql+psycopg://user@host/name would be right"
+_WRITES = "netbisect_writes"
+
+_STRING_OR_INFINITY = re.compile(r'("(?:[^"\\]|\\.)*")|Infinity')
+
+
+class StoreError(UserError):
+    """A failed operation of the store; the message is one sentence."""
+
+
+class NotFoundError(StoreError):
+    """The object does not exist."""
+
+
+class DatabaseError(StoreError):
+    """The database failed."""
+
+
+class ConnectionLostError(DatabaseError):
+    """The connection was lost; the transaction was rolled back and may be repeated."""
+
+
+def open_database(url: str) -> Engine:
+    """Opens a database, and checks that it can be written.
+
+    Args:
+        url: As SQLAlchemy writes it, such as `sqlite:////var/db/netbisect/netbisect.sqlite` or
+            `postgresql+psycopg://netbisect@localhost/netbisect`.
+
+    Raises:
+        StoreError: this is no such url, its driver is not installed, or what it names cannot
+            be opened for writing.
+    """
+    parsed = _parse(url)
+    sqlite = parsed.get_backend_name() == "sqlite"
+    if sqlite:
+        _check_path(parsed)
+    try:
+        engine = create_engine(
+            parsed,
+            json_serializer=_json,
+            **_options(sqlite=sqlite),
+        )
+    except ModuleNotFoundError as error:
+        raise _lacking(parsed, error) from error
+    if sqlite:
+        event.listen(engine, "connect", _on_sqlite_connect)
+    event.listen(engine, "begin", _on_begin)
+    try:
+        with translated_errors(engine), writer(engine).connect() as connection:
+            connection.begin().rollback()
+    except StoreError:
+        engine.dispose()
+        raise
+    return engine
+
+
+def database_exists(url: str) -> bool:
+    """Whether the database exists; always true for PostgreSQL.
+
+    Raises:
+        StoreError: this is no such url.
+    """
+    path = sqlite_file(url)
+    return path is None or path.exists()
+
+
+def sqlite_file(url: str) -> Path | None:
+    """The file of a SQLite database; None for other databases.
+
+    Raises:
+        StoreError: this is no such url.
+    """
+    parsed = _parse(url)
+    if parsed.get_backend_name() != "sqlite" or parsed.database in {None, "", ":memory:"}:
+        return None
+    return Path(parsed.database or "")
+
+
+def writer(engine: Engine) -> Engine:
+    """The same engine for write transactions, which are serialized."""
+    options: dict[str, Any] = {_WRITES: True}
+    if engine.dialect.name != "sqlite":
+        # Its reads must follow the advisory lock, which it takes within the transaction.
+        options["isolation_level"] = "READ COMMITTED"
+    return engine.execution_options(**options)
+
+
+def commit(session: Session) -> None:
+    """Commits; after a lost connection, asks the server whether the commit succeeded.
+
+    Raises:
+        ConnectionLostError: the transaction was rolled back.
+        DatabaseError: the outcome is unknown.
+    """
+    session.flush()
+    connection = session.connection()
+    engine, transaction = connection.engine, transaction_of(connection)
+    try:
+        session.commit()
+    except exc.DBAPIError as error:
+        if transaction is None or not is_loss(error):
+            raise
+        kept = is_committed(engine, transaction)
+        if kept is None:
+            raise DatabaseError(
+                f"the database {redacted(engine.url)} was lost during a commit; "
+                "the outcome is unknown"
+            ) from error
+        if not kept:
+            raise
+
+
+def retried_when_lost(work: Callable[[], _Result]) -> _Result:
+    """Result of `work`, repeated from its beginning after a lost connection.
+
+    Args:
+        work: Any number of transactions, of which each may be made again once those before it
+            are kept, as after a kill.
+
+    Raises:
+        StoreError: as of `work`; ConnectionLostError if the database stays unreachable.
+    """
+    lost: ConnectionLostError | None = None
+    for _ in pauses():
+        try:
+            return work()
+        except ConnectionLostError as error:
+            lost = error
+    assert lost is not None
+    raise lost
+
+
+def redacted(url: URL) -> str:
+    """The URL without its password."""
+    return url.render_as_string(hide_password=True)
+
+
+@contextlib.contextmanager
+def translated_errors(engine: Engine) -> Iterator[None]:
+    """Translates database errors into a `StoreError` of one sentence.
+
+    Raises:
+        StoreError: for errors of SQLAlchemy and the driver.
+    """
+    try:
+        yield
+    except exc.DBAPIError as error:
+        said = " ".join(str(error.orig).split())
+        if is_loss(error):
+            raise ConnectionLostError(
+                f"the database {redacted(engine.url)} does not answer: {said}"
+            ) from error
+        raise DatabaseError(f"the database {redacted(engine.url)} refused: {said}") from error
+    except exc.SQLAlchemyError as error:
+        said = " ".join(str(error).split())
+        raise DatabaseError(f"the database {redacted(engine.url)} failed: {said}") from error
+
+
+def _parse(url: str) -> URL:
+    try:
+        parsed = make_url(url)
+        parsed.get_dialect()
+    except exc.NoSuchModuleError as error:
+        raise StoreError(
+            f"the database url {redacted(parsed)} names no database that is known here; {_RIGHT}"
+        ) from error
+    except exc.ArgumentError as error:
+        raise StoreError(f"{url!r} is no database url; {_RIGHT}") from error
+    except ImportError as error:
+        raise _lacking(parsed, error) from error
+    if parsed.get_backend_name() not in {"sqlite", "postgresql"}:
+        raise StoreError(
+            f"the database {redacted(parsed)} is neither SQLite nor PostgreSQL, "
+            "the two that netbisect works with"
+        )
+    return parsed
+
+
+def _options(*, sqlite: bool) -> dict[str, Any]:
+    if sqlite:
+        return {"connect_args": {"timeout": WAIT_SECONDS}}
+    return {"pool_pre_ping": True, "isolation_level": "REPEATABLE READ"}
+
+
+def _lacking(url: URL, error: ImportError) -> StoreError:
+    return StoreError(
+        f"the database {redacted(url)} needs the Python module {error.name}, which is not installed"
+    )
+
+
+def _check_path(url: URL) -> None:
+    if url.database in {None, "", ":memory:"}:
+        raise StoreError(
+            f"the database url {redacted(url)} names no file, and what is kept in memory is "
+            "forgotten; sqlite:////path/to/file would be right"
+        )
+    path = Path(str(url.database))
+    if path.is_dir():
+        raise StoreError(f"the database {path} is a directory; a file would be right")
+    if not path.parent.is_dir():
+        raise StoreError(f"the database {path} cannot be made: there is no directory {path.parent}")
+    with contextlib.suppress(OSError):  # SQLite reports it
+        # What SQLite keeps beside it gets the same mode. A file that is there is not touched: to
+        # close it would end the locks that other connections of this process hold.
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+
+
+def _json(value: object) -> str:
+    """JSON for both databases: PostgreSQL has no Infinity, but numbers of any size."""
+    text = json.dumps(value)
+    if "Infinity" not in text:
+        return text
+    return _STRING_OR_INFINITY.sub(lambda found: found[1] or "1e999", text)
+
+
+def _on_sqlite_connect(connection: Any, _: ConnectionPoolEntry) -> None:  # noqa: ANN401 - as sqlite3 gives it
+    assert isinstance(connection, sqlite3.Connection)
+    # _on_begin begins transactions.
+    connection.isolation_level = None
+    for pragma in (
+        "journal_mode = WAL",  # readers and the writer do not block each other
+        "synchronous = FULL",  # commits survive a power cut
+        "foreign_keys = ON",
+    ):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _on_begin(connection: Connection) -> None:
+    writes = connection.get_execution_options().get(_WRITES, False)
+    if connection.dialect.name == "sqlite":
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+    elif writes:
+        begin_writing(connection)

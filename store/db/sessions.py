@@ -1,0 +1,140 @@
+"""Short transactions of the ledger, and its events."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from sqlalchemy import Engine, func, select
+from sqlalchemy.orm import Session
+
+from netbisect.store.db.database import NotFoundError, StoreError, commit, translated_errors, writer
+from netbisect.store.db.records import LedgerEvent
+from netbisect.store.db.tables import Base, EventRow
+
+_Row = TypeVar("_Row", bound=Base)
+
+
+@dataclass(frozen=True, slots=True)
+class WriteTransaction:
+    """A write transaction."""
+
+    session: Session
+    now: float
+    """Time of all its changes."""
+    domain: str
+    origin: str = ""
+    """Network address of the person; "" for this host."""
+
+    def note(self, kind: str, question: int | None = None, /, **data: object) -> None:
+        """Adds an event."""
+        self.session.add(EventRow(at=self.now, kind=kind, question_id=question, data=data))
+        # Numbers events in this order.
+        self.session.flush()
+
+
+def get_row(session: Session, table: type[_Row], identifier: int) -> _Row:
+    """The row with this id.
+
+    Raises:
+        NotFoundError: there is none.
+    """
+    row = session.get(table, identifier)
+    if row is None:
+        noun = table.__name__.removesuffix("Row").lower()
+        raise NotFoundError(f"there is no {noun} {identifier}")
+    return row
+
+
+class LedgerRepository:
+    """Base of all repositories: opens a session for every call."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        clock: Callable[[], float] = time.time,
+        domain: str = "netbisect.invalid",
+    ) -> None:
+        """Uses a migrated database.
+
+        Args:
+            engine: From `open_database`.
+            clock: Returns seconds since the epoch.
+            domain: Domain of new Message-IDs.
+        """
+        self.engine = engine
+        self.clock = clock
+        self.domain = domain
+        self._writer = writer(engine)
+        self._thread = threading.local()
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[Session]:
+        """A read transaction: a consistent snapshot.
+
+        Raises:
+            StoreError: the database refused.
+        """
+        with translated_errors(self.engine), Session(self.engine) as session, session.begin():
+            yield session
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[WriteTransaction]:
+        """A write transaction without other writers; an exception rolls it back.
+
+        Raises:
+            ConnectionLostError: the database is away; nothing was kept.
+            StoreError: the database refused, or this thread is within such a transaction
+                already and would wait for itself.
+        """
+        if getattr(self._thread, "writing", False):
+            raise StoreError(
+                "the ledger cannot be written from within `closing`: "
+                "what belongs to the closing goes through its own methods, the rest after it"
+            )
+        self._thread.writing = True
+        try:
+            with translated_errors(self.engine), Session(self._writer) as session:
+                session.connection()  # waits for other writers before it reads the clock
+                origin = getattr(self._thread, "origin", "")
+                yield WriteTransaction(session, self.clock(), self.domain, origin)
+                commit(session)
+        finally:
+            self._thread.writing = False
+
+    @contextlib.contextmanager
+    def acting(self, origin: str) -> Iterator[None]:
+        """Records `origin` in audit entries of this thread."""
+        before = getattr(self._thread, "origin", "")
+        self._thread.origin = origin
+        try:
+            yield
+        finally:
+            self._thread.origin = before
+
+
+class EventRepository(LedgerRepository):
+    """Events in order."""
+
+    def events_since(self, marker: int, limit: int = 1000) -> tuple[list[LedgerEvent], int]:
+        """Events after `marker`, oldest first, and the marker for the next call.
+
+        Marker 0 is the beginning. Events become visible in the order of their ids, so no event is
+        missed or repeated.
+        """
+        query = select(EventRow).where(EventRow.id > marker).order_by(EventRow.id).limit(limit)
+        with self.reading() as session:
+            events = [
+                LedgerEvent(row.id, row.at, row.kind, row.question_id, dict[str, Any](row.data))
+                for row in session.scalars(query)
+            ]
+        return events, events[-1].id if events else marker
+
+    def last_event(self) -> int:
+        """Marker of the last event, for `events_since`."""
+        with self.reading() as session:
+            return session.scalar(select(func.max(EventRow.id))) or 0

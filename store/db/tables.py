@@ -1,0 +1,485 @@
+"""What is remembered, as tables.
+
+Facts (kernels, boots, conditions, samples, duds) are only ever added. Questions, decisions,
+alerts and mails change their state, and every change is also a row of `events`. Times are
+seconds since the epoch, UTC.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Double,
+    ForeignKey,
+    Index,
+    MetaData,
+    Text,
+    UniqueConstraint,
+    text,
+)
+from sqlalchemy.engine import Dialect
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
+from sqlalchemy.types import TypeDecorator
+
+
+def clean(text: str) -> str:
+    """Text that every database takes.
+
+    A console may say anything. PostgreSQL refuses NUL, and UTF-8 has no lone surrogates: both
+    are kept as a replacement, so that no fact is lost for its wording.
+    """
+    return text.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
+
+
+class CleanText(TypeDecorator[str]):
+    """Text that is kept as `clean` has it."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002 - SQLAlchemy's interface
+        """What is stored for this text."""
+        return None if value is None else clean(value)
+
+
+class Base(DeclarativeBase):
+    """All tables; constraints have names, so that a migration can speak of them."""
+
+    metadata = MetaData(
+        naming_convention={
+            "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+            "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+            "fk": "fk_%(table_name)s_%(column_0_N_name)s_%(referred_table_name)s",
+            "pk": "pk_%(table_name)s",
+        }
+    )
+    type_annotation_map = {  # noqa: RUF012 - read by SQLAlchemy, never changed
+        str: CleanText(),
+        float: Double(),
+        list[str]: JSON(),
+        list[float]: JSON(),
+        dict[str, str]: JSON(),
+        dict[str, Any]: JSON(none_as_null=True),
+        list[dict[str, Any]]: JSON(),
+    }
+
+
+# ----------------------------------------------------------------------------- the background
+
+
+class CommitRow(Base):
+    """A commit on the first-parent line of some branch."""
+
+    __tablename__ = "commits"
+
+    revision: Mapped[str] = mapped_column(primary_key=True)
+    number: Mapped[int] = mapped_column(index=True)
+    subject: Mapped[str]
+    body: Mapped[str]
+    author: Mapped[str]
+    email: Mapped[str]
+    at: Mapped[float]
+    paths: Mapped[list[str]]
+    lines: Mapped[int]
+
+
+class PlaceRow(Base):
+    """Which commit stands at that number of that branch's first-parent line."""
+
+    __tablename__ = "places"
+
+    branch: Mapped[str] = mapped_column(primary_key=True)
+    number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    revision: Mapped[str] = mapped_column(ForeignKey(CommitRow.revision), index=True)
+
+
+# ------------------------------------------------------------------- questions and decisions
+
+
+class QuestionRow(Base):
+    """What is asked, and once it is closed, the answer."""
+
+    __tablename__ = "questions"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    kind: Mapped[str]
+    noun: Mapped[str]
+    """The question as `wire.dumps` writes it."""
+    parent_id: Mapped[int | None] = mapped_column(ForeignKey("questions.id"), index=True)
+    key: Mapped[str] = mapped_column(unique=True)
+    branch: Mapped[str]
+    testbed: Mapped[str]
+    priority: Mapped[int]
+    requested_by: Mapped[str]
+    state: Mapped[str] = mapped_column(index=True)
+    finding: Mapped[str | None]
+    """The answer as `wire.dumps` writes it."""
+    opened_at: Mapped[float]
+    closed_at: Mapped[float | None]
+    link: Mapped[RequestQuestionRow | None] = relationship(lazy="joined")
+    """To the request that it was asked for."""
+
+
+class RequestRow(Base):
+    """What somebody has asked for: it has a question for each testbed, and more that follow."""
+
+    __tablename__ = "requests"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    kind: Mapped[str]
+    wish: Mapped[dict[str, Any]]
+    """All that was asked for, names resolved."""
+    who: Mapped[str] = mapped_column(index=True)
+    address: Mapped[str]
+    """Where the answer is mailed to; "" for nowhere."""
+    via: Mapped[str]
+    """By which way it came: command, form, api."""
+    priority: Mapped[int]
+    state: Mapped[str] = mapped_column(index=True)
+    verdict: Mapped[str]
+    """In one word; "" before the answer."""
+    why: Mapped[str]
+    """The answer in a sentence, or why there is none."""
+    opened_at: Mapped[float]
+    closed_at: Mapped[float | None]
+
+
+class RequestQuestionRow(Base):
+    """That a question was asked for a request."""
+
+    __tablename__ = "request_questions"
+
+    question_id: Mapped[int] = mapped_column(
+        ForeignKey(QuestionRow.id), primary_key=True, autoincrement=False
+    )
+    request_id: Mapped[int] = mapped_column(ForeignKey(RequestRow.id), index=True)
+    run: Mapped[int]
+    """1, and 2 for what repeats it."""
+
+
+class AuditRow(Base):
+    """What somebody has done; rows are only ever added."""
+
+    __tablename__ = "audit"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    at: Mapped[float] = mapped_column(index=True)
+    who: Mapped[str]
+    via: Mapped[str]
+    what: Mapped[str]
+    """The verb: ask, cancel, resume, extend, priority, answer, refuse, token, revoke."""
+    request_id: Mapped[int | None] = mapped_column(ForeignKey(RequestRow.id), index=True)
+    data: Mapped[dict[str, Any]]
+    origin: Mapped[str]
+    """From where: an address of the network, "" for this host."""
+
+
+class TokenRow(Base):
+    """By which a program shows for whom it asks; the token itself is not kept."""
+
+    __tablename__ = "tokens"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    who: Mapped[str]
+    rights: Mapped[list[str]]
+    digest: Mapped[str]
+    """SHA-256 of its secret, in hexadecimal digits."""
+    created_by: Mapped[str]
+    created_at: Mapped[float]
+    expires_at: Mapped[float | None]
+    revoked_at: Mapped[float | None]
+
+
+class DecisionRow(Base):
+    """One thing that was decided to be done; a row for every attempt at it."""
+
+    __tablename__ = "decisions"
+    __table_args__ = (
+        UniqueConstraint("question_id", "seq", "attempt"),
+        # A crash between two writes can leave a decision open, never two for one testbed.
+        Index(
+            "ix_decisions_open",
+            "question_id",
+            "testbed",
+            unique=True,
+            sqlite_where=text("outcome IS NULL"),
+            postgresql_where=text("outcome IS NULL"),
+        ),
+    )
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    question_id: Mapped[int] = mapped_column(ForeignKey(QuestionRow.id))
+    seq: Mapped[int]
+    attempt: Mapped[int]
+    external_id: Mapped[str] = mapped_column(unique=True)
+    stage: Mapped[str]
+    revision: Mapped[str]
+    target: Mapped[str]
+    """The builder of a kernel, the testbed of a trial."""
+    testbed: Mapped[str] = mapped_column(server_default="")
+    """For which it is: where a kernel that is built will be measured."""
+    config: Mapped[str]
+    arch: Mapped[str]
+    runs: Mapped[int] = mapped_column(server_default="1")
+    """Of each scenario, of a trial."""
+    why: Mapped[str]
+    belief: Mapped[dict[str, Any] | None]
+    buildset: Mapped[int | None]
+    outcome: Mapped[str | None]
+    note: Mapped[str]
+    intended_at: Mapped[float]
+    submitted_at: Mapped[float | None]
+    finished_at: Mapped[float | None]
+
+
+# ---------------------------------------------------------------------------------- the facts
+
+
+class KernelRow(Base):
+    """A finished build; of several of one revision, config and arch the newest one counts."""
+
+    __tablename__ = "kernels"
+    __table_args__ = (
+        UniqueConstraint("revision", "config", "arch", "key", "at"),
+        Index(None, "key", "revision"),
+    )
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    revision: Mapped[str]
+    config: Mapped[str]
+    arch: Mapped[str]
+    identity: Mapped[str]
+    key: Mapped[str]
+    version: Mapped[str]
+    size: Mapped[int] = mapped_column(BigInteger)
+    at: Mapped[float]
+    seconds: Mapped[float]
+    decision_id: Mapped[int | None] = mapped_column(ForeignKey(DecisionRow.id), index=True)
+
+
+class BootRow(Base):
+    """A testbed that came up on a kernel."""
+
+    __tablename__ = "boots"
+    __table_args__ = (Index(None, "testbed", "revision"),)
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    testbed: Mapped[str]
+    kernel: Mapped[str]
+    """Key of a kernel; no foreign key, for a kernel may have been built elsewhere."""
+    revision: Mapped[str]
+    at: Mapped[float]
+    seconds: Mapped[float]
+    decision_id: Mapped[int | None] = mapped_column(ForeignKey(DecisionRow.id), index=True)
+
+
+class ConditionsRow(Base):
+    """What was equal for the samples that carry this digest.
+
+    Two testbeds of one make can have one digest, so the testbed belongs to the key.
+    """
+
+    __tablename__ = "conditions"
+
+    testbed: Mapped[str] = mapped_column(primary_key=True)
+    scenario: Mapped[str] = mapped_column(primary_key=True)
+    digest: Mapped[str] = mapped_column(primary_key=True)
+    values: Mapped[dict[str, str]]
+    at: Mapped[float]
+    """When they were first recorded."""
+
+
+class SampleRow(Base):
+    """One scenario on one boot."""
+
+    __tablename__ = "samples"
+    __table_args__ = (Index(None, "testbed", "scenario", "valid", "at"),)
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    boot_id: Mapped[str] = mapped_column(ForeignKey(BootRow.id), index=True)
+    testbed: Mapped[str]
+    scenario: Mapped[str]
+    pps: Mapped[float]
+    offered_pps: Mapped[float]
+    received: Mapped[list[float]]
+    offered: Mapped[list[float]]
+    problems: Mapped[list[str]]
+    valid: Mapped[bool]
+    """As Sample.valid says, for queries."""
+    conditions: Mapped[str]
+    """Digest; no foreign key: a sample whose conditions were not told is still a sample."""
+    at: Mapped[float]
+    seconds: Mapped[float]
+    decision_id: Mapped[int | None] = mapped_column(ForeignKey(DecisionRow.id), index=True)
+
+
+class DudRow(Base):
+    """A revision that could not be asked."""
+
+    __tablename__ = "duds"
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    revision: Mapped[str] = mapped_column(index=True)
+    stage: Mapped[str]
+    reaction: Mapped[str]
+    why: Mapped[str]
+    at: Mapped[float]
+    seconds: Mapped[float]
+    testbed: Mapped[str]
+    scenario: Mapped[str]
+    log: Mapped[str]
+    fault: Mapped[str] = mapped_column(server_default="")
+    decision_id: Mapped[int | None] = mapped_column(ForeignKey(DecisionRow.id), index=True)
+
+
+# ----------------------------------------------------------------------------- the testbeds
+
+
+class QuarantineRow(Base):
+    """A testbed that gets no orders until its owner has looked at it; once released, history."""
+
+    __tablename__ = "quarantines"
+    __table_args__ = (
+        Index(
+            "ix_quarantines_standing",
+            "testbed",
+            unique=True,
+            sqlite_where=text("released_at IS NULL"),
+            postgresql_where=text("released_at IS NULL"),
+        ),
+    )
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    testbed: Mapped[str] = mapped_column(index=True)
+    since: Mapped[float]
+    fault: Mapped[str]
+    """Its name in the table of bisect/model/faults.py; "" when somebody put it there by hand."""
+    why: Mapped[str]
+    log: Mapped[str]
+    """The end of what the machine said."""
+    by: Mapped[str]
+    wanted_at: Mapped[float | None]
+    """When its release was asked for; None while nobody does, or once that was refused."""
+    wanted_by: Mapped[str]
+    note: Mapped[str]
+    """What was done about it, as whoever asked for the release says."""
+    refused: Mapped[str]
+    """What was wrong when it was looked at for its release last."""
+    released_at: Mapped[float | None]
+    released_by: Mapped[str]
+
+
+# ----------------------------------------------------------------------------- what was told
+
+
+class AlertRow(Base):
+    """A change, from the first suspicion until it is over."""
+
+    __tablename__ = "alerts"
+    __table_args__ = (Index(None, "testbed", "branch", "state"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    testbed: Mapped[str]
+    branch: Mapped[str]
+    lead: Mapped[str]
+    good: Mapped[str]
+    bad: Mapped[str]
+    effects: Mapped[list[dict[str, Any]]]
+    state: Mapped[str]
+    culprit: Mapped[str]
+    comparison_id: Mapped[int | None] = mapped_column(ForeignKey(QuestionRow.id), unique=True)
+    bisection_id: Mapped[int | None] = mapped_column(ForeignKey(QuestionRow.id), index=True)
+    thread: Mapped[str]
+    """Message-ID of its first mail."""
+    opened_at: Mapped[float]
+    closed_at: Mapped[float | None]
+    kind: Mapped[str]
+    announced_at: Mapped[float | None]
+    """None for what never became more than a candidate."""
+    muted_until: Mapped[float | None]
+    recovery: Mapped[str]
+    """First revision whose level was back."""
+    merged_into: Mapped[int | None] = mapped_column(ForeignKey("alerts.id"))
+    series: Mapped[list[AlertSeriesRow]] = relationship(
+        order_by="AlertSeriesRow.id", lazy="selectin"
+    )
+
+
+class AlertSeriesRow(Base):
+    """A series in which an alert was seen, with the numbers it was announced with.
+
+    Rows are only ever added: what comes later stands beside what was announced.
+    """
+
+    __tablename__ = "alert_series"
+    __table_args__ = (Index(None, "testbed", "scenario", "branch"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    alert_id: Mapped[int] = mapped_column(ForeignKey(AlertRow.id), index=True)
+    testbed: Mapped[str]
+    scenario: Mapped[str]
+    branch: Mapped[str]
+    good: Mapped[str]
+    bad: Mapped[str]
+    effect: Mapped[dict[str, Any] | None]
+    """None where it was only seen, and not measured again."""
+    at: Mapped[float]
+
+
+class AlertChangeRow(Base):
+    """Who did what to an alert, when and why."""
+
+    __tablename__ = "alert_changes"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    alert_id: Mapped[int] = mapped_column(ForeignKey(AlertRow.id), index=True)
+    at: Mapped[float]
+    who: Mapped[str]
+    what: Mapped[str]
+    """Why, in words."""
+    state: Mapped[str]
+    """Of the alert since then; "" where an older netbisect did not write it down."""
+
+
+class MailRow(Base):
+    """A mail that is to be sent, or was."""
+
+    __tablename__ = "mails"
+    __table_args__ = (Index(None, "state", "next_try_at"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    message_id: Mapped[str] = mapped_column(unique=True)
+    key: Mapped[str] = mapped_column(unique=True)
+    alert_id: Mapped[int | None] = mapped_column(ForeignKey(AlertRow.id), index=True)
+    subject: Mapped[str]
+    recipients: Mapped[list[str]]
+    body: Mapped[str]
+    in_reply_to: Mapped[str]
+    refers_to: Mapped[list[str]]
+    """Message-IDs for the References header, oldest first."""
+    state: Mapped[str]
+    attempts: Mapped[int]
+    next_try_at: Mapped[float]
+    last_error: Mapped[str]
+    created_at: Mapped[float]
+    sent_at: Mapped[float | None]
+
+
+class EventRow(Base):
+    """Something that happened, written in the transaction in which it happened.
+
+    Writers take turns (see database.py), so that identifiers appear in their order and whoever
+    has read up to one of them has missed nothing.
+    """
+
+    __tablename__ = "events"
+    __table_args__ = {"sqlite_autoincrement": True}  # noqa: RUF012 - read by SQLAlchemy
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    at: Mapped[float]
+    kind: Mapped[str]
+    question_id: Mapped[int | None] = mapped_column(ForeignKey(QuestionRow.id), index=True)
+    data: Mapped[dict[str, Any]]

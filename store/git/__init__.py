@@ -1,0 +1,1 @@
+"""Git: mirror, history and revision names."""

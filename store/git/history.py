@@ -1,0 +1,266 @@
+"""First-parent history of a repository, as `Commit` objects."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from netbisect.bisect.model.entities import Commit
+from netbisect.store.git.mirror import HistoryError, Mirror
+
+__all__ = ["History", "HistoryError"]
+
+_CHANGED = re.compile(r"(\d+|-)\t(\d+|-)\t(.*)", re.DOTALL)
+_SHOWN = 8
+"""Branches named in an error; FreeBSD has hundreds."""
+
+
+class History(Mirror):
+    """The history of one repository."""
+
+    def __init__(
+        self,
+        directory: Path,
+        url: str,
+        table: Path | None = None,
+        progress: Callable[[str], None] | None = None,
+    ) -> None:
+        """Reads nothing; `update` makes the clone.
+
+        Args:
+            directory: As of `Mirror`.
+            url: As of `Mirror`.
+            table: Subversion numbers of commits; docs/api.md describes the file.
+            progress: As of `Mirror`.
+        """
+        super().__init__(directory, url, progress)
+        self.table = table
+
+    def branches(self) -> list[str]:
+        """Names of all branches, in order.
+
+        Raises:
+            HistoryError: the clone cannot be read.
+        """
+        refs = self.read("for-each-ref", "--format=%(refname:lstrip=2)", "refs/heads")
+        return refs.split("\n")[:-1]  # not splitlines: names may hold U+2028
+
+    def head(self, branch: str) -> str:
+        """Full hash of the newest commit of a branch.
+
+        Raises:
+            HistoryError: there is no such branch, or the clone cannot be read.
+        """
+        revision = self._lookup(f"refs/heads/{branch}")
+        if revision is None:
+            names = self.branches()
+            if not names:
+                raise HistoryError(self.not_yet())
+            others = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+            raise HistoryError(
+                f"there is no branch {branch!r} in {self.url}; "
+                f"there is {', '.join(names[:_SHOWN])}{others}"
+            )
+        return revision
+
+    def resolve(self, name: str) -> str:
+        """Full hash of a branch, a tag or a short hash.
+
+        Raises:
+            HistoryError: there is no such commit, or the clone cannot be read.
+        """
+        for reference in (f"refs/heads/{name}", f"refs/tags/{name}", name):
+            revision = self._lookup(reference)
+            if revision is not None:
+                return revision
+        raise HistoryError(
+            f"{name!r} is no branch, tag or commit of {self.url}; "
+            "if it is new, it may not have been fetched yet"
+        )
+
+    def commit(self, revision: str) -> Commit:
+        """One commit, by its full hash, short hash, branch or tag.
+
+        Raises:
+            HistoryError: as `resolve`.
+        """
+        revision = self.resolve(revision)
+        [(commit, _)] = self._log("-1", revision)
+        return replace(commit, number=self.number(revision))
+
+    def number(self, revision: str) -> int:
+        """Place on the first-parent line, from 1.
+
+        Args:
+            revision: Full hash.
+
+        Raises:
+            HistoryError: the clone cannot be read.
+        """
+        return int(self.read("rev-list", "--first-parent", "--count", revision))
+
+    def ancestor(self, revision: str, steps: int) -> str:
+        """Full hash of the commit so many steps back along first parents, or "".
+
+        Raises:
+            HistoryError: the clone cannot be read.
+        """
+        return self.read("rev-list", "--first-parent", "-1", f"--skip={steps}", revision).strip()
+
+    def parents(self, revision: str) -> list[str]:
+        """Full hashes of all parents of a commit.
+
+        Raises:
+            HistoryError: the clone cannot be read.
+        """
+        return self.read("rev-list", "--no-walk", "--parents", revision).split()[1:]
+
+    def is_on_line(self, revision: str, tip: str) -> bool:
+        """Whether a commit is on the first-parent line of another; both are full hashes.
+
+        Raises:
+            HistoryError: the clone cannot be read.
+        """
+        steps = self.number(tip) - self.number(revision)
+        return steps >= 0 and self.ancestor(tip, steps) == revision
+
+    def first_parents(self, *exclude: str) -> list[tuple[str, str]]:
+        """Commits on first-parent lines of branches, oldest first, each with its first parent.
+
+        Args:
+            exclude: Full hashes; these commits and their ancestors are left out.
+
+        Raises:
+            HistoryError: the clone cannot be read.
+        """
+        return self.line("--topo-order", "--reverse", "--branches", *(f"^{one}" for one in exclude))
+
+    def described(self, numbers: Mapping[str, int]) -> list[Commit]:
+        """Commits with known numbers, in the order given.
+
+        Args:
+            numbers: By full hash.
+
+        Raises:
+            HistoryError: one of them is unknown, or the clone cannot be read.
+        """
+        found = self._log("--no-walk=unsorted", *numbers) if numbers else ()
+        return [replace(commit, number=numbers[commit.revision]) for commit, _ in found]
+
+    def committer(self, revision: str) -> str:
+        """Mail address of the committer.
+
+        Raises:
+            HistoryError: as `resolve`.
+        """
+        [commit] = self.commits([self.resolve(revision)])
+        return commit.committer_email
+
+    def between(self, good: str, bad: str, *, paths: bool = True) -> list[Commit]:
+        """The commits that lead from `good` to `bad` on the first-parent line, oldest first.
+
+        `good` is left out and `bad` is the last one; a merge counts as one commit, with what it
+        changed against its first parent.
+
+        Args:
+            good: The older one.
+            bad: The newer one.
+            paths: Whether to read paths and lines, which takes most of the time.
+
+        Raises:
+            HistoryError: one of them is unknown, or `good` is not on the first-parent line
+                that leads to `bad`.
+        """
+        first, last = self.resolve(good), self.resolve(bad)
+        if first == last:
+            return []
+        found = list(self._log(f"{first}..{last}", paths=paths))
+        if not found or found[-1][1] != first:
+            if any(parent == last for _, parent in self._log(f"{last}..{first}")):
+                hint = "they are the other way round"
+            else:
+                hint = "the two must be on one line of first parents, the older one first"
+            raise HistoryError(f"{good} does not lead to {bad} in {self.url}: {hint}")
+        number = self.number(last)
+        commits = [replace(commit, number=number - i) for i, (commit, _) in enumerate(found)]
+        return commits[::-1]
+
+    def since(self, branch: str, at: float, *, paths: bool = True) -> list[Commit]:
+        """The commits of a branch from that moment on, on the first-parent line, oldest first.
+
+        Args:
+            branch: Its name.
+            at: Seconds since the epoch, by the commits' own time.
+            paths: As for `between`.
+
+        Raises:
+            HistoryError: there is no such branch, or the clone cannot be read.
+        """
+        head = self.head(branch)
+        found = list(self._log(f"--since=@{int(at)}", head, paths=paths))
+        number = self.number(head)
+        return [replace(commit, number=number - i) for i, (commit, _) in enumerate(found)][::-1]
+
+    def stretch(self, first: str, last: str) -> list[str]:
+        """Full hashes from `first` to `last` on the first-parent line, newest first.
+
+        Raises:
+            HistoryError: one of them is unknown, or `first` is not on the first-parent line
+                that leads to `last`.
+        """
+        begin, end = self.resolve(first), self.resolve(last)
+        output = self.read("rev-list", "--first-parent", "--parents", f"{begin}..{end}")
+        walked = [line.split() for line in output.splitlines()]
+        if (walked[-1][1:2] if walked else [end]) != [begin]:
+            raise HistoryError(f"{first} does not lead to {last} in {self.url}")
+        return [*(revision for revision, *_ in walked), begin]
+
+    # -------------------------------------------------------------------------------- internal
+
+    def _log(self, *what: str, paths: bool = True) -> Iterator[tuple[Commit, str]]:
+        """Commits along first parents, newest first, without numbers, each with its parent."""
+        line = self.line(*what)
+        changes = self._changes(line) if paths else {}
+        found = self.commits([revision for revision, _ in line])
+        for commit, (revision, parent) in zip(found, line, strict=True):
+            names, lines = changes.get(revision, ((), 0))
+            yield (
+                Commit(
+                    revision=revision,
+                    number=0,
+                    subject=commit.subject,
+                    body=commit.body,
+                    author=commit.author,
+                    email=commit.email,
+                    at=float(commit.at),
+                    paths=tuple(names),
+                    lines=lines,
+                ),
+                parent,
+            )
+
+    def _changes(self, line: Sequence[tuple[str, str]]) -> dict[str, tuple[list[str], int]]:
+        """Paths and number of lines that commits change, each against its first parent."""
+        pairs = "".join(f"{revision} {parent}".strip() + "\n" for revision, parent in line)
+        options = ("--stdin", "-r", "-z", "--root", "--numstat", "--no-renames")
+        output = self._bytes("diff-tree", *options, given=pairs.encode()).decode(errors="replace")
+        found: dict[str, tuple[list[str], int]] = {}
+        revision, lines = "", 0
+        names: list[str] = []
+        for token in output.split("\0"):
+            changed = _CHANGED.fullmatch(token)
+            if changed is None:
+                revision, names, lines = token.strip("\n"), [], 0
+                continue
+            names.append(changed[3])
+            lines += sum(int(count) for count in changed.group(1, 2) if count != "-")
+            found[revision] = (names, lines)
+        return found
+
+    def _lookup(self, reference: str) -> str | None:
+        if reference.startswith("-"):
+            return None
+        arguments = ("rev-parse", "--verify", "--quiet", f"{reference}^{{commit}}")
+        return self.read(*arguments, ask=True).strip() or None

@@ -1,0 +1,289 @@
+"""A bare clone of a repository, read by one git process per query."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+from netbisect.errors import UserError
+from netbisect.store.git.raw_commit import RawCommit, parse
+
+_ENVIRONMENT = {
+    "LC_ALL": "C",  # for the words `fatal:` and `error:`
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_HTTP_LOW_SPEED_LIMIT": "1",  # gives up on a silent server
+    "GIT_HTTP_LOW_SPEED_TIME": "300",
+}
+_PROGRESS_SECONDS = 10.0
+"""Interval of progress messages during the first fetch."""
+
+
+class HistoryError(UserError):
+    """The history cannot be read; the message is one sentence."""
+
+
+class Mirror:
+    """The bare clone of one repository."""
+
+    read_seconds = 600.0
+    """Time limit of a git command that reads the clone, or lists the branches of a server."""
+    fetch_seconds = 6 * 3600.0
+    """Time limit of a fetch: the first one of a large repository over a slow line takes hours."""
+
+    def __init__(
+        self, directory: Path, url: str, progress: Callable[[str], None] | None = None
+    ) -> None:
+        """Reads nothing; `update` makes the clone.
+
+        Args:
+            directory: Of the bare clone; missing, empty, or made by `update`.
+            url: As `git fetch` takes it, also a path.
+            progress: Called with a line every 10 seconds during the first fetch.
+        """
+        self.directory = directory
+        self.url = url
+        self.progress = progress
+
+    def update(self) -> None:
+        """Fetches all branches, tags and notes, and removes those that are gone.
+
+        Raises:
+            HistoryError: the repository cannot be read, it has no commits, or the directory
+                holds something else.
+        """
+        if self.url.startswith("-"):
+            raise HistoryError(f"{self.url!r} is no url of a repository")
+        if not self.is_clone():
+            if self.directory.exists() and any(self.directory.iterdir()):
+                raise HistoryError(
+                    f"{self.directory} holds something that is no clone of {self.url}; "
+                    "an empty or a new directory would be right"
+                )
+            self._run("init", "--quiet", "--bare", str(self.directory.absolute()))
+        refspecs = [f"+refs/{kind}/*:refs/{kind}/*" for kind in ("heads", "tags", "notes")]
+        options = ["--prune", "--no-write-fetch-head", self.url, *refspecs]
+        # The graph makes counting 300,000 commits a matter of milliseconds.
+        # Its second version counts by dates, which never ends where one of them is 2 ** 64 - 1.
+        graph = ["-c", "fetch.writeCommitGraph=true", "-c", "commitGraph.generationVersion=1"]
+        if self.progress is None or self.references():
+            self._run(*graph, "fetch", "--quiet", *options, seconds=self.fetch_seconds)
+        else:
+            self._fetch_first([*graph, "fetch", "--progress", *options])
+        if not self.references("refs/heads"):
+            raise HistoryError(self._why_empty())
+
+    def is_clone(self) -> bool:
+        """Whether the directory holds a clone."""
+        return (self.directory / "HEAD").is_file() and (self.directory / "objects").is_dir()
+
+    def not_yet(self) -> str:
+        """Error message for a missing clone."""
+        return f"{self.url} has not been fetched into {self.directory} yet"
+
+    def read(self, *arguments: str, ask: bool = False) -> str:
+        """Standard output of a git command; with `ask`, "" for exit status 1.
+
+        Raises:
+            HistoryError: there is no clone, or the command failed or took too long.
+        """
+        return self._bytes(*arguments, ask=ask).decode(errors="replace")
+
+    def references(self, *prefixes: str) -> dict[str, str]:
+        """Objects that branches, tags and other references point to, by full name of the reference.
+
+        Raises:
+            HistoryError: the clone cannot be read.
+        """
+        output = self.read("for-each-ref", "--format=%(objectname) %(refname)", *prefixes)
+        # Not splitlines: names may hold U+2028.
+        pairs = (line.split(" ", 1) for line in output.split("\n") if line)
+        return {name: revision for revision, name in pairs}
+
+    def line(self, *what: str) -> list[tuple[str, str]]:
+        """Commits along first parents, newest first, each with its first parent; "" without one.
+
+        Args:
+            what: Arguments of `git rev-list`.
+
+        Raises:
+            HistoryError: the clone cannot be read.
+        """
+        output = self.read("rev-list", "--first-parent", "--parents", *what, "--")
+        found = (line.split(" ") for line in output.splitlines())
+        return [(one[0], one[1] if len(one) > 1 else "") for one in found]
+
+    def commits(self, revisions: Sequence[str]) -> Iterator[RawCommit]:
+        """Commits in the order given, whatever bytes they hold.
+
+        Args:
+            revisions: Full hashes.
+
+        Raises:
+            HistoryError: the clone cannot be read, or one of them is missing.
+        """
+        for revision, raw in zip(revisions, self._objects(revisions), strict=True):
+            yield parse(revision, raw)
+
+    # -------------------------------------------------------------------------------- internal
+
+    def _fetch_first(self, arguments: Sequence[str]) -> None:
+        """Fetches everything, and reports the progress that git prints."""
+        assert self.progress is not None
+        self.progress(f"fetching {self.url} for the first time, which takes minutes if it is large")
+        with self._started(self.fetch_seconds, *arguments, stderr=subprocess.PIPE) as process:
+            printed, reported = deque[str](maxlen=20), time.monotonic()
+            assert process.stderr is not None
+            buffer = b""
+            # git ends a line of progress with a carriage return.
+            while chunk := os.read(process.stderr.fileno(), 1 << 16):
+                *lines, buffer = (buffer + chunk).replace(b"\r", b"\n").split(b"\n")
+                printed.extend(line.decode(errors="replace") for line in lines)
+                if lines and time.monotonic() - reported >= _PROGRESS_SECONDS:
+                    self.progress(printed[-1].strip())
+                    reported = time.monotonic()
+            printed.append(buffer.decode(errors="replace"))
+            status = process.wait()
+        if status:
+            raise HistoryError(
+                f"the repository {self.url} cannot be read: {_reason(printed, status)}"
+            )
+        self.progress(f"{self.url} is fetched")
+
+    def _why_empty(self) -> str:
+        """Why no branch could be fetched."""
+        if self._run("ls-remote", "--heads", self.url):
+            return (
+                f"the repository {self.url} is shallow: without the older part of its history "
+                "nothing can be fetched from it; `git fetch --unshallow` in it would be right"
+            )
+        return f"the repository {self.url} has no commits yet"
+
+    def _objects(self, names: Sequence[str]) -> Iterator[bytes]:
+        """Contents of objects, in that order."""
+        if not names:
+            return
+        given = "".join(f"{name}\n" for name in names).encode()
+        output = self._bytes("cat-file", "--batch", "--buffer", given=given)
+        begin = 0
+        for name in names:
+            end = output.index(b"\n", begin)
+            size = output[begin:end].rpartition(b" ")[2]
+            if not size.isdigit():
+                raise HistoryError(f"the clone of {self.url} lacks {name}")
+            yield output[end + 1 : end + 1 + int(size)]
+            begin = end + int(size) + 2
+
+    def _bytes(self, *arguments: str, ask: bool = False, given: bytes = b"") -> bytes:
+        if not self.is_clone():
+            raise HistoryError(self.not_yet())
+        return self._run(*arguments, ask=ask, given=given)
+
+    def _run(
+        self,
+        *arguments: str,
+        ask: bool = False,
+        given: bytes = b"",
+        seconds: float | None = None,
+    ) -> bytes:
+        """Standard output of a git command.
+
+        Args:
+            arguments: Of git.
+            ask: Whether exit status 1 is an answer: no output.
+            given: Standard input.
+            seconds: Time limit; `read_seconds` if None.
+
+        Raises:
+            HistoryError: the command failed or took too long, or git is not installed.
+        """
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        with tempfile.TemporaryFile() as source:
+            source.write(given)
+            source.seek(0)
+            with self._started(
+                seconds or self.read_seconds, *arguments, stdin=source, **pipes
+            ) as process:
+                output, errors = process.communicate()
+        if ask and process.returncode == 1:
+            return b""
+        if process.returncode:
+            lines = errors.decode(errors="replace").splitlines()
+            raise HistoryError(
+                f"the repository {self.url} cannot be read: {_reason(lines, process.returncode)}"
+            )
+        return output
+
+    @contextlib.contextmanager
+    def _started(
+        self,
+        seconds: float,
+        *arguments: str,
+        stdin: BinaryIO | int = subprocess.DEVNULL,
+        stdout: int = subprocess.DEVNULL,
+        stderr: int = subprocess.DEVNULL,
+    ) -> Iterator[subprocess.Popen[bytes]]:
+        """A git command; it and its children are killed after so many seconds, or on an error."""
+        # GIT_DIR: the clone may lie within another checkout.
+        environment = {
+            **os.environ,
+            **_ENVIRONMENT,
+            "GIT_DIR": str(self.directory.absolute()),
+        }
+        try:
+            process = subprocess.Popen(
+                ["git", *arguments],
+                env=environment,
+                stdin=stdin,
+                stdout=stdout,
+                stderr=stderr,
+                start_new_session=True,
+            )
+        except FileNotFoundError as error:
+            raise HistoryError("git is not installed, or not in PATH") from error
+        expired = threading.Event()
+
+        def expire() -> None:
+            expired.set()
+            _kill(process)
+
+        timer = threading.Timer(seconds, expire)
+        timer.daemon = True
+        timer.start()
+        try:
+            with process:
+                try:
+                    yield process
+                except BaseException:
+                    _kill(process)
+                    raise
+        finally:
+            timer.cancel()
+        if expired.is_set():
+            command = next(one for one in arguments if one[0] != "-" and "=" not in one)
+            raise HistoryError(
+                f"`git {command}` for {self.url} was killed after its time limit, {seconds:g} s"
+            )
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Kills a process and its children."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _reason(lines: Iterable[str], status: int) -> str:
+    """The error message among the lines that git printed."""
+    printed = [line.strip() for line in lines if line.strip()]
+    reasons = [line for line in printed if line.startswith(("fatal:", "error:"))] or printed
+    if not reasons:
+        return f"git ended with status {status}"
+    return reasons[0].partition(": ")[2] if ": " in reasons[0] else reasons[0]

@@ -1,0 +1,365 @@
+"""Reads netbenches' files: histories as JSON lines, and folders of results as its scripts leave.
+
+A folder has, for every label, `bench.LABEL.ITERATION.receiver` with what pkt-gen printed and
+`bench.LABEL.info` with what ran, often in a folder RAW of its own; or `LABEL.pps` with one value
+a line; or all of them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import cattrs
+from cattrs.v import format_exception
+
+from netbisect.errors import UserError
+from netbisect.store.netbenches.names import (
+    Label,
+    NetbenchesRevision,
+    Place,
+    info_of,
+    label_of,
+    place_of,
+    revision_of,
+    scenario_of,
+    slug,
+)
+
+_RECEIVER = re.compile(r"bench\.(?P<label>.+)\.(?P<iteration>\d+)\.receiver")
+_INFO = re.compile(r"bench\.(?P<label>.+)\.info")
+_COUNTED = re.compile(r"bench\.(?P<label>.+)\.(?P<iteration>\d+)\.pmc\.(log|out)")
+"""Lies beside a receiver's file that was overwritten while hwpmc was counting."""
+_PPS = re.compile(r"(?P<label>.+)\.pps")
+_RAW = {"RAW", "raw"}
+_ARCH = "amd64"
+"""Of every machine in netbenches' lab."""
+_DISTURBED = "PMC"
+"""Folders of runs that were slowed down by hwpmc."""
+
+
+class NetbenchesError(UserError, ValueError):
+    """What should be imported cannot be read; the text says where and why, in one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parser:
+    """How a receiver's output is read: the functions of workers/measure/pktgen.py."""
+
+    sample: Callable[[str], float]
+    """The run's packets per second; ValueError when it has none."""
+    rates: Callable[[str], list[float]]
+    """Packets per second, second by second."""
+
+
+@dataclass(frozen=True, slots=True)
+class NetbenchesRun:
+    """One boot with one run on it."""
+
+    iteration: int
+    pps: float
+    received: tuple[float, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """All runs of one image in one scenario."""
+
+    origin: str
+    """File and line, or directory and label."""
+    testbed: str
+    scenario: str
+    revision: NetbenchesRevision
+    version: str
+    """`uname -v` of the image, or the name of its release."""
+    arch: str
+    values: dict[str, str]
+    """What is known of the conditions."""
+    runs: tuple[NetbenchesRun, ...]
+
+
+def read(
+    path: Path,
+    *,
+    parser: Parser,
+    testbed: str = "",
+    skip: Callable[[str], None] = lambda _: None,
+) -> Iterator[Imported]:
+    """What is to be imported, image by image.
+
+    Args:
+        path: A file of histories, or a directory.
+        parser: How receivers' files are read.
+        testbed: Its name, instead of one made from the directories.
+        skip: Told what is left out or doubtful, and why.
+
+    Raises:
+        NetbenchesError: there is no such file or directory, or a line is malformed.
+    """
+    try:
+        if path.is_dir():
+            yield from _read_tree(path, parser, testbed, skip)
+        else:
+            yield from _read_histories(path, testbed, skip)
+    except OSError as error:
+        raise NetbenchesError(f"{error.filename or path}: {error.strerror}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Point:
+    rev: int | str
+    v: list[float]
+    image: str = ""
+    release: str = ""
+    patch: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _History:
+    hw: str
+    points: list[_Point]
+    nic: str = ""
+    dir: str = ""
+    cfg: str = ""
+    pktgen: str = ""
+
+
+def _read_histories(path: Path, testbed: str, skip: Callable[[str], None]) -> Iterator[Imported]:
+    with path.open(encoding="utf-8", errors="replace") as stream:
+        for count, line in enumerate(stream, 1):
+            if line.strip():
+                where = f"{path}:{count}"
+                yield from images_of(parsed(line, where), where, testbed=testbed, skip=skip)
+
+
+def parsed(line: str, where: str) -> object:
+    """What a line of JSON holds.
+
+    Raises:
+        NetbenchesError: it is none; the text begins with `where`.
+    """
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError) as error:  # also of numbers without an end
+        raise NetbenchesError(f"{where}: not a line of JSON: {error}") from error
+
+
+def images_of(
+    line: object, where: str, *, testbed: str = "", skip: Callable[[str], None]
+) -> Iterator[Imported]:
+    """The images of a history, in the order of its points.
+
+    Args:
+        line: What JSON made of it.
+        where: Its file and number.
+        testbed: Its name, instead of one made from the line.
+        skip: Told of images without a revision's number.
+
+    Raises:
+        NetbenchesError: it is no history; the text begins with `where`.
+    """
+    if not isinstance(line, dict):
+        raise NetbenchesError(f"{where}: not a netbenches history: no object, but {line!r:.40}")
+    converter = cattrs.Converter(detailed_validation=True)
+    converter.register_structure_hook(float, lambda value, _: _number(value))
+    converter.register_structure_hook(int | str, lambda value, _: _name(value))
+    try:
+        history = converter.structure(line, _History)
+    except (cattrs.BaseValidationError, TypeError, ValueError) as error:
+        why = "; ".join(cattrs.transform_error(error, "line", _explain))
+        raise NetbenchesError(f"{where}: not a netbenches history: {why}") from error
+    for point in history.points:
+        image = _image_of_point(history, point, where, testbed)
+        if image is None:
+            skip(f"{where}: image {point.image or point.rev} names no revision by number")
+        else:
+            yield image
+
+
+def _explain(error: BaseException, kind: type | None) -> str:
+    """What is wrong with a field; the hooks below say it themselves."""
+    return str(error) if isinstance(error, ValueError) else format_exception(error, kind)
+
+
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+        raise ValueError(f"{value!r} is no rate in packets per second")
+    return float(value)
+
+
+def _name(value: object) -> int | str:
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise ValueError(f"{value!r} is no revision")  # noqa: TRY004 - see _explain
+    return value
+
+
+def _image_of_point(history: _History, point: _Point, where: str, testbed: str) -> Imported | None:
+    parts = history.dir.split("/results/", 1)
+    topic = parts[0].rpartition("/")[2] if len(parts) > 1 else ""
+    place = Place(history.hw, history.nic, topic, parts[-1])
+    image = point.image or str(point.rev)
+    revision = revision_of(image, f" r{point.rev} ", "")
+    if revision is None and isinstance(point.rev, int):
+        # Too small or too large to be known for one in a name, but this field is for nothing else.
+        variant = re.sub(r"[^A-Za-z0-9.]+", "-", image.replace(str(point.rev), "")).strip("-.")
+        name = f"r{point.rev}" + (f"+{variant}" if variant else "")
+        revision = NetbenchesRevision(name, point.rev, variant, counted_by_git=False)
+    if revision is None:
+        return None
+    if not revision.variant and (patch := slug(point.patch)):
+        revision = replace(revision, name=f"{revision.name}+{patch}", variant=patch)
+    label = Label(image, history.cfg, history.pktgen)
+    return Imported(
+        origin=where,
+        testbed=testbed or place.testbed,
+        scenario=scenario_of(label, place.topic),
+        revision=revision,
+        version=point.release,
+        arch=_ARCH,
+        values=_values(place, label),
+        runs=_runs_in_file_order(point.v),
+    )
+
+
+def _values(place: Place, label: Label) -> dict[str, str]:
+    """What is known of the conditions under which a series was measured."""
+    return {
+        "source": "netbenches",
+        "directory": place.directory,
+        "config": label.config,
+        "traffic": label.traffic,
+    }
+
+
+def _runs_in_file_order(values: list[float]) -> tuple[NetbenchesRun, ...]:
+    """Values as netbenches writes them: in the order of `ls`, which is 1, 10, 2, 3."""
+    iterations = sorted(range(1, len(values) + 1), key=str)
+    runs = (_run(iteration, pps) for iteration, pps in zip(iterations, values, strict=True))
+    return tuple(sorted(runs, key=lambda run: run.iteration))
+
+
+def _run(iteration: int, pps: float, received: tuple[float, ...] = ()) -> NetbenchesRun:
+    problems = () if pps > 0 else ("no packet was received",)
+    return NetbenchesRun(iteration, pps, received, problems)
+
+
+# ------------------------------------------------------------------------------------- folders
+
+
+@dataclass(slots=True)
+class _Folder:
+    """The files of one result, by label; of those in RAW and beside it."""
+
+    receivers: defaultdict[str, dict[int, Path]] = field(default_factory=lambda: defaultdict(dict))
+    disturbed: set[tuple[str, int]] = field(default_factory=set)
+    infos: dict[str, Path] = field(default_factory=dict)
+    pps: dict[str, Path] = field(default_factory=dict)
+
+    def add(self, path: Path) -> None:
+        """Takes a file in, if it is one of ours."""
+        if found := _RECEIVER.fullmatch(path.name):
+            self.receivers[found["label"]][int(found["iteration"])] = path
+        elif found := _COUNTED.fullmatch(path.name):
+            self.disturbed.add((found["label"], int(found["iteration"])))
+        elif found := _INFO.fullmatch(path.name):
+            self.infos[found["label"]] = path
+        elif found := _PPS.fullmatch(path.name):
+            # RAW holds a copy of what lies beside it.
+            self.pps.setdefault(found["label"], path)
+
+
+def _read_tree(
+    top: Path, parser: Parser, testbed: str, skip: Callable[[str], None]
+) -> Iterator[Imported]:
+    folders: defaultdict[Path, _Folder] = defaultdict(_Folder)
+    for parent, names, files in os.walk(top.resolve()):
+        directory = Path(parent)
+        names.sort()
+        if _DISTURBED in names:
+            names.remove(_DISTURBED)
+            skip(f"{directory / _DISTURBED}: measured while hwpmc was counting")
+        result = directory.parent if directory.name in _RAW else directory
+        for name in sorted(files):
+            folders[result].add(directory / name)
+    for directory, folder in folders.items():
+        yield from _read_folder(directory, folder, parser, testbed, skip)
+
+
+def _read_folder(
+    directory: Path, folder: _Folder, parser: Parser, testbed: str, skip: Callable[[str], None]
+) -> Iterator[Imported]:
+    place = place_of(directory)
+    for text in sorted(folder.receivers.keys() | folder.pps.keys()):
+        info = folder.infos.get(text)
+        told = {} if info is None else info_of(info.read_text(errors="replace"))
+        label = label_of(text, told)
+        revision = revision_of(label.image, told.get("UNAME", ""), directory.name)
+        if revision is None:
+            skip(f"{directory}: {text} names no revision by number")
+            continue
+        yield Imported(
+            origin=f"{directory}: {text}",
+            testbed=testbed or place.testbed,
+            scenario=scenario_of(label, place.topic),
+            revision=revision,
+            version=told.get("UNAME", ""),
+            arch=(told.get("UNAME", "").split() or [_ARCH])[-1],
+            values=_values(place, label),
+            runs=_runs_of(text, folder, parser, skip),
+        )
+
+
+def _runs_of(
+    text: str, folder: _Folder, parser: Parser, skip: Callable[[str], None]
+) -> tuple[NetbenchesRun, ...]:
+    """The runs of a label: from what pkt-gen printed, or where that is gone from the values."""
+    pps = folder.pps.get(text)
+    values = () if pps is None else _runs_in_file_order(_values_of(pps))
+    receivers = folder.receivers.get(text)
+    if not receivers:
+        return values
+    by_iteration = {run.iteration: run for run in values} if len(values) == len(receivers) else {}
+    runs = []
+    for iteration, path in sorted(receivers.items()):
+        if (text, iteration) not in folder.disturbed:
+            runs.append(_run_of(path, iteration, parser, skip))
+        elif iteration in by_iteration:
+            runs.append(by_iteration[iteration])
+        else:
+            skip(f"{path}: overwritten while hwpmc was counting")
+    if pps is not None and sorted(run.pps for run in values) != sorted(run.pps for run in runs):
+        skip(f"{pps}: its values are not those of the receivers' files, which were taken")
+    return tuple(runs)
+
+
+def _run_of(
+    path: Path, iteration: int, parser: Parser, skip: Callable[[str], None]
+) -> NetbenchesRun:
+    said = path.read_text(errors="replace")
+    received = tuple(parser.rates(said))
+    try:
+        return _run(iteration, parser.sample(said), received)
+    except ValueError as error:
+        skip(f"{path}: no sample: {error}")
+        return NetbenchesRun(iteration, 0.0, received, (str(error),))
+
+
+def _values_of(path: Path) -> list[float]:
+    values = []
+    for count, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            values.append(_number(float(line)))
+        except ValueError as error:
+            raise NetbenchesError(
+                f"{path}:{count}: {line.strip()!r} is no rate in packets per second"
+            ) from error
+    return values

@@ -1,0 +1,211 @@
+"""Series straight from netbenches' history files, without a database.
+
+An import refuses a file with a bad line; here the rest of it is still worth a look. Whatever does
+not take part is said.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from netbisect.bisect.model.entities import Level
+from netbisect.store.netbenches.files import Imported, NetbenchesError, images_of, parsed
+from netbisect.store.netbenches.names import revision_of
+from netbisect.store.repositories.lookup import SeriesName
+
+_SHOWN = 3
+"""Names in a sentence about many."""
+
+
+class Histories:
+    """Takes in files of histories and makes series of levels of them."""
+
+    def __init__(self, branch: str = "head", git_branch: str = "main") -> None:
+        """Nothing is taken in yet.
+
+        Args:
+            branch: Of revisions numbered by Subversion.
+            git_branch: Of revisions numbered by git's count of commits.
+        """
+        self.excluded: list[str] = []
+        """What takes no part or is doubtful, and why: a sentence each."""
+        self.refused: list[str] = []
+        """Lines that are no histories: a sentence each."""
+        self._branches = (branch, git_branch)
+        self._points: defaultdict[SeriesName, dict[str, tuple[int, Level]]] = defaultdict(dict)
+        self._origins: dict[tuple[SeriesName, str], str] = {}
+        self._patched: list[str] = []
+
+    def take(self, lines: Iterable[str], name: str) -> None:
+        """Takes in a file.
+
+        Args:
+            lines: JSON, one history each; a line that is none is refused, and the others count.
+            name: Of the file, for what is said of it.
+        """
+        for count, line in enumerate(lines, 1):
+            where = f"{name}:{count}"
+            if not line.strip():
+                continue
+            try:
+                tidied = _tidied(parsed(line, where), where, self.excluded.append)
+                found = list(images_of(tidied, where, skip=self.excluded.append))
+            except NetbenchesError as error:
+                self.refused.append(str(error))
+                continue
+            numbers = [image.revision.number for image in found]
+            if any(early > late for early, late in itertools.pairwise(numbers)):
+                self.excluded.append(
+                    f"{where}: its points are not in the order of their revisions; they were "
+                    "put in order"
+                )
+            self._take(found, where)
+
+    def _take(self, found: Iterable[Imported], where: str) -> None:
+        again: defaultdict[tuple[SeriesName, str], int] = defaultdict(int)
+        for image in found:
+            revision = image.revision
+            line = self._branches[revision.counted_by_git]
+            branch = f"{line}+{revision.variant}" if revision.variant else line
+            series = SeriesName(image.testbed, image.scenario, branch)
+            level = _level(image, self.excluded.append)
+            if level is None:
+                continue
+            known = self._points[series].setdefault(revision.name, (revision.number, level))[1]
+            origin = self._origins.setdefault((series, revision.name), where)
+            if revision.variant:
+                self._patched.append(revision.name)
+            if known is level:
+                continue
+            if sorted(known.ln_pps) == sorted(level.ln_pps):
+                again[series, origin] += 1
+            else:
+                self.excluded.append(
+                    f"{where}: {revision.name} was measured in {_title(series)} by {origin} too, "
+                    "with other values: those count"
+                )
+        for (series, origin), count in again.items():
+            self.excluded.append(
+                f"{where}: {_count(count, 'image')} of {_title(series)} are there already, by "
+                f"{origin}, with the same values: they count once"
+            )
+
+    def series(self) -> dict[SeriesName, list[Level]]:
+        """By name the levels, in the order of their revisions."""
+        return {
+            name: [level for _, level in sorted(points.values(), key=lambda point: point[0])]
+            for name, points in sorted(self._points.items(), key=lambda item: _title(item[0]))
+        }
+
+    def numbers(self) -> dict[str, dict[str, int]]:
+        """By branch: the number of every revision that was measured on it."""
+        found: defaultdict[str, dict[str, int]] = defaultdict(dict)
+        for name, points in self._points.items():
+            found[name.branch].update({each: number for each, (number, _) in points.items()})
+        return dict(found)
+
+    def remarks(self) -> Iterator[str]:
+        """What is to be said of all that was taken in, a sentence each."""
+        yield from self.excluded
+        if self._patched:
+            yield (
+                "images with more in them than a revision, such as a patch, stand apart from its "
+                f"branch: {len(self._patched)} ({_names(dict.fromkeys(self._patched))})"
+            )
+        single = [_title(name) for name, points in self._points.items() if len(points) == 1]
+        if single:
+            yield f"series with one image only can show no shift: {len(single)} ({_names(single)})"
+
+
+def few_boots(series: Mapping[SeriesName, Iterable[Level]]) -> Iterator[str]:
+    """A sentence when images were booted once: one boot cannot tell a stray from a shift."""
+    once = {name: sum(len(level.ln_pps) == 1 for level in series[name]) for name in series}
+    if total := sum(once.values()):
+        names = _names([_title(name) for name, count in once.items() if count])
+        yield f"images with one boot only, which may be a stray one: {total} (in {names})"
+
+
+def _tidied(line: object, where: str, say: Callable[[str], None]) -> object:
+    """The line without points and boots that are none; each is said."""
+    if not isinstance(line, dict) or not isinstance(line.get("points"), list):
+        return line
+    points = []
+    for place, point in enumerate(line["points"], 1):
+        try:
+            points.append(_point(point, where, say))
+        except ValueError as error:
+            say(f"{where}: point {place} {error}: it was left out")
+    return {**_told(line), "points": points}
+
+
+def _point(point: object, where: str, say: Callable[[str], None]) -> dict[str, Any]:
+    if not isinstance(point, dict):
+        raise ValueError(f"is {point!r} and no object")  # noqa: TRY004 - see _tidied
+    point = _told(point)
+    for key in ("image", "release", "patch"):
+        if key in point:
+            point[key] = str(point[key])
+    if "rev" not in point:
+        if revision_of(point.get("image", ""), "", "") is None:
+            raise ValueError("has no revision `rev`")
+        point["rev"] = point["image"]
+    if not isinstance(point["rev"], int | str) or isinstance(point["rev"], bool):
+        raise ValueError(  # noqa: TRY004 - see _tidied
+            f"has {point['rev']!r} for its revision `rev`"
+        )
+    values = point.get("v")
+    if not isinstance(values, list):
+        raise ValueError(  # noqa: TRY004 - see _tidied
+            f"({point['rev']}) has no list of values `v`"
+        )
+    rates = [value for value in values if _is_rate(value)]
+    if len(rates) < len(values):
+        bad = ", ".join(json.dumps(value) for value in values if not _is_rate(value))
+        say(
+            f"{where}: {point['rev']}: {len(values) - len(rates)} of "
+            f"{_count(len(values), 'boot')} left out: no rate in packets per second is {bad}"
+        )
+    point["v"] = rates
+    return point
+
+
+def _told(record: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in record.items() if value is not None}
+
+
+def _is_rate(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
+
+
+def _level(image: Imported, say: Callable[[str], None]) -> Level | None:
+    revision = image.revision
+    boots = tuple(math.log(run.pps) for run in image.runs if not run.problems)
+    if not boots:
+        say(f"{image.origin}: {revision.name} has no boot with a rate: a gap in the series")
+        return None
+    if len(boots) < len(image.runs):
+        say(
+            f"{image.origin}: {revision.name}: {len(image.runs) - len(boots)} of "
+            f"{_count(len(image.runs), 'boot')} left out: no packet was received"
+        )
+    # As in an import, numbers stand for times that are not told.
+    return Level(revision.name, f"{image.testbed} {revision.name}", float(revision.number), boots)
+
+
+def _title(name: SeriesName) -> str:
+    return f"{name.testbed}/{name.scenario}/{name.branch}"
+
+
+def _names(names: Iterable[str]) -> str:
+    listed = list(names)
+    more = f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
+    return ", ".join(listed[:_SHOWN]) + more
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

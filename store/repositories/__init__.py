@@ -1,0 +1,1 @@
+"""Queries and changes of the ledger, one module per noun."""

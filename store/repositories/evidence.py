@@ -1,0 +1,296 @@
+"""What bears on a question, gathered from the facts anew whenever it is asked for."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import assert_never
+
+from sqlalchemy import ColumnElement, and_, func, or_, select
+from sqlalchemy.orm import Session
+
+from netbisect.bisect.model.entities import Kernel
+from netbisect.bisect.model.evidence import (
+    Evidence,
+    Observation,
+    split_kernel_name,
+)
+from netbisect.bisect.model.jobs import (
+    BisectJob,
+    CompareJob,
+    Job,
+    MeasureJob,
+    NightlyJob,
+    ProfileJob,
+)
+from netbisect.store.db.records import ActionStage, JobRecord, JobState, Outcome
+from netbisect.store.db.rows import kernel_of
+from netbisect.store.db.sessions import LedgerRepository
+from netbisect.store.db.tables import (
+    BootRow,
+    DecisionRow,
+    KernelRow,
+    QuestionRow,
+    RequestQuestionRow,
+    SampleRow,
+)
+from netbisect.store.repositories.build_variants import BuildVariants
+from netbisect.store.repositories.skipped_revisions import skipped
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Where to look for the evidence of one question."""
+
+    question: int
+    testbeds: tuple[str, ...]
+    """The one that the question is about first, then those that may help."""
+    revisions: tuple[str, ...]
+    scenarios: tuple[str, ...]
+    deciding: tuple[str, ...]
+    """Scenarios without which a boot says nothing to this question."""
+    only_fresh: bool
+    """Whether boots that were made for other questions are left out."""
+    shared_since: float | None = None
+    """Of a measurement: from when on boots of other people's measurements count too."""
+
+
+def scope_of(asked: JobRecord) -> Scope:
+    """Where to look for the evidence of this question."""
+    question = asked.question
+    match question:
+        case NightlyJob():
+            revisions: tuple[str, ...] = (question.revision,)
+            deciding = question.scenarios
+        case CompareJob():
+            revisions = (question.good, question.bad)
+            deciding = (question.lead,)
+        case BisectJob():
+            candidates = (candidate.revision for candidate in question.candidates)
+            revisions = (question.good, *candidates)
+            deciding = (question.lead,)
+        case ProfileJob():
+            revisions, deciding = question.revisions, question.scenarios
+        case MeasureJob():
+            revisions, deciding = question.revisions, question.scenarios
+        case _:
+            assert_never(question)
+    return Scope(
+        question=asked.id,
+        testbeds=question.testbeds if isinstance(question, BisectJob) else (question.testbed,),
+        revisions=revisions,
+        scenarios=tuple({*question.scenarios, *deciding}),
+        deciding=deciding,
+        only_fresh=isinstance(question, NightlyJob),
+        shared_since=question.shared_since if isinstance(question, MeasureJob) else None,
+    )
+
+
+class EvidenceRepository(LedgerRepository):
+    """Gathers evidence."""
+
+    def evidence(
+        self,
+        asked: JobRecord,
+        *,
+        config: str,
+        arch: str,
+        variants: Mapping[str, str] = MappingProxyType({}),
+    ) -> Evidence:
+        """All facts that bear on a question.
+
+        Readings are of valid samples only, and only of those whose conditions are the newest of
+        their testbed and scenario: unlike conditions never meet. A night sees the boots that
+        were made for it; comparisons and bisections see every boot of their revisions on their
+        testbeds, and know by `fresh` which were made for them. Readings are in the order of
+        their boots. Further layouts of a revision are revisions of other names to the ledger: a
+        search that may ask for them sees those that there are, and nobody else does.
+
+        Args:
+            asked: The question.
+            config: Of the kernels that its testbed runs.
+            arch: Of the kernels that its testbed runs.
+            variants: By revision: the configuration that stands for `config`, where it is another.
+        """
+        builds = BuildVariants(config, arch, variants)
+        scope = scope_of(asked)
+        with self.reading() as session:
+            if isinstance(asked.question, BisectJob) and asked.question.layouts:
+                scope = _with_layouts(session, scope)
+            return Evidence(
+                observations=_readings(session, scope),
+                kernels=_kernels(session, scope.revisions, builds),
+                skipped=skipped(
+                    session,
+                    question=scope.question,
+                    testbeds=scope.testbeds,
+                    revisions=scope.revisions,
+                    deciding=scope.deciding,
+                    builds=builds,
+                ),
+                profiled=_profiled(session, scope.question),
+            )
+
+    def evidence_ahead(
+        self,
+        question: Job,
+        *,
+        config: str,
+        arch: str,
+        variants: Mapping[str, str] = MappingProxyType({}),
+    ) -> Evidence:
+        """All facts that would bear on a question that nobody has asked yet; as `evidence`."""
+        asked = JobRecord(0, "", question, None, 0, "", JobState.OPEN, None, 0.0, None)
+        return self.evidence(asked, config=config, arch=arch, variants=variants)
+
+
+def _with_layouts(session: Session, scope: Scope) -> Scope:
+    """The same with the further layouts of its revisions that were ordered, by their names."""
+    names = session.scalars(
+        select(KernelRow.revision)
+        .where(KernelRow.revision.contains("#"))
+        .union(
+            select(DecisionRow.revision).where(
+                DecisionRow.question_id == scope.question, DecisionRow.revision.contains("#")
+            )
+        )
+    )
+    own = set(scope.revisions)
+    further = sorted(name for name in names if split_kernel_name(name)[0] in own)
+    return replace(scope, revisions=(*scope.revisions, *further))
+
+
+def _profiled(session: Session, question: int) -> dict[str, str]:
+    """By revision that was visited for a profile: "", or why there is none."""
+    query = select(DecisionRow.revision, DecisionRow.outcome, DecisionRow.note).where(
+        DecisionRow.question_id == question,
+        DecisionRow.stage == ActionStage.PROFILE.value,
+        DecisionRow.outcome.in_([Outcome.OK.value, Outcome.DUD.value]),
+    )
+    return {
+        revision: note if outcome == Outcome.DUD.value else ""
+        for revision, outcome, note in session.execute(query.order_by(DecisionRow.id))
+    }
+
+
+def image_of_boot() -> ColumnElement[str]:
+    """What ran in a boot, however often its kernel was built: a column beside those of BootRow.
+
+    A boot whose kernel is not known stands for itself, by the kernel's key. Looked up boot by
+    boot: to group all kernels for a join takes seconds where there are many.
+    """
+    built = (
+        select(func.max(KernelRow.identity))
+        .where(KernelRow.key == BootRow.kernel, KernelRow.revision == BootRow.revision)
+        .correlate(BootRow)
+        .scalar_subquery()
+    )
+    return func.coalesce(built, BootRow.kernel)
+
+
+def comparable(session: Session, testbed: str, scenarios: Iterable[str]) -> ColumnElement[bool]:
+    """The condition on samples that they can be compared: valid, and under the newest conditions.
+
+    The newest conditions of a testbed and scenario are those of its newest valid sample.
+    """
+    parts = []
+    for scenario in scenarios:
+        of_scenario = and_(
+            SampleRow.testbed == testbed, SampleRow.scenario == scenario, SampleRow.valid
+        )
+        newest = session.scalar(
+            select(SampleRow.conditions)
+            .where(of_scenario)
+            .order_by(SampleRow.at.desc(), SampleRow.id)
+            .limit(1)
+        )
+        if newest is not None:
+            parts.append(and_(of_scenario, SampleRow.conditions == newest))
+    return or_(False, *parts)
+
+
+def _readings(session: Session, scope: Scope) -> tuple[Observation, ...]:
+    query = (
+        select(
+            BootRow.id,
+            BootRow.revision,
+            BootRow.testbed,
+            image_of_boot(),
+            DecisionRow.question_id,
+            SampleRow.scenario,
+            SampleRow.pps,
+        )
+        .join(SampleRow, SampleRow.boot_id == BootRow.id)
+        .outerjoin(DecisionRow, BootRow.decision_id == DecisionRow.id)
+        .where(
+            BootRow.testbed.in_(scope.testbeds),
+            BootRow.revision.in_(scope.revisions),
+            or_(*(comparable(session, name, scope.scenarios) for name in scope.testbeds)),
+        )
+        .order_by(BootRow.at, BootRow.id, SampleRow.at)
+    )
+    if scope.only_fresh:
+        query = query.where(DecisionRow.question_id == scope.question)
+    if scope.shared_since is not None:
+        query = query.where(_counted(scope.question, scope.shared_since))
+    # One boot is one sample, however many runs it made.
+    rates: dict[tuple[str, str, str, str, bool], defaultdict[str, list[float]]] = {}
+    for boot, revision, testbed, image, question, scenario, pps in session.execute(query):
+        of_boot = (boot, revision, testbed, image, question == scope.question)
+        rates.setdefault(of_boot, defaultdict(list))[scenario].append(math.log(pps))
+    return tuple(
+        Observation(
+            boot=boot,
+            revision=split_kernel_name(revision)[0],
+            layout=split_kernel_name(revision)[1],
+            identity=image,
+            ln_pps={scenario: statistics.fmean(runs) for scenario, runs in found.items()},
+            fresh=fresh,
+            runs=min((len(found[one]) for one in scope.deciding if one in found), default=1),
+            testbed=testbed,
+        )
+        for (boot, revision, testbed, image, fresh), found in rates.items()
+    )
+
+
+def _counted(question: int, since: float) -> ColumnElement[bool]:
+    """The condition on boots that they count for a measurement: its own, and those it may share.
+
+    What searches and nights have booted was often booted because of what it had said. Runs of one
+    request share nothing: they are to be independent.
+    """
+    own = DecisionRow.question_id == question
+    if math.isinf(since):
+        return own
+    request = select(RequestQuestionRow.request_id).where(
+        RequestQuestionRow.question_id == question
+    )
+    siblings = select(RequestQuestionRow.question_id).where(
+        RequestQuestionRow.request_id.in_(request)
+    )
+    others = select(QuestionRow.id).where(
+        QuestionRow.kind == "measurement", QuestionRow.id.not_in(siblings)
+    )
+    return or_(own, and_(DecisionRow.question_id.in_(others), DecisionRow.intended_at >= since))
+
+
+def _kernels(
+    session: Session, revisions: tuple[str, ...], builds: BuildVariants
+) -> dict[str, Kernel]:
+    """By `kernel_name`, the newest of these builds."""
+    query = (
+        select(KernelRow)
+        .where(
+            builds.among(revisions, KernelRow.revision, KernelRow.config),
+            KernelRow.arch == builds.arch,
+        )
+        .order_by(KernelRow.at, KernelRow.id)
+    )
+    return {
+        row.revision: replace(kernel_of(row), revision=split_kernel_name(row.revision)[0])
+        for row in session.scalars(query)
+    }

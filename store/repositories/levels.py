@@ -1,0 +1,97 @@
+"""The levels of a testbed and scenario, whatever the branch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, func, select
+from sqlalchemy.orm import Session
+
+from netbisect.bisect.model import sample_validity
+from netbisect.bisect.model.entities import Level
+from netbisect.store.db.tables import BootRow, KernelRow, SampleRow
+from netbisect.store.repositories.series import level_of
+
+ByConditions = Mapping[str, tuple[Level, ...]]
+"""Levels by digest of the conditions, those of the newest sample last. At least one level each, of
+all branches; those of one revision in the order in which they began."""
+
+
+def measured(
+    session: Session, testbed: str, scenarios: Iterable[str]
+) -> Iterator[tuple[str, ByConditions]]:
+    """The levels of each of these scenarios, one after the other; shared rows are read once."""
+    images = images_of(session, testbed)
+    for scenario in scenarios:
+        of_scenario = SampleRow.testbed == testbed, SampleRow.scenario == scenario
+        yield scenario, by_conditions(samples(session, *of_scenario), images)
+
+
+def images_of(
+    session: Session, testbed: str, *where: ColumnElement[bool]
+) -> dict[str, tuple[str, str]]:
+    """By boot of a testbed: revision, and what identifies its kernel."""
+    of_testbed = BootRow.testbed == testbed
+    identity = {
+        (key, revision): name
+        for key, revision, name in session.execute(
+            select(KernelRow.key, KernelRow.revision, func.max(KernelRow.identity))
+            .where(KernelRow.key.in_(select(BootRow.kernel).where(of_testbed, *where)))
+            .group_by(KernelRow.key, KernelRow.revision)
+        )
+    }
+    boots = select(BootRow.id, BootRow.revision, BootRow.kernel).where(of_testbed, *where)
+    return {
+        boot: (revision, identity.get((kernel, revision), kernel))
+        for boot, revision, kernel in session.execute(boots)
+    }
+
+
+def samples(session: Session, *where: ColumnElement[bool]) -> Sequence[Any]:
+    """Valid samples in the order of their times, as `by_conditions` takes them."""
+    query = (
+        select(
+            SampleRow.conditions,
+            SampleRow.boot_id,
+            SampleRow.at,
+            SampleRow.pps,
+            SampleRow.offered_pps,
+        )
+        .where(*where, SampleRow.valid)
+        .order_by(SampleRow.at, SampleRow.id.desc())
+    )
+    # Past the mapper, which has nothing to do for columns: there are thousands of rows.
+    return session.connection().execute(query).all()
+
+
+def by_conditions(
+    rows: Iterable[Any], images: Mapping[str, tuple[str, str]]
+) -> dict[str, tuple[Level, ...]]:
+    """Puts samples together.
+
+    Args:
+        rows: As `samples` gives them, of one testbed and scenario.
+        images: By boot, as `images_of`.
+    """
+    found: dict[str, dict[tuple[str, str], tuple[float, dict[str, list[tuple[float, bool]]]]]] = {}
+    last, of_epoch = None, {}
+    for conditions, boot, at, pps, offered in rows:
+        if conditions != last:
+            # That of the newest sample stands last.
+            found[conditions] = of_epoch = found.pop(conditions, {})
+            last = conditions
+        image = images[boot]
+        of_image = of_epoch.get(image)
+        if of_image is None:
+            of_epoch[image] = of_image = (at, {})
+        of_image[1].setdefault(boot, []).append(
+            (math.log(pps), sample_validity.saturated(pps, offered))
+        )
+    return {
+        conditions: tuple(
+            [level_of(*image, at, list(runs.values())) for image, (at, runs) in told.items()]
+        )
+        for conditions, told in found.items()
+    }

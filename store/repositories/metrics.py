@@ -1,0 +1,85 @@
+"""How much there is of everything, and when what happened last: for those who watch the watch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, func, select, text
+from sqlalchemy.orm import InstrumentedAttribute, Session
+
+from netbisect.store.db.records import JobState, MailState
+from netbisect.store.db.sessions import LedgerRepository
+from netbisect.store.db.tables import AlertRow, BootRow, MailRow, QuestionRow, RequestRow
+
+_SIZE = {
+    "sqlite": "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()",
+    "postgresql": "SELECT pg_database_size(current_database())",
+}
+_DONE = '{"is":"nightdone"'
+"""How the answer of a night begins that measured what it was to measure."""
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerCounts:
+    """What is in a ledger; times are seconds since the epoch."""
+
+    open_questions: Mapping[tuple[str, ...], int]
+    """By kind and testbed."""
+    requests: Mapping[str, int]
+    """By state."""
+    nights: Mapping[tuple[str, ...], int]
+    """That were completed, by testbed and branch."""
+    last_night: Mapping[tuple[str, ...], float]
+    """When the last of them was completed."""
+    last_boot: Mapping[str, float]
+    """When each testbed was last told to boot a kernel that came up."""
+    alerts: Mapping[str, int]
+    """By state."""
+    mails_waiting: int
+    mails_failed: int
+    """Given up."""
+    oldest_mail: float | None
+    """When the first of those that wait was written."""
+    database_bytes: int
+
+
+class MetricsRepository(LedgerRepository):
+    """Counts rows."""
+
+    def census(self) -> LedgerCounts:
+        """All of it, as it is at one moment."""
+        question, alert = QuestionRow, AlertRow
+        is_open = question.state == JobState.OPEN.value
+        done = (question.kind == "night") & question.finding.startswith(_DONE, autoescape=True)
+        place = (question.testbed, question.branch)
+        waiting = MailRow.state == MailState.WAITING.value
+        failed = MailRow.state == MailState.FAILED.value
+        with self.reading() as session:
+            return LedgerCounts(
+                open_questions=_by(
+                    session, func.count(), question.kind, question.testbed, where=is_open
+                ),
+                requests=_by(session, func.count(), RequestRow.state),
+                nights=_by(session, func.count(), *place, where=done),
+                last_night=_by(session, func.max(question.closed_at), *place, where=done),
+                last_boot=_by(session, func.max(BootRow.at), BootRow.testbed),
+                alerts=_by(session, func.count(), alert.state),
+                mails_waiting=session.scalar(select(func.count()).where(waiting)) or 0,
+                mails_failed=session.scalar(select(func.count()).where(failed)) or 0,
+                oldest_mail=session.scalar(select(func.min(MailRow.created_at)).where(waiting)),
+                database_bytes=int(session.scalar(text(_SIZE[session.get_bind().dialect.name]))),
+            )
+
+
+def _by(
+    session: Session,
+    what: ColumnElement[Any],
+    *keys: InstrumentedAttribute[str],
+    where: ColumnElement[bool] | None = None,
+) -> dict[Any, Any]:
+    """A number for each combination of these columns; the key is a value when there is one."""
+    query = select(what, *keys).group_by(*keys).order_by(*keys)
+    rows = session.execute(query if where is None else query.where(where))
+    return {(key[0] if len(key) == 1 else tuple(key)): number for number, *key in rows}

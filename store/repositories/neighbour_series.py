@@ -1,0 +1,152 @@
+"""What other testbeds measured round a change, all of them at one look."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from netbisect.bisect.model import sample_validity
+from netbisect.store.db.sessions import LedgerRepository
+from netbisect.store.db.tables import BootRow, PlaceRow, SampleRow
+
+_BEFORE, _SINCE = 12, 2
+"""Revisions of each testbed: enough to know how its series scatter, and the first with the change,
+should a scenario be missing in one."""
+_COMMITS = 2000
+"""Of the branch on either side, among which they are looked for."""
+
+_BOOTED = select(BootRow.testbed, BootRow.revision).distinct()
+
+
+@dataclass(frozen=True, slots=True)
+class NeighbourSeries:
+    """A series round a change that was seen elsewhere."""
+
+    before: tuple[float, ...]
+    """ln pps of the revisions up to the last good commit, in the order of the branch, under the
+    conditions of `since`; at least one."""
+    since: float
+    """ln pps of the first revision with the bad commit in it."""
+    saturated: bool
+    """The generator was the limit then."""
+
+
+def _nearest(numbers: Sequence[int], ends: tuple[int, int]) -> tuple[list[int], list[int]]:
+    """Commits of a testbed next to a change: those before it, and those since.
+
+    Args:
+        numbers: Of the commits that it booted, in order.
+        ends: Numbers of the last good and the first bad commit.
+    """
+    good, bad = ends
+    before = [one for one in numbers if one <= good][-_BEFORE:]
+    return before, [one for one in numbers if one >= bad][:_SINCE]
+
+
+class NeighbourSeriesRepository(LedgerRepository):
+    """Reads across testbeds."""
+
+    def neighbour_series(
+        self, branch: str, testbed: str, ends: tuple[int, int], until: float = math.inf
+    ) -> dict[tuple[str, str], NeighbourSeries]:
+        """By testbed and scenario: the series of all others that have levels on both sides.
+
+        The number of statements does not grow with that of testbeds. The level of a revision is
+        the mean rate of its runs; kernels of it that differ are not told apart.
+
+        Args:
+            branch: Of the series.
+            testbed: That is left out.
+            ends: Numbers of the last good and the first bad commit.
+            until: What was measured later is left out, seconds since the epoch.
+        """
+        with self.reading() as session:
+            numbers = _numbers(session, branch, ends)
+            wanted = _wanted(session, testbed, numbers, ends)
+            query = (
+                select(
+                    SampleRow.testbed,
+                    SampleRow.scenario,
+                    SampleRow.conditions,
+                    BootRow.revision,
+                    func.avg(SampleRow.pps),
+                    func.avg(SampleRow.offered_pps),
+                )
+                .join(BootRow, SampleRow.boot_id == BootRow.id)
+                .where(
+                    BootRow.testbed.in_(sorted(wanted)),
+                    BootRow.revision.in_(sorted(set().union(*wanted.values()))),
+                    SampleRow.valid,
+                    SampleRow.at <= until,
+                )
+                .group_by(
+                    SampleRow.testbed, SampleRow.scenario, SampleRow.conditions, BootRow.revision
+                )
+            )
+            rows = session.execute(query).all() if wanted else []
+        series: defaultdict[tuple[str, str], list[_Level]] = defaultdict(list)
+        for name, scenario, conditions, revision, pps, offered in rows:
+            if revision in wanted[name]:
+                level = _Level(numbers[revision], conditions, pps, offered)
+                series[name, scenario].append(level)
+        found = {place: _sides(levels, ends) for place, levels in series.items()}
+        return {place: sides for place, sides in sorted(found.items()) if sides is not None}
+
+
+class _Level(NamedTuple):
+    """What a revision came to in a series."""
+
+    number: int
+    conditions: str
+    pps: float
+    offered: float
+
+
+def _sides(levels: list[_Level], ends: tuple[int, int]) -> NeighbourSeries | None:
+    good, bad = ends
+    since = min((one for one in levels if one.number >= bad), default=None)
+    before = [
+        math.log(one.pps)
+        for one in sorted(levels)
+        if since is not None and one.number <= good and one.conditions == since.conditions
+    ]
+    if since is None or not before:
+        return None
+    limited = sample_validity.saturated(since.pps, since.offered)
+    return NeighbourSeries(tuple(before), math.log(since.pps), limited)
+
+
+def _numbers(session: Session, branch: str, ends: tuple[int, int]) -> dict[str, int]:
+    """By revision: its place on the branch, on both sides of a change."""
+    good, bad = ends
+    places = select(PlaceRow.revision, PlaceRow.number).where(PlaceRow.branch == branch)
+    before = places.where(PlaceRow.number <= good).order_by(PlaceRow.number.desc())
+    since = places.where(PlaceRow.number >= bad).order_by(PlaceRow.number)
+    return {
+        revision: number
+        for side in (before, since)
+        for revision, number in session.execute(side.limit(_COMMITS))
+    }
+
+
+def _wanted(
+    session: Session, testbed: str, numbers: Mapping[str, int], ends: tuple[int, int]
+) -> dict[str, set[str]]:
+    """By testbed: the revisions nearest to the change that it booted, where there are both."""
+    booted: defaultdict[str, list[str]] = defaultdict(list)
+    for name, revision in session.execute(_BOOTED):
+        if revision in numbers and name != testbed:
+            booted[name].append(revision)
+    wanted = {}
+    for name, revisions in booted.items():
+        at = {numbers[one]: one for one in revisions}
+        before, since = _nearest(sorted(at), ends)
+        if before and since:
+            wanted[name] = {at[number] for number in (*before, *since)}
+    return wanted

@@ -1,0 +1,117 @@
+"""Nights: which was measured last, and images that were measured in more than one."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from contextlib import closing
+from typing import Any
+
+from sqlalchemy import Select, func, select
+
+from netbisect.bisect.model import sample_validity
+from netbisect.bisect.model.entities import Level
+from netbisect.bisect.model.results import NightlyResult
+from netbisect.store.db.records import JobRecord, JobState
+from netbisect.store.db.sessions import LedgerRepository
+from netbisect.store.db.tables import BootRow, DecisionRow, PlaceRow, QuestionRow, SampleRow
+from netbisect.store.repositories.evidence import comparable, image_of_boot
+from netbisect.store.repositories.jobs import job_of
+from netbisect.store.repositories.series import level_of
+
+_NIGHT = QuestionRow.kind == "night"
+_AT_ONCE = 10
+"""Nights that are fetched together: mostly the newest one is what is looked for."""
+_REPEAT = QuestionRow.parent_id.is_not(None)
+"""A night that follows from another one measures the same revision again."""
+
+
+class NightRepository(LedgerRepository):
+    """Reads what nights there were."""
+
+    def last_night(self, testbed: str, branch: str) -> JobRecord | None:
+        """The newest night that measured its revision for the first time, and was done."""
+        nights = (
+            select(QuestionRow)
+            .where(
+                _NIGHT,
+                ~_REPEAT,
+                QuestionRow.testbed == testbed,
+                QuestionRow.branch == branch,
+                QuestionRow.state == JobState.CLOSED.value,
+            )
+            .order_by(QuestionRow.id.desc())
+            .execution_options(yield_per=_AT_ONCE)
+        )
+        with self.reading() as session, closing(session.scalars(nights)) as rows:
+            found = map(job_of, rows)
+            return next((one for one in found if isinstance(one.finding, NightlyResult)), None)
+
+    def nights_since(self, at: float) -> list[JobRecord]:
+        """Nights that were asked for at or after this time, oldest first."""
+        nights = select(QuestionRow).where(_NIGHT, QuestionRow.opened_at >= at)
+        with self.reading() as session:
+            return [job_of(row) for row in session.scalars(nights.order_by(QuestionRow.id))]
+
+    def last_repeat(self, testbed: str) -> float | None:
+        """When a night that repeats another one was last asked of this testbed.
+
+        When there was none yet, the time of its first night; None before that.
+        """
+        of_testbed = QuestionRow.testbed == testbed
+        last = select(func.max(QuestionRow.opened_at)).where(_NIGHT, _REPEAT, of_testbed)
+        first = select(func.min(QuestionRow.opened_at)).where(_NIGHT, of_testbed)
+        with self.reading() as session:
+            at = session.scalar(last)
+            return session.scalar(first) if at is None else at
+
+    def newest(self, branch: str) -> str | None:
+        """The newest revision of a branch that was learned."""
+        places = select(PlaceRow.revision).where(PlaceRow.branch == branch)
+        with self.reading() as session:
+            return session.scalar(places.order_by(PlaceRow.number.desc()).limit(1))
+
+    def repeated(self, testbed: str, scenario: str, branch: str) -> list[list[Level]]:
+        """Images that were measured in more than one night: a level for each night, oldest first.
+
+        Samples count as for `Series.series`. Only nights count: a comparison is asked for
+        because a night was off, so that the next boots of that image lie nearer to its level
+        than that night did. Nights of two revisions that build the same kernel are nights of
+        one image.
+        """
+        image = image_of_boot()
+
+        def of_nights(query: Select[*tuple[Any, ...]]) -> Select[*tuple[Any, ...]]:
+            return (
+                query.join(DecisionRow, BootRow.decision_id == DecisionRow.id)
+                .join(QuestionRow, DecisionRow.question_id == QuestionRow.id)
+                .where(_NIGHT, QuestionRow.branch == branch, BootRow.testbed == testbed)
+            )
+
+        twice = of_nights(select(image).select_from(BootRow)).group_by(image)
+        columns = (image, QuestionRow.id, BootRow.revision, BootRow.id)
+        samples = select(*columns, SampleRow.at, SampleRow.pps, SampleRow.offered_pps)
+        nights: defaultdict[str, dict[int, _Night]] = defaultdict(dict)
+        with self.reading() as session:
+            images = session.scalars(twice.having(func.count(QuestionRow.id.distinct()) > 1)).all()
+            if not images:
+                return []
+            query = (
+                of_nights(samples.join(BootRow, SampleRow.boot_id == BootRow.id))
+                .where(comparable(session, testbed, [scenario]), image.in_(images))
+                .order_by(QuestionRow.id, SampleRow.at, SampleRow.id)
+            )
+            for name, night, revision, boot, at, pps, offered in session.execute(query):
+                of_night = nights[name].setdefault(night, (revision, at, {}))
+                run = math.log(pps), sample_validity.saturated(pps, offered)
+                of_night[2].setdefault(boot, []).append(run)
+        return [
+            [level_of(revision, name, at, list(boots.values())) for revision, at, boots in found]
+            for name, found in ((name, by_night.values()) for name, by_night in nights.items())
+            if len(found) > 1
+        ]
+
+
+_Night = tuple[str, float, dict[str, list[tuple[float, bool]]]]
+"""Revision, time of the first sample, and by boot the ln pps of its runs and whether the
+generator limited them."""

@@ -1,0 +1,228 @@
+"""Quarantines of testbeds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy import ColumnElement, exists, func, select
+from sqlalchemy.orm import Session
+
+from netbisect.bisect.model.entities import Failure, Reaction
+from netbisect.store.db.database import StoreError
+from netbisect.store.db.records import ActionStage, Outcome, Quarantine
+from netbisect.store.db.rows import dud_of
+from netbisect.store.db.sessions import LedgerRepository, WriteTransaction, get_row
+from netbisect.store.db.tables import BootRow, DecisionRow, DudRow, QuarantineRow, SampleRow
+from netbisect.store.repositories.outbox import post_mail
+
+_LOOKED_BACK = 20
+"""Visits of a testbed, at most, in which bad infrastructure is looked for."""
+
+
+class QuarantineRepository(LedgerRepository):
+    """Current and past quarantines."""
+
+    def quarantine(
+        self,
+        testbed: str,
+        *,
+        why: str,
+        by: str = "netbisect",
+        fault: str = "",
+        log: str = "",
+        letter: tuple[str, str] = ("", ""),
+        recipients: Sequence[str] = (),
+    ) -> Quarantine:
+        """Quarantines a testbed; an existing quarantine stays unchanged.
+
+        Args:
+            testbed: Its name.
+            why: Reason, one sentence.
+            by: Author.
+            fault: Name in the table of faults, or "".
+            log: End of the console output.
+            letter: Subject and text of the mail that tells of it.
+            recipients: Mail addresses, or none.
+        """
+        with self.writing() as writing:
+            standing = _standing(writing.session, testbed)
+            if standing is not None:
+                return quarantine_of(standing)
+            row = QuarantineRow(
+                testbed=testbed,
+                since=writing.now,
+                fault=fault,
+                why=why,
+                log=log,
+                by=by,
+                wanted_by="",
+                note="",
+                refused="",
+                released_by="",
+            )
+            writing.session.add(row)
+            writing.session.flush()
+            _note(writing, "quarantine", row, by=by, why=why)
+            if recipients:
+                subject, text = letter
+                post_mail(
+                    writing,
+                    f"quarantine:{row.id}",
+                    subject=subject,
+                    recipients=recipients,
+                    body=text,
+                    alert=None,
+                )
+            return quarantine_of(row)
+
+    def ask_release(self, testbed: str, *, by: str, note: str = "") -> Quarantine:
+        """Asks that a testbed be looked at and released.
+
+        Raises:
+            StoreError: it is not in quarantine.
+        """
+        with self.writing() as writing:
+            row = _standing(writing.session, testbed)
+            if row is None:
+                raise StoreError(f"the testbed {testbed} is not in quarantine")
+            row.wanted_at, row.wanted_by, row.note = writing.now, by, note
+            _note(writing, "release-asked", row, by=by, why=note)
+            return quarantine_of(row)
+
+    def refuse_release(self, quarantine: int, why: str) -> Quarantine:
+        """It was looked at and is not well: it stays until somebody asks again.
+
+        Raises:
+            StoreError: there is no such quarantine.
+        """
+        with self.writing() as writing:
+            row = get_row(writing.session, QuarantineRow, quarantine)
+            if row.released_at is None and row.wanted_at is not None:
+                row.wanted_at, row.refused = None, why
+                _note(writing, "release-refused", row, by=row.wanted_by, why=why)
+            return quarantine_of(row)
+
+    def release(self, quarantine: int) -> Quarantine:
+        """It is well again; whoever asked for it has released it.
+
+        Raises:
+            StoreError: there is no such quarantine.
+        """
+        with self.writing() as writing:
+            row = get_row(writing.session, QuarantineRow, quarantine)
+            if row.released_at is None:
+                row.released_at, row.released_by = writing.now, row.wanted_by
+                _note(writing, "released", row, by=row.wanted_by, why=row.note)
+            return quarantine_of(row)
+
+    def quarantined(self) -> dict[str, Quarantine]:
+        """By testbed: those in quarantine now."""
+        query = select(QuarantineRow).where(QuarantineRow.released_at.is_(None))
+        with self.reading() as session:
+            return {row.testbed: quarantine_of(row) for row in session.scalars(query)}
+
+    def quarantines(self, testbed: str) -> list[Quarantine]:
+        """All that a testbed ever had, oldest first."""
+        query = (
+            select(QuarantineRow).where(QuarantineRow.testbed == testbed).order_by(QuarantineRow.id)
+        )
+        with self.reading() as session:
+            return [quarantine_of(row) for row in session.scalars(query)]
+
+    def infrastructure_failures(self, testbed: str) -> list[Failure]:
+        """What bad infrastructure did in the last visits of a testbed, the newest first.
+
+        One for each of the visits in a row that had it, none from before its last release. An
+        order of which nothing was told, such as one whose worker was lost, is no visit.
+        """
+        with self.reading() as session:
+            visits = (
+                select(DecisionRow.id)
+                .where(
+                    *_visits_since_release(session, testbed),
+                    exists().where(DudRow.decision_id == DecisionRow.id)
+                    | exists().where(BootRow.decision_id == DecisionRow.id),
+                )
+                .order_by(DecisionRow.id.desc())
+                .limit(_LOOKED_BACK)
+            )
+            found = []
+            for visit in session.scalars(visits):
+                dud = session.scalars(
+                    select(DudRow)
+                    .where(DudRow.decision_id == visit, DudRow.reaction == Reaction.INFRA.value)
+                    .order_by(DudRow.at.desc())
+                    .limit(1)
+                ).first()
+                if dud is None:
+                    break
+                found.append(dud_of(dud))
+            return found
+
+    def failed_trials(self, question: int, testbed: str) -> int:
+        """How many visits in a row, the last ones for this question there, gave no valid sample.
+
+        Since its last release; what the service itself has taken back was no visit.
+        """
+        no_visit = [Outcome.RETRY.value, Outcome.WITHDRAWN.value]
+        with self.reading() as session:
+            visits = (
+                select(DecisionRow.id)
+                .where(
+                    *_visits_since_release(session, testbed),
+                    DecisionRow.question_id == question,
+                    DecisionRow.outcome.not_in(no_visit),
+                )
+                .order_by(DecisionRow.id.desc())
+            )
+            measured = set(
+                session.scalars(
+                    select(SampleRow.decision_id).where(
+                        SampleRow.decision_id.in_(visits.order_by(None)), SampleRow.valid
+                    )
+                )
+            )
+            last = session.scalars(visits).all()
+            return next((n for n, visit in enumerate(last) if visit in measured), len(last))
+
+
+def _visits_since_release(session: Session, testbed: str) -> list[ColumnElement[bool]]:
+    """The conditions on decisions that they are visits of a testbed since its last release."""
+    released = select(func.max(QuarantineRow.released_at)).where(QuarantineRow.testbed == testbed)
+    return [
+        DecisionRow.stage == ActionStage.TRIAL.value,
+        DecisionRow.target == testbed,
+        DecisionRow.intended_at > (session.scalar(released) or 0.0),
+    ]
+
+
+def _standing(session: Session, testbed: str) -> QuarantineRow | None:
+    return session.scalar(
+        select(QuarantineRow).where(
+            QuarantineRow.testbed == testbed, QuarantineRow.released_at.is_(None)
+        )
+    )
+
+
+def _note(writing: WriteTransaction, kind: str, row: QuarantineRow, *, by: str, why: str) -> None:
+    writing.session.flush()
+    writing.note(kind, testbed=row.testbed, quarantine=row.id, by=by, why=why)
+
+
+def quarantine_of(row: QuarantineRow) -> Quarantine:
+    """The record in this row."""
+    return Quarantine(
+        id=row.id,
+        testbed=row.testbed,
+        since=row.since,
+        fault=row.fault,
+        why=row.why,
+        log=row.log,
+        by=row.by,
+        wanted_at=row.wanted_at,
+        wanted_by=row.wanted_by,
+        note=row.note,
+        refused=row.refused,
+        released_at=row.released_at,
+        released_by=row.released_by,
+    )

@@ -1,0 +1,317 @@
+"""Requests: what people ask for, what becomes of it, and the log of who did what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import func, select
+
+from netbisect.bisect.model import serialization
+from netbisect.bisect.model.jobs import Job
+from netbisect.store.db.database import StoreError
+from netbisect.store.db.records import (
+    AuditEntry,
+    JobRecord,
+    JobState,
+    Request,
+    RequestState,
+)
+from netbisect.store.db.sessions import LedgerRepository, WriteTransaction, get_row
+from netbisect.store.db.tables import (
+    AuditRow,
+    BootRow,
+    DecisionRow,
+    RequestQuestionRow,
+    RequestRow,
+)
+from netbisect.store.repositories import request_changes
+from netbisect.store.repositories.jobs import add_job, job_of
+from netbisect.store.repositories.request_changes import MailText, request_of
+
+
+class TooManyError(StoreError):
+    """Somebody has as many open requests as one may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestedJob:
+    """A question of a request."""
+
+    question: Job
+    run: int = 1
+    """2 for what repeats the first."""
+
+
+class RequestRepository(LedgerRepository):
+    """What people have asked for."""
+
+    def open_request(
+        self,
+        kind: str,
+        wish: dict[str, Any],
+        parts: Sequence[RequestedJob],
+        *,
+        who: str,
+        address: str,
+        via: str,
+        priority: int,
+        most_open: int,
+        letter: Callable[[int], tuple[str, str]],
+    ) -> Request:
+        """Writes down a request, asks its questions, and confirms it by mail: all or nothing.
+
+        Args:
+            kind: compare, bisect or series.
+            wish: All that was asked for, as JSON takes it.
+            parts: Its first questions.
+            who: Who asks.
+            address: Where the answer is mailed to; "" for nowhere.
+            via: By which way it came.
+            priority: Of its questions; higher ones first.
+            most_open: Requests that one person may have open.
+            letter: Subject and text of the confirmation, from the number of the request.
+
+        Raises:
+            TooManyError: there are as many of this person.
+        """
+        with self.writing() as writing:
+            query = select(func.count()).select_from(RequestRow)
+            still = writing.session.scalar(
+                query.where(RequestRow.who == who, RequestRow.state == RequestState.OPEN.value)
+            )
+            if (still or 0) >= most_open:
+                raise TooManyError(
+                    f"{who} has {still} open requests, and may have {most_open}; "
+                    "one of them must end or be cancelled first"
+                )
+            row = RequestRow(
+                kind=kind,
+                wish=wish,
+                who=who,
+                address=address,
+                via=via,
+                priority=priority,
+                state=RequestState.OPEN.value,
+                verdict="",
+                why="",
+                opened_at=writing.now,
+            )
+            writing.session.add(row)
+            writing.session.flush()
+            request_changes.add_audit_entry(writing, row.id, "ask", who=who, via=via, data=wish)
+            for part in parts:
+                add_part(writing, row, part.question, part.run)
+            request_changes.mail(writing, row, letter(row.id))
+            return request_of(row)
+
+    # ------------------------------------------------------------------------------- looking
+
+    def request(self, identifier: int) -> Request:
+        """The request.
+
+        Raises:
+            StoreError: there is none.
+        """
+        with self.reading() as session:
+            return request_of(get_row(session, RequestRow, identifier))
+
+    def requests(
+        self, *, who: str | None = None, state: RequestState | None = None, last: int = 100
+    ) -> list[Request]:
+        """Requests, the newest first.
+
+        Args:
+            who: Only theirs.
+            state: Only those.
+            last: At most so many.
+        """
+        query = select(RequestRow).order_by(RequestRow.id.desc()).limit(last)
+        if who is not None:
+            query = query.where(RequestRow.who == who)
+        if state is not None:
+            query = query.where(RequestRow.state == state.value)
+        with self.reading() as session:
+            return [request_of(row) for row in session.scalars(query)]
+
+    def parts_of(self, request: int) -> list[JobRecord]:
+        """The questions of a request, oldest first."""
+        with self.reading() as session:
+            return [job_of(row) for row in request_changes.job_rows(session, request)]
+
+    def audit(
+        self, *, request: int | None = None, after: int = 0, limit: int = 1000
+    ) -> list[AuditEntry]:
+        """What was done, oldest first.
+
+        Args:
+            request: Only to this one.
+            after: Only what comes after the deed of that number.
+            limit: At most so many.
+        """
+        query = select(AuditRow).where(AuditRow.id > after).order_by(AuditRow.id).limit(limit)
+        if request is not None:
+            query = query.where(AuditRow.request_id == request)
+        with self.reading() as session:
+            return [
+                AuditEntry(
+                    id=row.id,
+                    at=row.at,
+                    who=row.who,
+                    via=row.via,
+                    what=row.what,
+                    request=row.request_id,
+                    data=dict[str, Any](row.data),
+                    origin=row.origin,
+                )
+                for row in session.scalars(query)
+            ]
+
+    def boots_for(self, who: str, since: float) -> int:
+        """Boots that were made for somebody's requests from that time on."""
+        query = (
+            select(func.count())
+            .select_from(BootRow)
+            .join(DecisionRow, BootRow.decision_id == DecisionRow.id)
+            .join(RequestQuestionRow, RequestQuestionRow.question_id == DecisionRow.question_id)
+            .join(RequestRow, RequestRow.id == RequestQuestionRow.request_id)
+            .where(RequestRow.who == who, DecisionRow.intended_at >= since)
+        )
+        with self.reading() as session:
+            return session.scalar(query) or 0
+
+    # ------------------------------------------------------------------------------ changing
+
+    def add_audit_entry(
+        self, what: str, *, who: str, via: str, request: int | None = None, **data: object
+    ) -> None:
+        """Writes something into the audit log that changes no request, such as a refusal."""
+        with self.writing() as writing:
+            request_changes.add_audit_entry(writing, request, what, who=who, via=via, data=data)
+
+    # Whoever has asked gets the letter when it was somebody else who changed the request.
+
+    def cancel_request(
+        self, request: int, *, who: str, via: str, why: str, letter: MailText
+    ) -> Request:
+        """Stops a request; the scheduler takes back what was ordered for it.
+
+        Raises:
+            StoreError: there is none, or it is over.
+        """
+        with self.writing() as writing:
+            return request_changes.cancel(
+                writing, request, who=who, via=via, why=why, letter=letter
+            )
+
+    def resume_request(self, request: int, *, who: str, via: str, letter: MailText) -> Request:
+        """Goes on with a request that was cancelled, with all that was measured for it.
+
+        Raises:
+            StoreError: there is none, it was not cancelled, or an order of it is still being
+                taken back.
+        """
+        with self.writing() as writing:
+            row = get_row(writing.session, RequestRow, request)
+            if row.state != RequestState.CANCELLED.value:
+                raise StoreError(
+                    f"request {request} is {row.state}: only one that was cancelled is resumed"
+                )
+            questions = request_changes.job_rows(writing.session, request)
+            ordered = select(DecisionRow.external_id).where(
+                DecisionRow.question_id.in_([one.id for one in questions]),
+                DecisionRow.outcome.is_(None),
+            )
+            pending = writing.session.scalars(ordered).first()
+            if pending is not None:
+                raise StoreError(
+                    f"request {request} cannot be resumed yet: its order {pending} is being "
+                    "taken back, which the service does when it runs"
+                )
+            for question in questions:
+                if question.state == JobState.HELD.value:
+                    question.state = JobState.OPEN.value
+            row.state, row.why, row.closed_at = RequestState.OPEN.value, "", None
+            request_changes.add_audit_entry(writing, request, "resume", who=who, via=via)
+            request_changes.mail_news(writing, row, who, letter)
+            return request_of(row)
+
+    def extend_request(
+        self,
+        request: int,
+        change: Callable[[Job], Job | None],
+        *,
+        who: str,
+        via: str,
+        data: dict[str, Any],
+        letter: MailText,
+    ) -> Request:
+        """Asks for more: questions are changed, and those that were answered are open again.
+
+        Args:
+            request: Open or answered.
+            change: Gives a question as it is to be from now on; None where nothing changes.
+            who: Who wants it.
+            via: By which way.
+            data: What was asked for, for the audit log.
+            letter: Subject and text for who has asked.
+
+        Raises:
+            StoreError: there is none, it was cancelled, or nothing of it can be extended so.
+        """
+        with self.writing() as writing:
+            row = get_row(writing.session, RequestRow, request)
+            if row.state == RequestState.CANCELLED.value:
+                raise StoreError(f"request {request} is cancelled: it must be resumed first")
+            changed = 0
+            for question in request_changes.job_rows(writing.session, request):
+                wanted = change(serialization.loads(question.noun))
+                if wanted is None:
+                    continue
+                changed += 1
+                question.noun = serialization.dumps(wanted)
+                question.state = JobState.OPEN.value
+                question.finding = question.closed_at = None
+            if not changed:
+                raise StoreError(f"request {request} has nothing that could be extended so")
+            row.state, row.verdict, row.why = RequestState.OPEN.value, "", ""
+            row.closed_at = None
+            request_changes.add_audit_entry(writing, request, "extend", who=who, via=via, data=data)
+            request_changes.mail_news(writing, row, who, letter)
+            return request_of(row)
+
+    def set_priority(
+        self, request: int, priority: int, *, who: str, via: str, letter: MailText
+    ) -> Request:
+        """Gives a request, and all that is asked for it, another priority.
+
+        Raises:
+            StoreError: there is none, or it is over.
+        """
+        with self.writing() as writing:
+            row = get_row(writing.session, RequestRow, request)
+            if row.state not in {RequestState.OPEN.value, RequestState.CANCELLED.value}:
+                raise StoreError(f"request {request} is {row.state}: nothing waits any more")
+            row.priority = priority
+            for question in request_changes.job_rows(writing.session, request):
+                question.priority = priority
+            data = {"priority": priority}
+            request_changes.add_audit_entry(
+                writing, request, "priority", who=who, via=via, data=data
+            )
+            request_changes.mail_news(writing, row, who, letter)
+            return request_of(row)
+
+
+def add_part(writing: WriteTransaction, row: RequestRow, question: Job, run: int) -> JobRecord:
+    """Asks a question for a request."""
+    kind = serialization.tag_of(question)
+    return add_job(
+        writing,
+        question,
+        key=f"request:{row.id}:{question.testbed}:{run}:{kind}",
+        priority=row.priority,
+        requested_by=row.who,
+        request=(row.id, run),
+    )

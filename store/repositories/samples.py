@@ -1,0 +1,195 @@
+"""Every sample with its boot and its kernel, valid or not: for those who compute themselves."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator
+from typing import NamedTuple
+
+from sqlalchemy import Select, bindparam, func, select
+from sqlalchemy.orm import Session
+
+from netbisect.bisect.model.entities import Boot, Sample
+from netbisect.store.db.rows import boot_of, sample_of
+from netbisect.store.db.sessions import LedgerRepository
+from netbisect.store.db.tables import BootRow, PlaceRow, SampleRow
+from netbisect.store.repositories.evidence import image_of_boot
+
+SEVERAL = 2
+"""Revisions that can be compared."""
+_PART = 1000
+"""Rows that are fetched at once."""
+
+
+class MeasuredSample(NamedTuple):
+    """A scenario on a boot."""
+
+    sample: Sample
+    boot: Boot
+    identity: str
+    """Of the kernel; its key, where it was built elsewhere."""
+    branches: tuple[str, ...]
+    """On whose first-parent lines the revision is, by name."""
+
+
+class Coverage(NamedTuple):
+    """What there is of a testbed and branch."""
+
+    revisions: int
+    """With a valid sample; SEVERAL stands for that and more."""
+    latest: float
+    """Time of the newest one."""
+
+
+class NewestSample(NamedTuple):
+    """The newest valid sample of a series."""
+
+    at: float
+    """Seconds since the epoch."""
+    conditions: str
+    """Digest."""
+
+
+class SampleCount(NamedTuple):
+    """The valid samples of a testbed and scenario; samples are only ever added."""
+
+    samples: int
+    latest: float
+    """Time of the newest, seconds since the epoch."""
+
+
+class SampleRepository(LedgerRepository):
+    """Reads samples one by one."""
+
+    def samples(
+        self,
+        *,
+        testbed: str | None = None,
+        scenario: str | None = None,
+        branch: str | None = None,
+        since: float | None = None,
+    ) -> Iterator[MeasuredSample]:
+        """Those samples, oldest first.
+
+        Args:
+            testbed: Only of this one.
+            scenario: Only of this one.
+            branch: Only of revisions on its first-parent line.
+            since: Only from this time on, seconds since the epoch.
+        """
+        query = (
+            select(SampleRow, BootRow, image_of_boot())
+            .join(BootRow, SampleRow.boot_id == BootRow.id)
+            .order_by(SampleRow.at, SampleRow.id)
+        )
+        if testbed is not None:
+            query = query.where(SampleRow.testbed == testbed)
+        if scenario is not None:
+            query = query.where(SampleRow.scenario == scenario)
+        if branch is not None:
+            places = select(PlaceRow.revision).where(PlaceRow.branch == branch)
+            query = query.where(BootRow.revision.in_(places))
+        if since is not None:
+            query = query.where(SampleRow.at >= since)
+        with self.reading() as session:
+            branches: defaultdict[str, list[str]] = defaultdict(list)
+            placed = select(PlaceRow.revision, PlaceRow.branch).where(
+                PlaceRow.revision.in_(select(BootRow.revision))
+            )
+            for revision, name in session.execute(placed.order_by(PlaceRow.branch)):
+                branches[revision].append(name)
+            found = session.execute(query.execution_options(yield_per=_PART))
+            for sample, boot, identity in found:
+                names = tuple(branches.get(boot.revision, ()))
+                yield MeasuredSample(sample_of(sample), boot_of(boot), identity, names)
+
+    def measured(self) -> dict[str, set[str]]:
+        """Names of all testbeds, scenarios and branches of which there is a sample."""
+        columns = {
+            "testbed": select(SampleRow.testbed),
+            "scenario": select(SampleRow.scenario),
+            "branch": select(PlaceRow.branch).where(
+                PlaceRow.revision.in_(select(BootRow.revision))
+            ),
+        }
+        with self.reading() as session:
+            return {name: set(session.scalars(query.distinct())) for name, query in columns.items()}
+
+    def counted(
+        self, testbeds: Collection[str] | None = None
+    ) -> dict[tuple[str, str], SampleCount]:
+        """Valid samples by testbed and scenario, in order; pairs without any are left out.
+
+        Args:
+            testbeds: Only of these; of all if None.
+        """
+        query = (
+            select(SampleRow.testbed, SampleRow.scenario, func.count(), func.max(SampleRow.at))
+            .where(SampleRow.valid)
+            .group_by(SampleRow.testbed, SampleRow.scenario)
+            .order_by(SampleRow.testbed, SampleRow.scenario)
+        )
+        if testbeds is not None:
+            query = query.where(SampleRow.testbed.in_(testbeds))
+        with self.reading() as session:
+            found = session.execute(query)
+            return {(bed, scenario): SampleCount(many, at) for bed, scenario, many, at in found}
+
+    def newest_samples(self) -> dict[tuple[str, str, str], NewestSample]:
+        """By testbed, scenario and branch, in order: the newest valid sample."""
+        with self.reading() as session:
+            scenarios = select(SampleRow.testbed, SampleRow.scenario).where(SampleRow.valid)
+            branches = session.scalars(select(PlaceRow.branch).distinct()).all()
+            places = [
+                {"testbed": testbed, "scenario": scenario, "branch": branch}
+                for testbed, scenario in session.execute(scenarios.distinct())
+                for branch in branches
+            ]
+            found = {
+                tuple(place.values()): NewestSample(*newest)
+                for place in places
+                if (newest := session.execute(_NEWEST, place).first()) is not None
+            }
+            return {
+                (testbed, scenario, branch): newest
+                for (testbed, scenario, branch), newest in sorted(found.items())
+            }
+
+    def coverage(self) -> dict[tuple[str, str], Coverage]:
+        """By testbed and branch: what there is."""
+        latest: dict[tuple[str, str], float] = {}
+        for (testbed, _, branch), newest in self.newest_samples().items():
+            place = testbed, branch
+            latest[place] = max(newest.at, latest.get(place, newest.at))
+        with self.reading() as session:
+            return {place: Coverage(_measured(session, *place), at) for place, at in latest.items()}
+
+
+def _measured(session: Session, testbed: str, branch: str) -> int:
+    """Revisions with a valid sample, as `Coverage` counts them: the look ends where it is sure."""
+    sampled = select(SampleRow.id).where(SampleRow.boot_id == BootRow.id, SampleRow.valid).exists()
+    query = (
+        select(BootRow.revision)
+        .join(PlaceRow, (PlaceRow.revision == BootRow.revision) & (PlaceRow.branch == branch))
+        .where(BootRow.testbed == testbed, sampled)
+        .distinct()
+        .limit(SEVERAL)
+    )
+    return len(session.scalars(query).all())
+
+
+_NEWEST: Select[float, str] = (
+    select(SampleRow.at, SampleRow.conditions)
+    .join(BootRow, SampleRow.boot_id == BootRow.id)
+    .where(
+        SampleRow.testbed == bindparam("testbed"),
+        SampleRow.scenario == bindparam("scenario"),
+        SampleRow.valid,
+        select(PlaceRow.number)
+        .where(PlaceRow.branch == bindparam("branch"), PlaceRow.revision == BootRow.revision)
+        .exists(),
+    )
+    .order_by(SampleRow.at.desc(), SampleRow.id)
+    .limit(1)
+)
+"""The newest valid sample of a series; made once, for it takes longer than to run it."""

@@ -1,0 +1,315 @@
+"""Levels over time, and what measuring costs."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from bisect import bisect_right
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
+
+from sqlalchemy import ColumnElement, Select, and_, case, func, select
+from sqlalchemy.orm import Session, aliased
+
+from netbisect.bisect.model import sample_validity
+from netbisect.bisect.model.alert_state import AlertKind, AlertState
+from netbisect.bisect.model.entities import Level, Stage
+from netbisect.bisect.model.evidence import Cost, Prices
+from netbisect.store.db.records import Alert
+from netbisect.store.db.sessions import LedgerRepository
+from netbisect.store.db.tables import (
+    AlertRow,
+    AlertSeriesRow,
+    BootRow,
+    CommitRow,
+    DecisionRow,
+    DudRow,
+    KernelRow,
+    PlaceRow,
+    SampleRow,
+)
+from netbisect.store.repositories.alerts import STANDING
+from netbisect.store.repositories.evidence import comparable, image_of_boot
+
+_RECENT = 50
+"""Of the past that says what a build, a boot or a run takes: labs change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Levels:
+    """A series: one level for every kernel that was measured, in the order of the branch."""
+
+    whole: list[Level]
+    baseline: list[Level]
+    """Those since the last confirmed change. They begin with the culprit, or as long as it is not
+    known with the bad end, of the last standing alert that was seen in this series. Levels
+    between a change and its recovery are left out. What was called invalid, the lab's own or
+    withdrawn counts for nothing."""
+
+
+class SeriesRepository(LedgerRepository):
+    """Reads series of levels, and prices."""
+
+    def series(self, testbed: str, scenario: str, branch: str) -> list[Level]:
+        """One level for every kernel that was measured, in the order of the branch.
+
+        Every valid sample under the newest conditions counts, whatever question it was taken
+        for; two kernels of one revision that do not run the same are two levels.
+        """
+        with self.reading() as session:
+            return [level for _, level in _levels(session, testbed, scenario, branch)]
+
+    def baseline(self, testbed: str, scenario: str, branch: str) -> list[Level]:
+        """The levels since the last confirmed change; see `Levels`."""
+        return self.levels(testbed, scenario, branch).baseline
+
+    def levels(self, testbed: str, scenario: str, branch: str) -> Levels:
+        """A series, and the part of it with which a new level can be compared."""
+        with self.reading() as session:
+            start, gaps = changes(session, (testbed, scenario, branch))
+            found = _levels(session, testbed, scenario, branch)
+        return Levels(
+            whole=[level for _, level in found],
+            baseline=[
+                level for number, level in found if start <= number and gaps.keep(number, level)
+            ],
+        )
+
+    def around(self, alert: Alert) -> tuple[list[Level], list[Level]]:
+        """The levels before the change of an alert, and those since, in its leading series.
+
+        Before: what was its baseline, up to the good end. Since: from the culprit on, or as long
+        as it is not known from the bad end on. Either is empty where its commits are not known.
+        """
+        series = (alert.testbed, alert.lead, alert.branch)
+        with self.reading() as session:
+            good, came = _number(session, alert.good), _number(session, alert.culprit or alert.bad)
+            if good is None or came is None:
+                return [], []
+            start, gaps = changes(session, series, before=(alert.id, came))
+            before, since = [], []
+            for number, level in _levels(session, *series):
+                if number >= came:
+                    since.append(level)
+                elif start <= number <= good and gaps.keep(number, level):
+                    before.append(level)
+        return before, since
+
+    def prices(self, testbed: str) -> Prices:
+        """What a build, a boot and a run take here: medians of the latest ones.
+
+        Where there is no experience yet, the defaults of Prices stand.
+        """
+        booted = select(BootRow.kernel).where(BootRow.testbed == testbed)
+        builds = select(KernelRow.seconds).where(KernelRow.key.in_(booted))
+        boots = select(BootRow.seconds).where(BootRow.testbed == testbed)
+        runs = select(SampleRow.seconds).where(SampleRow.testbed == testbed)
+        default = Prices()
+        with self.reading() as session:
+            return Prices(
+                build=_median(session, builds, KernelRow, default.build),
+                boot=_median(session, boots, BootRow, default.boot),
+                run=_median(session, runs, SampleRow, default.run),
+            )
+
+    def cost(self, questions: Iterable[int]) -> Cost:
+        """What these questions have cost the lab, with all that failed on the way."""
+        decisions = select(DecisionRow.id).where(DecisionRow.question_id.in_(list(questions)))
+        building = DudRow.stage.in_([Stage.CHECKOUT.value, Stage.BUILD.value])
+        running = DudRow.scenario != ""
+        with self.reading() as session:
+            builds = [
+                _spent(session, KernelRow, KernelRow.decision_id.in_(decisions)),
+                _spent(session, DudRow, DudRow.decision_id.in_(decisions), building),
+            ]
+            boots = [
+                _spent(session, BootRow, BootRow.decision_id.in_(decisions)),
+                _spent(session, DudRow, DudRow.decision_id.in_(decisions), ~building, ~running),
+            ]
+            runs = [
+                _spent(session, SampleRow, SampleRow.decision_id.in_(decisions)),
+                _spent(session, DudRow, DudRow.decision_id.in_(decisions), ~building, running),
+            ]
+        return Cost(
+            builds=sum(times for times, _ in builds),
+            boots=sum(times for times, _ in boots),
+            runs=sum(times for times, _ in runs),
+            seconds=math.fsum(seconds for _, seconds in (*builds, *boots, *runs)),
+        )
+
+
+def _levels(session: Session, testbed: str, scenario: str, branch: str) -> list[tuple[int, Level]]:
+    """Levels with the numbers of their commits, oldest first."""
+    query = (
+        select(
+            PlaceRow.number,
+            BootRow.revision,
+            image_of_boot(),
+            BootRow.id,
+            SampleRow.at,
+            SampleRow.pps,
+            SampleRow.offered_pps,
+        )
+        .join(BootRow, SampleRow.boot_id == BootRow.id)
+        .join(PlaceRow, and_(PlaceRow.branch == branch, PlaceRow.revision == BootRow.revision))
+        .where(comparable(session, testbed, [scenario]))
+        .order_by(PlaceRow.number, SampleRow.at, SampleRow.id)
+    )
+    # One boot is one sample, however many runs it made.
+    found: dict[tuple[int, str, str], tuple[float, dict[str, list[tuple[float, bool]]]]] = {}
+    for number, revision, identity, boot, at, pps, offered in session.execute(query):
+        _, boots = found.setdefault((number, revision, identity), (at, {}))
+        run = math.log(pps), sample_validity.saturated(pps, offered)
+        boots.setdefault(boot, []).append(run)
+    return [
+        (number, level_of(revision, identity, first, list(boots.values())))
+        for (number, revision, identity), (first, boots) in found.items()
+    ]
+
+
+def level_of(
+    revision: str, identity: str, first: float, boots: list[list[tuple[float, bool]]]
+) -> Level:
+    """A level of boots, each with the ln pps of its runs and whether the generator limited them."""
+    limited = [saturated for runs in boots for _, saturated in runs]
+    # Lists, not generators: hundreds of series have a thousand levels each.
+    return Level(
+        revision,
+        identity,
+        first,
+        tuple(
+            [
+                statistics.fmean(ln_pps for ln_pps, _ in runs) if len(runs) > 1 else runs[0][0]
+                for runs in boots
+            ]
+        ),
+        2 * sum(limited) > len(limited),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class EndedChange:
+    """A change that is over: levels that were measured while it was there."""
+
+    start: int
+    """Number of the commit with which it came."""
+    end: int | None
+    """Number of the commit with which it went; None where nobody knows it."""
+    closed_at: float
+    """Where nobody knows it, all that was measured before was measured with the change."""
+
+
+class EndedChanges:
+    """The changes of a series that are over; there may be hundreds, and thousands of levels."""
+
+    def __init__(self, gaps: Iterable[EndedChange] = ()) -> None:
+        """In any order."""
+        known = list(gaps)
+        self._numbers = _Reach([(one.start, one.end) for one in known if one.end is not None])
+        self._times = _Reach([(one.start, one.closed_at) for one in known if one.end is None])
+
+    def keep(self, number: int, level: Level) -> bool:
+        """Whether none of them was there when this level was measured."""
+        return self._numbers.of(number) <= number and self._times.of(number) <= level.at
+
+
+class _Reach:
+    """How far the farthest of those reaches that begin at a number or before it."""
+
+    def __init__(self, known: Iterable[tuple[int, float]]) -> None:
+        ordered = sorted(known)
+        self._starts = [start for start, _ in ordered]
+        self._ends = list(accumulate((end for _, end in ordered), max))
+
+    def of(self, number: int) -> float:
+        """-inf where none has begun."""
+        begun = bisect_right(self._starts, number)
+        return self._ends[begun - 1] if begun else -math.inf
+
+
+def changes(
+    session: Session, series: tuple[str, str, str], before: tuple[int, float] = (0, math.inf)
+) -> tuple[int, EndedChanges]:
+    """Number of the commit with which the last standing change came, or 0; and those over.
+
+    Args:
+        session: Where they are looked up.
+        series: Testbed, scenario and branch.
+        before: An alert that is left out, and the number of a commit before which they came.
+    """
+    testbed, scenario, branch = series
+    return changes_of(session, testbed, [scenario], before).get(
+        (scenario, branch), (0, EndedChanges())
+    )
+
+
+def changes_of(
+    session: Session,
+    testbed: str,
+    scenarios: Collection[str],
+    before: tuple[int, float] = (0, math.inf),
+) -> dict[tuple[str, str], tuple[int, EndedChanges]]:
+    """As `changes`, by scenario and branch, of those that have any."""
+    besides, end = before
+    came, went = aliased(CommitRow), aliased(CommitRow)
+    first = case((AlertRow.culprit != "", AlertRow.culprit), else_=AlertSeriesRow.bad)
+    alerts = (
+        select(
+            AlertSeriesRow.scenario,
+            AlertSeriesRow.branch,
+            AlertRow.closed_at,
+            came.number,
+            went.number,
+        )
+        .join(AlertSeriesRow, AlertSeriesRow.alert_id == AlertRow.id)
+        .join(came, came.revision == first)
+        .outerjoin(went, went.revision == AlertRow.recovery)
+        .where(
+            AlertSeriesRow.testbed == testbed,
+            AlertSeriesRow.scenario.in_(scenarios),
+            AlertRow.id != besides,
+            AlertRow.kind != AlertKind.MODES.value,  # the level of the fast mode is what it was
+            AlertRow.state.in_([*STANDING, AlertState.FIXED.value]),
+        )
+        .order_by(AlertSeriesRow.id)
+    )
+    found: dict[tuple[str, str], tuple[int, list[EndedChange]]] = {}
+    for scenario, branch, closed_at, number, back in session.execute(alerts):
+        if number >= end:
+            continue
+        start, gaps = found.get((scenario, branch), (0, []))
+        if closed_at is None:
+            start = max(start, number)
+        else:
+            gaps.append(EndedChange(number, back, closed_at))
+        found[scenario, branch] = start, gaps
+    return {place: (start, EndedChanges(gaps)) for place, (start, gaps) in found.items()}
+
+
+def _number(session: Session, revision: str) -> int | None:
+    commit = session.get(CommitRow, revision)
+    return None if commit is None else commit.number
+
+
+def _median(
+    session: Session,
+    query: Select[Any],
+    row: type[KernelRow | BootRow | SampleRow],
+    default: float,
+) -> float:
+    recent = query.where(row.seconds > 0).order_by(row.at.desc()).limit(_RECENT)
+    seconds = session.scalars(recent).all()
+    return statistics.median(seconds) if seconds else default
+
+
+def _spent(
+    session: Session,
+    row: type[KernelRow | BootRow | SampleRow | DudRow],
+    *conditions: ColumnElement[bool],
+) -> tuple[int, float]:
+    """How many there are, and their seconds together."""
+    query = select(func.count(), func.coalesce(func.sum(row.seconds), 0.0)).select_from(row)
+    times, seconds = session.execute(query.where(*conditions)).one()
+    return times, seconds

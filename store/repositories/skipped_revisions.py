@@ -1,0 +1,209 @@
+"""Which revisions cannot be measured, and why: said by duds, and unsaid by later success."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from sqlalchemy import or_, select
+from sqlalchemy.orm import Session
+
+from netbisect.bisect.model.entities import Reaction, Stage
+from netbisect.store.db.tables import BootRow, DecisionRow, DudRow, KernelRow, SampleRow
+from netbisect.store.repositories.build_variants import BuildVariants
+
+TRIES = 3
+"""Fruitless attempts for one question after which a revision is left alone."""
+
+_BUILDING = {Stage.CHECKOUT.value, Stage.BUILD.value}
+
+
+@dataclass(slots=True)
+class _Success:
+    """What went well with one revision."""
+
+    built_at: float = float("-inf")
+    """When its newest kernel was begun."""
+    measured_at: dict[str, float] = field(default_factory=dict)
+    """By deciding scenario: its newest valid sample."""
+    visits: set[int] = field(default_factory=set)
+    """Decisions that gave a valid sample in a deciding scenario."""
+
+
+def skipped(
+    session: Session,
+    *,
+    question: int,
+    testbeds: tuple[str, ...],
+    revisions: tuple[str, ...],
+    deciding: tuple[str, ...],
+    builds: BuildVariants,
+) -> dict[str, str]:
+    """By revision: why it cannot be measured for this question.
+
+    What the first testbed says stands. What another one says stands unless a deciding scenario
+    was measured elsewhere: then it is that testbed's, and not the revision's.
+    """
+    found = [
+        _skipped_on(session, question, testbed, revisions, deciding, builds) for testbed in testbeds
+    ]
+    why = dict(found[0][0])
+    for place, (said, _) in enumerate(found[1:], 1):
+        elsewhere = set().union(*(measured for _, measured in found[:place] + found[place + 1 :]))
+        for revision in said.keys() - elsewhere - why.keys():
+            why[revision] = said[revision]
+    return why
+
+
+def _skipped_on(
+    session: Session,
+    question: int,
+    testbed: str,
+    revisions: tuple[str, ...],
+    deciding: tuple[str, ...],
+    builds: BuildVariants,
+) -> tuple[dict[str, str], set[str]]:
+    """By revision: why it cannot be measured on a testbed; and the revisions that were.
+
+    - It does not check out or build: holds for every testbed of that config and arch, until a
+      later build succeeds.
+    - It does not deploy or boot, or goes down under load: holds for the testbed, until a
+      deciding scenario is measured. A visit that did measure one says nothing against it.
+    - It cannot do a deciding scenario: holds for the testbed, if it can do none of them.
+    - It came to nothing in `TRIES` visits or builds for this question, and to nothing since:
+      passing trouble, or samples that are none. Bad infrastructure is never held against it.
+    """
+    duds = _duds(session, testbed, revisions, builds)
+    successes = _successes(session, testbed, revisions, deciding, builds)
+    standing = [
+        (dud, asked)
+        for dud, asked in duds
+        if not _unsaid(dud, successes[dud.revision])
+        and (dud.stage != Stage.BENCH.value or dud.scenario in deciding)
+    ]
+    why = _incapable([dud for dud, _ in standing], deciding)
+    tries = _spoilt(session, testbed, question, deciding, successes)
+    for dud, asked in standing:
+        retried = dud.reaction == Reaction.RETRY.value and asked == question
+        if retried and dud.decision_id not in successes[dud.revision].visits:
+            assert dud.decision_id is not None
+            tries[dud.revision][dud.decision_id] = dud.why
+    for revision, failed in tries.items():
+        if len(failed) >= TRIES and revision not in why:
+            last = failed[max(failed)]
+            why[revision] = f"could not be measured in {len(failed)} tries: {last}"
+    return why, {revision for revision, success in successes.items() if success.measured_at}
+
+
+def _incapable(duds: list[DudRow], deciding: tuple[str, ...]) -> dict[str, str]:
+    """By revision: why it cannot be asked, where a dud says so for good."""
+    why: dict[str, str] = {}
+    unable: defaultdict[str, set[str]] = defaultdict(set)
+    for dud in duds:
+        if dud.reaction != Reaction.SKIP.value:
+            continue
+        if dud.stage == Stage.BENCH.value:
+            unable[dud.revision].add(dud.scenario)
+            if not unable[dud.revision].issuperset(deciding):
+                continue
+        why[dud.revision] = dud.why
+    return why
+
+
+def _duds(
+    session: Session, testbed: str, revisions: tuple[str, ...], builds: BuildVariants
+) -> list[tuple[DudRow, int | None]]:
+    """Duds of these builds, or of this testbed; each with the question it came from."""
+    of_config = builds.among(revisions, DudRow.revision, DecisionRow.config)
+    query = (
+        select(DudRow, DecisionRow.question_id)
+        .outerjoin(DecisionRow, DudRow.decision_id == DecisionRow.id)
+        .where(
+            DudRow.revision.in_(revisions),
+            or_(
+                DudRow.stage.in_(_BUILDING) & of_config & (DecisionRow.arch == builds.arch),
+                DudRow.stage.not_in(_BUILDING)
+                & (DudRow.testbed == testbed)
+                & (DudRow.decision_id.is_(None) | of_config),
+            ),
+        )
+        .order_by(DudRow.at, DudRow.id)
+    )
+    return [(dud, question) for dud, question in session.execute(query)]
+
+
+def _successes(
+    session: Session,
+    testbed: str,
+    revisions: tuple[str, ...],
+    deciding: tuple[str, ...],
+    builds: BuildVariants,
+) -> defaultdict[str, _Success]:
+    found: defaultdict[str, _Success] = defaultdict(_Success)
+    kernels = select(KernelRow.revision, KernelRow.at).where(
+        builds.among(revisions, KernelRow.revision, KernelRow.config),
+        KernelRow.arch == builds.arch,
+    )
+    for revision, at in session.execute(kernels):
+        found[revision].built_at = max(found[revision].built_at, at)
+    samples = (
+        select(BootRow.revision, SampleRow.scenario, SampleRow.at, SampleRow.decision_id)
+        .join(BootRow, SampleRow.boot_id == BootRow.id)
+        .where(
+            # Of the boot: so SQLite begins with the few boots, and not with all samples.
+            BootRow.testbed == testbed,
+            SampleRow.scenario.in_(deciding),
+            SampleRow.valid,
+            BootRow.revision.in_(revisions),
+        )
+        .order_by(SampleRow.at)
+    )
+    for revision, scenario, at, visit in session.execute(samples):
+        found[revision].measured_at[scenario] = at
+        if visit is not None:
+            found[revision].visits.add(visit)
+    return found
+
+
+def _unsaid(dud: DudRow, success: _Success) -> bool:
+    """Whether a success takes back what this dud said."""
+    if dud.stage in _BUILDING:
+        return success.built_at > dud.at
+    if dud.stage == Stage.BENCH.value:
+        return success.measured_at.get(dud.scenario, dud.at) > dud.at
+    if dud.decision_id in success.visits:
+        return True
+    return max(success.measured_at.values(), default=dud.at) > dud.at
+
+
+def _spoilt(
+    session: Session,
+    testbed: str,
+    question: int,
+    deciding: tuple[str, ...],
+    successes: defaultdict[str, _Success],
+) -> defaultdict[str, dict[int, str]]:
+    """By revision and visit for this question: why its runs since the last good one are none."""
+    query = (
+        select(BootRow.revision, DecisionRow.id, SampleRow.at, SampleRow.problems)
+        .join(BootRow, SampleRow.boot_id == BootRow.id)
+        .join(DecisionRow, SampleRow.decision_id == DecisionRow.id)
+        .where(
+            SampleRow.testbed == testbed,
+            SampleRow.scenario.in_(deciding),
+            SampleRow.valid.is_(False),
+            DecisionRow.question_id == question,
+            DecisionRow.id.not_in(
+                select(DudRow.decision_id).where(
+                    DudRow.reaction == Reaction.INFRA.value, DudRow.decision_id.is_not(None)
+                )
+            ),
+        )
+        .order_by(SampleRow.at)
+    )
+    spoilt: defaultdict[str, dict[int, str]] = defaultdict(dict)
+    for revision, visit, at, problems in session.execute(query):
+        success = successes[revision]
+        if visit not in success.visits and at >= max(success.measured_at.values(), default=at):
+            spoilt[revision][visit] = "; ".join(problems) or "no packet was received"
+    return spoilt

@@ -1,0 +1,88 @@
+"""Tokens of programs: whose they are and what they may; of their secrets only digests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy import select
+
+from netbisect.store.db.database import StoreError
+from netbisect.store.db.records import Token
+from netbisect.store.db.sessions import LedgerRepository, get_row
+from netbisect.store.db.tables import TokenRow
+from netbisect.store.repositories import request_changes
+
+
+class TokenRepository(LedgerRepository):
+    """API tokens."""
+
+    def add_token(
+        self, who: str, rights: Sequence[str], digest: str, *, by: str, expires_at: float | None
+    ) -> Token:
+        """Stores a new token, with an audit entry.
+
+        Args:
+            who: Its person.
+            rights: Its permissions.
+            digest: SHA-256 of its secret, in hexadecimal digits.
+            by: Author.
+            expires_at: When it ends; None for never.
+        """
+        with self.writing() as writing:
+            row = TokenRow(
+                who=who,
+                rights=list(rights),
+                digest=digest,
+                created_by=by,
+                created_at=writing.now,
+                expires_at=expires_at,
+                revoked_at=None,
+            )
+            writing.session.add(row)
+            writing.session.flush()
+            data = {"token": row.id, "for": who, "rights": list(rights)}
+            request_changes.add_audit_entry(
+                writing, None, "token", who=by, via="command", data=data
+            )
+            return _token_of(row)
+
+    def token(self, identifier: int) -> Token | None:
+        """The token with this id, valid or not, or None."""
+        with self.reading() as session:
+            row = session.get(TokenRow, identifier)
+            return None if row is None else _token_of(row)
+
+    def tokens(self) -> list[Token]:
+        """All there are, those that are not good any more too, oldest first."""
+        with self.reading() as session:
+            return [_token_of(row) for row in session.scalars(select(TokenRow).order_by("id"))]
+
+    def revoke_token(self, identifier: int, *, by: str) -> Token:
+        """Takes a token back: from now on it opens nothing.
+
+        Raises:
+            StoreError: there is none, or it was taken back before.
+        """
+        with self.writing() as writing:
+            row = get_row(writing.session, TokenRow, identifier)
+            if row.revoked_at is not None:
+                raise StoreError(f"token {identifier} was revoked before")
+            row.revoked_at = writing.now
+            data = {"token": identifier, "for": row.who}
+            request_changes.add_audit_entry(
+                writing, None, "revoke", who=by, via="command", data=data
+            )
+            return _token_of(row)
+
+
+def _token_of(row: TokenRow) -> Token:
+    return Token(
+        id=row.id,
+        who=row.who,
+        rights=tuple(row.rights),
+        digest=row.digest,
+        created_by=row.created_by,
+        created_at=row.created_at,
+        expires_at=row.expires_at,
+        revoked_at=row.revoked_at,
+    )

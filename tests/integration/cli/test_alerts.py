@@ -1,0 +1,256 @@
+"""`netbisect alerts`: what it shows, what it changes, and what it refuses."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import math
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from netbisect.bisect.model.alert_state import AlertKind, AlertState
+from netbisect.bisect.model.jobs import CompareJob, NightlyJob
+from netbisect.bisect.model.results import (
+    Confirmed,
+    Effect,
+    NightlyResult,
+)
+from netbisect.cli import main
+from netbisect.steps.service.database_thread import open_ledger
+from netbisect.store.ledger import Ledger
+
+FORWARDING, PF = "inet4-forwarding", "inet4-pf-stateful"
+DROP = Effect(FORWARDING, math.log(0.9), math.log(0.88), math.log(0.92), 1e-6, 5, 6)
+STILL = Effect(PF, 0.0, -0.01, 0.01, 0.9, 5, 6)
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database with an open, an accepted and a closed alert, and a candidate."""
+    path = tmp_path_factory.mktemp("alerts") / "netbisect.sqlite"
+    ledger = open_ledger(f"sqlite:///{path}")
+    for testbed in ("c2558", "apu2", "e5-2650"):
+        question = CompareJob("main", testbed, "a" * 40, "b" * 40, (FORWARDING,), FORWARDING, -0.3)
+        with ledger.closing(ledger.ask(question, key=testbed), Confirmed((DROP, STILL))) as closing:
+            closing.open_alert((DROP, STILL), what="confirmed by boots in turns")
+    found = {"state": AlertState.CULPRIT_FOUND, "culprit": "c" * 40}
+    ledger.change_alert(1, who="netbisect", what="the search ended", **found)
+    ledger.change_alert(2, who="olga", what="as agreed", state=AlertState.ACKNOWLEDGED)
+    ledger.change_alert(3, who="olga", what="back", state=AlertState.FIXED, recovery="d" * 40)
+    night = ledger.ask(NightlyJob("main", "x", "b" * 40, (PF,), 3), key="night")
+    with ledger.closing(night, NightlyResult(3)) as closing:
+        asked = closing.ask(CompareJob("main", "x", "r1", "r2", (PF,), PF, -0.3), key="x")
+        closing.open_candidate(asked, kind=AlertKind.DROP, what="seen")
+        place = {"scenario": PF, "branch": "main", "good": "a" * 40, "bad": "b" * 40}
+        closing.add_series(1, testbed="apu2", **place)
+    ledger.engine.dispose()
+    return path
+
+
+@pytest.fixture
+def address(prepared: Path, tmp_path: Path) -> str:
+    return f"sqlite:///{shutil.copy(prepared, tmp_path)}"
+
+
+@pytest.fixture
+def ledger(address: str) -> Iterator[Ledger]:
+    ledger = open_ledger(address)
+    yield ledger
+    ledger.engine.dispose()
+
+
+def run(address: str, *arguments: str) -> Result:
+    return CliRunner().invoke(main.main, ["alerts", "--database", address, *arguments])
+
+
+def refused(address: str, *arguments: str) -> str:
+    """The error message of a refused command, which changes nothing."""
+    before = open_ledger(address).last_event()
+    result = run(address, *arguments)
+
+    assert result.exit_code in {1, 2}
+    assert "Traceback" not in result.output
+    assert open_ledger(address).last_event() == before
+    return result.output.splitlines()[-1].removeprefix("Error: ")
+
+
+def test_list_shows_open_alerts(address: str) -> None:
+    head, *rows = run(address).output.splitlines()
+
+    assert head.split()[:4] == ["alert", "state", "kind", "since"]
+    [row] = rows
+    assert row.startswith("1      culprit-found  drop")
+    assert "inet4-forwarding on c2558, main and 1 more series" in row
+    assert "-10.0 % (-12.0 to -8.0)" in row
+    assert row.endswith("c" * 12)
+
+
+def test_all_alerts_are_listed(address: str) -> None:
+    rows = run(address, "--all").output.splitlines()[1:]
+
+    assert [row.split()[1] for row in rows] == [
+        "culprit-found",
+        "acknowledged",
+        "fixed",
+        "candidate",
+    ]
+    assert "not retested yet" in rows[3]
+    assert rows[2].endswith(f"{'a' * 12}..{'b' * 12}")
+
+
+def test_alerts_are_filtered_by_state(address: str) -> None:
+    result = run(address, "--state", "fixed", "--state", "acknowledged", "--json")
+
+    assert [one["id"] for one in json.loads(result.stdout)] == [2, 3]
+    assert run(address, "--state", "muted").output == "No such alert.\n"
+    assert "'quiet' is not one of 'candidate', 'confirming'" in refused(address, "--state", "quiet")
+
+
+def test_empty_list(tmp_path: Path) -> None:
+    address = f"sqlite:///{tmp_path / 'empty.sqlite'}"
+
+    assert run(address).output == "No open alerts.\n"
+    assert json.loads(run(address, "--json").stdout) == []
+
+
+def test_show_prints_announced_numbers_and_history(address: str) -> None:
+    shown = run(address, "show", "1").output
+
+    assert shown.startswith("Alert 1: a drop, confirmed, commit found\n")
+    assert "c" * 40 in shown
+    series = shown.split("Announced numbers:\n")[1].split("\n\n")[0].splitlines()[1:]
+    assert [line.split("  ")[1] for line in series] == [
+        "inet4-forwarding on c2558, main",
+        "inet4-pf-stateful on c2558, main",
+        "inet4-pf-stateful on apu2, main",
+    ]
+    assert "-10.0 % (-12.0 to -8.0)" in series[0]
+    assert "5 + 6 boots" in series[0]
+    assert "not retested" in series[2]
+    history = shown.split("History:\n")[1].splitlines()
+    assert "netbisect  open           confirmed by boots in turns" in history[0]
+    assert "UTC  netbisect  culprit-found  the search ended" in history[1]
+
+
+def test_show_prints_the_recovery(address: str) -> None:
+    shown = run(address, "show", "3").output
+
+    assert "a drop, fixed; the level is back" in shown
+    assert f"recovered at  {'d' * 40}" in shown
+
+
+def test_show_json(address: str) -> None:
+    data = json.loads(run(address, "show", "2", "--json").stdout)
+
+    assert (data["id"], data["state"], data["kind"]) == (2, "acknowledged", "drop")
+    assert data["series"][0]["effect"]["ln_ratio"] == pytest.approx(DROP.ln_ratio)
+    assert [(one["who"], one["what"], one["state"]) for one in data["history"]] == [
+        ("netbisect", "confirmed by boots in turns", "open"),
+        ("olga", "as agreed", "acknowledged"),
+    ]
+
+
+def test_database_of_a_folder(tmp_path: Path, prepared: Path) -> None:
+    """Before the subcommand or after it; one without settings is refused."""
+    settings = f"""
+branches = ["main"]
+lab = "lab.toml"
+database = "sqlite:///{prepared}"
+[mail]
+to = ["a@example.org"]
+sender = "b@example.org"
+"""
+    (tmp_path / "netbisect.toml").write_text(settings)
+    commands = (
+        ["alerts", "--folder", str(tmp_path), "show", "3"],
+        ["alerts", "show", "3", "--folder", str(tmp_path)],
+    )
+    for command in commands:
+        assert CliRunner().invoke(main.main, command).output.startswith("Alert 3: a drop, fixed")
+
+    (tmp_path / "netbisect.toml").unlink()
+    result = CliRunner().invoke(main.main, commands[0])
+    assert result.exit_code == 1
+    assert str(tmp_path / "netbisect.toml") in result.output
+
+
+@pytest.mark.parametrize(
+    ("verb", "number", "state", "said"),
+    [
+        ("ack", 1, "acknowledged", "is acknowledged; the new level"),
+        ("invalid", 1, "invalid", "is invalid; no such change"),
+        ("infra", 2, "infra", "is caused by the lab"),
+        ("fixed", 1, "fixed", "is fixed; the level is back"),
+        ("withdraw", 4, "withdrawn", "is withdrawn"),
+        ("reopen", 3, "reopened", "is reopened"),
+    ],
+)
+def test_subcommands_change_the_state(
+    address: str, ledger: Ledger, verb: str, number: int, state: str, said: str
+) -> None:
+    result = run(address, verb, str(number), "--why", "because", "--who", "olga")
+
+    assert result.exit_code == 0, result.output
+    assert f"Alert {number} {said}" in result.output
+    last = ledger.alert_changes(number)[-1]
+    assert (last.who, last.what, last.state) == ("olga", "because", AlertState(state))
+    assert ledger.alert(number).state.value == state
+
+
+def test_mute_ends_at_a_date(address: str, ledger: Ledger) -> None:
+    result = run(address, "mute", "1", "--until", "2199-01-02", "--why", "in review")
+
+    assert "Alert 1 is muted until 2199-01-02.\n" in result.output
+    assert ledger.alert(1).muted_until == 7226668800.0
+    assert ledger.alert_changes(1)[-1].what == "in review (until 2199-01-02)"
+
+
+def test_author_is_the_login_name(
+    address: str, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """--who overrides it, and is required without a login."""
+    monkeypatch.setenv("LOGNAME", "hilde")
+    run(address, "ack", "1", "--why", "because")
+    assert ledger.alert_changes(1)[-1].who == "hilde"
+
+    def nobody() -> str:
+        raise OSError
+
+    monkeypatch.setattr(getpass, "getuser", nobody)
+    assert refused(address, "reopen", "1", "--why", "because") == (
+        "the login name is unknown; expected --who NAME"
+    )
+
+
+def test_closed_alert_is_not_withdrawn(address: str, ledger: Ledger) -> None:
+    result = run(address, "withdraw", "3", "--why", "it never was", "--who", "olga")
+
+    assert result.output == "Alert 3 stays fixed; the reason is in its history.\n"
+    assert ledger.alert_changes(3)[-1].what == "it never was"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["show", "9"], "there is no alert 9; `netbisect alerts --all` lists those there are"),
+        (["ack", "9", "--why", "x"], "there is no alert 9; `netbisect alerts --all` lists"),
+        (["ack", "seven", "--why", "x"], "'seven' is not a valid integer"),
+        (["ack", "1"], "Missing option '--why'"),
+        (["ack", "1", "--why", " "], "a change of alert 1 needs a reason, and none was given"),
+        (["ack", "3", "--why", "x"], "alert 3 is fixed; only an alert that is open, bisecting"),
+        (["reopen", "1", "--why", "x"], "alert 1 is culprit-found; only an alert that is"),
+        (["mute", "1", "--why", "x"], "Missing option '--until'"),
+        (["mute", "1", "--why", " ", "--until", "2199-01-02"], "needs a reason, and none"),
+        (["mute", "1", "--why", "x", "--until", "soon"], "'soon' is not a date such as 2026-12-31"),
+        (["mute", "1", "--why", "x", "--until", "2026-02-30"], "'2026-02-30' is not a date"),
+        (["mute", "1", "--why", "x", "--until", "2020-01-01"], "2020-01-01 is not after today, 2"),
+        (["--all", "show", "1"], "apply to the list, not to 'show'"),
+        (["forget", "1"], "No such command 'forget'"),
+    ],
+)
+def test_invalid_arguments_are_refused(address: str, arguments: list[str], said: str) -> None:
+    assert said in refused(address, *arguments)

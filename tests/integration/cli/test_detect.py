@@ -1,0 +1,441 @@
+"""`netbisect detect` with files and databases."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from netbisect.bisect.model.entities import (
+    Boot,
+    Commit,
+    Conditions,
+    Fact,
+    Kernel,
+    Sample,
+)
+from netbisect.cli import main
+from netbisect.steps.service.database_thread import open_ledger
+
+HISTORIES = Path(__file__).parents[4] / "shared" / "netbenches" / "histories.jsonl"
+PAGE = (Path(__file__).parents[3] / "docs" / "detection.md").read_text()
+SERIES = "apu2-i210-2019/inet4-forwarding"
+
+
+def run(*arguments: str | Path, text: str = "") -> Result:
+    return CliRunner().invoke(main.main, ["detect", *map(str, arguments)], input=text)
+
+
+def points(
+    *shape: tuple[int, float], seed: int = 1, first: int = 300_000, boots: int = 5
+) -> list[dict[str, Any]]:
+    """`count` images each at 600 kpps times `factor`, a hundred revisions apart."""
+    rng = np.random.default_rng(seed)
+    made: list[dict[str, Any]] = []
+    for count, factor in shape:
+        for _ in range(count):
+            revision = first + 100 * len(made)
+            image = 600_000 * factor * math.exp(rng.normal(0, 0.005))
+            rates = [round(image * math.exp(x), 1) for x in rng.normal(0, 0.006, boots)]
+            made.append({"rev": revision, "image": str(revision), "v": rates})
+    return made
+
+
+def line(listed: Sequence[Any], hw: str = "APU2", **others: Any) -> str:
+    history = {
+        "kind": "history",
+        "hw": hw,
+        "nic": "Intel_i210",
+        "dir": f"{hw}/Intel_i210/firewalls/results/fbsd.2019",
+        "cfg": "forwarding",
+        "points": listed,
+    }
+    return json.dumps({**history, **others}) + "\n"
+
+
+STEP = line(points((15, 1.0), (15, 0.9)))
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "histories.jsonl"
+    path.write_text(STEP)
+    return path
+
+
+def listed(result: Result) -> list[tuple[str, str, str, int]]:
+    return [
+        (event["kind"], event["before"], event["at"], len(event["series"]))
+        for event in json.loads(result.stdout)
+    ]
+
+
+def test_file_needs_no_database(file: Path) -> None:
+    result = run(file)
+
+    assert result.exit_code == 0
+    head, row = result.stdout.splitlines()
+    assert head.split()[:3] == ["branch", "range", "kind"]
+    assert row.split()[:4] == ["head", "r301400..r301500", "drop", SERIES]
+    assert sorted(path.name for path in file.parent.iterdir()) == [file.name]
+
+
+def test_standard_input() -> None:
+    result = run("-", "--json", text=STEP)
+
+    assert listed(result) == [("drop", "r301400", "r301500", 1)]
+
+
+def test_json_has_effect_interval_and_reason(file: Path) -> None:
+    (event,) = json.loads(run(file, "--json").stdout)
+    (series,) = event["series"]
+
+    assert series["low"] < math.log(0.9) < series["high"]
+    assert series["percent"] == round(100 * math.expm1(series["ln_ratio"]), 2)
+    assert (series["images_before"], series["images_after"]) == (15, 15)
+    assert (series["boots_before"], series["boots_after"]) == (75, 75)
+    assert event["why"].startswith(f"Score {series['score']:.1f} at image noise ")
+    assert (event["branch"], event["also_on"], event["back"]) == ("head", [], None)
+
+
+def test_documentation_lists_all_keys(file: Path) -> None:
+    (event,) = json.loads(run(file, "--json").stdout)
+    tables = PAGE.split("### JSON", 1)[1].split("### History files", 1)[0].split("|---|---|\n")[1:]
+    of_event, of_series = (
+        [
+            key
+            for row in part.split("\n\n", 1)[0].splitlines()
+            for key in re.findall(r"`(\w+)`", row.split("|")[1])
+        ]
+        for part in tables
+    )
+
+    assert of_event == list(event)
+    assert of_series == list(event["series"][0])
+
+
+def test_verbose_shows_series_and_reasons(file: Path) -> None:
+    file.write_text(STEP + line(points((15, 1.0), (15, 0.95), seed=2), cfg="pf-stateful"))
+    result = run(file, "-v")
+
+    assert "head r301400..r301500: drop\n  Score " in result.stdout
+    assert f"    {SERIES} " in result.stdout
+    assert "    apu2-i210-2019/inet4-pf-stateful " in result.stdout
+    assert "2 series on one testbed show it." in " ".join(result.stdout.split())
+
+
+def test_no_change_is_reported(file: Path) -> None:
+    file.write_text(line(points((30, 1.0))))
+
+    assert run(file).stdout == "No change of level found.\n"
+    assert json.loads(run(file, "--json").stdout) == []
+
+
+def test_series_pattern(file: Path) -> None:
+    file.write_text(STEP + line(points((15, 1.0), (15, 0.9), seed=2), hw="C2558"))
+
+    assert listed(run(file, "--json")) == [("drop", "r301400", "r301500", 2)]
+    assert listed(run(file, "--json", "--series", "apu2*")) == [("drop", "r301400", "r301500", 1)]
+    assert listed(run(file, "--json", "--series", "*/inet4-forwarding/head"))[0][3] == 2
+    both = ("--series", "c2558-i210-2019", "--series", SERIES)
+    assert listed(run(file, "--json", *both))[0][3] == 2
+    wrong = run(file, "--series", "apu3-i210-2019")
+    assert wrong.exit_code == 1
+    assert "there is no series 'apu3-i210-2019'; there is apu2-i210-2019/" in wrong.output
+
+
+def test_since_revision(file: Path) -> None:
+    file.write_text(line(points((15, 1.0), (15, 0.9), (15, 1.0))))
+
+    assert len(listed(run(file, "--json"))) == 2
+    for since in ("r301501", "r303000", "301600"):
+        assert listed(run(file, "--json", "--since", since)) == [
+            ("improvement", "r302900", "r303000", 1)
+        ]
+    assert len(listed(run(file, "--json", "--since", "r301500"))) == 2
+    wrong = run(file, "--since", "yesterday")
+    assert wrong.exit_code == 1
+    assert "--since yesterday: no such revision was measured" in wrong.output
+
+
+def test_since_day_requires_times(file: Path) -> None:
+    result = run(file, "--since", "2019-01-01")
+
+    assert result.stdout == "No change of level found.\n"
+    assert "1 event without a time left out" in result.stderr
+
+
+def test_min_effect(file: Path) -> None:
+    assert listed(run(file, "--json", "--min-effect", "15")) == []
+    assert run(file, "--min-effect", "100").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"v": [600000, None]}, "r300300: 1 of 2 boots left out"),
+        ({"v": [600000, float("nan")]}, "no rate in packets per second is NaN"),
+        ({"v": [600000, -1, "fast", True]}, 'is -1, "fast", true'),
+        ({"v": [600000, 0]}, "r300300: 1 of 2 boots left out: no packet was received"),
+        ({"v": [0, 0]}, "r300300 has no boot with a rate: a gap in the series"),
+        ({"v": []}, "r300300 has no boot with a rate: a gap in the series"),
+        ({"v": None}, "point 4 (300300) has no list of values `v`: it was left out"),
+        ({"rev": None, "image": "x"}, "point 4 has no revision `rev`: it was left out"),
+        ({"rev": [1]}, "point 4 has [1] for its revision `rev`: it was left out"),
+        ({"rev": "7f4e724829e", "image": ""}, "image 7f4e724829e names no revision by number"),
+        ({"v": [600000]}, f"only, which may be a stray one: 1 (in {SERIES}/head)"),
+        ({"patch": "D123"}, "a patch, stand apart from its branch: 1 (r300300+d123)"),
+    ],
+)
+def test_invalid_points_are_reported_and_skipped(
+    file: Path, change: dict[str, Any], sentence: str
+) -> None:
+    bad = points((15, 1.0), (15, 0.9))
+    bad[3] = {**bad[3], **change}
+    file.write_text(line(bad))
+    result = run(file, "--json")
+
+    assert result.exit_code == 0
+    assert sentence in result.stderr.replace(" 300300: ", " r300300: ")
+    assert listed(result) == [("drop", "r301400", "r301500", 1)]
+
+
+def test_points_must_be_objects(file: Path) -> None:
+    file.write_text(line([*points((15, 1.0), (15, 0.9)), "x"]))
+
+    assert f"{file}:1: point 31 is 'x' and no object: it was left out" in run(file).stderr
+
+
+@pytest.mark.parametrize(
+    ("bad", "sentence"),
+    [
+        ('{"id": "cut', "not a line of JSON"),
+        ("[1, 2]", "not a netbenches history: no object, but [1, 2]"),
+        ('{"kind": "history"}', "required field missing @ line.points"),
+        ('{"points": []}', "required field missing @ line.hw"),
+    ],
+)
+def test_invalid_lines_are_reported_and_skipped(file: Path, bad: str, sentence: str) -> None:
+    file.write_text(bad + "\n\n" + STEP)
+    result = run(file, "--json")
+
+    assert result.exit_code == 1
+    assert f"{file}:1: " in result.stderr
+    assert sentence in result.stderr
+    assert listed(result) == [("drop", "r301400", "r301500", 1)]
+
+
+@pytest.mark.parametrize("content", ["", "\n", "{", line([])])
+def test_file_without_history_is_refused(file: Path, content: str) -> None:
+    file.write_text(content)
+    result = run(file)
+
+    assert result.exit_code == 1
+    assert f"{file}: no history found; expected JSON lines with hw, nic" in result.stderr
+
+
+def test_repeated_line_counts_once(file: Path) -> None:
+    once = json.loads(run(file, "--json").stdout)
+    file.write_text(STEP + STEP)
+    result = run(file, "--json")
+
+    assert f"{file}:2: 30 images of {SERIES}/head are there already, by {file}:1" in result.stderr
+    assert json.loads(result.stdout) == once
+
+
+def test_first_measurement_of_a_revision_counts(file: Path) -> None:
+    other = points((15, 1.0), (15, 0.9))
+    other[3]["v"] = [1.0, 2.0]
+    file.write_text(STEP + line(other[:4]))
+    result = run(file, "--json")
+
+    assert f"{file}:2: r300300 was measured in {SERIES}/head by {file}:1 too" in result.stderr
+    assert f"{file}:2: 3 images of" in result.stderr
+    assert listed(result) == [("drop", "r301400", "r301500", 1)]
+
+
+def test_points_are_sorted(file: Path) -> None:
+    once = json.loads(run(file, "--json").stdout)
+    file.write_text(line(points((15, 1.0), (15, 0.9))[::-1]))
+    result = run(file, "--json")
+
+    assert "its points are not in the order of their revisions; they were put in" in result.stderr
+    assert json.loads(result.stdout) == once
+
+
+def test_two_files_are_combined(file: Path) -> None:
+    other = file.with_name("more.jsonl")
+    other.write_text(line(points((15, 1.0), (15, 0.9), seed=2), hw="C2558"))
+
+    assert listed(run(file, other, "--json")) == [("drop", "r301400", "r301500", 2)]
+
+
+def test_file_and_database_exclude_each_other(file: Path) -> None:
+    result = run(file, "--database", "sqlite:///x.sqlite")
+
+    assert result.exit_code == 2
+    assert "FILE and --database exclude each other" in result.output
+    assert run(file.with_name("gone.jsonl")).exit_code == 2
+
+
+def facts(revision: str, night: int, pps: float, conditions: str = "c1") -> list[Fact]:
+    """A kernel and four boots of it in a night."""
+    at = 1.7e9 + 86400 * night
+    made: list[Fact] = [
+        Kernel(revision, "ROUTER", "amd64", f"id {revision}", f"key {revision}", "", 1, at, 1.0),
+        Conditions(conditions, "apu2", "inet4-forwarding", {"generator": conditions}),
+    ]
+    rng = np.random.default_rng(night)
+    for i in range(4):
+        boot = f"{revision} {i} {conditions}"
+        made += [
+            Boot(boot, "apu2", f"key {revision}", revision, at + i, 1.0),
+            Sample(
+                id=f"sample {boot}",
+                boot=boot,
+                testbed="apu2",
+                scenario="inet4-forwarding",
+                pps=pps * math.exp(rng.normal(0, 0.006)),
+                offered_pps=1.488e6,
+                received=(),
+                offered=(),
+                problems=(),
+                conditions=conditions,
+                at=at + i,
+                seconds=1.0,
+            ),
+        ]
+    return made
+
+
+def commit(revision: str, number: int) -> Commit:
+    return Commit(revision, number, "", "", "", "", 1.7e9 + number)
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> str:
+    """Thirty nights of a branch that was renamed, with a drop after fifteen."""
+    address = f"sqlite:///{tmp_path / 'lab.sqlite'}"
+    ledger = open_ledger(address)
+    revisions = [f"{night:040x}" for night in range(30)]
+    for branch in ("main", "trunk"):
+        ledger.learn([commit(one, n) for n, one in enumerate(revisions, 1)], branch)
+    ledger.learn([commit("f" * 40, 1)], "elsewhere")
+    for night, revision in enumerate(revisions):
+        ledger.record_all(facts(revision, night, 600_000 if night < 15 else 540_000), "test")
+    return address
+
+
+def test_renamed_branch_has_its_events_once(address: str) -> None:
+    """The same images under two names are one event, on both branches."""
+    result = run("--database", address, "--json")
+    (event,) = json.loads(result.stdout)
+
+    assert (event["branch"], event["also_on"], event["kind"]) == ("main", ["trunk"], "drop")
+    assert (event["before"], event["at"]) == (f"{14:040x}", f"{15:040x}")
+    assert result.stderr == ""
+
+
+def test_since_day_or_hash(address: str) -> None:
+    """The sixteenth night was that of 2023-11-29."""
+    database = ("--database", address, "--json", "--since")
+
+    assert len(listed(run(*database, "2023-11-29"))) == 1
+    assert len(listed(run(*database, "2023-11-30"))) == 0
+    assert len(listed(run(*database, f"{15:040x}"))) == 1
+    assert len(listed(run(*database, f"{16:040x}"))) == 0
+
+
+def test_excluded_samples_are_reported(address: str) -> None:
+    """A revision on no branch, and samples from before the lab changed."""
+    ledger = open_ledger(address)
+    ledger.record_all(facts("e" * 40, 3, 1.0), "test")
+    result = run("--database", address, "--json")
+
+    assert f"{'e' * 40} was measured and is on no branch that is known" in result.stderr
+    assert len(listed(result)) == 1
+
+    ledger.record_all(facts(f"{29:040x}", 40, 540_000, conditions="c2"), "test")
+    result = run("--database", address)
+    assert "apu2/inet4-forwarding: samples under earlier conditions are left out" in result.stderr
+    assert result.stdout == "No change of level found.\n"
+
+
+def test_missing_or_empty_database_is_refused(tmp_path: Path) -> None:
+    address = f"sqlite:///{tmp_path / 'new.sqlite'}"
+    result = run("--database", address)
+
+    assert result.exit_code == 1
+    assert f"there is no database {address}; expected a FILE of histories" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+    open_ledger(address)
+    result = run("--database", address)
+    assert result.exit_code == 1
+    assert f"no measurements in the database {address}" in result.stderr
+
+
+def test_invalid_database_is_refused() -> None:
+    result = run("--database", "nonsense")
+
+    assert result.exit_code == 1
+    assert result.stderr.startswith("Error: ")
+    assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.data
+def test_published_changes_are_detected_once(tmp_path: Path) -> None:
+    """At their revisions, from the file and from a database."""
+    if not HISTORIES.is_file():
+        pytest.skip(f"the published measurements are not there: {HISTORIES}")
+    result = run(HISTORIES, "--json")
+    found = json.loads(result.stdout)
+    shifts = {
+        (event["at"], shift["testbed"], shift["scenario"]): shift["percent"]
+        for event in found
+        for shift in event["series"]
+    }
+
+    c2558, apu2 = "atom-c2558-i350", "amd-gx-412tc-i210at"
+    forwarding, ipfw, pf = "inet4-forwarding", "inet4-ipfw-stateful", "inet4-pf-stateful"
+    documented = [
+        ("r303643", f"{c2558}-2016", forwarding, -7.7),
+        ("r309257", f"{c2558}-2016", forwarding, 32.7),
+        ("r309257", f"{c2558}-2016", ipfw, 15.5),
+        ("r309257", f"{c2558}-2016", pf, 11.5),
+        ("r309257", f"{apu2}-2016", forwarding, 13.5),
+        ("r309257", f"{apu2}-2016", ipfw, 9.9),
+        ("r311849", f"{c2558}-12-head-iflib", forwarding, -11.2),
+        ("r311849", f"{apu2}-12-head-iflib", forwarding, -25.5),
+        ("r315217", f"{c2558}-12-head-r315217", forwarding, -11.9),
+        ("r315217", f"{c2558}-12-head-r315217", ipfw, -12.0),
+        ("r315217", f"{c2558}-12-head-r315217", pf, -9.4),
+        ("r315217", f"{apu2}-12-head-r315217", forwarding, -27.0),
+        ("r315217", f"{apu2}-12-head-r315217", pf, -10.7),
+        ("r364730", f"{apu2}-13-r364730-d26162", forwarding, 12.5),
+    ]
+    for revision, testbed, scenario, percent in documented:
+        assert abs(shifts[revision, testbed, scenario] - percent) < 6, (revision, testbed, scenario)
+    ranges = [(event["branch"], event["before"], event["at"]) for event in found]
+    assert len(ranges) == len(set(ranges))
+    every = [
+        (shift["testbed"], shift["scenario"], shift["at"])
+        for event in found
+        for shift in event["series"]
+    ]
+    assert len(every) == len(set(every))
+    assert len(found) <= 14
+
+    address = f"sqlite:///{tmp_path / 'x.sqlite'}"
+    arguments = ["import", "netbenches", str(HISTORIES), "--database", address]
+    assert CliRunner().invoke(main.main, arguments).exit_code == 0
+    assert json.loads(run("--database", address, "--json").stdout) == found
+    unknown = run("--database", address, "--testbed", f"{c2558}-2017")
+    assert f"there is no testbed '{c2558}-2017' with measurements" in unknown.stderr
+    assert f"{c2558}-2016" in unknown.stderr

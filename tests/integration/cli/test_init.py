@@ -1,0 +1,282 @@
+"""`netbisect init`, `service` and `mails`."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from netbisect.cli import main
+from netbisect.demo.tree.create import create
+from netbisect.demo.tree.story import story
+from netbisect.steps.service import control
+from netbisect.steps.service.database_thread import open_service_ledger
+from netbisect.steps.service.settings import load
+from netbisect.workers.cli.main import main as lab_main
+from netbisect.workers.config.toml import FileError
+
+
+def run(*arguments: str | Path | int) -> Result:
+    return CliRunner().invoke(main.main, [str(argument) for argument in arguments])
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "service"
+    done = run("init", "--to", "perf@lab.invalid", folder)
+    assert done.exit_code == 0, done.output
+    return folder
+
+
+def test_new_settings_are_valid(folder: Path) -> None:
+    settings, lab = load(folder / control.SETTINGS)
+
+    assert settings.mail.to == ("perf@lab.invalid",)
+    assert lab.source.repository == "https://git.freebsd.org/src.git"
+    assert [testbed.name for testbed in lab.testbeds] == ["router1"]
+
+
+def test_commented_settings_are_the_defaults(folder: Path) -> None:
+    path = folder / control.SETTINGS
+    before, _ = load(path)
+    shown = [
+        line.removeprefix("# ")
+        if line.startswith("# ") and " = " in line and not line.startswith("# database")
+        else line
+        for line in path.read_text().splitlines()
+    ]
+    path.write_text("\n".join(shown))
+
+    assert path.read_text().count("port = ") == 3
+    assert load(path)[0] == before
+
+
+def test_secrets_are_private(folder: Path) -> None:
+    """One password per worker."""
+    _, lab = load(folder / control.SETTINGS)
+    passwords = {path.name: path for path in (folder / "workers").iterdir()}
+
+    assert mode(folder) == 0o700
+    assert mode(folder / "workers") == 0o700
+    assert set(passwords) == set(lab.hosts_by_worker)
+    assert {mode(path) for path in passwords.values()} == {0o600}
+    assert min(len(path.read_text().strip()) for path in passwords.values()) > 30
+    assert len({path.read_text() for path in passwords.values()}) == len(passwords) > 1
+
+
+def test_services_have_different_passwords(folder: Path, tmp_path: Path) -> None:
+    run("init", tmp_path / "other")
+    theirs = {path.read_text() for path in (tmp_path / "other" / "workers").iterdir()}
+
+    assert theirs.isdisjoint(path.read_text() for path in (folder / "workers").iterdir())
+
+
+def test_existing_lab_file_is_used(folder: Path, tmp_path: Path) -> None:
+    lab = tmp_path / 'a "lab".toml'
+    (folder / "lab.toml").rename(lab)
+    done = run("init", "--lab", lab, tmp_path / "other")
+
+    assert done.exit_code == 0, done.output
+    assert f"netbisect-lab --lab {lab} doctor" in done.output
+    assert not (tmp_path / "other" / "lab.toml").exists()
+    settings, _ = load(tmp_path / "other" / control.SETTINGS)
+    assert settings.lab == lab
+
+
+def test_next_steps_are_printed(tmp_path: Path) -> None:
+    said = run("init", tmp_path / "service").output
+
+    assert f"netbisect-lab --lab {tmp_path}/service/lab.toml doctor" in said
+    assert f"netbisect check {tmp_path}/service" in said
+    assert f"{tmp_path}/service/workers/NAME" in said
+
+
+def test_empty_folder_is_accepted(tmp_path: Path) -> None:
+    (tmp_path / "service").mkdir()
+
+    assert run("init", tmp_path / "service").exit_code == 0
+
+
+@pytest.mark.parametrize("to", ["nobody", 'a"b', "two words@lab.invalid"])
+def test_invalid_settings_are_not_written(tmp_path: Path, to: str) -> None:
+    """The folder is as it was: absent, or empty."""
+    (tmp_path / "there").mkdir()
+    for name in ("absent", "there"):
+        done = run("init", "--to", to, tmp_path / name)
+
+        assert done.exit_code == 1
+        assert f"mail: {to!r}: expected a mail address" in done.output
+    assert [path.name for path in tmp_path.iterdir()] == ["there"]
+    assert list((tmp_path / "there").iterdir()) == []
+
+
+def test_folder_with_files_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "letter").write_text("dear")
+    done = run("init", tmp_path)
+
+    assert done.exit_code == 1
+    assert f"{tmp_path} is not empty" in done.output
+    assert [path.name for path in tmp_path.iterdir()] == ["letter"]
+
+
+def test_unwritable_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = run("init", tmp_path / "file")
+
+    assert done.exit_code == 1
+    assert done.output == f"Error: {tmp_path}/file cannot be used: Not a directory\n"
+
+
+def test_doctor_reports_the_example_machines(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`netbisect-lab doctor` says which machines do not answer, in words."""
+    assert lab_main(["--lab", str(folder / "lab.toml"), "doctor", "--testbed", "router1"]) == 4
+    said = capsys.readouterr()
+
+    assert "FAIL router1  dut router1" in said.out
+    assert "Could not resolve hostname router1" in said.out
+    assert "Traceback" not in said.out + said.err
+
+
+def test_folder_hides_no_python_module(folder: Path) -> None:
+    subprocess.run(
+        [sys.executable, "-c", "import bisect, random"], cwd=folder, check=True, timeout=60
+    )
+
+
+@pytest.mark.slow
+def test_master_starts_in_the_folder(folder: Path, tmp_path: Path) -> None:
+    """Also after the folder was moved."""
+    tree = create(tmp_path / "tree.git", story())
+    lab = folder / "lab.toml"
+    lab.write_text(lab.read_text().replace("https://git.freebsd.org/src.git", str(tree.repository)))
+    settings = folder / control.SETTINGS
+    text = settings.read_text()
+    with socket.socket() as one, socket.socket() as other:
+        for probe, port in ((one, 8010), (other, 9989)):
+            probe.bind(("127.0.0.1", 0))
+            text = text.replace(f"# port = {port}", f"port = {probe.getsockname()[1]}")
+    settings.write_text(text)
+    moved = folder.rename(tmp_path / "moved")
+    try:
+        done = run("start", moved)
+        assert done.exit_code == 0, done.output
+        assert control.master_pid(moved)
+    finally:
+        assert run("stop", moved).output == "The master has stopped.\n"
+
+
+def printed(manager: str, part: str, folder: Path, *options: str) -> str:
+    done = run("service", manager, part, folder, *options)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+@pytest.mark.parametrize("part", ["master", "worker"])
+def test_systemd_units_are_valid(folder: Path, tmp_path: Path, part: str) -> None:
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("there is no systemd-analyze here")
+    unit = tmp_path / f"netbisect-{part}.service"
+    unit.write_text(printed("systemd", part, folder))
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", str(unit)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_unit_allows_writing_to_the_state_folder(folder: Path, tmp_path: Path) -> None:
+    assert f"ReadWritePaths={folder}\n" in printed("systemd", "master", folder)
+
+    settings = folder / control.SETTINGS
+    settings.write_text(settings.read_text().replace('# state = "."', 'state = "../state"'))
+    assert f"ReadWritePaths={folder} {tmp_path}/state\n" in printed("systemd", "master", folder)
+
+
+@pytest.mark.parametrize("part", ["master", "worker"])
+def test_rc_scripts_are_valid(folder: Path, part: str) -> None:
+    text = printed("rcd", part, folder, "--user", "bench")
+
+    subprocess.run(["sh", "-n"], input=text, text=True, check=True)
+    assert '_user:="bench"}"' in text
+    assert f'_folder:="{folder}"}}"' in text
+    assert "$$" not in text
+
+
+@pytest.mark.parametrize("part", ["master", "worker"])
+def test_units_refer_to_this_installation(folder: Path, part: str) -> None:
+    for manager in ("systemd", "rcd"):
+        text = printed(manager, part, folder)
+        program = "netbisect" if part == "master" else "buildbot-worker"
+
+        assert str(Path(sys.executable).with_name(program)) in text
+
+
+def test_unit_refuses_names_that_need_quoting(tmp_path: Path) -> None:
+    folder = tmp_path / "with blank"
+    folder.mkdir()
+    done = run("service", "rcd", "worker", folder)
+
+    assert done.exit_code == 1
+    assert f"folder '{folder}' needs quoting" in done.output
+
+
+def test_unit_requires_settings(tmp_path: Path) -> None:
+    done = run("service", "systemd", "master", tmp_path)
+
+    assert done.exit_code == 1
+    assert str(tmp_path / "netbisect.toml") in done.output
+
+
+def test_sender_of_a_host_with_an_invalid_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(socket, "getfqdn", lambda: "my_host")
+    done = run("init", tmp_path / "service")
+
+    assert done.exit_code == 0, done.output
+    assert load(tmp_path / "service" / control.SETTINGS)[0].mail.sender == "netbisect@localhost"
+
+
+def test_owner_address_is_validated(folder: Path) -> None:
+    path = folder / "lab.toml"
+    text = path.read_text()
+    assert "[[testbeds]]\n" in text
+    path.write_text(text.replace("[[testbeds]]\n", "[[testbeds]]\nowner = '&@[9'\n", 1))
+    with pytest.raises(FileError, match=r"lab.toml: testbeds\[0\].owner: '&@\[9': expected a mail"):
+        load(folder / control.SETTINGS)
+
+
+def test_unsent_mails_are_listed_and_retried(folder: Path) -> None:
+    ledger = open_service_ledger(load(folder / control.SETTINGS)[0])
+    assert run("mails", "--folder", folder).output == "No unsent mail.\n"
+    mail = ledger.post("one", subject="a drop", recipients=["a@lab.invalid"], body="a text\n")
+    ledger.mail_failed(mail.id, "550 no such user", None)
+
+    listed = run("mails", "--folder", folder).output
+    [row] = json.loads(run("mails", "--json", "--folder", folder).output)
+    again = run("mails", "retry", mail.id, "--folder", folder)
+
+    assert "given up" in listed
+    assert "550 no such user" in listed
+    assert (row["id"], row["state"], row["recipients"]) == (mail.id, "failed", ["a@lab.invalid"])
+    assert again.output == f"mail {mail.id} will be sent: a drop\n"
+    assert [one.id for one in ledger.waiting_mails()] == [mail.id]
+    assert run("mails", "retry", 99, "--folder", folder).output == "Error: there is no mail 99\n"
+    ledger.engine.dispose()

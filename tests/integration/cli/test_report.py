@@ -1,0 +1,427 @@
+"""`netbisect report compare`: where values come from, what is written, what is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from netbisect.cli import main
+from netbisect.cli.input.comparison import (
+    Choice,
+    ImageResults,
+    StudyFile,
+    StudyScenario,
+    chosen,
+    study_file,
+)
+from netbisect.reports.render.ministat import ministat
+
+DATA = Path(__file__).parents[4] / "shared" / "netbenches"
+OLD = [1465887, 1442680, 1443536, 1440210.5, 1452100]
+NEW = [1428782, 1423177, 1410213, 1431000, 1425000]
+
+
+def lines(values: list[float]) -> str:
+    return "".join(f"{value}\n" for value in values)
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two files of values, where the command is run."""
+    monkeypatch.chdir(tmp_path)
+    Path("old.pps").write_text(lines(OLD))
+    Path("new.pps").write_text(lines(NEW))
+    return tmp_path
+
+
+def compare(*arguments: str) -> Result:
+    return CliRunner().invoke(main.main, ["report", "compare", *arguments, "-o", "out"])
+
+
+def written(*arguments: str) -> str:
+    """The README of a comparison that succeeds."""
+    result = compare(*arguments)
+    assert result.exit_code == 0, result.output
+    return Path("out/README.md").read_text()
+
+
+def refused(*arguments: str) -> str:
+    """The error message of a refused comparison, which writes nothing."""
+    result = compare(*arguments)
+    assert result.exit_code in {1, 2}, result.output
+    assert "Traceback" not in result.output
+    assert not Path("out").exists()
+    return result.stderr.split("Error: ", 1)[1].strip()
+
+
+SETS = ("--set", "r311848=old.pps", "--set", "r311849=new.pps", "--title", "Impact")
+BLOCK = ministat([("r311848", OLD), ("r311849", NEW)])
+
+
+def test_files_of_values() -> None:
+    text = written(*SETS, "--scenario", "pf", "--condition", "Xeon", "--condition", "2000 flows")
+
+    assert text.startswith("Impact\n  - Xeon\n  - 2000 flows\n")
+    assert f"\nOn pf:\n\n```\n{BLOCK}```\n" in text
+    assert sorted(path.name for path in Path("out").iterdir()) == [
+        "README.md",
+        "graph.png",
+        "graph.svg",
+        "new.pps",
+        "old.pps",
+    ]
+    assert Path("out/old.pps").read_text() == lines(OLD)
+
+
+def test_written_files_give_the_same_table() -> None:
+    text = written(*SETS)
+    command = re.findall(r"`ministat (.*)`", text)[0].split()
+    result = CliRunner().invoke(
+        main.main, ["ministat", *(f"out/{a}" if a.endswith("pps") else a for a in command)]
+    )
+
+    assert result.stdout.splitlines()[2:] == BLOCK.splitlines()[2:]
+
+
+def test_flame_graph_is_copied_and_linked() -> None:
+    Path("flame.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'/>")
+    text = written(*SETS, "--flame-graph", "r311849=flame.svg")
+
+    assert "  - [r311849](flame.svg)" in text
+    assert Path("out/flame.svg").read_text() == Path("flame.svg").read_text()
+
+
+STUDY = """\
+title = "Impact of D5180"
+conditions = ["Xeon L5630", "2000 flows of smallest UDP packets"]
+variant = "2015"
+width = 80
+
+[[scenario]]
+name = "pf impact on forwarding"
+[scenario.sets]
+"295150.pf" = "old.pps"
+"295150mbuf.pf" = "new.pps"
+
+[[scenario]]
+name = "forwarding"
+heading = "No firewall:"
+[scenario.sets]
+"295150" = "new.pps"
+"295150mbuf" = "old.pps"
+"""
+
+
+def test_study_file() -> None:
+    Path("study.toml").write_text(STUDY)
+    text = written("study.toml")
+
+    assert text.startswith("Impact of D5180\n  - Xeon L5630\n  - 2000 flows")
+    assert text.index("  - pf impact on forwarding: -") < text.index("  - forwarding: +")
+    assert text.index("\nOn pf impact on forwarding:\n") < text.index("\nNo firewall:\n")
+    assert f"\n+{'-' * 80}+\n" in text
+    assert "ministat(1) of FreeBSD 11" in text
+    assert Path("out/295150.forwarding.pps").read_text() == lines(NEW)
+
+
+def test_study_paths_are_relative_to_the_file(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (place / "study.toml").write_text(STUDY)
+    (place / "elsewhere").mkdir()
+    monkeypatch.chdir(place / "elsewhere")
+
+    assert written("../study.toml")
+
+
+def test_options_override_the_study_file() -> None:
+    Path("study.toml").write_text(STUDY)
+    text = written("study.toml", "--title", "Other", "--width", "60", "--confidence", "99")
+
+    assert text.startswith("Other\n")
+    assert "`ministat -s -w 60 -c 99 old.pps new.pps`" in text
+
+
+def test_documented_study_file_is_valid() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "reports.md").read_text()
+    example = page.split("```toml\n", 1)[1].split("```", 1)[0]
+    Path("study.toml").write_text(example)
+    told = study_file(Path("study.toml"))
+
+    assert len(told.scenario) == 2
+    keys = {field.name for kind in (StudyFile, StudyScenario) for field in fields(kind)}
+    table = page.split("\n### A study file\n", 1)[1].split("|---", 1)[1].split("\n\n", 1)[0]
+    assert set(re.findall(r"^\| `(\w+)`", table, re.MULTILINE)) == keys
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("title", "titel", "unknown key 'titel'; did you mean 'title'?"),
+        ('"2015"', '"2014"', "variant: there is no '2014'; expected one of 2013, 2015, 2017"),
+        ("width = 80", "width = 1", "the width of the plots is 1"),
+        ("width = 80", "confidence = 97", "confidence 97 %: ministat knows"),
+        ("old.pps", "none.pps", "none.pps: cannot be read: No such file or directory"),
+        ("[[scenario]]", "[scenario", "study.toml: not a TOML file"),
+    ],
+)
+def test_invalid_study_file_is_refused(old: str, new: str, words: str) -> None:
+    Path("study.toml").write_text(STUDY.replace(old, new))
+
+    assert words in refused("study.toml")
+
+
+def test_folder_of_results() -> None:
+    folder = Path("fbsd11-stable.r320897")
+    folder.mkdir()
+    for family in ("inet4", "inet6"):
+        (folder / f"320896.{family}.pps").write_text(lines(OLD))
+        (folder / f"320897.{family}.pps").write_text(lines(NEW))
+    text = written(str(folder))
+
+    assert text.startswith("r320897 compared with r320896\n  - testbed 11-stable-r320897\n")
+    assert "  - inet4-forwarding: -1.7% +/- 0.9%\n  - inet6-forwarding: -1.7%" in text
+    assert ministat([("r320896", OLD), ("r320897", NEW)]) in text
+
+
+def history(*revisions: int, **fields: Any) -> str:
+    points = [{"rev": rev, "v": [rev + 1, rev + 2, rev + 3]} for rev in revisions]
+    return json.dumps({"hw": "Box", "nic": "igb", "cfg": "forwarding", **fields, "points": points})
+
+
+def test_revisions_are_compared_in_order() -> None:
+    Path("h.jsonl").write_text(history(311848, 311849, 311850))
+    text = written("h.jsonl", "--revision", "311850", "--revision", "r311848")
+
+    assert "x r311850\n+ r311848\n" in text
+    assert "r311849" not in text
+
+
+def test_testbed_must_be_chosen() -> None:
+    Path("h.jsonl").write_text(
+        f"{history(311848, 311849)}\n{history(311848, 311849, hw='Other')}\n"
+    )
+
+    assert refused("h.jsonl") == (
+        "there are results of 2 testbeds; expected --testbed with one of box-igb, other-igb"
+    )
+    assert "x r311848\n" in written("h.jsonl", "--testbed", "other-igb")
+
+
+def test_scenario_without_the_reference_is_left_out() -> None:
+    Path("h.jsonl").write_text(
+        f"{history(311848, 311849)}\n{history(311849, 311850, cfg='pf-statefull')}\n"
+    )
+    result = compare("h.jsonl", "--revision", "311848", "--revision", "311849")
+
+    assert result.exit_code == 0
+    assert "inet4-pf-stateful left out: not measured with r311848" in result.stderr
+
+
+def test_revisions_of_a_database() -> None:
+    Path("h.jsonl").write_text(history(311848, 311849, 311850))
+    database = ("--database", "sqlite:///n.sqlite")
+    imported = CliRunner().invoke(main.main, ["import", "netbenches", "h.jsonl", *database])
+    assert imported.exit_code == 0, imported.output
+    text = written(*database, "--revision", "r311848", "--revision", "311850")
+
+    values = {rev: [rev + 1, rev + 2, rev + 3] for rev in (311848, 311850)}
+    assert ministat([(f"r{rev}", v) for rev, v in values.items()]) in text
+    assert "  - testbed box-igb\n  - branch head\n  - config: forwarding\n" in text
+
+
+def found(
+    revision: str, pps: tuple[float, ...] = (1, 2, 3), *about: str, label: str = ""
+) -> ImageResults:
+    return ImageResults("box", "main", "pf", revision, label or revision, pps, about)
+
+
+def test_commits_are_shown_by_label() -> None:
+    old, new = found("0123456789ab", label="n1-0123"), found("0123456789ac", label="n2-0123")
+    (scenario,) = chosen([old, new], Choice(("0123456789ac", "0123456789ab")), print).scenarios
+
+    assert [(one.name, one.file) for one in scenario.sets] == [
+        ("n2-0123", "n2-0123.pf"),
+        ("n1-0123", "n1-0123.pf"),
+    ]
+
+
+def test_conditions_are_listed_once() -> None:
+    images = [found("r1", (1, 2, 3), "cpu: Atom", "a"), found("r2", (1, 2, 3), "cpu: Atom", "b")]
+
+    assert chosen(images, Choice(), print).conditions == (
+        "testbed box",
+        "branch main",
+        "cpu: Atom",
+        "a",
+        "b",
+    )
+
+
+def test_kernel_with_most_boots_is_used() -> None:
+    said: list[str] = []
+    images = [found("r1"), found("r1", (4, 5, 6, 7)), found("r1", (8, 9, 10)), found("r2")]
+    (scenario,) = chosen(images, Choice(), said.append).scenarios
+
+    assert scenario.sets[0].pps == (4, 5, 6, 7)
+    assert said == ["pf: r1 has several kernels; using the one with the most boots"] * 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "nothing to compare; expected SOURCE, two --set NAME=FILE, or two --revision"),
+        (["--set", "old.pps"], "--set old.pps: expected NAME=FILE"),
+        (["--set", "a=none", "--title", "t"], "none: cannot be read: No such file"),
+        (["--set", "a=old.pps"], "the study has no title"),
+        (["old.pps", "--set", "a=old.pps"], "SOURCE and --set exclude each other"),
+        ([*SETS, "--revision", "r1"], "--revision, --testbed and --branch do not apply"),
+        ([*SETS, "--scenario", "a", "--scenario", "b"], "a study file can have several"),
+        ([*SETS, "--flame-graph", "a=old.pps"], "old.pps: not an SVG"),
+        ([*SETS * 4], "has 8 sets; 1 to 7 would be right"),
+        (["--revision", "r1"], "there is no database sqlite:///netbisect.sqlite"),
+        (["old.pps"], "old.pps:1: not a netbenches history"),
+        (["."], ".: no results found; expected .pps files or"),
+        ([*SETS, "--format", "word"], "'word' is not 'netbenches'"),
+        (["nowhere.toml"], "'nowhere.toml' does not exist"),
+    ],
+)
+def test_invalid_comparisons_are_refused(arguments: list[str], words: str) -> None:
+    assert words in refused(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("1\n2\n", "Dataset bad.pps must contain at least 3 data points; expected one rate"),
+        ("1\n2\nfast\n", "Invalid data on line 3 in bad.pps; expected one rate"),
+        ("1\n2\n-3\n", "-3 is no rate in packets per second"),
+    ],
+)
+def test_invalid_values_are_refused(text: str, words: str) -> None:
+    Path("bad.pps").write_text(text)
+
+    assert words in refused("--set", "a=old.pps", "--set", "b=bad.pps", "--title", "t")
+
+
+@pytest.mark.parametrize(
+    ("choice", "words"),
+    [
+        (["--revision", "311847"], "there is no revision '311847'; there is r311849, r311848"),
+        (["--revision", "r3"], "r3 is ambiguous: r311848, r311849"),
+        (["--revision", "r311849"], "nothing to compare: no scenario was measured with r311849"),
+        (["--testbed", "bix"], "there is no testbed 'bix'; there is box-igb"),
+        (["--scenario", "pf"], "there is no scenario 'pf'; there is inet4-forwarding"),
+        (["--branch", "main"], "there is no branch 'main' at all"),
+    ],
+)
+def test_unknown_name_lists_known_names(choice: list[str], words: str) -> None:
+    Path("h.jsonl").write_text(history(311848, 311849))
+
+    assert words in refused("h.jsonl", *choice)
+
+
+def test_existing_files_are_not_overwritten() -> None:
+    Path("out").mkdir()
+    Path("out/README.md").write_text("by hand\n")
+    Path("out/notes").write_text("mine\n")
+    result = compare(*SETS)
+
+    assert result.exit_code == 1
+    assert "README.md exists and differs" in result.stderr
+    assert sorted(path.name for path in Path("out").iterdir()) == ["README.md", "notes"]
+    assert written(*SETS, "--force")
+    assert written(*SETS) == written(*SETS), "what is there already and is the same may stay"
+    assert Path("out/notes").read_text() == "mine\n"
+
+
+def test_unwritable_folder_leaves_nothing() -> None:
+    result = CliRunner().invoke(main.main, ["report", "compare", *SETS, "-o", "old.pps/out"])
+
+    assert result.exit_code == 1
+    assert "cannot be written: Not a directory" in result.stderr
+    assert Path("old.pps").read_text() == lines(OLD)
+
+
+CHELSIO = "Xeon_E5-2650_8Cores/Chelsio_T540-CR/fastforwarding-pf-ipfw.4nxq10g/results"
+PUBLISHED = {
+    "D5180 on r295150": (
+        "Xeon_L5630_4Cores/Intel_82599EB/firewalls/results/fbsd11-head.r295150.mbuf",
+        "2015",
+        74,
+        3,
+        ["pf", "-1.5% +/- 1%"],
+    ),
+    "D5180 on r295150 again": (
+        "Xeon_L5630_4Cores/Intel_82599EB/firewalls/results/fbsd11-head.r295150.mbuf.second",
+        "2015",
+        80,
+        3,
+        ["pf", "-1.4% +/- 1%"],
+    ),
+    "D5330 on r295802": (
+        f"{CHELSIO}/fbsd10-stable.r295802.D5330",
+        "2015",
+        74,
+        3,
+        ["ipfw", "-3.3% +/- 1.5%"],
+    ),
+    "r320897": (
+        "Xeon_L5630_4Cores/Intel_82599EB/firewalls/results/fbsd11-stable.r320897",
+        "2013",
+        74,
+        2,
+        ["inet4", "No difference proven"],
+    ),
+    "iflib": (
+        "Atom_C2558_4Cores/Intel_i350/firewalls/results/fbsd12-head.iflib",
+        "2017",
+        74,
+        1,
+        ["311849.pps", "-10.9% +/- 0.9%"],
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def published() -> tuple[list[dict[str, Any]], dict[str, list[float]]]:
+    """Tables of READMEs, and the raw values of all files."""
+    if not DATA.exists():
+        pytest.skip("the published tables are not beside this checkout")
+    cases = [json.loads(line) for line in (DATA / "ministat_cases.jsonl").read_text().splitlines()]
+    series = (json.loads(line) for line in (DATA / "series.jsonl").read_text().splitlines() if line)
+    return cases, {one["file"]: one["v"] for one in series}
+
+
+def unindented(text: str) -> str:
+    """Published tables lack some tabs before a verdict."""
+    return "\n".join(line if line[:1] == "|" else line.strip() for line in text.splitlines())
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_study_is_reproduced(
+    name: str, published: tuple[list[dict[str, Any]], dict[str, list[float]]]
+) -> None:
+    folder, variant, width, tables, (lead, change) = PUBLISHED[name]
+    cases, raw = published
+    its = [case for case in cases if case["readme"] == f"{folder}/README.md"]
+    study = [f'title = "{name}"', f'variant = "{variant}"', f"width = {width}"]
+    for case in its:
+        label = "".join(case["heading"][-1:]) or name
+        study += ["[[scenario]]", f"name = {json.dumps(label)}", "[scenario.sets]"]
+        for shown, one in zip(case["names"], case["inputs"], strict=True):
+            file = Path(Path(one["file"]).name)
+            file.write_text(lines(raw[one["file"]]))
+            study.append(f'{json.dumps(shown)} = "{file}"')
+    Path("study.toml").write_text("\n".join(study))
+    text = written("study.toml")
+
+    assert len(its) == tables
+    for case in its:
+        assert f"```\n{unindented(case['expected'])}\n```" in unindented(text)
+    assert re.search(rf"  - .*{re.escape(lead)}.*: {re.escape(change)}\n", text)

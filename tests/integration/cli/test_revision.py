@@ -1,0 +1,142 @@
+"""`netbisect revision`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from checkout_fixtures import IDENTITY
+from click.testing import CliRunner, Result
+
+from netbisect.cli import main
+from netbisect.demo.service import DemoService
+from netbisect.steps.service import control
+from netbisect.steps.service.database_thread import open_history
+from netbisect.steps.service.settings import load
+from netbisect.store.git.history import History
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a service that never runs, with a table of numbers."""
+    house = DemoService(tmp_path_factory.mktemp("revision") / "house")
+    house.build()
+    path = house.place / "lab" / "lab.toml"
+    path.write_text(path.read_text().replace("[source]\n", '[source]\nrevisions = "svn.tsv"\n'))
+    table = house.place / "lab" / "svn.tsv"
+    table.write_text("")
+    history = told(house.place)
+    history.update()
+    first, second = history.read("rev-list", "--first-parent", "--reverse", "main").split()[:2]
+    table.write_text(f"2001\tmain\t{first}\n2001\tstable/9\t{second}\n")
+    return house.place
+
+
+def told(folder: Path) -> History:
+    return open_history(*load(folder / control.SETTINGS))
+
+
+def run(folder: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(main.main, ["revision", *arguments, "--folder", str(folder)])
+
+
+def test_commit_is_shown(folder: Path) -> None:
+    commit = told(folder).commit("main~0")
+    first = told(folder).commit(told(folder).read("rev-list", "--max-parents=0", "main").strip())
+
+    result = run(folder, "main", f"n{first.number}")
+
+    assert result.exit_code == 0
+    assert result.output.splitlines()[:4] == [
+        "main",
+        f"  hash        {commit.revision}",
+        f"  label       {commit.label}",
+        "  branches    main",
+    ]
+    assert f"  subject     {commit.subject}\n" in result.output
+    assert f"  author      {commit.author} <{commit.email}>\n" in result.output
+    assert "  Subversion  head@2001\n" in result.output
+
+
+def test_ambiguous_name_lists_candidates(folder: Path) -> None:
+    result = run(folder, "r2001", "main")
+
+    assert result.exit_code == 2
+    assert "  r2001 may mean any of 2 commits; the name of one would be right\n" in result.output
+    assert "    head@2001  2025-01-0" in result.output
+    assert "    stable/9@2001  2025-01-0" in result.output
+    assert run(folder, "stable/9@2001").exit_code == 0
+
+
+def test_unknown_name_is_reported(folder: Path) -> None:
+    result = run(folder, "main", "@x", "m\u0430in")
+
+    assert result.exit_code == 1
+    assert "'@x': before @ comes a branch" in result.output
+    assert "CYRILLIC SMALL LETTER A" in result.output
+    assert "  hash  " in result.output
+
+
+def test_reviews_and_ranges_are_shown(folder: Path) -> None:
+    result = run(folder, "--json", "D5180", "D5180@main", "n1..main", "main~1", "r2001", "?")
+    review, upon, stretch, commit, several, wrong = json.loads(result.output)
+    text = run(folder, "D5180@main", "n1..main").output
+
+    assert result.exit_code == 2
+    assert review == {"name": "D5180", "review": "D5180", "base": None}
+    assert upon["base"]["revision"] == told(folder).head("main")
+    assert (stretch["good"]["number"], stretch["bad"]["label"]) == (1, upon["base"]["label"])
+    assert stretch["commits"] == stretch["bad"]["number"] - 1
+    assert commit["revision"] == told(folder).resolve("main~1")
+    assert commit["branches"] == ["main"]
+    assert len(several["candidates"]) == 2
+    assert wrong["candidates"] == []
+    assert "  review      D5180\n  its base\n    hash        " in text
+    assert f"  range of    {stretch['commits']} commit" in text
+
+
+def test_repository_is_fetched_first(folder: Path) -> None:
+    _, lab = load(folder / control.SETTINGS)
+    upstream = History(Path(lab.source.repository), lab.source.repository)
+    head = upstream.head("main")
+    upstream.read("update-ref", "refs/tags/just-now", head)
+
+    old, new = run(folder, "just-now", "--no-fetch"), run(folder, "just-now")
+
+    assert old.exit_code == 1
+    assert "if it is new, it may not have been fetched yet" in old.output
+    assert new.exit_code == 0
+    assert head in new.output
+
+
+def test_control_characters_are_removed(folder: Path) -> None:
+    _, lab = load(folder / control.SETTINGS)
+    upstream = History(Path(lab.source.repository), lab.source.repository)
+    tree = upstream.read("rev-parse", "main^{tree}").strip()
+    message = "red \x1b[31m text \u202e"
+    revision = upstream.read(*IDENTITY, "commit-tree", tree, "-p", "main", "-m", message).strip()
+    upstream.read("update-ref", "refs/heads/odd", revision)
+
+    assert "  subject     red [31m text\n" in run(folder, "odd").output
+
+
+def test_invalid_table_of_revisions_is_refused(folder: Path) -> None:
+    table = folder / "lab" / "svn.tsv"
+    before = table.read_text()
+    table.write_text("2001 main\n")
+    try:
+        result = run(folder, "main")
+    finally:
+        table.write_text(before)
+
+    assert result.exit_code == 1
+    assert f"Error: {table}, line 1: a number, a branch and a full hash" in result.output
+
+
+def test_branch_of_numbers_and_days(folder: Path) -> None:
+    assert run(folder, "n1", "--branch", "main").exit_code == 0
+    result = run(folder, "n1", "--branch", "stable/9")
+
+    assert result.exit_code == 1
+    assert "there is no branch 'stable/9'" in result.output

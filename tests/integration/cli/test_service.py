@@ -1,0 +1,298 @@
+"""`netbisect check`, `start`, `night` and `profile`."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from netbisect.bisect.model.jobs import NightlyJob, ProfileJob
+from netbisect.bisect.model.results import ProfileResult, Unfinished
+from netbisect.cli import main
+from netbisect.demo.service import DemoService
+from netbisect.steps.service import control
+from netbisect.steps.service.database_thread import open_ledger
+from netbisect.steps.service.settings import load, load_settings
+from netbisect.store.db.records import JobRecord
+from netbisect.store.ledger import Ledger
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(main.main, [str(argument) for argument in arguments])
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a service that never runs."""
+    house = DemoService(tmp_path_factory.mktemp("cli") / "house")
+    house.build()
+    return house.place
+
+
+@pytest.fixture
+def folder(written: Path) -> Iterator[Path]:
+    """That folder, for tests that change its settings."""
+    path = written / control.SETTINGS
+    text = path.read_text()
+    yield written
+    path.write_text(text)
+
+
+def change(folder: Path, old: str, new: str) -> None:
+    path = folder / control.SETTINGS
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+def refused(folder: Path) -> str:
+    """The error message of a refused start."""
+    result = run("start", folder)
+
+    assert result.exit_code == 1
+    assert not (folder / "twistd.pid").exists()
+    assert "Traceback" not in result.output
+    before, error, text = result.output.rpartition("Error: ")
+    assert error
+    assert not before or before.startswith("fetching ")  # the progress of a first fetch
+    return text.strip()
+
+
+def test_check_passes(folder: Path) -> None:
+    result = run("check", folder)
+
+    assert result.exit_code == 0, result.output
+    assert "main is at" in result.output
+    assert "FAIL" not in result.output
+
+
+def test_check_json(folder: Path) -> None:
+    change(folder, 'branches = ["main"]', 'branches = ["main", "stable/15"]')
+    result = run("check", "--json", folder)
+    found = {one["what"]: one for one in json.loads(result.stdout)}
+
+    assert result.exit_code == 1
+    assert not found["branch"]["good"]
+    assert found["database"]["good"]
+
+
+def test_unknown_branch_is_refused(folder: Path) -> None:
+    change(folder, 'branches = ["main"]', 'branches = ["stable/15"]')
+    said = refused(folder)
+
+    assert "there is no branch 'stable/15'" in said
+    assert "main" in said
+
+
+def test_supervised_start_works_without_the_git_server(folder: Path, tmp_path: Path) -> None:
+    """A restarted service uses its clone while the server is down."""
+    lab = folder / "lab" / "lab.toml"
+    text = lab.read_text()
+    address = load(folder / control.SETTINGS)[1].source.repository
+    assert run("check", folder).exit_code == 0
+    lab.write_text(text.replace(address, f"{address}.away"))
+    try:
+        assert "cannot be read" in refused(folder)
+        assert run("check", folder).exit_code == 1
+        assert control.prepare_start(folder, supervised=True).branches == ("main",)
+        shutil.rmtree(load_settings(folder / control.SETTINGS).mirror)
+        with pytest.raises(control.ServiceError, match="cannot be read"):
+            control.prepare_start(folder, supervised=True)
+    finally:
+        lab.write_text(text)
+
+
+def test_empty_repository_is_refused(folder: Path, tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q", "--bare", tmp_path / "empty.git"], check=True)
+    lab = (folder / "lab" / "lab.toml").read_text()
+    path = folder / "lab" / "empty.toml"
+    repository = str(folder / "upstream" / "src.git")
+    assert repository in lab
+    path.write_text(lab.replace(repository, str(tmp_path / "empty.git")))
+    change(folder, "lab/lab.toml", "lab/empty.toml")
+    change(folder, "poll = 60", f'poll = 60\nstate = "{tmp_path}"')
+    said = refused(folder)
+
+    assert "empty.git" in said
+    assert "no commits" in said
+
+
+def test_port_in_use_is_refused(folder: Path) -> None:
+    settings, _ = load(folder / control.SETTINGS)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", settings.web.port))
+        taken.listen()
+        said = refused(folder)
+
+    assert said == f"web.port: 127.0.0.1:{settings.web.port} is unavailable: Address already in use"
+
+
+def test_unknown_key_is_refused(folder: Path) -> None:
+    lab = folder / "lab" / "lab.toml"
+    wrong = folder / "lab" / "wrong.toml"
+    wrong.write_text(lab.read_text().replace("kernel_config", "kernel_confg"))
+    change(folder, "lab/lab.toml", "lab/wrong.toml")
+    said = refused(folder)
+
+    assert f"{wrong}: testbeds[0]: unknown key 'kernel_confg'" in said
+    assert "did you mean 'kernel_config'?" in said
+
+
+def test_overlay_with_unknown_range_is_refused(folder: Path) -> None:
+    none = "0" * 40
+    one = f'{{ name = "mend", patch = "lab.toml", first = "{none}", last = "{none}" }}'
+    lab = folder / "lab" / "lab.toml"
+    lab.write_text(lab.read_text().replace("[source]", f"[source]\noverlays = [{one}]"))
+
+    assert f"'{none}' is no branch, tag or commit" in refused(folder)
+
+
+def test_missing_password_is_refused(folder: Path) -> None:
+    change(folder, "[workers]", '[workers]\npassword_file = "none"')
+
+    assert "workers.password_file" in refused(folder)
+
+
+def test_invalid_database_address_is_refused(folder: Path) -> None:
+    change(folder, "poll = 60", 'poll = 60\ndatabase = "netbisect.sqlite"')
+    assert "is no database url" in refused(folder)
+    assert "is no database url" in run("check", folder).output
+
+
+def test_unusable_database_is_refused(folder: Path) -> None:
+    change(folder, "poll = 60", 'poll = 60\ndatabase = "sqlite:////nonexistent/x.sqlite"')
+
+    assert "/nonexistent" in refused(folder)
+
+
+def test_folder_without_settings_is_refused(tmp_path: Path) -> None:
+    said = refused(tmp_path)
+
+    assert str(tmp_path / "netbisect.toml") in said
+
+
+def test_nightly_job_is_queued_once(written: Path) -> None:
+    first = run("night", "--testbed", "c2558", written)
+    second = run("night", written)
+    settings, _ = load(written / control.SETTINGS)
+    asked = open_ledger(settings.database).open_questions()
+
+    assert "is to be measured" in first.output
+    assert second.exit_code == 0
+    assert sorted(one.question.testbed for one in asked) == ["c2558", "e5-2650"]
+    assert all(isinstance(one.question, NightlyJob) for one in asked)
+    status = json.loads(run("status", "--json", written).stdout)
+    assert [one["kind"] for one in status["questions"]] == ["Night", "Night"]
+    assert "Night on c2558, main" in run("status", written).output
+
+
+def test_unknown_testbed_is_refused(written: Path) -> None:
+    result = run("night", "--testbed", "c2578", written)
+
+    assert result.exit_code == 1
+    assert "there is no testbed 'c2578' in the lab file; there is c2558, e5-2650" in result.output
+
+
+def wishes(ledger: Ledger) -> list[JobRecord]:
+    return [one for one in ledger.open_questions() if isinstance(one.question, ProfileJob)]
+
+
+def test_profile_is_queued_once(written: Path) -> None:
+    wish = ("profile", "--testbed", "c2558", "main~3", "main", "--folder", written)
+    first = run(*wish)
+    settings, _ = load(written / control.SETTINGS)
+    ledger = open_ledger(settings.database)
+    [asked] = wishes(ledger)
+
+    assert f"reports/profile-{asked.id}.html" in first.output
+    assert isinstance(asked.question, ProfileJob)
+    assert asked.question.scenarios == ("inet4-forwarding",)
+    assert len(asked.question.revisions) == 2
+    hashes = asked.question.revisions
+    assert run("profile", "--testbed", "c2558", *hashes, "--folder", written).output == first.output
+    with ledger.closing(asked, ProfileResult(hashes)):
+        pass
+    assert "done before" in run(*wish).output
+    assert wishes(ledger) == []
+
+
+def test_failed_profile_is_queued_again(written: Path) -> None:
+    wish = ("profile", "--testbed", "c2558", "main", "--folder", written)
+    run(*wish)
+    settings, _ = load(written / control.SETTINGS)
+    ledger = open_ledger(settings.database)
+    [first] = wishes(ledger)
+    with ledger.closing(first, Unfinished("no event")):
+        pass
+    run(*wish)
+    [second] = wishes(ledger)
+
+    assert second.id != first.id
+    assert second.question == first.question
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ["main", "--scenario", "inet5"],
+            "c2558 has no scenario 'inet5'; there is inet4-forwarding",
+        ),
+        (["nothing"], "nothing"),
+        (["main", "main~1", "main~2"], "expected one or two revisions"),
+    ],
+)
+def test_invalid_profile_is_refused(written: Path, words: list[str], said: str) -> None:
+    result = run("profile", "--testbed", "c2558", *words, "--folder", written)
+
+    assert result.exit_code != 0
+    assert said in result.output
+
+
+def test_stop_without_a_master(written: Path) -> None:
+    assert run("stop", written).output == "The master did not run.\n"
+
+
+def commands(group: click.Group, names: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        yield (*names, name)
+        if isinstance(command, click.Group):
+            yield from commands(command, (*names, name))
+
+
+def test_every_command_has_help_with_an_example() -> None:
+    for names in commands(main.main):
+        result = run(*names, "--help")
+
+        assert result.exit_code == 0, names
+        assert re.search("Examples?: netbisect", result.output) or "COMMAND" in result.output, names
+
+
+def test_empty_import_is_refused(tmp_path: Path) -> None:
+    address = f"sqlite:///{tmp_path / 'x.sqlite'}"
+    (tmp_path / "results").mkdir()
+    result = run("import", "netbenches", tmp_path / "results", "--database", address)
+
+    assert result.exit_code == 1
+    assert "holds nothing to import" in result.output
+
+
+def test_command_is_installed() -> None:
+    command = Path(sys.executable).with_name("netbisect")
+    done = subprocess.run(
+        [command, "--version"], capture_output=True, text=True, check=True, env=dict(os.environ)
+    )
+
+    assert done.stdout.startswith("netbisect, version ")

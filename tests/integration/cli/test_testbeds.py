@@ -1,0 +1,103 @@
+"""`netbisect testbeds`: quarantine and release."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from netbisect.cli import main
+from netbisect.steps.service import control
+from netbisect.steps.service.database_thread import open_ledger
+from netbisect.steps.service.settings import load
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(main.main, ["testbeds", *map(str, arguments)])
+
+
+@pytest.fixture
+def folder(quiet_house: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Folder of a service that never runs, with a ledger of its own."""
+    settings = (quiet_house / control.SETTINGS).read_text()
+    (tmp_path / "lab").symlink_to(quiet_house / "lab")
+    for name in ("tree.git", "workers.password"):
+        if (quiet_house / name).exists():
+            (tmp_path / name).symlink_to(quiet_house / name)
+    (tmp_path / control.SETTINGS).write_text(settings)
+    monkeypatch.setenv("LOGNAME", "ana")
+    return tmp_path
+
+
+def listed(folder: Path) -> dict[str, dict[str, Any]]:
+    result = run("--json", "--folder", folder)
+    assert result.exit_code == 0, result.output
+    return {row["testbed"]: row for row in json.loads(result.output)}
+
+
+def test_the_list_shows_quarantines(folder: Path) -> None:
+    name = next(iter(listed(folder)))
+    assert listed(folder)[name]["state"] == "in use"
+    done = run("quarantine", name, "--why", "new fans", "--folder", folder)
+    assert (done.exit_code, done.output) == (0, f"{name} is in quarantine.\n")
+
+    row = listed(folder)[name]
+    assert (row["state"], row["why"], row["by"]) == ("in quarantine", "new fans", "ana")
+    table = run("--folder", folder).output
+    assert re.search(rf"^{name} +in quarantine .* new fans", table, re.MULTILINE)
+    status = CliRunner().invoke(main.main, ["status", str(folder)]).output
+    assert f"  {name}, since " in status
+
+
+def test_a_release_is_requested_and_stays_in_the_history(folder: Path) -> None:
+    """The master checks the testbed first, so that it is not in use at once."""
+    name = next(iter(listed(folder)))
+    run("quarantine", name, "--why", "new fans", "--folder", folder)
+    asked = run("release", name, "--note", "all are in", "--folder", folder)
+    assert asked.exit_code == 0
+    assert listed(folder)[name]["state"] == "being checked"
+    settings, _ = load(folder / control.SETTINGS)
+    ledger = open_ledger(settings.database)
+    ledger.release(ledger.quarantined()[name].id)
+
+    assert listed(folder)[name]["state"] == "in use"
+    (row,) = json.loads(run("history", name, "--json", "--folder", folder).output)
+    assert (row["released_by"], row["note"]) == ("ana", "all are in")
+    assert "new fans" in run("history", name, "--folder", folder).output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("quarantine", "nobody", "--why", "x"), "no testbed 'nobody'"),
+        (("release", "nobody"), "no testbed 'nobody'"),
+        (("quarantine", "NAME", "--why", " "), "--why is empty; expected a sentence"),
+        (("release", "NAME"), "is not in quarantine"),
+        (("--json", "history", "NAME"), "--json here applies to the list"),
+    ],
+)
+def test_invalid_commands_are_rejected_with_one_sentence(
+    folder: Path, arguments: tuple[str, ...], sentence: str
+) -> None:
+    name = next(iter(listed(folder)))
+    said = [name if word == "NAME" else word for word in arguments]
+    result = run(*said, "--folder", folder)
+
+    assert result.exit_code in (1, 2)
+    assert sentence in result.output
+    assert "Traceback" not in result.output
+    assert listed(folder)[name]["state"] == "in use"
+
+
+def test_a_second_quarantine_is_rejected(folder: Path) -> None:
+    name = next(iter(listed(folder)))
+    run("quarantine", name, "--why", "new fans", "--folder", folder)
+    result = run("quarantine", name, "--why", "another", "--folder", folder)
+
+    assert result.exit_code == 1
+    assert "is in quarantine already, since " in result.output
+    assert listed(folder)[name]["why"] == "new fans"

@@ -1,0 +1,171 @@
+"""The files and the process of the simulated lab."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from netbisect.demo.lab import setup
+from netbisect.demo.lab.config import LabError, load
+from netbisect.demo.lab.faults import InjectedFault
+from netbisect.demo.lab.server import LabSimulator
+from netbisect.demo.tree.create import SampleTree
+from netbisect.workers.config.toml import FileError
+
+if TYPE_CHECKING:
+    from tests.lab_fixtures import RunningLab
+
+
+def test_lab_file_does_not_mention_the_simulation(running_lab: RunningLab) -> None:
+    text = running_lab.files.lab.read_text()
+    assert "simulat" not in text
+    assert "demo" not in text
+    assert str(running_lab.files.simulator) not in text
+
+
+def test_private_key_is_private(running_lab: RunningLab) -> None:
+    """OpenSSH refuses a private key that others can read."""
+    key = running_lab.files.ssh_config.with_name("id")
+    assert key.stat().st_mode & 0o077 == 0
+
+
+def test_setup_refuses_a_folder_with_files(sample_tree: SampleTree, tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("")
+    with pytest.raises(LabError, match="is not empty"):
+        setup.prepare(tmp_path, repository=sample_tree.repository)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
+def test_failed_setup_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(LabError, match="rev-list"):
+        setup.prepare(tmp_path / "lab", repository=tmp_path / "none.git")
+    assert not (tmp_path / "lab").exists()
+
+
+def test_setup_refuses_an_unknown_testbed(sample_tree: SampleTree, tmp_path: Path) -> None:
+    with pytest.raises(LabError) as caught:
+        setup.prepare(tmp_path, repository=sample_tree.repository, testbeds=("c2758",))
+    known = ", ".join(setup.TESTBEDS)
+    assert str(caught.value) == f"no such testbed: c2758; there is {known}"
+
+
+def test_lab_with_all_testbeds(sample_tree: SampleTree, tmp_path: Path) -> None:
+    files = setup.prepare(
+        tmp_path / "lab", repository=sample_tree.repository, testbeds=("l5630", "e5-2650", "c2558")
+    )
+    assert [router.name for router in load(files.simulator).routers] == [
+        "l5630-dut",
+        "e5-2650-dut",
+        "c2558-dut",
+    ]
+
+
+def test_free_ports_are_reserved() -> None:
+    with setup.free_ports(20) as mine:
+        for port in mine:
+            with socket.socket() as other, pytest.raises(OSError, match="in use"):
+                other.bind(("127.0.0.1", port))
+
+
+@pytest.fixture
+def config(running_lab: RunningLab, tmp_path: Path) -> Path:
+    """A configuration for a second lab: a copy of the first at other ports."""
+    text = running_lab.files.simulator.read_text()
+    for name in ("machines", "ssh"):
+        shutil.copytree(running_lab.files.place / name, tmp_path / name)
+    with setup.free_ports(len(re.findall(r"port = \d+", text))) as found:
+        ports = iter(found)
+        text = re.sub(r"port = \d+", lambda _: f"port = {next(ports)}", text)
+    path = tmp_path / "simulator.toml"
+    path.write_text(text)
+    return path
+
+
+def start(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "netbisect.demo.lab", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+
+def test_port_in_use_is_reported(config: Path) -> None:
+    with socket.socket() as other:
+        port = int(re.findall(r"switch_port = (\d+)", config.read_text())[0])
+        other.bind(("127.0.0.1", port))
+        other.listen()
+        done = start(str(config))
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"netbisect.demo.lab: power: TCP port {port} of 127.0.0.1 is unavailable: "
+        "Address already in use\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "message"),
+    [
+        ("C2558-i350", "C2758", "no profile 'C2758'; there is C2558-i350, L5630-82599, E5-2650-"),
+        (
+            'receiver_port = "vcxl1"',
+            'receiver_port = "cxl9"',
+            r"wires\[1\].receiver: there is no such machine and port",
+        ),
+        ('"e5-2650-rcv"', '"power"', "simulator.toml: name 'power': taken already"),
+        ('"e5-2650-rcv"', '"new-name"', "new-name/host_key: cannot be read as an SSH host key: "),
+    ],
+    ids=["profile", "wire", "name", "host key"],
+)
+def test_invalid_configuration_is_refused(
+    config: Path, right: str, wrong: str, message: str
+) -> None:
+    config.write_text(config.read_text().replace(right, wrong))
+    with pytest.raises((FileError, LabError), match=message):
+        LabSimulator(load(config))
+
+
+def test_missing_argument_prints_usage() -> None:
+    done = start()
+    assert (done.returncode, done.stderr) == (
+        2,
+        "usage: python -m netbisect.demo.lab CONFIG.toml\n",
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_simulator_prints_its_ports_and_exits_on_signals(config: Path, number: int) -> None:
+    command = [sys.executable, "-m", "netbisect.demo.lab", str(config)]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        said = []
+        while "ready\n" not in said:
+            said.append(process.stdout.readline())
+            assert said[-1]
+        process.send_signal(number)
+        _, complaints = process.communicate(timeout=300)
+    assert (process.returncode, complaints) == (0, "")
+    ports = re.findall(r"port = (\d+)", config.read_text())
+    assert sorted(re.findall(r"port (\d+)", "".join(said))) == sorted(ports)
+    for port in ports:
+        with socket.socket() as probe:
+            assert probe.connect_ex(("127.0.0.1", int(port))) != 0
+
+
+def test_all_faults_can_be_injected(c2558: RunningLab) -> None:
+    """What docs and tests speak of by name is known to the switch."""
+    for fault in InjectedFault:
+        c2558.control("break", "e5-2650-gen", fault)
+    c2558.control("mend", "e5-2650-gen")
+    assert "FreeBSD" in c2558.ssh("e5-2650-gen", "uname")

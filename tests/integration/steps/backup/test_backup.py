@@ -1,0 +1,446 @@
+"""A service in one file, and back: nothing is lost, nothing half is taken, no secret is shown."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import hashlib
+import io
+import json
+import shutil
+import sqlite3
+import stat
+import subprocess
+import sys
+import tarfile
+import threading
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from sqlalchemy import text
+
+from netbisect.bisect.model.entities import Boot
+from netbisect.cli import main
+from netbisect.steps.service import control
+from netbisect.steps.service.database_thread import open_ledger, open_service_ledger
+from netbisect.steps.service.settings import load
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(main.main, [str(argument) for argument in arguments])
+
+
+def boot(name: str) -> Boot:
+    return Boot(name, "c2558", "key", "r1", 1.0, 2.0)
+
+
+def boots(url: str) -> list[str]:
+    """Their names, in the order in which they were recorded."""
+    engine = open_ledger(url).engine
+    with engine.connect() as connection:
+        found = list(connection.execute(text("SELECT id FROM boots ORDER BY at, id")).scalars())
+    engine.dispose()
+    return found
+
+
+def record(url: str, name: str) -> None:
+    ledger = open_ledger(url)
+    ledger.record(boot(name))
+    ledger.engine.dispose()
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Path:
+    """The folder of a service that has been at work."""
+    folder = tmp_path / "service"
+    assert run("init", folder).exit_code == 0
+    (folder / "scenarios").mkdir()
+    (folder / "scenarios" / "mine.toml").write_text("# mine\n")
+    lab = folder / "lab.toml"
+    lab.write_text(f'scenario_directories = ["scenarios"]\n{lab.read_text()}')
+    settings, _ = load(folder / control.SETTINGS)
+    record(settings.database, "b1")
+    for path in ("patches/ab.diff", "reports/alert-1.html", "visits/7/console", "kernels/k/log"):
+        (folder / path).parent.mkdir(parents=True)
+        (folder / path).write_text(path)
+    buildbots = sqlite3.connect(folder / "state.sqlite")
+    buildbots.execute("PRAGMA journal_mode = WAL")
+    buildbots.execute("CREATE TABLE builds (id INTEGER)")
+    buildbots.execute("INSERT INTO builds VALUES (42)")
+    buildbots.commit()
+    buildbots.close()
+    return folder
+
+
+@pytest.fixture
+def archive(service: Path, tmp_path: Path) -> Path:
+    path = tmp_path / "backup.tar.gz"
+    done = run("backup", path, service)
+    assert done.exit_code == 0, done.output
+    return path
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and ".sqlite" not in path.name
+    }
+
+
+def refused(archive: Path, folder: Path) -> str:
+    """The one sentence of a refusal, which leaves everything as it was."""
+    before = sorted(folder.parent.iterdir())
+    done = run("restore", archive, folder)
+
+    assert done.exit_code == 1, done.output
+    assert "Traceback" not in done.output
+    assert sorted(folder.parent.iterdir()) == before
+    return done.output
+
+
+# ---------------------------------------------------------------------------------- there and back
+
+
+def test_a_restored_service_has_all_that_it_had(
+    service: Path, archive: Path, tmp_path: Path
+) -> None:
+    """But for kernels, visits and what netbisect writes anew."""
+    done = run("restore", archive, tmp_path / "new")
+    assert done.exit_code == 0, done.output
+
+    expected = files(service)
+    for name in ("buildbot.tac", "visits/7/console", "kernels/k/log"):
+        del expected[name]
+    assert files(tmp_path / "new") == expected
+    settings, _ = load(tmp_path / "new" / control.SETTINGS)
+    assert boots(settings.database) == ["b1"]
+    found = sqlite3.connect(tmp_path / "new" / "state.sqlite").execute("SELECT id FROM builds")
+    assert found.fetchall() == [(42,)]
+
+
+def test_visits_come_along_where_they_are_wanted(service: Path, tmp_path: Path) -> None:
+    run("backup", "--visits", tmp_path / "all.tar.gz", service)
+    run("restore", tmp_path / "all.tar.gz", tmp_path / "new")
+
+    assert (tmp_path / "new" / "visits" / "7" / "console").read_text() == "visits/7/console"
+
+
+def test_nobody_but_its_owner_may_read_it_and_rights_are_kept(
+    archive: Path, tmp_path: Path
+) -> None:
+    run("restore", archive, tmp_path / "new")
+
+    assert stat.S_IMODE(archive.stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o700
+    passwords = list((tmp_path / "new" / "workers").iterdir())
+    assert passwords
+    assert {stat.S_IMODE(path.stat().st_mode) for path in passwords} == {0o600}
+    assert stat.S_IMODE((tmp_path / "new" / "lab.toml").stat().st_mode) == 0o644
+
+
+def test_no_secret_is_shown(service: Path, archive: Path, tmp_path: Path) -> None:
+    secrets = [path.read_text().strip() for path in (service / "workers").iterdir()]
+    said = run("backup", tmp_path / "again.tar.gz", service).output
+    said += run("restore", archive, tmp_path / "new").output
+    said += refused(archive, service)
+
+    assert secrets
+    assert not [one for one in secrets if one in said]
+
+
+def test_what_lies_elsewhere_is_named_and_left_out(service: Path, tmp_path: Path) -> None:
+    """Nothing is ever written outside of the folders of the service."""
+    shutil.move(service / "lab.toml", tmp_path / "lab.toml")
+    shutil.move(service / "scenarios", tmp_path / "scenarios")
+    settings = service / control.SETTINGS
+    settings.write_text(settings.read_text().replace('"lab.toml"', f'"{tmp_path}/lab.toml"'))
+    done = run("backup", tmp_path / "backup.tar.gz", service)
+
+    assert f"left out, because it lies elsewhere: {tmp_path}/lab.toml\n" in done.output
+    (tmp_path / "lab.toml").unlink()  # as on a host that has no lab file yet
+    assert run("restore", tmp_path / "backup.tar.gz", tmp_path / "new").exit_code == 0
+    assert not (tmp_path / "new" / "lab.toml").exists()
+    assert not (tmp_path / "lab.toml").exists()
+
+
+def test_a_state_of_its_own_place_goes_there(service: Path, tmp_path: Path) -> None:
+    """And is refused while something is there."""
+    state = tmp_path / "var"
+    state.mkdir()
+    for name in ("patches", "reports", "netbisect.sqlite"):
+        shutil.move(service / name, state / name)
+    settings = service / control.SETTINGS
+    settings.write_text(settings.read_text().replace('# state = "."', f'state = "{state}"'))
+    done = run("backup", tmp_path / "backup.tar.gz", service)
+    assert done.exit_code == 0, done.output
+
+    assert f"{state}/patches is there already" in refused(
+        tmp_path / "backup.tar.gz", tmp_path / "new"
+    )
+    before = files(state)
+    shutil.rmtree(state)
+    assert run("restore", tmp_path / "backup.tar.gz", tmp_path / "new").exit_code == 0
+    assert files(state) == before
+    assert boots(f"sqlite:///{state}/netbisect.sqlite") == ["b1"]
+
+
+# --------------------------------------------------------------------------- while it is running
+
+
+def test_both_databases_are_of_one_instant_while_others_write(
+    service: Path, tmp_path: Path
+) -> None:
+    """A row in the ledger is always followed by one of Buildbot's, here as there."""
+    settings, _ = load(service / control.SETTINGS)
+    stop = threading.Event()
+    written = threading.Event()
+
+    def work() -> None:
+        ledger = open_service_ledger(settings)
+        buildbots = sqlite3.connect(service / "state.sqlite", timeout=60)
+        number = 100
+        while not stop.is_set():
+            ledger.record(boot(f"n{number:06}"))
+            with buildbots:
+                buildbots.execute("INSERT INTO builds VALUES (?)", [number])
+            number += 1
+            written.set()
+        buildbots.close()
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    try:
+        assert written.wait(60)
+        for one in range(5):
+            done = run("backup", tmp_path / f"{one}.tar.gz", service)
+            assert done.exit_code == 0, done.output
+    finally:
+        stop.set()
+        worker.join()
+    for one in range(5):
+        new = tmp_path / f"new{one}"
+        assert run("restore", tmp_path / f"{one}.tar.gz", new).exit_code == 0
+        told = [name for name in boots(load(new / control.SETTINGS)[0].database) if name != "b1"]
+        rows = sqlite3.connect(new / "state.sqlite").execute("SELECT id FROM builds").fetchall()
+        ordered = [f"n{number:06}" for (number,) in rows if number != 42]
+
+        assert told[: len(ordered)] == ordered
+        assert len(told) - len(ordered) in (0, 1)
+
+
+def test_a_killed_backup_leaves_no_file_that_looks_whole(service: Path, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    code = (
+        "import os, signal, tarfile; from pathlib import Path\n"
+        "from netbisect.steps.backup import backup\n"
+        "def kill(*_, **__): os.kill(os.getpid(), signal.SIGKILL)\n"
+        "tarfile.TarFile.gettarinfo = kill\n"
+        f"backup.write(Path({str(service)!r}), Path({str(tmp_path / 'out' / 'x')!r}), "
+        "visits=False, say=print)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=False, timeout=300)
+
+    assert done.returncode == -9
+    assert not (tmp_path / "out" / "x").exists()
+
+
+# -------------------------------------------------------------------------------------- refusals
+
+
+def test_no_backup_is_written_over(archive: Path, service: Path) -> None:
+    before = archive.read_bytes()
+    done = run("backup", archive, service)
+
+    assert done.exit_code == 1
+    assert done.output == f"Error: {archive} is there already\n"
+    assert archive.read_bytes() == before
+
+
+def test_a_place_that_cannot_be_written_gets_a_sentence(service: Path, tmp_path: Path) -> None:
+    done = run("backup", tmp_path / "none" / "x.tar.gz", service)
+
+    assert done.exit_code == 1
+    assert f"{tmp_path}/none/x.tar.gz cannot be written: No such file" in done.output
+
+
+def test_a_folder_with_something_in_it_is_left_alone(archive: Path, service: Path) -> None:
+    before = files(service)
+
+    assert f"{service} is not empty" in refused(archive, service)
+    assert files(service) == before
+
+
+@pytest.mark.parametrize("part", [0.0, 0.1, 0.5, 0.9, 0.98])
+def test_half_an_archive_is_refused(archive: Path, tmp_path: Path, part: float) -> None:
+    data = archive.read_bytes()
+    archive.write_bytes(data[: int(part * len(data))])
+
+    assert "is damaged, or is no backup of netbisect" in refused(archive, tmp_path / "new")
+
+
+def test_an_archive_in_which_a_byte_changed_is_refused(archive: Path, tmp_path: Path) -> None:
+    """Each of many bytes, in the compressed file and in what is in it.
+
+    In a run of zeros another way of compressing may say the same: that is the same backup.
+    """
+    data = archive.read_bytes()
+    inside = gzip.decompress(data)
+    for at in range(20, len(data), len(data) // 60):
+        changed = data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+        with contextlib.suppress(OSError, EOFError, zlib.error):
+            if gzip.decompress(changed) == inside:
+                continue
+        archive.write_bytes(changed)
+        refused(archive, tmp_path / "new")
+    at = inside.index(b"alert-1.html", inside.index(b"state/reports/alert-1.html") + 512)
+    archive.write_bytes(gzip.compress(inside[:at] + b"X" + inside[at + 1 :]))
+
+    assert "a file in it is not what was put in" in refused(archive, tmp_path / "new")
+
+
+Members = list[tuple[tarfile.TarInfo, bytes]]
+
+
+def changed(archive: Path, change: Callable[[Members], None]) -> None:
+    """The archive with other members, and digests that fit nothing."""
+    with tarfile.open(archive) as tar:
+        members = [(one, stream.read()) for one in tar if (stream := tar.extractfile(one))]
+    change(members)
+    with tarfile.open(archive, "w:gz") as tar:
+        for member, data in members:
+            member.size = len(data)
+            tar.addfile(member, io.BytesIO(data))
+
+
+@pytest.mark.parametrize(
+    "name", ["../evil", "/evil", "folder/../../evil", "folder", "other/file", "folder//x", "."]
+)
+def test_a_name_that_leads_elsewhere_is_refused(archive: Path, tmp_path: Path, name: str) -> None:
+    def evil(members: Members) -> None:
+        members.insert(1, (tarfile.TarInfo(name), b"evil"))
+
+    changed(archive, evil)
+
+    assert f"{name!r} is not expected there" in refused(archive, tmp_path / "new")
+
+
+def test_a_link_is_refused(archive: Path, tmp_path: Path) -> None:
+    def evil(members: Members) -> None:
+        link = tarfile.TarInfo("folder/link")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        members.insert(1, (link, b""))
+
+    changed(archive, evil)
+
+    assert "'folder/link' is not expected there" in refused(archive, tmp_path / "new")
+
+
+@pytest.mark.parametrize(("key", "value"), [("format", 3), ("schema", "9999")])
+def test_a_backup_of_a_newer_netbisect_is_refused(
+    archive: Path, tmp_path: Path, key: str, value: object
+) -> None:
+    def newer(members: Members) -> None:
+        member, data = members[0]
+        members[0] = (member, json.dumps({**json.loads(data), key: value, "more": 1}).encode())
+
+    changed(archive, newer)
+
+    assert "which is newer than this one" in refused(archive, tmp_path / "new")
+
+
+def test_a_backup_of_an_older_netbisect_is_taken(archive: Path, tmp_path: Path) -> None:
+    """It does not say of what kind Buildbot's database is, which was of one kind only."""
+
+    def older(members: Members) -> None:
+        about, digests = json.loads(members[0][1]), json.loads(members[-1][1])
+        assert about.pop("buildbot") == "sqlite"
+        told = json.dumps({**about, "format": 1}).encode()
+        members[0] = (members[0][0], told)
+        digests["about.json"] = hashlib.sha256(told).hexdigest()
+        members[-1] = (members[-1][0], json.dumps(digests).encode())
+
+    changed(archive, older)
+    done = run("restore", archive, tmp_path / "new")
+
+    assert done.exit_code == 0, done.output
+    found = sqlite3.connect(tmp_path / "new" / "state.sqlite").execute("SELECT id FROM builds")
+    assert found.fetchall() == [(42,)]
+
+
+def test_a_full_disk_is_not_taken_for_a_damaged_archive(archive: Path, tmp_path: Path) -> None:
+    """Nothing is left behind then either."""
+    new = tmp_path / "new"
+    code = (
+        "import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))\n"
+        "from netbisect.cli.main import main; main(sys.argv[1:])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "restore", str(archive), str(new)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+    assert done.returncode == 1
+    assert f"{new} cannot be written: File too large" in done.stderr
+    assert not new.exists()
+
+
+def test_an_empty_folder_is_taken_and_stays_when_the_archive_is_refused(
+    archive: Path, tmp_path: Path
+) -> None:
+    new = tmp_path / "new"
+    new.mkdir()
+    whole = archive.read_bytes()
+    archive.write_bytes(whole[:1000])
+    refused(archive, new)
+    assert list(new.iterdir()) == []
+
+    archive.write_bytes(whole)
+    assert run("restore", archive, new).exit_code == 0
+    assert sorted(path.name for path in new.iterdir() if path.name.startswith(".")) == []
+
+
+def test_something_else_is_no_backup(tmp_path: Path) -> None:
+    (tmp_path / "letter").write_text("dear")
+
+    assert "is no backup" in refused(tmp_path / "letter", tmp_path / "new")
+    assert "cannot be read: No such file" in refused(tmp_path / "none", tmp_path / "new")
+
+
+def test_a_damaged_database_is_not_copied(service: Path, tmp_path: Path) -> None:
+    """A backup that could not be restored is none."""
+    path = service / "state.sqlite"
+    data = bytearray(path.read_bytes())
+    data[4096:8192] = b"\xff" * 4096
+    path.write_bytes(data)
+    done = run("backup", tmp_path / "backup.tar.gz", service)
+
+    assert done.exit_code == 1
+    assert "damaged" in done.output or "malformed" in done.output
+    assert not (tmp_path / "backup.tar.gz").exists()
+
+
+def test_a_ledger_that_is_not_there_is_said(service: Path, tmp_path: Path) -> None:
+    (service / "netbisect.sqlite").unlink()
+    done = run("backup", tmp_path / "backup.tar.gz", service)
+
+    assert done.exit_code == 1
+    assert "netbisect.sqlite is not there" in done.output
+
+
+def test_a_ledger_on_postgresql_is_left_to_pg_dump(service: Path, tmp_path: Path) -> None:
+    settings = service / control.SETTINGS
+    told = settings.read_text()
+    line = told[told.index("# database = ") :].partition("\n")[0]
+    settings.write_text(told.replace(line, 'database = "postgresql+psycopg://u@localhost/ledger"'))
+    done = run("backup", tmp_path / "backup.tar.gz", service)
+
+    assert done.exit_code == 1
+    assert "use pg_dump(1)" in done.output

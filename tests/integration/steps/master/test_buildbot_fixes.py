@@ -1,0 +1,207 @@
+"""Fixes of Buildbot: threads that were lost, and builds that stayed open for ever."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Generator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from buildbot.plugins import worker
+from buildbot.process.results import RETRY
+from buildbot.worker.protocols import null
+from real_master import RealMaster, case
+from twisted.internet import defer, reactor, task
+from twisted.python.threadpool import ThreadPool
+from twisted.trial.unittest import TestCase
+
+from netbisect.bisect.model.results import NightlyResult
+from netbisect.steps.master import buildbot_fixes
+from netbisect.steps.master.buildbot_fixes import event_stream, log_reader
+from netbisect.steps.master.buildbot_fixes.fix import Fix
+
+ITEMS = 50
+
+
+class LogReaderTest(TestCase):
+    """A thread pool with one thread, as on a small master."""
+
+    timeout = 600
+
+    def setUp(self) -> None:
+        self.pool = ThreadPool(1, 1)
+        self.pool.start()
+        self.addCleanup(self.pool.stop)
+
+    def numbers(self) -> Generator[int, None, None]:
+        yield from range(ITEMS)
+
+    def iterate(self, source: Callable[[], Generator[int, None, None]] | None = None) -> Any:
+        return log_reader.iterate_on_pool(
+            source or self.numbers, reactor=reactor, provider_threadpool=self.pool
+        )
+
+    def test_all_items_arrive_in_order(self) -> defer.Deferred[None]:
+        async def work() -> None:
+            found = [item async for item in self.iterate()]
+            assert found == list(range(ITEMS))
+
+        return defer.ensureDeferred(work())
+
+    def test_an_abandoned_reader_frees_its_thread(self) -> defer.Deferred[None]:
+        async def work() -> None:
+            for _ in range(5):
+                stream = self.iterate()
+                assert await anext(stream) == 0
+                await stream.aclose()
+            found = [item async for item in self.iterate()]
+            assert len(found) == ITEMS
+
+        return defer.ensureDeferred(work())
+
+    def test_an_error_of_the_source_reaches_the_reader_and_frees_the_thread(
+        self,
+    ) -> defer.Deferred[None]:
+        def failing() -> Generator[int, None, None]:
+            yield 1
+            raise RuntimeError("the database is gone")
+
+        async def work() -> None:
+            stream = self.iterate(failing)
+            with pytest.raises(RuntimeError, match="the database is gone"):
+                assert [item async for item in stream] == [1]
+            assert len([item async for item in self.iterate()]) == ITEMS
+
+        return defer.ensureDeferred(work())
+
+
+@pytest.mark.parametrize("fix", [fix for fix, _ in buildbot_fixes.FIXES], ids=lambda fix: fix.name)
+def test_fixes_are_applicable_to_the_installed_buildbot(fix: Fix) -> None:
+    assert fix.is_applicable()
+
+
+def test_other_functions_are_left_alone() -> None:
+    def render() -> str:
+        return "a later version of Buildbot"
+
+    owner = SimpleNamespace(render=render)
+
+    assert not Fix(owner, "render", event_stream.FIX.digest).apply(event_stream.render)
+    assert owner.render is render
+
+
+class DeadMasterTest(RealMaster):
+    """The other master is a row of the database."""
+
+    @pytest.mark.long
+    @case
+    async def test_requests_of_a_dead_master_are_started_again(self: Any) -> None:
+        self.builders = ()
+        await self.start(more_workers=[worker.Worker("builder", "password", missing_timeout=0)])
+        asked = self.ask()
+        requests = self.master.db.buildrequests
+        while not (found := await requests.getBuildRequests(complete=False)):
+            await task.deferLater(reactor, 0.05)
+        model = self.master.db.model
+
+        def another(connection: Any) -> int:
+            gone = {"name": "gone", "name_hash": "gone", "active": 1, "last_active": 1}
+            (number,) = connection.execute(model.masters.insert().values(gone)).inserted_primary_key
+            claims = [{"brid": one.buildrequestid, "masterid": number} for one in found]
+            table = model.buildrequest_claims
+            connection.execute(table.insert(), [{**one, "claimed_at": 1} for one in claims])
+            connection.commit()
+            return int(number)
+
+        gone = await self.master.db.pool.do(another)
+        config = self.master.config_loader.config_dict
+        others = [one for one in config["workers"] if one.workername != "builder"]
+        there = worker.LocalWorker("builder", max_builds=1, missing_timeout=0)
+        config["workers"] = [*others, there]
+        await self.master.doReconfig()
+        await task.deferLater(reactor, 1.0)
+        assert self.calls() == [], "it is another master's"
+        assert await requests.getBuildRequests(complete=False, claimed=gone)
+
+        await self.master.data.updates.expireMasters()
+        assert (await self.closed(asked)).finding is not None
+        assert not await requests.getBuildRequests(complete=False, claimed=gone)
+
+
+class LostWorkerTest(RealMaster):
+    """A worker that is lost between the choice for a build and the first step."""
+
+    def lose_at(self, method: str, moment: Callable[..., Awaitable[bool]]) -> list[bool]:
+        """Loses the worker of the testbed for a moment, after a matching call of a method."""
+        updates = self.master.data.updates
+        note = getattr(updates, method)
+        lost: list[bool] = []
+
+        async def noted(*what: Any, **more: Any) -> Any:
+            done = await note(*what, **more)
+            if not lost and await moment(*what):
+                lost.append(True)
+                await self.lose()
+            return done
+
+        def noting(*what: Any, **more: Any) -> defer.Deferred[Any]:
+            return defer.ensureDeferred(noted(*what, **more))
+
+        self.patch(updates, method, noting)
+        return lost
+
+    async def lose(self) -> None:
+        its = self.master.workers.workers["c2558"]
+        its.conn.loseConnection()
+        await self.until(lambda: not its.workerforbuilders)
+        reactor.callLater(0.3, lambda: defer.ensureDeferred(self.come_back(its)))  # type: ignore[attr-defined]
+
+    async def come_back(self, its: Any) -> None:
+        connection = null.Connection(its.remote_worker)
+        await self.master.workers.newConnection(connection, "c2558")
+        await its.attached(connection)
+
+    async def is_trial(self, builder: int) -> bool:
+        return bool((await self.master.data.get(("builders", builder)))["name"] == "bench-c2558")
+
+    async def assert_job_ends(self, lost: list[bool], retried: int) -> None:
+        """The nightly job ends well, after so many builds were retried."""
+        asked = await self.closed(self.ask(boots=1))
+        self.flushLoggedErrors()  # Buildbot's own
+        assert lost
+        assert isinstance(asked.finding, NightlyResult)
+        builds = await self.master.data.get(("builds",))
+        assert sum(one["results"] == RETRY for one in builds) == retried
+        orders = [one["external_idstring"] for one in await self.buildsets()]
+        assert len(set(orders)) == len(orders) == 2, "a kernel and a trial, each submitted once"
+
+    @case
+    async def test_a_request_that_loses_its_worker_is_claimed_again(self: Any) -> None:
+        async def claimed(requests: list[int]) -> bool:
+            its = await self.master.data.get(("buildrequests", requests[0]))
+            return bool(await self.is_trial(its["builderid"]))
+
+        await self.start()
+        await self.assert_job_ends(self.lose_at("claimBuildRequests", claimed), retried=0)
+
+    @case
+    async def test_a_build_that_loses_its_worker_while_prepared_is_retried(self: Any) -> None:
+        await self.start()
+        await self.assert_job_ends(
+            self.lose_at("setBuildStateString", self.saying("preparing worker")), retried=1
+        )
+
+    @case
+    async def test_a_build_that_loses_its_worker_after_the_ping_is_retried(self: Any) -> None:
+        async def answered(_: int, state: str) -> bool:
+            return state == "worker c2558 ready"
+
+        await self.start()
+        await self.assert_job_ends(self.lose_at("setStepStateString", answered), retried=1)
+
+    def saying(self, state: str) -> Callable[..., Awaitable[bool]]:
+        async def said(build: int, now: str) -> bool:
+            its = await self.master.data.get(("builds", build))
+            return now == state and await self.is_trial(its["builderid"])
+
+        return said

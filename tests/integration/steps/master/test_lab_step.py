@@ -1,0 +1,120 @@
+"""LabStep, with Buildbot's test mixins."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from buildbot.process.results import CANCELLED, FAILURE, RETRY, SUCCESS
+from buildbot.test.reactor import TestReactorMixin
+from buildbot.test.steps import ExpectShell, TestBuildStepMixin
+from twisted.internet import defer, error
+from twisted.python import failure
+from twisted.trial import unittest
+
+from netbisect.bisect.model import serialization
+from netbisect.bisect.model.entities import (
+    Boot,
+    Failure,
+    Kernel,
+    Reaction,
+    Sample,
+    Stage,
+)
+from netbisect.steps.master.lab_step import LabStep
+from netbisect.steps.service.database_thread import open_ledger
+from netbisect.steps.service.settings import MailSettings, Settings
+
+KERNEL = Kernel("a" * 40, "GENERIC", "amd64", "id", "key", "n8-aaaaaaaaaaaa", 1, 1.0, 2.0)
+BOOT = Boot("boot", "c2558", "key", "a" * 40, 5.0, 60.0)
+SAMPLE = Sample(
+    "sample", "boot", "c2558", "inet4-forwarding", 950_000, 1_488_000, (), (), (), "x", 6.0, 30.0
+)
+DUD = Failure("dud", "b" * 40, Stage.BUILD, Reaction.SKIP, "route.c:3: error: no", 7.0, 8.0)
+
+
+class LabStepTest(TestBuildStepMixin, TestReactorMixin, unittest.TestCase):
+    timeout = 600
+
+    def setUp(self) -> Any:
+        self.setup_test_reactor()
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        # Buildbot's master of tests makes a folder where it is; another process may do the same.
+        self.addCleanup(os.chdir, Path.cwd())
+        os.chdir(folder.name)
+        self.settings = Settings(
+            branches=("main",),
+            mail=MailSettings(to=("a@b",), sender="c@d"),
+            lab=Path("/lab/lab.toml"),
+            database=f"sqlite:///{folder.name}/netbisect.sqlite",
+        )
+        self.ledger = open_ledger(self.settings.database)
+        return self.setup_test_build_step()
+
+    def step(self, verb: str = "trial", **more: Any) -> ExpectShell:
+        self.setup_build()
+        self.setup_step(LabStep(verb, ["--testbed", "c2558"], settings=self.settings))
+        command = ["netbisect-lab", "--lab", "/lab/lab.toml", verb, "--testbed", "c2558"]
+        return ExpectShell(workdir="wkdir", command=command, log_environ=False, **more)
+
+    def test_facts_are_recorded(self) -> defer.Deferred[None]:
+        """Other output is ignored."""
+        said = f"warming up\n{serialization.dumps(BOOT)}\n{serialization.dumps(SAMPLE)}\n"
+        self.expect_commands(self.step().stdout(said).stderr("prose {\n").exit(0))
+        self.expect_outcome(SUCCESS, "up in 60 s; inet4-forwarding 0.950 Mpps")
+        self.expect_property("lab_exit", 0, "netbisect-lab")
+        done = self.run_step()
+
+        def check(_: object) -> None:
+            events, _ = self.ledger.events_since(0)
+            assert [event.kind for event in events] == ["boot", "sample"]
+
+        return done.addCallback(check)
+
+    def test_a_kernel_sets_its_key(self) -> defer.Deferred[None]:
+        self.expect_commands(self.step("build").stdout(serialization.dumps(KERNEL) + "\n").exit(0))
+        self.expect_outcome(SUCCESS, "built n8-aaaaaaaaaaaa")
+        self.expect_property("kernel", "key", "netbisect-lab")
+        return self.run_step()
+
+    def test_a_failure_has_its_reason(self) -> defer.Deferred[None]:
+        """Not an exception, for which Buildbot would stop to use the worker."""
+        self.expect_commands(self.step("build").stdout(serialization.dumps(DUD) + "\n").exit(3))
+        self.expect_outcome(FAILURE, "build: route.c:3: error: no (failure)")
+        self.expect_property("lab_exit", 3, "netbisect-lab")
+        done = self.run_step()
+
+        def check(_: object) -> None:
+            events, _ = self.ledger.events_since(0)
+            assert [event.kind for event in events] == ["dud"]
+
+        return done.addCallback(check)
+
+    def test_a_crash_without_output_is_a_failure(self) -> defer.Deferred[None]:
+        self.expect_commands(self.step().exit(4))
+        self.expect_outcome(FAILURE, "the lab needs its owner (failure)")
+        return self.run_step()
+
+    def test_an_invalid_fact_fails_the_step(self) -> defer.Deferred[None]:
+        """Such as a sample without its boot."""
+        self.expect_commands(self.step().stdout(serialization.dumps(SAMPLE) + "\n").exit(0))
+        self.expect_outcome(FAILURE, "a fact could not be recorded (failure)")
+        done = self.run_step()
+        return done.addCallback(lambda _: self.flushLoggedErrors())
+
+    def test_a_lost_worker_leads_to_a_retry(self) -> defer.Deferred[None]:
+        self.expect_commands(self.step().error(failure.Failure(error.ConnectionLost())))
+        self.expect_outcome(RETRY)
+        return self.run_step()
+
+    def test_a_cancelled_step_is_cancelled(self) -> defer.Deferred[None]:
+        shell = self.step()
+        shell.interrupted = True
+        self.expect_commands(shell.exit(-1))
+        self.interrupt_nth_remote_command(0)
+        self.expect_outcome(CANCELLED)
+        self.expect_log_file("cancelled", "interrupt reason")
+        return self.run_step()

@@ -1,0 +1,293 @@
+"""Mailer in a real master with a real SMTP server."""
+
+from __future__ import annotations
+
+import smtplib
+import socket
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from buildbot.plugins import util, worker
+from buildbot.test.util.integration import RunMasterBase
+from twisted.internet import defer, reactor, task
+
+from netbisect.demo.lab.setup import free_ports
+from netbisect.demo.mailbox import read
+from netbisect.steps.master import mailer
+from netbisect.steps.service.database_thread import open_ledger
+from netbisect.steps.service.settings import MailSettings, Settings
+from netbisect.store.db.records import Mail, MailState
+from netbisect.store.ledger import Ledger
+from netbisect.workers.config.toml import FileError
+
+HOSTILE = ("&@[9", "6U@[C\\", "(m@):a")
+"""Addresses by which `EmailMessage` raises AttributeError, IndexError or TypeError."""
+MAIL = Mail(
+    id=1,
+    key="one",
+    message_id="<1@lab.invalid>",
+    alert=None,
+    subject="a drop",
+    recipients=("people@lab.invalid",),
+    body="a text",
+    in_reply_to="",
+    references=(),
+    state=MailState.WAITING,
+    attempts=0,
+    next_try_at=0.0,
+    last_error="",
+    created_at=0.0,
+    sent_at=None,
+)
+
+
+class Endless:
+    """A mail server with an endless greeting."""
+
+    def __init__(self, port: int) -> None:
+        self._listener = socket.create_server(("127.0.0.1", port))
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._greet)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+        self._listener.close()
+
+    def _greet(self) -> None:
+        client, _ = self._listener.accept()
+        with client:
+            while not self._over.wait(0.05):
+                client.sendall(b"220-wait\r\n")
+
+
+class MailerTest(RunMasterBase):
+    timeout = 60
+    proto = "null"
+
+    def setUp(self) -> Any:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        self.mails = self.folder / "mails"
+        with free_ports(1) as [port]:
+            pass
+        self.settings = Settings(
+            branches=("main",),
+            mail=MailSettings(("people@lab.invalid",), "netbisect@lab.invalid", port=port),
+            database=f"sqlite:///{folder.name}/netbisect.sqlite",
+            tick=0.1,
+        )
+        self.ledger = open_ledger(self.settings.database, "lab.invalid")
+        self.server: subprocess.Popen[bytes] | None = None
+        self.addCleanup(self.stop_server)
+        return super().setUp()
+
+    def start_server(self) -> None:
+        command = [sys.executable, "-m", "netbisect.demo.mailbox"]
+        command += [str(self.settings.mail.port), str(self.mails)]
+        self.server = subprocess.Popen(command, stdout=subprocess.PIPE)
+        assert self.server.stdout is not None
+        assert self.server.stdout.readline() == b"ready\n"
+        self.server.stdout.close()
+
+    def stop_server(self) -> None:
+        if self.server is not None:
+            self.server.terminate()
+            self.server.wait()
+            self.server = None
+
+    async def start_master(self) -> None:
+        config = {
+            "workers": [worker.LocalWorker("one", missing_timeout=0)],
+            "protocols": {"null": {}},
+            "builders": [
+                util.BuilderConfig("none", workernames=["one"], factory=util.BuildFactory())
+            ],
+            "schedulers": [],
+            "services": [mailer.Mailer(settings=self.settings)],
+            "multiMaster": True,  # no scheduler drives the builder that a master must have
+        }
+        await self.setup_master(config, startWorker=False, basedir=str(self.folder / "master"))
+
+    async def sent(self) -> None:
+        while self.ledger.waiting_mails():
+            await task.deferLater(reactor, 0.05)
+
+    def put(self, key: str, body: str) -> None:
+        self.ledger.post(key, subject="a drop", recipients=["people@lab.invalid"], body=body)
+
+    def test_a_mail_is_sent_once_as_text_and_html(self) -> defer.Deferred[None]:
+        """With the headers of a list; the text may have any characters."""
+        self.settings = replace(
+            self.settings,
+            mail=replace(self.settings.mail, html=True, reply_to="perf@lab.invalid"),
+        )
+
+        async def work() -> None:
+            self.start_server()
+            self.put("one", "A drop of 10 % of 1 µs.\n\nEverything\n\n  https://lab.invalid/1\n")
+            await self.start_master()
+            await self.sent()
+            await task.deferLater(reactor, 3 * self.settings.tick)
+            (mail,) = read(self.mails)
+            assert mail["To"] == "people@lab.invalid"
+            assert mail["Auto-Submitted"] == "auto-generated"
+            assert mail["Message-ID"].endswith("@lab.invalid>")
+            assert mail["List-Id"] == "netbisect <netbisect.lab.invalid>"
+            assert mail["List-Archive"] == "<http://127.0.0.1:8010/>"
+            assert mail["Reply-To"] == "perf@lab.invalid"
+            assert mail["Precedence"] == "bulk"
+            plain, html = mail.get_body(("plain",)), mail.get_body(("html",))
+            assert plain is not None
+            assert html is not None
+            assert plain.get_content().startswith("A drop of 10 % of 1 µs.")
+            assert "<p>A drop of 10 % of 1 µs.</p>" in html.get_content()
+            assert '<a href="https://lab.invalid/1">' in html.get_content()
+
+        return defer.ensureDeferred(work())
+
+    def test_a_mail_waits_for_the_server(self) -> defer.Deferred[None]:
+        """In the outbox, with the reason."""
+        self.patch(mailer, "_FIRST_WAIT", 0.2)
+
+        async def work() -> None:
+            self.put("one", "a text\n")
+            await self.start_master()
+            while not self.ledger.waiting_mails()[0].attempts:
+                await task.deferLater(reactor, 0.05)
+            assert "refused" in self.ledger.waiting_mails()[0].last_error
+            self.start_server()
+            await self.sent()
+            assert len(read(self.mails)) == 1
+
+        return defer.ensureDeferred(work())
+
+    def test_no_mail_is_sent_while_the_database_is_full(self) -> defer.Deferred[None]:
+        """It would be sent again at every tick."""
+        tries: list[int] = []
+
+        def full(_: Ledger, identifier: int, next_try_at: float) -> None:
+            tries.append(identifier)
+            raise sqlite3.OperationalError("database or disk is full")
+
+        broken = self.patch(Ledger, "mail_begins", full)
+
+        async def work() -> None:
+            self.start_server()
+            self.put("one", "a text\n")
+            await self.start_master()
+            while len(tries) < 3:
+                await task.deferLater(reactor, 0.05)
+            assert not read(self.mails)
+            broken.restore()
+            await self.sent()
+            assert len(read(self.mails)) == 1
+            assert self.flushLoggedErrors(sqlite3.OperationalError)
+
+        return defer.ensureDeferred(work())
+
+    def test_an_invalid_mail_blocks_no_other(self) -> defer.Deferred[None]:
+        """It is given up after some tries."""
+        self.patch(mailer, "_FIRST_WAIT", 0.05)
+        self.patch(mailer, "MOST_TRIES", 3)
+        for address in HOSTILE:
+            self.ledger.post(address, subject="an answer", recipients=[address], body="a text\n")
+        self.put("alert", "a text\n")
+
+        async def work() -> None:
+            self.start_server()
+            await self.start_master()
+            await self.sent()
+            (mail,) = read(self.mails)
+            assert mail["Subject"] == "a drop"
+            given_up = self.ledger.given_up_mails()
+            assert [one.key for one in given_up] == list(HOSTILE)
+            assert [one.attempts for one in given_up] == [3, 3, 3]
+            assert all("Error(" in one.last_error for one in given_up)
+            assert self.ledger.census().mails_failed == 3
+
+        return defer.ensureDeferred(work())
+
+    def test_an_endless_answer_of_the_server_times_out(self) -> defer.Deferred[None]:
+        """After half of stall_minutes."""
+
+        async def work() -> None:
+            self.settings = replace(self.settings, stall_minutes=0.02)
+            self.put("one", "to nobody\n")
+            with Endless(self.settings.mail.port):
+                await self.start_master()
+                while not self.ledger.waiting_mails()[0].attempts:
+                    await task.deferLater(reactor, 0.05)
+            [mail] = self.ledger.waiting_mails()
+            assert mail.last_error == "the mail server took longer than 0.6 s"
+
+        return defer.ensureDeferred(work())
+
+    def test_a_refused_recipient_blocks_no_other(self) -> defer.Deferred[None]:
+        self.patch(mailer, "MOST_TRIES", 1)
+        refused = "nobody@refused.invalid"
+        for key, to in (
+            ("1", [refused]),
+            ("2", [refused, "a@lab.invalid"]),
+            ("3", ["b@c.invalid"]),
+        ):
+            self.ledger.post(key, subject=key, recipients=to, body="a text\n")
+
+        async def work() -> None:
+            self.start_server()
+            await self.start_master()
+            await self.sent()
+            assert [mail["Subject"] for mail in read(self.mails)] == ["2", "3"]
+            (mail,) = self.ledger.given_up_mails()
+            assert (mail.subject, "550" in mail.last_error) == ("1", True)
+
+        return defer.ensureDeferred(work())
+
+
+REFUSED = smtplib.SMTPRecipientsRefused({"a@b": (550, b"no such user")})
+BUSY = smtplib.SMTPRecipientsRefused({"a@b": (550, b"no such user"), "c@d": (451, b"later")})
+
+
+@pytest.mark.parametrize(
+    ("error", "most"),
+    [
+        (IndexError("string index out of range"), mailer.MOST_TRIES),
+        (UnicodeEncodeError("ascii", "ü", 0, 1, "no ASCII"), mailer.MOST_TRIES),
+        (REFUSED, mailer.MOST_TRIES),
+        (smtplib.SMTPDataError(554, b"no"), mailer.MOST_TRIES),
+        (BUSY, mailer.MOST_TRIES_UNREACHED),
+        (smtplib.SMTPDataError(452, b"disk full"), mailer.MOST_TRIES_UNREACHED),
+        (smtplib.SMTPAuthenticationError(535, b"no"), mailer.MOST_TRIES_UNREACHED),
+        (smtplib.SMTPServerDisconnected("gone"), mailer.MOST_TRIES_UNREACHED),
+        (ConnectionRefusedError(111, "refused"), mailer.MOST_TRIES_UNREACHED),
+        (FileError("mail.password_file: no such file"), mailer.MOST_TRIES_UNREACHED),
+    ],
+)
+def test_temporary_errors_are_retried_longer(error: Exception, most: int) -> None:
+    last = replace(MAIL, attempts=most - 1)
+
+    assert mailer.next_try(replace(last, attempts=most - 2), error, 100.0) is not None
+    assert mailer.next_try(last, error, 100.0) is None
+
+
+def test_an_unreachable_server_is_retried_for_days() -> None:
+    waits = [mailer.wait_after(attempts) for attempts in range(mailer.MOST_TRIES_UNREACHED - 1)]
+
+    assert sum(waits) > 4 * 86400
+
+
+def test_the_wait_between_tries_grows_to_an_hour() -> None:
+    waits = [mailer.wait_after(attempts) for attempts in (0, 1, 5, 6, 1000)]
+
+    assert waits == [60, 120, 1920, 3600, 3600]

@@ -1,0 +1,189 @@
+"""Transfer of kernels to the master, and removal of old ones."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from netbisect.bisect.model.entities import Kernel, Noise
+from netbisect.bisect.model.jobs import BisectJob, Candidate
+from netbisect.bisect.model.results import Unfinished
+from netbisect.steps.master.transfer import accept, prune
+from netbisect.steps.service.database_thread import open_service_ledger
+from netbisect.steps.service.settings import MailSettings, Settings
+from netbisect.store.db.records import ActionStage
+from netbisect.workers.build.artifacts import ARCHIVE, ArtefactStore, key_of
+
+
+@pytest.fixture
+def built(tmp_path: Path) -> tuple[ArtefactStore, Kernel]:
+    store = ArtefactStore(tmp_path / "builder")
+    return store, put(store, tmp_path, "text")
+
+
+def put(store: ArtefactStore, folder: Path, text: str) -> Kernel:
+    stage = folder / "stage"
+    stage.mkdir(exist_ok=True)
+    (stage / "kernel").write_text(text)
+    log = folder / "log"
+    log.write_text("")
+    return store.put(
+        stage,
+        lambda key, size: Kernel("a" * 40, "GENERIC", "amd64", "id", key, "v", size, 1.0, 1.0),
+        log,
+    )
+
+
+def uploaded(store: ArtefactStore, kernel: Kernel, folder: Path) -> Path:
+    incoming = folder / "incoming"
+    (store.directory / kernel.key).rename(incoming)
+    return incoming
+
+
+def test_a_kernel_with_the_right_content_is_stored(
+    built: tuple[ArtefactStore, Kernel], tmp_path: Path
+) -> None:
+    store, kernel = built
+    incoming = uploaded(store, kernel, tmp_path)
+    (tmp_path / "master").mkdir()
+
+    assert accept(incoming, tmp_path / "master", kernel.key) == ""
+    assert key_of(ArtefactStore(tmp_path / "master").archive(kernel.key)) == kernel.key
+    assert not incoming.exists()
+
+
+def test_a_damaged_kernel_is_refused(built: tuple[ArtefactStore, Kernel], tmp_path: Path) -> None:
+    store, kernel = built
+    incoming = uploaded(store, kernel, tmp_path)
+    archive = incoming / ARCHIVE
+    archive.write_bytes(archive.read_bytes()[:-20])
+    (tmp_path / "master").mkdir()
+
+    assert "cannot be stored" in accept(incoming, tmp_path / "master", kernel.key)
+    assert list((tmp_path / "master").iterdir()) == []
+
+
+def test_another_kernel_is_refused(built: tuple[ArtefactStore, Kernel], tmp_path: Path) -> None:
+    store, kernel = built
+    incoming = uploaded(store, kernel, tmp_path)
+    (tmp_path / "master").mkdir()
+    said = accept(incoming, tmp_path / "master", "0" * 64)
+
+    assert said == (
+        "the kernel cannot be stored: what was uploaded has the key "
+        f"{kernel.key[:12]}, expected 000000000000"
+    )
+
+
+def test_an_uploaded_kernel_replaces_an_earlier_one(
+    built: tuple[ArtefactStore, Kernel], tmp_path: Path
+) -> None:
+    store, kernel = built
+    incoming = uploaded(store, kernel, tmp_path)
+    (incoming / "kernel.json").write_text("newest")
+    shutil.copytree(incoming, tmp_path / "master" / kernel.key)
+    (tmp_path / "master" / kernel.key / "kernel.json").write_text("older")
+
+    assert accept(incoming, tmp_path / "master", kernel.key) == ""
+    assert (tmp_path / "master" / kernel.key / "kernel.json").read_text() == "newest"
+    assert not incoming.exists()
+
+
+class _Search:
+    """A store with kernels of eight revisions, and a search among four of them."""
+
+    def __init__(self, folder: Path, url: str) -> None:
+        self.settings = Settings(
+            branches=("main",),
+            mail=MailSettings(("a@example.org",), "b@example.org"),
+            state=folder,
+            database=url,
+        )
+        self.ledger = open_service_ledger(self.settings)
+        self.store = ArtefactStore(self.settings.kernels)
+        self.revisions = [letter * 40 for letter in "abcdefgh"]
+        self.keys = [self.put(folder, revision) for revision in self.revisions]
+        noise = Noise(0.01, 0.01, 0.01)
+        candidates = tuple(Candidate(one, 0.25) for one in self.revisions[1:5])
+        scenarios = ("inet4-forwarding",)
+        search = BisectJob(
+            "main", "c2558", self.revisions[0], candidates, scenarios, scenarios[0], -0.1, noise
+        )
+        self.asked = self.ledger.ask(search, key="bisect")
+
+    def put(self, folder: Path, revision: str, seconds: float = 1.0) -> str:
+        (folder / "stage").mkdir(exist_ok=True)
+        (folder / "stage" / "kernel").write_text(f"{revision} {seconds}")
+        (folder / "log").write_text("x" * 1000)
+        kernel = self.store.put(
+            folder / "stage",
+            lambda key, size: Kernel(
+                revision, "GENERIC", "amd64", "id", key, "v", size, seconds, 1.0
+            ),
+            folder / "log",
+        )
+        self.ledger.record(kernel)
+        return kernel.key
+
+    def left(self) -> set[str]:
+        return {path.name for path in self.settings.kernels.iterdir()}
+
+    def prune(self, space: str) -> str:
+        """Prunes the store to an amount of space."""
+        settings = replace(self.settings, kernel_space=space)
+        return prune(settings, self.ledger.needed_kernels())
+
+
+@pytest.fixture
+def search(tmp_path: Path, url: str) -> _Search:
+    return _Search(tmp_path, url)
+
+
+def test_kernels_of_open_jobs_are_not_removed(search: _Search) -> None:
+    said = search.prune("1 B")
+
+    assert search.left() == set(search.keys[:5])
+    assert said.startswith("the kernels of open jobs take ")
+    assert said.endswith(" kB, kernel_space is 1 B")
+    with search.ledger.closing(search.asked, Unfinished("it is enough")):
+        pass
+    assert search.prune("1 B") == "5 kernels removed"
+    assert search.left() == set()
+
+
+def test_the_least_recently_used_kernels_are_removed_first(search: _Search) -> None:
+    for age, key in enumerate(search.keys):
+        os.utime(search.settings.kernels / key / "kernel.json", (1e9 - age, 1e9 - age))
+    each = search.store.size() // 8
+
+    assert search.prune("1 GB") == ""
+    assert len(search.left()) == 8
+    assert search.prune(f"{each * 7 + each // 2} B") == "1 kernels removed"
+    assert search.left() == set(search.keys[:7])
+
+
+def test_only_the_newest_kernel_of_a_revision_is_needed(search: _Search, tmp_path: Path) -> None:
+    newest = search.put(tmp_path, search.revisions[2], seconds=2.0)
+    search.prune("1 B")
+
+    assert search.left() == {newest, *search.keys[:5]} - {search.keys[2]}
+
+
+def test_the_kernel_of_an_open_decision_is_needed(search: _Search) -> None:
+    revision = search.revisions[7]
+    search.ledger.intend(
+        search.asked.id,
+        ActionStage.TRIAL,
+        revision,
+        "c2558",
+        config="GENERIC",
+        arch="amd64",
+        why="a look",
+    )
+    search.prune("1 B")
+
+    assert search.keys[7] in search.left()

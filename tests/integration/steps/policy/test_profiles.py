@@ -1,0 +1,115 @@
+"""Profile jobs in a real master with a scripted lab."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from real_master import REVISION, RealMaster, case
+
+from netbisect.bisect.model.jobs import NightlyJob, ProfileJob
+from netbisect.bisect.model.results import (
+    NightlyResult,
+    ProfileResult,
+    Unfinished,
+)
+from netbisect.steps.policy import profiles
+from netbisect.steps.scheduler.scheduler import SCHEDULER_NAME
+from netbisect.store.db.records import ActionStage, JobRecord
+
+OTHER = "b" * 40
+
+
+class ProfilesTest(RealMaster):
+    def profile(self, *revisions: str, pps: float = 600_000.0) -> JobRecord:
+        question = ProfileJob("main", "c2558", revisions, ("inet4-forwarding",), pps)
+        return self.ledger.ask(
+            question, key=profiles.key_of(question), priority=profiles.PRIORITY_REQUEST
+        )
+
+    async def steps_of(self, builder: str) -> list[list[tuple[str, bool]]]:
+        """Steps of each build, and whether they were successful."""
+        number = await self.master.data.updates.findBuilderId(builder)
+        found = []
+        for build in await self.master.data.get(("builders", number, "builds")):
+            steps: list[dict[str, Any]] = await self.master.data.get(
+                ("builds", build["buildid"], "steps")
+            )
+            found.append([(one["name"], one["results"] == 0) for one in steps if not one["hidden"]])
+        return found
+
+    @pytest.mark.long
+    @case
+    async def test_both_revisions_are_profiled_and_their_files_stored(self) -> None:
+        """The ledger gets boots and no samples."""
+        await self.start()
+        asked = await self.closed(self.profile(REVISION, OTHER))
+
+        assert asked.finding == ProfileResult((REVISION, OTHER))
+        assert [one for one in self.calls() if "profile" in one] == [
+            f"profile {REVISION}",
+            f"profile {OTHER}",
+        ]
+        assert not [call for call in self.calls() if "trial" in call]
+        first, second = profiles.taken(self.ledger, self.settings.visits, asked)
+        assert (first.profile.revision, second.profile.revision) == (REVISION, OTHER)
+        assert first.stacks == {("ether_input", REVISION[:4]): 1000}
+        assert first.profile.pps == 600_000.0
+        decisions = self.ledger.decisions(asked.id)
+        kept = sorted(int(path.name) for path in self.settings.visits.iterdir())
+        assert kept == [one.id for one in decisions if one.stage is ActionStage.PROFILE]
+        events, _ = self.ledger.events_since(0)
+        assert sum(one.kind == "boot" for one in events) == 2
+        assert not any(one.kind == "sample" for one in events)
+        page = self.settings.reports / f"profile-{asked.id}.html"
+        assert REVISION[:4] in page.read_text()
+        own = [
+            [step for step in steps if "profile" in step[0] or step[0] == "trial"]
+            for steps in await self.steps_of("bench-c2558")
+        ]
+        assert own == 2 * [[("profile", True), ("upload profile", True)]]
+
+    @pytest.mark.long
+    @case
+    async def test_a_profile_waits_for_jobs_of_higher_priority(self) -> None:
+        self.script({REVISION: {"trial": "wait"}})
+        await self.start()
+        night = self.ledger.ask(
+            NightlyJob("main", "c2558", REVISION, ("inet4-forwarding",), 1),
+            key="night:main:c2558:now",
+            priority=200,
+        )
+        job = self.profile(OTHER)
+        await self.until((self.folder / "waiting").exists)
+        self.master.scheduler_manager.namedServices[SCHEDULER_NAME].advance()
+        assert self.ledger.decisions(job.id) == []
+        (self.folder / "go").touch()
+        job = await self.closed(job)
+
+        assert job.finding == ProfileResult((OTHER,))
+        assert self.ledger.question(night.id).finding == NightlyResult(1)
+        assert self.calls()[-1] == f"profile {OTHER}"
+
+    @case
+    async def test_a_failed_profile_ends_its_job(self) -> None:
+        """Without a boot of the other revision."""
+        self.script({REVISION: {"profile": "dud"}})
+        await self.start()
+        asked = await self.closed(self.profile(REVISION, OTHER))
+
+        assert isinstance(asked.finding, Unfinished)
+        assert "no event" in asked.finding.why
+        assert [call for call in self.calls() if "profile" in call] == [f"profile {REVISION}"]
+        page = (self.settings.reports / f"profile-{asked.id}.html").read_text()
+        assert "no event" in page
+        assert self.ledger.known_rates("c2558", "inet4-forwarding", [REVISION]) == {}
+
+    @pytest.mark.long
+    @case
+    async def test_crashed_profiles_are_retried(self) -> None:
+        self.script({REVISION: {"profile": "crash"}})
+        await self.start()
+        asked = await self.closed(self.profile(REVISION))
+
+        assert isinstance(asked.finding, Unfinished)
+        assert self.calls().count(f"profile {REVISION}") == 3

@@ -1,0 +1,234 @@
+"""From a suspicion through pairs of images to an alert, as the service keeps it in its ledger."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from netbisect.bisect.model.alert_state import AlertKind, AlertState
+from netbisect.bisect.model.entities import Boot, Commit, Fact, Kernel, Sample
+from netbisect.bisect.model.jobs import CompareJob, NightlyJob
+from netbisect.bisect.model.results import (
+    Confirmed,
+    Effect,
+    NightlyResult,
+    NotConfirmed,
+    Result,
+    Unfinished,
+)
+from netbisect.steps.scheduler.followups import Followups
+from netbisect.steps.service import control
+from netbisect.steps.service.database_thread import open_ledger
+from netbisect.steps.service.settings import load
+from netbisect.store.db.records import Alert, JobRecord
+from netbisect.store.ledger import Ledger
+
+TESTBED = "c2558"
+BOOTS = 5
+
+
+class Nights:
+    """Follow-ups, twelve commits, and nightly jobs with any level."""
+
+    def __init__(self, place: Path, ledger: Ledger, commits: list[Commit]) -> None:
+        self.settings, self.lab = load(place / control.SETTINGS)
+        self.ledger = ledger
+        self.followups = Followups(self.settings, self.lab)
+        self.scenario = self.lab.testbed(TESTBED).scenarios[0]
+        self.line = [commit.revision for commit in commits]
+        ledger.learn(commits, "main")
+
+    def facts(self, number: int, change: float = 0.0, slow: Sequence[int] = ()) -> list[Fact]:
+        """Facts of a nightly job of a commit; its `slow` boots are 10 % slower."""
+        revision, key = self.line[number], f"k{number}"
+        at = float(number) + (0.0 if number < 8 else 4e9)  # before and after all decisions
+        facts: list[Fact] = [
+            Kernel(revision, "GENERIC", "amd64", f"i{number}", key, "v", 1, at, 60.0)
+        ]
+        for i in range(BOOTS):
+            # Noise of 0.2 % between boots and between images.
+            luck = 0.002 * (math.sin(2.1 * i + number) + math.sin(5.3 * number))
+            pps = 1e6 * math.exp(change + luck - (0.1 if i in slow else 0.0))
+            boot = f"b{number}-{i}"
+            facts.append(Boot(boot, TESTBED, key, revision, at, 60.0))
+            facts.append(
+                Sample(
+                    id=f"s{boot}",
+                    boot=boot,
+                    testbed=TESTBED,
+                    scenario=self.scenario,
+                    pps=pps,
+                    offered_pps=1.488e6,
+                    received=(),
+                    offered=(),
+                    problems=(),
+                    conditions="",
+                    at=at,
+                    seconds=30.0,
+                )
+            )
+        return facts
+
+    def night(self, number: int, change: float = 0.0, slow: Sequence[int] = ()) -> list[JobRecord]:
+        """Measures a commit in a nightly job; returns the follow-ups."""
+        self.ledger.record_all(self.facts(number, change, slow), "the test")
+        night = NightlyJob("main", TESTBED, self.line[number], (self.scenario,), BOOTS)
+        asked = self.ledger.ask(night, key=f"night {number}")
+        return self.followups.conclude(self.ledger, asked, NightlyResult(BOOTS))
+
+    def answer(
+        self, asked: JobRecord, ln_ratio: float, *, confirmed: bool = True
+    ) -> list[JobRecord]:
+        """Ends a comparison; returns the follow-ups."""
+        effect = Effect(self.scenario, ln_ratio, ln_ratio - 0.004, ln_ratio + 0.004, 1e-5, 6, 6)
+        finding: Result = Confirmed((effect,)) if confirmed else NotConfirmed((effect,), "no room")
+        return self.followups.conclude(self.ledger, asked, finding)
+
+    def drop(self, change: float) -> JobRecord:
+        """The comparison after seven nights without a change and one with a drop."""
+        for number in range(6):
+            self.ledger.record_all(self.facts(number), "the test")
+        assert self.night(6) == []
+        [asked] = self.night(7, change)
+        return asked
+
+    @property
+    def alert(self) -> Alert:
+        [alert] = self.ledger.alerts(candidates=True)
+        return alert
+
+
+@pytest.fixture
+def nights(quiet_house: Path, quiet_commits: list[Commit], tmp_path: Path) -> Iterator[Nights]:
+    ledger = open_ledger(f"sqlite:///{tmp_path / 'ledger.sqlite'}")
+    nights = Nights(quiet_house, ledger, quiet_commits)
+    yield nights
+    ledger.engine.dispose()
+    shutil.rmtree(nights.settings.reports, ignore_errors=True)
+
+
+def pair(asked: JobRecord) -> tuple[str, str]:
+    assert isinstance(asked.question, CompareJob)
+    return asked.question.good, asked.question.bad
+
+
+def test_a_large_drop_needs_one_pair_of_images(nights: Nights) -> None:
+    asked = nights.drop(-0.12)
+    assert pair(asked) == (nights.line[6], nights.line[7])
+    assert (nights.alert.state, nights.alert.kind) == (AlertState.CONFIRMING, AlertKind.DROP)
+    assert nights.ledger.alerts() == []
+
+    [search] = nights.answer(asked, -0.12)
+
+    assert (nights.alert.state, nights.alert.bisection) == (AlertState.BISECTING, search.id)
+    assert [effect.ln_ratio for effect in nights.alert.effects] == [-0.12]
+
+
+def test_a_small_drop_needs_a_second_pair_of_images(nights: Nights) -> None:
+    """The alert has the mean of both pairs, and the range of the first."""
+    asked = nights.drop(-0.04)
+    assert nights.answer(asked, -0.04) == []
+    assert nights.alert.state is AlertState.CONFIRMING
+    assert nights.ledger.waiting_mails() == []
+
+    [further] = nights.night(8, -0.04)
+    assert further.parent == asked.id
+    assert pair(further)[1] == nights.line[8]
+    assert not set(pair(asked)) & set(pair(further))
+    [search] = nights.answer(further, -0.036)
+
+    alert = nights.alert
+    assert (alert.state, alert.bisection) == (AlertState.BISECTING, search.id)
+    assert (alert.good, alert.bad) == pair(asked)
+    [effect] = alert.effects
+    assert effect.ln_ratio == pytest.approx(-0.038)
+    assert effect.high - effect.low > 0.01, "the offsets of images are part of the interval"
+    [mail] = nights.ledger.waiting_mails()
+    assert "-3.7 %" in mail.subject, "the mean of both pairs"
+    first = [nights.followups.history.commit(end).number for end in pair(asked)]
+    assert f"between n{first[0]} and n{first[1]}" in mail.subject
+    assert nights.followups.page_of(alert.id).is_file()
+
+
+def test_an_offset_of_one_image_is_no_alert(nights: Nights) -> None:
+    asked = nights.drop(-0.04)
+    nights.answer(asked, -0.025)
+    [further] = nights.night(8)
+    assert nights.answer(further, 0.006, confirmed=False) == []
+
+    assert nights.alert.state is AlertState.WITHDRAWN
+    assert "any two images" in nights.ledger.alert_changes(nights.alert.id)[-1].what
+    assert nights.ledger.waiting_mails() == []
+    assert nights.night(9) == []
+
+
+def test_an_unconfirmed_change_is_withdrawn(nights: Nights) -> None:
+    asked = nights.drop(-0.12)
+    assert nights.answer(asked, -0.001, confirmed=False) == []
+
+    assert nights.alert.state is AlertState.WITHDRAWN
+    assert nights.ledger.alert_changes(nights.alert.id)[-1].what == "no room"
+
+
+def test_a_more_frequent_slow_mode_opens_an_alert_about_modes(nights: Nights) -> None:
+    """Without a comparison, a search or a mail; the baseline continues."""
+    for number in range(9):  # every sixth boot is slow by 10 %
+        assert nights.night(number, slow=[i for i in range(5) if (5 * number + i) % 6 == 3]) == []
+    asked = [nights.night(number, slow=[0, 1, 3, 4]) for number in (9, 10, 11)]
+
+    assert asked == [[], [], []]
+    alert = nights.alert
+    assert (alert.kind, alert.state) == (AlertKind.MODES, AlertState.OPEN)
+    assert alert.bad == nights.line[11] or alert.bad == nights.line[10]
+    [effect] = alert.effects
+    assert -0.1 < effect.low < effect.ln_ratio < effect.high < 0
+    assert "more often" in nights.ledger.alert_changes(alert.id)[-1].what
+    assert nights.ledger.waiting_mails() == []
+    levels = nights.ledger.baseline(TESTBED, nights.scenario, "main")
+    assert len(levels) == 12
+
+
+def test_no_second_comparison_is_opened_while_one_runs(nights: Nights) -> None:
+    nights.drop(-0.12)
+
+    assert nights.night(8, -0.12) == []
+
+
+def test_an_improvement_is_recorded_and_starts_a_baseline(nights: Nights) -> None:
+    """Its loss is a drop."""
+    asked = nights.drop(0.12)
+    assert nights.answer(asked, 0.12) == []
+
+    assert (nights.alert.kind, nights.alert.state) == (AlertKind.IMPROVEMENT, AlertState.OPEN)
+    assert nights.ledger.waiting_mails() == []
+    assert nights.night(8, 0.12) == []
+    [asked] = nights.night(9, 0.0)
+    assert pair(asked)[1] == nights.line[9]
+
+
+def test_a_returning_change_reopens_its_alert(nights: Nights) -> None:
+    nights.answer(nights.drop(-0.12), -0.12)
+    number = nights.alert.id
+    nights.ledger.change_alert(number, who="olga", what="reverted", state=AlertState.FIXED)
+    for later in (8, 9, 10):
+        assert nights.night(later) == []
+    [again] = nights.night(11, -0.12)
+    [search] = nights.answer(again, -0.12)
+
+    first, candidate = nights.ledger.alerts(candidates=True)
+    assert (first.id, first.state, first.bisection) == (number, AlertState.BISECTING, search.id)
+    assert first.comparison == again.id
+    assert candidate.state is AlertState.WITHDRAWN
+    assert nights.ledger.alert_changes(candidate.id)[-1].what == f"it is alert {number} come back"
+
+
+def test_an_unfinished_comparison_withdraws_its_candidate(nights: Nights) -> None:
+    asked = nights.drop(-0.12)
+    nights.followups.conclude(nights.ledger, asked, Unfinished("the testbed is in quarantine"))
+
+    assert nights.alert.state is AlertState.WITHDRAWN
+    assert [mail.key for mail in nights.ledger.waiting_mails()] == [f"trouble:{asked.id}"]

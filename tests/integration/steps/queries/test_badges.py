@@ -1,0 +1,94 @@
+"""Badges: what they say, and that they are pictures whatever a branch is called."""
+
+from __future__ import annotations
+
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from netbisect.bisect.model.alert_state import AlertState
+from netbisect.reports.plots.badge import BadgeColour, Condition, badge, state
+from netbisect.steps.queries.badges import conditions, named
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.mark.parametrize(
+    ("condition", "said"),
+    [
+        (Condition(0, 0, 9, 0.5), "ok"),
+        (Condition(1, 0, 9, 0.5), "1 drop"),
+        (Condition(3, 2, 9, 30.0), "3 drops"),
+        (Condition(0, 1, 9, 0.5), "measuring"),
+        (Condition(0, 1, 9, 2.6), "stale"),
+        (Condition(0, 0, 1, 0.5), "measuring"),
+        (Condition(0, 0, 0, None), "measuring"),
+        (Condition(0, 0, 9, 2.4), "ok"),
+        (Condition(0, 0, 9, None), "ok"),
+    ],
+)
+def test_what_is_said(condition: Condition, said: str) -> None:
+    """Drops before all else; what is old is not called well."""
+    assert state(condition)[0] == said
+    assert said in badge("main", condition)
+
+
+def luminance(colour: str) -> float:
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [x / 12.92 if x <= 0.04045 else ((x + 0.055) / 1.055) ** 2.4 for x in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize("look", BadgeColour)
+def test_white_can_be_read_on_every_colour(look: BadgeColour) -> None:
+    """WCAG 2.1, AA."""
+    assert 1.05 / (luminance(look.value) + 0.05) >= 4.5
+
+
+@given(st.text(alphabet=st.characters(exclude_categories=[]), max_size=90))
+def test_any_name_makes_a_picture(name: str) -> None:
+    """That an XML reader takes, that says all in words, and that runs nothing."""
+    told = badge(f"<script>]]>&'\"{name}", Condition(0, 0, 9, 0.5))
+    root = ET.fromstring(told.encode())  # noqa: S314 - our own text
+
+    assert {one.tag for one in root.iter()} <= {
+        f"{SVG}{name}" for name in ("svg", "title", "clipPath", "rect", "g", "text")
+    }
+    assert root.get("aria-label") == root.findtext(f"{SVG}title")
+    assert int(root.get("width") or 0) < 1300
+
+
+def test_how_branches_are(filled_ledger: Any) -> None:
+    """Of all testbeds and of each; a branch that was never measured is being measured."""
+    ledger = filled_ledger.ledger
+    found = conditions(ledger, ["main"])
+
+    assert set(found) == {("main", ""), ("stable/15", ""), ("stable/15", "c2558")}
+    assert state(found["main", ""])[0] == "measuring"
+    assert state(found["stable/15", ""])[0] == "1 drop"
+    assert found["stable/15", "c2558"] == found["stable/15", ""]
+    assert found["stable/15", ""].days == pytest.approx(3)
+
+    ledger.change_alert(
+        filled_ledger.alert, who="someone", what="known", state=AlertState.ACKNOWLEDGED
+    )
+    assert state(conditions(ledger)["stable/15", ""])[0] == "stale"
+    earlier = ledger.clock() - 86400.0
+    ledger.clock = lambda: earlier
+    assert state(conditions(ledger)["stable/15", ""])[0] == "ok"
+
+
+def test_a_branch_with_slashes_is_not_taken_for_a_testbed() -> None:
+    found = dict.fromkeys(
+        [("a", ""), ("a/b", ""), ("a", "b"), ("a/b", "c")], Condition(0, 0, 0, None)
+    )
+
+    assert named("a", found) == ("a", "")
+    assert named("a/b", found) == ("a/b", "")
+    assert named("a/b/c", found) == ("a/b", "c")
+    assert named("a/x", found) is None
+    assert named("", found) is None
+    assert named("a/", found) is None

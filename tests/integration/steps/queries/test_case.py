@@ -1,0 +1,126 @@
+"""What a report is made of: a side of the proof has all boots of its image."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from netbisect.bisect.model.entities import (
+    Boot,
+    Failure,
+    Kernel,
+    Reaction,
+    Sample,
+    Stage,
+)
+from netbisect.bisect.model.evidence import Evidence, Observation
+from netbisect.reports.model.case import KernelFailure
+from netbisect.steps.queries.case import _attempt, _built_ahead, _failures, _overlays, _pps
+from netbisect.store.db.records import Action, ActionStage, Outcome
+
+
+def kernel(revision: str, identity: str, config: str = "GENERIC") -> Kernel:
+    return Kernel(revision, config, "amd64", identity, f"key-{revision}", "v", 1, 0.0, 1.0)
+
+
+def reading(boot: str, revision: str, identity: str, pps: float) -> Observation:
+    return Observation(boot, revision, identity, {"forwarding": math.log(pps)})
+
+
+def test_a_culprit_that_was_never_booted_itself_shows_the_boots_of_its_twin() -> None:
+    """The commit after it changed a manual page: their kernels run the same instructions."""
+    evidence = Evidence(
+        observations=(
+            reading("1", "parent", "fast", 950),
+            reading("2", "page", "slow", 840),
+            reading("3", "page", "slow", 850),
+        ),
+        kernels={
+            "parent": kernel("parent", "fast"),
+            "culprit": kernel("culprit", "slow"),
+            "page": kernel("page", "slow"),
+        },
+    )
+    pps = _pps(evidence, ("forwarding",), {"parent", "culprit"})["forwarding"]
+
+    assert [round(value) for value in pps["culprit"]] == [840, 850]
+    assert [round(value) for value in pps["page"]] == [840, 850]
+    assert [round(value) for value in pps["parent"]] == [950]
+
+
+def test_what_was_built_ahead_is_told_beside_the_visit_and_not_as_its_outcome() -> None:
+    """A kernel that fails to build while another one is measured spoils no boot."""
+    decision = Action(
+        id=1,
+        question=1,
+        seq=1,
+        attempt=1,
+        external_id="nb:1:1:1",
+        stage=ActionStage.TRIAL,
+        revision="middle",
+        target="c2558",
+        testbed="c2558",
+        config="GENERIC",
+        arch="amd64",
+        runs=2,
+        why="splits what is left in two halves",
+        belief=None,
+        buildset=1,
+        outcome=Outcome.OK,
+        note="",
+        intended_at=10.0,
+        submitted_at=10.0,
+        finished_at=99.0,
+    )
+    facts = [
+        Boot("boot", "c2558", "key-middle", "middle", 11.0, 60.0),
+        kernel("later", "fast", "GENERIC+fix-igb"),
+        Sample("s", "boot", "c2558", "forwarding", 900.0, 1e3, (), (), (), "c", 12.0, 30.0),
+        Sample("t", "boot", "c2558", "forwarding", 902.0, 1e3, (), (), (), "c", 12.5, 30.0),
+        Failure("dud", "last", Stage.BUILD, Reaction.SKIP, "no rule", 13.0, 5.0),
+    ]
+    visit = _attempt(decision, facts, "forwarding")
+    later, last = _built_ahead(decision, facts)
+
+    assert (visit.outcome, visit.seconds, visit.stage) == ("booted", 120.0, "trial")
+    assert visit.ln_pps == pytest.approx((math.log(900.0) + math.log(902.0)) / 2)
+    assert (later.revision, later.outcome, later.stage) == (
+        "later",
+        "built v with fix-igb",
+        "kernel",
+    )
+    assert (last.revision, last.outcome, last.seconds) == ("last", "no rule", 5.0)
+
+
+def test_what_kernels_died_of_is_told_once() -> None:
+    """Trouble of the lab, and what has nothing to show, is left out."""
+
+    def dud(why: str, stage: Stage, log: str, scenario: str = "") -> Failure:
+        return Failure(why, "r", stage, Reaction.SKIP, why, 1.0, 1.0, scenario=scenario, log=log)
+
+    panic = dud("panic: x", Stage.BOOT, "panic: x\n#0 y")
+    crash = dud("went down: panic: z", Stage.BOOT, "panic: z", "forwarding")
+    lab = dud("no room", Stage.DEPLOY, "df")
+    mute = dud("hangs", Stage.BOOT, " \n")
+
+    assert _failures([panic, lab, crash, replace(panic, id="again"), mute]) == (
+        KernelFailure("r", "", "panic: x", "panic: x\n#0 y"),
+        KernelFailure("r", "forwarding", "went down: panic: z", "panic: z"),
+    )
+
+
+def test_what_was_built_with_a_fix_is_said() -> None:
+    """Of a comparison of kernels it is a condition like any other."""
+    kernels = {
+        "a": kernel("a", "1"),
+        "b": kernel("b", "2", "GENERIC+fix-igb"),
+        "c": kernel("c", "3", "GENERIC+fix-igb+fix-pf"),
+    }
+
+    assert _overlays(Evidence(kernels=kernels)) == {
+        "with fix-igb applied": "2 of 3 kernels",
+        "with fix-pf applied": "1 of 3 kernels",
+    }
+    assert _overlays(Evidence(kernels={"a": kernels["a"]})) == {}

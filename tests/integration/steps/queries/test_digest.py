@@ -1,0 +1,264 @@
+"""The day's mail: once a day, with what was measured and what was not, also when it is quiet."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from netbisect.bisect.model.entities import (
+    Boot,
+    Fact,
+    Failure,
+    Kernel,
+    Reaction,
+    Sample,
+    Stage,
+)
+from netbisect.bisect.model.jobs import CompareJob, NightlyJob
+from netbisect.bisect.model.results import (
+    Confirmed,
+    Effect,
+    NightlyResult,
+    Unfinished,
+)
+from netbisect.reports.documents.digest_types import DigestDocument, DigestItem, MissingScenarios
+from netbisect.reports.mail import digest
+from netbisect.steps.queries.digest import last_due, post_digest
+from netbisect.steps.scheduler.followups import Followups
+from netbisect.steps.service import control
+from netbisect.steps.service.database_thread import open_ledger
+from netbisect.steps.service.settings import load
+from netbisect.store.db.records import ActionStage, JobRecord, Mail
+from netbisect.store.ledger import Ledger
+
+TESTBED = "c2558"
+MORNING = datetime(2026, 11, 21, 8).astimezone().timestamp()
+HOUR = 3600.0
+
+
+class Desk:
+    """A service's ledger, at a time of the test's choice."""
+
+    def __init__(self, place: Path, ledger: Ledger) -> None:
+        settings, self.lab = load(place / control.SETTINGS)
+        self.settings = replace(settings, mail=replace(settings.mail, digest=True))
+        self.ledger = ledger
+        self.followups = Followups(self.settings, self.lab)
+        self.line = [self.followups.history.head("main")]
+        while len(self.line) < 4:
+            self.line.insert(0, self.followups.history.resolve(f"{self.line[0]}~1"))
+        ledger.learn([self.followups.history.commit(one) for one in self.line], "main")
+        ledger.clock = lambda: self.now
+        self.at(MORNING - 7 * HOUR)
+
+    def at(self, now: float) -> None:
+        self.now = now
+
+    def night(self, number: int = 0) -> JobRecord:
+        night = NightlyJob("main", TESTBED, self.line[number], self.scenarios, 1)
+        return self.ledger.ask(night, key=f"night {number}")
+
+    @property
+    def scenarios(self) -> tuple[str, ...]:
+        return self.lab.testbed(TESTBED).scenarios
+
+    def measure(self, asked: JobRecord, *, without: str = "", problem: str = "") -> None:
+        """One boot with a sample of each scenario; of one of them none, or none that counts."""
+        revision = asked.question.revision if isinstance(asked.question, NightlyJob) else ""
+        decision = self.ledger.intend(
+            asked.id, ActionStage.TRIAL, revision, TESTBED, config="G", arch="amd64", why="w"
+        )
+        key = f"k{asked.id}"
+        facts: list[Fact] = [
+            Kernel(revision, "G", "amd64", f"i{key}", key, "v", 1, self.now, 60.0),
+            Boot(key, TESTBED, key, revision, self.now, 60.0),
+        ]
+        for scenario in self.scenarios:
+            if scenario == without and not problem:
+                why = "pfctl: no such module"
+                facts.append(
+                    Failure(
+                        f"d{key}",
+                        revision,
+                        Stage.BENCH,
+                        Reaction.SKIP,
+                        why,
+                        self.now,
+                        1.0,
+                        TESTBED,
+                        scenario,
+                    )
+                )
+                continue
+            problems = (problem,) if scenario == without else ()
+            facts.append(
+                Sample(
+                    f"{key}{scenario}",
+                    key,
+                    TESTBED,
+                    scenario,
+                    1e6,
+                    1.4e6,
+                    (),
+                    (),
+                    problems,
+                    "",
+                    self.now,
+                    30.0,
+                )
+            )
+        for fact in facts:
+            self.ledger.record(fact, decision.id)
+
+    def digests(self) -> list[Mail]:
+        post_digest(self.ledger, self.settings, self.lab)
+        return [mail for mail in self.ledger.waiting_mails() if mail.key.startswith("digest:")]
+
+    def digest(self) -> Mail:
+        return self.digests()[-1]
+
+
+@pytest.fixture
+def desk(quiet_house: Path, tmp_path: Path) -> Iterator[Desk]:
+    ledger = open_ledger(f"sqlite:///{tmp_path / 'ledger.sqlite'}")
+    desk = Desk(quiet_house, ledger)
+    yield desk
+    ledger.engine.dispose()
+    shutil.rmtree(desk.settings.reports, ignore_errors=True)
+
+
+def test_it_is_due_at_its_hour_by_the_clock_on_the_wall() -> None:
+    assert last_due(MORNING, 8) == MORNING
+    assert last_due(MORNING - 1, 8) == MORNING - 24 * HOUR
+    assert last_due(MORNING + 15 * HOUR, 8) == MORNING
+
+
+def test_a_service_without_a_night_says_nothing(desk: Desk) -> None:
+    desk.at(MORNING + HOUR)
+
+    assert desk.digests() == []
+
+
+def test_it_comes_once_a_day_and_also_when_all_is_quiet(desk: Desk) -> None:
+    night = desk.night()
+    desk.measure(night)
+    with desk.ledger.closing(night, NightlyResult(1)):
+        pass
+    assert desk.digests() == [], "it is not due yet"
+
+    desk.at(MORNING + 60)
+    [first] = desk.digests()
+    assert desk.digests() == [first], "told twice, it is one mail"
+    count = len(desk.scenarios)
+    assert first.subject == f"[netbisect] 2026-11-21: {count} of {count} series, nothing new"
+    assert f"measured {count} of {count} series" in first.body
+    assert "No changes. No open drops." in " ".join(first.body.split())
+
+    desk.at(MORNING + 24 * HOUR)
+    second = desk.digest()
+    assert second.key != first.key
+    assert second.subject.endswith("nothing to measure, nothing new")
+    assert f"No new commits for main on {TESTBED}" in " ".join(second.body.split())
+
+
+def test_what_was_not_measured_is_told_with_its_reason(desk: Desk) -> None:
+    """By scenario, or for the whole night; a sample that does not count is none."""
+    first, second = desk.scenarios[:2]
+    desk.measure(desk.night(0), without=first)
+    desk.measure(desk.night(1), without=second, problem="the link of igb0 went down")
+    failed = desk.night(2)
+    with desk.ledger.closing(failed, Unfinished("the worker was lost")):
+        pass
+    desk.night(3)
+    desk.at(MORNING)
+    body = " ".join(desk.digest().body.split())
+
+    count = len(desk.scenarios)
+    assert f"measured {2 * count - 2} of {4 * count} series" in body
+    assert "bench: pfctl: no such module" in body
+    assert "the link of igb0 went down" in body
+    assert "the worker was lost" in body
+    assert "still running" in body
+
+
+def test_drops_and_gains_are_new_once_and_then_open(desk: Desk) -> None:
+    desk.night()
+    for number, ln_ratio in enumerate((-0.1, 0.2), 1):
+        scenario = desk.scenarios[number]
+        question = CompareJob(
+            "main", TESTBED, desk.line[0], desk.line[2], (scenario,), scenario, ln_ratio
+        )
+        asked = desk.ledger.ask(question, key=f"compare {number}")
+        effect = Effect(scenario, ln_ratio, ln_ratio - 0.01, ln_ratio + 0.01, 1e-6, 5, 6)
+        with desk.ledger.closing(asked, Confirmed((effect,))) as closing:
+            closing.open_alert((effect,), what="confirmed", ends=(desk.line[0], desk.line[2]))
+    desk.at(MORNING)
+    first = desk.digest()
+    desk.at(MORNING + 24 * HOUR)
+    second = desk.digest()
+
+    assert first.subject.endswith("1 new drop, 1 improvement")
+    new, gains = first.body.split("New drops\n\n")[1].split("Improvements\n\n")
+    assert "-9.5 %" in new
+    assert "+22.1 %" in gains
+    assert "Still open" not in first.body
+    assert second.subject.endswith("nothing new")
+    assert "-9.5 %" in second.body.split("Still open\n\n")[1]
+    assert "1 open drop." in " ".join(second.body.split())
+    assert "22.1" not in second.body, "a gain is not open"
+
+
+def test_it_can_be_switched_off(desk: Desk) -> None:
+    desk.measure(desk.night())
+    desk.at(MORNING)
+    desk.settings = replace(desk.settings, mail=replace(desk.settings.mail, digest=False))
+
+    assert desk.digests() == []
+
+
+def test_a_long_silence_is_not_made_up_for_day_by_day(desk: Desk) -> None:
+    desk.night()
+    desk.at(MORNING)
+    assert len(desk.digests()) == 1
+    desk.at(MORNING + timedelta(days=30).total_seconds() + HOUR)
+
+    assert len(desk.digests()) == 2
+
+
+def test_a_long_day_fits_the_columns() -> None:
+    """Whatever things are called, and however many there are."""
+    item = DigestItem(
+        7,
+        "forwarding, inet6 with a rather long name on some-testbed, stable/15",
+        "-9.5 % (-10.4 to -8.6)",
+        "confirmed, bisection running",
+    )
+    day = DigestDocument(
+        since=0.0,
+        until=MORNING,
+        planned=300,
+        measured=10,
+        missing=(
+            MissingScenarios(
+                "apu2, main", tuple(f"scenario {i}" for i in range(40)), "no\nlink\x1b"
+            ),
+        )
+        * 30,
+        unchanged=("main on x",),
+        drops=(item,) * 30,
+        over=(item,),
+        searches=("alert 7 on c2558: 64 commits, 9 orders so far",),
+        drifts=("forwarding: -3.1 %",),
+        warnings=("c2558 has no measurements for 9 days.",),
+        page="https://netbisect.example.org/",
+    )
+    letter = digest.mail(day)
+
+    assert max(map(len, letter.text.splitlines())) <= 76
+    assert "\x1b" not in letter.text
+    assert letter.text.count("and 10 more") == 2

@@ -1,0 +1,238 @@
+"""What programs are told: documents that keep to their published schemas, whatever is in them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from click.testing import CliRunner, Result
+
+from netbisect.bisect.model.alert_state import AlertState
+from netbisect.bisect.model.results import Effect
+from netbisect.cli import main
+from netbisect.reports.console import health, status
+from netbisect.reports.documents import json_schema
+from netbisect.reports.documents import types as told
+from netbisect.reports.documents.digest_types import DigestDocument, DigestItem, MissingScenarios
+from netbisect.steps.queries.document_parts import difference
+from netbisect.steps.queries.documents import DocumentQueries
+from netbisect.steps.queries.health import judge
+from netbisect.store.repositories.lookup import SeriesName
+
+HOSTILE = "]]> \ud800 \x00 <b>"
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main.main, [*arguments])
+
+
+def digest(_: Any) -> Any:
+    item = DigestItem(1, HOSTILE, "-10 %", HOSTILE)
+    return DigestDocument(
+        since=0.0,
+        until=1.0,
+        planned=2,
+        measured=1,
+        missing=(MissingScenarios(HOSTILE, (HOSTILE,), HOSTILE),),
+        drops=(item,),
+        standing=(item,),
+        searches=(HOSTILE,),
+    )
+
+
+def request(_: Any) -> Any:
+    """With all that can be null as null and not."""
+    no_end = told.Difference(HOSTILE, -10.0, None, None, -0.1, None, None, None, 5, 5)
+    return told.RequestDocument(
+        number=7,
+        kind="compare",
+        state="answered",
+        verdict="regression",
+        status=1,
+        sentence=HOSTILE,
+        who=HOSTILE,
+        via="command",
+        priority="normal",
+        branch=HOSTILE,
+        subjects=(HOSTILE,),
+        labels=(HOSTILE,),
+        boots=5,
+        runs=1,
+        margin_percent=2.0,
+        parts=(
+            told.RequestPart(
+                1, "Measurement", HOSTILE, 1, (HOSTILE,), "open", 1, 10, 2, 60.0, HOSTILE, HOSTILE
+            ),
+            told.RequestPart(2, "Bisection", "c2558", 1, (), "closed", 1, 10, None, None, "", ""),
+        ),
+        differences=(
+            told.ComparedRevision("c2558", 1, HOSTILE, HOSTILE, no_end, -0.2, 0.1, "slower", ""),
+            told.ComparedRevision("c2558", 1, "", "", None, None, None, "inconclusive", HOSTILE),
+        ),
+        repeats=(told.SecondRun("c2558", "", HOSTILE, 0.0, -0.1, 0.1, True),),
+        spent=told.CostSpent(1, 2, 3, 4.0),
+        opened_at=1.0,
+        closed_at=None,
+        history=(told.RequestEntry(1.0, HOSTILE, HOSTILE, "ask"),),
+        address="",
+    )
+
+
+MAKERS: dict[str, Callable[[Any], Any]] = {
+    "alert": lambda filled: DocumentQueries(filled.ledger).alert(filled.alert),
+    "bisection": lambda filled: DocumentQueries(filled.ledger).bisection(filled.bisection),
+    "comparison": lambda filled: DocumentQueries(filled.ledger).comparison(filled.comparison),
+    "digest": digest,
+    "request": request,
+    "health": lambda filled: health.document(judge(filled.ledger)),
+    "series": lambda filled: DocumentQueries(filled.ledger).series(
+        SeriesName("c2558", "inet4-forwarding", "stable/15")
+    ),
+    "status": lambda filled: DocumentQueries(filled.ledger).status(),
+}
+
+
+def closed(node: Any) -> Any:
+    """A schema that allows no further keys, so that what it does not name is seen."""
+    if isinstance(node, list):
+        return [closed(one) for one in node]
+    if not isinstance(node, dict):
+        return node
+    told = {key: closed(one) for key, one in node.items()}
+    return told | {"additionalProperties": False} if "properties" in told else told
+
+
+def validate(document: Any, name: str) -> None:
+    validator = jsonschema.Draft202012Validator(closed(json_schema.schema(name)))
+    validator.validate(document)
+
+
+def test_there_is_a_document_of_every_kind() -> None:
+    assert set(MAKERS) == set(json_schema.DOCUMENTS)
+
+
+@pytest.mark.parametrize("name", json_schema.DOCUMENTS)
+def test_a_document_keeps_to_its_schema(filled_ledger: Any, name: str) -> None:
+    """Also with infinite intervals, control characters and half of a letter."""
+    made = MAKERS[name](filled_ledger)
+    for text in (json_schema.as_text(made), json_schema.as_line(made)):
+        assert text.isascii()
+        assert "\\ud8" not in text
+        told = json.loads(text, parse_constant=pytest.fail)
+        validate(told, name)
+        assert told == json_schema.as_data(made)
+
+
+@pytest.mark.parametrize("name", json_schema.DOCUMENTS)
+def test_a_schema_refuses_what_it_does_not_describe(filled_ledger: Any, name: str) -> None:
+    """A field too few, another version, or another type is seen."""
+    good = json_schema.as_data(MAKERS[name](filled_ledger))
+    for key in good:
+        with pytest.raises(jsonschema.ValidationError, match="required"):
+            validate({one: good[one] for one in good if one != key}, name)
+    for wrong in ({"format": "netbisect-other/1"}, {"format": 1}, {"more": 1}):
+        with pytest.raises(jsonschema.ValidationError):
+            validate(good | wrong, name)
+
+
+@pytest.mark.parametrize("name", json_schema.DOCUMENTS)
+def test_a_printed_schema_is_valid(name: str) -> None:
+    """By the metaschema of its draft; it names its version."""
+    printed = json.loads(run("schema", name).stdout)
+
+    jsonschema.Draft202012Validator.check_schema(printed)
+    assert printed["title"] == f"netbisect-{name}/1"
+
+
+def test_schemas_are_listed_with_their_versions() -> None:
+    """`make schemas` reads this list."""
+    listed = dict(line.split() for line in run("schema").stdout.splitlines())
+
+    assert listed == {name: f"netbisect-{name}/1" for name in [*json_schema.DOCUMENTS, "openapi"]}
+
+
+def test_a_document_says_what_was_found(filled_ledger: Any) -> None:
+    """The numbers are those that were announced."""
+    alert = json_schema.as_data(MAKERS["alert"](filled_ledger))
+    bisection = json_schema.as_data(MAKERS["bisection"](filled_ledger))
+    comparison = json_schema.as_data(MAKERS["comparison"](filled_ledger))
+    series = json_schema.as_data(MAKERS["series"](filled_ledger))
+
+    assert alert["differences"][0]["ln_ratio"] == -0.1
+    assert alert["differences"][0]["percent"] == pytest.approx(-9.516, abs=1e-3)
+    assert alert["differences"][0]["percent_high"] is None
+    assert alert["culprit"]["label"] == "n302147-" + 12 * "c"
+    assert [one["state"] for one in alert["history"]][-1] == "culprit-found"
+    assert bisection["outcome"] == "culprit"
+    assert [one["chance"] for one in bisection["candidates"]] == [0.01, 0.98]
+    assert bisection["culprits"][0]["parent"] == 40 * "b"
+    assert [boot["runs"][0]["pps"] for boot in comparison["boots"]] == [1e6, 9e5]
+    assert [level["boots"] for level in series["levels"]] == [
+        [pytest.approx(1e6)] * 2,
+        [pytest.approx(9e5)] * 2,
+    ]
+    assert series["alerts"] == [filled_ledger.alert]
+
+
+def test_an_interval_that_is_open_upwards_overflows_nothing() -> None:
+    told = difference(Effect("a", 1.0, -1e9, 1e9, 1.0, 1, 1))
+
+    assert (told.percent_low, told.percent_high) == (-100, None)
+
+
+def test_a_status_has_what_stands_and_all_only_if_asked_for(filled_ledger: Any) -> None:
+    """What is over is no confirmed drop any more."""
+    ledger, number = filled_ledger.ledger, filled_ledger.alert
+
+    def told(*, everything: bool = False) -> str:
+        return status.as_text(DocumentQueries(ledger).status(everything=everything))
+
+    def change(state: AlertState) -> None:
+        ledger.change_alert(number, who="someone", what="because", state=state)
+
+    assert "Confirmed drops:\n  alert 1, 2026" in told()
+    change(AlertState.ACKNOWLEDGED)
+    assert "No open drops.\nKnown or muted:\n  alert 1" in told()
+    change(AlertState.FIXED)
+    assert "alert 1" not in told()
+    assert "Over:\n  alert 1" in told(everything=True)
+
+
+@pytest.mark.parametrize("name", ["alert", "bisection", "comparison", "status", "health"])
+def test_a_command_prints_each_document(filled_ledger: Any, name: str) -> None:
+    number = getattr(filled_ledger, name, None)
+    numbers = [] if number is None else [str(number)]
+    result = run("export", name, *numbers, "--database", filled_ledger.url)
+
+    assert result.exit_code == 0, result.output
+    validate(json.loads(result.stdout), name)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["alert", "9"], "there is no alert 9"),
+        (["comparison", "9"], "there is no question 9"),
+        (["comparison", "1"], "question 1 is no comparison but a night"),
+        (["bisection", "3"], "question 3 is no bisection but a comparison"),
+        (["series", "a", "b", "c"], "nothing was measured of the series a/b/c"),
+    ],
+)
+def test_what_is_not_there_is_one_sentence(
+    filled_ledger: Any, arguments: list[str], said: str
+) -> None:
+    result = run("export", *arguments, "--database", filled_ledger.url)
+
+    assert (result.exit_code, result.output) == (1, f"Error: {said}\n")
+
+
+def test_a_database_that_is_not_there_is_not_made(tmp_path: Path) -> None:
+    result = run("export", "status", "--database", f"sqlite:///{tmp_path / 'x.sqlite'}")
+
+    assert result.exit_code == 1
+    assert "there is no database" in result.output
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,434 @@
+"""`netbisect health`: what the watch can show, and whether what it said was true."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from netbisect.bisect.detection.health import series_health
+from netbisect.bisect.model.alert_state import AlertKind, AlertState
+from netbisect.bisect.model.detection_results import (
+    RepeatedNights,
+    SplitHalfTest,
+)
+from netbisect.bisect.model.entities import (
+    Boot,
+    Commit,
+    Fact,
+    Kernel,
+    Level,
+    Noise,
+    Sample,
+)
+from netbisect.bisect.model.jobs import (
+    CompareJob,
+    Job,
+    NightlyJob,
+)
+from netbisect.bisect.model.results import (
+    Confirmed,
+    Effect,
+    NotConfirmed,
+)
+from netbisect.cli import main
+from netbisect.reports.console.health import warnings
+from netbisect.steps.queries.health import judge
+from netbisect.steps.service.database_thread import open_ledger
+from netbisect.store.db.records import ActionStage, Outcome
+from netbisect.store.ledger import Ledger
+
+FORWARDING, PF = "inet4-forwarding", "inet4-pf-stateful"
+DAY = 86400.0
+NOW = 1.8e9
+LINE = [f"{number:040x}" for number in range(40)]
+
+
+@pytest.fixture
+def ledger(url: str) -> Iterator[Ledger]:
+    ledger = open_ledger(url)
+    ledger.clock = lambda: NOW
+    ledger.learn(
+        [Commit(revision, i, "", "", "", "", 0.0) for i, revision in enumerate(LINE)], "main"
+    )
+    yield ledger
+    ledger.engine.dispose()
+
+
+class Measuring:
+    """Makes up nights, whose boot noise in a settled way."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+        self.luck = random.Random(1)
+        self.boots = 0
+
+    def night(
+        self,
+        number: int,
+        *,
+        testbed: str = "c2558",
+        scenario: str = FORWARDING,
+        ago: float = 0.0,
+        change: float = 0.0,
+        offered: float = 1.488e6,
+        decision: int | None = None,
+        sd: float = 0.004,
+    ) -> None:
+        """Five boots of that commit, so many days ago."""
+        at = NOW - ago * DAY
+        facts: list[Fact] = [
+            Kernel(LINE[number], "GENERIC", "amd64", f"i{number}", f"k{number}", "v", 1, 0.0, 60.0)
+        ]
+        image = self.luck.gauss(0, sd)
+        for _ in range(5):
+            self.boots += 1
+            boot = f"b{self.boots}"
+            pps = 1e6 * math.exp(change + image + self.luck.gauss(0, sd))
+            facts.append(Boot(boot, testbed, f"k{number}", LINE[number], at, 60.0))
+            facts.append(
+                Sample(
+                    id=f"s{boot}",
+                    boot=boot,
+                    testbed=testbed,
+                    scenario=scenario,
+                    pps=pps,
+                    offered_pps=offered,
+                    received=(),
+                    offered=(),
+                    problems=(),
+                    conditions="",
+                    at=at + self.boots,
+                    seconds=30.0,
+                )
+            )
+        for fact in facts:
+            self.ledger.record(fact, decision)
+
+    def asked(
+        self, number: int, ago: float, change: float = 0.0, question: Job | None = None
+    ) -> None:
+        """The same, for a question: a night of that commit, or another one."""
+        self.ledger.clock = lambda: NOW - ago * DAY
+        question = question or NightlyJob("main", "c2558", LINE[number], (FORWARDING,), 5)
+        asked = self.ledger.ask(question, key=f"{number} {ago}")
+        decision = self.ledger.intend(
+            asked.id,
+            ActionStage.TRIAL,
+            LINE[number],
+            "c2558",
+            config="GENERIC",
+            arch="amd64",
+            why="",
+        )
+        self.night(number, ago=ago, change=change, decision=decision.id)
+        self.ledger.finish(decision.id, Outcome.OK)
+        self.ledger.clock = lambda: NOW
+
+    def suspicion(
+        self,
+        ago: float,
+        effect: float | None,
+        state: AlertState | None = None,
+        *,
+        lead: str = FORWARDING,
+    ) -> None:
+        """A candidate of that day, confirmed with an effect or not, and what people made of it."""
+        self.ledger.clock = lambda: NOW - ago * DAY
+        key = f"{ago} {lead} {self.boots}"
+        self.boots += 1
+        night = self.ledger.ask(
+            NightlyJob("main", "c2558", LINE[9], (lead,), 5), key=f"night {key}"
+        )
+        sign = effect or -0.1
+        question = CompareJob("main", "c2558", LINE[8], LINE[9], (lead,), lead, sign)
+        kind = AlertKind.DROP if sign < 0 else AlertKind.IMPROVEMENT
+        with self.ledger.closing(night, NotConfirmed((), "")) as closing:
+            asked = closing.ask(question, key=key)
+            alert = closing.open_candidate(asked, kind=kind, what="seen")
+        if effect is None:
+            why = "not there"
+            with self.ledger.closing(asked, NotConfirmed((), why)) as closing:
+                closing.change_alert(alert.id, what=why, state=AlertState.WITHDRAWN)
+        else:
+            found = (Effect(lead, effect, effect - 0.01, effect + 0.01, 1e-6, 6, 6),)
+            with self.ledger.closing(asked, Confirmed(found)) as closing:
+                announced = closing.open_alert(found, what="confirmed")
+            if state is not None:
+                self.ledger.change_alert(announced.id, who="olga", what="so", state=state)
+        self.ledger.clock = lambda: NOW
+
+
+@pytest.fixture
+def lab(ledger: Ledger) -> Measuring:
+    return Measuring(ledger)
+
+
+# ------------------------------------------------------------------------------ a series alone
+
+
+def levels(count: int, gap: float = 0.0, sd: float = 0.005, seed: int = 1) -> list[Level]:
+    luck = random.Random(seed)
+    found = []
+    for i in range(count):
+        image = luck.gauss(14, sd)
+        boots = [luck.gauss(image, sd) - gap * (luck.random() < 0.3) for _ in range(5)]
+        found.append(Level(f"r{i}", f"i{i}", NOW + i * DAY, tuple(boots)))
+    return found
+
+
+def test_what_a_series_shows_is_what_the_screen_would_see() -> None:
+    """The smallest drop is that of the noise with which tonight is judged."""
+    found = series_health(levels(30))
+
+    assert (found.levels, found.boots) == (30, 150)
+    assert found.boot_noise == pytest.approx(0.005, rel=0.3)
+    assert found.image_noise == pytest.approx(0.005, rel=0.6)
+    assert found.smallest_drop is not None
+    assert found.smallest_lasting_drop is not None
+    assert 0.015 < found.smallest_lasting_drop < found.smallest_drop < 0.06
+    assert (found.modes, found.drift, found.saturated, found.modes_changed) == (
+        None,
+        None,
+        False,
+        False,
+    )
+    assert found.p is not None
+    assert (found.latest, found.latest_at) == ("r29", NOW + 29 * DAY)
+
+
+def test_what_is_known_of_the_noise_before_a_change_counts() -> None:
+    """A short baseline cannot tell it, and the screen does not believe it either."""
+    short = levels(4)
+    noisy = series_health(short, known=Noise(0.005, image=0.04, image_weight=40.0))
+    quiet = series_health(short, known=Noise(0.005, image=0.004, image_weight=40.0))
+
+    assert (noisy.image_noise, quiet.image_noise) == (0.04, 0.004)
+    assert noisy.smallest_drop is not None
+    assert quiet.smallest_drop is not None
+    assert noisy.smallest_drop > 2 * quiet.smallest_drop
+
+
+def test_a_night_of_more_boots_is_no_other_yardstick() -> None:
+    """What counts is what a night usually has."""
+    usual = levels(30)
+    twice = [*usual[:-1], replace(usual[-1], ln_pps=usual[-1].ln_pps * 2)]
+
+    assert series_health(twice).smallest_drop == pytest.approx(
+        series_health(usual).smallest_drop, rel=0.02
+    )
+
+
+def test_two_modes_are_told_and_a_change_of_how_often_the_slow_one_occurs() -> None:
+    usual = levels(40, gap=0.1)
+    found = series_health(usual)
+    assert found.modes is not None
+    assert found.modes.gap == pytest.approx(0.1, rel=0.1)
+    assert not found.modes_changed
+
+    fast = [replace(one, ln_pps=tuple(max(one.ln_pps) for _ in range(5))) for one in usual[-3:]]
+    slow = [replace(one, ln_pps=(*(x - 0.1 for x in one.ln_pps[:4]), 14.0)) for one in fast]
+    assert series_health([*usual[:-3], *slow]).modes_changed
+
+
+def test_a_saturated_series_has_no_smallest_drop() -> None:
+    """What the generator hides cannot be seen, however little it scatters."""
+    limited = [replace(one, saturated=True) for one in levels(20)]
+    found = series_health(limited)
+
+    assert found.saturated
+    assert found.smallest_drop is found.smallest_lasting_drop is None
+    assert not series_health([*limited[:-1], replace(limited[-1], saturated=False)]).saturated
+
+
+def test_of_one_level_and_of_none_little_is_told() -> None:
+    one, none = series_health(levels(1)), series_health([])
+
+    assert one.boot_noise is not None
+    assert (
+        one.image_noise is one.smallest_drop is one.p is none.boot_noise is none.latest_at is None
+    )
+    assert (none.levels, none.latest) == (0, "")
+
+
+# ------------------------------------------------------------------------------ from the ledger
+
+
+def test_every_series_is_told_with_its_last_night(lab: Measuring) -> None:
+    """Here one that is up to date, one that is behind, and one on its own testbed."""
+    for number in range(30, 40):
+        lab.night(number, ago=40 - number)
+    for number in range(20, 30):
+        lab.night(number, scenario=PF, ago=40 - number, change=-0.2 * (number == 29))
+    lab.night(39, testbed="apu2", ago=100)
+    found = judge(lab.ledger)
+
+    assert [(one.testbed, one.scenario, one.branch) for one in found.series] == [
+        ("apu2", FORWARDING, "main"),
+        ("c2558", FORWARDING, "main"),
+        ("c2558", PF, "main"),
+    ]
+    assert [one.up_to_date for one in found.series] == [True, True, False]
+    assert [one.days for one in found.series] == pytest.approx([100, 1, 11], abs=0.01)
+    alone, quiet, dropped = (one.q for one in found.series)
+    assert alone is None
+    assert quiet is not None
+    assert dropped is not None
+    assert dropped < 1e-3 < quiet
+
+
+@pytest.mark.both_databases
+def test_two_nights_of_one_kernel_are_held_against_each_other(lab: Measuring) -> None:
+    """What came before decides, not what came later; ten boots are two halves of five, too."""
+    for number in range(10, 20):
+        lab.asked(number, ago=40 - number)
+    lab.asked(19, ago=7, change=-0.1)
+    for number in range(20, 32):
+        lab.night(number, change=-0.1)
+    [series] = judge(lab.ledger).series
+
+    assert series.repeats.nights == series.repeats.screened == series.repeats.retested == 1
+    assert series.repeats.night_sd == pytest.approx(0.1 / math.sqrt(2), rel=0.1)
+    assert judge(lab.ledger).repeats == series.repeats
+    assert judge(lab.ledger).halves == SplitHalfTest(1, 1, 1)
+
+
+def test_boots_in_turns_are_no_night(lab: Measuring) -> None:
+    """They were asked for because the night was off."""
+    for number in range(10, 20):
+        lab.asked(number, ago=40 - number)
+    question = CompareJob("main", "c2558", LINE[18], LINE[19], (FORWARDING,), FORWARDING, -0.1)
+    lab.asked(19, ago=7, question=question)
+    found = judge(lab.ledger)
+
+    assert found.series[0].health.boots == 55
+    assert found.repeats == RepeatedNights(0, 0, 0, None)
+
+
+def test_what_was_imported_without_times_is_not_stale(lab: Measuring) -> None:
+    """Its levels are numbered."""
+    lab.night(1, ago=NOW / DAY)
+    found = judge(lab.ledger)
+
+    assert found.series[0].days is None
+    assert list(warnings(found)) == []
+
+
+def test_the_record_is_of_90_days(lab: Measuring) -> None:
+    """What was announced, what was taken back, and how many suspicions came to nothing."""
+    lab.suspicion(100, -0.1)
+    lab.suspicion(60, -0.1, AlertState.INVALID)
+    lab.suspicion(59, 0.1)
+    lab.suspicion(30, None)
+    lab.suspicion(29, None, lead=PF)
+    lab.suspicion(20, -0.2, lead=PF)
+    record = judge(lab.ledger).record
+
+    assert (record.announced, record.drops, record.improvements) == (3, 2, 1)
+    assert record.taken_back == 1
+    assert (record.candidates, record.confirmed) == (5, 3)
+    # Forwarding three times, then pf twice.
+    assert record.overlap == pytest.approx((1 + 1 + 0 + 1) / 4)
+
+
+def test_a_suspicion_that_is_still_measured_does_not_count(lab: Measuring) -> None:
+    night = lab.ledger.ask(NightlyJob("main", "c2558", LINE[9], (PF,), 5), key="night")
+    with lab.ledger.closing(night, NotConfirmed((), "")) as closing:
+        question = CompareJob("main", "c2558", LINE[8], LINE[9], (PF,), PF, -0.1)
+        closing.open_candidate(
+            closing.ask(question, key="compare"), kind=AlertKind.DROP, what="seen"
+        )
+
+    assert judge(lab.ledger).record.candidates == 0
+
+
+def test_what_came_back_was_confirmed(lab: Measuring) -> None:
+    """The candidate is withdrawn in favour of the alert that it is."""
+    lab.suspicion(20, -0.1, AlertState.FIXED)
+    lab.suspicion(10, -0.1)
+    [first, candidate] = lab.ledger.alerts(candidates=True)
+
+    assert (first.announced_at is None, candidate.state) == (False, AlertState.WITHDRAWN)
+    assert judge(lab.ledger).record.confirmed == 2
+
+
+# ------------------------------------------------------------------------------- the command
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(main.main, ["health", *arguments])
+    return result.exit_code, result.output
+
+
+def test_the_command_prints_text_or_json(lab: Measuring, url: str) -> None:
+    """Both tell the same, and change nothing."""
+    for number in range(10):
+        lab.night(number, ago=20 - number)
+    lab.suspicion(3, -0.1, AlertState.WITHDRAWN)
+    lab.suspicion(2, None)
+    lab.suspicion(1, None, lead=PF)
+    before = lab.ledger.last_event()
+    status, text = run("--database", url)
+    assert status == 0
+    assert "c2558/inet4-forwarding/main  10      50 " in text
+    assert "Announced in 90 days: 1 drop and 0 improvements; 1 of 1 alert withdrawn" in text
+    assert (
+        "1 of 3 candidates; of the series suspicious in one of two such nights running, 50 % were"
+        in (" ".join(text.split()))
+    )
+
+    status, printed = run("--database", url, "--json")
+    data = json.loads(printed)
+    assert status == 0
+    assert set(data) == {"format", "at", "series", "record", "halves", "repeats", "warnings"}
+    assert (data["record"]["announced"], data["record"]["taken_back"]) == (1, 1)
+    [series] = data["series"]
+    assert series["health"]["boots"] == 50
+    assert len(data["warnings"]) == text.split("Warnings:")[1].count(".\n")
+    assert lab.ledger.last_event() == before
+
+
+def test_what_people_can_mend_is_one_sentence(tmp_path: Path, url: str) -> None:
+    status, said = run("--folder", str(tmp_path))
+    assert (status, said.count("\n")) == (1, 1)
+    assert "netbisect.toml" in said
+
+    status, said = run("--folder", str(tmp_path), "--database", url)
+    assert status == 2
+    assert said.endswith("Error: --folder and --database exclude each other\n")
+
+
+def test_the_documented_keys_are_those_there_are(lab: Measuring, url: str) -> None:
+    """docs/operations.md names all of them."""
+    page = (Path(__file__).resolve().parents[4] / "docs" / "operations.md").read_text()
+    keys = page.split("\n### Health as JSON\n", 1)[1]
+    for number in range(3):
+        lab.night(number)
+    data = json.loads(run("--database", url, "--json")[1])
+    [series] = data["series"]
+    named = {*data, *series, *series["health"], *data["record"], *data["halves"], *data["repeats"]}
+
+    assert {key for key in named if f"`{key}`" not in keys} == set()
+
+
+def test_a_folder_brings_its_own_least_effect(lab: Measuring, url: str, tmp_path: Path) -> None:
+    """What is not worth an alert is not what a series has to show."""
+    for number in range(12):
+        lab.night(number, sd=0.0002)
+    (tmp_path / "netbisect.toml").write_text(
+        f'branches = ["main"]\ndatabase = "{url}"\nmin_effect_percent = 8.0\n'
+        '[mail]\nto = ["a@lab.invalid"]\nsender = "b@lab.invalid"\n'
+    )
+    smallest = [
+        json.loads(run(*place, "--json")[1])["series"][0]["health"]["smallest_drop"]
+        for place in (("--database", url), ("--folder", str(tmp_path)))
+    ]
+
+    assert smallest[0] < 0.03
+    assert smallest[1] > 0.06

@@ -1,0 +1,102 @@
+"""Figures for Prometheus: what they say, and that its own parser reads them."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
+
+from netbisect.bisect.model.entities import Boot
+from netbisect.bisect.model.jobs import NightlyJob
+from netbisect.bisect.model.results import NightlyResult
+from netbisect.cli import main
+from netbisect.reports.documents.prometheus import Metric, text
+from netbisect.steps.queries.metrics import gather
+from netbisect.steps.service import control, stalls
+from netbisect.steps.service.database_thread import open_service_ledger
+from netbisect.steps.service.settings import load
+
+GOOD = "a" * 40
+
+
+def parsed(told: str) -> dict[tuple[str, tuple[str, ...]], float]:
+    return {
+        (sample.name, tuple(sample.labels.values())): sample.value
+        for family in text_string_to_metric_families(told)
+        for sample in family.samples
+    }
+
+
+@pytest.fixture
+def folder(quiet_house: Path, tmp_path: Path) -> Path:
+    """Of a service that never runs, with a ledger of the test's own."""
+    (tmp_path / "lab").symlink_to(quiet_house / "lab")
+    (tmp_path / control.SETTINGS).write_text((quiet_house / control.SETTINGS).read_text())
+    return tmp_path
+
+
+def test_a_service_that_has_done_nothing_tells_so(folder: Path) -> None:
+    """What there is none of is told as none, so that it can be watched."""
+    settings, lab = load(folder / control.SETTINGS)
+    found = parsed(gather(open_service_ledger(settings), lab, stalls.read(settings.state)))
+
+    assert found["netbisect_testbed_quarantined", ("c2558",)] == 0
+    assert found["netbisect_alerts", ("open",)] == 0
+    assert found["netbisect_requests", ("open",)] == 0
+    assert found["netbisect_mails", ("waiting",)] == 0
+    assert found["netbisect_database_bytes", ()] > 10_000
+    assert found["netbisect_build_info", ("0.1.0",)] == 1
+    assert not any(name.startswith("netbisect_last") for name, _ in found)
+
+
+def test_what_happened_is_in_the_figures(folder: Path) -> None:
+    """Questions, nights, boots, quarantines and mails, each under its name."""
+    settings, lab = load(folder / control.SETTINGS)
+    ledger = open_service_ledger(settings)
+    for number, revision in enumerate((GOOD, "b" * 40)):
+        night = NightlyJob("main", "c2558", revision, ("inet4-forwarding",), 3)
+        asked = ledger.ask(night, key=f"night:{number}")
+        if revision == GOOD:
+            with ledger.closing(asked, NightlyResult(3)):
+                pass
+    ledger.record(Boot("d" * 32, "c2558", "e" * 64, GOOD, 1.7e9, 40.0))
+    ledger.quarantine("c2558", why="it burns", by="ann")
+    ledger.post("x", subject="s", recipients=["a@lab.invalid"], body="b")
+    told = gather(ledger, lab, stalls.read(settings.state))
+    found = parsed(told)
+
+    assert found["netbisect_questions_open", ("night", "c2558")] == 1
+    assert found["netbisect_nights_completed_total", ("c2558", "main")] == 1
+    assert found["netbisect_last_boot_timestamp_seconds", ("c2558",)] == 1.7e9
+    assert found["netbisect_last_night_timestamp_seconds", ("c2558", "main")] > 1.7e9
+    assert found["netbisect_testbed_quarantined", ("c2558",)] == 1
+    assert found["netbisect_testbed_quarantined", ("e5-2650",)] == 0
+    assert found["netbisect_mails", ("waiting",)] == 1
+    assert found["netbisect_oldest_mail_timestamp_seconds", ()] > 1.7e9
+
+    done = CliRunner().invoke(main.main, ["metrics", str(folder)])
+    assert parsed(done.output).keys() == found.keys()
+    place = folder / "netbisect.prom"
+    done = CliRunner().invoke(main.main, ["metrics", str(folder), "--output", str(place)])
+    assert (done.exit_code, done.output) == (0, "")
+    assert parsed(place.read_text()).keys() == found.keys()
+    assert stat.S_IMODE(place.stat().st_mode) == 0o644
+    done = CliRunner().invoke(main.main, ["metrics", str(folder), "--output", "/nowhere/x"])
+    assert "/nowhere/x cannot be written" in done.output
+    assert list(folder.glob(".netbisect-*")) == []
+
+
+@given(key=st.text(st.characters(exclude_categories=["Cs"])), value=st.floats(allow_nan=False))
+def test_prometheus_reads_whatever_things_are_called(key: str, value: float) -> None:
+    """Quotes, backslashes and ends of lines, and every number."""
+    told = text([Metric("netbisect_x", "A \\ and\na line.", {(key,): value}, ("name",))])
+    [family] = text_string_to_metric_families(told)
+    [sample] = family.samples
+
+    assert (sample.labels, sample.value) == ({"name": key}, value)
+    assert family.documentation == "A \\ and\na line."

@@ -1,0 +1,162 @@
+"""`netbisect request --server`."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from api_master import DIFF, ApiMaster
+from click.testing import CliRunner, Result
+from real_master import case
+from twisted.internet import threads
+
+from netbisect.cli import main
+from netbisect.reports.documents import api
+from netbisect.steps.requests import clients
+from netbisect.steps.requests.http_client import ApiConnection, ServerError
+
+
+@pytest.mark.slow
+class Commands(ApiMaster):
+    """Commands with a real master."""
+
+    async def run_command(self, *arguments: str, token: str) -> Result:
+        place = self.folder / "token"
+        place.write_text(f"{token}\n")
+        place.chmod(0o600)
+        url = f"http://127.0.0.1:{self.master.www.getPortnum()}/"
+        more = ["--server", url, "--token-file", str(place)]
+        return await threads.deferToThread(
+            CliRunner().invoke, main.main, ["request", *arguments, *more]
+        )
+
+    @case
+    async def test_a_request_is_submitted_and_awaited(self) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(clients.HttpClient, "poll_seconds", 0.05)
+            self.script({await self.head(): {"build": "dud"}})
+            await self.serve()
+            token = self.token("ask")
+            cost = await self.run_command("compare", "main~1", "main", "--dry-run", token=token)
+            assert (cost.exit_code, "c2558" in cost.output) == (0, True), cost.output
+            done = await self.run_command("compare", "main~1", "main", "--wait", token=token)
+        assert done.exit_code == 3, done.output
+        assert "as the script says" in done.output
+        told = await self.run_command("show", "1", "--json", token=token)
+        assert json.loads(told.output)["verdict"] == "failed"
+        listed = await self.run_command("list", "--all", "--mine", "--json", token=token)
+        assert [one["number"] for one in json.loads(listed.output)] == [1]
+
+    @case
+    async def test_rejected_requests_exit_with_status_3(self) -> None:
+        await self.serve()
+        diff = self.folder / "fix.diff"
+        diff.write_text(DIFF)
+        token = self.token("ask")
+        for said, arguments in (
+            ("nosuch", ("compare", "nosuch", "main")),
+            ("the right `patch`", ("compare", "main", "--patch", str(diff))),
+            ("the right `priority`", ("compare", "main~1", "main", "--priority", "high")),
+            ("there is no request 99", ("cancel", "99")),
+            ("the right `admin`", ("audit",)),
+        ):
+            done = await self.run_command(*arguments, token=token)
+            assert done.exit_code == 3, done.output
+            assert said in done.output
+        done = await self.run_command("list", token="netbisect-1-x")
+        assert (done.exit_code, "expected Authorization" in done.output) == (3, True)
+        audit = await self.run_command("audit", token=self.token("admin", who="root"))
+        assert "127.0.0.1" in audit.output
+        assert "refuse" in audit.output
+
+    @case
+    async def test_a_request_is_changed(self) -> None:
+        await self.serve()
+        token = self.token("ask", "patch")
+        diff = self.folder / "fix.diff"
+        diff.write_bytes(DIFF.encode() + b"+\xff\n")
+        made = await self.run_command("compare", "main", "--patch", str(diff), token=token)
+        assert made.exit_code == 0, made.output
+        for arguments in (
+            ("priority", "1", "low"),
+            ("extend", "1", "--boots", "2"),
+            ("cancel", "1", "--why", "wrong"),
+        ):
+            done = await self.run_command(*arguments, token=token)
+            assert done.exit_code == 0, done.output
+        deeds = [one.what for one in self.ledger.audit(request=1)]
+        assert deeds == ["ask", "priority", "extend", "cancel"]
+
+    async def head(self) -> str:
+        return (self.folder / "work" / ".git" / "refs" / "heads" / "main").read_text().strip()
+
+
+class _Elsewhere(http.server.BaseHTTPRequestHandler):
+    """Redirects all calls and records their paths."""
+
+    seen: list[str] = []  # noqa: RUF012 - one for all
+
+    def do_GET(self) -> None:
+        self.seen.append(self.path)
+        self.send_response(302 if "other" not in self.path else 200)
+        self.send_header("location", "/other")
+        self.end_headers()
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[str]:
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Elsewhere)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_redirects_are_not_followed(elsewhere: str) -> None:
+    with pytest.raises(ServerError, match="302"):
+        ApiConnection(elsewhere, "t").get("caller", api.Caller)
+    assert not any("other" in path for path in _Elsewhere.seen)
+
+
+@pytest.mark.parametrize(
+    "address", ["http://lab.invalid/", "ftp://lab.invalid/", "lab.invalid", "https://", ""]
+)
+def test_http_is_for_the_local_host_only(address: str) -> None:
+    with pytest.raises(ServerError, match="https://"):
+        ApiConnection(address, "t")
+
+
+def test_connection_failures_are_temporary() -> None:
+    with pytest.raises(ServerError, match="cannot be reached") as error:
+        ApiConnection("http://127.0.0.1:1/", "t").get("caller", api.Caller)
+    assert error.value.temporary
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--server", "https://lab.invalid/"), "--token-file"),
+        (("--server", "https://lab.invalid/", "--folder", "."), "exclude each other"),
+        (("--server", "http://lab.invalid/", "--token-file", "token"), "https://"),
+    ],
+)
+def test_invalid_server_options_are_rejected(
+    options: tuple[str, ...], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("token").write_text("t\n")
+    Path("token").chmod(0o600)
+    done = CliRunner().invoke(main.main, ["request", "list", *options])
+
+    assert done.exit_code == 3
+    assert said in done.output

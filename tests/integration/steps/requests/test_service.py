@@ -1,0 +1,304 @@
+"""Requests in a real master with a scripted lab."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from real_master import RealMaster, case
+from twisted.internet import reactor, task
+
+from netbisect.bisect.model.jobs import MeasureJob
+from netbisect.bisect.model.results import MeasureResult
+from netbisect.bisect.model.revision_key import with_patch
+from netbisect.steps.queries import request_answer
+from netbisect.steps.requests.service import RequestService
+from netbisect.store.db.database import StoreError
+from netbisect.store.db.records import Outcome, Request, RequestState
+from netbisect.store.git.history import History
+from netbisect.store.repositories.requests import RequestedJob
+from netbisect.workers.build.patches import PatchStore, read
+
+OLD, NEW, OTHER = "a" * 40, "b" * 40, "c" * 40
+FORWARDING = "inet4-forwarding"
+PATCH = read("D5180", b"--- a/sys/x.c\n+++ b/sys/x.c\n@@ -1 +1 @@\n-a\n+b\n")
+
+
+@pytest.mark.slow
+class Requests(RealMaster):
+    def service(self) -> RequestService:
+        history = History(self.settings.mirror, self.lab.source.repository)
+        return RequestService(self.ledger, history, self.settings, self.lab)
+
+    def request(self, *revisions: str, boots: int = 2, runs: int = 1, **more: Any) -> Request:
+        """Submits a comparison."""
+        since = more.pop("shared_since", 0.0)
+        testbed = more.pop("testbed", "c2558")
+        question = MeasureJob("main", testbed, revisions, (FORWARDING,), boots, shared_since=since)
+        wish = {
+            "asked": list(revisions),
+            "subjects": list(revisions),
+            "patches": [],
+            "branch": "main",
+            "testbeds": {testbed: [FORWARDING]},
+            "boots": boots,
+            "runs": runs,
+            "fresh": False,
+            "margin_percent": 2.0,
+            "hours": 48.0,
+        }
+        options: dict[str, Any] = {
+            "who": "ann",
+            "address": "ann@lab.invalid",
+            "via": "command",
+            "priority": 150,
+            "most_open": 5,
+            "letter": lambda number: (f"request {number}", "taken\n"),
+            **more,
+        }
+        return self.ledger.open_request("compare", wish, [RequestedJob(question)], **options)
+
+    async def over(self, request: Request) -> Request:
+        def is_over() -> bool:
+            return self.ledger.request(request.id).state is not RequestState.OPEN
+
+        await self.until(is_over)
+        return self.ledger.request(request.id)
+
+    def boots(self) -> list[str]:
+        return [call[6:] for call in self.calls() if call.startswith("trial")]
+
+    # ------------------------------------------------------------------------------------ results
+
+    @case
+    async def test_requests_are_measured_and_answered(self) -> None:
+        """Two revisions; a patch, sharing the boots of its base; a patch that does not build."""
+        broken = read("D5181", b"--- a/sys/y.c\n+++ b/sys/y.c\n@@ -1 +1 @@\n-a\n+b\n")
+        for patch in (PATCH, broken):
+            PatchStore(self.settings.patches).put(patch)
+        patched, failing = (with_patch(OLD, patch.mark) for patch in (PATCH, broken))
+        self.script({NEW: {"pps": 800_000}, patched: {"pps": 800_000}, failing: {"build": "dud"}})
+        await self.start()
+        request = await self.over(self.request(OLD, NEW))
+        self.check_comparison(request)
+        request = await self.over(self.request(OLD, patched))
+        self.check_patch(request, patched)
+        trials = len(self.boots())
+        request = await self.over(self.request(OLD, failing))
+
+        assert (request.state, request.verdict) == (RequestState.FAILED, "failed")
+        assert request_answer.exit_status(request) == 3
+        assert broken.mark in request.why
+        assert "as the script says" in request.why
+        assert len(self.boots()) == trials
+
+    def check_comparison(self, request: Request) -> None:
+        assert self.boots() == [OLD, NEW, NEW, OLD]
+        assert (request.state, request.verdict) == (RequestState.ANSWERED, "regression")
+        assert request_answer.exit_status(request) == 1
+        first, last = self.ledger.waiting_mails()
+        assert last.recipients == first.recipients == ("ann@lab.invalid",)
+        assert last.in_reply_to == first.message_id
+        assert "There is a regression." in last.body
+        assert re.search(r"-1[4-7]\.\d %", last.body)
+        assert [entry.what for entry in self.ledger.audit(request=request.id)] == ["ask", "answer"]
+
+    def check_patch(self, request: Request, patched: str) -> None:
+        assert request.verdict == "regression"
+        assert self.boots()[4:] == [patched, patched]
+        [asked] = self.ledger.parts_of(request.id)
+        facts = self.ledger.facts_of(asked.id)
+        assert {one.revision for one in facts if hasattr(one, "revision")} == {patched}
+        rates = self.ledger.known_rates("c2558", FORWARDING, [OLD, patched])
+        assert rates[OLD] == pytest.approx(950_000, rel=0.02)
+        assert rates[patched] == pytest.approx(800_000, rel=0.02)
+        assert self.ledger.label(patched) == f"{OLD[:12]}+{PATCH.mark}"
+
+    @pytest.mark.long
+    @case
+    async def test_a_repeated_comparison_has_its_own_boots(self) -> None:
+        self.script({NEW: {"pps": 900_000}})
+        await self.start()
+        request = await self.over(self.request(OLD, NEW, runs=2))
+
+        assert len(self.boots()) == 8
+        first, second = self.ledger.parts_of(request.id)
+        assert (first.run, second.run) == (1, 2)
+        boots = [
+            {one.id for one in self.ledger.facts_of(part.id) if hasattr(one, "kernel")}
+            for part in (first, second)
+        ]
+        assert len(boots[0]) == len(boots[1]) == 4
+        assert not boots[0] & boots[1]
+        assert "The two runs agree" in self.ledger.waiting_mails()[-1].body
+
+    # ------------------------------------------------------------------------- sharing and order
+
+    @pytest.mark.long
+    @case
+    async def test_requests_share_builds_and_boots(self) -> None:
+        await self.start()
+        first, second = self.request(OLD, NEW), self.request(OLD, OTHER, who="bob")
+        await self.over(first)
+        await self.over(second)
+
+        calls = self.calls()
+        assert calls.count(f"build {OLD}") == 1
+        assert calls.count(f"trial {OLD}") == 2
+        assert calls.count(f"trial {NEW}") == calls.count(f"trial {OTHER}") == 2
+
+    @pytest.mark.long
+    @case
+    async def test_fresh_ignores_earlier_boots(self) -> None:
+        await self.start()
+        await self.over(self.request(OLD, NEW))
+        await self.over(self.request(OLD, NEW, shared_since=float("inf")))
+
+        assert len(self.boots()) == 8
+        await self.over(self.request(OLD, NEW))
+        assert len(self.boots()) == 8
+
+    @pytest.mark.long
+    @case
+    async def test_users_take_turns(self) -> None:
+        self.script({OLD: {"build": "wait"}})
+        await self.start()
+        anns = [self.request(OLD, letter * 40, boots=1) for letter in "def"]
+        bobs = self.request(NEW, OTHER, who="bob", boots=1)
+        await self.until((self.folder / "waiting").exists)
+        (self.folder / "go").touch()
+        await self.over(bobs)
+        still = [one for one in anns if self.ledger.request(one.id).state is RequestState.OPEN]
+
+        assert still
+
+    @pytest.mark.long
+    @case
+    async def test_boots_per_day_are_limited_per_user(self) -> None:
+        limits = replace(self.settings.requests, boots_per_day=3)
+        self.settings = replace(self.settings, requests=limits)
+        await self.start()
+        anns = self.request(OLD, NEW)
+        bobs = self.request(OTHER, "d" * 40, who="bob", boots=1)
+        assert (await self.over(bobs)).state is RequestState.ANSWERED
+
+        def of_ann() -> int:
+            return sum(one in (OLD, NEW) for one in self.boots())
+
+        await self.until(lambda: of_ann() == 3)
+        await task.deferLater(reactor, 4 * self.settings.tick)
+
+        assert self.ledger.request(anns.id).state is RequestState.OPEN
+        assert of_ann() == 3
+
+    # ------------------------------------------------------------------------- cancel and change
+
+    @pytest.mark.long
+    @case
+    async def test_a_request_is_cancelled_and_resumed(self) -> None:
+        self.script({NEW: {"trial": "wait"}})
+        await self.start()
+        request = self.request(OLD, NEW, boots=2)
+        await self.until((self.folder / "waiting").exists)
+        service = self.service()
+        service.cancel(request.id, who="ann")
+        [asked] = self.ledger.parts_of(request.id)
+        with pytest.raises(StoreError, match="is being taken back"):
+            service.resume(request.id, who="ann")
+        await self.until(lambda: not self.ledger.held_decisions())
+
+        assert self.ledger.decisions(asked.id)[-1].outcome is Outcome.CANCELLED
+        await self.until(lambda: "recover c2558" in (self.folder / "places").read_text())
+        assert self.ledger.open_questions() == []
+        self.script({})
+        service.resume(request.id, who="ann")
+        request = await self.over(request)
+
+        assert request.state is RequestState.ANSWERED
+        assert self.boots().count(OLD) == 2
+        assert [entry.what for entry in self.ledger.audit()] == [
+            "ask",
+            "cancel",
+            "resume",
+            "answer",
+        ]
+        assert len(self.ledger.waiting_mails()) == 2  # who does it needs no mail of it
+
+    @pytest.mark.long
+    @case
+    async def test_queued_work_of_a_cancelled_request_never_runs(self) -> None:
+        self.script({OLD: {"trial": "wait"}})
+        await self.start()
+        first = self.request(OLD, NEW)
+        await self.until((self.folder / "waiting").exists)
+        second = self.request(OTHER, "d" * 40, who="bob")
+        [asked] = self.ledger.parts_of(second.id)
+        await self.until(
+            lambda: any(
+                one.stage.value == "trial" and one.buildset
+                for one in self.ledger.decisions(asked.id)
+            )
+        )
+        self.service().cancel(second.id, who="bob", why="no longer wanted")
+        await self.until(lambda: not self.ledger.held_decisions())
+        (self.folder / "go").touch()
+        await self.over(first)
+
+        assert f"trial {OTHER}" not in self.calls()
+        assert self.ledger.request(second.id).why == "no longer wanted"
+
+    @pytest.mark.long
+    @case
+    async def test_stopping_a_build_cancels_its_request(self) -> None:
+        self.script({OLD: {"trial": "wait"}})
+        await self.start()
+        request = self.request(OLD, NEW, boots=2)
+        await self.until((self.folder / "waiting").exists)
+        builds = await self.master.data.get(("builds",))
+        running = next(one["buildid"] for one in builds if not one["complete"])
+        await self.master.data.control("stop", {"reason": "wrong"}, ("builds", running))
+        request = await self.over(request)
+
+        assert request.state is RequestState.CANCELLED
+        assert "was cancelled on the web pages" in self.ledger.waiting_mails()[-1].body
+        self.script({})
+        self.service().resume(request.id, who="ann")
+        assert (await self.over(request)).state is RequestState.ANSWERED
+
+    @pytest.mark.long
+    @case
+    async def test_a_request_is_extended(self) -> None:
+        await self.start()
+        request = await self.over(self.request(OLD, NEW, boots=2))
+        self.service().extend(request.id, who="ann", boots=2)
+        request = await self.over(request)
+
+        [asked] = self.ledger.parts_of(request.id)
+        assert isinstance(asked.finding, MeasureResult)
+        assert asked.finding.held[0].effects[0].good_boots == 4
+        assert len(self.boots()) == 8
+        assert len(self.ledger.waiting_mails()) == 3
+
+    @pytest.mark.long
+    @case
+    async def test_priority_changes_reorder_the_queue(self) -> None:
+        self.script({OLD: {"build": "wait"}})
+        await self.start()
+        first = self.request(OLD, NEW, priority=190)
+        await self.until((self.folder / "waiting").exists)
+        slow = self.request(OTHER, "d" * 40, who="bob", priority=40)
+        quick = self.request("e" * 40, "f" * 40, who="cid", priority=150)
+        self.service().set_priority(slow.id, "high", who="bob")
+        for one in (slow, quick):
+            [asked] = self.ledger.parts_of(one.id)
+            while all(one.question != asked.id for one in self.ledger.open_decisions()):
+                await task.deferLater(reactor, 0.05)
+        await task.deferLater(reactor, 4 * self.settings.tick)
+        (self.folder / "go").touch()
+        for one in (first, slow, quick):
+            await self.over(one)
+
+        built = [call[6] for call in self.calls() if call.startswith("build")]
+        assert built.index("c") < built.index("e")

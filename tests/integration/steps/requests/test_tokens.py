@@ -1,0 +1,304 @@
+"""Tokens, rights, rate limits and logins."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import bcrypt
+import pytest
+from click.testing import CliRunner, Result
+from hypothesis import given
+from hypothesis import strategies as st
+
+from netbisect.cli import main
+from netbisect.steps.requests import tokens
+from netbisect.steps.requests.rate_limit import LoginBackoff, RateLimiter
+from netbisect.steps.service.database_thread import open_ledger
+from netbisect.steps.service.rights import MissingRightError, Right, User, parse_rights
+from netbisect.steps.service.settings import Settings, load_settings
+from netbisect.steps.service.web_settings import LoginSettings
+from netbisect.steps.web.login import (
+    HtpasswdAuth,
+    client_network,
+    make_auth,
+    read_htpasswd,
+    user_name,
+    user_rights,
+)
+from netbisect.store.ledger import Ledger
+from netbisect.workers.config.toml import FileError
+
+SETTINGS = """
+branches = ["main"]
+[mail]
+to = ["people@lab.invalid"]
+sender = "netbisect@lab.invalid"
+"""
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Path:
+    (tmp_path / "netbisect.toml").write_text(SETTINGS)
+    return tmp_path
+
+
+@pytest.fixture
+def ledger(house: Path) -> Ledger:
+    return open_ledger(f"sqlite:///{house / 'netbisect.sqlite'}")
+
+
+def run(house: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(main.main, ["token", *arguments, "--folder", str(house)])
+
+
+# ------------------------------------------------------------------------------------- tokens
+
+
+def test_a_token_is_printed_once_and_stored_as_a_digest(house: Path, ledger: Ledger) -> None:
+    done = run(house, "create", "ann", "--rights", "ask,patch")
+    text = done.stdout.strip()
+    assert re.fullmatch(r"netbisect-1-[A-Za-z0-9_-]{43}", text), done.output
+
+    found = tokens.authenticate(ledger, text)
+    assert found is not None
+    assert (found.who, found.rights) == ("ann", ("ask", "patch"))
+    assert found.digest == hashlib.sha256(text.split("-", 2)[2].encode()).hexdigest()
+    assert found.digest not in repr(found)
+    listed = run(house, "list", "--json")
+    assert json.loads(listed.output)[0]["rights"] == ["ask", "patch"]
+    for told in (listed.output, run(house, "list").output):
+        assert text not in told
+        assert found.digest not in told
+    assert text.split("-", 2)[2].encode() not in (house / "netbisect.sqlite").read_bytes()
+
+
+def test_revoked_and_expired_tokens_are_rejected(house: Path, ledger: Ledger) -> None:
+    text = run(house, "create", "ann").stdout.strip()
+    other = run(house, "create", "ann", "--days", "2").stdout.strip()
+    assert run(house, "revoke", "1").exit_code == 0
+    assert "was revoked before" in run(house, "revoke", "1").output
+    assert "there is no token 9" in run(house, "revoke", "9").output
+    assert tokens.authenticate(ledger, text) is None
+
+    assert tokens.authenticate(ledger, other) is not None
+    later = Ledger(ledger.engine, clock=lambda: ledger.clock() + 2 * 86400)
+    assert tokens.authenticate(later, other) is None
+    assert "revoked" in run(house, "list").output
+    assert [one.what for one in ledger.audit()] == ["token", "token", "revoke"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("ann", "--rights", "everything"), "unknown right 'everything'"),
+        (("ann", "--rights", ""), "unknown right ''"),
+        (("ann", "--days", "0"), "0"),
+        (("<b>",), "letters"),
+        ((" ",), "letters"),
+    ],
+)
+def test_invalid_arguments_create_no_token(
+    house: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    done = run(house, "create", *arguments)
+
+    assert done.exit_code != 0
+    assert said in done.output
+    assert "No tokens." in run(house, "list").output
+
+
+@given(text=st.text() | st.from_regex(r"netbisect-[0-9]{1,3}-[A-Za-z0-9_-]{43}", fullmatch=True))
+def test_arbitrary_text_is_no_token(text: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    place = tmp_path_factory.getbasetemp() / "strange.sqlite"
+    assert tokens.authenticate(open_ledger(f"sqlite:///{place}"), text) is None
+
+
+# -------------------------------------------------------------------------------------- rights
+
+
+def test_any_right_includes_read_and_admin_includes_all() -> None:
+    ann = User("ann", parse_rights(["ask"]), "api", "")
+    root = User("root", parse_rights(["admin"]), "api", "")
+    nobody = User("eve", frozenset(), "api", "")
+
+    assert {right for right in Right if ann.has_right(right)} == {Right.READ, Right.ASK}
+    assert all(root.has_right(right) for right in Right)
+    assert not any(nobody.has_right(right) for right in Right)
+    ann.require_owner("ann", "cancelling")
+    root.require_owner("ann", "cancelling")
+    with pytest.raises(MissingRightError, match="cancelling of bob needs the right `admin`"):
+        ann.require_owner("bob", "cancelling")
+    with pytest.raises(MissingRightError, match="`ask`"):
+        nobody.require_owner("eve", "cancelling")
+
+
+def test_rate_limiter_refills_up_to_one_minute() -> None:
+    now = 0.0
+    limiter = RateLimiter(6, clock=lambda: now)
+    assert [limiter.wait("ann") for _ in range(7)] == [0] * 6 + [10]
+    assert limiter.wait("bob") == 0
+    now = 10.0
+    assert [limiter.wait("ann") for _ in range(2)] == [0, 10]
+    now = 1e6
+    assert [limiter.wait("ann") for _ in range(7)] == [0] * 6 + [10]
+
+
+# -------------------------------------------------------------------------------------- logins
+
+
+def settings_with(house: Path, more: str) -> Settings:
+    (house / "netbisect.toml").write_text(SETTINGS + more)
+    return load_settings(house / "netbisect.toml")
+
+
+def test_login_rights_are_the_union_of_matching_rules(house: Path) -> None:
+    settings = settings_with(
+        house,
+        """
+[[web.people]]
+who = ["ann"]
+rights = ["patch"]
+[[web.people]]
+who = ["*"]
+rights = ["ask"]
+[[web.people]]
+who = ["root"]
+rights = ["admin"]
+""",
+    )
+    assert user_rights(settings, {"username": "ann"}) == parse_rights(["read", "ask", "patch"])
+    assert user_rights(settings, {"username": "bob"}) == parse_rights(["read", "ask"])
+    assert user_rights(settings, {"username": "root"}) == frozenset(Right)
+    for nobody in ({"anonymous": True}, {}, {"username": None}, {"email": "ann"}):
+        assert user_rights(settings, nobody) == frozenset()
+        assert user_name(nobody) == ""
+
+
+def hashed(password: bytes) -> bytes:
+    return bcrypt.hashpw(password, bcrypt.gensalt(4))
+
+
+def test_htpasswd_checks_bcrypt_passwords(tmp_path: Path) -> None:
+    path = tmp_path / "users"
+    path.write_bytes(
+        b"ann:" + hashed(b"secret").replace(b"$2b$", b"$2y$") + b"\n\nbob:" + hashed(b"x" * 72)
+    )
+    auth = HtpasswdAuth(path)
+
+    assert auth.check_credentials(b"ann", b"secret")
+    assert auth.check_credentials(b"bob", b"x" * 72)
+    for name, password in (
+        (b"ann", b"Secret"),
+        (b"ann", b""),
+        (b"ann", b"secret\0"),
+        (b"eve", b"secret"),
+        (b"", b""),
+        (b"bob", b"x" * 73),
+        (b"ann:", b"secret"),
+    ):
+        assert not auth.check_credentials(name, password), (name, password)
+
+
+def test_login_backoff_doubles_and_resets() -> None:
+    now = 0.0
+    delays = LoginBackoff(clock=lambda: now)
+    assert [delays.wait("ann") for _ in range(6)] == [0] * 5 + [1]
+    waited = []
+    for _ in range(12):
+        wait = delays.wait("ann")
+        waited.append(wait)
+        now += wait
+        assert delays.wait("ann") == 0
+    assert waited == [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 900, 900]
+    assert delays.wait("bob") == 0
+    now += 3600
+    assert [delays.wait("ann") for _ in range(6)] == [0] * 5 + [1]
+    delays.succeeded("ann")
+    assert delays.wait("ann") == 0
+
+
+def test_ipv6_clients_count_by_network() -> None:
+    assert client_network("2001:db8::1") == client_network("2001:db8::ffff:2") == "2001:db8::/64"
+    assert client_network("fe80::1%eth0") == "fe80::/64"
+    assert client_network("192.0.2.1") == "192.0.2.1"
+    assert client_network("::ffff:192.0.2.1") == "::ffff:192.0.2.1"
+    assert client_network("a.socket") == "a.socket"
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"ann:secret\n", "line 1"),
+        (b"ann:{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\n", "htpasswd -B"),
+        (b"ann\n", "NAME:HASH"),
+        (b"\xff\xfe", "line 1"),
+        (None, "cannot be read"),
+    ],
+)
+def test_invalid_htpasswd_files_are_rejected_without_revealing_passwords(
+    tmp_path: Path, content: bytes | None, said: str
+) -> None:
+    path = tmp_path / "users"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(FileError, match=said) as error:
+        read_htpasswd(path)
+    assert "secret" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('[web.login]\nkind = "password"', "expected one of"),
+        ('[web.login]\nkind = "htpasswd"', "users_file"),
+        ('[web.login]\nusers_file = "users"', "users_file"),
+        ('[web.login]\nkind = "github"', "client_id"),
+        ('[web.login]\nkind = "gitlab"\nclient_id = "x"\nclient_secret_file = "y"', "server"),
+        (
+            '[web.login]\nkind = "github"\nclient_id = "x"\nclient_secret_file = "y"\nserver="x"',
+            "https://",
+        ),
+        ('[[web.people]]\nwho = []\nrights = ["ask"]', "who"),
+        ('[[web.people]]\nwho = ["ann"]\nrights = []', "rights"),
+        ('[web]\ntrusted_proxies = ["proxy"]', "does not appear to be an IPv4 or IPv6 address"),
+        ('[[web.people]]\nwho = ["ann"]\nrights = ["fly"]', "unknown right 'fly'"),
+        ('[web]\nreading = "sometimes"', "open or login"),
+        ("[web]\ncalls_per_minute = 0", "calls_per_minute"),
+    ],
+)
+def test_invalid_web_settings_are_rejected(house: Path, text: str, said: str) -> None:
+    with pytest.raises(FileError, match=re.escape(said)):
+        settings_with(house, text)
+
+
+@pytest.mark.parametrize(
+    ("kind", "told", "known"),
+    [
+        ("github", {"username": "ann", "email": "root@lab.invalid"}, "ann"),
+        ("gitlab", {"username": "ann", "email": "root@lab.invalid"}, "ann"),
+        (
+            "google",
+            {"username": "root", "email": "root@elsewhere.invalid"},
+            "root@elsewhere.invalid",
+        ),
+    ],
+)
+def test_oauth_users_are_known_by_an_unforgeable_name(
+    house: Path, kind: str, told: dict[str, str], known: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = house / "secret"
+    secret.write_text("hush\n")
+    secret.chmod(0o600)
+    server = "https://git.invalid" if kind == "gitlab" else ""
+    login = LoginSettings(kind, None, "id", secret, server)
+    settings = load_settings(house / "netbisect.toml")
+    settings = replace(settings, web=replace(settings.web, login=login))
+    auth = make_auth(settings)
+    monkeypatch.setattr(type(auth).__mro__[1], "getUserInfoFromOAuthClient", lambda *_: told)
+
+    user = auth.getUserInfoFromOAuthClient(None)
+    assert user_name(user) == user["email"] == known

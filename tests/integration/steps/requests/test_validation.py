@@ -1,0 +1,308 @@
+"""Validation of requests, and the commands of `netbisect request`."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from netbisect.bisect.model.jobs import CompareJob, MeasureJob
+from netbisect.bisect.model.revision_key import parts_of
+from netbisect.cli import main
+from netbisect.steps.policy.request_spec import InvalidRequestError, PatchFile, RequestSpec
+from netbisect.steps.requests.service import RequestService
+from netbisect.steps.service.control import SETTINGS
+from netbisect.steps.service.database_thread import open_history, open_service_ledger
+from netbisect.steps.service.settings import load
+from netbisect.store.db.records import RequestState
+from netbisect.workers.build.patches import MOST_BYTES
+
+DIFF = b"--- a/sys/x.c\n+++ b/sys/x.c\n@@ -1 +1 @@\n-a\n+b\n"
+OUTSIDE = b"--- a/../../etc/passwd\n+++ b/../../etc/passwd\n@@ -1 +1 @@\n-a\n+b\n"
+
+
+@pytest.fixture
+def house(quiet_house: Path, tmp_path: Path) -> Path:
+    return copy(quiet_house, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def untouched(quiet_house: Path, tmp_path_factory: pytest.TempPathFactory) -> RequestService:
+    """For requests that are rejected."""
+    return service_in(copy(quiet_house, tmp_path_factory.mktemp("untouched")))
+
+
+def copy(quiet_house: Path, folder: Path) -> Path:
+    place = folder / "house"
+    shutil.copytree(quiet_house, place, ignore=shutil.ignore_patterns("*.sqlite*"))
+    return place
+
+
+@pytest.fixture
+def service(house: Path) -> RequestService:
+    return service_in(house)
+
+
+def service_in(house: Path) -> RequestService:
+    chosen, lab = load(house / SETTINGS)
+    return RequestService(open_service_ledger(chosen), open_history(chosen, lab), chosen, lab)
+
+
+def spec(*subjects: str, kind: str = "compare", **more: Any) -> RequestSpec:
+    return RequestSpec(
+        kind=kind, subjects=subjects, **{"who": "ann", "testbeds": ("c2558",), **more}
+    )
+
+
+def refused(service: RequestService, asked: RequestSpec) -> dict[str, str]:
+    with pytest.raises(InvalidRequestError) as error:
+        service.ask(asked)
+    assert service.ledger.requests() == []
+    assert service.ledger.open_questions() == []
+    return error.value.faults
+
+
+# ------------------------------------------------------------------------------------ granted
+
+
+def test_a_comparison_becomes_one_job_per_testbed(service: RequestService) -> None:
+    request = service.ask(spec("main~3", "main", boots=7, testbeds=("c2558", "e5-2650")))
+    questions = [one.question for one in service.ledger.parts_of(request.id)]
+    tips = [service.history.commit(name).revision for name in ("main~3", "main")]
+
+    assert [(one.testbed, one.branch) for one in questions] == [
+        ("c2558", "main"),
+        ("e5-2650", "main"),
+    ]
+    first = questions[0]
+    assert isinstance(first, MeasureJob)
+    assert (list(first.revisions), first.boots) == (tips, 7)
+    assert first.scenarios == service.lab.testbed("c2558").scenarios[:1]
+    assert set(first.noise) == set(first.scenarios)
+    [entry] = service.ledger.audit()
+    assert (entry.who, entry.what, entry.request) == ("ann", "ask", request.id)
+    assert entry.data["subjects"] == tips
+
+
+def test_a_patch_file_is_compared_with_its_base(service: RequestService) -> None:
+    request = service.ask(spec("main", patches=(PatchFile(DIFF),)))
+    [asked] = service.ledger.parts_of(request.id)
+    assert isinstance(asked.question, MeasureJob)
+    base, patched = asked.question.revisions
+    commit, mark = parts_of(patched)
+
+    assert (commit, parts_of(base)) == (base, (base, ""))
+    assert (service.settings.patches / f"{mark}.patch").read_bytes() == DIFF
+
+
+def test_a_search_begins_with_a_comparison_of_its_ends(service: RequestService) -> None:
+    request = service.ask(spec("main~3..main", kind="bisect"))
+    [asked] = service.ledger.parts_of(request.id)
+
+    assert isinstance(asked.question, CompareJob)
+    assert asked.question.good == service.history.commit("main~3").revision
+    assert asked.question.suspected < 0
+
+
+def test_a_dry_run_writes_nothing(service: RequestService) -> None:
+    found = service.estimate(spec("main~3", "main", boots=4, repeat=True))
+    [one] = found.testbeds
+
+    assert (len(one.builds), one.boots, one.shared) == (2, 16, 0)
+    assert one.seconds > 0 < found.build_seconds
+    assert service.ledger.requests() == []
+    assert service.ledger.audit() == []
+    assert not service.settings.patches.exists()
+
+
+def test_a_dry_run_of_a_range_includes_the_search(service: RequestService) -> None:
+    [one] = service.estimate(spec("main~3..main", kind="bisect")).testbeds
+    [none] = service.estimate(spec("main~3", "main")).testbeds
+
+    assert none.search is None
+    assert one.search is not None
+    assert (one.search.commits, one.search.builds) == (3, 2)
+    assert one.search.boots > one.boots > 0
+    assert one.search.seconds > one.seconds > 0
+
+
+def test_open_requests_are_limited_per_user(service: RequestService) -> None:
+    limits = replace(service.settings.requests, open_per_person=1)
+    service = replace(service, settings=replace(service.settings, requests=limits))
+    first = service.ask(spec("main~3", "main"))
+    with pytest.raises(InvalidRequestError, match="ann has 1 open requests, and may have 1"):
+        service.ask(spec("main~2", "main"))
+    service.ask(spec("main~3", "main", who="bob"))
+    service.cancel(first.id, who="ann")
+
+    assert service.ask(spec("main~2", "main")).state is RequestState.OPEN
+
+
+# ------------------------------------------------------------------------------------ refused
+
+
+@pytest.mark.parametrize(
+    ("asked", "field", "said"),
+    [
+        (spec("main~3", "main", boots=0), "boots", "0 boots; expected 1 to 100"),
+        (spec("main~3", "main", boots=101), "boots", "expected 1 to 100"),
+        (spec("main", "main"), "subjects", "appears twice"),
+        (spec("main"), "subjects", "1 given; expected two revisions, or one and a patch"),
+        (spec("main", "main~1", "main~2"), "subjects", "3 given"),
+        (spec("main~3", "main", testbeds=("c2559",)), "testbeds", "did you mean c2558?"),
+        (spec("main~3", "main", testbeds=()), "testbeds", "one or more of c2558, e5-2650"),
+        (
+            spec("main~3", "main", scenarios=("inet4-forwarding2",)),
+            "scenarios",
+            "did you mean inet4-forwarding",
+        ),
+        (spec("main~3", "main", branch="mian"), "branch", "did you mean main?"),
+        (spec("main~3", "main", priority="urgent"), "priority", "low, normal or high"),
+        (spec("main~3", "main", kind="search"), "kind", "compare, bisect or series"),
+        (spec("main~3", "main", margin_percent=0.0), "margin_percent", "more than 0"),
+        (spec("main~3", "main", who="a\nb"), "who", "1 to 100 characters"),
+        (spec("main~3", "main", address="a@b\nBcc: c@d"), "address", "expected a mail address"),
+        (spec("main~3", "main", address="&@[9"), "address", "'&@[9': expected a mail address"),
+        (spec("main..main~3", kind="bisect"), "subjects", "is reversed, main~3 is the older one"),
+        (spec("main..main", kind="bisect"), "subjects", ""),
+        (spec("main", kind="bisect"), "subjects", "shows no drop up to"),
+        (spec("main", "f" * 40), "subjects", ""),
+        (spec("main", "--upload-pack=touch x"), "subjects", ""),
+        (spec("main", "$(touch x)"), "subjects", "$(touch x)"),
+        (spec("main", "'; DROP TABLE requests; --"), "subjects", ""),
+        (spec("main", "../../etc/passwd"), "subjects", ""),
+        (spec("main", "<script>"), "subjects", "<script>"),
+        (spec("main", "main" + "+D0"), "subjects", ""),
+        (spec("main", patches=(PatchFile(b"x" * (MOST_BYTES + 1)),)), "patches", "at most 10 MiB"),
+        (spec("main", patches=(PatchFile(OUTSIDE),)), "patches", "inside the tree expected"),
+        (spec("main", patches=(PatchFile(b""),)), "patches", "a diff expected"),
+    ],
+    ids=lambda value: value if isinstance(value, str) and value.isidentifier() else "",
+)
+def test_invalid_fields_are_rejected(
+    untouched: RequestService, asked: RequestSpec, field: str, said: str
+) -> None:
+    faults = refused(untouched, asked)
+
+    assert said in faults[field]
+
+
+def test_all_invalid_fields_are_reported_at_once(untouched: RequestService) -> None:
+    faults = refused(untouched, spec("nope", "main", boots=0, testbeds=("x",), priority="now"))
+
+    assert set(faults) == {"subjects", "boots", "testbeds", "priority"}
+
+
+@settings(max_examples=20)
+@given(st.text(max_size=60), st.text(max_size=20), st.text(max_size=20))
+def test_arbitrary_text_is_rejected(
+    untouched: RequestService, name: str, testbed: str, scenario: str
+) -> None:
+    asked = spec("main~3", name, testbeds=(testbed,), scenarios=(scenario,))
+
+    assert refused(untouched, asked)
+
+
+# -------------------------------------------------------------------------------- the command
+
+
+def run(house: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(main.main, ["request", *arguments, "--folder", str(house)])
+
+
+def test_commands_submit_change_and_show_a_request(house: Path) -> None:
+    asked = run(house, "compare", "main~3", "main", "--testbed", "c2558", "--who", "ann")
+    assert asked.exit_code == 0, asked.output
+    assert "Request 1, compare" in asked.output
+    assert "0 of 10 boots" in asked.output
+
+    listed = run(house, "list")
+    assert "compare" in listed.output
+    assert run(house, "priority", "1", "high", "--who", "bob").exit_code == 0
+    assert run(house, "cancel", "1", "--who", "bob", "--why", "enough").exit_code == 0
+    again = run(house, "cancel", "1")
+    assert (again.exit_code, "request 1 is cancelled" in again.output) == (3, True)
+    assert run(house, "resume", "1", "--who", "ann").exit_code == 0
+    assert run(house, "extend", "1", "--boots", "3", "--who", "ann").exit_code == 0
+    shown = json.loads(run(house, "show", "1", "--json").stdout)
+
+    assert shown["state"] == "open"
+    assert shown["priority"] == "high"
+    assert shown["parts"][0]["boots_wanted"] == 16
+    assert [entry["what"] for entry in shown["history"]] == [
+        "ask",
+        "priority",
+        "cancel",
+        "resume",
+        "extend",
+    ]
+
+
+def test_the_queue_is_ordered_by_priority(house: Path) -> None:
+    for who, level in (("ann", "normal"), ("bob", "high"), ("cid", "low")):
+        made = run(
+            house,
+            "compare",
+            "main~3",
+            "main",
+            "--testbed",
+            "c2558",
+            "--who",
+            who,
+            "--priority",
+            level,
+        )
+        assert made.exit_code == 0, made.output
+    parts = [
+        json.loads(run(house, "show", str(number), "--json").stdout)["parts"][0]
+        for number in (1, 2, 3)
+    ]
+
+    assert [part["place"] for part in parts] == [2, 1, 3]
+    assert parts[1]["seconds_left"] < parts[0]["seconds_left"] < parts[2]["seconds_left"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("compare", "main~3", "nope", "--testbed", "c2558"),
+        ("compare", "main~3", "main", "--testbed", "c2558", "--boots", "x"),
+        ("compare", "main~3", "main", "--bogus"),
+        ("show", "7"),
+        ("extend", "7", "--boots", "1"),
+        ("nothing",),
+    ],
+    ids=str,
+)
+def test_errors_exit_with_status_3(house: Path, arguments: tuple[str, ...]) -> None:
+    done = run(house, *arguments)
+
+    assert done.exit_code == 3, done.output
+    assert "Traceback" not in done.output
+
+
+def test_dry_run_prints_the_cost(house: Path) -> None:
+    asked = ("series", "main~3", "main~2", "main", "--testbed", "c2558", "--dry-run")
+    assert "15" in run(house, *asked).output
+    told = json.loads(run(house, *asked, "--json").stdout)
+
+    assert told["testbeds"][0]["boots"] == 15
+    assert run(house, "list", "--all").output == "No requests.\n"
+
+
+def test_the_tree_is_fetched_first(house: Path, service: RequestService) -> None:
+    url = service.lab.source.repository
+    branch = subprocess.run(
+        ["git", "-C", url, "rev-parse", "main"], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    done = run(house, "compare", f"{branch}~1", branch, "--testbed", "c2558", "--dry-run")
+
+    assert done.exit_code == 0, done.output

@@ -1,0 +1,399 @@
+"""Follow-ups of comparisons, searches and profiles: alerts, mails and pages."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from sqlalchemy import event
+
+from netbisect.bisect.model import serialization
+from netbisect.bisect.model.alert_state import AlertState
+from netbisect.bisect.model.entities import Boot, Commit, Profile, Sample
+from netbisect.bisect.model.jobs import CompareJob, ProfileJob
+from netbisect.bisect.model.results import (
+    Confirmed,
+    Culprit,
+    Effect,
+    NightlyResult,
+    NotReproduced,
+    Posterior,
+    ProfileResult,
+    Result,
+    Suspects,
+    Unfinished,
+)
+from netbisect.steps.policy.profiles import key_of
+from netbisect.steps.scheduler.followups import Followups, open_nights
+from netbisect.steps.service import control
+from netbisect.steps.service.database_thread import open_ledger
+from netbisect.steps.service.settings import SearchSettings, load
+from netbisect.store.db.records import ActionStage, Alert, JobRecord, Outcome
+from netbisect.store.ledger import Ledger
+
+BELIEF = Posterior({}, 0.99)
+
+
+class Alerts:
+    """Follow-ups with a ledger, and jobs that end at once."""
+
+    def __init__(self, place: Path, ledger: Ledger, commits: list[Commit]) -> None:
+        settings, self.lab = load(place / control.SETTINGS)
+        self.ledger = ledger
+        self.followups = Followups(settings, self.lab)
+        self.settings = settings
+        self.line = [commit.revision for commit in commits[-8:]]
+
+    def confirm(self, testbed: str, good: int, bad: int, ln_ratio: float = -0.1) -> JobRecord:
+        """The search after a confirmed comparison of two commits."""
+        scenario = self.lab.testbed(testbed).scenarios[0]
+        ends = self.line[good], self.line[bad]
+        question = CompareJob("main", testbed, *ends, (scenario,), scenario, ln_ratio)
+        asked = self.ledger.ask(question, key=f"compare {testbed} {good} {bad}")
+        followers = self.followups.conclude(
+            self.ledger, asked, Confirmed((self.effect(scenario, ln_ratio),))
+        )
+        alert = self.ledger.alert_about(asked.id)
+        assert alert is not None
+        assert alert.bisection is not None
+        search = self.ledger.question(alert.bisection)
+        assert followers in ([search], [])
+        return search
+
+    def add_twin(self, name: str = "c2558-2") -> None:
+        """A second testbed like c2558, of one group with it."""
+        one, *others = (
+            replace(bed, group="atoms" * (bed.name == "c2558")) for bed in self.lab.testbeds
+        )
+        self.lab = replace(self.lab, testbeds=(one, *others, replace(one, name=name)))
+        self.followups = Followups(self.settings, self.lab)
+
+    def effect(self, scenario: str, ln_ratio: float = -0.1) -> Effect:
+        return Effect(scenario, ln_ratio, ln_ratio - 0.01, ln_ratio + 0.01, 1e-6, 5, 6)
+
+    def culprit(self, search: JobRecord, number: int) -> Culprit:
+        revision, parent = self.line[number], self.line[number - 1]
+        effect = self.effect(search.question.scenarios[0])
+        return Culprit(revision, parent, Posterior({revision: 0.99}, 0.01), (effect,))
+
+    def end(self, search: JobRecord, finding: Result) -> Alert:
+        """The alert after its search has ended."""
+        self.followups.conclude(self.ledger, search, finding)
+        found = self.ledger.alert_about(search.id)
+        assert found is not None
+        return found
+
+    def mails(self) -> list[str]:
+        return [mail.key for mail in self.ledger.waiting_mails()]
+
+
+@pytest.fixture
+def alerts(quiet_house: Path, quiet_commits: list[Commit], tmp_path: Path) -> Iterator[Alerts]:
+    ledger = open_ledger(f"sqlite:///{tmp_path / 'ledger.sqlite'}")
+    alerts = Alerts(quiet_house, ledger, quiet_commits)
+    yield alerts
+    ledger.engine.dispose()
+    for place in (alerts.settings.reports, alerts.settings.visits):
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def test_an_alert_goes_from_open_to_culprit_found_with_two_mails(alerts: Alerts) -> None:
+    search = alerts.confirm("c2558", 1, 6)
+    alert = alerts.end(search, alerts.culprit(search, 4))
+
+    assert (alert.state, alert.culprit) == (AlertState.CULPRIT_FOUND, alerts.line[4])
+    assert [one.state for one in alerts.ledger.alert_changes(alert.id)] == [
+        AlertState.OPEN,
+        AlertState.BISECTING,
+        AlertState.CULPRIT_FOUND,
+    ]
+    assert alerts.mails() == [
+        f"alert:{alert.id}:{alert.comparison}",
+        f"outcome:{alert.id}:{alert.bisection}",
+    ]
+
+
+def test_mail_and_page_share_one_case(alerts: Alerts) -> None:
+    """Other testbeds are queried once per mail."""
+    looks: list[str] = []
+
+    def listen(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+        if statement.startswith("SELECT DISTINCT boots.testbed, boots.revision"):
+            looks.append(statement)
+
+    event.listen(alerts.ledger.engine, "before_cursor_execute", listen)
+    search = alerts.confirm("c2558", 1, 6)
+    assert len(looks) == 1
+    alert = alerts.end(search, alerts.culprit(search, 4))
+
+    assert len(looks) == 2
+    page = alerts.followups.page_of(alert.id).read_text()
+    assert "commit verified" in page
+    assert "the search ended: culprit" in page
+
+
+@pytest.mark.parametrize(
+    ("finding", "state"),
+    [
+        (NotReproduced(BELIEF, "both ends are alike"), AlertState.WITHDRAWN),
+        (Suspects(("x", "y"), BELIEF, "they do not build"), AlertState.NO_CULPRIT),
+    ],
+)
+def test_an_alert_without_a_culprit_stands_or_is_withdrawn(
+    alerts: Alerts, finding: Result, state: AlertState
+) -> None:
+    alert = alerts.end(alerts.confirm("c2558", 1, 6), finding)
+
+    assert alert.state is state
+    assert len(alerts.mails()) == 2
+
+
+@pytest.mark.parametrize("state", [AlertState.MUTED, AlertState.INVALID, AlertState.ACKNOWLEDGED])
+def test_the_end_of_a_search_keeps_the_state_set_by_users(
+    alerts: Alerts, state: AlertState
+) -> None:
+    """Muted and invalid alerts get no mail."""
+    search = alerts.confirm("c2558", 1, 6)
+    alerts.ledger.change_alert(1, who="olga", what="we know", state=state, until=9e9)
+    alert = alerts.end(search, alerts.culprit(search, 4))
+
+    assert (alert.state, alert.culprit) == (state, alerts.line[4])
+    assert len(alerts.mails()) == (2 if state is AlertState.ACKNOWLEDGED else 1)
+    asked = [type(one.question) for one in alerts.ledger.open_questions()]
+    assert asked == ([ProfileJob] if state is AlertState.ACKNOWLEDGED else [])
+
+
+def test_alerts_with_the_same_culprit_are_merged(alerts: Alerts) -> None:
+    searches = [alerts.confirm("c2558", 1, 6), alerts.confirm("e5-2650", 2, 7)]
+    first, second = (alerts.end(search, alerts.culprit(search, 4)) for search in searches)
+
+    assert (second.state, second.merged_into) == (AlertState.MERGED, first.id)
+    [stands] = alerts.ledger.open_alerts()
+    assert stands.id == first.id
+    assert [one.testbed for one in stands.series] == ["c2558", "e5-2650"]
+
+
+def test_testbeds_of_a_group_share_a_search(alerts: Alerts) -> None:
+    """Each alert gets a mail about its own testbed, and they are merged."""
+    alerts.add_twin()
+    search = alerts.confirm("c2558", 1, 6)
+    assert search.question.testbeds == ("c2558", "c2558-2")
+    # Without measurements it gets the noise of its peer.
+    assert search.question.others == {"c2558-2": search.question.noise}
+    assert alerts.confirm("c2558-2", 1, 6).id == search.id
+    [first, second] = alerts.ledger.alerts_about(search.id)
+    assert (first.testbed, second.testbed) == ("c2558", "c2558-2")
+    assert second.state is AlertState.BISECTING
+    alerts.end(search, alerts.culprit(search, 4))
+    first, second = (alerts.ledger.alert(one.id) for one in (first, second))
+
+    assert first.culprit == second.culprit == alerts.line[4]
+    assert (second.state, second.merged_into) == (AlertState.MERGED, first.id)
+    outcomes = {mail.alert: mail for mail in alerts.ledger.waiting_mails() if "outcome" in mail.key}
+    assert "measured on" not in outcomes[first.id].body
+    told = outcomes[second.id].body
+    assert re.search(r"testbed +c2558-2", told)
+    assert re.search(r"measured on +c2558\n", told)
+    assert alerts.followups.page_of(second.id).is_file()
+
+
+def test_a_change_in_another_range_has_a_search_of_its_own(alerts: Alerts) -> None:
+    """Also without `use_groups`."""
+    alerts.add_twin()
+    search = alerts.confirm("c2558", 1, 6)
+    assert alerts.confirm("c2558-2", 2, 6).id != search.id
+    assert alerts.confirm("c2558-2", 1, 7).id != search.id
+    alone = replace(alerts.settings, search=SearchSettings(use_groups=False))
+    alerts.followups = Followups(alone, alerts.lab)
+    assert alerts.confirm("c2558", 2, 7).question.testbeds == ("c2558",)
+
+
+def test_a_search_from_before_the_group_is_not_shared(alerts: Alerts) -> None:
+    search = alerts.confirm("c2558", 1, 6)
+    alerts.add_twin()
+    assert alerts.confirm("c2558-2", 1, 6).id != search.id
+
+
+def test_a_returning_change_is_mailed_in_the_same_thread_with_a_new_search(alerts: Alerts) -> None:
+    search = alerts.confirm("c2558", 1, 4)
+    alerts.end(search, alerts.culprit(search, 3))
+    alerts.ledger.change_alert(1, who="olga", what="reverted", state=AlertState.FIXED)
+    again = alerts.confirm("c2558", 5, 7)
+    [alert] = alerts.ledger.alerts()
+
+    assert (alert.id, alert.state, alert.bisection) == (1, AlertState.BISECTING, again.id)
+    assert (alert.good, alert.bad, alert.culprit) == (alerts.line[5], alerts.line[7], "")
+    assert len(alerts.mails()) == 3
+    assert (
+        alerts.ledger.waiting_mails()[-1].in_reply_to == alerts.ledger.waiting_mails()[1].message_id
+    )
+    assert alerts.end(again, alerts.culprit(again, 6)).culprit == alerts.line[6]
+    assert len(alerts.mails()) == 4
+
+
+def test_a_nightly_job_ends_expired_mutes(alerts: Alerts, monkeypatch: pytest.MonkeyPatch) -> None:
+    alerts.confirm("c2558", 1, 6)
+    alerts.ledger.change_alert(1, who="olga", what="wait", state=AlertState.MUTED, until=8e9)
+    testbeds = [alerts.lab.testbed("c2558")]
+    open_nights(alerts.ledger, alerts.followups.history, alerts.settings, testbeds, ["main"])
+    monkeypatch.setattr(alerts.ledger, "clock", lambda: 8e9)
+    [night] = [one for one in alerts.ledger.open_questions() if one.key.startswith("night:")]
+    alerts.followups.conclude(alerts.ledger, night, NightlyResult(3))
+
+    assert alerts.ledger.alert(1).state is AlertState.REOPENED
+
+
+def recipients(alerts: Alerts, *, committers: bool, finding: str) -> dict[str, tuple[str, ...]]:
+    """Recipients of the mails about an alert, by kind."""
+    settings = replace(alerts.settings, mail=replace(alerts.settings.mail, committers=committers))
+    alerts.followups = Followups(settings, alerts.lab)
+    search = alerts.confirm("c2558", 1, 6)
+    suspects = Suspects((alerts.line[3], alerts.line[4]), BELIEF, "no room")
+    alerts.end(search, alerts.culprit(search, 4) if finding == "culprit" else suspects)
+    return {mail.key.split(":")[0]: mail.recipients for mail in alerts.ledger.waiting_mails()}
+
+
+def test_the_committer_of_a_verified_culprit_gets_a_mail_if_allowed(alerts: Alerts) -> None:
+    committer = alerts.followups.history.committer(alerts.line[4])
+    mails = recipients(alerts, committers=True, finding="culprit")
+
+    assert mails["outcome"] == (*alerts.settings.mail.to, committer)
+    assert mails["alert"] == alerts.settings.mail.to, "not verified yet"
+
+
+@pytest.mark.parametrize(("committers", "finding"), [(False, "culprit"), (True, "suspects")])
+def test_committers_get_no_other_mails(alerts: Alerts, committers: bool, finding: str) -> None:
+    mails = recipients(alerts, committers=committers, finding=finding)
+
+    assert set(mails.values()) == {alerts.settings.mail.to}
+
+
+def profiled(alerts: Alerts, asked: JobRecord, folded: dict[str, str]) -> None:
+    """Records trials of a profile job with their files."""
+    [scenario] = asked.question.scenarios
+    for revision, text in folded.items():
+        visit = alerts.ledger.intend(
+            asked.id,
+            ActionStage.PROFILE,
+            revision,
+            asked.question.testbed,
+            config="GENERIC",
+            arch="amd64",
+            why="to see",
+        )
+        place = alerts.settings.visits / str(visit.id)
+        place.mkdir(parents=True)
+        seen = Profile(
+            revision, "k", asked.question.testbed, scenario, "cycles", 7e5, 999, 3, 1, 30
+        )
+        (place / f"profile-{scenario}.json").write_text(serialization.dumps(seen))
+        (place / f"profile-{scenario}.folded").write_text(text)
+        alerts.ledger.finish(visit.id, Outcome.OK)
+
+
+def page_of(alerts: Alerts, alert: Alert) -> str:
+    return alerts.followups.page_of(alert.id).read_text()
+
+
+def test_a_culprit_and_its_parent_are_profiled_for_the_page(alerts: Alerts) -> None:
+    """At a low priority, and without a further mail."""
+    search = alerts.confirm("c2558", 1, 6)
+    alert = alerts.end(search, alerts.culprit(search, 4))
+    mails = alerts.mails()
+    [asked] = alerts.ledger.open_questions()
+    assert isinstance(asked.question, ProfileJob)
+    sides = alerts.line[3], alerts.line[4]
+    assert asked.question.revisions == sides
+    assert asked.question.scenarios == ("inet4-forwarding",)
+    assert asked.priority < search.priority
+    assert "Where the time goes" not in page_of(alerts, alert)
+
+    texts = (
+        "ether_input;ip_input 60\nether_input 40\n",
+        "ether_input;ip_input 80\nether_input 20\n",
+    )
+    profiled(alerts, asked, dict(zip(sides, texts, strict=True)))
+    assert alerts.followups.conclude(alerts.ledger, asked, ProfileResult(sides)) == []
+
+    page = page_of(alerts, alert)
+    assert "Where the time goes" in page
+    assert '<th scope="row"><code>ip_input</code></th>' in page
+    assert "+20.0" in page
+    assert page.count('class="fg"') == 3
+    assert "(3 lost)" in page
+    assert alerts.mails() == mails
+    assert alerts.ledger.alert_changes(alert.id)[-1].what.startswith("profiles of the commit")
+
+
+def test_the_load_of_a_profile_is_a_share_of_the_slower_rate(alerts: Alerts) -> None:
+    search = alerts.confirm("c2558", 1, 6)
+    rates = {3: (900_000.0, 940_000.0, 980_000.0), 4: (800_000.0, 804_000.0, 900_000.0)}
+    for number, values in rates.items():
+        for boot, pps in enumerate(values):
+            name = f"{number}-{boot}"
+            alerts.ledger.record(Boot(name, "c2558", "k", alerts.line[number], 1.0, 1.0))
+            sample = Sample(
+                name, name, "c2558", "inet4-forwarding", pps, 1e6, (), (), (), "same", 1.0, 1.0
+            )
+            alerts.ledger.record(sample)
+    alerts.end(search, alerts.culprit(search, 4))
+
+    [asked] = alerts.ledger.open_questions()
+    assert isinstance(asked.question, ProfileJob)
+    assert asked.question.pps == 562_800.0
+
+
+def test_a_page_says_why_there_is_no_profile(alerts: Alerts) -> None:
+    search = alerts.confirm("c2558", 1, 6)
+    alert = alerts.end(search, alerts.culprit(search, 4))
+    [asked] = alerts.ledger.open_questions()
+    alerts.followups.conclude(alerts.ledger, asked, Unfinished("pmcstat: <none> of it"))
+
+    assert "pmcstat: &lt;none&gt; of it" in page_of(alerts, alert)
+
+
+def test_a_page_mentions_removed_files_of_profiles(alerts: Alerts) -> None:
+    search = alerts.confirm("c2558", 1, 6)
+    alert = alerts.end(search, alerts.culprit(search, 4))
+    [asked] = alerts.ledger.open_questions()
+    sides = alerts.line[3], alerts.line[4]
+    profiled(alerts, asked, dict(zip(sides, ("a;b 10\n", "a;b x\n"), strict=True)))
+    alerts.followups.conclude(alerts.ledger, asked, ProfileResult(sides))
+
+    assert "its files were removed" in page_of(alerts, alert)
+
+
+def test_missing_pages_are_written_at_the_next_start(alerts: Alerts) -> None:
+    search = alerts.confirm("c2558", 1, 6)
+    alert = alerts.end(search, alerts.culprit(search, 4))
+    [asked] = alerts.ledger.open_questions()
+    sides = alerts.line[3], alerts.line[4]
+    profiled(alerts, asked, dict.fromkeys(sides, "a;b 10\n"))
+    old = alerts.followups.page_of(alert.id)
+    before = old.read_bytes()
+    stamp = old.stat()
+    alerts.followups.conclude(alerts.ledger, asked, ProfileResult(sides))
+    old.write_bytes(before)
+    os.utime(old, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+    alerts.followups.write_missing_pages(alerts.ledger)
+
+    assert "Where the time goes" in page_of(alerts, alert)
+
+
+def test_an_earlier_profile_of_a_user_is_shown_too(alerts: Alerts) -> None:
+    search = alerts.confirm("c2558", 1, 6)
+    sides = alerts.line[3], alerts.line[4]
+    question = ProfileJob("main", "c2558", sides, ("inet4-forwarding",))
+    asked = alerts.ledger.ask(question, key=key_of(question), requested_by="olga")
+    alert = alerts.end(search, alerts.culprit(search, 4))
+    assert [one.id for one in alerts.ledger.open_questions()] == [asked.id]
+    profiled(alerts, asked, dict.fromkeys(sides, "a;b 10\n"))
+    alerts.followups.conclude(alerts.ledger, asked, ProfileResult(sides))
+
+    assert "Where the time goes" in page_of(alerts, alert)
+    assert (alerts.settings.reports / f"profile-{asked.id}.html").is_file()

@@ -1,0 +1,94 @@
+"""Nightly schedulers in a real master."""
+
+from __future__ import annotations
+
+import datetime as dt
+import shutil
+
+import pytest
+from real_master import RealMaster, case
+
+from netbisect.bisect.model.entities import (
+    Failure,
+    Kernel,
+    Reaction,
+    Stage,
+)
+from netbisect.bisect.model.jobs import NightlyJob
+from netbisect.bisect.model.results import NightlyResult, Unfinished
+from netbisect.demo.tree.create import create
+from netbisect.steps.scheduler import change_sources
+from netbisect.steps.service.settings import load
+from netbisect.store.db.records import Action, ActionStage, Outcome
+
+
+class NightlyTest(RealMaster):
+    def plant(self) -> str:
+        shutil.rmtree(self.folder / "tree.git")
+        return create(self.folder / "tree.git").revisions[8 - 1]
+
+    @case
+    async def test_nightly_schedulers_open_jobs_for_the_head_of_the_branch(self) -> None:
+        """At the configured hour of the master's clock; an unmeasurable branch is skipped."""
+        object.__setattr__(self.settings.night, "boots", 1)
+        await self.start(change_sources.nights(self.settings, self.lab))
+        night = self.master.scheduler_manager.namedServices["night-main-c2558"]
+        evening = dt.datetime(2026, 3, 1, 22, 0).timestamp()  # noqa: DTZ001 - the master's
+        at = await night.getNextBuildTime(evening)
+        assert dt.datetime.fromtimestamp(at) == dt.datetime(2026, 3, 2, 1, 0)  # noqa: DTZ001, DTZ006
+        await night.startBuild()
+        assert self.ledger.open_questions() == [], "the tree has no such branch"
+        head = self.plant()
+        await night.startBuild()
+        asked = self.ledger.question(1)
+
+        assert asked.question == NightlyJob(
+            "main", "c2558", head, ("inet4-forwarding",), self.settings.night.boots
+        )
+        await self.closed(asked)
+        await night.startBuild()
+        assert self.ledger.open_questions() == []
+
+    @pytest.mark.long
+    @case
+    async def test_a_broken_head_is_measured_with_its_overlay(self) -> None:
+        """Failures without the overlay do not count."""
+        head = self.plant()
+        one = f'{{ name = "mend", patch = "p", first = "{head}", last = "{head}" }}'
+        lab = (self.folder / "lab.toml").read_text()
+        lab = lab.replace("[[builders]]", f"overlays = [{one}]\n[[builders]]")
+        (self.folder / "lab.toml").write_text(lab)
+        (self.folder / "p").touch()
+        self.settings, self.lab = load(self.folder / "netbisect.toml")
+        plain = Kernel(head, "GENERIC", "amd64", "id", "key", "n8", 1, 1.0, 1.0)
+        self.ledger.record(plain)
+        self.ledger.record(
+            Failure("dud", head, Stage.BOOT, Reaction.SKIP, "panic", 2.0, 9.0, "c2558"),
+            self.decided_without(head).id,
+        )
+        await self.start(change_sources.nights(self.settings, self.lab))
+        await self.master.scheduler_manager.namedServices["night-main-c2558"].startBuild()
+        asked = await self.closed(self.ledger.question(2))
+
+        assert asked.finding == NightlyResult(self.settings.night.boots)
+        assert {one.config for one in self.ledger.decisions(asked.id)} == {"GENERIC+mend"}
+        assert self.calls().count(f"build {head}") == 1
+
+    def decided_without(self, head: str) -> Action:
+        """An earlier decision about the head, in a job that has ended."""
+        asked = self.ledger.ask(
+            NightlyJob("stable/15", "c2558", head, ("inet4-forwarding",), 1), key="earlier"
+        )
+        decision = self.ledger.intend(
+            asked.id,
+            ActionStage.TRIAL,
+            head,
+            "c2558",
+            config="GENERIC",
+            arch="amd64",
+            why="",
+        )
+        self.ledger.finish(decision.id, Outcome.DUD)
+        with self.ledger.closing(asked, Unfinished("panic")):
+            pass
+        return decision

@@ -1,0 +1,200 @@
+"""Prefetcher in a real master with a scripted lab."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import Any
+
+import pytest
+from buildbot.process.results import CANCELLED
+from real_master import RealMaster, case
+from twisted.internet import reactor, task
+
+from netbisect.bisect.model.entities import Noise
+from netbisect.bisect.model.jobs import BisectJob, Candidate
+from netbisect.bisect.model.results import Culprit
+from netbisect.steps.scheduler.scheduler import SCHEDULER_NAME
+from netbisect.store.db.records import Action, ActionStage, JobRecord
+
+pytestmark = pytest.mark.slow
+LINE = [f"{number:040x}" for number in range(16)]
+GOOD, BAD, MIDDLE, CULPRIT = LINE[0], LINE[-1], LINE[8], 11
+FAST, SLOW = 950_000, 855_000
+
+
+class SearchTest(RealMaster):
+    """A bisection whose culprit the scripted lab knows."""
+
+    def begin(self, more: dict[str, dict[str, Any]] | None = None) -> JobRecord:
+        script = {
+            name: {"pps": SLOW if place >= CULPRIT else FAST} for place, name in enumerate(LINE)
+        }
+        for name, part in (more or {}).items():
+            script[name] |= part
+        self.script(script)
+        question = BisectJob(
+            "main",
+            "c2558",
+            GOOD,
+            tuple(Candidate(name) for name in LINE[1:]),
+            ("inet4-forwarding",),
+            "inet4-forwarding",
+            math.log(SLOW / FAST),
+            Noise(boot=0.004),
+        )
+        return self.ledger.ask(question, key="bisect", priority=200)
+
+    async def prefetches(self) -> list[dict[str, Any]]:
+        return [one for one in await self.buildsets() if "ahead" in one["external_idstring"]]
+
+    async def decided(self, asked: JobRecord, stage: ActionStage, not_for: set[str]) -> Action:
+        """The first decision about another revision."""
+
+        def found() -> list[Action]:
+            decisions = self.ledger.decisions(asked.id)
+            return [one for one in decisions if one.stage is stage and one.revision not in not_for]
+
+        await self.until(lambda: bool(found()))
+        return found()[0]
+
+    def builds(self) -> Counter[str]:
+        return Counter(call for call in self.calls() if call.startswith("build"))
+
+
+class SeveralBuildersTest(SearchTest):
+    builders = ("one", "two", "three")
+
+    @pytest.mark.long
+    @case
+    async def test_prefetched_kernels_are_used_and_built_once(self) -> None:
+        """External ids are unique."""
+        await self.start()
+        asked = await self.closed(self.begin())
+
+        assert isinstance(asked.finding, Culprit)
+        assert asked.finding.revision == LINE[CULPRIT]
+        assert set(self.builds().values()) == {1}
+        ahead = [one["external_idstring"].split(":")[5] for one in await self.prefetches()]
+        assert set(ahead) & {one.split()[1] for one in self.calls() if one.startswith("trial")}
+        names = [one["external_idstring"] for one in await self.buildsets()]
+        assert len(names) == len(set(names))
+
+    @pytest.mark.long
+    @case
+    async def test_a_decision_adopts_a_running_prefetch(self) -> None:
+        """The buildset gets the priority of the job."""
+        now = {GOOD, BAD, MIDDLE}
+        await self.start()
+        asked = self.begin({name: {"build": "wait"} for name in LINE if name not in now})
+        decision = await self.decided(asked, ActionStage.KERNEL, now)
+        await self.until(lambda: self.ledger.decision(decision.id).buildset is not None)
+
+        (adopted,) = [
+            one
+            for one in await self.prefetches()
+            if one["bsid"] == self.ledger.decision(decision.id).buildset
+        ]
+        assert adopted["external_idstring"].split(":")[5] == decision.revision
+        requests = await self.master.data.get(("buildrequests",))
+        (request,) = [one for one in requests if one["buildsetid"] == adopted["bsid"]]
+        assert request["priority"] == asked.priority
+        (self.folder / "go").touch()
+        asked = await self.closed(asked)
+        assert isinstance(asked.finding, Culprit)
+        assert set(self.builds().values()) == {1}
+
+    @pytest.mark.long
+    @case
+    async def test_all_builders_build_at_once(self) -> None:
+        await self.start()
+        asked = self.begin({name: {"build": "wait"} for name in LINE})
+        await self.until(lambda: self.builds().total() == 3)
+        (self.folder / "go").touch()
+        assert isinstance((await self.closed(asked)).finding, Culprit)
+
+    @pytest.mark.long
+    @case
+    async def test_no_prefetch_is_repeated_after_a_restart(self) -> None:
+        await self.start()
+        asked = self.begin({name: {"build": "wait"} for name in LINE})
+        while len(await self.prefetches()) < 2:
+            await task.deferLater(reactor, 0.05)
+        scheduler = self.master.scheduler_manager.namedServices[SCHEDULER_NAME]
+        for _ in range(5):
+            scheduler.prefetcher._idle_states.clear()
+            await scheduler.advance()
+        assert len(await self.prefetches()) == 2
+        (self.folder / "go").touch()
+        await self.closed(asked)
+        assert set(self.builds().values()) == {1}
+
+    @pytest.mark.long
+    @case
+    async def test_prefetches_stopped_with_the_master_are_repeated(self) -> None:
+        assert await self.attempts_after_stopping("Master Shutdown", 4) == ["1", "1", "2", "2"]
+
+    @pytest.mark.long
+    @case
+    async def test_prefetches_cancelled_by_a_user_are_not_repeated(self) -> None:
+        """Another kernel is prefetched."""
+        assert await self.attempts_after_stopping("not this one", 3) == ["1", "1", "1"]
+        assert {one["external_idstring"].split(":")[6] for one in await self.prefetches()} == {"1"}
+
+    async def attempts_after_stopping(self, reason: str, orders: int) -> list[str]:
+        """The attempts in the external ids of prefetches."""
+        await self.start()
+        asked = self.begin({name: {"build": "wait"} for name in LINE})
+        while len(await self.prefetches()) < 2:
+            await task.deferLater(reactor, 0.05)
+        scheduler = self.master.scheduler_manager.namedServices[SCHEDULER_NAME]
+        await scheduler._lock.acquire()  # one pass for both
+        for order in await self.prefetches():
+            await self.stop(order["bsid"], reason)
+        scheduler._lock.release()
+        await scheduler.advance()
+        while len(await self.prefetches()) < orders:
+            await task.deferLater(reactor, 0.05)
+        names = sorted(one["external_idstring"] for one in await self.prefetches())
+        (self.folder / "go").touch()
+        assert isinstance((await self.closed(asked)).finding, Culprit)
+        assert len(set(names)) == orders
+        return sorted(name.split(":")[6] for name in names)
+
+    async def stop(self, buildset: int, reason: str) -> None:
+        requests = await self.master.data.get(("buildrequests",))
+        (request,) = [one for one in requests if one["buildsetid"] == buildset]
+        where = ("buildrequests", request["buildrequestid"])
+        while not (builds := await self.master.data.get((*where, "builds"))):
+            await task.deferLater(reactor, 0.05)
+        await self.master.data.control("stop", {"reason": reason}, ("builds", builds[0]["buildid"]))
+        while (await self.master.data.get(("buildsets", buildset)))["results"] != CANCELLED:
+            await task.deferLater(reactor, 0.05)
+
+    @pytest.mark.long
+    @case
+    async def test_failed_prefetches_are_skipped_by_the_search(self) -> None:
+        await self.start()
+        broken = {LINE[7]: {"build": "dud"}, LINE[5]: {"build": "dud"}}
+        asked = await self.closed(self.begin(broken))
+
+        assert isinstance(asked.finding, Culprit)
+        assert asked.finding.revision == LINE[CULPRIT]
+        assert set(self.builds().values()) == {1}
+        assert LINE[7] in {
+            one["external_idstring"].split(":")[5] for one in await self.prefetches()
+        }
+        trials = [one for one in self.ledger.decisions(asked.id) if one.stage == "trial"]
+        assert {str(one.outcome) for one in trials} == {"ok"}
+        assert not {one.revision for one in trials} & set(broken)
+
+
+class SingleBuilderTest(SearchTest):
+    @pytest.mark.long
+    @case
+    async def test_a_single_builder_does_not_prefetch(self) -> None:
+        await self.start()
+        asked = await self.closed(self.begin())
+
+        assert isinstance(asked.finding, Culprit)
+        assert await self.prefetches() == []

@@ -1,0 +1,225 @@
+"""QuarantinePolicy in a real master with a scripted lab."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from real_master import REVISION, RealMaster, case
+from twisted.internet import reactor, task
+
+from netbisect.bisect.model.faults import IN_A_ROW, Fault
+from netbisect.bisect.model.jobs import CompareJob
+from netbisect.bisect.model.results import NightlyResult, Unfinished
+from netbisect.store.db.records import ActionStage, JobRecord
+
+OTHER = "b" * 40
+THIRD = "c" * 40
+
+
+def cancel_delayed_output() -> None:
+    """A worker that is lost during a command may have buffered output."""
+    for call in reactor.getDelayedCalls():
+        if getattr(call.func, "__name__", "") == "send_message_from_buffer":
+            call.cancel()
+
+
+@pytest.mark.slow
+class QuarantinePolicyTest(RealMaster):
+    builders = ("builder", "another")
+    testbeds = ("c2558", "e5-2650")
+    owner = "owner@lab.invalid"
+
+    def compare(self, testbed: str = "c2558") -> JobRecord:
+        question = CompareJob(
+            "main",
+            testbed,
+            OTHER,
+            REVISION,
+            ("inet4-forwarding",),
+            "inet4-forwarding",
+            math.log(0.9),
+        )
+        return self.ledger.ask(question, key=f"compare:{testbed}", priority=200)
+
+    def places(self) -> list[str]:
+        path = self.folder / "places"
+        return path.read_text().splitlines() if path.exists() else []
+
+    def mails(self) -> list[tuple[str, tuple[str, ...]]]:
+        return [(mail.subject, mail.recipients) for mail in self.ledger.waiting_mails()]
+
+    @pytest.mark.long
+    @case
+    async def test_jobs_wait_for_a_testbed_in_quarantine_while_others_continue(
+        self,
+    ) -> None:
+        self.script({"c2558": {"trial": "lab"}})
+        await self.start()
+        waiting = self.compare()
+        await self.until(lambda: bool(self.ledger.quarantined()))
+        held = self.ledger.quarantined()["c2558"]
+        assert (held.fault, held.why) == (Fault.HOST_KEY.value, "as the script says")
+        assert held.log == "the last words of the machine"
+        night = await self.closed(self.ask(THIRD))
+        assert isinstance(night.finding, Unfinished)
+        assert "c2558 is in quarantine since " in night.finding.why
+        assert night.finding.why.endswith("as the script says")
+        await self.closed(self.ask("d" * 40))
+        other = await self.closed(self.ask(THIRD, testbed="e5-2650"))
+
+        assert other.finding == NightlyResult(2)
+        assert self.ledger.question(waiting.id).finding is None
+        assert self.places().count("trial c2558") == 1
+        assert self.mails() == [
+            ("[netbisect] c2558: in quarantine", ("owner@lab.invalid",)),
+            ("[netbisect] main c2558: the night has no result", ("people@lab.invalid",)),
+        ]
+
+    @pytest.mark.long
+    @case
+    async def test_waiting_jobs_continue_after_the_release(self) -> None:
+        """The testbed is recovered and checked first; if the check fails, it stays."""
+        self.script({"c2558": {"trial": "lab", "recover": "lab"}})
+        await self.start()
+        waiting = self.compare()
+        await self.until(lambda: bool(self.ledger.quarantined()))
+        self.ledger.ask_release("c2558", by="ana", note="new key")
+        await self.until(lambda: bool(self.ledger.quarantined()["c2558"].refused))
+        refused = self.ledger.quarantined()["c2558"]
+        assert "the generator does not answer" in refused.refused
+        assert self.places()[-1] == "look c2558"
+        self.script({})
+        self.ledger.ask_release("c2558", by="ana", note="new key")
+        asked = await self.closed(waiting)
+
+        assert not isinstance(asked.finding, Unfinished)
+        (past,) = self.ledger.quarantines("c2558")
+        assert (past.released_by, past.note) == ("ana", "new key")
+        places = self.places()
+        assert places.index("look c2558") < len(places) - 1
+
+    @case
+    async def test_waiting_jobs_end_after_patience_days(self) -> None:
+        object.__setattr__(self.settings, "patience_days", 0.0)
+        self.ledger.quarantine("c2558", why="too hot")
+        await self.start()
+        asked = await self.closed(self.compare())
+
+        assert isinstance(asked.finding, Unfinished)
+        assert asked.finding.why.startswith("after 0 days of waiting, c2558 is in quarantine")
+        assert self.places() == []
+
+    @case
+    async def test_bad_trials_in_a_row_lead_to_quarantine(self) -> None:
+        self.script({"c2558": {"trial": "infra"}})
+        await self.start()
+        waiting = self.ask(boots=IN_A_ROW)
+        await self.until(lambda: bool(self.ledger.quarantined()))
+        held = self.ledger.quarantined()["c2558"]
+
+        assert self.places().count("trial c2558") == IN_A_ROW
+        assert held.why == (
+            "3 trials in a row with bad infrastructure, the last one: as the script says"
+        )
+        assert held.fault == Fault.THROTTLING.value
+        evidence = self.ledger.evidence(waiting, config="GENERIC", arch="amd64")
+        assert evidence.skipped == {}
+
+    @case
+    async def test_a_quarantine_withdraws_trials_that_have_not_begun(self) -> None:
+        self.script({REVISION: {"trial": "wait"}})
+        await self.start()
+        first = self.ask(boots=1)
+        await self.until((self.folder / "waiting").exists)
+        second = self.ask(OTHER, boots=1)
+
+        def ordered() -> bool:
+            decisions = self.ledger.decisions(second.id)
+            return any(one.stage is ActionStage.TRIAL and one.buildset for one in decisions)
+
+        await self.until(ordered)
+        self.ledger.quarantine("c2558", why="new fans", by="ana")
+        second = await self.closed(second)
+        assert isinstance(second.finding, Unfinished)
+        assert second.finding.why.endswith("new fans")
+        (self.folder / "go").touch()
+        first = await self.closed(first)
+
+        assert first.finding == NightlyResult(1) or isinstance(first.finding, Unfinished)
+        assert self.calls().count(f"trial {OTHER}") == 0
+        assert self.calls().count(f"trial {REVISION}") == 1
+
+    @case
+    async def test_a_failed_recovery_leads_to_quarantine(self) -> None:
+        self.script({"c2558": {"recover": "lab"}})
+        await self.start()
+        await self.closed(self.ask(boots=1))
+        await self.until(lambda: bool(self.ledger.quarantined()))
+        held = self.ledger.quarantined()["c2558"]
+
+        assert held.fault == Fault.NO_GOOD_KERNEL.value
+        assert "the generator does not answer" in held.why
+
+    @pytest.mark.long
+    @case
+    async def test_a_recovery_without_a_result_is_repeated(self) -> None:
+        self.script({"c2558": {"recover": ["crash", "crash", "ok"]}})
+        await self.start()
+        await self.closed(self.ask(boots=1))
+        await self.until(lambda: self.places().count("recover c2558") == 3)
+        await task.deferLater(reactor, 4 * self.settings.tick)
+
+        assert self.places().count("recover c2558") == 3
+        assert self.ledger.quarantined() == {}
+
+    @pytest.mark.long
+    @case
+    async def test_a_failed_build_is_repeated_on_another_builder(self) -> None:
+        self.script({"builder": {"build": "lab"}, "another": {"build": "lab"}})
+        await self.start()
+        spoilt = await self.closed(self.ask(THIRD))
+        assert isinstance(spoilt.finding, Unfinished)
+        assert "in 3 tries" in spoilt.finding.why
+        assert {"build builder", "build another"} <= set(self.places())
+
+        for broken in ("builder", "another"):
+            self.script({broken: {"build": "lab"}})
+            revision = {"builder": OTHER, "another": REVISION}[broken]
+            asked = await self.closed(self.ask(revision, boots=1))
+            assert asked.finding == NightlyResult(1)
+        assert self.ledger.quarantined() == {}
+
+    @pytest.mark.long
+    @case
+    async def test_a_wrong_lab_file_on_a_worker_ends_the_job(self) -> None:
+        self.script({"c2558": {"trial": "usage"}})
+        await self.start()
+        asked = await self.closed(self.ask())
+
+        assert isinstance(asked.finding, Unfinished)
+        assert "lab.toml: there is no such testbed" in asked.finding.why
+        assert self.places().count("trial c2558") == 1
+        assert self.ledger.quarantined() == {}
+
+    @pytest.mark.long
+    @case
+    async def test_a_lost_worker_blocks_no_other_testbed(self) -> None:
+        """Its trial is repeated when it returns."""
+        self.script({"c2558": {"trial": "wait"}})
+        await self.start()
+        asked = self.ask(boots=1)
+        await self.until((self.folder / "waiting").exists)
+        worker = self.master.workers.workers["c2558"]
+        await worker.disownServiceParent()
+        self.addCleanup(cancel_delayed_output)
+        other = await self.closed(self.ask(OTHER, boots=1, testbed="e5-2650"))
+        assert other.finding == NightlyResult(1)
+        assert self.ledger.question(asked.id).finding is None
+        (self.folder / "go").touch()
+        await worker.setServiceParent(self.master.workers)
+        asked = await self.closed(asked)
+
+        assert asked.finding == NightlyResult(1)
+        readings = self.ledger.evidence(asked, config="GENERIC", arch="amd64").observations
+        assert len(readings) == 1

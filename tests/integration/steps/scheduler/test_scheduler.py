@@ -1,0 +1,279 @@
+"""BisectScheduler in a real master with a scripted lab."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from buildbot.process.results import CANCELLED, EXCEPTION, FAILURE, SUCCESS
+from real_master import REVISION, RealMaster, case
+from twisted.internet import defer, reactor, task
+
+from netbisect.bisect.model.entities import Noise
+from netbisect.bisect.model.jobs import BisectJob, Candidate, NightlyJob
+from netbisect.bisect.model.results import NightlyResult, Unfinished
+from netbisect.steps.master.trial_logs import folder_of
+from netbisect.steps.scheduler import scheduler
+from netbisect.steps.scheduler.buildsets import BuildsetOutcome, Buildsets, outcome_of
+from netbisect.steps.scheduler.scheduler import MOST_TRIES, SCHEDULER_NAME, BisectScheduler
+from netbisect.store.db.records import ActionStage
+from netbisect.workers.build.patches import PatchStore, read
+
+
+@pytest.mark.parametrize(
+    ("results", "state", "lab_exit", "end"),
+    [
+        (SUCCESS, "build successful", 0, BuildsetOutcome.OK),
+        (FAILURE, "failed trial", 3, BuildsetOutcome.DUD),
+        (FAILURE, "failed trial", 4, BuildsetOutcome.LAB),
+        (FAILURE, "failed trial", 1, BuildsetOutcome.FAILED),
+        (FAILURE, "failed upload kernel", 0, BuildsetOutcome.FAILED),
+        (EXCEPTION, "exception trial", None, BuildsetOutcome.FAILED),
+        (CANCELLED, "cancelled (Master Shutdown)", None, BuildsetOutcome.SHUT_DOWN),
+        (CANCELLED, "cancelled (by a person)", None, BuildsetOutcome.CANCELLED),
+    ],
+)
+def test_the_outcome_of_a_buildset_follows_from_its_build(
+    results: int, state: str, lab_exit: int | None, end: BuildsetOutcome
+) -> None:
+    assert outcome_of(results, state, lab_exit) is end
+
+
+class BisectSchedulerTest(RealMaster):
+    async def recoveries(self) -> int:
+        builds = await self.master.data.get(("builds",))
+        builder = await self.master.data.updates.findBuilderId("recover-c2558")
+        return sum(one["builderid"] == builder and one["complete"] for one in builds)
+
+    @case
+    async def test_a_nightly_job_is_measured_and_its_testbed_and_kernel_are_released(self) -> None:
+        """One buildset per decision, one recovery; the kernel stays for the job only."""
+        self.settings = replace(self.settings, kernel_space="1 B")
+        await self.start()
+        asked = await self.closed(self.ask(boots=2))
+
+        assert asked.finding == NightlyResult(2)
+        assert self.calls() == [f"build {REVISION}", *[f"trial {REVISION}"] * 2]
+        decisions = self.ledger.decisions(asked.id)
+        stages = [one.stage for one in decisions]
+        assert stages == [ActionStage.KERNEL, ActionStage.TRIAL, ActionStage.TRIAL]
+        names = sorted(one["external_idstring"] for one in await self.buildsets())
+        assert names == sorted(one.external_id for one in decisions)
+        for trial in decisions[1:]:
+            folder = folder_of(self.settings, trial.id)
+            await self.until(folder.is_dir)
+            assert [path.name for path in folder.iterdir()] == ["trial-ok.log"]
+        assert not list(self.settings.visits.glob(".incoming*"))
+        await self.until(lambda: not list(self.settings.kernels.iterdir()))
+        while await self.recoveries() == 0:
+            await task.deferLater(reactor, 0.05)
+        await task.deferLater(reactor, 2 * self.settings.tick)
+        assert await self.recoveries() == 1
+
+        night = NightlyJob("stable/15", "c2558", REVISION, ("inet4-forwarding",), 1)
+        await self.closed(self.ledger.ask(night, key="night:stable/15:c2558"))
+        assert self.calls().count(f"build {REVISION}") == 2, "its kernel was removed"
+
+    @case
+    async def test_builds_are_shared_and_start_by_priority(self) -> None:
+        self.script({REVISION: {"build": "wait"}})
+        await self.start()
+        self.ask(boots=1)
+        await self.until((self.folder / "waiting").exists)
+        nights = [
+            (100, "main", "b" * 40),
+            (200, "main", "c" * 40),
+            (100, "stable/15", REVISION),
+        ]
+        waiting = [
+            self.ledger.ask(
+                NightlyJob(branch, "c2558", revision, ("inet4-forwarding",), 1),
+                key=f"night:{branch}:c2558:{revision}",
+                priority=priority,
+            )
+            for priority, branch, revision in nights
+        ]
+        while len(await self.buildsets()) < 3:
+            await task.deferLater(reactor, 0.05)
+        (self.folder / "go").touch()
+        for asked in waiting:
+            await self.closed(asked)
+
+        built = [call[len("build ")] for call in self.calls() if call.startswith("build")]
+        assert built == ["a", "c", "b"]
+
+    @case
+    async def test_a_trial_has_as_many_runs_as_its_decision(self) -> None:
+        parent = "b" * 40
+        self.script({REVISION: {"pps": 855_000}})
+        question = BisectJob(
+            "main",
+            "c2558",
+            parent,
+            (Candidate(REVISION),),
+            ("inet4-forwarding",),
+            "inet4-forwarding",
+            -0.105,
+            Noise(boot=0.004, run=0.04),
+        )
+        await self.start()
+        asked = self.ledger.ask(question, key="bisect")
+
+        def trials() -> list[int]:
+            decisions = self.ledger.decisions(asked.id)
+            return [one.runs for one in decisions if one.stage is ActionStage.TRIAL and one.outcome]
+
+        await self.until(lambda: bool(trials()))
+        evidence = self.ledger.evidence(asked, config="GENERIC", arch="amd64")
+        assert trials()[0] > 1
+        assert evidence.observations[0].runs == trials()[0]
+
+    @case
+    async def test_failed_jobs_end_after_their_tries(self) -> None:
+        """A failed build and a lab in trouble are not repeated, a crash is."""
+        broken, crashing, last = REVISION, "b" * 40, "c" * 40
+        self.script(
+            {broken: {"build": "dud"}, crashing: {"trial": "crash"}, last: {"trial": "lab"}}
+        )
+        await self.start()
+        expected = [
+            (broken, "as the script says", 0),
+            (crashing, f"in {MOST_TRIES} tries", MOST_TRIES),
+            (last, "the lab needs its owner", 1),
+        ]
+        for revision, why, trials in expected:
+            asked = await self.closed(self.ask(revision))
+
+            assert isinstance(asked.finding, Unfinished)
+            assert why in asked.finding.why
+            assert self.calls().count(f"build {revision}") == 1
+            assert self.calls().count(f"trial {revision}") == trials
+        failed = folder_of(self.settings, max(self.ledger.failed_decisions()))
+        await self.until(failed.is_dir)
+        assert [path.name for path in failed.iterdir()] == ["trial-lab.log"]
+        assert len(self.ledger.waiting_mails()) == 4, "one per job, one about the quarantine"
+
+    @case
+    async def test_a_build_cancelled_by_a_user_ends_its_job(self) -> None:
+        self.script({REVISION: {"build": "wait"}})
+        await self.start()
+        asked = self.ask()
+        await self.until((self.folder / "waiting").exists)
+        (build,) = await self.master.data.get(("builds",))
+        await self.master.data.control(
+            "stop", {"reason": "wrong tree"}, ("builds", build["buildid"])
+        )
+        asked = await self.closed(asked)
+
+        assert isinstance(asked.finding, Unfinished)
+        assert "cancelled by a user" in asked.finding.why
+        assert self.calls() == [f"build {REVISION}"]
+
+    @case
+    async def test_a_patch_is_sent_to_the_build_host(self) -> None:
+        patch = read("D5180", b"--- a/sys/x.c\n+++ b/sys/x.c\n@@ -1 +1 @@\n-a\n+b\n")
+        mark = PatchStore(self.settings.patches).put(patch)
+        await self.start()
+        buildsets = Buildsets(self.master.scheduler_manager.namedServices[SCHEDULER_NAME], "")
+        ends = []
+        for number, name in enumerate((mark, "D5180-00000000")):
+            properties = {"kernel_config": f"GENERIC+{name}"}
+            buildset = await buildsets.submit(
+                f"nb:test:{number}", "kernel-amd64", "a look", properties, revision=REVISION
+            )
+            while (end := await buildsets.outcome(buildset)) is None:
+                await task.deferLater(reactor, 0.05)
+            ends.append(end)
+
+        assert PatchStore(self.folder / "build" / "patches").load(mark) == patch
+        assert [end for end, _ in ends] == [BuildsetOutcome.OK, BuildsetOutcome.FAILED]
+        assert "there is no patch D5180-00000000 in " in ends[1][1]
+        assert self.calls() == [f"build {REVISION}+{mark}"]
+
+    @case
+    async def test_an_orphan_is_adopted(self) -> None:
+        """After a kill between submission and its record, nothing is submitted twice."""
+        asked = self.ask(boots=1)
+        decision = self.ledger.intend(
+            asked.id,
+            ActionStage.KERNEL,
+            REVISION,
+            "kernel-amd64",
+            config="GENERIC",
+            arch="amd64",
+            why="before the kill",
+        )
+        self.patch(BisectScheduler, "_activate", lambda _: defer.succeed(None))
+        await self.start()
+        scheduler = self.master.scheduler_manager.namedServices[SCHEDULER_NAME]
+        orphan = await scheduler._submit(asked, decision)
+        assert self.ledger.decision(decision.id).buildset is None
+        scheduler.advance()
+        while not self.ledger.decision(decision.id).outcome:
+            await task.deferLater(reactor, 0.1)
+            scheduler.advance()
+
+        assert self.ledger.decision(decision.id).buildset == orphan
+        named = [
+            one["bsid"]
+            for one in await self.buildsets()
+            if one["external_idstring"] == decision.external_id
+        ]
+        assert named == [orphan]
+
+    async def stop_builds(self, times: int) -> None:
+        """Stops the running builds a number of times, as a stop of the master does."""
+        for _ in range(times):
+            await self.until((self.folder / "waiting").exists)
+            (self.folder / "waiting").unlink()
+            running = [
+                one for one in await self.master.data.get(("builds",)) if not one["complete"]
+            ]
+            for build in running:
+                reason = {"reason": "Master Shutdown"}
+                await self.master.data.control("stop", reason, ("builds", build["buildid"]))
+
+    @pytest.mark.long
+    @case
+    async def test_stops_of_the_master_do_not_count_as_tries(self) -> None:
+        self.script({REVISION: {"trial": "wait"}})
+        await self.start()
+        asked = self.ask(boots=1)
+        await self.stop_builds(MOST_TRIES)
+        await self.until((self.folder / "waiting").exists)
+        self.script({REVISION: {"trial": "crash"}})
+        await self.stop_builds(1)
+        asked = await self.closed(asked)
+
+        assert isinstance(asked.finding, Unfinished)
+        assert f"has no result in {MOST_TRIES} tries: ended without a result" in (asked.finding.why)
+        assert self.calls().count(f"trial {REVISION}") == MOST_TRIES + 1 + MOST_TRIES
+
+    @case
+    async def test_a_stopped_build_is_repeated_on_the_same_host(self) -> None:
+        self.script({REVISION: {"build": "wait"}})
+        await self.start()
+        asked = self.ask(boots=1)
+        await self.stop_builds(1)
+        await self.until((self.folder / "waiting").exists)
+        (self.folder / "go").touch()
+        asked = await self.closed(asked)
+
+        assert asked.finding == NightlyResult(1)
+        first, again = self.ledger.decisions(asked.id)[:2]
+        assert (first.seq, again.seq, again.attempt) == (1, 1, 2)
+        scheduler = self.master.scheduler_manager.namedServices[SCHEDULER_NAME]
+        assert await scheduler._failed_workers(again) == []
+
+    @case
+    async def test_a_job_ends_after_too_many_stops(self) -> None:
+        self.patch(scheduler, "MOST_STOPS", 2)
+        self.script({REVISION: {"trial": "wait"}})
+        await self.start()
+        asked = self.ask(boots=1)
+        await self.stop_builds(2)
+        asked = await self.closed(asked)
+
+        assert isinstance(asked.finding, Unfinished)
+        assert "has no result in 2 tries: the master was stopped" in asked.finding.why
+        assert self.calls().count(f"trial {REVISION}") == 2

@@ -1,0 +1,444 @@
+"""Searches that use several testbeds of one make, in a real master with a scripted lab."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from buildbot.process.results import SUCCESS
+from real_master import RealMaster, case
+from twisted.internet import reactor, task
+
+from netbisect.bisect.model.entities import Noise, Sample
+from netbisect.bisect.model.jobs import (
+    BisectJob,
+    Candidate,
+    NightlyJob,
+)
+from netbisect.bisect.model.results import Culprit, NightlyResult
+from netbisect.steps.scheduler.buildsets import Buildsets
+from netbisect.steps.scheduler.scheduler import SCHEDULER_NAME
+from netbisect.steps.scheduler.testbed_groups import peers_of, unavailable_peers
+from netbisect.steps.service import control
+from netbisect.steps.service.database_thread import DatabaseThread, open_ledger
+from netbisect.steps.service.settings import SearchSettings, load
+from netbisect.steps.web.dashboard_data import DashboardData
+from netbisect.store.db.records import Action, ActionStage, JobRecord, Outcome
+
+LINE = [f"{number:040x}" for number in range(8)]
+CULPRIT = 5
+FAST, SLOW = 950_000, 855_000
+OWN, PEER, THIRD = "c2558", "c2558-2", "c2558-3"
+NOISE = Noise(boot=0.004)
+
+
+class KilledError(Exception):
+    """Simulates a kill of the master."""
+
+
+class Group(RealMaster):
+    """Two testbeds of one group, 6 % apart."""
+
+    builders = ("one", "two")
+    testbeds = (OWN, PEER)
+    group = "c2558"
+
+    def begin(
+        self,
+        more: dict[str, dict[str, Any]] | None = None,
+        line: list[str] | None = None,
+        peers: tuple[str, ...] = (PEER,),
+    ) -> JobRecord:
+        line = LINE if line is None else line
+        script: dict[str, dict[str, Any]] = {
+            name: {"pps": SLOW if place >= CULPRIT else FAST} for place, name in enumerate(line)
+        }
+        script |= {OWN: {"factor": 1.03}, PEER: {"factor": 0.97}}
+        for name, part in (more or {}).items():
+            script[name] |= part
+        self.script(script)
+        question = BisectJob(
+            "main",
+            OWN,
+            line[0],
+            tuple(Candidate(name) for name in line[1:]),
+            ("inet4-forwarding",),
+            "inet4-forwarding",
+            math.log(SLOW / FAST),
+            NOISE,
+            others=dict.fromkeys(peers, NOISE),
+        )
+        return self.ledger.ask(question, key=f"bisect:{len(peers)}", priority=200)
+
+    def visits(self, asked: JobRecord, testbed: str) -> list[Action]:
+        return [
+            one
+            for one in self.ledger.decisions(asked.id)
+            if one.stage is ActionStage.TRIAL and one.target == testbed
+        ]
+
+    def samples(self, decision: Action) -> list[Sample]:
+        return [one for one in self.ledger.facts_from(decision.id) if isinstance(one, Sample)]
+
+    def found(self, asked: JobRecord) -> None:
+        """Asserts that the search ended with the culprit, and all decisions ended."""
+        assert isinstance(asked.finding, Culprit)
+        assert asked.finding.revision == LINE[CULPRIT]
+        assert all(one.outcome for one in self.ledger.decisions(asked.id))
+
+    async def until_visited(self, asked: JobRecord, testbed: str) -> None:
+        await self.until(lambda: any(one.outcome for one in self.visits(asked, testbed)))
+
+    async def until_idle(self) -> None:
+        """Waits for builds that ran when the search ended."""
+        while not all(one["complete"] for one in await self.buildsets()):
+            await task.deferLater(reactor, 0.05)
+
+    async def names(self) -> list[str]:
+        return [one["external_idstring"] for one in await self.buildsets()]
+
+
+class Clinic:
+    """A ledger, and a lab in which c2558 has two peers."""
+
+    def __init__(self, place: Path, url: str) -> None:
+        self.settings, lab = load(place / control.SETTINGS)
+        own, other = (replace(one, group="atoms" * (one.name == OWN)) for one in lab.testbeds)
+        peers = (replace(own, name=name) for name in (PEER, THIRD))
+        self.lab = replace(lab, testbeds=(own, other, *peers))
+        self.ledger = open_ledger(url)
+        question = BisectJob(
+            *("main", OWN, "r1", (Candidate("r2"),), ("s",), "s", -0.1, NOISE),
+            others=dict.fromkeys((PEER, THIRD), NOISE),
+        )
+        self.asked = self.ledger.ask(question, key="bisect", priority=200)
+
+    def shut(self) -> dict[str, str]:
+        return unavailable_peers(self.ledger, self.settings, self.lab, self.asked)
+
+    def visit(self, asked: JobRecord, testbed: str, outcome: Outcome | None) -> None:
+        decision = self.ledger.intend(
+            *(asked.id, ActionStage.TRIAL, "r1", testbed),
+            testbed=testbed,
+            config="G",
+            arch="amd64",
+            why="w",
+        )
+        if outcome is not None:
+            self.ledger.finish(decision.id, outcome)
+
+
+@pytest.fixture
+def clinic(quiet_house: Path, url: str) -> Iterator[Clinic]:
+    clinic = Clinic(quiet_house, url)
+    yield clinic
+    clinic.ledger.engine.dispose()
+
+
+def test_all_testbeds_of_a_group_may_help(clinic: Clinic) -> None:
+    """A visit that was taken back, or one that was made for this search, says nothing else."""
+    clinic.visit(clinic.asked, PEER, Outcome.WITHDRAWN)
+    clinic.visit(clinic.asked, PEER, Outcome.WITHDRAWN)
+    clinic.visit(clinic.asked, PEER, None)
+    assert clinic.shut() == {}
+
+
+def test_a_peer_with_a_job_of_its_own_is_unavailable(clinic: Clinic) -> None:
+    night = NightlyJob("main", PEER, "r1", ("s",), 1)
+    tonight = clinic.ledger.ask(night, key="night", priority=1)
+    assert clinic.shut() == {PEER: f"{PEER} has a night of its own"}
+    with clinic.ledger.closing(tonight, NightlyResult(1)):
+        pass
+    assert clinic.shut() == {}
+
+
+def test_a_peer_is_available_to_one_search_at_a_time(clinic: Clinic) -> None:
+    question = replace(clinic.asked.question, testbed=THIRD)
+    other = clinic.ledger.ask(question, key="another search")
+    clinic.visit(other, PEER, None)
+    assert clinic.shut() == {
+        PEER: f"{PEER} measures for another job",
+        THIRD: f"{THIRD} has a bisection of its own",
+    }
+
+
+def test_a_peer_in_quarantine_or_with_failed_trials_is_unavailable(clinic: Clinic) -> None:
+    clinic.ledger.quarantine(PEER, why="too hot")
+    clinic.visit(clinic.asked, THIRD, Outcome.DUD)
+    assert clinic.shut() == {PEER: f"{PEER} is in quarantine: too hot"}
+    clinic.visit(clinic.asked, THIRD, Outcome.LOST)
+    assert clinic.shut()[THIRD] == f"the last 2 trials on {THIRD} failed"
+
+
+def test_a_peer_that_left_the_group_is_unavailable(clinic: Clinic) -> None:
+    """Without `use_groups` all are."""
+    *rest, last = clinic.lab.testbeds
+    clinic.lab = replace(clinic.lab, testbeds=(*rest, replace(last, group="")))
+    assert clinic.shut() == {THIRD: f"{THIRD} is no longer in a group with {OWN}"}
+    clinic.settings = replace(clinic.settings, search=SearchSettings(use_groups=False))
+    assert set(clinic.shut()) == {PEER, THIRD}
+
+
+def test_the_dashboard_shows_trials_on_peers(clinic: Clinic) -> None:
+    clinic.visit(clinic.asked, OWN, None)
+    clinic.visit(clinic.asked, PEER, None)
+    [running] = DashboardData(clinic.settings, clinic.lab).build(clinic.ledger).running
+    assert (running.testbed, running.now) == (OWN, f"trial r1: w; trial r1 on {PEER}: w")
+
+
+def test_only_searches_have_peers(clinic: Clinic) -> None:
+    night = clinic.ledger.ask(NightlyJob("main", OWN, "r1", ("s",), 1), key="night")
+    assert peers_of(night) == ()
+    assert unavailable_peers(clinic.ledger, clinic.settings, clinic.lab, night) == {}
+
+
+@pytest.mark.slow
+class TestbedGroupsTest(Group):
+    @pytest.mark.long
+    @case
+    async def test_two_testbeds_find_the_culprit_in_fewer_rounds(self) -> None:
+        """No buildset is submitted twice, and no kernel built twice."""
+        await self.start()
+        others = [f"{number:040x}" for number in range(100, 100 + len(LINE))]
+        alone = await self.closed(self.begin(line=others, peers=()))
+        asked = await self.closed(self.begin())
+        await self.until_idle()
+
+        self.found(asked)
+        visits = {name: len(self.visits(asked, name)) for name in (OWN, PEER)}
+        assert min(visits.values()) >= 3
+        assert max(visits.values()) < len(self.visits(alone, OWN))
+        evidence = self.ledger.evidence(asked, config="GENERIC", arch="amd64")
+        fresh = Counter(one.testbed for one in evidence.observations if one.fresh)
+        for name in (OWN, PEER):
+            measured = {one.id for one in self.visits(asked, name) if self.samples(one)}
+            assert fresh[name] == len(measured)
+            done = {one.id for one in self.visits(asked, name) if one.outcome is Outcome.OK}
+            assert done <= measured
+        assert isinstance(asked.finding, Culprit)
+        assert abs(asked.finding.effects[0].ln_ratio - math.log(SLOW / FAST)) < 0.01
+        builds = Counter(call for call in self.calls() if call.startswith("build"))
+        assert set(builds.values()) == {1}
+        names = await self.names()
+        assert len(names) == len(set(names))
+
+    @pytest.mark.long
+    @case
+    async def test_the_search_continues_without_a_crashing_peer(self) -> None:
+        await self.start()
+        asked = await self.closed(self.begin({PEER: {"trial": "crash"}}))
+
+        self.found(asked)
+        assert [one.outcome for one in self.visits(asked, PEER)] == [Outcome.LOST] * 2
+        assert set(self.ledger.quarantined()) == set()
+
+    @pytest.mark.long
+    @case
+    async def test_the_search_continues_without_a_peer_in_quarantine(self) -> None:
+        await self.start()
+        asked = await self.closed(self.begin({PEER: {"trial": "lab"}}))
+
+        self.found(asked)
+        assert set(self.ledger.quarantined()) == {PEER}
+        assert len(self.visits(asked, PEER)) == 1
+
+    @pytest.mark.long
+    @case
+    async def test_the_search_continues_on_a_peer_during_a_quarantine_of_its_testbed(self) -> None:
+        await self.start()
+        asked = self.begin()
+        await self.until_visited(asked, OWN)
+        self.ledger.quarantine(OWN, why="too hot")
+        asked = await self.closed(asked)
+
+        self.found(asked)
+        last = self.visits(asked, PEER)[-1]
+        own = [one for one in self.visits(asked, OWN) if one.outcome is Outcome.OK]
+        assert max(one.id for one in own) < last.id
+
+    @pytest.mark.long
+    @case
+    async def test_the_search_continues_without_a_peer_that_lost_its_worker(self) -> None:
+        """Its trial is withdrawn."""
+        await self.start()
+        asked = self.begin({PEER: {"trial": "wait"}})
+        await self.until((self.folder / "waiting").exists)
+        worker = self.master.workers.workers[PEER]
+        await worker.disownServiceParent()
+        self.addCleanup(cancel_delayed_output)
+        asked = await self.closed(asked)
+
+        self.found(asked)
+        [lost] = self.visits(asked, PEER)
+        assert (lost.outcome, lost.note) == (
+            Outcome.WITHDRAWN,
+            f"the worker of {PEER} is not connected",
+        )
+        (self.folder / "go").touch()
+
+    @pytest.mark.long
+    @case
+    async def test_a_paused_peer_is_unavailable(self) -> None:
+        await self.start()
+        worker = self.master.workers.workers[PEER]
+        await self.master.data.control("pause", {"reason": "mine"}, ("workers", worker.workerid))
+        asked = self.begin()
+        await self.until(lambda: len(self.visits(asked, OWN)) > 2)
+        assert self.visits(asked, PEER) == []
+        await self.master.data.control("unpause", {"reason": ""}, ("workers", worker.workerid))
+        await self.until_visited(asked, PEER)
+        self.found(await self.closed(asked))
+
+    @case
+    async def test_a_peer_is_unavailable_during_its_nightly_job(self) -> None:
+        await self.start()
+        waits = {"trial": "wait"}
+        night = NightlyJob("main", PEER, LINE[0], ("inet4-forwarding",), 1)
+        tonight = self.ledger.ask(night, key="night", priority=100)
+        asked = self.begin({OWN: waits, PEER: waits})
+        await self.until(lambda: len(self.visits(tonight, PEER)) == 1)
+        await task.deferLater(reactor, 2 * self.settings.tick)
+        assert self.visits(asked, PEER) == []
+        (self.folder / "go").touch()
+        tonight = await self.closed(tonight)
+        assert tonight.finding == NightlyResult(1)
+        asked = await self.closed(asked)
+
+        self.found(asked)
+        at = tonight.closed_at
+        assert at is not None
+        assert all(one.intended_at >= at for one in self.visits(asked, PEER))
+        assert self.visits(asked, PEER)
+
+    @pytest.mark.long
+    @case
+    async def test_a_job_of_a_peer_withdraws_trials_that_have_not_begun(self) -> None:
+        """Also one whose buildset was not recorded because of a kill."""
+        await self.start()
+        scheduler = self.master.scheduler_manager.namedServices[SCHEDULER_NAME]
+        asked = self.begin({OWN: {"trial": "wait"}, PEER: {"trial": "wait"}})
+        await self.until(lambda: len(self.visits(asked, OWN)) == 1)
+        await self.until_running(2)
+        await scheduler._lock.acquire()
+        self.ledger.finish(self.visits(asked, PEER)[0].id, Outcome.WITHDRAWN)
+        kernel = self.ledger.evidence(asked, config="GENERIC", arch="amd64").kernels[LINE[0]]
+        guest = self.ledger.intend(
+            asked.id,
+            ActionStage.TRIAL,
+            kernel.revision,
+            PEER,
+            testbed=PEER,
+            config="GENERIC",
+            arch="amd64",
+            why="before the kill",
+        )
+        given = await scheduler._submit(asked, guest)
+        night = NightlyJob("main", PEER, LINE[0], ("inet4-forwarding",), 1)
+        tonight = self.ledger.ask(night, key="night", priority=100)
+        scheduler._lock.release()
+        await scheduler.advance()
+
+        taken = self.ledger.decision(guest.id)
+        assert (taken.outcome, taken.note) == (Outcome.WITHDRAWN, f"{PEER} has a night of its own")
+        assert (await self.master.data.get(("buildsets", given)))["results"] != SUCCESS
+        (self.folder / "go").touch()
+        await self.closed(tonight)
+        self.found(await self.closed(asked))
+
+    async def until_running(self, number: int) -> None:
+        while True:
+            builds = await self.master.data.get(("builds",))
+            benches = [
+                await self.master.data.updates.findBuilderId(f"bench-{name}")
+                for name in self.testbeds
+            ]
+            running = [one for one in builds if one["builderid"] in benches and not one["complete"]]
+            if len(running) == number and (self.folder / "waiting").exists():
+                return
+            await task.deferLater(reactor, 0.05)
+
+    @pytest.mark.long
+    @case
+    async def test_kills_between_any_two_effects_repeat_and_lose_nothing(self) -> None:
+        """Every seventh effect raises an exception before or after it."""
+        await self.start()
+        kills = self.kill_often()
+        asked = await self.closed(self.begin())
+        self.found(asked)
+        kills.clear()
+        await self.until_idle()
+
+        names = await self.names()
+        assert len(names) == len(set(names))
+        trials = [one for name in (OWN, PEER) for one in self.visits(asked, name)]
+        begun = [one for one in trials if self.ledger.facts_from(one.id)]
+        assert self.calls_of("trial") == len(begun)
+        ended = {one.id for one in trials if one.outcome is Outcome.OK}
+        assert ended <= {one.id for one in begun}
+        builds = Counter(call for call in self.calls() if call.startswith("build"))
+        assert set(builds.values()) == {1}
+        await self.until_home()
+        self.flushLoggedErrors(KilledError)
+
+    def calls_of(self, verb: str) -> int:
+        return sum(call.startswith(f"{verb} ") for call in self.calls())
+
+    async def until_home(self) -> None:
+        """Waits for the recovery of both testbeds."""
+        places = self.folder / "places"
+        await self.until(
+            lambda: (
+                {f"recover {name}" for name in self.testbeds}
+                <= set(places.read_text().splitlines())
+            )
+        )
+
+    def kill_often(self) -> list[int]:
+        """Raises KilledError at some effects, as long as the list has a number."""
+        luck = random.Random(7)
+        alive = [7]
+        scheduler = self.master.scheduler_manager.namedServices[SCHEDULER_NAME]
+
+        def end() -> None:
+            scheduler._waits.clear()
+            scheduler.prefetcher._idle_states.clear()
+            raise KilledError
+
+        def mortal(effect: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+            async def run(*args: Any, **kwargs: Any) -> Any:
+                fate = luck.randrange(2 * alive[0]) if alive else -1
+                if fate == 0:
+                    end()
+                result = await effect(*args, **kwargs)
+                if fate == 1:
+                    end()
+                return result
+
+            return run
+
+        for owner, name in ((Buildsets, "submit"), (Buildsets, "cancel_unless_running")):
+            self.patch(owner, name, mortal(getattr(owner, name)))
+        mine = DatabaseThread(self.settings)  # steps, which record facts, have another one
+        mine.do = mortal(mine.do)  # type: ignore[method-assign] # as above
+        scheduler.database = mine
+        for part in (
+            scheduler.prefetcher,
+            scheduler.quarantine,
+            scheduler.groups,
+            scheduler.idle_recovery,
+        ):
+            part._database = mine
+        return alive
+
+
+def cancel_delayed_output() -> None:
+    """A worker that is lost during a command may have buffered output."""
+    for call in reactor.getDelayedCalls():
+        if getattr(call.func, "__name__", "") == "send_message_from_buffer":
+            call.cancel()

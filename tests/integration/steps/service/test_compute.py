@@ -1,0 +1,146 @@
+"""The compute process."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from netbisect.bisect.model.entities import Level
+from netbisect.steps.service import numeric
+from netbisect.steps.service.compute import ComputeError, ComputeProcess, RemoteModule
+
+ROOT = Path(__file__).resolve().parents[4]
+
+
+@pytest.fixture
+def process() -> Iterator[ComputeProcess]:
+    made = ComputeProcess()
+    yield made
+    made.close()
+
+
+def test_a_call_returns_the_result_of_the_child(process: ComputeProcess) -> None:
+    levels = [Level(f"{i:040}", "", float(i), (13.0, 13.01, 12.99)) for i in range(10)]
+
+    elsewhere = process.call("netbisect.bisect.detection.histories", "estimate_noise", levels)
+
+    assert elsewhere == importlib.import_module(
+        "netbisect.bisect.detection.histories"
+    ).estimate_noise(levels)
+    assert process.pid not in (None, os.getpid())
+
+
+def test_exceptions_reach_the_caller(process: ComputeProcess) -> None:
+    with pytest.raises(ValueError, match="at least one earlier level"):
+        process.call(
+            "netbisect.bisect.detection.nightly_screen",
+            "screen",
+            [],
+            Level("a" * 40, "", 0.0, (1.0,)),
+        )
+
+
+def test_a_dead_process_is_replaced(process: ComputeProcess) -> None:
+    process.call("os", "getpid")
+    first = process.pid
+    assert first is not None
+    os.kill(first, signal.SIGKILL)
+
+    assert process.call("os", "getpid") not in (first, os.getpid())
+
+
+def test_a_call_that_kills_its_process_twice_fails(process: ComputeProcess) -> None:
+    with pytest.raises(ComputeError, match="died twice"):
+        process.call("os", "_exit", 1)
+
+    assert process.call("os", "getpid") != os.getpid()
+
+
+def test_a_stopped_process_is_killed_at_the_limit_and_replaced() -> None:
+    process = ComputeProcess(limit=60.0)
+    stopped = process.call("os", "getpid")
+    process.limit = 0.5
+    os.kill(stopped, signal.SIGSTOP)
+
+    with pytest.raises(ComputeError, match=r"os\.getpid did not end within 0\.5 s"):
+        process.call("os", "getpid")
+
+    process.limit = 60.0
+    assert process.call("os", "getpid") != stopped
+    process.close()
+
+
+def test_calls_after_close_fail(process: ComputeProcess) -> None:
+    process.close()
+
+    with pytest.raises(ComputeError, match="stopping"):
+        process.call("os", "getpid")
+
+
+def test_the_process_ends_with_its_parent() -> None:
+    code = (
+        "from netbisect.steps.service.compute import use_compute_process\n"
+        "print(use_compute_process().call('os', 'getpid'), flush=True)\n"
+        "input()"
+    )
+    parent = subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert parent.stdout is not None
+    child = int(parent.stdout.readline())
+    parent.kill()
+    parent.communicate()
+
+    while Path(f"/proc/{child}").exists() or _exists(child):
+        time.sleep(0.01)
+
+
+def _exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_proxies_match_their_typed_imports() -> None:
+    tree = ast.parse(Path(numeric.__file__).read_text())
+    branch = next(node for node in tree.body if isinstance(node, ast.If))
+    checked = {
+        alias.asname or alias.name: f"{node.module}.{alias.name}"
+        for node in branch.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    called = {name: getattr(numeric, name)._module for name in numeric.__all__}
+
+    assert called == checked
+    assert all(isinstance(getattr(numeric, name), RemoteModule) for name in called)
+
+
+def test_the_master_loads_no_numeric_library() -> None:
+    imports = [
+        line
+        for line in (ROOT / "master.cfg").read_text().splitlines()
+        if line.startswith(("import ", "from "))
+    ]
+    code = "\n".join(
+        [
+            "import sys",
+            *imports,
+            "import netbisect.steps.web",
+            "print({name.partition('.')[0] for name in sys.modules})",
+        ]
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert not {"numpy", "scipy", "matplotlib"} & ast.literal_eval(done.stdout)

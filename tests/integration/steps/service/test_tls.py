@@ -1,0 +1,178 @@
+"""TLS between workers and master."""
+
+from __future__ import annotations
+
+import ipaddress
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from buildbot.plugins import worker
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
+from real_master import RealMaster, case
+
+from netbisect.steps.service.settings import WorkerSettings, load_settings
+from netbisect.steps.service.tls import check_certificate, worker_endpoint
+from netbisect.workers.config.toml import FileError
+
+PASSWORD = "let-me-in"
+
+
+class Authority:
+    """A certificate authority."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True)
+        self.folder = folder
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, folder.name)])
+        own = self._builder(self._name, self._key, 1).add_extension(
+            x509.BasicConstraints(ca=True, path_length=None), critical=True
+        )
+        signed = own.sign(self._key, hashes.SHA256())
+        (folder / "root.pem").write_bytes(signed.public_bytes(Encoding.PEM))
+
+    def _builder(
+        self, name: x509.Name, key: ec.EllipticCurvePrivateKey, days: int
+    ) -> x509.CertificateBuilder:
+        now = datetime.now(UTC)
+        return (
+            x509.CertificateBuilder()
+            .subject_name(name)
+            .issuer_name(self._name)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - timedelta(days=9))
+            .not_valid_after(now + timedelta(days=days))
+        )
+
+    def certify(self, folder: Path, days: int = 1) -> WorkerSettings:
+        """Returns settings with a certificate for this host."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
+        here = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+        signed = (
+            self._builder(name, key, days)
+            .add_extension(here, critical=False)
+            .sign(self._key, hashes.SHA256())
+        )
+        (folder / "master.pem").write_bytes(signed.public_bytes(Encoding.PEM))
+        private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        (folder / "master.key").write_bytes(private)
+        (folder / "master.key").chmod(0o600)
+        return WorkerSettings(certificate=Path("master.pem"), key=Path("master.key")).within(folder)
+
+
+RUN = [sys.executable, "-c", "from buildbot_worker.scripts.runner import run; run()"]
+
+
+def begin(folder: Path, name: str, connection: str) -> subprocess.Popen[bytes]:
+    """Starts a worker, a copy of the one in the folder."""
+    there = folder / name
+    shutil.copytree(folder / "worker", there)
+    tac = there / "buildbot.tac"
+    text = tac.read_text().replace(str(folder / "worker"), str(there))
+    tac.write_text(text.replace("tls:somewhere", connection))
+    return subprocess.Popen(
+        [*RUN, "start", "--nodaemon", str(there)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+class Tls(RealMaster):
+    """A master with TLS."""
+
+    def setUp(self) -> Any:
+        done = super().setUp()
+        made = ["create-worker", "--quiet", "--connection-string=tls:somewhere"]
+        made += [str(self.folder / "worker"), "127.0.0.1", "far", PASSWORD]
+        subprocess.run([*RUN, *made], check=True)
+        return done
+
+    @pytest.mark.slow
+    @case
+    async def test_a_worker_connects_to_a_trusted_master_only(self) -> None:
+        known, other = (Authority(self.folder / name) for name in ("known", "other"))
+        place = worker_endpoint(replace(known.certify(self.folder), port=1)).replace(
+            "ssl:1:", "ssl:0:"
+        )
+        far = worker.Worker("far", PASSWORD, missing_timeout=0)
+        await self.start(more_workers=[far], protocols={"pb": {"port": place}})
+        manager = self.master.workers
+        [registration] = [one for one in manager.registrations.values() if one.worker is far]
+        port = registration.getPBPort()
+
+        def join(name: str, connection: str) -> Path:
+            process = begin(self.folder, f"worker-{name}", connection)
+            self.addCleanup(process.wait)
+            self.addCleanup(process.kill)
+            return self.folder / f"worker-{name}" / "twistd.log"
+
+        def said(log: Path, words: str) -> bool:
+            return log.is_file() and words in log.read_text()
+
+        stranger = join("other", f"tls:127.0.0.1:{port}:trustRoots={other.folder}")
+        plain = join("plain", f"tcp:127.0.0.1:{port}")
+        good = join("known", f"tls:127.0.0.1:{port}:trustRoots={known.folder}")
+        await self.until(lambda: far.conn is not None)
+        await self.until(lambda: said(good, "Connected to"))
+        await self.until(lambda: said(stranger, "Scheduling retry"))
+        await self.until(lambda: said(plain, "Starting factory"))
+        for log in (stranger, plain):
+            assert "Connected to" not in log.read_text()
+            assert PASSWORD not in log.read_text()
+
+
+def test_certificates_are_checked_before_the_start(tmp_path: Path) -> None:
+    authority = Authority(tmp_path / "ca")
+    settings = authority.certify(tmp_path)
+    assert f"{tmp_path / 'master.pem'}, until " in check_certificate(settings)
+    assert check_certificate(WorkerSettings()) == ""
+
+    (tmp_path / "master.key").chmod(0o644)
+    with pytest.raises(FileError, match=r"workers\.key: .* has mode 0644"):
+        check_certificate(settings)
+    (tmp_path / "older").mkdir()
+    with pytest.raises(FileError, match="expired on"):
+        check_certificate(authority.certify(tmp_path / "older", days=-1))
+    (tmp_path / "master.key").chmod(0o600)
+    with pytest.raises(FileError, match="expected a certificate and its key in PEM"):
+        check_certificate(replace(settings, key=tmp_path / "older" / "master.key"))
+    (tmp_path / "master.pem").write_text("none")
+    with pytest.raises(FileError, match="expected a certificate and its key in PEM"):
+        check_certificate(settings)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('[workers]\ncertificate = "a.pem"', "expected both, or neither"),
+        ('[mail]\nuser = "ann"\nserver = "mail.invalid"', "starttls = true"),
+    ],
+)
+def test_settings_without_encryption_are_rejected(tmp_path: Path, text: str, said: str) -> None:
+    mail = '[mail]\nto = ["a@lab.invalid"]\nsender = "b@lab.invalid"\n'
+    path = tmp_path / "netbisect.toml"
+    path.write_text('branches = ["main"]\n' + mail + text.replace("[mail]\n", ""))
+    with pytest.raises(FileError, match=said):
+        load_settings(path)
+
+
+def test_colons_in_endpoints_are_quoted() -> None:
+    plain = worker_endpoint(WorkerSettings(interface="::1"))
+    wrapped = worker_endpoint(WorkerSettings(certificate=Path("/a:b.pem"), key=Path("/k.pem")))
+
+    assert plain == r"tcp:9989:interface=\:\:1"
+    assert r"certKey=/a\:b.pem" in wrapped
+    assert wrapped.startswith("ssl:9989:interface=127.0.0.1:privateKey=/k.pem:")

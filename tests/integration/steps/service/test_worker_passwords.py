@@ -1,0 +1,171 @@
+"""Passwords of workers: shared, or one each."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from real_master import RealMaster, case
+from twisted.cred.error import UnauthorizedLogin
+
+from netbisect.cli import main
+from netbisect.steps.master import builders
+from netbisect.steps.service import control
+from netbisect.steps.service.secrets import make_passwords, worker_passwords
+from netbisect.workers.config.toml import FileError
+
+NAMES = ("builder", "c2558")
+RUN = [sys.executable, "-c", "from buildbot_worker.scripts.runner import run; run()"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in NAMES:
+        write(tmp_path / name, f"secret of {name}")
+    return tmp_path
+
+
+def write(path: Path, password: str) -> None:
+    path.touch(mode=0o600)
+    path.write_text(f"{password}\n")
+
+
+def test_a_file_is_shared_and_a_folder_has_one_password_each(folder: Path) -> None:
+    write(folder / "of another lab", "x")
+    assert worker_passwords(folder, NAMES) == {name: f"secret of {name}" for name in NAMES}
+    shared = worker_passwords(folder / "c2558", NAMES)
+    assert shared == dict.fromkeys(NAMES, "secret of c2558")
+
+
+def test_invalid_folders_are_rejected(folder: Path) -> None:
+    with pytest.raises(FileError, match=r"workers\.password_file: .* has no file e5-2650"):
+        worker_passwords(folder, (*NAMES, "e5-2650"))
+    write(folder / "e5-2650", "secret of c2558")
+    with pytest.raises(FileError, match="c2558 and e5-2650 have the same password"):
+        worker_passwords(folder, (*NAMES, "e5-2650"))
+    (folder / "builder").chmod(0o640)
+    with pytest.raises(FileError, match="builder has mode 0640"):
+        worker_passwords(folder, NAMES)
+
+
+def test_missing_passwords_are_created(folder: Path) -> None:
+    before = worker_passwords(folder, NAMES)
+    assert make_passwords(folder, ("new", *NAMES, "newer")) == ["new", "newer"]
+    found = worker_passwords(folder, ("new", *NAMES, "newer"))
+
+    assert {name: found[name] for name in NAMES} == before
+    assert {stat.S_IMODE((folder / name).stat().st_mode) for name in found} == {0o600}
+    assert {path.name for path in folder.iterdir()} == set(found)
+    assert make_passwords(folder, tuple(found)) == []
+
+
+def test_no_password_is_created_for_a_shared_file(folder: Path) -> None:
+    assert make_passwords(folder / "c2558", (*NAMES, "new")) == []
+    assert make_passwords(folder / "none", (*NAMES, "new")) == []
+    assert {path.name for path in folder.iterdir()} == set(NAMES)
+
+
+def test_a_failed_write_leaves_nothing_behind(folder: Path) -> None:
+    with pytest.raises(FileError, match=r"workers\.password_file: .*/no/such cannot be written"):
+        make_passwords(folder, ("no/such",))
+    assert {path.name for path in folder.iterdir()} == set(NAMES)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_passwords_created_by_root_belong_to_the_owner_of_the_folder(folder: Path) -> None:
+    os.chown(folder, 12345, 54321)
+    make_passwords(folder, ("new",))
+    status = (folder / "new").stat()
+
+    assert (status.st_uid, status.st_gid) == (12345, 54321)
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Path:
+    """A new service, with a worker added to its lab file."""
+    folder = tmp_path / "service"
+    assert CliRunner().invoke(main.main, ["init", str(folder)]).exit_code == 0
+    lab = folder / "lab.toml"
+    text = lab.read_text()
+    assert 'name = "router1"' in text
+    lab.write_text(text.replace('name = "router1"', 'name = "router1"\nworker = "another"'))
+    return folder
+
+
+def password_check(folder: Path) -> str:
+    """The result of the password check."""
+    [found] = [
+        one.found for one in control.check_folder(folder) if "password" in one.what + one.found
+    ]
+    return found
+
+
+def test_check_creates_and_reports_missing_passwords(service: Path) -> None:
+    assert password_check(service) == f"{service}/workers, new for another"
+    assert (service / "workers" / "another").read_text().strip()
+    assert password_check(service) == f"{service}/workers"
+
+
+def test_several_masters_create_no_passwords(service: Path) -> None:
+    settings = service / control.SETTINGS
+    text = settings.read_text()
+    line = text[text.index("# database = ") :].partition("\n")[0]
+    text = text.replace(line, 'database = "postgresql+psycopg://nobody@nowhere.invalid/x"')
+    masters = 'database = "postgresql://nobody@nowhere.invalid/y"\nrouter = "ws://nowhere.invalid"'
+    settings.write_text(f"{text}\n[masters]\n{masters}\n")
+
+    assert f"{service}/workers has no file another" in password_check(service)
+    assert not (service / "workers" / "another").exists()
+
+
+class SeparatePasswords(RealMaster):
+    """A master with separate passwords."""
+
+    def come(self, name: str, password: str) -> Path:
+        """Starts a worker; returns its log."""
+        place = self.folder / f"{name} with {password}"
+        port = self.master.workers.registrations[name].getPBPort()
+        made = ["create-worker", "--quiet", str(place), f"127.0.0.1:{port}", name, password]
+        subprocess.run([*RUN, *made], check=True)
+        process = subprocess.Popen(
+            [*RUN, "start", "--nodaemon", str(place)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return place / "twistd.log"
+
+    @pytest.mark.long
+    @case
+    async def test_a_worker_cannot_use_another_name(self: Any) -> None:
+        folder = self.folder / "workers"
+        folder.mkdir()
+        for name in NAMES:
+            write(folder / name, f"secret-of-{name}")
+        workers = replace(self.settings.workers, password_file=folder)
+        found = builders.workers(replace(self.settings, workers=workers), self.lab)
+        self.builders = self.testbeds = ()
+        place = {"port": "tcp:0:interface=127.0.0.1"}
+        await self.start(more_workers=found, protocols={"pb": place})
+        there = self.master.botmaster.builders.values
+
+        def attached() -> set[str]:
+            return {one.worker.workername for builder in there() for one in builder.workers}
+
+        log = self.come("c2558", "secret-of-builder")
+        await self.until(lambda: log.is_file() and "nauthorized" in log.read_text())
+        assert attached() == set()
+        assert self.flushLoggedErrors(UnauthorizedLogin)
+        self.come("builder", "secret-of-builder")
+        self.come("c2558", "secret-of-c2558")
+        await self.until(lambda: attached() == {*NAMES})
+        self.flushLoggedErrors(UnauthorizedLogin)  # it has tried again

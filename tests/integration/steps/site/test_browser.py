@@ -1,0 +1,195 @@
+"""The site in a real browser: as it looks, as it prints, and that it asks for nothing.
+
+The pictures are kept in the folder that NETBISECT_SCREENSHOTS names, or in pytest's own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import zlib
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from netbisect.bisect.model.detection_results import MIN_EFFECT
+from netbisect.reports.site import revisions, series
+from netbisect.steps.queries.lab_context import LedgerLab
+from netbisect.steps.service.database_thread import open_ledger
+from netbisect.steps.site import view_models
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chrome") or shutil.which("chromium-browser")
+PAGES = (
+    "index.html",
+    "alert-3.html",
+    "comparison-1.html",
+    "bisection-2.html",
+    "series-testbed-00.inet4-path-00.main.html",
+    "testbed-testbed-01.html",
+    "revisions-testbed-00.main.html",
+)
+SCHEMES = {"dark": "0", "light": "1"}
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed"),
+    pytest.mark.xdist_group("browser"),
+]
+
+
+@pytest.fixture(scope="module")
+def artefacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where pictures are kept for people to look at."""
+    named = os.environ.get("NETBISECT_SCREENSHOTS")
+    folder = Path(named) if named else tmp_path_factory.mktemp("screenshots")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def browse(site: Any, page: str, tmp_path: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    command = [
+        str(CHROMIUM),
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--hide-scrollbars",
+        "--virtual-time-budget=2000",
+        f"--user-data-dir={tmp_path / 'profile'}",
+        *options,
+        f"file://{site.folder / page}",
+    ]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
+
+
+def pixels(path: Path) -> tuple[int, int, set[bytes]]:
+    """Width, height, and the colours of every fourth line of a picture."""
+    data = path.read_bytes()
+    assert data.startswith(b"\x89PNG")
+    width, height = (int.from_bytes(data[at : at + 4], "big") for at in (16, 20))
+    depth = {2: 3, 6: 4}[data[25]]
+    at, packed = 8, b""
+    while at < len(data):
+        size = int.from_bytes(data[at : at + 4], "big")
+        if data[at + 4 : at + 8] == b"IDAT":
+            packed += data[at + 8 : at + 8 + size]
+        at += 12 + size
+    raw = zlib.decompress(packed)
+    line = width * depth + 1
+    assert len(raw) == line * height
+    return width, height, {raw[start : start + line] for start in range(0, len(raw), 4 * line)}
+
+
+@pytest.mark.parametrize(("page", "scheme"), list(product(PAGES, SCHEMES)))
+def test_a_page_is_drawn_in_light_and_in_dark(
+    whole_site: Any, artefacts: Path, tmp_path: Path, page: str, scheme: str
+) -> None:
+    """Something is to be seen, and what is behind it is as bright as it should be."""
+    picture = artefacts / f"{page.removesuffix('.html')}-{scheme}.png"
+    browse(
+        whole_site,
+        page,
+        tmp_path,
+        f"--blink-settings=preferredColorScheme={SCHEMES[scheme]}",
+        "--window-size=1300,1800",
+        f"--screenshot={picture}",
+    )
+    width, height, lines = pixels(picture)
+
+    assert (width, height) == (1300, 1800)
+    assert len(lines) > 20
+    assert picture.stat().st_size > 20_000
+
+
+def test_light_and_dark_differ(whole_site: Any, tmp_path: Path) -> None:
+    found = {}
+    for scheme, number in SCHEMES.items():
+        picture = tmp_path / f"{scheme}.png"
+        browse(
+            whole_site,
+            "index.html",
+            tmp_path,
+            f"--blink-settings=preferredColorScheme={number}",
+            f"--screenshot={picture}",
+        )
+        found[scheme] = picture.read_bytes()
+
+    assert found["light"] != found["dark"]
+
+
+def console(done: subprocess.CompletedProcess[str]) -> list[str]:
+    return [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_asks_for_nothing_and_complains_of_nothing(
+    whole_site: Any, tmp_path: Path, page: str
+) -> None:
+    """What it may load is nothing; a request for more would be a word on the console."""
+    done = browse(whole_site, page, tmp_path, "--dump-dom", "--enable-logging=stderr")
+
+    assert "</html>" in done.stdout
+    assert console(done) == []
+
+
+@pytest.mark.parametrize(
+    "more",
+    ["<img src='https://example.org/x.png'>", "<script>document.title = 1</script>",
+     "<link rel='stylesheet' href='other.css'>"],
+)  # fmt: skip
+def test_a_request_would_be_seen(own_site: Any, tmp_path: Path, more: str) -> None:
+    """The test before this one can fail."""
+    page = own_site.folder / "alerts.html"
+    page.write_text(page.read_text().replace("</main>", f"{more}</main>"))
+
+    done = browse(own_site, "alerts.html", tmp_path, "--dump-dom", "--enable-logging=stderr")
+    assert "Content Security Policy" in " ".join(console(done))
+
+
+def test_the_script_compares_two_rows(whole_site: Any, tmp_path: Path) -> None:
+    """With the numbers of the table; without it, the table is there all the same."""
+    page = "revisions-testbed-00.main.html"
+    told = browse(whole_site, page, tmp_path, "--dump-dom").stdout
+    text = (whole_site.folder / page).read_text()
+
+    assert '<input type="radio"' in told
+    assert "<input" not in text
+    assert "Two of them" in told
+    found = re.search(r'id="data">(.*?)</script>', text, re.DOTALL)
+    assert found is not None
+    labels = [row["label"] for row in json.loads(found[1])["rows"]]
+    assert f"{labels[0]} against {labels[1]}" in told
+    rows = told.split("Two of them", 1)[1].split("</table>", 1)[0]
+    assert rows.count('scope="row"') == 3
+    assert re.search(r"~? ?[+-]?\d+\.\d % \([+-]?\d+\.\d to [+-]?\d+\.\d\)", rows)
+
+
+@pytest.mark.parametrize("page", ["index.html", PAGES[4]])
+def test_a_page_prints(whole_site: Any, artefacts: Path, tmp_path: Path, page: str) -> None:
+    paper = artefacts / f"{page.removesuffix('.html')}.pdf"
+    browse(whole_site, page, tmp_path, "--no-pdf-header-footer", f"--print-to-pdf={paper}")
+    data = paper.read_bytes()
+
+    assert data.startswith(b"%PDF")
+    assert 1 <= len(re.findall(rb"/Type /Page\b", data)) <= 6
+
+
+def test_many_scenarios_fit_on_paper(whole_site: Any, tmp_path: Path) -> None:
+    """25 of them across a sheet in Letter format, which is the narrower of the usual two."""
+    ledger = open_ledger(whole_site.database)
+    trail = ledger.series_histories("testbed-00", "inet4-path-00")[0]
+    one = series.summary(view_models.view_of(ledger, trail, LedgerLab(), [], MIN_EFFECT))
+    text = revisions.page([replace(one, title=f"inet4-path-{i:02}") for i in range(25)])
+    measure = "<script>document.title = document.documentElement.scrollWidth</script></body>"
+    text = re.sub(r"<meta http-equiv=.Content-Security-Policy.[^>]*>", "", text)
+    text = text.replace("@media print", "@media all").replace("</body>", measure)
+    (tmp_path / "paper.html").write_text(text)
+    site = replace(whole_site, folder=tmp_path)
+    told = browse(site, "paper.html", tmp_path, "--window-size=950,700", "--dump-dom").stdout
+
+    assert re.search(r"<title>950</title>", told)

@@ -1,0 +1,153 @@
+"""What the site tells of an alert beyond its numbers: what the mail tells, and more."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from netbisect.bisect.model import serialization
+from netbisect.bisect.model.entities import Profile
+from netbisect.bisect.model.jobs import ProfileJob
+from netbisect.bisect.model.results import Culprit, ProfileResult
+from netbisect.reports.mail import alerts
+from netbisect.reports.site import cases
+from netbisect.steps.policy import profiles
+from netbisect.steps.queries import document_parts
+from netbisect.steps.queries.documents import DocumentQueries
+from netbisect.steps.queries.lab_context import LedgerLab
+from netbisect.steps.service import control
+from netbisect.steps.service.database_thread import open_ledger
+from netbisect.steps.service.settings import Settings, load
+from netbisect.steps.site import view_models
+from netbisect.steps.site.build import AlertIndex, PageBuilder, PagesOfTestbed
+from netbisect.steps.site.source import SiteSource
+from netbisect.store.db.records import ActionStage, Alert, Outcome
+from netbisect.store.ledger import Ledger
+from netbisect.workers.measure.profile import file_of
+
+NOW = 2e9
+
+
+class Told:
+    """The last alert of a filled ledger, in the home of a service."""
+
+    def __init__(self, house: Path, database: Path, folder: Path) -> None:
+        settings, self.lab = load(house / control.SETTINGS)
+        self.settings: Settings = replace(settings, state=folder)
+        self.ledger: Ledger = open_ledger(f"sqlite:///{database}")
+        self.names = LedgerLab(settings.links.commit, self.lab, self.settings)
+
+    @property
+    def alert(self) -> Alert:
+        return self.ledger.alerts()[-1]
+
+    def case(self, now: float | None = None) -> Any:
+        at = view_models.latest(self.ledger) if now is None else now
+        return view_models.alert_case(self.ledger, self.alert, self.names, at)
+
+    def page(self, case: Any) -> str:
+        document = DocumentQueries(self.ledger).alert(self.alert.id)
+        summary = document_parts.alert_summary(self.alert, 0.0, self.names.title)
+        return cases.alert(summary, document, case, title=self.names.title, questions=[])
+
+    def take_profiles(self) -> None:
+        """What `pmcstat` would leave of the culprit and of its parent."""
+        assert self.alert.bisection is not None
+        search = self.ledger.question(self.alert.bisection)
+        assert isinstance(search.finding, Culprit)
+        pair = search.finding.parent, search.finding.revision
+        scenario = search.finding.effects[0].scenario
+        question = ProfileJob(self.alert.branch, self.alert.testbed, pair, (scenario,), 6e5)
+        asked = self.ledger.ask(question, key=profiles.key_of(question), parent=search.id)
+        for revision, share in zip(pair, (100, 300), strict=True):
+            decision = self.ledger.intend(
+                asked.id, ActionStage.PROFILE, revision, self.alert.testbed,
+                config="G", arch="amd64", why="",
+            )  # fmt: skip
+            self.ledger.finish(decision.id, Outcome.OK)
+            place = self.settings.visits / str(decision.id)
+            place.mkdir(parents=True)
+            profile = Profile(revision, "k", "t", scenario, "cycles", 6e5, 1000, None, 1.0, 30.0)
+            (place / file_of(scenario, "json")).write_text(serialization.dumps(profile))
+            stacks = f"ether_input;ip_tryforward;<b>slow</b> {share}\nether_input 700\n"
+            (place / file_of(scenario, "folded")).write_text(stacks)
+        with self.ledger.closing(asked, ProfileResult(pair)):
+            pass
+
+
+@pytest.fixture
+def told(quiet_house: Path, filled: Path, tmp_path: Path) -> Told:
+    return Told(quiet_house, Path(shutil.copy(filled, tmp_path)), tmp_path)
+
+
+def test_page_and_mail_agree(told: Told, read_page: Any) -> None:
+    """How much, what did not move, what becomes of it elsewhere, what to type."""
+    case = replace(told.case(), stable=("It is due on stable/15 on 2026-03-16.",), command="run it")
+    letter = alerts.outcome(case).text
+    page = read_page(told.page(case))
+
+    assert case.unmoved == ("testbed-01 (inet4-path-00 and inet4-path-02)",)
+    for sentence in (*case.unmoved, *case.stable, case.command, f"alerts ack {told.alert.id}"):
+        assert sentence in " ".join(letter.split())
+        assert sentence in page.text
+    assert "Changes by this commit" in page.text
+
+
+def test_flame_graphs_are_in_the_page_and_in_files(told: Told, read_page: Any) -> None:
+    told.take_profiles()
+    case = told.case()
+    text = told.page(case)
+    files = cases.drawings(case)
+
+    stem = f"alert-{told.alert.id}.flames-1"
+    assert list(files) == [f"{stem}-{name}.svg" for name in ("difference", "before", "after")]
+    assert set(files) <= set(read_page(text).values("href"))
+    assert text.count('class="fg"') == 3
+    assert "&lt;b&gt;slow" in text
+    assert all(one.startswith("<?xml") and "&lt;b&gt;slow" in one for one in files.values())
+
+
+def test_flame_graphs_are_written_with_the_site(told: Told, tmp_path: Path) -> None:
+    told.take_profiles()
+    source = SiteSource(str(told.ledger.engine.url), lab=told.lab, home=told.settings)
+    folder = tmp_path / "out"
+    folder.mkdir()
+    desk = PageBuilder(source, told.ledger, folder, AlertIndex.of(told.ledger))
+    desk.make(PagesOfTestbed(told.alert.testbed, (), (told.alert.id,), ()))
+
+    assert len(list(folder.glob("*.svg"))) == 3
+    assert {path.suffix for path in folder.iterdir()} == {".html", ".json", ".svg"}
+
+
+def test_alerts_are_followed_for_90_days_after_their_end(told: Told) -> None:
+    """Then other testbeds are not looked at any more, and the tree is not either."""
+    back = told.ledger.newest("main") or ""
+    told.ledger.change_alert(
+        told.alert.id, who="a", what="b", state=told.alert.state.FIXED, recovery=back
+    )
+    closed = told.alert.closed_at
+    assert closed is not None
+
+    assert told.case(closed + 86400.0).unmoved
+    assert told.case(closed + 100 * 86400.0).unmoved == ()
+
+
+def test_a_case_needs_no_folders_of_the_service(told: Told) -> None:
+    told.take_profiles()
+    told.names = LedgerLab()
+    case = told.case()
+
+    assert (case.profiles, case.stable, case.command) == ((), (), "")
+    assert case.unmoved
+
+
+def test_labels_of_a_case_are_sorted(told: Told) -> None:
+    """Or a page would be drawn again of which nothing has changed: sets have no order."""
+    names = list(told.case().labels)
+
+    assert names == sorted(names)
+    assert len(names) > 4

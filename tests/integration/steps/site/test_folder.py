@@ -1,0 +1,260 @@
+"""The folder of a site: replaced as a whole by a complete one, or not at all."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from benchmarks.site.ledger import DAY, FIRST, bed, head, night, revision
+from netbisect.bisect.model.jobs import NightlyJob
+from netbisect.bisect.model.results import NightlyResult, Unfinished
+from netbisect.cli import main
+from netbisect.steps.site import run
+from netbisect.steps.site.build import PagesOfTestbed
+from netbisect.steps.site.folder import SiteError
+from netbisect.steps.site.source import SiteSource
+from netbisect.store.db.database import open_database
+from netbisect.store.ledger import Ledger
+
+
+def later(database: str, plan: Any) -> Ledger:
+    """The ledger, whose clock stands at the end of the next night."""
+    return Ledger(open_database(database), clock=lambda: FIRST + (plan.nights + 1) * DAY)
+
+
+def all_files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def left_beside(folder: Path) -> set[str]:
+    return {path.name for path in folder.parent.glob(f".{folder.name}.*")}
+
+
+LOCK = ".out.netbisect-lock"
+
+
+def test_a_run_replaces_the_site_and_keeps_other_files(own_site: Any, tmp_path: Path) -> None:
+    """Also through a symbolic link; permissions stay, obsolete pages go."""
+    folder = own_site.folder
+    before = all_files(folder)
+    (folder / "alert-1.html").unlink()
+    (folder / "alerts.html").write_text("stale")
+    manifest = json.loads((folder / "site.json").read_text())
+    manifest["files"].append("compare-a.b.html")
+    (folder / "site.json").write_text(json.dumps(manifest))
+    (folder / "compare-a.b.html").write_text("obsolete")
+    (folder / "robots.txt").write_text("Disallow:")
+    (folder / "more").mkdir()
+    (folder / "more" / "logo.svg").write_text("<svg/>")
+    (folder / "link").symlink_to("nowhere")
+    folder.chmod(0o751)
+    (tmp_path / "www").symlink_to(folder)
+    command = ["site", str(tmp_path / "www"), "--database", own_site.database]
+    result = CliRunner().invoke(main.main, command)
+
+    assert "24 pages, the largest of" in result.output
+    assert (tmp_path / "www").is_symlink()
+    assert (folder / "robots.txt").read_text() == "Disallow:"
+    assert (folder / "more" / "logo.svg").read_text() == "<svg/>"
+    assert (folder / "link").readlink() == Path("nowhere")
+    assert folder.stat().st_mode & 0o777 == 0o751
+    (folder / "link").unlink()
+    (folder / "robots.txt").unlink()
+    shutil.rmtree(folder / "more")
+    assert all_files(folder) == before
+    assert left_beside(folder) == {LOCK}
+
+
+# ---------------------------------------------------------------------------- interruptions
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from netbisect.reports.site import pages
+from netbisect.cli.main import main
+
+def kill(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def rename(path, target):
+    if Path(target).name == sys.argv.pop():
+        kill()
+    os.rename(path, target)
+
+{0} = {1}
+main(sys.argv[1:5])
+"""
+"""A real process that is killed at a certain place, which no signal from outside would meet."""
+
+
+@pytest.mark.parametrize(
+    ("patched", "by", "at"),
+    [
+        ("pages.index", "kill", ()),
+        ("Path.rename", "rename", ("out", "")),
+    ],
+    ids=["while it makes pages", "between the renames"],
+)
+def test_a_killed_run_leaves_the_old_site(
+    own_site: Any, patched: str, by: str, at: tuple[str, ...]
+) -> None:
+    """Between the two renames it is in a folder beside OUT; the next run restores it first."""
+    before = all_files(own_site.folder)
+    command = [sys.executable, "-c", KILLED.format(patched, by)]
+    arguments = ["site", str(own_site.folder), "--database", own_site.database, *at]
+    done = subprocess.run([*command, *arguments], check=False, capture_output=True, timeout=300)
+    old = own_site.folder.with_name(".out.netbisect-old")
+
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert old.exists() == (len(at) == 2)
+    assert all_files(old if old.exists() else own_site.folder) == before
+    assert own_site.run("--compare", "no", "such").exit_code == 1
+    assert all_files(own_site.folder) == before
+    assert left_beside(own_site.folder) == {LOCK}
+
+
+# -------------------------------------------------------------------------------- processes
+
+
+def test_two_processes_make_the_same_pages_as_one(whole_site: Any, tmp_path: Path) -> None:
+    run.write(SiteSource(whole_site.database), tmp_path, [], processes=2)
+    found = all_files(tmp_path)
+
+    assert found == {
+        name: text for name, text in all_files(whole_site.folder).items() if name != "site.json"
+    }
+
+
+def dies(part: PagesOfTestbed) -> None:
+    """In a child process."""
+    os.kill(os.getpid(), signal.SIGKILL if part else 0)
+
+
+def test_a_killed_process_is_reported_in_one_sentence(
+    whole_site: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "_make", dies)
+
+    with pytest.raises(SiteError, match="a process that made pages was killed"):
+        run.write(SiteSource(whole_site.database), tmp_path, [], processes=2)
+
+
+# --------------------------------------------------------------------------------- refusals
+
+
+def test_other_folders_are_refused(whole_site: Any, tmp_path: Path) -> None:
+    (tmp_path / "letter.txt").write_text("dear reader")
+    command = ["site", str(tmp_path), "--database", whole_site.database]
+    result = CliRunner().invoke(main.main, command)
+
+    assert result.exit_code == 1
+    assert "has files and is no site (letter.txt): a new or empty folder would be right" in (
+        result.output
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
+
+
+def test_a_locked_site_is_refused(own_site: Any) -> None:
+    with own_site.folder.with_name(LOCK).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        result = own_site.run()
+
+    assert result.exit_code == 1
+    assert "is being written by another process" in result.output
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"files": 1, "pairs": []}'])
+def test_a_damaged_manifest_is_refused(whole_site: Any, tmp_path: Path, text: str) -> None:
+    (tmp_path / "site.json").write_text(text)
+    result = CliRunner().invoke(
+        main.main, ["site", str(tmp_path), "--database", whole_site.database]
+    )
+
+    assert result.exit_code == 1
+    assert "site.json is damaged or of another version: remove " in result.output
+    assert [path.name for path in tmp_path.iterdir()] == ["site.json"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="everything can be written by root")
+def test_a_read_only_folder_is_reported(whole_site: Any, tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    command = ["site", str(tmp_path / "out"), "--database", whole_site.database]
+    result = CliRunner().invoke(main.main, command)
+
+    assert result.exit_code == 1
+    assert "cannot be written: Permission denied" in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--database", "sqlite:////nowhere/at/all"], "there is no database"),
+        (["--database", "oracle://x"], "neither SQLite nor PostgreSQL"),
+        (
+            ["--database", "sqlite:///x", "--folder", "."],
+            "--folder and --database exclude each other",
+        ),
+        ([], "netbisect.toml"),
+        (["--compare", "x"], "requires 2 arguments"),
+    ],
+)
+def test_invalid_arguments_are_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(main.main, ["site", "out", *arguments])
+
+    assert result.exit_code in {1, 2}
+    assert said in result.output
+    assert "Traceback" not in result.output
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_failed_first_run_leaves_nothing(whole_site: Any, tmp_path: Path) -> None:
+    command = ["site", str(tmp_path / "out"), "--database", whole_site.database]
+    result = CliRunner().invoke(main.main, [*command, "--compare", "no", "such"])
+
+    assert result.exit_code == 1
+    assert {path.name for path in tmp_path.iterdir()} == {LOCK}
+
+
+def test_a_path_below_a_file_is_reported(whole_site: Any, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    command = ["site", str(tmp_path / "file" / "out"), "--database", whole_site.database]
+    result = CliRunner().invoke(main.main, command)
+
+    assert result.exit_code == 1
+    assert "cannot be written: File exists" in result.output
+
+
+# ------------------------------------------------------------------------------ what is asked
+
+
+def test_missing_series_have_reasons(own_site: Any, site_plan: Any) -> None:
+    """Beside those that were done and those that are not over."""
+    ledger = later(own_site.database, site_plan)
+    night(ledger, site_plan, site_plan.nights, testbeds=1)
+    other = NightlyJob("main", bed(1), revision(head(site_plan.nights)), ("inet4-path-00",), 3)
+    with ledger.closing(ledger.ask(other, key="n"), Unfinished("no power on port 7")):
+        pass
+    short = NightlyJob("main", "new", revision(head(site_plan.nights)), ("inet4-path-00",), 3)
+    with ledger.closing(ledger.ask(short, key="m"), NightlyResult(3)):
+        pass
+    ledger.ask(NightlyJob("main", "late", "x", ("inet4-path-00",), 3), key="o")
+    own_site.run()
+
+    text = own_site.page("index.html").text
+    assert "3 of 6 series measured" in text
+    assert "main on testbed-01: 1 of 1 scenario: no power on port 7" in text
+    assert "main on new: 1 of 1 scenario: no valid sample was measured" in text
+    assert "main on late: 1 of 1 scenario: it is not over" in text

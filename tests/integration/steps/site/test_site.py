@@ -1,0 +1,399 @@
+"""The site: every page whole, accessible, safe and free of dead links, whatever was measured."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shutil
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from netbisect.bisect.model.alert_state import AlertState
+from netbisect.bisect.model.entities import (
+    Boot,
+    Commit,
+    Conditions,
+    Sample,
+)
+from netbisect.bisect.model.jobs import CompareJob
+from netbisect.bisect.model.results import Confirmed, Effect
+from netbisect.reports.documents.json_schema import as_data, schema
+from netbisect.reports.render.templating import environment
+from netbisect.reports.site.plots import spark
+from netbisect.reports.site.view_models import series_page, slug
+from netbisect.steps.queries.documents import DocumentQueries
+from netbisect.steps.service.database_thread import open_ledger
+from netbisect.store.repositories.lookup import SeriesName
+
+EVIL = '<script>alert("x")</script><img src=x onerror=y>&amp;{{ 7 * 7 }}\x00\x1b[31m\ud800\u202e$x$'
+SHOWN = '<script>alert("x")</script><img src=x onerror=y>&amp;{{ 7 * 7 }}'
+
+
+def pages(site: Any) -> list[str]:
+    return sorted(path.name for path in site.folder.glob("*.html"))
+
+
+@pytest.fixture(scope="module")
+def changed_site(
+    whole_site: Any, site_type: Any, filled: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Any:
+    """A site after `--compare`, an acknowledged alert and new conditions in one series."""
+    folder = tmp_path_factory.mktemp("changed")
+    shutil.copytree(whole_site.folder, folder / "out")
+    site = site_type(folder / "out", f"sqlite:///{shutil.copy(filled, folder)}")
+    ledger = open_ledger(site.database)
+    numbers = ledger.numbers()["main"]
+    before, after, *_, newest = sorted(numbers, key=lambda name: numbers[name])
+    assert site.run("--compare", before[:12], f"n{numbers[after]}").exit_code == 0
+    ledger.change_alert(3, who="olga", what="in review <b>", state=AlertState.ACKNOWLEDGED)
+    later = (
+        ledger.series_histories("testbed-00", "inet6-path-01")[0].epochs[-1].levels[-1].at + 86400
+    )
+    new = Conditions.of("testbed-00", "inet6-path-01", {"flows": "1", "packet": "60 bytes"})
+    boot = Boot("new", "testbed-00", "key", newest, later, 1.0)
+    sample = Sample(
+        "new", "new", "testbed-00", "inet6-path-01", 5e5, 1e7, (), (), (), new.digest, later, 30.0
+    )
+    ledger.record_all([boot, new, sample], "test")
+    assert site.run().exit_code == 0
+    return site
+
+
+# --------------------------------------------------------------------------------- every page
+
+
+def test_every_kind_of_page_is_there(whole_site: Any) -> None:
+    kinds = {re.split(r"[-.]", name)[0] for name in pages(whole_site)}
+
+    assert kinds == {
+        "index", "alert", "alerts", "bisection", "compare", "comparison", "revisions",
+        "searches", "series", "testbed", "testbeds",
+    }  # fmt: skip
+
+
+def test_every_page_is_valid_and_accessible(whole_site: Any) -> None:
+    """Language, skip link, headings in order, headers with a scope, pictures with words."""
+    for name in pages(whole_site):
+        page = whole_site.page(name)
+
+        assert page.all("html") == [{"lang": "en"}], name
+        assert len(page.all("h1")) == len(page.all("main")) == 1
+        assert "#main" in page.values("href")
+        assert "main" in page.values("id")
+        ids = page.values("id")
+        assert len(ids) == len(set(ids)), name
+        assert all("scope" in header for header in page.all("th")), name
+        levels = [int(tag[1]) for tag, _ in page.found if re.fullmatch(r"h\d", tag)]
+        assert all(after <= before + 1 for before, after in pairwise(levels)), name
+        for picture in page.all("svg"):
+            named = (picture.get("aria-labelledby") or "").split()
+            assert picture.get("aria-hidden") == "true" or (
+                picture["role"] == "img" and len(named) == 2 and set(named) <= set(ids)
+            ), name
+        assert not re.search(r"\b(broke|broken|blame)", page.text)
+
+
+def test_pages_have_no_dead_links_and_load_nothing(whole_site: Any) -> None:
+    """From a file system too: all addresses are relative, and all that a page needs is in it."""
+    there = {path.name for path in whole_site.folder.iterdir()}
+    for name in pages(whole_site):
+        page = whole_site.page(name)
+        for link in page.values("href"):
+            target, _, anchor = link.partition("#")
+            assert target in {"", *there} or link.startswith("#recent-") or _is_own(page, link), (
+                name,
+                link,
+            )
+            assert not anchor or anchor in page.values("id"), (name, link)
+        assert page.values("src") == []
+        policy = next(one["content"] for one in page.all("meta") if "http-equiv" in one)
+        assert policy is not None
+        assert policy.startswith("default-src 'none'; style-src 'unsafe-inline'")
+        assert bool(page.all("script")) == name.startswith("revisions-") == ("script" in policy)
+
+
+def test_every_page_of_data_has_a_document(whole_site: Any) -> None:
+    """Each alert, question and series has a document; badges and a feed lie beside them."""
+    told = {"alert", "comparison", "bisection", "series"}
+    for name in pages(whole_site):
+        kind = name.partition("-")[0]
+        forms = [one for one in whole_site.page(name).all("link") if one.get("rel") == "alternate"]
+        if kind in told:
+            document = json.loads((whole_site.folder / str(forms[0]["href"])).read_text())
+            assert document["format"] == f"netbisect-{kind}/1"
+            assert kind == "series" or name == f"{kind}-{document['number']}.html"
+        if kind in {"alert", "alerts.html", "index.html"}:
+            assert forms[-1]["href"] == "feed.atom"
+    feed = (whole_site.folder / "feed.atom").read_text()
+    assert '<link rel="alternate" type="text/html" href="alert-1.html"' in feed
+    assert "2 drops" in (whole_site.folder / "badge-main.svg").read_text()
+    assert {path.name for path in whole_site.folder.glob("badge-*")} == {
+        "badge-main.svg",
+        "badge-main.testbed-00.svg",
+        "badge-main.testbed-01.svg",
+    }
+
+
+def test_a_series_is_the_same_in_the_site_and_from_the_command_line(whole_site: Any) -> None:
+    """In one line, and as its schema says."""
+    name = SeriesName("testbed-01", "inet6-path-01", "main")
+    text = (whole_site.folder / "series-testbed-01.inet6-path-01.main.json").read_text()
+    told = DocumentQueries(open_ledger(whole_site.database)).series(name)
+
+    assert json.loads(text) == as_data(told)
+    assert text.count("\n") == 1
+    assert told.alerts
+    jsonschema.validate(json.loads(text), schema("series"))
+
+
+def _is_own(page: Any, link: str) -> bool:
+    return link.startswith("#") and link[1:] in page.values("id")
+
+
+def test_every_page_is_small(whole_site: Any) -> None:
+    assert max(len(content) for content in whole_site.files().values()) < 500_000
+
+
+# ----------------------------------------------------------------------------- what they tell
+
+
+def test_open_alerts_come_first(whole_site: Any) -> None:
+    page = whole_site.page("index.html")
+
+    assert "2 open alerts" in page.text
+    assert page.text.index("Open alerts") < page.text.index("latest level against baseline")
+    assert page.text.count("▼ -3.9 %, alert") == 2
+    series = [link for link in page.values("href") if link.startswith("series-")]
+    assert len(series) == 6
+
+
+def test_the_page_of_an_alert_has_its_history(changed_site: Any) -> None:
+    text = changed_site.page("alert-3.html").text
+
+    assert "acknowledged; the new level is the baseline" in text
+    assert re.search(r"UTC ?olga ?acknowledged ?in review <b>", text)
+    assert "1 open alert, and 1 that are known or muted" in changed_site.page("index.html").text
+
+
+def test_a_bisection_shows_every_visit_with_its_reason(whole_site: Any) -> None:
+    page = whole_site.page("bisection-2.html")
+
+    assert page.text.count("most to learn for its price") == 6
+    assert "24 commits, 4.1 % each" in page.text
+    assert "Tested kernels by commit" in page.text
+    drawn = [one["id"] for one in page.all("title") if "id" in one]
+    assert {"line-title", "search-title"} <= set(drawn)
+
+
+def test_a_series_tells_steps_alerts_and_what_it_can_show(whole_site: Any) -> None:
+    page = whole_site.page("series-testbed-00.inet4-path-00.main.html")
+
+    for words in ("Smallest drop one night shows", "Against baseline", "Noise between boots"):
+        assert words in page.text
+    assert {"recent-title", "history-title"} <= set(page.values("id"))
+    assert "alert-1.html" in page.values("href")
+    assert re.search(r"-3\.\d % \(-[45]\.\d to -[23]\.\d\)", page.text)
+
+
+def test_new_conditions_begin_an_epoch(changed_site: Any) -> None:
+    text = changed_site.page("series-testbed-00.inet6-path-01.main.html").text
+
+    assert "flows: 2000 to 1" in text
+    assert "learning" in text
+
+
+# --------------------------------------------------------------------------------- bad input
+
+
+def test_what_people_and_machines_say_stays_text(
+    url: str, tmp_path: Path, site_of: Callable[[Path, str], Any]
+) -> None:
+    """Markup, control characters, lone surrogates, and a subject of a megabyte."""
+    ledger = open_ledger(url)
+    revisions = [f"{number:040x}" for number in range(1, 9)]
+    subject = EVIL + "long " * 200_000
+    commits = [
+        Commit(one, i, subject, EVIL, EVIL, EVIL, 1.7e9 + i * 86400)
+        for i, one in enumerate(revisions)
+    ]
+    ledger.learn(commits, EVIL)
+    for i, one in enumerate(revisions):
+        at = 1.7e9 + i * 86400
+        conditions = Conditions.of(EVIL, EVIL, {EVIL: EVIL})
+        boots = [Boot(f"{i}-{n}", EVIL, EVIL, one, at, 1.0) for n in range(3)]
+        values: dict[str, Any] = {
+            "testbed": EVIL,
+            "scenario": EVIL,
+            "conditions": conditions.digest,
+        }
+        samples = [
+            Sample(
+                id=boot.id,
+                boot=boot.id,
+                pps=1e6 + n,
+                offered_pps=1e7,
+                received=(),
+                offered=(),
+                problems=(),
+                at=at,
+                seconds=1.0,
+                **values,
+            )
+            for n, boot in enumerate(boots)
+        ]
+        ledger.record_all([*boots, *([] if i else [conditions]), *samples], EVIL)
+    effect = Effect(EVIL, -0.1, -0.2, -0.05, 1e-6, 5, 5)
+    question = CompareJob(EVIL, EVIL, revisions[3], revisions[4], (EVIL,), EVIL, -0.1)
+    with ledger.closing(ledger.ask(question, key="x"), Confirmed((effect,))) as closing:
+        closing.open_alert((effect,), who=EVIL, what=EVIL)
+    site = site_of(tmp_path / "out", url)
+
+    assert len(pages(site)) == 10
+    for name in pages(site):
+        text = (site.folder / name).read_text()
+        assert len(text) < 500_000
+        assert not re.search(r"[\x00-\x08\x0b\x0c\x0e-\x1f\u202e]", text)
+        page = site.page(name)
+        scripts = page.all("script")
+        assert len(scripts) == (2 if name.startswith("revisions-") else 0)
+        assert not page.all("img")
+        assert not [a for _, attributes in page.found for a in attributes if a.startswith("on")]
+    assert SHOWN in site.page("index.html").text
+
+
+def test_a_folder_name_cannot_be_left(tmp_path: Path) -> None:
+    del tmp_path
+    for name in ("../../etc/passwd", "a/b", ".", "..", "", "CON", "ü"):
+        assert re.fullmatch(
+            r"series-[A-Za-z0-9_-]+\.x\.main\.html", series_page(name or "-", "x", "main")
+        )
+
+
+@given(st.lists(st.text(min_size=1), min_size=2, max_size=2, unique=True))
+def test_two_names_never_share_a_file(names: list[str]) -> None:
+    one, other = (slug(name) for name in names)
+
+    assert one != other
+    assert one == slug(names[0])
+
+
+@pytest.mark.parametrize(
+    "rates",
+    [[1e6], [1e6, 1e6, 1e6], [1e-3, 1e12]],
+    ids=["one sample", "all equal", "far apart"],
+)
+@pytest.mark.parametrize("images", [1, 6])
+def test_little_or_odd_data_still_makes_a_page(
+    url: str, tmp_path: Path, site_of: Callable[[Path, str], Any], rates: list[float], images: int
+) -> None:
+    """And a sample of no packets is none."""
+    ledger = open_ledger(url)
+    for i in range(images):
+        one = f"r{i}"
+        ledger.learn([Commit(one, i, "s", "", "a", "e", 1.7e9)], "main")
+        for n, rate in enumerate([*rates, 0.0]):
+            boot = Boot(f"{i}-{n}", "t", "k", one, 1.7e9 + i, 1.0)
+            sample = Sample(
+                boot.id, boot.id, "t", "fwd", rate, 1e9, (), (), (), "c", 1.7e9 + i, 1.0
+            )
+            ledger.record_all([boot, sample], "test")
+    site = site_of(tmp_path / "out", url)
+
+    text = site.page("series-t.fwd.main.html").text
+    assert "Latest level" in text
+    assert "nan" not in text
+
+
+def test_an_empty_database_makes_a_site(
+    url: str, tmp_path: Path, site_of: Callable[[Path, str], Any]
+) -> None:
+    site = site_of(tmp_path / "out", url)
+
+    assert "No night yet." in site.page("index.html").text
+    assert "No measurements." in site.page("testbeds.html").text
+
+
+@given(st.lists(st.floats(-5, 25), min_size=1, max_size=60))
+def test_a_small_picture_stays_in_its_frame(means: list[float]) -> None:
+    numbers = [int(number) for number in re.findall(r"-?\d+", spark(means))]
+
+    assert all(-1 <= number <= 72 for number in numbers)
+
+
+# ------------------------------------------------------------------------------ any two revisions
+
+
+def test_the_data_of_the_script_are_those_of_the_table(whole_site: Any) -> None:
+    text = (whole_site.folder / "revisions-testbed-00.main.html").read_text()
+    found = re.search(r'id="data">(.*?)</script>', text, re.DOTALL)
+    assert found is not None
+    data = json.loads(found[1])
+
+    page = whole_site.page("revisions-testbed-00.main.html")
+    assert len(data["rows"]) == len([one for one in page.all("tr") if "data-row" in one])
+    rate = math.exp(data["rows"][0]["levels"][0][0])
+    assert f"{rate / 1e3:.0f} kpps" in page.text
+
+
+def test_two_revisions_are_compared_on_a_page_of_their_own(changed_site: Any) -> None:
+    """Also in the next run."""
+    [name] = {path.name for path in changed_site.folder.glob("compare-*.html")}
+
+    assert "5 series of both" in changed_site.page(name).text
+    assert name in changed_site.page("compare.html").values("href")
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("nothing", "no kernel of it was measured"), ("", "of them begin so")],
+)
+def test_a_name_that_is_no_revision_is_refused(own_site: Any, name: str, said: str) -> None:
+    before = own_site.files()
+    result = own_site.run("--compare", name, name)
+
+    assert result.exit_code == 1
+    assert said in result.output
+    assert own_site.files() == before
+
+
+# -------------------------------------------------------------------------------- the contrast
+
+
+def schemes() -> dict[str, dict[str, str]]:
+    """The colours of the style sheet, by what they are for: light, dark and paper."""
+    css = environment.get_template("page.css").render()
+    blocks = re.findall(r":root \{(.*?)\}", css, re.DOTALL)
+    found = [dict(re.findall(r"--(\w+): (#[0-9a-f]{6})", block)) for block in blocks]
+    return dict(zip(("light", "dark", "print"), found, strict=True))
+
+
+def luminance(colour: str) -> float:
+    """As WCAG 2.1 defines it."""
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    red, green, blue = (c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark", "print"])
+def test_text_can_be_read(scheme: str) -> None:
+    """Contrast of 4.5 and more, on paper and on panels: AA; lines of pictures 3 and more."""
+    colours = schemes()[scheme]
+    for ground in ("paper", "panel"):
+        for name in ("ink", "soft", "link", "good", "bad", "culprit", "heat", "boot"):
+            light, dark = sorted((luminance(colours[name]), luminance(colours[ground])))[::-1]
+            assert (light + 0.05) / (dark + 0.05) >= 4.5, (scheme, name, ground)
+
+
+def test_all_colours_are_those_of_the_schemes() -> None:
+    """Otherwise one of them would be unreadable in the dark."""
+    css = environment.get_template("site/site.css").render()
+
+    assert not re.search(r"#[0-9a-f]{3,6}\b|rgb|: (white|black)\b", css)

@@ -1,0 +1,136 @@
+"""Access without a login."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import buildbot.data
+import treq
+from api_master import API, ORIGIN, ApiMaster
+from real_master import case
+
+_SAMPLE = {"n": "1", "i": "ask-compare", "s": "x", "": "1"}
+_ACTION = re.compile(r"action[A-Z]")
+_VERBS = ("POST", "PUT", "DELETE", "PATCH")
+"""Methods that may write."""
+
+
+def path_of(pattern: tuple[str, ...]) -> str:
+    """A path that matches the pattern of an endpoint."""
+    parts = [part.partition(":") for part in pattern]
+    return "/".join(_SAMPLE[kind] if colon else kind for kind, colon, _ in parts)
+
+
+def actions(endpoints: Iterable[Any]) -> set[str]:
+    """Names of actions in methods and sources of endpoints."""
+    methods = {name for endpoint in endpoints for name in dir(endpoint)}
+    found = {name.removeprefix("action").lower() for name in methods if _ACTION.match(name)}
+    for path in Path(inspect.getfile(buildbot.data)).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Compare) and ast.unparse(node.left) == "action":
+                words = ast.walk(node.comparators[0])
+                found |= {one.value for one in words if isinstance(one, ast.Constant)}
+    return found
+
+
+class Anonymous(ApiMaster):
+    """Calls without a token and without a login."""
+
+    async def rpc(self, path: str, method: str, **headers: str) -> int:
+        body = {"id": 1, "jsonrpc": "2.0", "method": method, "params": {"enabled": False}}
+        answer = await self.call("POST", f"api/v2/{path}", "", body, **headers)
+        await treq.content(answer)
+        return int(answer.code)
+
+    @case
+    async def test_no_endpoint_changes_anything_without_a_login(self) -> None:
+        """All endpoints of Buildbot with all actions, and netbisect's pages.
+
+        An action `get` would count as reading; there is none.
+        """
+        await self.serve()
+        endpoints = [endpoint for _, endpoint in self.master.data.matcher.iterPatterns()]
+        known = actions(endpoints)
+        assert "get" not in {one.lower() for one in known}
+        assert known >= {"stop", "rebuild", "cancel", "force", "enable", "pause", "set_priority"}
+        paths = {path_of(pattern) for pattern, _ in self.master.data.matcher.iterPatterns()}
+        assert len(paths) > 80
+
+        for path in paths:
+            assert await self.rpc(path, "anything") == 403, path
+        for path in ("builds/1", "buildrequests/1", "forceschedulers/ask-compare", "workers/1"):
+            for action in known:
+                assert await self.rpc(path, action) == 403, (path, action)
+        for verb in _VERBS[1:]:
+            answer = await self.call(verb, "api/v2/builders", "", {})
+            assert answer.code in (400, 404, 405, 501), verb
+
+        await self.ours()
+
+    async def ours(self) -> None:
+        """Pages accept no writes; the API needs a token."""
+        for page in (
+            "dashboard",
+            "overview.json",
+            "data/alert-1.json",
+            "feed.atom",
+            "badges/x.svg",
+        ):
+            for verb in _VERBS:
+                answer = await self.call(verb, f"plugins/netbisect/{page}", "", {})
+                assert answer.code in (405, 501), (page, verb)
+        for path in (
+            "requests",
+            *(f"requests/1/{verb}" for verb in ("cancel", "resume", "extend")),
+        ):
+            assert (await self.call("POST", f"{API}/{path}", "", {})).code == 401, path
+        for hook in ("base", "poller"):
+            assert (await self.call("POST", f"change_hook/{hook}", "", {})).code == 400
+        assert self.ledger.requests() == []
+        assert {one.who for one in self.ledger.audit()} == {""}
+        assert len(self.ledger.audit()) == 4
+
+    @case
+    async def test_cross_origin_calls_are_rejected_and_pages_forbid_scripts(self) -> None:
+        self.change(url=f"{ORIGIN}/")
+        await self.serve()
+        there = {"origin": "https://elsewhere.invalid"}
+        assert await self.rpc("builders", "anything", **there) == 400
+        body = b'{"id": 1, "jsonrpc": "2.0", "method": "stop", "params": {}}'
+        plain = await self.call("POST", "api/v2/builds/1", "", body, content_type="text/plain")
+        assert plain.code == 400
+        asked = await self.call(
+            "OPTIONS", "api/v2/builds/1", **there, access_control_request_method="POST"
+        )
+        assert not asked.headers.hasHeader("access-control-allow-origin")
+
+        await self.headers()
+
+    async def headers(self) -> None:
+        (self.settings.reports / "request-1").mkdir(parents=True)
+        (self.settings.reports / "request-1" / "x.svg").write_text("<svg/>")
+        (self.settings.reports / "alert-1.html").write_text("<p>")
+        for status, page in (
+            (200, "dashboard"),
+            (200, "overview.json"),
+            (200, "feed.atom"),
+            (200, "badges/main.svg"),
+            (200, "reports/alert-1.html"),
+            (200, "reports/request-1/x.svg"),
+            (200, "api/v1/caller"),
+            (404, "reports/alert-2.html"),
+            (404, "data/x"),
+            (401, "api/v1/audit"),
+        ):
+            answer = await self.call("GET", f"plugins/netbisect/{page}")
+            policy = answer.headers.getRawHeaders("content-security-policy", [""])[0]
+            assert answer.code == status, (page, answer.code)
+            assert policy.startswith("default-src 'none'; "), page
+            assert "script" not in policy
+            assert "frame-ancestors 'self'" in policy
+            assert answer.headers.getRawHeaders("x-content-type-options") == ["nosniff"], page

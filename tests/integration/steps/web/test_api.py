@@ -1,0 +1,274 @@
+"""The API over HTTP: authentication, authorization, limits."""
+
+from __future__ import annotations
+
+import base64
+import json
+import socket
+
+import pytest
+import treq
+from api_master import API, DIFF, ORIGIN, ApiMaster
+from real_master import case
+from twisted.internet import threads
+
+
+@pytest.mark.slow
+class Api(ApiMaster):
+    @case
+    async def test_a_request_is_submitted_read_and_cancelled(self) -> None:
+        await self.serve()
+        token = self.token("ask")
+        cost = await self.asked(200, token, dry_run=True)
+        assert (cost["testbeds"][0]["boots"], self.ledger.requests()) == (10, [])
+
+        made = await self.asked(201, token, boots=2, address="ann@lab.invalid")
+        assert (made["number"], made["who"], made["via"], made["state"]) == (
+            1,
+            "ann",
+            "api",
+            "open",
+        )
+        assert made["parts"][0]["place"] == 1
+        assert (await self.get(200, "requests/1"))["boots"] == 2
+        assert [one["number"] for one in (await self.get(200, "requests?who=ann"))["requests"]] == [
+            1
+        ]
+        assert (await self.get(200, "requests?who=bob&state=open"))["requests"] == []
+
+        answer = await self.call("POST", f"{API}/requests/1/cancel", token, {"why": "wrong"})
+        assert ((await self.told(answer))["state"], answer.code) == ("cancelled", 200)
+        again = await self.call("POST", f"{API}/requests/1/cancel", token, {})
+        assert again.code == 409
+        log = (await self.get(200, "requests/1/log"))["deeds"]
+        assert [one["what"] for one in log] == ["ask", "cancel"]
+        assert log[1]["data"] == {"why": "wrong"}
+        assert "ann@lab.invalid" not in json.dumps([log, made])
+
+        await self.check_revisions()
+
+    async def check_revisions(self) -> None:
+        assert (await self.get(200, "revisions?name=main~1"))["commit"]["subject"] == "Change 2"
+        assert (await self.get(200, "revisions?name=main~2..main"))["commits"] == 2
+        told = await self.get(422, "revisions?name=nosuch")
+        assert "nosuch" in told["faults"]["name"]
+        await self.get(400, "revisions")
+
+    # ------------------------------------------------------------------------------ who may ask
+
+    @case
+    async def test_unauthorized_calls_are_rejected_and_logged(self) -> None:
+        await self.serve()
+        good = self.token("ask")
+        other = self.token("ask", who="bob")
+        await self.asked(201, good, boots=2)
+        revoked = self.token("ask", who="eve")
+        self.ledger.revoke_token(3, by="root")
+        for token in (
+            "",
+            "x",
+            good[:-1] + ("a" if good[-1] != "a" else "b"),
+            good.replace("-1-", "-2-"),
+            good.replace("-1-", "-99-"),
+            revoked,
+            self.token("ask", days=-1),
+        ):
+            await self.asked(401, token)
+        assert "`ask`" in (await self.asked(403, self.token("read")))["error"]
+        assert "`priority`" in (await self.asked(403, good, priority="high"))["error"]
+        for verb in ("cancel", "resume", "extend", "priority"):
+            body = {"priority": "low"} if verb == "priority" else {}
+            answer = await self.call("POST", f"{API}/requests/1/{verb}", other, body)
+            assert answer.code == 403, verb
+        assert (
+            await self.call("POST", f"{API}/requests/1/priority", good, {"priority": "high"})
+        ).code == 403
+        admin = self.token("admin", who="root")
+        done = await self.call("POST", f"{API}/requests/1/priority", admin, {"priority": "high"})
+        assert (await self.told(done))["priority"] == "high"
+
+        await self.get(401, "audit")
+        await self.get(403, "audit", good)
+        deeds = (await self.get(200, "audit?limit=1000", admin))["deeds"]
+        assert [one["what"] for one in deeds].count("refuse") == 14
+        assert {one["origin"] for one in deeds if one["via"] == "api"} == {"127.0.0.1"}
+        kept = (self.folder / "netbisect.sqlite").read_bytes()
+        assert good.encode() not in kept
+        assert good.rpartition("-")[2].encode() not in kept
+
+    @case
+    async def test_patches_need_their_right(self) -> None:
+        await self.serve()
+        plain, trusted = self.token("ask"), self.token("ask", "patch", who="bob")
+        patch = {"subjects": ["main"], "patches": [{"diff": DIFF}]}
+        for body in (patch, {"subjects": ["main", "D5180"]}, {"subjects": ["main+D5180", "main"]}):
+            told = await self.asked(403, plain, **body)
+            assert "the right `patch`" in told["error"]
+        assert self.ledger.requests() == []
+        made = await self.asked(201, trusted, **patch)
+        assert made["subjects"][1].startswith(made["subjects"][0] + "+patch-")
+        other = await self.asked(
+            201,
+            trusted,
+            subjects=["main"],
+            patches=[
+                {
+                    "base64": base64.b64encode(
+                        b"--- a/\xff\n+++ b/\xff\n@@ -1 +1 @@\n-a\n+b\n"
+                    ).decode(),
+                    "base": "main~1",
+                }
+            ],
+        )
+        assert other["subjects"][1].startswith(
+            (await self.get(200, "revisions?name=main~1"))["commit"]["revision"]
+        )
+
+    @case
+    async def test_reading_can_require_a_token(self) -> None:
+        self.change(reading="login")
+        await self.serve()
+        for path in ("requests", "requests/1", "revisions?name=main", "caller"):
+            await self.get(401, path)
+        assert (await self.call("GET", "api/v2/builders")).code == 403
+        assert (await self.call("GET", "plugins/netbisect/dashboard")).code == 403
+        token = self.token("read")
+        assert (await self.get(200, "caller", token))["rights"] == ["read"]
+        assert (await self.get(200, "requests", token))["requests"] == []
+
+    @case
+    async def test_the_change_hook_needs_its_password_and_adds_no_change(self) -> None:
+        hook = self.folder / "hook"
+        hook.write_text("git:secret\n")
+        hook.chmod(0o600)
+        self.change(hook_file=hook)
+        await self.serve()
+        for status, place, password in (
+            (401, "poller", ""),
+            (401, "poller", "wrong"),
+            (200, "poller", "secret"),
+            (400, "base", "secret"),
+            (400, "github", "secret"),
+        ):
+            basic = base64.b64encode(f"git:{password}".encode()).decode()
+            answer = await self.call(
+                "POST", f"change_hook/{place}", "", {}, authorization=f"Basic {basic}"
+            )
+            await treq.content(answer)
+            assert answer.code == status, (place, password)
+        assert await self.master.data.get(("changes",)) == []
+
+    @case
+    async def test_calls_are_limited_per_user_and_bad_tokens_per_address(self) -> None:
+        self.change(calls_per_minute=3, trusted_proxies=("127.0.0.1",))
+        await self.serve()
+        ann, bob = self.token("read"), self.token("read", who="bob")
+        for _ in range(3):
+            await self.get(200, "caller", ann)
+        answer = await self.call("GET", f"{API}/caller", ann)
+        assert answer.code == 429
+        assert 1 <= int(answer.headers.getRawHeaders("retry-after")[0]) <= 20
+        await self.get(200, "caller", bob)
+
+        for _ in range(20):
+            await self.get(401, "caller", "netbisect-1-x")
+        await self.get(429, "caller", "netbisect-1-x")
+        await self.get(200, "caller", bob)
+        await self.check_proxy()
+
+    async def check_proxy(self) -> None:
+        for status, forwarded in (
+            *3 * [(200, "192.0.2.1")],
+            (429, "192.0.2.1"),
+            (429, "192.0.2.9, 192.0.2.1"),
+            (429, "192.0.2.9, 192.0.2.1, 127.0.0.1"),
+            (200, "192.0.2.1, 2001:db8::1"),
+            (200, "none"),
+        ):
+            answer = await self.call("GET", f"{API}/caller", x_forwarded_for=forwarded)
+            assert answer.code == status, forwarded
+
+    # --------------------------------------------------------------------------- what is sent
+
+    @case
+    async def test_malformed_large_and_cross_origin_calls_are_rejected(self) -> None:
+        await self.serve()
+        token = self.token("ask", "patch")
+        path = f"{API}/requests"
+        for status, content in (
+            (400, b""),
+            (400, b"{"),
+            (400, b"[]"),
+            (400, b"[" * 100_000),
+            (400, b'{"kind": ' * 50_000),
+            (400, b'{"kind": "\xff"}'),
+            (400, b'{"kind": "\\ud800"}'),
+            (400, b'{"kind": "compare", "hours": NaN}'),
+            (400, b'{"kind": "compare", "hours": 1e999}'),
+            (400, b'{"kind": "compare", "boots": ' + b"9" * 5000 + b"}"),
+            (413, b'{"kind": "' + b"x" * (10 << 20) + b'"}'),
+            (422, b"{}"),
+            (422, b'{"kind": "' + b"x" * 100_000 + b'"}'),
+            (422, b'{"kind": "compare", "subjects": ' + json.dumps(["a"] * 1000).encode() + b"}"),
+            (422, b'{"kind": "compare", "who": "root"}'),
+            (422, b'{"kind": "compare", "subjects": ["main", "a\\u0000b"]}'),
+        ):
+            answer = await self.call("POST", path, token, content)
+            told = await self.told(answer)
+            assert answer.code == status, (content[:60], told)
+            assert len(told["error"]) < 3000
+        large = "x" * (1 << 20) + DIFF
+        await self.asked(413, token, subjects=["main"], patches=[{"diff": large}])
+        plain = await self.call("POST", path, token, b"{}", content_type="text/plain")
+        assert plain.code == 415
+        assert (await self.call("PUT", path, token, b"{}")).code == 405
+        for wrong in ("requests/0", "requests/99", "requests/x", "requests/1/x", "x", "v2", ""):
+            await self.get(404, wrong, token)
+        for wrong in (
+            "requests?limit=0",
+            "requests?state=x",
+            "requests?x=1",
+            "requests?who=%ff",
+            "requests?limit=1&limit=2",
+            "requests?limit=%C2%B2",
+        ):
+            await self.get(400, wrong, token)
+        assert self.ledger.requests() == []
+
+        await self.check_large_bodies()
+        await self.check_origin(token)
+
+    async def check_large_bodies(self) -> None:
+        head = f"POST /{API}/requests HTTP/1.1\r\nHost: x\r\n"
+        chunk = b"100000\r\n" + b"x" * (1 << 20) + b"\r\n"
+        for header, content in (
+            ("Content-Length: 4194305", b""),
+            ("Content-Length: 99999999999", chunk * 20),
+            ("Transfer-Encoding: chunked", chunk * 4 + b"1\r\nx"),
+            ("Transfer-Encoding: chunked", chunk * 20),
+        ):
+            said = await threads.deferToThread(
+                self.send, f"{head}{header}\r\n\r\n".encode() + content
+            )
+            assert said.startswith(b"HTTP/1.1 413 "), header
+            assert said.count(b"HTTP/1.1") == 1
+            assert json.loads(said.partition(b"\r\n\r\n")[2])["error"] == (
+                "expected at most 4,194,304 bytes"
+            )
+        right = f"{head}Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n".encode()
+        said = await threads.deferToThread(self.send, right + chunk * 4 + b"0\r\n\r\n")
+        assert said.startswith(b"HTTP/1.1 401 ")
+
+    def send(self, content: bytes) -> bytes:
+        """Sends without closing the connection; returns the response."""
+        port = self.master.www.getPortnum()
+        with socket.create_connection(("127.0.0.1", port), timeout=30.0) as connection:
+            connection.sendall(content)
+            return b"".join(iter(lambda: connection.recv(1 << 16), b""))
+
+    async def check_origin(self, token: str) -> None:
+        body = {"kind": "compare", "subjects": ["main~1", "main"], "dry_run": True}
+        path = f"{API}/requests"
+        there = await self.call("POST", path, token, body, origin="https://elsewhere.invalid")
+        assert there.code == 403
+        assert (await self.call("POST", path, token, body, origin=ORIGIN)).code == 200

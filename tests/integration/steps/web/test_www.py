@@ -1,0 +1,197 @@
+"""HTTP responses of a real master: pages, documents, feed, badges."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+import treq
+from buildbot.plugins import util
+from real_master import RealMaster, case
+from twisted.internet import reactor, task, threads
+from twisted.web.iweb import IResponse
+
+from netbisect.bisect.model.entities import Commit
+from netbisect.steps.web import www
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chrome") or shutil.which("chromium-browser")
+PICTURES = os.environ.get("NETBISECT_SCREENSHOTS")
+GOOD, BAD = "a" * 40, "b" * 40
+HOSTILE = "]]> <script>alert(1)</script> & \x07"
+
+
+class Web(RealMaster):
+    """A master with its web server."""
+
+    async def serve(self, **more: Any) -> None:
+        config = www(self.settings) | {"port": "tcp:0:interface=127.0.0.1"}
+        plugins = {"netbisect": config["plugins"]["netbisect"]}
+        await self.start(www=config | {"plugins": plugins} | more)
+
+    def learn(self) -> None:
+        commits = [
+            Commit(name, number, HOSTILE, "", HOSTILE, "", 1e9)
+            for number, name in enumerate((GOOD, BAD), 302145)
+        ]
+        self.ledger.learn(commits, "main")
+
+    async def get(self, path: str, **headers: str) -> IResponse:
+        url = f"http://127.0.0.1:{self.master.www.getPortnum()}/{path}"
+        named = {name.replace("_", "-"): [value] for name, value in headers.items()}
+        return await treq.get(url, headers=named, persistent=False)
+
+    async def text(self, path: str) -> str:
+        answer = await self.get(path)
+        assert answer.code == 200, (path, answer.code)
+        return str(await treq.text_content(answer, "utf-8"))
+
+    async def rest(self, path: str) -> Any:
+        return json.loads(await self.text(f"api/v2/{path}"))
+
+    @pytest.mark.long
+    @case
+    async def test_a_trials_page_has_ministat_and_the_last_one_a_plot(self) -> None:
+        self.learn()
+        await self.serve()
+        await self.closed(self.ask(GOOD, boots=3))
+        await self.closed(self.ask(BAD, boots=3))
+        builder = await self.master.data.updates.findBuilderId("bench-c2558")
+        builds = (await self.rest(f"builders/{builder}/builds?order=buildid"))["builds"]
+        assert [one["results"] for one in builds] == [0] * 6
+
+        first, last = builds[0]["buildid"], builds[-1]["buildid"]
+        texts = []
+        for build in (first, last):
+            steps = (await self.rest(f"builds/{build}/steps"))["steps"]
+            [step] = (one for one in steps if one["name"] == "compare")
+            assert [one["name"] for one in step["urls"]] == ["dashboard"]
+            assert step["results"] == 0
+            found = await self.drawn(step["stepid"], picture=build == last)
+            expected = {"ministat": "t", "boots.html": "h"} if build == last else {"ministat": "t"}
+            assert {name: one["type"] for name, one in found.items()} == expected
+            texts.append(await self.text(f"api/v2/logs/{found['ministat']['logid']}/raw"))
+        page = await self.text(f"api/v2/logs/{found['boots.html']['logid']}/raw_inline")
+        assert page.count("<svg role=") == 1
+        assert "<script" not in page
+        assert "ministat compares two kernels with at least 3 boots each" in texts[0]
+        assert re.search(r"^x n302145-a{12}$", texts[1], re.MULTILINE)
+        assert "    N           Min           Max        Median           Avg" in texts[1]
+        assert "confidence" in texts[1]
+
+    async def drawn(self, step: int, *, picture: bool) -> dict[str, Any]:
+        """Returns the logs of a step by name, waiting for the plot."""
+        while True:
+            logs = (await self.rest(f"steps/{step}/logs"))["logs"]
+            found = {one["name"]: one for one in logs if one["complete"]}
+            if "boots.html" in found or not picture:
+                return found
+            await task.deferLater(reactor, 0.1)  # type: ignore[call-overload]
+
+    @case
+    async def test_documents_feed_badges_and_dashboard(self) -> None:
+        self.learn()
+        await self.serve()
+        assert "No night yet." in await self.text("plugins/netbisect/dashboard")
+        await self.closed(self.ask(GOOD, boots=1))
+        await self.check_documents()
+        await self.check_missing()
+        await self.check_caching()
+        page = await self.text("plugins/netbisect/dashboard")
+        while "being read" in page:
+            page = await self.text("plugins/netbisect/dashboard")
+
+        assert "1 of 1 series measured, none missing." in page
+        assert "learning" in page
+        assert page.count("<svg") == 1
+
+    async def check_documents(self) -> None:
+        status = json.loads(await self.text("plugins/netbisect/overview.json"))
+        root = ET.fromstring((await self.text("plugins/netbisect/feed.atom")).encode())  # noqa: S314
+
+        assert status["format"] == "netbisect-status/1"
+        assert root.tag == "{http://www.w3.org/2005/Atom}feed"
+        assert "measuring" in await self.text("plugins/netbisect/badges/main.svg")
+        assert "main on c2558" in await self.text("plugins/netbisect/badges/main/c2558.svg")
+        for path, expected in (
+            ("overview.json", "application/json"),
+            ("feed.atom", "application/atom+xml"),
+            ("badges/main.svg", "image/svg+xml"),
+            ("metrics", "text/plain"),
+        ):
+            response = await self.get(f"plugins/netbisect/{path}")
+            [found] = response.headers.getRawHeaders("content-type")
+            assert found.partition(";")[0] == expected, path
+
+    async def check_missing(self) -> None:
+        for path in (
+            "badges/other.svg",
+            "badges/main",
+            "badges/main/c2558/x.svg",
+            "badges/..%2f..%2fnetbisect.toml.svg",
+            "data/alert-1.json",
+            "data/alert-99999999999999999999999.json",
+            "data/night-1.json",
+            "reports/..%2fnetbisect.toml",
+        ):
+            assert (await self.get(f"plugins/netbisect/{path}")).code == 404, path
+        assert (await self.get("plugins/netbisect/data/x%00")).code == 400
+
+    async def check_caching(self) -> None:
+        first = await self.get("plugins/netbisect/badges/main.svg")
+        [etag] = first.headers.getRawHeaders("etag")
+
+        assert first.headers.getRawHeaders("cache-control") == ["max-age=60"]
+        again = await self.get("plugins/netbisect/badges/main.svg", if_none_match=etag)
+        assert (again.code, await treq.content(again)) == (304, b"")
+        other = await self.get("plugins/netbisect/badges/main.svg", if_none_match='"x"')
+        assert (other.code, len(await treq.content(other)) > 100) == (200, True)
+
+    @case
+    async def test_pages_need_read_access(self) -> None:
+        closed = util.Authz(
+            allowRules=[util.AnyEndpointMatcher(role="admins", defaultDeny=True)], roleMatchers=[]
+        )
+        await self.serve(authz=closed)
+        for path in (
+            "dashboard",
+            "overview.json",
+            "feed.atom",
+            "badges/main.svg",
+            "data/alert-1.json",
+        ):
+            assert (await self.get(f"plugins/netbisect/{path}")).code == 403, path
+
+    @pytest.mark.slow
+    @pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
+    @case
+    async def test_buildbots_menu_has_the_dashboard(self) -> None:
+        await self.serve()
+        url = f"http://127.0.0.1:{self.master.www.getPortnum()}/#/netbisect"
+        command = [
+            str(CHROMIUM),
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--virtual-time-budget=8000",
+            f"--user-data-dir={self.folder / 'profile'}",
+            "--enable-logging=stderr",
+            "--dump-dom",
+            url,
+        ]
+        if PICTURES:
+            command[-2] = f"--screenshot={Path(PICTURES) / 'buildbot.png'}"
+        done = await threads.deferToThread(
+            subprocess.run, command, capture_output=True, text=True, timeout=300, check=True
+        )
+        complaints = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+
+        assert [line for line in complaints if "netbisect" in line] == []
+        if not PICTURES:
+            assert '<iframe src="plugins/netbisect/dashboard"' in done.stdout

@@ -1,0 +1,170 @@
+"""A file system without room, and a ledger that others hold: nothing is half done."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from netbisect.bisect.model.entities import Kernel, Reaction
+from netbisect.bisect.model.jobs import NightlyJob
+from netbisect.steps.service.database_thread import open_ledger
+from netbisect.store.db.database import DatabaseError
+from netbisect.store.ledger import Ledger
+from netbisect.workers.build.artifacts import ArtefactStore
+from netbisect.workers.build.logged_process import LoggedCommands
+from netbisect.workers.config.builder import Builder
+from netbisect.workers.config.testbed import Console
+from netbisect.workers.transport import limited_output
+from netbisect.workers.transport.console import ConsoleTap
+from netbisect.workers.transport.errors import LabFault
+
+_SIZE = 4 << 20
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Path]:
+    """A file system of four megabytes."""
+    place = tmp_path / "small"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={_SIZE}", "tmpfs", str(place)]
+    try:
+        subprocess.run(mount, check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("file systems cannot be mounted here")
+    yield place
+    subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+@contextlib.contextmanager
+def without_room(place: Path) -> Iterator[None]:
+    """All that is free is taken by a file."""
+    filler = place / "filler"
+    with filler.open("wb", buffering=0) as stream, contextlib.suppress(OSError):
+        while True:
+            stream.write(bytes(4096))
+    yield
+    filler.unlink()
+
+
+def night(ledger: Ledger, number: int) -> int:
+    """Asks for one, and says its number."""
+    question = NightlyJob("main", "c2558", f"{number:040x}", ("inet4-forwarding",), 3)
+    return ledger.ask(question, key=f"night:{number}").id
+
+
+def test_a_ledger_without_room_says_so_keeps_what_it_has_and_goes_on(small: Path) -> None:
+    """The transaction that found no room is not there at all."""
+    ledger = open_ledger(f"sqlite:///{small}/ledger.sqlite")
+    assert night(ledger, 1) == 1
+    number = 1
+
+    def fill() -> None:
+        nonlocal number
+        while True:
+            night(ledger, number + 1)
+            number += 1
+
+    said = r"ledger\.sqlite refused: .*(disk is full|I/O error)"
+    with without_room(small), pytest.raises(DatabaseError, match=said):
+        fill()
+    assert number == len(ledger.open_questions()) == ledger.last_event()
+    assert night(ledger, number + 1) == number + 1
+    with contextlib.closing(sqlite3.connect(small / "ledger.sqlite")) as looked_at:
+        assert looked_at.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+
+def test_a_kernel_for_which_there_is_no_room_leaves_nothing(small: Path, tmp_path: Path) -> None:
+    """And is kept as soon as there is some."""
+    stage, log = tmp_path / "stage", tmp_path / "log"
+    stage.mkdir()
+    (stage / "kernel").write_bytes(os.urandom(1 << 20))
+    log.write_text("cc\n")
+    store = ArtefactStore(small / "kernels")
+
+    def fact(key: str, size: int) -> Kernel:
+        return Kernel("rev", "GENERIC", "amd64", "id", key, "n1-rev", size, 0.0, 1.0)
+
+    store.directory.mkdir()
+    with without_room(small):
+        os.truncate(small / "filler", _SIZE - (1 << 19))  # for half of it
+        with pytest.raises(OSError, match="No space left"):
+            store.put(stage, fact, log)
+    assert [*store.directory.iterdir()] == []
+    kernel = store.put(stage, fact, log)
+    assert [one.name for one in store.directory.iterdir()] == [kernel.key]
+
+
+def test_logs_end_where_there_is_no_room_and_nothing_else_does(small: Path) -> None:
+    """What the console says is heard nevertheless; there is room for both in the end."""
+    console = Console(("sh", "-c", "echo panic; exec sleep 60"))
+    logs = [small / "console.log", small / "receiver"]
+    for one in logs:
+        one.touch()
+    with without_room(small):
+        with ConsoleTap(console, logs[0]) as tap:
+            until(lambda: "panic" in tap.said())
+        with limited_output.limited_log(logs[1]) as stream:
+            os.write(stream, b"x" * 100)
+    assert [one.read_bytes() for one in logs] == [b"", b""]
+    with ConsoleTap(console, logs[0]) as tap, limited_output.limited_log(logs[1]) as stream:
+        until(lambda: "panic" in tap.said())
+        os.write(stream, b"x" * 100)
+    assert b"panic" in logs[0].read_bytes()
+    assert logs[1].read_bytes() == b"x" * 100
+
+
+def test_a_build_whose_log_has_no_room_is_the_builders_fault(small: Path) -> None:
+    """It is told so, and goes to its end: it waits for no disk."""
+    builder = Builder("one", "amd64", small)
+    commands = LoggedCommands(builder, small / "log", lambda _: None)
+    commands.begin()
+    with without_room(small):
+        with pytest.raises(LabFault) as caught:
+            commands.run(["echo", "something"])
+        os.truncate(small / "filler", (small / "filler").stat().st_size - 8192)
+        with pytest.raises(LabFault) as later:
+            commands.run(["sh", "-c", f"seq 100000; echo end >{small.parent}/end"])
+    for one in (caught, later):
+        assert one.value.reaction is Reaction.INFRA
+        assert one.value.why.startswith("builder one: what ")
+        assert one.value.why.endswith(f" cannot be kept in {small}/log: No space left on device")
+    assert (small.parent / "end").read_text() == "end\n"
+    assert commands.run(["echo", "again"]) == 0
+    assert commands.last_line() == "again"
+
+
+@pytest.mark.long
+def test_a_ledger_that_another_process_holds_is_waited_for(tmp_path: Path) -> None:
+    """Whoever writes waits, whoever reads does not; all of it is there in the end."""
+    path = tmp_path / "ledger.sqlite"
+    ledger = open_ledger(f"sqlite:///{path}")
+    night(ledger, 1)
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        writers = [threading.Thread(target=night, args=(ledger, one)) for one in range(2, 6)]
+        for one in writers:
+            one.start()
+        time.sleep(6.0)  # beyond the five seconds after which SQLite's own driver gives up
+        assert all(one.is_alive() for one in writers)
+        assert len(ledger.open_questions()) == 1
+        other.execute("COMMIT")
+    for one in writers:
+        one.join(30.0)
+    assert {asked.key for asked in ledger.open_questions()} == {
+        f"night:{number}" for number in range(1, 6)
+    }
+
+
+def until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 300
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)

@@ -1,0 +1,266 @@
+"""A connection to the database that is cut at every step: nothing is lost, nothing is done twice.
+
+A relay stands between the ledger and the server, and cuts after any message it is told to.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from netbisect.bisect.model.alert_state import AlertKind
+from netbisect.bisect.model.entities import (
+    Boot,
+    Conditions,
+    Sample,
+)
+from netbisect.bisect.model.jobs import CompareJob, NightlyJob
+from netbisect.bisect.model.results import (
+    Confirmed,
+    Effect,
+    NightlyResult,
+)
+from netbisect.store.db import postgresql
+from netbisect.store.db.database import (
+    ConnectionLostError,
+    DatabaseError,
+    open_database,
+    retried_when_lost,
+)
+from netbisect.store.db.records import ActionStage, Outcome
+from netbisect.store.ledger import Ledger
+
+pytestmark = pytest.mark.xdist_group("postgresql")
+_SOCKET = ".s.PGSQL.5432"
+SCENARIO = "inet4-forwarding"
+
+
+class Relay:
+    """Passes on what a client and the server say, up to the message at which it is to cut."""
+
+    def __init__(self, server: Path, folder: Path) -> None:
+        self.folder = folder
+        self.messages = 0
+        """From clients, so far."""
+        self.cut_at: int | None = None
+        self.heard = False
+        """Whether the server hears the message at which it is cut; its answer is lost then."""
+        self.cuts = 0
+        self.away = False
+        self._server = str(server / _SOCKET)
+        self._lock = threading.Lock()
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(str(folder / _SOCKET))
+        self._listener.listen()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            if self.away:
+                client.close()
+                continue
+            threading.Thread(target=self._pass_on, args=(client,), daemon=True).start()
+
+    def _pass_on(self, client: socket.socket) -> None:
+        with contextlib.suppress(OSError), client, socket.socket(socket.AF_UNIX) as server:
+            server.connect(self._server)
+            answers = threading.Thread(target=_pump, args=(server, client))
+            answers.start()
+            while data := client.recv(1 << 16):
+                if self._is_cut():
+                    _end(client)
+                    if self.heard:
+                        server.sendall(data)
+                        server.shutdown(socket.SHUT_WR)
+                    else:
+                        _end(server)
+                    break
+                server.sendall(data)
+            else:
+                _end(server)
+            answers.join()
+
+    def _is_cut(self) -> bool:
+        with self._lock:
+            self.messages += 1
+            if self.messages != self.cut_at:
+                return False
+            self.cuts += 1
+            return True
+
+    def close(self) -> None:
+        self._listener.close()
+
+
+def _pump(source: socket.socket, target: socket.socket) -> None:
+    """Until either side ends; what nobody listens to any more is read all the same."""
+    with contextlib.suppress(OSError):
+        while data := source.recv(1 << 16):
+            with contextlib.suppress(OSError):
+                target.sendall(data)
+    _end(target)
+
+
+def _end(end: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        end.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.fixture
+def relay(cluster: Any, postgresql_url: str, tmp_path: Path) -> Iterator[Relay]:
+    relay = Relay(cluster.folder, tmp_path)
+    yield relay
+    relay.close()
+
+
+@pytest.fixture
+def ledger(relay: Relay, postgresql_url: str, cluster: Any) -> Iterator[Ledger]:
+    engine = open_database(postgresql_url.replace(str(cluster.folder), str(relay.folder)))
+    yield Ledger(engine)
+    engine.dispose()
+
+
+Step = Callable[[Callable[[], Any]], Any]
+"""Does one transaction, and gives what it returns."""
+
+
+def night(ledger: Ledger, name: str, step: Step) -> None:
+    """From a question to its answer."""
+    question = NightlyJob("main", "c2558", "b", (SCENARIO,), 1)
+    asked = step(lambda: ledger.ask(question, key=f"night {name}"))
+    order = partial(
+        ledger.intend, stage=ActionStage.TRIAL, target="c2558", config="G", arch="amd64"
+    )
+    decision = step(lambda: order(asked.id, revision="b", why="w"))
+    step(lambda: ledger.submitted(decision.id, 7))
+    conditions = Conditions.of("c2558", SCENARIO, {"nic": name})
+    boot = Boot(f"boot {name}", "c2558", "k", "b", 1.0, 60.0)
+    sample = Sample(
+        f"sample {name}", boot.id, "c2558", SCENARIO, 1e6, 2e6, (), (), (), conditions.digest,
+        1.0, 30.0,
+    )  # fmt: skip
+    for fact in (boot, conditions, sample):
+        step(partial(ledger.record, fact, decision.id))
+    step(lambda: ledger.finish(decision.id, Outcome.OK))
+
+    def close() -> None:
+        with ledger.closing(asked, NightlyResult(1)) as closing:
+            question = CompareJob("main", "c2558", "a", "b", (SCENARIO,), SCENARIO, -0.1)
+            comparison = closing.ask(question, key=f"compare {name}")
+            closing.open_candidate(comparison, kind=AlertKind.DROP, what="off")
+
+    step(close)
+    comparison = step(lambda: ledger.job_by_key(f"compare {name}"))
+
+    def confirm() -> None:
+        effect = Effect(SCENARIO, -0.1, -0.2, -0.05, 1e-6, 5, 5)
+        with ledger.closing(comparison, Confirmed((effect,))) as closing:
+            alert = closing.open_alert([effect], what="confirmed")
+            closing.post(
+                f"alert:{name}", subject="s", recipients=["a@b.invalid"], body="b", alert=alert.id
+            )
+
+    step(confirm)
+
+
+_KEPT = ("questions", "decisions", "boots", "conditions", "samples", "alerts", "mails", "events")
+
+
+def counts(url: str) -> dict[str, int]:
+    engine = open_database(url)
+    with engine.connect() as connection:
+        found = {
+            name: int(connection.scalar(text(f"SELECT count(*) FROM {name}")) or 0)  # noqa: S608 - names from above
+            for name in _KEPT
+        }
+        numbers = connection.scalars(text("SELECT id FROM events ORDER BY id")).all()
+    engine.dispose()
+    assert len(set(numbers)) == len(numbers)
+    return found
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("heard", [False, True], ids=["message lost", "answer lost"])
+def test_every_message_of_a_transaction_may_be_the_last_of_its_connection(
+    relay: Relay, ledger: Ledger, postgresql_url: str, heard: bool
+) -> None:
+    """Whatever is cut, the ledger has afterwards what it has without a cut, and has it once."""
+    night(ledger, "whole", retried_when_lost)
+    once = counts(postgresql_url)
+    relay.heard = heard
+    nights, most = 1, 0
+    for at in range(1, 100):
+
+        def step(work: Callable[[], Any], at: int = at) -> Any:
+            relay.cut_at = relay.messages + at
+            return retried_when_lost(work)
+
+        cuts = relay.cuts
+        night(ledger, f"cut at {at}", step)
+        nights += 1
+        most = max(most, relay.cuts - cuts)
+        if relay.cuts == cuts:
+            break
+    assert most == 10  # every step of a night
+    relay.cut_at = None
+    assert counts(postgresql_url) == {name: nights * number for name, number in once.items()}
+
+
+def test_a_server_that_is_restarted_is_waited_for(
+    relay: Relay, ledger: Ledger, cluster: Any
+) -> None:
+    """All connections end at once, in a pool of several, and none can be made for a while."""
+    marker = ledger.last_event()
+    relay.away = True
+    cluster.do("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'ledger'")
+    timer = threading.Timer(0.3, setattr, (relay, "away", False))
+    timer.start()
+    asked = retried_when_lost(
+        lambda: ledger.ask(NightlyJob("main", "c", "b", (SCENARIO,), 1), key="night")
+    )
+    timer.join()
+    assert [event.question for event in ledger.events_since(marker)[0]] == [asked.id]
+
+
+def test_a_server_that_stays_away_is_one_sentence(
+    relay: Relay, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgresql, "WAIT_SECONDS", 0.1)
+    ledger.last_event()
+    relay.away = True
+    relay.cut_at = relay.messages + 1
+    with pytest.raises(ConnectionLostError, match=r"the database postgresql.* does not answer: "):
+        retried_when_lost(ledger.last_event)
+
+
+def test_a_commit_of_which_nobody_can_say_whether_it_was_kept_is_not_made_again(
+    relay: Relay, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is told to whoever asked; the service looks at the ledger again before it goes on."""
+    monkeypatch.setattr(postgresql, "WAIT_SECONDS", 0.1)
+    tries = []
+
+    def work() -> None:
+        tries.append(1)
+        with ledger.writing() as writing:
+            writing.note("told")
+            relay.away = relay.heard = True
+            relay.cut_at = relay.messages + 1  # the commit
+
+    with pytest.raises(DatabaseError, match="the outcome is unknown"):
+        retried_when_lost(work)
+    assert len(tries) == 1
+    relay.away = False
+    assert [event.kind for event in ledger.events_since(0)[0]] == ["told"]

@@ -1,0 +1,337 @@
+"""The tree's history, read from real repositories."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from netbisect.store.git.history import History
+from netbisect.store.git.mirror import HistoryError
+
+
+class Repository:
+    """A repository whose commits are a second apart."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.time = 1_700_000_000
+        directory.mkdir()
+        self.git("init", "--quiet", "--initial-branch=main")
+
+    def git(self, *arguments: str, data: bytes | None = None) -> str:
+        self.time += 1
+        dates = [f"GIT_{who}_DATE={self.time} +0000" for who in ("AUTHOR", "COMMITTER")]
+        people = [
+            "GIT_AUTHOR_NAME=Åsa Ōno",
+            "GIT_AUTHOR_EMAIL=asa@example.org",
+            "GIT_COMMITTER_NAME=C",
+            "GIT_COMMITTER_EMAIL=c@example.org",
+        ]
+        command = ["env", *dates, *people, "git", "-C", str(self.directory), *arguments]
+        done = subprocess.run(command, input=data, capture_output=True, check=True)
+        return done.stdout.decode().strip()
+
+    def commit(self, message: str, **files: str | bytes) -> str:
+        for name, content in files.items():
+            path = self.directory / name.replace("__", "/").replace("_DOT_", ".")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        self.git("add", "--all")
+        self.git("commit", "--quiet", "--allow-empty", "--message", message)
+        return self.git("rev-parse", "HEAD")
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    return Repository(tmp_path / "tree")
+
+
+@pytest.fixture
+def history(repository: Repository, tmp_path: Path) -> History:
+    return History(tmp_path / "clone", str(repository.directory))
+
+
+def test_the_first_fetch_reports_its_progress(repository: Repository, tmp_path: Path) -> None:
+    """Later ones are short, and say nothing."""
+    repository.commit("first", a="1\n")
+    url = f"file://{repository.directory}"
+    said: list[str] = []
+    history = History(tmp_path / "clone", url, progress=said.append)
+    history.update()
+
+    assert said[0].startswith(f"fetching {url} for the first time")
+    assert said[-1] == f"{url} is fetched"
+    assert history.branches() == ["main"]
+    del said[:]
+    history.update()
+    assert said == []
+
+
+def test_a_first_fetch_that_fails_says_why(tmp_path: Path) -> None:
+    history = History(tmp_path / "clone", str(tmp_path / "nowhere"), progress=lambda _: None)
+
+    with pytest.raises(HistoryError, match=r"nowhere cannot be read: .*not appear to be a git"):
+        history.update()
+
+
+@pytest.mark.parametrize("progress", [None, lambda _: None])
+def test_git_is_killed_after_its_time_limit(
+    tmp_path: Path, progress: Callable[[str], None] | None
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"git://127.0.0.1:{silent.getsockname()[1]}/tree"
+        history = History(tmp_path / "clone", url, progress=progress)
+        history.fetch_seconds = 0.3
+        begin = time.monotonic()
+        with pytest.raises(HistoryError, match=r"^`git fetch` for git://.* time limit, 0.3 s$"):
+            history.update()
+
+    assert time.monotonic() - begin < 30.0
+
+
+def test_a_commit_says_who_changed_what_and_where_it_stands(
+    repository: Repository, history: History
+) -> None:
+    repository.commit("first", a="1\n2\n")
+    revision = repository.commit(
+        "net: forward faster\n\nLonger text\nin two lines.\n\nReviewed by: b\n",
+        a="1\n3\n",
+        sys__net__if_DOT_c="x\n",
+        logo=b"\0\1\2",
+    )
+    at = float(repository.git("log", "-1", "--format=%ct"))
+    history.update()
+
+    commit = history.commit("main")
+
+    assert (commit.revision, commit.number) == (revision, 2)
+    assert commit.subject == "net: forward faster"
+    assert commit.body == "Longer text\nin two lines.\n\nReviewed by: b"
+    assert (commit.author, commit.email) == ("Åsa Ōno", "asa@example.org")
+    assert commit.at == at
+    assert commit.paths == ("a", "logo", "sys/net/if.c")
+    assert commit.lines == 3
+
+
+def test_between_tells_what_came_after_good_up_to_bad(
+    repository: Repository, history: History
+) -> None:
+    revisions = [repository.commit(f"change {i}", **{f"f{i}": "x\n"}) for i in range(6)]
+    history.update()
+
+    commits = history.between(revisions[1], revisions[4])
+
+    assert [commit.revision for commit in commits] == revisions[2:5]
+    assert [commit.number for commit in commits] == [3, 4, 5]
+    assert [commit.paths for commit in commits] == [("f2",), ("f3",), ("f4",)]
+    assert commits == [history.commit(revision) for revision in revisions[2:5]]
+    assert history.between(revisions[1], revisions[1]) == []
+
+
+def test_a_stretch_has_both_its_ends(repository: Repository, history: History) -> None:
+    one, two, three = (repository.commit(name, a=name) for name in ("one", "two", "three"))
+    repository.git("checkout", "--quiet", "-b", "side", one)
+    aside = repository.commit("aside", b="b")
+    history.update()
+
+    assert history.stretch(one, three) == [three, two, one]
+    assert history.stretch(two, two) == [two]
+    for first, last in ((three, one), (two, aside)):
+        with pytest.raises(HistoryError, match=f"{first} does not lead to {last}"):
+            history.stretch(first, last)
+
+
+def test_a_merge_is_one_commit_with_all_that_it_brought(
+    repository: Repository, history: History
+) -> None:
+    base = repository.commit("base", a="1\n")
+    repository.git("checkout", "--quiet", "-b", "side")
+    side = [repository.commit(f"side {i}", **{f"s{i}": "1\n2\n"}) for i in range(3)]
+    repository.git("checkout", "--quiet", "main")
+    before = repository.commit("on main", b="1\n")
+    repository.git("merge", "--quiet", "--no-ff", "--message", "merge side", "side")
+    merge = repository.git("rev-parse", "HEAD")
+    after = repository.commit("nothing in it")
+    history.update()
+
+    commits = history.between(base, "main")
+
+    assert [commit.revision for commit in commits] == [before, merge, after]
+    assert [commit.number for commit in commits] == [2, 3, 4]
+    assert commits[1].paths == ("s0", "s1", "s2")
+    assert commits[1].lines == 6
+    assert (commits[2].paths, commits[2].lines) == ((), 0)
+    assert [commit.revision for commit in history.between(base, "side")] == side
+    with pytest.raises(HistoryError, match="must be on one line of first parents"):
+        history.between(side[0], "main")
+
+
+def test_messages_and_names_may_hold_anything(repository: Repository, history: History) -> None:
+    repository.commit("base", a="1\n")
+    hash_like = "f" * 40
+    message = f"\x01 \x1e odd\n\n1\t2\tlike a change\n\n{hash_like}\n\n"
+    revision = repository.commit(message, **{"with space\tand tab": "x\n", "naïve\nname": "y\n"})
+    repository.commit("last")
+    history.update()
+
+    commit, last = history.between("main~2", "main")
+
+    assert commit.revision == revision
+    assert commit.body == f"1\t2\tlike a change\n\n{hash_like}"
+    assert set(commit.paths) == {"with space\tand tab", "naïve\nname"}
+    assert last.subject == "last"
+
+
+def test_a_thousand_commits_are_numbered_one_by_one(
+    repository: Repository, history: History
+) -> None:
+    stream = [
+        f"commit refs/heads/long\ncommitter C <c@example.org> {1_700_000_000 + i} +0000\n"
+        f"data 3\nc{i % 10}\n\nM 644 inline f{i % 7}\ndata {len(str(i)) + 1}\n{i}\n\n"
+        for i in range(1200)
+    ]
+    repository.git("fast-import", "--quiet", data="".join(stream).encode())
+    history.update()
+
+    commits = history.between("long~1100", "long")
+
+    assert [commit.number for commit in commits] == list(range(101, 1201))
+    assert commits[-1].revision == history.head("long")
+    assert commits[0].paths == ("f2",)
+
+
+def test_updates_follow_the_repository_wherever_it_goes(
+    repository: Repository, history: History
+) -> None:
+    first = repository.commit("first", a="1\n")
+    repository.git("branch", "stable/15")
+    history.update()
+    assert (history.branches(), history.head("main")) == (["main", "stable/15"], first)
+
+    repository.commit("to be rewritten", a="2\n")
+    history.update()
+    repository.git("reset", "--quiet", "--hard", first)
+    second = repository.commit("second", a="3\n")
+    repository.git("branch", "--quiet", "-D", "stable/15")
+    repository.git("tag", "release/1.0")
+    history.update()
+
+    assert (history.branches(), history.head("main")) == (["main"], second)
+    assert history.resolve("release/1.0") == second
+    assert history.resolve(second[:9]) == second
+    assert history.resolve("main~1") == first
+
+
+def test_a_branch_and_a_tag_of_one_name_are_told_apart(
+    repository: Repository, history: History
+) -> None:
+    first = repository.commit("first", a="1\n")
+    repository.git("tag", "main")
+    second = repository.commit("second", a="2\n")
+    history.update()
+
+    assert history.resolve("main") == history.head("main") == second
+    assert history.between(first, "main")[-1].revision == second
+
+
+def test_what_is_not_there_gets_a_sentence(repository: Repository, history: History) -> None:
+    first = repository.commit("first", a="1\n")
+    second = repository.commit("second", a="2\n")
+    repository.git("branch", "stable/15")
+    history.update()
+
+    with pytest.raises(HistoryError) as caught:
+        history.head("stable/14")
+    assert str(caught.value) == (
+        f"there is no branch 'stable/14' in {repository.directory}; there is main, stable/15"
+    )
+    for name in ("nothing", "0" * 40, "-x", "main..main", ""):
+        with pytest.raises(HistoryError, match=r"is no branch, tag or commit|cannot be read"):
+            history.resolve(name)
+    with pytest.raises(HistoryError, match="they are the other way round"):
+        history.between(second, first)
+
+
+def test_of_many_branches_a_few_are_named(repository: Repository, history: History) -> None:
+    repository.commit("first", a="1\n")
+    for i in range(20):
+        repository.git("branch", f"stable/{i:02}")
+    history.update()
+
+    with pytest.raises(HistoryError, match=r"there is main, stable/00, .*06 and 13 more$"):
+        history.head("x")
+
+
+def test_a_repository_that_cannot_be_read_gets_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(HistoryError) as caught:
+        History(tmp_path / "clone", str(tmp_path / "nowhere")).update()
+
+    assert str(caught.value).startswith(f"the repository {tmp_path}/nowhere cannot be read: ")
+    assert "does not appear to be a git repository" in str(caught.value)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(HistoryError, match="is no url of a repository"):
+        History(tmp_path / "clone", "--upload-pack=true").update()
+
+
+def test_an_empty_repository_gets_a_sentence(repository: Repository, history: History) -> None:
+    with pytest.raises(HistoryError, match=r"has no commits yet$"):
+        history.update()
+    with pytest.raises(HistoryError, match="has not been fetched into"):
+        history.head("main")
+
+    revision = repository.commit("first", a="1\n")
+    history.update()
+    assert history.head("main") == revision
+
+
+def test_before_the_first_update_nothing_can_be_read(history: History) -> None:
+    with pytest.raises(HistoryError, match=r"has not been fetched into .*clone yet"):
+        history.commit("main")
+
+
+def test_a_directory_that_holds_something_else_is_left_alone(
+    repository: Repository, tmp_path: Path
+) -> None:
+    repository.commit("first", a="1\n")
+    directory = tmp_path / "full"
+    directory.mkdir()
+    (directory / "notes").write_text("mine")
+
+    with pytest.raises(HistoryError, match="holds something that is no clone of"):
+        History(directory, str(repository.directory)).update()
+
+    assert [path.name for path in directory.iterdir()] == ["notes"]
+
+
+def test_a_clone_within_another_checkout_is_read_and_not_the_checkout(
+    repository: Repository, tmp_path: Path
+) -> None:
+    revision = repository.commit("the tree", a="1\n")
+    checkout = Repository(tmp_path / "checkout")
+    checkout.commit("something else", b="1\n")
+    history = History(checkout.directory / "clone", str(repository.directory))
+
+    history.update()
+
+    assert history.head("main") == revision
+    assert checkout.git("log", "--format=%s") == "something else"
+
+
+def test_an_update_that_was_cut_short_is_taken_up_again(
+    repository: Repository, history: History
+) -> None:
+    revision = repository.commit("first", a="1\n")
+    good_url = history.url
+    history.url = str(repository.directory / "nowhere")
+    with pytest.raises(HistoryError, match="cannot be read"):
+        history.update()
+
+    history.url = good_url
+    history.update()
+
+    assert history.head("main") == revision

@@ -1,0 +1,228 @@
+"""Commits that anybody may push, and that break nothing but their own names."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from buildbot.plugins import util, worker
+from buildbot.test.util.integration import RunMasterBase
+from hostile_commits import HostileBranch
+from hypothesis import given
+from hypothesis import strategies as st
+from twisted.internet import defer
+
+from netbisect.bisect.model.entities import Commit
+from netbisect.localbisect.repository import Repository, RepositoryError
+from netbisect.steps.scheduler import change_sources
+from netbisect.steps.service.database_thread import open_ledger
+from netbisect.store.git.history import History
+from netbisect.store.git.mirror import HistoryError
+from netbisect.store.git.raw_commit import LATEST, MOST_BYTES, parse
+from netbisect.store.git.resolve import commit_named
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> HostileBranch:
+    return HostileBranch(tmp_path_factory.mktemp("hostile") / "tree")
+
+
+@pytest.fixture(scope="module")
+def history(hostile: HostileBranch, tmp_path_factory: pytest.TempPathFactory) -> History:
+    history = History(tmp_path_factory.mktemp("clone") / "tree.git", str(hostile.folder))
+    history.update()
+    return history
+
+
+@pytest.fixture(scope="module")
+def commits(hostile: HostileBranch, history: History) -> dict[str, Commit]:
+    found = history.between(hostile.base, "main")
+    assert [commit.revision for commit in found] == hostile.line
+    return {name: found[i] for i, name in enumerate(hostile.revisions)}
+
+
+def test_every_commit_is_there_with_its_number_and_its_paths(
+    hostile: HostileBranch, history: History
+) -> None:
+    found = history.between(hostile.base, "main")
+
+    assert [commit.number for commit in found] == list(range(2, len(found) + 2))
+    assert {commit.paths for commit in found} == {("level",)}
+    assert {commit.lines for commit in found} == {2}
+    assert found == [history.commit(revision) for revision in hostile.line]
+    assert found == history.described({one.revision: one.number for one in found})
+    assert history.stretch(hostile.base, "main") == [*hostile.line[::-1], hostile.base]
+
+
+def test_what_can_be_read_is_shown_and_the_rest_by_its_hash(commits: dict[str, Commit]) -> None:
+    subjects = {name: commit.subject for name, commit in commits.items()}
+
+    assert (subjects["utf-16"], commits["utf-16"].body) == ("in UTF-16", "or not")
+    assert subjects["latin 1"] == "café"
+    assert subjects["unknown encoding"] == "caf\ufffd"
+    assert subjects["an encoding that is code"] == "\ufffd\\x00"
+    assert subjects["no UTF-8"] == "caf\ufffd \ufffd\ufffd"
+    assert subjects["NUL"] == "one\ufffdtwo"
+    assert commits["NUL"].author == "N\ufffdL"
+    assert subjects["control"] == "bell \x07 escape \x1b[31m line \u2028 return more"
+    assert subjects["like git"] == "1\t2\ta/path"
+    for name in ("no message", "blank", "unterminated"):
+        assert subjects[name] == commits[name].revision[:12]
+    assert (commits["nobody"].author, commits["nobody"].email) == ("", "")
+    assert commits["twice"].email == commits["signed"].email == "a@example.org"
+    assert len(subjects["gigantic"]) + len(commits["gigantic"].body) < MOST_BYTES
+
+
+def test_every_date_is_one(commits: dict[str, Commit]) -> None:
+    at = {name: commit.at for name, commit in commits.items()}
+
+    assert at["after 9999"] == at["too large"] == at["far too large"] == LATEST
+    assert at["before 1970"] == at["no date"] == at["no number"] == at["nobody"] == 0.0
+    assert at["brackets"] == 0.0
+    assert at["utf-16"] == at["twice"] == 1_700_000_000
+    for moment in at.values():
+        datetime.fromtimestamp(moment).astimezone()
+        datetime.fromtimestamp(moment, UTC)
+
+
+def test_every_name_on_the_branch_is_found(hostile: HostileBranch, history: History) -> None:
+    for number, revision in enumerate([hostile.base, *hostile.line], 1):
+        for name in (f"n{number}", revision[:12], f"main~{len(hostile.line) + 1 - number}"):
+            assert commit_named(history, name, default_branch="main").revision == revision
+        assert "\0" not in history.committer(revision)
+
+
+@pytest.mark.both_databases
+def test_a_ledger_takes_them(commits: dict[str, Commit], url: str) -> None:
+    """PostgreSQL has no NUL in a text."""
+    ledger = open_ledger(url)
+    ledger.learn(list(commits.values()), "main")
+
+    for commit in commits.values():
+        assert ledger.commit(commit.revision) == commit
+    ledger.engine.dispose()
+
+
+def test_a_search_by_hand_reads_them(hostile: HostileBranch) -> None:
+    repository = Repository.containing(hostile.folder)
+    names = (hostile.base, "main")
+    line = repository.commits_between(hostile.base, hostile.tip, names=names)
+    trees = repository.trees(hostile.base, hostile.tip)
+
+    assert [commit.revision for commit in line] == hostile.line
+    assert [*trees] == [hostile.base, *hostile.line[::-1]]
+    assert len(set(trees.values())) == len(trees)
+
+
+@given(st.binary(), st.lists(st.sampled_from([b"author ", b"<", b">", b" 1", b"\n", b"\0"])))
+def test_any_bytes_are_a_commit(noise: bytes, parts: list[bytes]) -> None:
+    commit = parse("f" * 40, b"author " + b"".join(parts) + noise)
+
+    assert 0 <= commit.at <= LATEST
+    assert commit.subject
+    assert "\0" not in f"{commit.author}{commit.email}{commit.message}"
+
+
+# ---------------------------------------------------------------------- names of branches
+
+
+def test_a_branch_may_be_called_as_lines_end(tmp_path: Path) -> None:
+    """What Python takes for a blank or the end of a line may be part of a name."""
+    hostile = HostileBranch(tmp_path / "tree")
+    name = "a\u2028b\u00a0c\u0085d"
+    git = ["git", "-C", str(hostile.folder)]
+    subprocess.run([*git, "branch", name, hostile.base], check=True)
+    history = History(tmp_path / "clone", str(hostile.folder))
+    history.update()
+
+    assert history.branches() == sorted([name, "main"])
+    assert history.head(name) == hostile.base
+    assert history.references("refs/heads")[f"refs/heads/{name}"] == hostile.base
+    assert commit_named(history, "main", default_branch="main").revision == hostile.tip
+
+
+# ------------------------------------------------------------------------- shallow clones
+
+
+@pytest.fixture
+def shallow(hostile: HostileBranch, tmp_path: Path) -> Iterator[Path]:
+    command = ["git", "clone", "--quiet", "--depth=3", f"file://{hostile.folder}"]
+    subprocess.run([*command, str(tmp_path / "shallow")], check=True)
+    return tmp_path / "shallow"
+
+
+def test_a_shallow_repository_is_called_so(shallow: Path, tmp_path: Path) -> None:
+    """It has commits, but none that can be fetched."""
+    for url in (str(shallow), f"file://{shallow}"):
+        with pytest.raises(HistoryError, match=r"is shallow: .*`git fetch --unshallow` in it"):
+            History(tmp_path / "clone", url).update()
+
+
+def test_a_search_in_a_shallow_repository_says_what_is_missing(
+    hostile: HostileBranch, shallow: Path
+) -> None:
+    repository = Repository.containing(shallow)
+    before, tip = hostile.line[-3], hostile.line[-1]
+    with pytest.raises(RepositoryError, match="the repository is shallow: `git fetch --unshallow`"):
+        repository.resolve(hostile.base, "--good")
+
+    assert len(repository.commits_between(before, tip, names=(before, tip))) == 2
+    assert repository.commit(before).revision == before
+
+
+# ------------------------------------------------------------------------------ the poller
+
+
+class Poller(RunMasterBase):
+    """Buildbot's poller in a real master, in front of a branch that grew by all of them."""
+
+    timeout = 120
+    proto = "null"
+
+    def test_every_commit_becomes_a_change(self) -> defer.Deferred[None]:
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        folder = Path(temporary.name)
+        hostile = HostileBranch(folder / "tree")
+
+        def move(revision: str) -> None:
+            git = ["git", "-C", str(hostile.folder), "update-ref", "refs/heads/main"]
+            subprocess.run([*git, revision], check=True)
+
+        async def work() -> None:
+            move(hostile.base)
+            poller = change_sources.GitPoller(
+                repourl=str(hostile.folder),
+                branches=["main"],
+                workdir=str(hostile.folder.with_name("poller.git")),
+                pollInterval=3600,
+                pollAtLaunch=False,
+            )
+            config = {
+                "workers": [worker.LocalWorker("one", missing_timeout=0)],
+                "protocols": {"null": {}},
+                "builders": [
+                    util.BuilderConfig("none", workernames=["one"], factory=util.BuildFactory())
+                ],
+                "schedulers": [],
+                "change_source": [poller],
+                "multiMaster": True,  # no scheduler drives the builder that a master must have
+            }
+            await self.setup_master(config, startWorker=False, basedir=str(folder / "master"))
+            await poller.poll()
+            move(hostile.tip)
+            await poller.poll()
+            changes = await self.master.data.get(("changes",))
+            changes.sort(key=lambda one: one["changeid"])
+            assert [one["revision"] for one in changes] == hostile.line
+            assert {tuple(one["files"]) for one in changes} == {("level",)}
+            now = self.master.reactor.seconds()
+            assert all(0 <= one["when_timestamp"] <= now for one in changes)
+            assert changes[0]["comments"] == "in UTF-16\n\nor not"
+            assert changes[0]["author"] == "A U Thor <a@example.org>"
+
+        return defer.ensureDeferred(work())

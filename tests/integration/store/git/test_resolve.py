@@ -1,0 +1,361 @@
+"""Resolution of revision names in real repositories."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from revision_tree import BEGIN, HOUR, Published, Tree, found, named, refused
+
+from netbisect.bisect.model.entities import Commit
+from netbisect.store.git.grammar import RevisionError
+from netbisect.store.git.history import History, HistoryError
+from netbisect.store.git.resolve import Range, Review, commit_named, resolve, whereabouts
+
+# ------------------------------------------------------------------------------------ one commit
+
+
+def test_every_kind_of_name_means_its_commit(published: Published) -> None:
+    """Each of these is unambiguous."""
+    main, stable = published.main, published.stable
+    expected = {
+        "main": main[31],
+        "origin/main": main[31],
+        "refs/heads/main": main[31],
+        "stable/14": stable[9],
+        "release/14.0": stable[3],
+        "release/14.1": stable[5],
+        "refs/tags/release/14.1": stable[5],
+        "n5": main[4],
+        "n25": main[24],
+        "stable/14-n25": stable[4],
+        "origin/stable/14-n25": stable[4],
+        f"main-n25-{main[24][:8]}": main[24],
+        f"n25-{stable[4][:8]}": stable[4],
+        f"stable/14-n25-{stable[4][:12]}": stable[4],
+        "r3050": main[4],
+        "3050": main[4],
+        "head@3050": main[4],
+        "main@3050": main[4],
+        "main@3059": main[4],
+        "stable/14@3155": stable[1],
+        "r3155": stable[1],
+        main[0]: main[0],
+        main[0].upper(): main[0],
+        main[7][:20]: main[7],
+        stable[2][:20]: stable[2],
+        published.side[0]: published.side[0],
+        published.side[1][:20]: published.side[1],
+        "main~1": main[30],
+        "main~0": main[31],
+        "r3050~2": main[2],
+        "stable/14~10": main[19],
+        f"{published.side[1]}~2": main[28],
+        "2023-11-14": main[0],
+        "2023-11-15": main[24],
+        "stable/14@2023-11-16": stable[9],
+        "2023-11-15T03:13:20Z": main[4],
+        "2023-11-15T03:13:19Z": main[3],
+        "2023-11-15T05:13:20+02:00": main[4],
+    }
+
+    assert {name: found(published.history, name) for name in expected} == expected
+
+
+def test_a_commit_is_told_in_full(published: Published) -> None:
+    """With the number that the label of `uname -v` has, and what it changes."""
+    commit = resolve(published.history, "r3050", default_branch="main")
+
+    assert isinstance(commit, Commit)
+    assert commit == published.history.commit(published.main[4])
+    assert (commit.number, commit.subject) == (5, "c5")
+    assert (commit.lines, len(commit.paths)) == (1, 1)
+
+
+def test_the_number_of_what_was_merged_is_that_of_its_own_line(published: Published) -> None:
+    """As `git rev-list --first-parent --count` has it."""
+    commit = commit_named(published.history, published.side[1], default_branch="main")
+
+    assert commit.number == 31
+    assert commit == published.history.commit(published.side[1])
+
+
+def test_numbers_and_days_are_those_of_the_default_branch(published: Published) -> None:
+    """Which is the first that is watched, wherever a name has none of its own."""
+    assert found(published.history, "n25", branch="stable/14") == published.stable[4]
+    assert found(published.history, "2023-11-16", branch="stable/14") == published.stable[9]
+
+
+def test_where_a_commit_is_and_what_it_was_is_told(published: Published) -> None:
+    """Branches are those on whose first-parent lines it is."""
+    both = whereabouts(published.history, published.main[4])
+    noted = whereabouts(published.history, published.stable[1])
+    merged = whereabouts(published.history, published.side[1])
+
+    assert (both.branches, both.subversion) == (("main", "stable/14"), ("head@3050",))
+    assert (noted.branches, noted.subversion) == (("stable/14",), ("stable/14@3155",))
+    assert (merged.branches, merged.subversion) == ((), ())
+
+
+# ------------------------------------------------------------------------- reviews and ranges
+
+
+def test_a_review_is_no_commit_and_may_have_a_base(published: Published) -> None:
+    """The base may be named in any way."""
+    base = published.history.commit(published.main[4])
+
+    assert resolve(published.history, "D5180", default_branch="main") == Review("D5180", None)
+    assert resolve(published.history, "D5180@r3050", default_branch="main") == Review("D5180", base)
+    assert refused(published.history, "D5180@r9").unknown
+    with pytest.raises(RevisionError, match=r"^D5180 is a review; the name of one commit"):
+        commit_named(published.history, "D5180", default_branch="main")
+
+
+def test_a_range_has_two_ends_of_one_line(published: Published) -> None:
+    """Also where they are named differently, and where the line leaves the branches."""
+    history, main, side = published.history, published.main, published.side
+    for name, (good, bad) in {
+        "r3050..main": (main[4], main[31]),
+        "n5..stable/14": (main[4], published.stable[9]),
+        f"n5..{side[1]}": (main[4], side[1]),
+        f"{side[0]}..{side[1]}": (side[0], side[1]),
+    }.items():
+        assert resolve(history, name, default_branch="main") == Range(
+            history.commit(good), history.commit(bad)
+        )
+    with pytest.raises(RevisionError, match="is a range; the name of one commit"):
+        commit_named(history, "n5..n6", default_branch="main")
+
+
+def test_a_reversed_range_is_refused_with_the_right_one(published: Published) -> None:
+    """It is not turned in silence: perhaps another one was meant."""
+    error = refused(published.history, "main..r3050")
+
+    assert str(error) == (
+        "main..r3050 is reversed, r3050 is the older one: r3050..main would be right"
+    )
+    assert named(error) == {"r3050..main": published.main[4]}
+
+
+def test_an_empty_range_is_refused(published: Published) -> None:
+    """However its ends are named."""
+    error = refused(published.history, "r3050..n5")
+
+    assert str(error).startswith(f"r3050..n5 is empty: both ends are n5-{published.main[4][:12]}")
+
+
+def test_ends_of_different_lines_are_refused_with_their_fork(published: Published) -> None:
+    """Also where the good end was merged into the line of the bad one."""
+    error = refused(published.history, "stable/14..main")
+    merged = refused(published.history, f"{published.side[1]}..main")
+
+    assert "stable/14 is not on the first-parent line that leads to main" in str(error)
+    assert named(error) == {f"{published.main[19][:12]}..main": published.main[19]}
+    assert named(merged) == {f"{published.main[28][:12]}..main": published.main[28]}
+
+
+def test_ends_without_a_common_commit_are_refused(tree: Tree, history: History) -> None:
+    """Such as those of two histories that were put into one repository."""
+    tree.grow("main", "a", "b")
+    tree.grow("other", "c")
+    history.update()
+
+    assert "they have no commit in common" in str(refused(history, "other..main"))
+
+
+# ------------------------------------------------------------------------------ what is refused
+
+
+def test_the_beginning_of_several_hashes_is_refused_with_all_of_them(
+    tree: Tree, history: History
+) -> None:
+    """With hash, day and subject of each; what is no commit does not count."""
+    revisions = tree.grow("main", *(f"c{i}" for i in range(1200)))
+    history.update()
+    begun: dict[str, list[str]] = {}
+    for revision in revisions:
+        begun.setdefault(revision[:4], []).append(revision)
+    several = {prefix: ones for prefix, ones in begun.items() if len(ones) > 1}
+    assert several
+
+    for prefix, ones in several.items():
+        error = refused(history, prefix)
+        assert named(error) == {one: one for one in ones}
+        assert str(error) == (
+            f"{prefix} may mean any of {len(ones)} commits; the name of one would be right"
+        )
+        assert {one.commit.number for one in error.candidates} == {
+            revisions.index(one) + 1 for one in ones
+        }
+    alone = next(ones[0] for ones in begun.values() if len(ones) == 1)
+    objects = tree.git("rev-parse", f"--disambiguate={alone[:4]}").split()
+    assert found(history, alone[:4]) == alone, objects
+
+
+def test_a_number_of_several_branches_is_refused_where_the_default_has_none(
+    tree: Tree, history: History
+) -> None:
+    """The candidates are labels, as kernels say them."""
+    [first] = tree.grow("main", "a")
+    [one] = tree.grow("stable/13", "b", upon=first)
+    [two] = tree.grow("stable/14", "c", "d", upon=first)[:1]
+    history.update()
+
+    error = refused(history, "n2")
+
+    assert named(error) == {f"n2-{one[:12]}": one, f"n2-{two[:12]}": two}
+    assert {name: found(history, name) for name in named(error)} == named(error)
+    assert found(history, "n3") == history.head("stable/14")
+    assert found(history, "stable/14-n2") == two
+
+
+def test_a_number_of_subversion_on_several_branches_is_refused_without_a_branch(
+    tree: Tree, history: History
+) -> None:
+    """A commit to two branches was one revision there; the default branch is not taken."""
+    [one, *_] = tree.grow("main", "a\n\nsvn path=/head/; revision=295802", "b")
+    [two] = tree.grow("stable/10", "c\n\nsvn path=/stable/10/; revision=295802", upon=one)
+    history.update()
+
+    error = refused(history, "r295802")
+
+    assert named(error) == {"head@295802": one, "stable/10@295802": two}
+    assert {name: found(history, name) for name in named(error)} == named(error)
+
+
+def test_a_name_of_a_branch_and_a_tag_is_refused(tree: Tree, history: History) -> None:
+    """Unless both mean one commit."""
+    one, two = tree.grow("main", "a", "b")
+    tree.git("tag", "main", one)
+    tree.git("tag", "n2", one)
+    tree.git("branch", "same", two)
+    tree.git("tag", "same", two)
+    history.update()
+
+    assert named(refused(history, "main")) == {"refs/heads/main": two, "refs/tags/main": one}
+    assert named(refused(history, "n2")) == {f"n2-{two[:12]}": two, "refs/tags/n2": one}
+    assert found(history, "refs/tags/main") == one
+    assert found(history, "same") == two
+
+
+def test_a_label_that_contradicts_itself_is_refused(published: Published) -> None:
+    """Number, hash and branch must all be those of one commit; what is like it is told."""
+    main, stable = published.main, published.stable
+    for name in (
+        f"main-n24-{main[24][:12]}",
+        f"main-n25-{stable[4][:12]}",
+        f"n25-{'0' * 12}",
+        f"stable/14-n25-{main[24][:12]}",
+    ):
+        error = refused(published.history, name)
+        assert "has both this number and this hash" in str(error)
+        assert error.candidates
+    assert set(named(refused(published.history, f"main-n24-{main[24][:12]}")).values()) == {
+        main[23],
+        main[24],
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("f" * 40, "has a hash that is ffff"),
+        ("0123456789ab", "has a hash that begins with 0123456789ab"),
+        ("stable/15", "there is stable/14; if it is new, it may not have been fetched yet"),
+        ("nothing", "'nothing' is no branch, tag or commit of"),
+        ("n500", "n500: main has 32 commits"),
+        ("stable/14-n500", "stable/14-n500: stable/14 has 30 commits"),
+        ("stable/9-n5", "there is no branch 'stable/9'"),
+        ("stable/9@2023-11-15", "there is no branch 'stable/9'"),
+        ("r9999", "r9999 is unknown; the last number of Subversion in"),
+        ("stable/9@3100", "stable/9 is unknown up to r3100"),
+        ("HEAD", "'HEAD' is no branch, tag or commit"),
+        ("FETCH_HEAD", "'FETCH_HEAD' is no branch"),
+        ("config", "'config' is no branch"),
+        ("../../etc/passwd", "a range has two ends"),
+    ],
+)
+def test_what_the_tree_does_not_have_gets_a_sentence(
+    published: Published, name: str, sentence: str
+) -> None:
+    """A newer tree may have it, which is told apart from what can never be right."""
+    error = refused(published.history, name)
+
+    assert sentence in str(error)
+    assert error.unknown != (".." in name)
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("9000-01-01", "9000-01-01 has not come yet"),
+        ("1999-01-01", "1999-01-01: main has no commit so early"),
+        ("main~32", "main~32: main is commit 32 of its line, which has none 32 before it"),
+    ],
+)
+def test_what_can_be_in_no_tree_gets_a_sentence(
+    published: Published, name: str, sentence: str
+) -> None:
+    """Fetching does not help."""
+    error = refused(published.history, name)
+
+    assert str(error) == sentence
+    assert not error.unknown
+
+
+def test_a_tag_of_something_else_than_a_commit_is_refused(tree: Tree, history: History) -> None:
+    """FreeBSD has none; others tag keys and trees."""
+    tree.grow("main", "a")
+    tree.git("tag", "odd", tree.git("rev-parse", "main^{tree}"))
+    history.update()
+
+    assert str(refused(history, "odd")) == "the tag odd names no commit"
+
+
+def test_nothing_that_is_typed_reaches_git(published: Published, tmp_path: Path) -> None:
+    """A name that git would take as an option, a command or a path does nothing."""
+    for name in (
+        f"--output={tmp_path / 'x'}",
+        f"-O{tmp_path / 'x'}",
+        f"$(touch {tmp_path / 'x'})",
+        f"`touch {tmp_path / 'x'}`",
+        f"main;touch {tmp_path / 'x'}",
+        "main@{u}",
+        "main^{/fix}",
+        "--all",
+    ):
+        refused(published.history, name)
+
+    assert not list(tmp_path.iterdir())
+
+
+def test_before_the_first_update_nothing_can_be_named(history: History) -> None:
+    with pytest.raises(HistoryError, match="has not been fetched into"):
+        resolve(history, "main", default_branch="main")
+
+
+def test_a_rewritten_commit_is_no_longer_named(tree: Tree, history: History) -> None:
+    """Though the clone still has it."""
+    one, two = tree.grow("main", "a", "b\n\nsvn path=/head/; revision=2001")
+    history.update()
+    assert found(history, "n2") == found(history, "r2001") == two
+    [new] = tree.grow("main", "c", upon=one)
+    history.update()
+
+    assert history.resolve(two) == two
+    assert found(history, "n2") == new
+    for name in (two, two[:12], "r2001", f"main-n2-{two[:8]}"):
+        assert refused(history, name).unknown
+
+
+def test_of_times_out_of_order_the_last_commit_in_time_counts(tree: Tree, history: History) -> None:
+    """As with `git rev-list --before`: committers' clocks are not always right."""
+    times = (BEGIN, BEGIN + 9 * HOUR, BEGIN + 2 * HOUR, BEGIN + 12 * HOUR)
+    revisions = []
+    for at in times:
+        tree.time = at - HOUR
+        revisions += tree.grow("main", f"at {at}")
+    history.update()
+
+    assert found(history, "2023-11-15T01:00Z") == revisions[2]
+    assert found(history, "2023-11-14T23:00Z") == revisions[0]

@@ -1,0 +1,514 @@
+"""Measurements of netbenches become facts, once and as they were."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from netbisect.bisect.model.jobs import CompareJob
+from netbisect.store.db.database import open_database
+from netbisect.store.ledger import Ledger
+from netbisect.store.netbenches.files import NetbenchesError, Parser
+from netbisect.store.netbenches.importer import ImportSummary, import_into
+from netbisect.workers.measure import pktgen
+
+HISTORIES = Path(__file__).parents[5] / "shared" / "netbenches" / "histories.jsonl"
+PARSER = Parser(pktgen.median_rate, pktgen.all_rates)
+RESULTS = "Atom_C2558_4Cores/Intel_i350/firewalls/results"
+UNAME = (
+    "FreeBSD netgate.bsdrp.net 12.0-CURRENT FreeBSD 12.0-CURRENT #0 r{}M: Mon Jan 23 07:45:03 "
+    "CET 2017     olivier@lame4.bsdrp.net:/usr/obj/TESTING.amd64/FreeBSD/src/sys/amd64  amd64"
+)
+
+
+@pytest.fixture
+def ledger(url: str) -> Iterator[Ledger]:
+    engine = open_database(url)
+    yield Ledger(engine)
+    engine.dispose()
+
+
+def receiver(pps: float, seconds: int = 40) -> str:
+    """What pkt-gen's receiver printed in that lab, at a constant rate."""
+    lines = [
+        "CMD: pkt-gen -N -f rx -i igb3 -w 4",
+        "456.099101 main [2564] interface is igb3",
+        "456.099126 main [2688] running on 1 cpus (have 4)",
+        "456.099208 extract_ip_range [463] range is 10.0.0.1:1234 to 10.0.0.1:1234",
+        "456.099216 extract_ip_range [463] range is 10.1.0.1:1234 to 10.1.0.1:1234",
+        "456.129606 main [2784] mapped 334980KB at 0x801800000",
+        "456.158800 main [2883] Wait 4 secs for phy reset",
+        "460.206239 main [2885] Ready...",
+        "460.206323 receiver_body [1644] reading from netmap:igb3 fd 3 main_fd 3",
+    ]
+    lines += [
+        f"{461 + i}.208240 main_thread [2329] {pps:.0f} pps ({pps:.0f} pkts {480 * pps:.0f} bps "
+        "in 1001926 usec) 2.20 avg_batch 0 min_space"
+        for i in range(seconds)
+    ]
+    return "\n".join([*lines, "Terminated", ""])
+
+
+class Results:
+    """A folder as netbenches' scripts leave it."""
+
+    def __init__(self, top: Path, result: str, place: str = RESULTS) -> None:
+        self.directory = top / place / result
+        self.directory.mkdir(parents=True)
+
+    def raw(self, label: str, rates: Sequence[float], folder: str = "RAW") -> None:
+        raw = self.directory / folder
+        raw.mkdir(exist_ok=True)
+        for iteration, pps in enumerate(rates, 1):
+            (raw / f"bench.{label}.{iteration}.receiver").write_text(receiver(pps))
+            (raw / f"bench.{label}.{iteration}.sender").write_text("not read")
+
+    def info(self, label: str, svn: int, image: str, config: str, traffic: str = "") -> None:
+        (self.directory / "RAW" / f"bench.{label}.info").write_text(
+            f'IMAGE="{image}"\nCFG="{config}"\nPKTGEN="{traffic}"\nUNAME="{UNAME.format(svn)}"'
+        )
+
+    def pps(self, label: str, values: Sequence[float]) -> None:
+        (self.directory / f"{label}.pps").write_text("".join(f"{value:g}\n" for value in values))
+
+
+def rates_of(ledger: Ledger, testbed: str, scenario: str, branch: str = "head") -> dict[str, Any]:
+    """By revision: the rates of its boots in their order, packets per second."""
+    return {
+        level.revision: [round(math.exp(value), 1) for value in level.ln_pps]
+        for level in ledger.series(testbed, scenario, branch)
+    }
+
+
+def counts(summary: ImportSummary) -> tuple[int, int, int, int]:
+    return summary.kernels, summary.boots, summary.samples, summary.known
+
+
+# ------------------------------------------------------------------------------------ histories
+
+
+def history(**changes: Any) -> str:
+    line = {
+        "id": "h000",
+        "hw": "AMD_GX-412TC_4Cores",
+        "nic": "Intel_i210AT",
+        "dir": "AMD_GX-412TC_4Cores/Intel_i210AT/firewalls/results/fbsd.2016",
+        "cfg": "fastforwarding",
+        "pktgen": "",
+        "points": [
+            {"image": "293643", "rev": 293643, "v": [581881, 565413.5], "release": "11.0-CURRENT"},
+            {"image": "293069", "rev": 293069, "v": [553160], "release": "11.0-CURRENT"},
+        ],
+    }
+    return json.dumps({**line, **changes}) + "\n"
+
+
+def test_a_history_becomes_a_series_in_the_order_of_its_revisions(
+    ledger: Ledger, tmp_path: Path
+) -> None:
+    path = tmp_path / "histories.jsonl"
+    path.write_text(history())
+    steps: list[tuple[int, int]] = []
+
+    summary = import_into(
+        ledger, path, parser=PARSER, on_progress=lambda done, of: steps.append((done, of))
+    )
+
+    assert (summary.series, counts(summary), summary.skipped) == (1, (2, 3, 3, 0), [])
+    assert steps == [(2, 2)]
+    assert rates_of(ledger, "amd-gx-412tc-i210at-2016", "inet4-forwarding") == {
+        "r293069": [553160.0],
+        "r293643": [581881.0, 565413.5],
+    }
+    learned = ledger.commit("r293643")
+    assert learned is not None
+    assert learned.number == 293643
+
+
+def test_imported_twice_it_is_there_once(ledger: Ledger, tmp_path: Path) -> None:
+    path = tmp_path / "histories.jsonl"
+    path.write_text(history())
+    import_into(ledger, path, parser=PARSER)
+    elsewhere = tmp_path / "a copy.jsonl"
+    shutil.copy(path, elsewhere)
+    marker = ledger.last_event()
+
+    assert counts(import_into(ledger, path, parser=PARSER)) == (0, 0, 0, 3)
+    assert counts(import_into(ledger, elsewhere, parser=PARSER)) == (0, 0, 0, 3)
+    assert ledger.last_event() == marker
+
+
+def test_an_image_with_more_than_a_revision_stays_out_of_the_history(
+    ledger: Ledger, tmp_path: Path
+) -> None:
+    path = tmp_path / "histories.jsonl"
+    points = [
+        {"image": "295150", "rev": 295150, "v": [100.0], "release": ""},
+        {"image": "295150mbuf", "rev": 295150, "v": [99.0], "release": "", "patch": "mbuf"},
+        {"image": "HEAD120", "rev": 295150, "v": [98.0], "release": ""},
+        {"image": "7f4e724829e_20201227", "rev": "7f4e724829e", "v": [97.0], "release": ""},
+        {"image": "n277887", "rev": 277887, "v": [96.0], "release": ""},
+    ]
+    path.write_text(history(points=points))
+
+    summary = import_into(ledger, path, parser=PARSER)
+
+    testbed, scenario = "amd-gx-412tc-i210at-2016", "inet4-forwarding"
+    assert rates_of(ledger, testbed, scenario) == {"r295150": [100.0]}
+    assert rates_of(ledger, testbed, scenario, "head+mbuf") == {"r295150+mbuf": [99.0]}
+    assert rates_of(ledger, testbed, scenario, "head+HEAD120") == {"r295150+HEAD120": [98.0]}
+    assert rates_of(ledger, testbed, scenario, "main") == {"n277887": [96.0]}
+    assert summary.skipped == [f"{path}:1: image 7f4e724829e_20201227 names no revision by number"]
+
+
+def test_a_number_that_is_given_needs_no_look_at_names(ledger: Ledger, tmp_path: Path) -> None:
+    """In names, only numbers of today's revisions are told from sizes of tables."""
+    path = tmp_path / "histories.jsonl"
+    points = [
+        {"image": "180000", "rev": 180000, "v": [100.0]},
+        {"image": "180001_D1", "rev": 180001, "v": [99.0]},
+        {"image": "", "rev": 412345, "v": [98.0]},
+    ]
+    path.write_text(history(points=points))
+
+    assert import_into(ledger, path, parser=PARSER).skipped == []
+    testbed, scenario = "amd-gx-412tc-i210at-2016", "inet4-forwarding"
+    assert rates_of(ledger, testbed, scenario) == {"r180000": [100.0], "r412345": [98.0]}
+    assert rates_of(ledger, testbed, scenario, "head+D1") == {"r180001+D1": [99.0]}
+
+
+def test_ten_values_stand_in_the_order_of_ls(ledger: Ledger, tmp_path: Path) -> None:
+    path = tmp_path / "histories.jsonl"
+    values = [1, 10, 2, 3, 4, 5, 6, 7, 8, 9]
+    path.write_text(history(points=[{"image": "", "rev": 293069, "v": values}]))
+
+    import_into(ledger, path, parser=PARSER)
+
+    found = rates_of(ledger, "amd-gx-412tc-i210at-2016", "inet4-forwarding")
+    assert found == {"r293069": [float(value) for value in range(1, 11)]}
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("{", "not a line of JSON"),
+        ("[]", "not a netbenches history"),
+        ("{}", "required field missing @ line.points"),
+        (history(hw=None, points=3), "line.points"),
+        (history(points=[{"rev": 293069, "v": ["fast"]}]), "'fast' is no rate"),
+        (history(points=[{"rev": 293069, "v": [float("nan")]}]), "nan is no rate"),
+        (history(points=[{"rev": 293069, "v": [-1]}]), "-1 is no rate"),
+        (history(points=[{"rev": None, "v": [1]}]), "None is no revision"),
+    ],
+)
+def test_a_malformed_line_is_named_and_nothing_is_imported(
+    ledger: Ledger, tmp_path: Path, line: str, why: str
+) -> None:
+    path = tmp_path / "histories.jsonl"
+    path.write_text(history() + line.rstrip("\n") + "\n")
+
+    with pytest.raises(NetbenchesError) as caught:
+        import_into(ledger, path, parser=PARSER)
+
+    assert str(caught.value).startswith(f"{path}:2: ")
+    assert why in str(caught.value)
+    assert ledger.events_since(0) == ([], 0)
+
+
+@pytest.mark.data
+def test_all_real_histories_are_taken_in(ledger: Ledger) -> None:
+    if not HISTORIES.is_file():
+        pytest.skip("the measurements in ../shared/netbenches are not there")
+    lines = [json.loads(line) for line in HISTORIES.read_text().splitlines()]
+
+    summary = import_into(ledger, HISTORIES, parser=PARSER)
+
+    left_out = [
+        point for line in lines for point in line["points"] if not isinstance(point["rev"], int)
+    ]
+    boots = sum(len(point["v"]) for line in lines for point in line["points"])
+    expected = boots - sum(len(point["v"]) for point in left_out)
+    assert len(summary.skipped) == len(left_out) == 6
+    assert (summary.boots, summary.samples) == (expected, expected) == (3586, 3586)
+    assert summary.series == 162
+    assert summary.kernels == 235
+
+    [line] = [line for line in lines if line["id"] == "h068"]
+    found = rates_of(ledger, "atom-c2558-i350-2016", "inet4-ipfw-stateful")
+    assert found == {
+        f"r{point['rev']}": [float(v) for v in point["v"]]
+        for point in sorted(line["points"], key=lambda point: point["rev"])
+    }
+    assert counts(import_into(ledger, HISTORIES, parser=PARSER)) == (0, 0, 0, expected)
+
+
+# -------------------------------------------------------------------------------------- folders
+
+
+def test_a_folder_is_read_from_what_pkt_gen_printed(ledger: Ledger, tmp_path: Path) -> None:
+    results = Results(tmp_path, "fbsd.2016")
+    rates = [500_000 + i for i in range(10)]
+    results.raw("311848.fastforwarding", rates)
+    results.info("311848.fastforwarding", 311848, "311848", "fastforwarding")
+    results.raw("311849.pf-statefull", [400_000.0])
+    results.info("311849.pf-statefull", 311849, "311849", "pf-statefull")
+
+    summary = import_into(ledger, tmp_path, parser=PARSER)
+
+    assert (summary.series, counts(summary), summary.skipped) == (2, (2, 11, 11, 0), [])
+    testbed = "atom-c2558-i350-2016"
+    assert rates_of(ledger, testbed, "inet4-forwarding") == {
+        "r311848": [float(rate) for rate in rates]
+    }
+    assert rates_of(ledger, testbed, "inet4-pf-stateful") == {"r311849": [400_000.0]}
+
+
+def test_every_run_is_a_boot_of_its_own(ledger: Ledger, tmp_path: Path) -> None:
+    results = Results(tmp_path, "fbsd.2016")
+    results.raw("311848.forwarding", [5e5, 6e5])
+    results.raw("311848.pf-stateful", [4e5])
+    import_into(ledger, tmp_path, parser=PARSER)
+    scenarios = ("inet4-forwarding", "inet4-pf-stateful")
+    asked = ledger.ask(
+        CompareJob("head", "atom-c2558-i350-2016", "r311848", "r0", scenarios, scenarios[0], 0.0),
+        key="comparison",
+    )
+
+    readings = ledger.evidence(asked, config="GENERIC", arch="amd64").observations
+
+    assert sorted(list(reading.ln_pps) for reading in readings) == [
+        ["inet4-forwarding"],
+        ["inet4-forwarding"],
+        ["inet4-pf-stateful"],
+    ]
+    assert len({reading.identity for reading in readings}) == 1
+
+
+def test_values_alone_will_do(ledger: Ledger, tmp_path: Path) -> None:
+    Results(tmp_path, "fbsd11-stable.r320897").pps("320897.inet6", [1e5, 2e5])
+
+    summary = import_into(ledger, tmp_path, parser=PARSER, branch="stable/11")
+
+    assert counts(summary) == (1, 2, 2, 0)
+    found = rates_of(ledger, "atom-c2558-i350-11-stable-r320897", "inet6-forwarding", "stable/11")
+    assert found == {"r320897": [1e5, 2e5]}
+
+
+def test_values_and_what_they_were_taken_from_are_one_measurement(
+    ledger: Ledger, tmp_path: Path
+) -> None:
+    results = Results(tmp_path, "fbsd.2016")
+    results.pps("311848.forwarding", [5e5, 6e5])
+    assert counts(import_into(ledger, tmp_path, parser=PARSER)) == (1, 2, 2, 0)
+
+    results.raw("311848.forwarding", [5e5, 6e5])
+    summary = import_into(ledger, tmp_path, parser=PARSER)
+
+    assert (counts(summary), summary.skipped) == ((0, 0, 0, 2), [])
+
+
+def test_values_that_contradict_what_they_were_taken_from_are_reported(
+    ledger: Ledger, tmp_path: Path
+) -> None:
+    results = Results(tmp_path, "fbsd.2016")
+    results.pps("311848", [5e5, 7e5])
+    results.raw("311848", [5e5, 6e5])
+
+    summary = import_into(ledger, tmp_path, parser=PARSER)
+
+    [reason] = summary.skipped
+    assert reason.endswith(
+        "311848.pps: its values are not those of the receivers' files, which were taken"
+    )
+    found = rates_of(ledger, "atom-c2558-i350-2016", "inet4-forwarding")
+    assert found == {"r311848": [5e5, 6e5]}
+
+
+def test_runs_under_hwpmc_are_no_measurements(ledger: Ledger, tmp_path: Path) -> None:
+    results = Results(tmp_path, "fbsd12-head.iflib")
+    results.raw("311848", [3e5, 5e5], folder="PMC")
+    results.pps("311849", [5e5, 6e5])
+    results.raw("311849", [3e5, 6e5], folder=".")
+    (results.directory / "bench.311849.1.pmc.out").touch()
+    results.raw("312904", [3e5, 6e5], folder=".")
+    (results.directory / "bench.312904.1.pmc.log").touch()
+
+    summary = import_into(ledger, tmp_path, parser=PARSER)
+
+    assert rates_of(ledger, "atom-c2558-i350-12-head-iflib", "inet4-forwarding") == {
+        "r311849": [5e5, 6e5],
+        "r312904": [6e5],
+    }
+    assert sorted(reason.rpartition(": ")[2] for reason in summary.skipped) == [
+        "measured while hwpmc was counting",
+        "overwritten while hwpmc was counting",
+    ]
+
+
+def test_a_run_without_a_rate_is_kept_as_what_it_is(ledger: Ledger, tmp_path: Path) -> None:
+    results = Results(tmp_path, "fbsd.2016")
+    results.raw("311848", [5e5, 6e5])
+    broken = results.directory / "RAW" / "bench.311848.2.receiver"
+    broken.write_text(receiver(6e5, seconds=3))
+
+    summary = import_into(ledger, tmp_path, parser=PARSER)
+
+    assert summary.samples == 2
+    [reason] = summary.skipped
+    assert reason.startswith(f"{broken}: no sample: none of its ")
+    found = rates_of(ledger, "atom-c2558-i350-2016", "inet4-forwarding")
+    assert found == {"r311848": [5e5]}
+
+
+@pytest.mark.parametrize(
+    ("label", "info", "result", "revision"),
+    [
+        ("forwarding.inet4", ("", "forwarding", "inet4"), "fbsd12.1", "r320001"),
+        ("forwarding.inet4", None, "fbsd13-c255412", "c255412"),
+        ("r335106D15789.inet4", None, "fbsd12", "r335106+D15789"),
+        ("364937_UMA_ALIGN_CACHE.inet4", None, "fbsd13", "r364937+UMA-ALIGN-CACHE"),
+        ("11.0.forwarding.inet4", ("11.0", "forwarding", "inet4"), "fbsd11", "r320001+11.0"),
+        ("MAIN_n272915.forwarding.inet4", None, "main-vs-stable", "n272915+MAIN"),
+        ("311849.forwarding.inet4", ("299999", "pf-stateful", ""), "renamed", "r311849"),
+    ],
+)
+def test_a_revision_is_found_wherever_it_is_written(
+    ledger: Ledger,
+    tmp_path: Path,
+    label: str,
+    info: tuple[str, str, str] | None,
+    result: str,
+    revision: str,
+) -> None:
+    results = Results(tmp_path, result)
+    results.raw(label, [5e5])
+    if info is not None:
+        results.info(label, 320001, *info)
+
+    summary = import_into(ledger, tmp_path, parser=PARSER)
+
+    assert (summary.samples, summary.skipped) == (1, [])
+    learned = ledger.commit(revision)
+    assert learned is not None
+    variant = revision.partition("+")[2]
+    line = "head" if revision.startswith("r") else "main"
+    branch = f"{line}+{variant}" if variant else line
+    testbed = f"atom-c2558-i350-{result.removeprefix('fbsd').replace('.', '-').lstrip('-')}"
+    assert rates_of(ledger, testbed, "inet4-forwarding", branch) == {revision: [5e5]}
+
+
+def test_an_info_file_of_2015_is_read_too(ledger: Ledger, tmp_path: Path) -> None:
+    results = Results(tmp_path, "fbsd11-head.2015")
+    results.raw("ipfw-statefull", [5e5], folder=".")
+    (results.directory / "bench.ipfw-statefull.info").write_text(
+        "Image: /root/benchs/images.2015//BSDRP-upgrade-amd64-serial.img.xz\n"
+        "CFG: fastforwarding-pf-ipfw/configs//ipfw-statefull\n"
+        "FreeBSD hp 11.0-CURRENT FreeBSD 11.0-CURRENT #0 r293120: Tue Jan 26 06:15:20 CET 2016"
+        "     root@lame4.bsdrp.net:/usr/obj/TESTING.amd64/FreeBSD/src/sys/amd64  amd64\n"
+        "Start time: February  1, 2016 at 01:45:03 PM CET\n"
+    )
+
+    import_into(ledger, tmp_path, parser=PARSER)
+
+    found = rates_of(ledger, "atom-c2558-i350-11-head-2015", "inet4-ipfw-stateful")
+    assert found == {"r293120": [5e5]}
+
+
+@pytest.mark.both_databases
+def test_series_that_share_a_machine_stay_apart(ledger: Ledger, tmp_path: Path) -> None:
+    Results(tmp_path, "fbsd.2016").pps("311848", [5e5])
+    Results(tmp_path, "fbsd.2017").pps("311848", [6e5])
+    queues = RESULTS.replace("firewalls", "hw.igb.num_queues")
+    Results(tmp_path, "fbsd11.1.r311848", queues).pps("4", [7e5])
+
+    summary = import_into(ledger, tmp_path, parser=PARSER)
+
+    assert (summary.series, summary.skipped) == (3, [])
+    for testbed, scenario, pps in (
+        ("atom-c2558-i350-2016", "inet4-forwarding", 5e5),
+        ("atom-c2558-i350-2017", "inet4-forwarding", 6e5),
+        ("atom-c2558-i350-hw-igb-num-queues-11-1-r311848", "inet4-4", 7e5),
+    ):
+        assert rates_of(ledger, testbed, scenario) == {"r311848": [pps]}
+
+
+def test_one_name_for_two_measurements_is_reported(ledger: Ledger, tmp_path: Path) -> None:
+    results = Results(tmp_path, "fbsd10.2")
+    results.pps("311848.fastforwarding", [9e5])
+    results.pps("311848.forwarding", [5e5])
+
+    summary = import_into(ledger, tmp_path, parser=PARSER)
+
+    found = rates_of(ledger, "atom-c2558-i350-10-2", "inet4-forwarding")
+    assert found == {"r311848": [9e5]}
+    [reason] = summary.skipped
+    assert "311848.forwarding: r311848 was already measured in inet4-forwarding" in reason
+
+
+def test_a_folder_from_elsewhere_is_named_after_itself_or_as_one_likes(
+    ledger: Ledger, tmp_path: Path
+) -> None:
+    benchs = Results(tmp_path, "My benchs", "home")
+    benchs.pps("n272915.forwarding.inet6", [5e5])
+
+    import_into(ledger, benchs.directory, parser=PARSER)
+    import_into(ledger, benchs.directory, parser=PARSER, testbed="c3758", git_branch="stable/14")
+
+    expected = {"n272915": [5e5]}
+    assert rates_of(ledger, "my-benchs", "inet6-forwarding", "main") == expected
+    assert rates_of(ledger, "c3758", "inet6-forwarding", "stable/14") == expected
+
+
+def test_a_malformed_value_is_named_and_nothing_is_imported(ledger: Ledger, tmp_path: Path) -> None:
+    results = Results(tmp_path, "fbsd.2016")
+    results.pps("311848", [5e5])
+    bad = results.directory / "311849.pps"
+    bad.write_text("500000\n\n1.2.3\n")
+
+    with pytest.raises(NetbenchesError) as caught:
+        import_into(ledger, tmp_path, parser=PARSER)
+
+    assert str(caught.value) == f"{bad}:3: '1.2.3' is no rate in packets per second"
+    assert ledger.events_since(0) == ([], 0)
+
+
+def _nothing(path: Path) -> None:
+    path.mkdir()
+    (path / "README.md").write_text("no results\n")
+
+
+def _empty_file(path: Path) -> None:
+    path.write_text("")
+
+
+def _unnumbered(path: Path) -> None:
+    path.mkdir()
+    (path / "forwarding.pps").write_text("500000\n")
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (_nothing, "holds nothing to import; a histories.jsonl, or a folder with"),
+        (_empty_file, "holds nothing to import"),
+        (_unnumbered, "forwarding names no revision by number; a histories.jsonl"),
+        (lambda _: None, "No such file or directory"),
+    ],
+)
+def test_where_there_is_nothing_to_import_a_sentence_says_so(
+    ledger: Ledger, tmp_path: Path, make: Callable[[Path], None], why: str
+) -> None:
+    path = tmp_path / "results"
+    make(path)
+
+    with pytest.raises(NetbenchesError, match=str(path)) as caught:
+        import_into(ledger, path, parser=PARSER)
+
+    assert why in str(caught.value)
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,150 @@
+"""Quarantines in the ledger, and the trials that lead to them."""
+
+from __future__ import annotations
+
+import pytest
+
+from netbisect.bisect.model.entities import Boot, Failure, Reaction, Sample, Stage
+from netbisect.bisect.model.faults import Fault
+from netbisect.bisect.model.jobs import NightlyJob
+from netbisect.steps.service.database_thread import open_ledger
+from netbisect.store.db.database import StoreError
+from netbisect.store.db.records import ActionStage, JobRecord, Outcome
+from netbisect.store.ledger import Ledger
+
+pytestmark = pytest.mark.both_databases
+
+REVISION = "a" * 40
+
+
+@pytest.fixture
+def ledger(url: str) -> Ledger:
+    return open_ledger(url)
+
+
+# ------------------------------------------------------------------------------- what is kept
+
+
+def test_a_second_quarantine_changes_nothing(ledger: Ledger) -> None:
+    letter = ("subject", "text")
+    first = ledger.quarantine("c2558", why="too hot", letter=letter, recipients=["a@b"])
+    again = ledger.quarantine("c2558", why="another", letter=letter, recipients=["a@b"])
+
+    assert again == first
+    assert ledger.quarantined() == {"c2558": first}
+    assert [mail.key for mail in ledger.waiting_mails()] == [f"quarantine:{first.id}"]
+
+
+def test_released_quarantines_stay_in_the_history(ledger: Ledger) -> None:
+    held = ledger.quarantine("c2558", why="too hot", fault=Fault.THROTTLING.value)
+    asked = ledger.ask_release("c2558", by="ana", note="new fans")
+    assert asked.wanted_at is not None
+    ledger.release(held.id)
+
+    assert ledger.quarantined() == {}
+    (past,) = ledger.quarantines("c2558")
+    assert (past.released_by, past.note, past.fault) == ("ana", "new fans", "throttling")
+    assert past.released_at is not None
+    assert ledger.quarantine("c2558", why="again").id != held.id
+    kinds = [event.kind for event in ledger.events_since(0)[0]]
+    assert kinds == ["quarantine", "release-asked", "released", "quarantine"]
+
+
+def test_a_refused_release_can_be_requested_again(ledger: Ledger) -> None:
+    held = ledger.quarantine("c2558", why="too hot")
+    ledger.ask_release("c2558", by="ana")
+    refused = ledger.refuse_release(held.id, "no link")
+
+    assert (refused.wanted_at, refused.refused, refused.released_at) == (None, "no link", None)
+    assert ledger.ask_release("c2558", by="bo").wanted_by == "bo"
+
+
+def test_only_testbeds_in_quarantine_can_be_released(ledger: Ledger) -> None:
+    with pytest.raises(StoreError, match="the testbed c2558 is not in quarantine"):
+        ledger.ask_release("c2558", by="ana")
+
+
+def add_trial(
+    ledger: Ledger, name: str, *reactions: Reaction, testbed: str = "c2558", boots: bool = True
+) -> None:
+    """Records a finished trial with failures of these reactions."""
+    night = NightlyJob("main", testbed, REVISION, ("s",), 1)
+    asked = ledger.ask(night, key=f"night:{name}")
+    decision = ledger.intend(
+        asked.id, ActionStage.TRIAL, REVISION, testbed, config="G", arch="amd64", why="w"
+    )
+    if boots:
+        ledger.record(Boot(name, testbed, "k", REVISION, 1.0, 1.0), decision.id)
+    for number, reaction in enumerate(reactions):
+        why = f"{name} is bad"
+        dud = Failure(f"{name}{number}", REVISION, Stage.BENCH, reaction, why, 1.0, 1.0, testbed)
+        ledger.record(dud, decision.id)
+    ledger.finish(decision.id, Outcome.OK)
+
+
+def test_bad_trials_count_since_the_last_good_one_or_release(ledger: Ledger) -> None:
+    add_trial(ledger, "1", Reaction.INFRA)
+    add_trial(ledger, "2")
+    add_trial(ledger, "3", Reaction.INFRA, Reaction.RETRY)
+    add_trial(ledger, "lost", boots=False)
+    add_trial(ledger, "elsewhere", testbed="e5-2650")
+    add_trial(ledger, "4", Reaction.RETRY, Reaction.INFRA)
+    assert [dud.why for dud in ledger.infrastructure_failures("c2558")] == ["4 is bad", "3 is bad"]
+    add_trial(ledger, "5", Reaction.SKIP)
+    assert ledger.infrastructure_failures("c2558") == []
+    add_trial(ledger, "6", Reaction.INFRA)
+    held = ledger.quarantine("c2558", why="too hot")
+    ledger.ask_release("c2558", by="ana")
+    ledger.release(held.id)
+    assert ledger.infrastructure_failures("c2558") == []
+
+
+def test_fruitless_trials_count_since_the_last_valid_sample_or_release(ledger: Ledger) -> None:
+    night = NightlyJob("main", "c2558", REVISION, ("s",), 1)
+    asked, another = ledger.ask(night, key="night"), ledger.ask(night, key="another")
+
+    def visit(outcome: Outcome, *, valid: bool | None = None, question: JobRecord = asked) -> None:
+        decision = ledger.intend(
+            question.id, ActionStage.TRIAL, REVISION, "c2558", config="G", arch="amd64", why="w"
+        )
+        name = f"{decision.id}"
+        ledger.record(Boot(name, "c2558", "k", REVISION, 1.0, 1.0), decision.id)
+        if valid is not None:
+            problems = () if valid else ("too slow",)
+            sample = Sample(name, name, "c2558", "s", 1.0, 2.0, (), (), problems, "", 1.0, 1.0)
+            ledger.record(sample, decision.id)
+        ledger.finish(decision.id, outcome)
+
+    visit(Outcome.DUD)
+    visit(Outcome.DUD, valid=True)
+    visit(Outcome.DUD, valid=False)
+    visit(Outcome.WITHDRAWN)
+    visit(Outcome.OK, valid=True, question=another)
+    visit(Outcome.LOST)
+    assert ledger.failed_trials(asked.id, "c2558") == 2
+    assert ledger.failed_trials(asked.id, "e5-2650") == 0
+    assert ledger.failed_trials(another.id, "c2558") == 0
+    held = ledger.quarantine("c2558", why="too hot")
+    ledger.ask_release("c2558", by="ana")
+    ledger.release(held.id)
+    assert ledger.failed_trials(asked.id, "c2558") == 0
+
+
+def test_bad_infrastructure_never_skips_the_revision(ledger: Ledger) -> None:
+    night = NightlyJob("main", "c2558", REVISION, ("s",), 1)
+    reactions = {Reaction.INFRA: {}, Reaction.RETRY: {REVISION}}
+    for reaction, skipped in reactions.items():
+        asked = ledger.ask(night, key=f"night:{reaction}")
+        for number in range(4):
+            name = f"{reaction}{number}"
+            decision = ledger.intend(
+                asked.id, ActionStage.TRIAL, REVISION, "c2558", config="G", arch="a", why="w"
+            )
+            ledger.record(Boot(name, "c2558", "k", REVISION, number, 1.0), decision.id)
+            problems = ("the router ran at 800 MHz of 2400 after the run",)
+            spoilt = Sample(name, name, "c2558", "s", 1.0, 2.0, (), (), problems, "", number, 1.0)
+            ledger.record(spoilt, decision.id)
+            dud = Failure(name, REVISION, Stage.BENCH, reaction, "hot", number, 1.0, "c2558", "s")
+            ledger.record(dud, decision.id)
+            ledger.finish(decision.id, Outcome.OK)
+        assert set(ledger.evidence(asked, config="G", arch="a").skipped) == set(skipped)

@@ -1,0 +1,93 @@
+"""A ledger of the release before: every stored object loads, and work continues."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import inspect
+
+from netbisect.bisect.model.alert_state import AlertState
+from netbisect.bisect.model.jobs import BisectJob, NightlyJob
+from netbisect.bisect.model.results import NightlyResult
+from netbisect.store.db.database import open_database
+from netbisect.store.db.records import ActionStage, Outcome
+from netbisect.store.db.schema import migrate
+from netbisect.store.ledger import Ledger
+
+DUMP = Path(__file__).parents[2] / "fixtures/ledger_b418c32.sql"
+MAIN, TESTBED, SCENARIO = "main", "c2558", "inet4-forward"
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    path = tmp_path / "ledger.sqlite"
+    with sqlite3.connect(path) as connection:
+        connection.executescript(DUMP.read_text())
+    connection.close()
+    engine = open_database(f"sqlite:///{path}")
+    migrate(engine)
+    yield Ledger(engine)
+    engine.dispose()
+
+
+def test_every_row_of_an_old_ledger_loads(ledger: Ledger) -> None:
+    with ledger.reading() as session:
+        rows = {
+            name: session.connection().exec_driver_sql(f"SELECT count(*) FROM {name}").scalar_one()  # noqa: S608
+            for name in inspect(ledger.engine).get_table_names()
+        }
+    jobs = [ledger.question(number + 1) for number in range(rows["questions"])]
+    assert Counter(job.state.value for job in jobs) == {"open": 11, "closed": 34, "held": 1}
+    attempts = [one for job in jobs for one in ledger.decisions(job.id)]
+    assert len(attempts) == rows["decisions"]
+    assert {one.stage for one in attempts} == {*ActionStage}
+    assert {one.outcome for one in attempts} > {Outcome.OK, Outcome.DUD, Outcome.RETRY}
+    kinds = Counter(type(fact).__name__ for job in jobs for fact in ledger.facts_of(job.id))
+    assert kinds["Sample"] == rows["samples"]
+    assert len(kinds) == 5
+    requests = ledger.requests()
+    assert {request.kind for request in requests} == {"compare", "bisect", "series"}
+    assert all(ledger.parts_of(request.id) for request in requests)
+    assert len(ledger.audit()) == rows["audit"]
+    assert len(ledger.tokens()) == rows["tokens"]
+    assert [ledger.mail(number + 1).id for number in range(rows["mails"])][-1] == rows["mails"]
+    assert {*ledger.quarantined()} == {"c2558-3"}
+    assert len(ledger.quarantines("c2558-2")) == 1
+    events, _ = ledger.events_since(0)
+    assert len(events) == rows["events"]
+
+
+def test_every_alert_and_series_of_an_old_ledger_loads(ledger: Ledger) -> None:
+    alerts = ledger.alerts(candidates=True)
+    assert {alert.state for alert in alerts} == {*AlertState}
+    assert all(alert.series for alert in alerts)
+    assert all(ledger.alert_changes(alert.id) for alert in alerts)
+    assert ledger.alerts_touching("c2558-2", SCENARIO, MAIN)
+    assert [level.revision[-2:] for level in ledger.series(TESTBED, SCENARIO, MAIN)] == ["a1", "a8"]
+    assert ledger.evidence(ledger.question(3), config="GENERIC-NODEBUG", arch="amd64").skipped
+
+
+def test_work_continues_in_an_old_ledger(ledger: Ledger) -> None:
+    [bisection] = [job for job in ledger.open_questions() if job.key == "open:bisection"]
+    assert isinstance(bisection.question, BisectJob)
+    [pending] = ledger.open_decisions(bisection.id)
+    assert pending.belief is not None
+    ledger.finish(pending.id, Outcome.OK)
+    night = NightlyJob(MAIN, TESTBED, "a" * 40, (SCENARIO,), 1)
+    job = ledger.ask(night, key="night:new")
+    trial = ledger.intend(
+        job.id, ActionStage.TRIAL, "a" * 40, TESTBED, config="G", arch="amd64", why="nightly"
+    )
+    ledger.finish(trial.id, Outcome.OK)
+    with ledger.closing(job, NightlyResult(1)):
+        pass
+    assert ledger.question(job.id).finding == NightlyResult(1)
+    [first, *_] = ledger.open_alerts()
+    changed = ledger.change_alert(
+        first.id, who="requester", what="accepted", state=AlertState.ACKNOWLEDGED
+    )
+    assert changed.state is AlertState.ACKNOWLEDGED

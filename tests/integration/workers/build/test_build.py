@@ -1,0 +1,416 @@
+"""Building a revision: a kernel of exactly that revision, or a failure with its reason."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from netbisect.bisect.model.entities import (
+    Failure,
+    Kernel,
+    Reaction,
+    Stage,
+)
+from netbisect.demo.lab.setup import KERNEL_CONFIG
+from netbisect.demo.tree.create import SampleTree
+from netbisect.workers.build import logged_process
+from netbisect.workers.build.build import KernelBuild
+from netbisect.workers.build.identity import version_of
+from netbisect.workers.build.objects import Mark
+from netbisect.workers.config.builder import Builder, Overlay, Source
+from netbisect.workers.config.toml import FileError
+
+if TYPE_CHECKING:
+    from tests.lab_fixtures import RunningLab
+
+
+@pytest.fixture
+def builder(tmp_path: Path) -> Builder:
+    return Builder("amd64", "amd64", tmp_path / "builder")
+
+
+def build(
+    builder: Builder, tree: SampleTree, revision: str, config: str = KERNEL_CONFIG
+) -> Kernel | Failure:
+    source = Source(str(tree.repository))
+    return KernelBuild(builder, source, revision, config, lambda _: None).run()
+
+
+def make_that(tmp_path: Path, script: str) -> tuple[str, ...]:
+    """A make that does something else."""
+    path = tmp_path / "make.sh"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return (str(path),)
+
+
+def test_a_kernel_says_what_it_is(builder: Builder, sample_tree: SampleTree) -> None:
+    revision = sample_tree.revisions[4]
+    kernel = build(builder, sample_tree, revision)
+    assert isinstance(kernel, Kernel)
+    assert (kernel.revision, kernel.config, kernel.arch) == (revision, KERNEL_CONFIG, "amd64")
+    assert kernel.version == f"n5-{revision[:12]}"
+    assert version_of(builder.directory / "stage" / "boot" / "kernel" / "kernel") == kernel.version
+
+
+def test_building_a_revision_again_gives_the_same_bytes(
+    builder: Builder, sample_tree: SampleTree
+) -> None:
+    """Also after others were built in the same directory."""
+    first = build(builder, sample_tree, sample_tree.revisions[4])
+    build(builder, sample_tree, sample_tree.revisions[20])
+    again = build(builder, sample_tree, sample_tree.revisions[4])
+    assert isinstance(first, Kernel)
+    assert isinstance(again, Kernel)
+    assert (first.key, first.identity) == (again.key, again.identity)
+
+
+def test_a_layout_of_a_revision_is_a_kernel_of_its_own(
+    builder: Builder, sample_tree: SampleTree
+) -> None:
+    """The same code at other addresses, under the name of revision and layout."""
+    revision = sample_tree.revisions[4]
+    ordinary = build(builder, sample_tree, revision)
+    first, second = (build(builder, sample_tree, f"{revision}#{layout}") for layout in (1, 2))
+    again = build(builder, sample_tree, revision)
+    assert isinstance(ordinary, Kernel)
+    assert isinstance(first, Kernel)
+    assert isinstance(second, Kernel)
+    assert isinstance(again, Kernel)
+
+    assert [one.revision for one in (first, second)] == [f"{revision}#1", f"{revision}#2"]
+    assert [one.layout for one in (ordinary, first, second)] == [0, 1, 2]
+    assert len({one.identity for one in (ordinary, first, second)}) == 3
+    assert {one.version for one in (first, second)} == {ordinary.version}
+    assert (again.identity, again.layout) == (ordinary.identity, 0)
+
+
+def test_a_layout_that_does_not_compile_says_which_it_was(
+    builder: Builder, sample_tree: SampleTree
+) -> None:
+    """The failure is that of the layout, by its name."""
+    dud = build(builder, sample_tree, f"{unbuildable(sample_tree)}#3")
+
+    assert isinstance(dud, Failure)
+    assert dud.revision.endswith("#3")
+
+
+def git(tree: SampleTree, *arguments: str) -> str:
+    command = ["git", "--git-dir", str(tree.repository), *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def unbuildable(tree: SampleTree) -> str:
+    return next(one for one in tree.revisions if tree.roles.get(one) == "unbuildable")
+
+
+def with_overlay(tree: SampleTree, patch: Path, text: str) -> Source:
+    patch.write_text(text)
+    one = tree.revisions[0]
+    return Source(str(tree.repository), (Overlay("mend", patch, one, one),))
+
+
+def test_a_broken_revision_is_built_with_the_fix_that_its_configuration_names(
+    builder: Builder, sample_tree: SampleTree, tmp_path: Path
+) -> None:
+    """The kernel says so in its configuration; the next build has nothing left of the fix."""
+    revision = unbuildable(sample_tree)
+    fix = git(sample_tree, "diff", revision, f"{revision}^")
+    source = with_overlay(sample_tree, tmp_path / "mend.patch", fix)
+    said: list[str] = []
+    config = f"{KERNEL_CONFIG}+mend"
+    kernel = KernelBuild(builder, source, revision, config, said.append).run()
+
+    assert isinstance(kernel, Kernel), kernel
+    assert (kernel.revision, kernel.config) == (revision, config)
+    assert f"applying mend to {revision[:12]}" in said
+    assert isinstance(build(builder, sample_tree, revision), Failure)
+
+
+def test_a_tree_with_a_fix_may_call_itself_dirty_and_no_other(
+    builder: Builder, sample_tree: SampleTree, tmp_path: Path
+) -> None:
+    """As FreeBSD's newvers.sh does."""
+    revision = sample_tree.revisions[4]
+    version = "sys/conf/newvers.sh"
+    old = git(sample_tree, "show", f"{revision}:{version}")
+    new = old.replace('"n${count}-${hash}"', '"n${count}-${hash}-dirty"')
+    for side, text in (("a", old), ("b", new)):
+        (tmp_path / side / version).parent.mkdir(parents=True)
+        (tmp_path / side / version).write_text(text)
+    diff = ["git", "diff", "--no-index", f"a/{version}", f"b/{version}"]
+    patch = subprocess.run(diff, cwd=tmp_path, check=False, capture_output=True, text=True).stdout
+    patch = patch.replace("a/a/", "a/").replace("b/b/", "b/")
+    source = with_overlay(sample_tree, tmp_path / "mend.patch", patch)
+    kernel = KernelBuild(builder, source, revision, f"{KERNEL_CONFIG}+mend", lambda _: None).run()
+
+    assert isinstance(kernel, Kernel), kernel
+    assert kernel.version == f"n5-{revision[:12]}-dirty"
+
+
+def test_a_fix_that_does_not_apply_makes_a_dud(
+    builder: Builder, sample_tree: SampleTree, tmp_path: Path
+) -> None:
+    fix = git(sample_tree, "diff", unbuildable(sample_tree), f"{unbuildable(sample_tree)}^")
+    source = with_overlay(sample_tree, tmp_path / "mend.patch", fix)
+    config = f"{KERNEL_CONFIG}+mend"
+    dud = KernelBuild(builder, source, sample_tree.revisions[0], config, lambda _: None).run()
+
+    assert isinstance(dud, Failure)
+    assert (dud.stage, dud.reaction) == (Stage.BUILD, Reaction.SKIP)
+    assert dud.why.startswith("the overlay mend does not apply: error: ")
+
+
+def test_a_fix_that_nobody_knows_is_refused(builder: Builder, sample_tree: SampleTree) -> None:
+    source = Source(str(sample_tree.repository))
+    with pytest.raises(FileError, match="there is no overlay 'mend' in the lab file"):
+        KernelBuild(builder, source, sample_tree.revisions[0], "GENERIC+mend", lambda _: None)
+
+
+def test_a_revision_that_landed_after_the_clone_is_fetched(
+    builder: Builder, sample_tree: SampleTree, tmp_path: Path
+) -> None:
+    upstream = tmp_path / "upstream.git"
+    git = ["git", "--git-dir", str(upstream)]
+    first, later = sample_tree.revisions[4], sample_tree.revisions[30]
+    subprocess.run(["git", "init", "-q", "--bare", str(upstream)], check=True)
+    for revision in (first, later):
+        subprocess.run(
+            [*git, "fetch", "-q", str(sample_tree.repository), f"{revision}:refs/heads/main"],
+            check=True,
+        )
+        tree = replace(sample_tree, repository=upstream)
+        assert isinstance(build(builder, tree, revision), Kernel)
+
+
+@pytest.mark.parametrize(
+    ("which", "error"),
+    [
+        (0, "sys/net/route.c:3:10: fatal error: 'net/route_nhop.h' file not found"),
+        (1, "sys/netpfil/ipfw/ip_fw_dynamic.c:17:1: error: expected '}'"),
+    ],
+)
+def test_what_does_not_compile_is_skipped_with_the_first_error(
+    running_lab: RunningLab, which: int, error: str
+) -> None:
+    tree = running_lab.tree
+    revisions = [one for one in tree.revisions if tree.roles.get(one) == "unbuildable"]
+    dud = running_lab.build(tree.revisions.index(revisions[which]))
+    assert isinstance(dud, Failure)
+    assert (dud.stage, dud.reaction) == (Stage.BUILD, Reaction.SKIP)
+    assert dud.why == error
+    assert "1 error generated." in dud.log
+    assert dud.revision == revisions[which]
+
+
+def test_a_configuration_that_is_not_there_is_told(
+    builder: Builder, sample_tree: SampleTree
+) -> None:
+    dud = build(builder, sample_tree, sample_tree.revisions[0], "LINT")
+    assert isinstance(dud, Failure)
+    assert dud.reaction is Reaction.SKIP
+    assert dud.why == "ERROR: Missing kernel configuration file(s) (LINT)."
+
+
+def test_an_unknown_revision_is_told(builder: Builder, sample_tree: SampleTree) -> None:
+    dud = build(builder, sample_tree, "0123456789abcdef0123456789abcdef01234567")
+    assert isinstance(dud, Failure)
+    assert (dud.stage, dud.reaction) == (Stage.CHECKOUT, Reaction.RETRY)
+    assert dud.why == f"revision 0123456789ab is on no branch of {sample_tree.repository}"
+
+
+def test_a_repository_that_is_not_there_is_told_and_leaves_no_half_clone(
+    builder: Builder, sample_tree: SampleTree, tmp_path: Path
+) -> None:
+    """The next build finds nothing to stumble over."""
+    gone = replace(sample_tree, repository=tmp_path / "gone.git")
+    dud = build(builder, gone, sample_tree.revisions[0])
+    assert isinstance(dud, Failure)
+    assert (dud.stage, dud.reaction) == (Stage.CHECKOUT, Reaction.RETRY)
+    assert dud.why.startswith("`git clone` failed for revision ")
+    assert "gone.git" in dud.why
+    assert isinstance(build(builder, sample_tree, sample_tree.revisions[0]), Kernel)
+
+
+def test_changes_left_in_the_tree_do_not_get_into_the_kernel(
+    builder: Builder, sample_tree: SampleTree
+) -> None:
+    first = build(builder, sample_tree, sample_tree.revisions[4])
+    source = builder.directory / "source" / "sys" / "netinet"
+    (source / "ip_input.c").write_text("void\nip_input(void)\n{\n}\n")
+    (source / "new.c").write_text("int\nnew(void)\n{\n}\n")
+    again = build(builder, sample_tree, sample_tree.revisions[4])
+    assert isinstance(first, Kernel)
+    assert isinstance(again, Kernel)
+    assert first.key == again.key
+
+
+# ----------------------------------------------------------------- kernels of something else
+
+
+def test_a_wrong_checkout_is_caught(
+    builder: Builder, sample_tree: SampleTree, tmp_path: Path
+) -> None:
+    """A make that builds the parent instead gives a kernel that says so."""
+    script = 'git checkout -q HEAD~1; make "$@"; status=$?; git checkout -q -; exit $status'
+    builder = replace(builder, make=make_that(tmp_path, script))
+    dud = build(builder, sample_tree, sample_tree.revisions[4])
+    assert isinstance(dud, Failure)
+    assert (dud.stage, dud.reaction) == (Stage.BUILD, Reaction.RETRY)
+    parent = sample_tree.revisions[3][:12]
+    assert dud.why == (
+        f"the kernel that was built says it is n4-{parent}, not {sample_tree.revisions[4][:12]}: "
+        "a stale object directory or a wrong checkout"
+    )
+
+
+def test_a_stale_object_directory_is_caught(
+    builder: Builder, sample_tree: SampleTree, tmp_path: Path
+) -> None:
+    """A make that finds nothing to do leaves the kernel of the last build."""
+    assert isinstance(build(builder, sample_tree, sample_tree.revisions[4]), Kernel)
+    script = 'for a; do test "$a" = buildkernel && exit 0; done; make "$@"'
+    builder = replace(builder, make=make_that(tmp_path, script))
+    dud = build(builder, sample_tree, sample_tree.revisions[5])
+    assert isinstance(dud, Failure)
+    assert dud.reaction is Reaction.RETRY
+    assert f"says it is n5-{sample_tree.revisions[4][:12]}, not " in dud.why
+
+
+def test_a_make_that_makes_nothing_is_caught(
+    builder: Builder, sample_tree: SampleTree, tmp_path: Path
+) -> None:
+    builder = replace(builder, make=make_that(tmp_path, "exit 0"))
+    dud = build(builder, sample_tree, sample_tree.revisions[4])
+    assert isinstance(dud, Failure)
+    assert "says it is nothing" in dud.why
+
+
+def test_a_builder_without_its_make_is_bad_infrastructure(
+    builder: Builder, sample_tree: SampleTree
+) -> None:
+    builder = replace(builder, make=("bmake-of-nowhere",))
+    dud = build(builder, sample_tree, sample_tree.revisions[4])
+    assert isinstance(dud, Failure)
+    assert dud.reaction is Reaction.INFRA
+    assert dud.why == "builder amd64: bmake-of-nowhere cannot be run: No such file or directory"
+
+
+def test_a_build_that_says_without_end_fills_no_disk(
+    builder: Builder, sample_tree: SampleTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its log has the beginning and the end, where it says why there is no kernel."""
+    monkeypatch.setattr(logged_process, "MOST_BYTES", 100_000)
+    script = "echo the beginning; yes | head -c 5000000; echo 'a.c:1: error: no such thing'; exit 1"
+    builder = replace(builder, make=make_that(tmp_path, script))
+    dud = build(builder, sample_tree, sample_tree.revisions[4])
+
+    assert isinstance(dud, Failure)
+    assert dud.why.endswith("a.c:1: error: no such thing")
+    assert dud.log.endswith("y\na.c:1: error: no such thing")
+    [log] = (builder.directory / "logs").iterdir()
+    said = log.read_text()
+    assert "\nthe beginning\ny\n" in said
+    commands = said.count("\n$ ") + 1
+    floods = re.findall(r"\n\[netbisect: it said ([0-9]+) bytes more; they are left out\]\n", said)
+    assert floods
+    assert all(4_899_000 < int(left_out) < 5_000_000 for left_out in floods)
+    assert len(said) < commands * 1000 + len(floods) * 100_100
+
+
+def test_the_oldest_logs_go_where_all_of_them_have_no_room(
+    builder: Builder, sample_tree: SampleTree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That of a kernel lies beside it too."""
+    monkeypatch.setattr(logged_process, "KEPT_BYTES", 10_000)
+    logs = builder.directory / "logs"
+    logs.mkdir(parents=True)
+    for name, age, size in (("old", 300, 4000), ("large", 200, 9000), ("new", 100, 4000)):
+        path = logs / f"{name}.log"
+        path.write_bytes(bytes(size))
+        os.utime(path, (time.time() - age,) * 2)
+    revision = sample_tree.revisions[4]
+    kernel = build(builder, sample_tree, revision)
+
+    assert isinstance(kernel, Kernel)
+    assert {one.name for one in logs.iterdir()} == {
+        f"{revision[:12]}-{KERNEL_CONFIG}.log",
+        "new.log",
+    }
+    assert (builder.kernels / kernel.key / "build.log").stat().st_size > 0
+
+
+def test_what_make_has_left_behind_is_not_waited_for(
+    builder: Builder, sample_tree: SampleTree, tmp_path: Path
+) -> None:
+    """The log has what was said until make ended."""
+    script = "(sleep 4; echo late) & echo 'a.c:1: error: no such thing'; exit 1"
+    builder = replace(builder, make=make_that(tmp_path, script), build_timeout=30)
+    dud = build(builder, sample_tree, sample_tree.revisions[4])
+
+    assert isinstance(dud, Failure)
+    assert dud.log.endswith("a.c:1: error: no such thing")
+    assert "late" not in dud.log.split()
+
+
+# -------------------------------------------------------------------------- builds that hang
+
+
+def test_a_build_without_an_end_is_stopped_with_all_its_processes(
+    builder: Builder, sample_tree: SampleTree, tmp_path: Path
+) -> None:
+    script = f"{sys.executable} {job(tmp_path)} & wait"
+    builder = replace(builder, make=make_that(tmp_path, script), build_timeout=3)
+    dud = build(builder, sample_tree, sample_tree.revisions[4])
+    assert isinstance(dud, Failure)
+    assert dud.reaction is Reaction.RETRY
+    assert dud.why == "the build had not ended after 3 s"
+    assert dud.log.endswith("netbisect: no end in sight, stopped")
+    assert ended(int((tmp_path / "pid").read_text()))
+
+
+def job(folder: Path) -> Path:
+    """A program that runs in a process group of its own, as the jobs of bmake do."""
+    program = folder / "job.py"
+    program.write_text(
+        "import os, time\nos.setpgid(0, 0)\n"
+        f"with open({str(folder / 'pid')!r}, 'w') as file:\n    file.write(str(os.getpid()))\n"
+        "time.sleep(600)\n"
+    )
+    return program
+
+
+def ended(process: int) -> bool:
+    """Whether it is gone, or a dead child that nobody has asked about yet."""
+    state = Path(f"/proc/{process}/stat")
+    for _ in range(100):
+        try:
+            os.kill(process, 0)
+        except ProcessLookupError:
+            return True
+        if state.exists() and state.read_text().rpartition(")")[2].split()[0] == "Z":
+            return True
+        time.sleep(0.02)
+    os.kill(process, signal.SIGKILL)
+    return False
+
+
+def test_a_build_that_waited_knows_what_the_other_one_left(tmp_path: Path) -> None:
+    """What make did meanwhile is neither taken for cut short nor for whole."""
+    place = tmp_path / "kernel.json"
+    first, second, third = Mark(place), Mark(place), Mark(place)
+    first.begin(tree="a")
+    first.end(well=True)
+    assert second.done
+    assert second.says(tree="a")
+    second.begin(tree="b")
+    assert third.interrupted

@@ -1,0 +1,186 @@
+"""Two builders in one directory, and builds that a signal ends."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from netbisect.bisect.model.entities import (
+    Failure,
+    Kernel,
+    Reaction,
+)
+from netbisect.demo.lab.setup import KERNEL_CONFIG
+from netbisect.demo.tree.create import SampleTree
+from netbisect.workers.build.build import KernelBuild
+from netbisect.workers.config.builder import Builder, Source
+from tests.integration.workers.build.test_build import build, ended, job, make_that
+
+
+@pytest.fixture
+def builder(tmp_path: Path) -> Builder:
+    return Builder("amd64", "amd64", tmp_path / "builder")
+
+
+@contextlib.contextmanager
+def by_hand(
+    builder: Builder, tree: SampleTree, revision: str, said: Path
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A build in a process of its own, as somebody else would start it."""
+    program = (
+        "from pathlib import Path\n"
+        "from netbisect.workers.build.build import KernelBuild\n"
+        "from netbisect.workers.config.builder import Builder, Source\n"
+        f"builder = Builder('amd64', 'amd64', Path({str(builder.directory)!r}), "
+        f"make={builder.make!r}, build_timeout={builder.build_timeout!r})\n"
+        f"source = Source({str(tree.repository)!r})\n"
+        "def say(text):\n    print(text, flush=True)\n"
+        f"print(KernelBuild(builder, source, {revision!r}, {KERNEL_CONFIG!r}, say).run())\n"
+    )
+    with (
+        said.open("wb") as stream,
+        subprocess.Popen([sys.executable, "-c", program], stdout=stream) as process,
+    ):
+        try:
+            yield process
+        except BaseException:
+            process.kill()
+            raise
+
+
+def wait_for(path: Path, text: str, process: subprocess.Popen[bytes]) -> None:
+    end = time.monotonic() + 120
+    while not (path.exists() and text in path.read_text()):
+        assert process.poll() is None
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def gated_make(tmp_path: Path) -> tuple[str, ...]:
+    """The real make; each `buildkernel` waits until there is a file `open`."""
+    script = (
+        f'echo "$@" >> {tmp_path}/called\n'
+        f'case "$*" in *buildkernel*)\n'
+        f"while ! [ -e {tmp_path}/open ] && kill -0 $PPID; do sleep 0.05; done\n"
+        "esac\n"
+        'exec make "$@"'
+    )
+    return make_that(tmp_path, script)
+
+
+def test_a_second_builder_waits_for_the_first_and_both_have_their_kernels(
+    builder: Builder, sample_tree: SampleTree, tmp_path: Path
+) -> None:
+    gated = replace(builder, make=gated_make(tmp_path))
+    first, second = sample_tree.revisions[4:6]
+    with by_hand(gated, sample_tree, first, tmp_path / "first") as one:
+        wait_for(tmp_path / "called", "buildkernel", one)
+        with by_hand(gated, sample_tree, second, tmp_path / "second") as two:
+            wait_for(tmp_path / "second", "waiting", two)
+            (tmp_path / "open").touch()
+    waiting, *_ = (tmp_path / "second").read_text().splitlines()
+    assert re.fullmatch(
+        rf"process {one.pid} has been building {first[:12]}-{KERNEL_CONFIG} since "
+        rf"\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d UTC in {builder.directory}: waiting for its end",
+        waiting,
+    )
+    for name, revision in (("first", first), ("second", second)):
+        assert f"Kernel(revision='{revision}'" in (tmp_path / name).read_text()
+
+
+def test_a_builder_that_is_busy_for_too_long_is_no_fault_of_the_revision(
+    builder: Builder, sample_tree: SampleTree, tmp_path: Path
+) -> None:
+    first, second = sample_tree.revisions[4:6]
+    gated = replace(builder, make=gated_make(tmp_path))
+    with by_hand(gated, sample_tree, first, tmp_path / "first") as one:
+        wait_for(tmp_path / "called", "buildkernel", one)
+        dud = build(replace(gated, build_timeout=1), sample_tree, second)
+        (tmp_path / "open").touch()
+    assert isinstance(dud, Failure)
+    assert dud.reaction is Reaction.INFRA
+    assert dud.why.startswith(f"builder amd64: process {one.pid} has been building {first[:12]}-")
+    assert dud.why.endswith("; it had not ended after 1 s")
+    assert f"Kernel(revision='{first}'" in (tmp_path / "first").read_text()
+
+
+def test_what_a_killed_build_left_running_is_ended_before_the_next(
+    builder: Builder, sample_tree: SampleTree, tmp_path: Path
+) -> None:
+    """Two makes in one object directory would spoil it."""
+    pid = tmp_path / "pid"
+    slow = replace(builder, make=make_that(tmp_path, f"{sys.executable} {job(tmp_path)} & wait"))
+    with by_hand(slow, sample_tree, sample_tree.revisions[4], tmp_path / "said") as process:
+        try:
+            wait_for(pid, "", process)
+            while not pid.read_text().strip():
+                time.sleep(0.02)
+        finally:
+            process.kill()
+    left = int(pid.read_text())
+    os.kill(left, 0)
+    assert isinstance(build(builder, sample_tree, sample_tree.revisions[5]), Kernel)
+    assert ended(left)
+
+
+@pytest.mark.parametrize("target", ["kernel-toolchain", "buildkernel", "installkernel"])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV])
+def test_a_make_that_a_signal_ends_says_nothing_about_the_revision(
+    builder: Builder, sample_tree: SampleTree, tmp_path: Path, target: str, number: signal.Signals
+) -> None:
+    script = f'case "$*" in *{target}*) kill -{int(number)} $$; esac; exec make "$@"'
+    broken = replace(builder, make=make_that(tmp_path, script))
+    dud = build(broken, sample_tree, sample_tree.revisions[4])
+    assert isinstance(dud, Failure)
+    assert (dud.fault, dud.reaction) == ("builder", Reaction.INFRA)
+    assert f"make.sh was ended by signal {int(number)} (" in dud.why
+    assert isinstance(build(builder, sample_tree, sample_tree.revisions[4]), Kernel)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_job_of_make_that_is_killed_says_nothing_about_the_revision(
+    builder: Builder, sample_tree: SampleTree, tmp_path: Path, number: signal.Signals
+) -> None:
+    """As the system does where memory is short."""
+    python = tmp_path / "python.sh"
+    python.write_text(f"#!/bin/sh\nkill -{int(number)} $$\n")
+    python.chmod(0o755)
+    broken = replace(builder, options=(f"PYTHON={python}",))
+    dud = build(broken, sample_tree, sample_tree.revisions[4])
+    assert isinstance(dud, Failure)
+    assert (dud.fault, dud.reaction) == ("builder", Reaction.INFRA)
+
+
+@pytest.mark.parametrize("what", ["clone", "fetch", "cat-file", "checkout", "ls-tree", "archive"])
+def test_a_git_that_a_signal_ends_says_nothing_about_the_revision(
+    builder: Builder,
+    sample_tree: SampleTree,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    what: str,
+) -> None:
+    git = tmp_path / "bin" / "git"
+    git.parent.mkdir()
+    git.write_text(
+        f'#!/bin/sh\ncase "$1" in {what}) kill -9 $$; esac\nexec {shutil.which("git")} "$@"\n'
+    )
+    git.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{git.parent}:{os.environ['PATH']}")
+    revision = "f" * 40 if what == "fetch" else sample_tree.revisions[4]
+    source = Source(str(sample_tree.repository))
+    needs = {"pfctl": {sample_tree.revisions[0]}}
+    dud = KernelBuild(builder, source, revision, KERNEL_CONFIG, lambda _: None, needs=needs).run()
+    assert isinstance(dud, Failure)
+    assert (dud.fault, dud.reaction) == ("builder", Reaction.INFRA)
+    assert dud.why == "builder amd64: git was ended by signal 9 (Killed)"

@@ -1,0 +1,213 @@
+"""Two kernels of one identity run the same instructions."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from netbisect.bisect.model.entities import Kernel
+from netbisect.workers.build.identity import identity_of, identity_of_file, version_of
+
+if TYPE_CHECKING:
+    from tests.lab_fixtures import RunningLab
+
+
+def elf(*sections: tuple[str, int, bytes]) -> bytes:
+    """A small ELF file: name, flags and data of its sections."""
+    names = b"\0" + b"".join(name.encode() + b"\0" for name, _, _ in sections) + b".shstrtab\0"
+    body, headers = b"", [b"\0" * 64]
+    for name, flags, data in (*sections, (".shstrtab", 0, names)):
+        kind = 3 if name == ".shstrtab" else 8 if name == ".bss" else 1
+        at = names.index(b"\0" + name.encode() + b"\0") + 1
+        headers.append(
+            struct.pack("<IIQQQQIIQQ", at, kind, flags, 0, 64 + len(body), len(data), 0, 0, 1, 0)
+        )
+        if kind != 8:
+            body += data
+    head = struct.pack(
+        "<16sHHIQQQIHHHHHH",
+        b"\x7fELF\x02\x01\x01\x09",
+        2,
+        62,
+        1,
+        0,
+        0,
+        64 + len(body),
+        0,
+        64,
+        0,
+        0,
+        64,
+        len(headers),
+        len(headers) - 1,
+    )
+    return head + body + b"".join(headers)
+
+
+ALLOC = 2
+ADDEND = 4
+
+
+def module(callee: bytes, *, place: int = 1, addend: int = -4, local: bytes = b"here") -> bytes:
+    """A module as amd64 has them: the call in its code is filled in when it is loaded.
+
+    Its symbols are a function of its own, at the start of its code, and what it calls.
+    """
+    strings = b"\0" + callee + b"\0" + local + b"\0"
+    symbols = b"\0" * 24
+    symbols += struct.pack("<IBBHQQ", strings.index(local), 2, 0, 1, 0, 5)
+    symbols += struct.pack("<IBBHQQ", 1, 16, 0, 0, 0, 0)
+    relocation = struct.pack("<QQq", place, (2 << 32) | ADDEND, addend)
+    data = elf(
+        (".text", ALLOC, b"\xe8\0\0\0\0"),
+        (".rela.text", 0, relocation),
+        (".symtab", 0, symbols),
+        (".strtab", 0, strings),
+    )
+    # elf() knows no links between sections: kind, link, info and size of an entry.
+    image = bytearray(data)
+    (headers,) = struct.unpack_from("<Q", image, 40)
+    for number, kind, link, info, size in ((2, 4, 3, 1, 24), (3, 2, 4, 1, 24), (4, 3, 0, 0, 0)):
+        at = headers + 64 * number
+        struct.pack_into("<I", image, at + 4, kind)
+        struct.pack_into("<II", image, at + 40, link, info)
+        struct.pack_into("<Q", image, at + 56, size)
+    return bytes(image)
+
+
+def kernel(code: bytes, version: bytes, *, note: bytes = b"1", debug: bytes = b"") -> bytes:
+    return elf(
+        (".text", ALLOC, code),
+        (".note.gnu.build-id", ALLOC, note),
+        (".data", ALLOC, b"a\0FreeBSD 15.0-CURRENT " + version + b" GENERIC\0b"),
+        (".debug_info", 0, debug),
+    )
+
+
+FIRST = kernel(b"\x90\x90", b"main-n9-0123456789ab")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        kernel(b"\x90\x90", b"main-n9-ba9876543210"),
+        kernel(b"\x90\x90", b"main-n10-ba9876543210-dirty"),
+        kernel(b"\x90\x90", b"main-n9-0123456789ab", note=b"2"),
+        kernel(b"\x90\x90", b"main-n9-0123456789ab", debug=b"DWARF"),
+    ],
+    ids=["another revision", "a longer number", "another build-id", "debugging symbols"],
+)
+def test_what_is_not_run_makes_no_difference(other: bytes) -> None:
+    assert identity_of_file(other) == identity_of_file(FIRST)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        kernel(b"\x90\x91", b"main-n9-0123456789ab"),
+        kernel(b"\x90\x90\x90", b"main-n9-0123456789ab"),
+        FIRST.replace(b"\0b\0", b"\0c\0"),
+    ],
+    ids=["an instruction", "a longer function", "a datum"],
+)
+def test_what_is_run_makes_a_difference(other: bytes) -> None:
+    assert other != FIRST
+    assert identity_of_file(other) != identity_of_file(FIRST)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [module(b"m_freem"), module(b"m_free", place=2), module(b"m_free", addend=0)],
+    ids=["another function", "another place", "another distance"],
+)
+def test_what_is_filled_in_when_a_module_is_loaded_makes_a_difference(other: bytes) -> None:
+    """The bytes of its code are the same until then."""
+    assert identity_of_file(other) != identity_of_file(module(b"m_free"))
+
+
+def test_the_name_of_a_function_of_the_modules_own_makes_no_difference() -> None:
+    assert identity_of_file(module(b"m_free", local=b"there")) == identity_of_file(
+        module(b"m_free")
+    )
+
+
+def test_a_relocation_that_leads_nowhere_is_no_reason_to_stop() -> None:
+    """The file counts whole, as one that is no ELF file does."""
+    one, other = (
+        module(name).replace(
+            struct.pack("<Q", (2 << 32) | ADDEND), struct.pack("<Q", (9 << 32) | ADDEND)
+        )
+        for name in (b"m_free", b"m_frei")
+    )
+    assert identity_of_file(one) != identity_of_file(other)
+
+
+def test_a_version_that_is_filled_up_with_zeros_may_be_of_any_length() -> None:
+    """As newvers.sh has it: what follows stays where it is."""
+    first, second = (
+        kernel(b"\x90", text.ljust(40, b"\0")) for text in (b"main-n9-012", b"main-n10-0123")
+    )
+    assert identity_of_file(first) == identity_of_file(second)
+
+
+def test_the_size_of_memory_without_content_counts() -> None:
+    one, two = (elf((".bss", ALLOC, b"\0" * size)) for size in (8, 16))
+    assert identity_of_file(one) != identity_of_file(two)
+
+
+def test_a_file_that_is_no_elf_counts_whole() -> None:
+    assert identity_of_file(b"firmware 1") != identity_of_file(b"firmware 2")
+
+
+def test_names_and_modules_count_hints_and_symbols_do_not(tmp_path: Path) -> None:
+    (tmp_path / "kernel").write_bytes(FIRST)
+    (tmp_path / "pf.ko").write_bytes(FIRST)
+    before = identity_of(tmp_path)
+    (tmp_path / "linker.hints").write_bytes(b"x")
+    (tmp_path / "kernel.debug").write_bytes(b"x")
+    assert identity_of(tmp_path) == before
+    (tmp_path / "pf.ko").rename(tmp_path / "ipfw.ko")
+    assert identity_of(tmp_path) != before
+
+
+def test_the_version_is_what_uname_will_show(tmp_path: Path) -> None:
+    path = tmp_path / "kernel"
+    path.write_bytes(FIRST)
+    assert version_of(path) == "n9-0123456789ab"
+    path.write_bytes(b"no kernel")
+    assert version_of(path) == ""
+
+
+# --------------------------------------------------------------------------- of built kernels
+
+
+def built(lab: RunningLab, number: int) -> Kernel:
+    kernel = lab.build(number)
+    assert isinstance(kernel, Kernel)
+    return kernel
+
+
+@pytest.mark.parametrize(
+    ("subject", "same"),
+    [("ip_output: Explain case 6", True), ("if: Count event 10", False)],
+    ids=["a comment", "a function off the packets' way"],
+)
+def test_a_commit_changes_the_identity_if_it_changes_code(
+    running_lab: RunningLab, subject: str, same: bool
+) -> None:
+    """A commit that adds a comment builds the kernel of its parent, but for the version."""
+    number = int(subject.rpartition(" ")[2])
+    before, after = built(running_lab, number - 1), built(running_lab, number)
+    assert before.version != after.version
+    assert before.key != after.key
+    assert (before.identity == after.identity) is same
+
+
+def test_a_longer_number_of_the_revision_is_no_other_kernel(running_lab: RunningLab) -> None:
+    """The ninth revision adds to a manual page: `n10-...` does what `n9-...` does."""
+    before, after = built(running_lab, 8), built(running_lab, 9)
+    assert (len(before.version), len(after.version)) == (15, 16)
+    assert before.identity == after.identity

@@ -1,0 +1,400 @@
+"""What one build leaves to the next: tools, objects, configuration; and when it does not."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from checkout_fixtures import IDENTITY
+
+from netbisect.bisect.model.entities import (
+    Failure,
+    Kernel,
+    Reaction,
+    Stage,
+)
+from netbisect.demo.lab.setup import KERNEL_CONFIG
+from netbisect.demo.tree.create import SampleTree
+from netbisect.workers.build import build_host
+from netbisect.workers.build.build import KernelBuild
+from netbisect.workers.config.builder import Builder, Source
+
+FASTFWD = "sys/netinet/ip_fastfwd.c"
+TOOL = "tools/build/kernel.py"
+
+
+class Shop:
+    """A builder whose calls of make are written down, and a repository to add commits to."""
+
+    def __init__(self, folder: Path, tree: SampleTree) -> None:
+        self.folder = folder
+        self.repository = folder / "tree.git"
+        clone = ["git", "clone", "-q", "--bare", str(tree.repository), str(self.repository)]
+        subprocess.run(clone, check=True)
+        self.first = tree.revisions[4]
+        self.next = tree.revisions[5]
+        self.script = folder / "make.sh"
+        self.instead("")
+        self.builder = Builder("amd64", "amd64", folder / "builder", make=(str(self.script),))
+        self.source = Source(str(self.repository))
+        self.said: list[str] = []
+
+    def instead(self, script: str) -> None:
+        """What make does before it does what it should."""
+        calls = self.folder / "calls"
+        self.script.write_text(f'#!/bin/sh\necho "$@" >> {calls}\n{script}\nexec make "$@"\n')
+        self.script.chmod(0o755)
+
+    def git(self, *arguments: str, feed: str | None = None) -> str:
+        return subprocess.run(
+            ["git", *IDENTITY, "--git-dir", str(self.repository), *arguments],
+            env={**os.environ, "GIT_INDEX_FILE": str(self.folder / "index")},
+            input=feed,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.strip()
+
+    def commit(self, path: str, change: Callable[[str], str], parent: str = "") -> str:
+        """A commit on top of the first, or of `parent`."""
+        parent = parent or self.first
+        text = self.git("show", f"{parent}:{path}") + "\n"
+        blob = self.git("hash-object", "-w", "--stdin", feed=change(text))
+        self.git("read-tree", parent)
+        self.git("update-index", "--cacheinfo", f"100644,{blob},{path}")
+        made = self.git("commit-tree", self.git("write-tree"), "-p", parent, "-m", "A change")
+        self.git("branch", f"b-{made}", made)
+        return made
+
+    def build(self, revision: str = "", config: str = KERNEL_CONFIG) -> Kernel | Failure:
+        self.said.clear()
+        (self.folder / "calls").write_text("")
+        revision = revision or self.first
+        return KernelBuild(self.builder, self.source, revision, config, self.said.append).run()
+
+    def kernel(self, revision: str = "", config: str = KERNEL_CONFIG) -> Kernel:
+        made = self.build(revision, config)
+        assert isinstance(made, Kernel), made
+        return made
+
+    @property
+    def targets(self) -> list[str]:
+        """What make was asked for by the last build."""
+        wanted = ("kernel-toolchain", "buildkernel", "installkernel")
+        words = (self.folder / "calls").read_text().split()
+        return [word for word in words if word in wanted]
+
+    def arguments(self, target: str) -> list[str]:
+        """Of the last call for that target."""
+        calls = (self.folder / "calls").read_text().splitlines()
+        return [call for call in calls if target in call.split()][-1].split()
+
+    def compiled(self, revision: str = "", config: str = KERNEL_CONFIG) -> list[str]:
+        """The sources that were compiled."""
+        log = self.builder.directory / "logs" / f"{(revision or self.first)[:12]}-{config}.log"
+        return [line[6:] for line in log.read_text().splitlines() if line.startswith("cc -c ")]
+
+    def object(self, path: str) -> Path:
+        """Where the object of a source is kept."""
+        name = path.removeprefix("sys/").replace("/", "-") + ".o"
+        return next((self.builder.directory / "obj").rglob(name))
+
+
+@pytest.fixture
+def shop(tmp_path: Path, sample_tree: SampleTree) -> Shop:
+    return Shop(tmp_path, sample_tree)
+
+
+def test_only_what_changed_is_compiled(shop: Shop) -> None:
+    shop.kernel()
+    assert len(shop.compiled()) > 10
+    revision = shop.commit(FASTFWD, lambda text: text.replace("{\n", "{\n\tx++;\n", 1))
+    shop.kernel(revision)
+    assert shop.compiled(revision) == [FASTFWD]
+
+
+def test_a_revision_gives_the_same_kernel_from_kept_objects_and_from_none(shop: Shop) -> None:
+    """Also where its files are older than the objects of the revision before."""
+    shop.kernel(shop.next)
+    after, alone = shop.kernel(), replace(shop.builder, directory=shop.folder / "other")
+    shop.builder = alone
+    assert shop.kernel().key == after.key
+
+
+def test_the_tools_are_made_once(shop: Shop) -> None:
+    shop.kernel()
+    assert shop.targets == ["kernel-toolchain", "buildkernel", "installkernel"]
+    shop.kernel(shop.next)
+    assert shop.targets == ["buildkernel", "installkernel"]
+
+
+def test_the_tools_are_made_anew_where_the_tree_has_others(shop: Shop) -> None:
+    """On the way there and on the way back."""
+    shop.kernel()
+    bump = shop.commit(TOOL, lambda text: text.replace('print(f"cc -c {name}")', "pass"))
+    shop.kernel(bump)
+    assert shop.targets[0] == "kernel-toolchain"
+    shop.kernel()
+    assert shop.targets[0] == "kernel-toolchain"
+
+
+def test_another_compiler_takes_no_objects_of_the_last_one(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.kernel()
+    programs = shop.folder / "bin"
+    programs.mkdir()
+    (programs / "cc").write_text("#!/bin/sh\necho cc version 99\n")
+    (programs / "cc").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    shop.kernel(shop.next)
+    assert shop.targets[0] == "kernel-toolchain"
+    assert len(shop.compiled(shop.next)) > 10
+
+
+def test_other_options_take_no_objects_of_the_last_ones(shop: Shop) -> None:
+    shop.kernel()
+    shop.builder = replace(shop.builder, options=("COPTFLAGS=-O3",))
+    shop.kernel(shop.next)
+    assert len(shop.compiled(shop.next)) > 10
+    assert shop.arguments("buildkernel")[-1] == "COPTFLAGS=-O3"
+
+
+def test_what_fails_among_old_objects_is_made_again_without_them(shop: Shop) -> None:
+    """It is no revision that does not build."""
+    shop.kernel()
+    shop.object(FASTFWD).write_text("cut short")
+    kernel = shop.kernel(shop.next)
+    assert shop.targets == ["buildkernel", "kernel-toolchain", "buildkernel", "installkernel"]
+    assert "it fails; once more without the objects of other revisions" in shop.said
+    assert kernel.revision == shop.next
+
+
+def test_what_does_not_compile_is_tried_without_old_objects_and_then_skipped(shop: Shop) -> None:
+    """The error told is that of the second attempt; the next revision builds on the objects."""
+    shop.kernel()
+    broken = shop.commit(FASTFWD, lambda text: text + "}\n")
+    dud = shop.build(broken)
+    assert isinstance(dud, Failure)
+    assert (dud.stage, dud.reaction) == (Stage.BUILD, Reaction.SKIP)
+    assert f"{FASTFWD}:" in dud.why
+    assert shop.targets == ["buildkernel", "kernel-toolchain", "buildkernel"]
+    mended = shop.commit(FASTFWD, lambda text: text.removesuffix("}\n"), broken)
+    shop.kernel(mended)
+    assert shop.compiled(mended) == [FASTFWD]
+
+
+def test_what_does_not_compile_from_nothing_is_tried_once(shop: Shop) -> None:
+    assert isinstance(shop.build(shop.commit(FASTFWD, lambda text: text + "}\n")), Failure)
+    assert shop.targets == ["kernel-toolchain", "buildkernel"]
+
+
+# -------------------------------------------------------------------------------- config(8)
+
+
+def test_the_configuration_step_is_left_out_where_it_has_nothing_new_to_say(shop: Shop) -> None:
+    shop.kernel()
+    assert "KERNFAST=1" not in shop.arguments("buildkernel")
+    shop.kernel(shop.next)
+    assert "KERNFAST=1" in shop.arguments("buildkernel")
+
+
+@pytest.mark.parametrize("path", ["sys/amd64/conf/GENERIC", "sys/conf/newvers.sh"])
+def test_the_configuration_step_is_made_where_what_it_reads_has_changed(
+    shop: Shop, path: str
+) -> None:
+    shop.kernel()
+    shop.kernel(shop.commit(path, lambda text: text + "# more\n"))
+    assert "KERNFAST=1" not in shop.arguments("buildkernel")
+
+
+def test_the_configuration_step_is_made_after_a_failure(shop: Shop) -> None:
+    """It may be what failed."""
+    shop.kernel()
+    shop.build(shop.commit(FASTFWD, lambda text: text + "}\n"))
+    shop.kernel()
+    assert "KERNFAST=1" not in shop.arguments("buildkernel")
+
+
+def test_a_configuration_of_ones_own_is_built(shop: Shop) -> None:
+    """A change in it shows at once."""
+    configs = shop.folder / "configs"
+    configs.mkdir()
+    (configs / "ROUTER").write_text("ident ROUTER\ndevice em\ndevice ix\n")
+    shop.source = replace(shop.source, kernel_configs=configs)
+    both = shop.kernel(config="ROUTER")
+    assert "sys/dev/ixgbe/ix_txrx.c" in shop.compiled(config="ROUTER")
+    (configs / "ROUTER").write_text("ident ROUTER\ndevice em\n")
+    assert shop.kernel(config="ROUTER").identity != both.identity
+    shop.kernel()
+    assert not [one for one in shop.arguments("buildkernel") if one.startswith("KERNCONFDIR")]
+
+
+def test_only_the_modules_of_the_lab_are_built(shop: Shop) -> None:
+    """Names that a tree does not know, of drivers that were called otherwise, are left out."""
+    shop.builder = replace(shop.builder, modules=("pf", "if_of_another_age"))
+    shop.kernel()
+    stage = shop.builder.directory / "stage" / "boot" / "kernel"
+    assert sorted(path.name for path in stage.iterdir()) == ["kernel", "pf.ko"]
+    shop.builder = replace(shop.builder, modules=())
+    shop.kernel(shop.next)
+    assert (stage / "ipfw.ko").is_file()
+
+
+# ---------------------------------------------------------------------- builds that are killed
+
+
+def kill_in(shop: Shop, target: str) -> None:
+    """Kills a build and its make once make was asked for a target."""
+    flag = shop.folder / "flag"
+    shop.instead(f'for a; do test "$a" = {target} && echo $$ > {flag} && exec sleep 600; done')
+    program = (
+        "from pathlib import Path\n"
+        "from netbisect.workers.build.build import KernelBuild\n"
+        "from netbisect.workers.config.builder import Builder, Source\n"
+        f"builder = Builder('amd64', 'amd64', Path({str(shop.builder.directory)!r}), "
+        f"make={shop.builder.make!r})\n"
+        f"source = Source({str(shop.repository)!r})\n"
+        f"KernelBuild(builder, source, {shop.first!r}, {KERNEL_CONFIG!r}, print).run()\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.DEVNULL) as process:
+        while not (flag.exists() and flag.read_text().strip()):
+            assert process.poll() is None
+            time.sleep(0.02)
+        process.kill()
+    os.kill(int(flag.read_text()), signal.SIGKILL)
+    shop.instead("")
+
+
+def test_objects_of_a_build_that_was_killed_are_not_used(shop: Shop) -> None:
+    """They may be cut short."""
+    shop.kernel()
+    kill_in(shop, "buildkernel")
+    shop.kernel()
+    assert len(shop.compiled()) > 10
+    assert shop.targets == ["buildkernel", "installkernel"]
+
+
+def test_tools_whose_build_was_killed_are_not_used(shop: Shop) -> None:
+    kill_in(shop, "kernel-toolchain")
+    left = shop.builder.directory / "obj" / "cut-short"
+    left.write_text("")
+    shop.kernel()
+    assert not left.exists()
+    assert shop.targets == ["kernel-toolchain", "buildkernel", "installkernel"]
+
+
+def test_a_git_that_was_killed_stops_nobody(shop: Shop) -> None:
+    shop.kernel()
+    for name in ("index.lock", "HEAD.lock"):
+        (shop.builder.directory / "source" / ".git" / name).write_text("")
+    shop.kernel(shop.next)
+
+
+def test_a_clone_that_was_killed_is_made_again(shop: Shop) -> None:
+    half = shop.builder.directory / "source.new" / ".git"
+    half.mkdir(parents=True)
+    (half / "HEAD").write_text("ref: refs/heads/main\n")
+    shop.kernel()
+
+
+# ---------------------------------------------------------------------- tools that do not build
+
+
+FAILS = 'for a; do test "$a" = kernel-toolchain && { echo "x.c:1:1: error: no"; exit 1; }; done'
+
+
+def test_a_builder_that_never_had_tools_is_bad_infrastructure(shop: Shop) -> None:
+    """Its owner has to install what is missing."""
+    shop.instead(FAILS)
+    dud = shop.build()
+    assert isinstance(dud, Failure)
+    assert dud.reaction is Reaction.INFRA
+    assert dud.why == (
+        "builder amd64 has built no kernel yet, and cannot build its tools: "
+        "kernel-toolchain: x.c:1:1: error: no"
+    )
+
+
+def test_tools_that_fail_on_a_builder_that_works_are_the_revisions(shop: Shop) -> None:
+    """They are tried once more from nothing."""
+    shop.kernel()
+    bump = shop.commit(TOOL, lambda text: text + "# more\n")
+    shop.instead(FAILS)
+    dud = shop.build(bump)
+    assert isinstance(dud, Failure)
+    assert (dud.reaction, dud.why) == (Reaction.SKIP, "kernel-toolchain: x.c:1:1: error: no")
+    assert shop.targets == ["kernel-toolchain", "kernel-toolchain"]
+    shop.instead("")
+    shop.kernel()
+
+
+# ----------------------------------------------------------------------------------- the host
+
+
+def test_what_a_tree_calls_a_build_without_cleaning(shop: Shop) -> None:
+    """NO_CLEAN before FreeBSD 13, WITHOUT_CLEAN since."""
+    shop.kernel()
+    assert "WITHOUT_CLEAN=yes" in shop.arguments("buildkernel")
+    old = shop.commit("Makefile", lambda text: text)
+    text = shop.git("show", f"{old}:Makefile")
+    blob = shop.git("hash-object", "-w", "--stdin", feed=f"# NO_CLEAN\n{text}\n")
+    shop.git("update-index", "--add", "--cacheinfo", f"100644,{blob},Makefile.inc1")
+    old = shop.git("commit-tree", shop.git("write-tree"), "-p", old, "-m", "Older")
+    shop.git("branch", "older", old)
+    shop.kernel(old)
+    assert "NO_CLEAN=yes" in shop.arguments("buildkernel")
+    assert "WITHOUT_CLEAN=yes" not in shop.arguments("buildkernel")
+
+
+def test_ccache_is_used_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless the lab file says otherwise."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert build_host.fast_options([]) == []
+    (tmp_path / "ccache").write_text("#!/bin/sh\n")
+    (tmp_path / "ccache").chmod(0o755)
+    found = ["WITH_CCACHE_BUILD=yes", f"CCACHE_BIN={tmp_path / 'ccache'}"]
+    assert build_host.fast_options([]) == found
+    assert build_host.fast_options(["WITHOUT_CCACHE_BUILD=yes"]) == []
+
+
+def test_a_host_that_is_not_freebsd_builds_with_make_py() -> None:
+    builder = Builder("amd64", "amd64", Path("/b"), cross_bindir=Path("/usr/lib/llvm-14/bin"))
+    cross = "--cross-bindir=/usr/lib/llvm-14/bin"
+    assert builder.make_command == ["tools/build/make.py", cross]
+    own = replace(builder, make=("python3", "tools/build/make.py"))
+    assert own.make_command == ["python3", "tools/build/make.py", cross]
+
+
+def test_two_builders_build_at_once(shop: Shop) -> None:
+    """Each waits within its build until the other builds."""
+    here, there = shop.folder / "here", shop.folder / "there"
+    programs = []
+    for mine, other, revision in ((here, there, shop.first), (there, here, shop.next)):
+        script = mine.with_suffix(".sh")
+        script.write_text(
+            f'#!/bin/sh\nfor a; do if test "$a" = buildkernel; then touch {mine}\n'
+            f'while ! test -f {other}; do sleep 0.02; done; fi; done\nexec make "$@"\n'
+        )
+        script.chmod(0o755)
+        program = (
+            "import sys\n"
+            "from pathlib import Path\n"
+            "from netbisect.bisect.model.entities import Kernel\n"
+            "from netbisect.workers.build.build import KernelBuild\n"
+            "from netbisect.workers.config.builder import Builder, Source\n"
+            f"builder = Builder('amd64', 'amd64', Path({str(mine) + '.d'!r}), "
+            f"make=({str(script)!r},), build_timeout=60)\n"
+            f"source = Source({str(shop.repository)!r})\n"
+            f"made = KernelBuild(builder, source, {revision!r}, {KERNEL_CONFIG!r}, print).run()\n"
+            "sys.exit(not isinstance(made, Kernel))\n"
+        )
+        programs.append(subprocess.Popen([sys.executable, "-c", program]))
+    assert [program.wait() for program in programs] == [0, 0]

@@ -1,0 +1,427 @@
+"""Review patches: fetched, checked, applied; each is a configuration of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from netbisect.bisect.model.entities import (
+    Failure,
+    Kernel,
+    Reaction,
+    Stage,
+)
+from netbisect.demo.lab.setup import KERNEL_CONFIG
+from netbisect.demo.tree.create import SampleTree
+from netbisect.workers.build import phabricator as review
+from netbisect.workers.build.build import KernelBuild
+from netbisect.workers.build.patches import (
+    Patch,
+    PatchError,
+    PatchStore,
+    read,
+    read_file,
+)
+from netbisect.workers.cli import main, options
+from netbisect.workers.config.builder import Builder, Source
+
+if TYPE_CHECKING:
+    from tests.lab_fixtures import RunningLab
+
+FILE = "sys/netinet/ip_input.c"
+PAGE = "<!DOCTYPE html><html><head><title>Login</title></head></html>\n"
+TOPS = ("Makefile", "sys", "share", "tools")
+
+
+def diff(path: str = f"a/{FILE}", to: str = f"b/{FILE}") -> str:
+    return f"--- {path}\n+++ {to}\n@@ -1 +1 @@\n-old\n+new\n"
+
+
+# ----------------------------------------------------------------------------------- fetching
+
+
+class _Phabricator:
+    """Stands for a review server: what it says by path, and what it was asked."""
+
+    def __init__(self) -> None:
+        self.says: dict[str, Callable[[BaseHTTPRequestHandler], None]] = {}
+        self.asked: list[str] = []
+        self.template = ""
+
+    def give(self, path: str, data: bytes, kind: str = "text/plain", status: int = 200) -> None:
+        def answer(handler: BaseHTTPRequestHandler) -> None:
+            handler.send_response(status)
+            handler.send_header("Content-Type", kind)
+            handler.send_header("Content-Length", str(len(data)))
+            handler.end_headers()
+            handler.wfile.write(data)
+
+        self.says[path] = answer
+
+
+@pytest.fixture
+def phabricator() -> Iterator[_Phabricator]:
+    server = _Phabricator()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            server.asked.append(self.path)
+            answer = server.says.get(self.path)
+            if answer is None:
+                self.send_error(404)
+            else:
+                answer(self)
+
+        def log_message(self, *_: object) -> None:
+            """Says nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listening:
+        server.template = f"http://127.0.0.1:{listening.server_port}/{{review}}?download=true"
+        thread = threading.Thread(target=listening.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield server
+        listening.shutdown()
+        thread.join()
+
+
+def test_the_diff_of_a_review_is_fetched(phabricator: _Phabricator) -> None:
+    """Also from where the server sends us, as Phabricator does."""
+
+    def elsewhere(handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(302)
+        handler.send_header("Location", "/file/data/x/D5180.diff")
+        handler.end_headers()
+
+    phabricator.says["/D5180?download=true"] = elsewhere
+    phabricator.give("/file/data/x/D5180.diff", diff().encode())
+
+    assert review.fetch("D5180", phabricator.template) == read("D5180", diff().encode())
+    assert phabricator.asked == ["/D5180?download=true", "/file/data/x/D5180.diff"]
+
+
+SECRET = "the-secret-of-another-service"
+
+
+def _redirect(place: str, body: bytes = b"") -> Callable[[BaseHTTPRequestHandler], None]:
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(302, SECRET)
+        handler.send_header("Location", place)
+        handler.end_headers()
+        handler.wfile.write(body)
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "http://localhost:{port}/{secret}",
+        "http://127.0.0.1:9/{secret}",
+        "http://127.0.0.1/{secret}",
+        "https://127.0.0.1:{port}/{secret}",
+        "//127.0.0.2:{port}/{secret}",
+        "ftp://127.0.0.1:{port}/{secret}",
+        "file:///etc/{secret}",
+        "http://127.0.0.1:{port}@127.0.0.2/{secret}",
+        "http://[::1/{secret}",
+        "http://127.0.0.1:x/{secret}",
+    ],
+)
+def test_a_redirect_to_another_server_is_not_followed(
+    phabricator: _Phabricator, place: str
+) -> None:
+    """Of its place, and of what the server says with it, nothing is repeated."""
+    port = phabricator.template.split(":")[2].split("/")[0]
+    phabricator.says["/D1?download=true"] = _redirect(place.format(port=port, secret=SECRET))
+    with pytest.raises(PatchError, match=r"^D1: 127\.0\.0\.1:") as caught:
+        review.fetch("D1", phabricator.template)
+    assert SECRET not in str(caught.value)
+    assert [one for one in phabricator.asked if SECRET in one] == []
+
+
+def test_a_redirect_without_an_end_is_told(phabricator: _Phabricator) -> None:
+    """And what comes with a redirect is not read."""
+    phabricator.says["/D1?download=true"] = _redirect("/D1?download=true", b"x" * 1000)
+    with pytest.raises(PatchError, match=r"^D1: 127\.0\.0\.1:\d+ redirects more than 4 times"):
+        review.fetch("D1", phabricator.template)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        f"{SECRET}\r\n\r\n",
+        f"HTTP/1.1 {SECRET}\r\n\r\n",
+        f"HTTP/1.1 500 {SECRET}\r\n\r\n{SECRET}",
+        f"HTTP/1.1 799 {SECRET}\r\n\r\n",
+        f"HTTP/1.1 200 OK\r\n\r\n{SECRET}\n",
+        f"HTTP/1.1 200 OK\r\n\r\n--- /etc/{SECRET}\n+++ /etc/{SECRET}\n",
+        f"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{SECRET}\r\n",
+        f"HTTP/1.1 200 OK\r\nContent-Length: {SECRET}\r\n\r\n{SECRET}",
+    ],
+)
+def test_nothing_of_an_answer_is_repeated(phabricator: _Phabricator, answer: str) -> None:
+    """Whoever may ask for a review does not read by it what the master alone can reach."""
+
+    def say(handler: BaseHTTPRequestHandler) -> None:
+        handler.wfile.write(answer.encode())
+        handler.close_connection = True
+
+    phabricator.says["/D1?download=true"] = say
+    with pytest.raises(PatchError, match=r"^D1: ") as caught:
+        review.fetch("D1", phabricator.template)
+    assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["5180", "D0", "D", "D5180/../D1", "d5180", "D5180\n", "D1 2", ""])
+def test_what_is_no_review_is_not_asked_for(phabricator: _Phabricator, name: str) -> None:
+    with pytest.raises(PatchError, match="the name of a review expected, such as D5180"):
+        review.fetch(name, phabricator.template)
+    assert phabricator.asked == []
+
+
+def test_a_server_without_the_review_is_told(phabricator: _Phabricator) -> None:
+    """With its status, or for the page that it shows instead."""
+    with pytest.raises(PatchError, match=r"D7: 127\.0\.0\.1:\d+ answers 404 Not Found"):
+        review.fetch("D7", phabricator.template)
+    phabricator.give("/D8?download=true", PAGE.encode(), "text/html")
+    with pytest.raises(PatchError, match="D8: a diff expected, found a page of HTML"):
+        review.fetch("D8", phabricator.template)
+
+
+def test_a_server_that_is_not_there_is_told() -> None:
+    with pytest.raises(PatchError, match=r"D7: 127\.0\.0\.1:9 cannot be asked: .*refused"):
+        review.fetch("D7", "http://127.0.0.1:9/{review}")
+
+
+def test_a_server_that_sends_too_much_is_not_listened_to(phabricator: _Phabricator) -> None:
+    """It would go on for ever."""
+
+    def endless(handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(200)
+        handler.end_headers()
+        handler.wfile.write(diff().encode())
+        try:
+            while True:
+                handler.wfile.write(b"x" * (1 << 20))
+        except OSError:
+            handler.close_connection = True
+
+    phabricator.says["/D5180?download=true"] = endless
+    with pytest.raises(PatchError, match="D5180: a diff of at most 10 MiB expected"):
+        review.fetch("D5180", phabricator.template)
+
+
+def test_a_server_that_stops_in_the_middle_is_told(phabricator: _Phabricator) -> None:
+    """Half a diff is another diff."""
+
+    def half(handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(200)
+        handler.send_header("Content-Length", "100000")
+        handler.end_headers()
+        handler.wfile.write(diff().encode())
+
+    phabricator.says["/D5180?download=true"] = half
+    size = len(diff())
+    with pytest.raises(PatchError, match=f"sent {size} bytes and not the rest"):
+        review.fetch("D5180", phabricator.template)
+
+
+def test_a_server_that_is_slow_is_given_up(
+    phabricator: _Phabricator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether it says nothing, or a little from time to time."""
+    ended = threading.Event()
+
+    def trickle(handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(200)
+        handler.end_headers()
+        try:
+            while not ended.wait(0.02):
+                handler.wfile.write(b"\n")
+        except OSError:
+            handler.close_connection = True
+
+    phabricator.says["/D1?download=true"] = trickle
+    phabricator.says["/D2?download=true"] = lambda _: ended.wait(10) and None
+    monkeypatch.setattr(review, "_LONGEST", 0.2)
+    monkeypatch.setattr(review, "_SILENCE", 0.2)
+    try:
+        with pytest.raises(PatchError, match=r"D1: .* has not sent all of it after 0\.2 s"):
+            review.fetch("D1", phabricator.template)
+        with pytest.raises(PatchError, match=r"D2: .* cannot be asked: timed out"):
+            review.fetch("D2", phabricator.template)
+    finally:
+        ended.set()
+
+
+@pytest.mark.parametrize(
+    "url", ["reviews.example.org/{review}", "file:///{review}", "https://x/D1"]
+)
+def test_an_address_that_cannot_be_one_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match=r"expected http:// or https://, and \{review\} in it"):
+        Source("/tree.git", review_url=url)
+
+
+# ----------------------------------------------------------------------------------- building
+
+
+@pytest.fixture
+def builder(tmp_path: Path) -> Builder:
+    return Builder("amd64", "amd64", tmp_path / "builder")
+
+
+def git(tree: SampleTree, *arguments: str) -> str:
+    command = ["git", "--git-dir", str(tree.repository), *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def faster(tree: SampleTree, *options: str) -> bytes:
+    """A diff that makes the first revision another one."""
+    return git(tree, "diff", *options, tree.revisions[0], tree.revisions[20]).encode()
+
+
+def build(builder: Builder, tree: SampleTree, revision: str, *patches: Patch) -> Kernel | Failure:
+    store = PatchStore(builder.patches)
+    config = "+".join([KERNEL_CONFIG, *map(store.put, patches)])
+    return KernelBuild(
+        builder, Source(str(tree.repository)), revision, config, lambda _: None
+    ).run()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [(), ("--no-prefix",), ("--src-prefix=head/", "--dst-prefix=head/")],
+    ids=["git", "svn", "head"],
+)
+def test_a_revision_with_a_patch_is_a_kernel_of_a_configuration_of_its_own(
+    builder: Builder, sample_tree: SampleTree, options: tuple[str, ...]
+) -> None:
+    """It runs what the patch makes of it, and is never taken for the revision itself."""
+    patch = read("D5180", faster(sample_tree, *options))
+    first, later = sample_tree.revisions[0], sample_tree.revisions[20]
+    patched = build(builder, sample_tree, first, patch)
+    plain = build(builder, sample_tree, first)
+    there = build(builder, sample_tree, later)
+
+    assert isinstance(patched, Kernel), patched
+    assert isinstance(plain, Kernel)
+    assert isinstance(there, Kernel)
+    assert (patched.revision, patched.config) == (first, f"{KERNEL_CONFIG}+{patch.mark}")
+    assert patched.identity == there.identity != plain.identity
+
+
+def test_a_first_clone_is_announced_and_its_progress_logged(
+    builder: Builder, sample_tree: SampleTree
+) -> None:
+    """Of a large tree it takes long; the second build has the clone."""
+    for first in (True, False):
+        said: list[str] = []
+        revision = sample_tree.revisions[0]
+        source = Source(f"file://{sample_tree.repository}")
+        made = KernelBuild(builder, source, revision, KERNEL_CONFIG, said.append)
+        assert isinstance(made.run(), Kernel)
+        assert any(one.startswith("cloning ") for one in said) is first
+        assert ("Receiving objects: 100%" in made.log.read_text()) is first
+
+
+def test_what_subversion_says_of_properties_is_passed_over(
+    builder: Builder, sample_tree: SampleTree
+) -> None:
+    """A new file, as Phabricator showed it in the days of Subversion."""
+    text = (
+        "Index: head/sys/netinet/new.c\n"
+        "===================================================================\n"
+        "--- /dev/null\n+++ head/sys/netinet/new.c\n@@ -0,0 +1,4 @@\n"
+        "+int\n+new(void)\n+{\n+}\n\n"
+        "Property changes on: head/sys/netinet/new.c\n"
+        "___________________________________________________________________\n"
+        "Added: svn:eol-style\n## -0,0 +1 ##\n+native\n\\ No newline at end of property\n"
+    )
+    kernel = build(builder, sample_tree, sample_tree.revisions[0], read("D1", text.encode()))
+    assert isinstance(kernel, Kernel), kernel
+    assert (builder.directory / "source" / "sys" / "netinet" / "new.c").is_file()
+
+
+def test_a_patch_that_does_not_apply_makes_a_dud(builder: Builder, sample_tree: SampleTree) -> None:
+    patch = read("D5180", diff().encode())
+    dud = build(builder, sample_tree, sample_tree.revisions[0], patch)
+
+    assert isinstance(dud, Failure)
+    assert (dud.stage, dud.reaction) == (Stage.BUILD, Reaction.SKIP)
+    first = sample_tree.revisions[0][:12]
+    assert dud.why.startswith(f"the patch {patch.mark} does not apply to {first}: error: ")
+
+
+def test_nothing_is_written_through_a_link_of_the_tree(
+    builder: Builder, sample_tree: SampleTree, tmp_path: Path
+) -> None:
+    """Git refuses it, and so the revision is skipped."""
+    (tmp_path / "outside").mkdir()
+    repository = tmp_path / "linked.git"
+    work = tmp_path / "work"
+    subprocess.run(["git", "clone", "-q", str(sample_tree.repository), str(work)], check=True)
+    (work / "sys" / "out").symlink_to(tmp_path / "outside")
+    identity = {"GIT_AUTHOR_NAME": "x", "GIT_AUTHOR_EMAIL": "x@example.org"}
+    identity |= {"GIT_COMMITTER_NAME": "x", "GIT_COMMITTER_EMAIL": "x@example.org"}
+    for command in (["add", "."], ["commit", "-qm", "a link"], ["branch", "-M", "main"]):
+        subprocess.run(["git", *command], cwd=work, check=True, env={**os.environ, **identity})
+    work.rename(repository)
+    head = ["git", "rev-parse", "HEAD"]
+    done = subprocess.run(head, cwd=repository, check=True, capture_output=True, text=True)
+    text = "--- /dev/null\n+++ b/sys/out/evil\n@@ -0,0 +1 @@\n+evil\n"
+    patch = read("D1", text.encode())
+    mark = PatchStore(builder.patches).put(patch)
+    source = Source(str(repository))
+    config = f"{KERNEL_CONFIG}+{mark}"
+    dud = KernelBuild(builder, source, done.stdout.strip(), config, lambda _: None).run()
+
+    assert isinstance(dud, Failure)
+    assert "is beyond a symbolic link" in dud.why
+    assert list((tmp_path / "outside").iterdir()) == []
+
+
+def test_a_patch_that_the_builder_has_not_is_told(
+    builder: Builder, sample_tree: SampleTree
+) -> None:
+    source = Source(str(sample_tree.repository))
+    config = f"{KERNEL_CONFIG}+D5180-0a1b2c3d"
+    with pytest.raises(PatchError, match="there is no patch D5180-0a1b2c3d in "):
+        KernelBuild(builder, source, sample_tree.revisions[0], config, lambda _: None)
+
+
+def test_by_hand(
+    running_lab: RunningLab,
+    phabricator: _Phabricator,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """`netbisect-lab build --review D5180 --patch FILE`: the review first, then the file."""
+    tree = running_lab.tree
+    lab = tmp_path / "lab.toml"
+    lab.write_text(
+        running_lab.files.lab.read_text().replace(
+            "[source]", f'[source]\nreview_url = "{phabricator.template}"'
+        )
+    )
+    (tmp_path / "ssh").symlink_to(running_lab.files.ssh_config.parent)
+    phabricator.give("/D5180?download=true", faster(tree))
+    more = tmp_path / "more.diff"
+    more.write_text(git(tree, "diff", tree.revisions[20], tree.revisions[24]))
+    command = ["--lab", str(lab), "build", "--builder", "amd64", "--revision", tree.revisions[0]]
+    command += ["--config", KERNEL_CONFIG, "--review", "D5180"]
+    status = main.main([*command, "--patch", str(more)])
+    kernel = json.loads(capfd.readouterr().out)
+    marks = [read("D5180", faster(tree)).mark, read_file(more).mark]
+
+    assert status == 0
+    assert kernel["config"] == "+".join([KERNEL_CONFIG, *marks])
+    assert main.main([*command, "--review", "D9"]) == options.EXIT_USAGE
+    assert "netbisect-lab: D9: 127.0.0.1" in capfd.readouterr().err

@@ -1,0 +1,284 @@
+"""Programs that must fit the kernel: they travel with it where those on the DUT do not."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from netbisect.bisect.model.entities import (
+    Failure,
+    Kernel,
+    Reaction,
+    Stage,
+)
+from netbisect.demo.lab import setup
+from netbisect.demo.lab.setup import KERNEL_CONFIG, LabFiles
+from netbisect.demo.tree.create import SampleTree, create
+from netbisect.demo.tree.story import StoryCommit, append, comment, page
+from netbisect.demo.tree.story import replace as edit
+from netbisect.workers.build.build import KernelBuild
+from netbisect.workers.build.patches import PatchStore, read
+from netbisect.workers.build.userland import FOLDER, needs_of
+from netbisect.workers.cli import main, options
+from netbisect.workers.config.builder import Builder, Source
+from netbisect.workers.config.dut import Dut, PortSelector
+from netbisect.workers.config.lab import Lab, load_lab
+
+PFVAR = "sys/net/pfvar.h"
+GROWN = ("\tu_int32_t\t nr;\n", "\tu_int32_t\t nr;\n\tu_int64_t\t anchor;\n")
+BASE, REMARK, PF, IPFW, BROKEN = range(5)
+"""Places on the line of the tree below."""
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> SampleTree:
+    """A tree in which pf, then ipfw, come to speak differently."""
+    commits = [
+        StoryCommit("docs", "pf: Say what ticket is", (comment(PFVAR, "A ticket is a ticket."),)),
+        StoryCommit("firewall", "pf: Let rules have anchors", (edit(PFVAR, *GROWN),)),
+        StoryCommit(
+            "firewall",
+            "ipfw: More sets",
+            (edit("sys/netinet/ip_fw.h", "uint16_t\t set", "uint32_t\t set"),),
+        ),
+        StoryCommit(
+            "firewall", "pfctl: Not yet", (append("sbin/pfctl/pfctl.c", "#error not yet\n"),)
+        ),
+        *(
+            StoryCommit("docs", f"igb.4: Day {day}", (page("igb", f"Day {day}."),))
+            for day in range(4)
+        ),
+    ]
+    return create(tmp_path_factory.mktemp("abi") / "tree.git", commits)
+
+
+@pytest.fixture(scope="module")
+def files(tree: SampleTree, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabFiles]:
+    """A lab of that tree; its DUT has the programs of the first commit."""
+    place = tmp_path_factory.mktemp("lab") / "lab"
+    prepared = setup.prepare(
+        place, repository=tree.repository, testbeds=("c2558",), compression=200
+    )
+    with setup.running(prepared):
+        yield prepared
+
+
+@pytest.fixture
+def builder(tmp_path: Path) -> Builder:
+    return Builder("amd64", "amd64", tmp_path / "builder")
+
+
+def build(
+    builder: Builder, tree: SampleTree, place: int, *programs: str, mark: str = ""
+) -> Kernel | Failure:
+    """Builds for a DUT whose programs are those of the first commit."""
+    return KernelBuild(
+        builder,
+        Source(str(tree.repository)),
+        tree.revisions[place],
+        KERNEL_CONFIG + mark,
+        lambda _: None,
+        needs={name: [tree.revisions[BASE]] for name in programs},
+    ).run()
+
+
+def contents(builder: Builder, kernel: Kernel) -> dict[str, int]:
+    """Names in the artefact, with their modes."""
+    with tarfile.open(builder.kernels / kernel.key / "kernel.tar.gz") as tar:
+        return {member.name: member.mode for member in tar if member.isfile()}
+
+
+# --------------------------------------------------------------------------------- which, when
+
+
+def test_nothing_travels_where_the_programs_fit(builder: Builder, tree: SampleTree) -> None:
+    """A changed comment changes nothing; nor does what pf says matter to ipfw."""
+    for place, programs in ((BASE, ("pfctl", "ipfw")), (REMARK, ("pfctl",)), (PF, ("ipfw",))):
+        kernel = build(builder, tree, place, *programs)
+        assert isinstance(kernel, Kernel), kernel
+        assert set(contents(builder, kernel)) == {"kernel", "pf.ko", "ipfw.ko"}
+
+
+def test_what_does_not_fit_travels_with_the_kernel(builder: Builder, tree: SampleTree) -> None:
+    """It can be executed, and makes no other kernel of it: a kernel is what boots."""
+    plain = build(builder, tree, IPFW)
+    kernel = build(builder, tree, IPFW, "pfctl", "ipfw", "ifconfig")
+
+    assert isinstance(plain, Kernel)
+    assert isinstance(kernel, Kernel), kernel
+    assert contents(builder, kernel).items() >= {
+        (f"{FOLDER}/pfctl", 0o555),
+        (f"{FOLDER}/ipfw", 0o555),
+    }
+    assert len(contents(builder, kernel)) == 5
+    assert kernel.identity == plain.identity
+    assert kernel.key != plain.key
+
+
+def test_programs_that_fit_some_of_the_machines_travel_for_the_others(
+    builder: Builder, tree: SampleTree
+) -> None:
+    """One kernel serves all testbeds of its configuration."""
+    revisions = [tree.revisions[BASE], tree.revisions[PF]]
+    kernel = KernelBuild(
+        builder,
+        Source(str(tree.repository)),
+        tree.revisions[PF],
+        KERNEL_CONFIG,
+        lambda _: None,
+        needs={"pfctl": revisions},
+    ).run()
+
+    assert isinstance(kernel, Kernel), kernel
+    assert f"{FOLDER}/pfctl" in contents(builder, kernel)
+
+
+def test_a_patch_that_changes_what_is_said_counts(builder: Builder, tree: SampleTree) -> None:
+    """What is built is looked at, not what was committed."""
+    text = f"--- a/{PFVAR}\n+++ b/{PFVAR}\n@@ -7,3 +7,4 @@\n \tu_int32_t\t pool_ticket;\n"
+    text += " \tu_int32_t\t nr;\n+\tu_int64_t\t anchor;\n \tstruct pf_rule\t rule;\n"
+    mark = PatchStore(builder.patches).put(read("D5180", text.encode()))
+    kernel = build(builder, tree, BASE, "pfctl", mark=f"+{mark}")
+
+    assert isinstance(kernel, Kernel), kernel
+    assert f"{FOLDER}/pfctl" in contents(builder, kernel)
+
+
+def test_a_program_that_does_not_build_makes_a_dud(builder: Builder, tree: SampleTree) -> None:
+    """Rules set by another program might be other rules."""
+    dud = build(builder, tree, BROKEN, "pfctl")
+
+    assert isinstance(dud, Failure)
+    assert (dud.stage, dud.reaction) == (Stage.BUILD, Reaction.SKIP)
+    assert dud.why.startswith("sbin/pfctl: ")
+    assert dud.why.endswith("pfctl.c:9:2: error: not yet")
+    assert isinstance(build(builder, tree, BROKEN), Kernel)
+
+
+def test_a_userland_that_the_tree_does_not_know_is_told(builder: Builder, tree: SampleTree) -> None:
+    """The lab file is wrong, and not the revision."""
+    source = Source(str(tree.repository))
+    needs = {"pfctl": ["0" * 40]}
+    revision = tree.revisions[BASE]
+    dud = KernelBuild(builder, source, revision, KERNEL_CONFIG, lambda _: None, needs=needs).run()
+
+    assert isinstance(dud, Failure)
+    assert dud.reaction is Reaction.ABORT
+    assert dud.why.startswith("userland 000000000000 of the lab file is on no branch of ")
+
+
+# ------------------------------------------------------------------------------- the lab file
+
+
+@pytest.fixture
+def lab(files: LabFiles) -> Lab:
+    return load_lab(files.lab)
+
+
+def with_dut(lab: Lab, **changes: object) -> Lab:
+    (bed,) = lab.testbeds
+    dut = replace(bed.dut, **changes)  # type: ignore[arg-type] # as the tests give them
+    return replace(lab, testbeds=(replace(bed, dut=dut),))
+
+
+def test_the_programs_of_the_scenarios_may_travel(lab: Lab) -> None:
+    """Of testbeds that say what they have, and boot such kernels."""
+    said = with_dut(lab, userland="a" * 40)
+    assert needs_of(lab, "amd64", KERNEL_CONFIG) == {}
+    assert needs_of(said, "amd64", KERNEL_CONFIG) == {"pfctl": {"a" * 40}, "ipfw": {"a" * 40}}
+    assert needs_of(said, "arm64", KERNEL_CONFIG) == {}
+    assert needs_of(said, "amd64", "GENERIC") == {}
+
+
+def test_which_may_travel_can_be_said(lab: Lab) -> None:
+    chosen = with_dut(lab, userland="a" * 40, tools=("ifconfig",))
+    assert needs_of(chosen, "amd64", KERNEL_CONFIG) == {"ifconfig": {"a" * 40}}
+    assert needs_of(with_dut(chosen, tools=()), "amd64", KERNEL_CONFIG) == {}
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"userland": "14.2"}, "userland '14.2': expected the full hash of a commit"),
+        ({"tools": ("sh",)}, "tools: 'sh': expected some of pfctl, ipfw, ifconfig, netstat"),
+    ],
+)
+def test_what_cannot_be_is_refused(changes: dict[str, str], complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        Dut("d", PortSelector("a"), PortSelector("b"), **changes)  # type: ignore[arg-type] # on purpose
+
+
+# ------------------------------------------------------------------------------------ the DUT
+
+
+@dataclass
+class _Desk:
+    """Where somebody types netbisect-lab."""
+
+    lab: Path
+    capture: pytest.CaptureFixture[str]
+
+    def run(self, *words: str) -> tuple[int, list[dict[str, object]]]:
+        """Exit status, and the facts that were printed."""
+        status = main.main(["--lab", str(self.lab), *words])
+        return status, [json.loads(line) for line in self.capture.readouterr().out.splitlines()]
+
+    def visit(self, revision: str, *scenarios: str) -> tuple[int, list[dict[str, object]]]:
+        """Builds and boots it, and runs the scenarios."""
+        build = ["--builder", "amd64", "--revision", revision, "--config", KERNEL_CONFIG]
+        status, (kernel,) = self.run("build", *build)
+        assert status == 0, kernel
+        chosen = [word for name in scenarios for word in ("--scenario", name)]
+        where = ["--kernels", str(self.lab.parent / "builder" / "kernels")]
+        where += ["--logs", str(self.lab.parent / "logs")]
+        key = str(kernel["key"])
+        return self.run("trial", "--testbed", "c2558", "--kernel", key, *where, *chosen)
+
+
+@pytest.fixture
+def desk(files: LabFiles, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> _Desk:
+    (tmp_path / "ssh").symlink_to(files.ssh_config.parent)
+    (tmp_path / "lab.toml").write_text(files.lab.read_text())
+    return _Desk(tmp_path / "lab.toml", capfd)
+
+
+def problems(facts: list[dict[str, object]]) -> object:
+    """What speaks against the last sample; a run may have been made once more."""
+    return [fact for fact in facts if fact["is"] == "sample"][-1]["problems"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("place", "scenario", "said"),
+    [
+        (PF, "inet4-pf-stateful", "pfctl: DIOCADDRULE: Inappropriate ioctl for device"),
+        (IPFW, "inet4-ipfw-stateful", "ipfw: getsockopt(IP_FW_XADD): Invalid argument"),
+    ],
+)
+def test_without_programs_that_fit_there_is_no_sample_and_with_them_there_is(
+    desk: _Desk, tree: SampleTree, place: int, scenario: str, said: str
+) -> None:
+    """The kernel does not take what the programs on the machine say to it."""
+    revision = tree.revisions[place]
+    status, facts = desk.visit(revision, scenario)
+    (dud,) = [fact for fact in facts if fact["is"] == "dud"]
+
+    assert status == options.EXIT_DUD
+    assert (dud["stage"], dud["reaction"], dud["scenario"]) == ("bench", "skip", scenario)
+    assert said in str(dud["why"])
+    assert "sample" not in {fact["is"] for fact in facts}
+
+    text = desk.lab.read_text().replace(
+        "[testbeds.dut]", f'[testbeds.dut]\nuserland = "{tree.revisions[BASE]}"'
+    )
+    desk.lab.write_text(text)
+    status, facts = desk.visit(revision, scenario)
+    assert (status, problems(facts)) == (0, [])
+    # The kernel before them is served by the machine's own programs again.
+    status, facts = desk.visit(tree.revisions[BASE], scenario)
+    assert (status, problems(facts)) == (0, [])

@@ -1,0 +1,351 @@
+"""netbisect-lab: facts on standard output, prose on standard error, and what statuses mean."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from localbisect_fixtures import interruptible
+
+from netbisect.bisect.model import serialization
+from netbisect.bisect.model.entities import (
+    Boot,
+    Conditions,
+    Failure,
+    Kernel,
+    Profile,
+    Reaction,
+    Sample,
+)
+from netbisect.demo.lab.setup import KERNEL_CONFIG
+from netbisect.workers.cli import main, options, vm
+
+if TYPE_CHECKING:
+    from tests.lab_fixtures import RunningLab
+
+Run = Callable[..., tuple[int, list[Any], str]]
+"""Takes arguments; gives the status, the facts, and the prose."""
+
+
+@pytest.fixture
+def run(
+    running_lab: RunningLab,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> Iterator[Run]:
+    def run(*arguments: str) -> tuple[int, list[Any], str]:
+        status = main.main(["--lab", str(running_lab.files.lab), *arguments])
+        said = capfd.readouterr()
+        return status, [serialization.loads(line) for line in said.out.splitlines()], said.err
+
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.chdir(tmp_path)
+    yield run
+    signal.signal(signal.SIGTERM, before)
+
+
+def kernels(lab: RunningLab) -> str:
+    return str(lab.lab.builders[0].kernels)
+
+
+def test_build_prints_the_kernel(run: Run, running_lab: RunningLab) -> None:
+    revision = running_lab.tree.revisions[10]
+    status, facts, prose = run(
+        "build", "--builder", "amd64", "--revision", revision, "--config", KERNEL_CONFIG
+    )
+    (kernel,) = facts
+    assert status == 0
+    assert isinstance(kernel, Kernel)
+    assert kernel.revision == revision
+    assert f"built n11-{revision[:12]} in " in prose
+
+
+def test_build_failure_has_status_3(run: Run, running_lab: RunningLab) -> None:
+    revision = running_lab.tree.revisions[running_lab.place_of("unbuildable")]
+    status, facts, prose = run(
+        "build", "--builder", "amd64", "--revision", revision, "--config", KERNEL_CONFIG
+    )
+    (dud,) = facts
+    assert status == options.EXIT_DUD == 3
+    assert isinstance(dud, Failure)
+    assert dud.reaction is Reaction.SKIP
+    assert prose.endswith(f"no kernel: {dud.why}\n")
+
+
+def test_trial_prints_every_fact(run: Run, running_lab: RunningLab, tmp_path: Path) -> None:
+    """And leaves what console and pkt-gen said in the folder of logs."""
+    kernel, _ = running_lab.kernel(10)
+    status, facts, prose = run(
+        *("trial", "--testbed", "c2558", "--kernel", kernel.key, "--kernels", kernels(running_lab)),
+        *("--scenario", "inet4-forwarding", "--logs", str(tmp_path / "logs")),
+    )
+    assert status == 0
+    assert [type(fact) for fact in facts] == [Boot, Conditions, Sample]
+    assert f"c2558: {kernel.version}: up after " in prose
+    assert sorted(path.name for path in (tmp_path / "logs").iterdir()) == [
+        "console.log",
+        "inet4-forwarding.observed.json",
+        "inet4-forwarding.receiver",
+        "inet4-forwarding.sender",
+    ]
+
+
+def test_zero_runs_are_refused(run: Run, running_lab: RunningLab) -> None:
+    """Of one command line, every run of the boot is printed."""
+    kernel, _ = running_lab.kernel(10)
+    one = ("trial", "--testbed", "c2558", "--kernel", kernel.key, "--kernels", kernels(running_lab))
+    status, facts, _ = run(*one, "--scenario", "inet4-forwarding", "--runs", "2")
+
+    assert status == 0
+    assert [type(fact) for fact in facts] == [Boot, *2 * [Conditions, Sample]]
+    status, facts, prose = run(*one, "--runs", "0")
+    assert (status, facts) == (options.EXIT_USAGE, [])
+    assert "Invalid value for '--runs': 0 is not in the range x>=1." in prose
+
+
+def test_profile_prints_boot_and_profile(run: Run, running_lab: RunningLab, tmp_path: Path) -> None:
+    """No sample; the stacks are in a file."""
+    kernel, _ = running_lab.kernel(10)
+    one = ("--testbed", "c2558", "--kernel", kernel.key, "--kernels", kernels(running_lab))
+    status, (boot, profile), prose = run(
+        "profile", *one, "--rate", "500000", "--logs", str(tmp_path / "logs")
+    )
+
+    assert status == 0
+    assert isinstance(boot, Boot)
+    assert isinstance(profile, Profile)
+    assert not profile.problem
+    assert (profile.kernel, profile.pps) == (kernel.key, 500_000.0)
+    assert f"{tmp_path}/logs/profile-inet4-forwarding.folded" in prose
+    assert (tmp_path / "logs" / "profile-inet4-forwarding.folded").is_file()
+
+
+def test_missing_profile_has_status_3(run: Run, running_lab: RunningLab) -> None:
+    kernel, _ = running_lab.kernel(10)
+    one = ("--testbed", "c2558", "--kernel", kernel.key, "--kernels", kernels(running_lab))
+    status, facts, prose = run("profile", *one, "--rate", "500000", "--event", "no.such")
+
+    assert status == 3
+    assert "no.such" in facts[-1].problem
+    assert "no profile: " in prose
+    for wrong in ("0", "-3", "inf", "nan"):
+        assert run("profile", *one, "--rate", wrong)[:2] == (options.EXIT_USAGE, [])
+
+
+def test_boot_runs_no_scenario(run: Run, running_lab: RunningLab) -> None:
+    """Without a folder of logs it makes one for the moment."""
+    kernel, _ = running_lab.kernel(10)
+    status, facts, _ = run(
+        "boot", "--testbed", "c2558", "--kernel", kernel.key, "--kernels", kernels(running_lab)
+    )
+    assert status == 0
+    assert [type(fact) for fact in facts] == [Boot]
+    assert list(Path("netbisect-logs").glob("*/console.log"))
+
+
+def test_panic_has_status_3(run: Run, c2558: RunningLab) -> None:
+    kernel, _ = c2558.kernel(c2558.place_of("panic"))
+    status, facts, prose = run(
+        "boot", "--testbed", "c2558", "--kernel", kernel.key, "--kernels", kernels(c2558)
+    )
+    assert status == options.EXIT_DUD
+    assert [type(fact) for fact in facts] == [Failure]
+    assert "panic: mtx_lock() of destroyed mutex" in prose
+
+
+def test_quarantine_has_status_4(run: Run, c2558: RunningLab) -> None:
+    c2558.control("break", "c2558-dut", "new-host-key")
+    kernel, _ = c2558.kernel(10)
+    status, facts, _ = run(
+        "boot", "--testbed", "c2558", "--kernel", kernel.key, "--kernels", kernels(c2558)
+    )
+    assert status == options.EXIT_LAB == 4
+    assert [fact.reaction for fact in facts] == [Reaction.QUARANTINE]
+    status, facts, prose = run("recover", "--testbed", "c2558")
+    assert (status, facts) == (options.EXIT_LAB, [])
+    assert prose == "netbisect-lab: c2558-dut: the host key is not the known one\n"
+
+
+def test_bench_measures_the_running_kernel(run: Run, running_lab: RunningLab) -> None:
+    status, facts, _ = run("bench", "--testbed", "c2558", "--scenario", "inet4-pf-stateless")
+    (sample,) = facts
+    assert status == 0
+    assert isinstance(sample, Sample)
+    assert sample.valid
+    assert sample.boot == "by-hand"
+
+
+def test_recover_boots_the_known_good_kernel(run: Run, running_lab: RunningLab) -> None:
+    assert run("recover", "--testbed", "c2558") == (0, [], "c2558: on kernel\n")
+    assert running_lab.booted("c2558-dut") == "kernel"
+
+
+# --------------------------------------------------------------------------------- the doctor
+
+
+def test_doctor_prints_a_table(
+    running_lab: RunningLab, capfd: pytest.CaptureFixture[str], run: Run
+) -> None:
+    assert main.main(["--lab", str(running_lab.files.lab), "doctor"]) == 0
+    said = capfd.readouterr()
+    lines = said.out.splitlines()
+    assert lines[0] == "ok   source   branches                   main"
+    assert any(line.startswith("ok   e5-2650  dut e5-2650-dut            /boot/") for line in lines)
+    assert said.err == f"{len(lines)} checks, all well\n"
+
+
+def test_doctor_prints_json_and_status_4_when_something_is_wrong(
+    c2558: RunningLab, capfd: pytest.CaptureFixture[str], run: Run
+) -> None:
+    c2558.control("break", "c2558-gen", "cable-out")
+    assert main.main(["--lab", str(c2558.files.lab), "doctor", "--json"]) == options.EXIT_LAB
+    checks = json.loads(capfd.readouterr().out)
+    assert {tuple(check) for check in checks} == {("where", "what", "good", "found")}
+    assert [check["what"] for check in checks if not check["good"]] == [
+        "generator c2558-gen",
+        "receiver c2558-gen",
+    ]
+
+
+# ---------------------------------------------------------------------------------- mistakes
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ("recover", "--testbed", "c2758"),
+            "there is no testbed 'c2758' in the lab file; there is c2558, e5-2650",
+        ),
+        (
+            ("build", "--builder", "arm64", "--revision", "0" * 40, "--config", "GENERIC"),
+            "there is no builder 'arm64' in the lab file; there is amd64",
+        ),
+        (
+            ("boot", "--testbed", "c2558", "--kernel", "0" * 64, "--kernels", "nowhere"),
+            "there is no kernel 000000000000 in nowhere",
+        ),
+    ],
+)
+def test_unknown_name_has_status_2(run: Run, arguments: tuple[str, ...], message: str) -> None:
+    assert run(*arguments) == (options.EXIT_USAGE, [], f"netbisect-lab: {message}\n")
+
+
+@pytest.mark.parametrize(
+    "revision",
+    ["main", "0a1b2c3d", "0" * 39, "0" * 41, "A" * 40, "HEAD", "", "-x", "0" * 40 + "#x", "main#3"],
+)
+@pytest.mark.parametrize("command", ["build", "image-noise"])
+def test_revision_must_be_a_full_hash(
+    capfd: pytest.CaptureFixture[str], command: str, revision: str
+) -> None:
+    """Another name is a mistake of whoever asks: the same again goes no better."""
+    more = {
+        "build": ["--builder", "amd64", "--config", "GENERIC"],
+        "image-noise": ["--testbed", "c2558", "--builds", "2"],
+    }
+    words = ["--lab", "none.toml", command, f"--revision={revision}", *more[command]]
+    assert main.main(words) == options.EXIT_USAGE
+    said = capfd.readouterr().err
+    assert "Invalid value for '--revision': " in said
+    assert "expected the " in said
+
+
+def test_missing_lab_file_has_status_2(capfd: pytest.CaptureFixture[str], run: Run) -> None:
+    assert main.main(["--lab", "none.toml", "doctor"]) == options.EXIT_USAGE
+    assert capfd.readouterr().err == (
+        "netbisect-lab: none.toml: cannot be read: No such file or directory\n"
+    )
+
+
+def test_kernel_without_fact_has_status_2(
+    run: Run, running_lab: RunningLab, tmp_path: Path
+) -> None:
+    kernel, archive = running_lab.kernel(10)
+    (tmp_path / kernel.key).mkdir()
+    (tmp_path / kernel.key / archive.name).write_bytes(archive.read_bytes())
+    status, facts, prose = run(
+        "boot", "--testbed", "c2558", "--kernel", kernel.key, "--kernels", str(tmp_path)
+    )
+    assert (status, facts) == (options.EXIT_USAGE, [])
+    assert "kernel.json" in prose
+    assert prose.count("\n") == 1
+
+
+def test_help_gives_an_example_for_every_command(capfd: pytest.CaptureFixture[str]) -> None:
+    commands = [[name] for name in main.netbisect_lab.commands]
+    for command in [*commands, *(["vm", name] for name in vm.vm_commands.commands)]:
+        assert main.main([*command, "--help"]) == 0
+        said = " ".join(capfd.readouterr().out.split())
+        assert f"Example: netbisect-lab --lab lab.toml {' '.join(command)}" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "Missing command."),
+        (["boots"], "No such command 'boots'."),
+        (["boot", "--testbed", "c2558"], "Missing option '--kernel'."),
+        (["doctor", "--rate"], "No such option"),
+        (["image-noise", "--builds", "1"], "Invalid value for '--builds'"),
+        (["calibrate", "--image-noise", "50"], "Invalid value for '--image-noise'"),
+    ],
+)
+def test_wrong_command_line_has_status_2(
+    run: Run, arguments: list[str], message: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Before the lab file is read."""
+    assert main.main(["--lab", "none.toml", *arguments]) == options.EXIT_USAGE
+    assert message in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_stopped_trial_leaves_nothing_running(
+    c2558: RunningLab, tmp_path: Path, number: int
+) -> None:
+    """No pkt-gen, no firewall; it ends by the signal's own status."""
+    kernel, _ = c2558.kernel(10)
+    c2558.control("break", "c2558-dut", "cable-out")  # so that the receiver waits
+    command = [sys.executable, "-m", "netbisect.workers.cli.main", "--lab", str(c2558.files.lab)]
+    command += ["trial", "--testbed", "c2558", "--kernel", kernel.key, "--kernels"]
+    command += [kernels(c2558), "--scenario", "inet4-pf-stateful", "--logs", str(tmp_path)]
+    receiver = tmp_path / "inet4-pf-stateful.receiver"
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=interruptible,  # noqa: PLW1509 - no thread of the test holds a lock
+    ) as process:
+        while not (receiver.exists() and "waiting for initial" in receiver.read_text()):
+            assert process.poll() is None
+            time.sleep(0.02)
+        process.send_signal(number)
+        process.communicate(timeout=300)
+    assert process.returncode == 128 + number
+    assert "pf.ko" not in c2558.ssh("c2558-dut", "kldstat")
+    assert c2558.ssh("c2558-gen", "pkill -INT -x pkt-gen", status=1) == ""
+
+
+def test_old_kernels_make_room_on_the_build_host(
+    running_lab: RunningLab, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The newest one stays, however little space there is."""
+    lab = tmp_path / "lab.toml"
+    lab.write_text(f'kernel_space = "1 B"\n{running_lab.files.lab.read_text()}')
+    (tmp_path / "ssh").symlink_to(running_lab.files.ssh_config.parent)
+    keys = []
+    for number in (1, 2):
+        revision = running_lab.tree.revisions[number]
+        build = ["build", "--builder", "amd64", "--revision", revision, "--config", KERNEL_CONFIG]
+        assert main.main(["--lab", str(lab), *build]) == 0
+        keys.append(json.loads(capfd.readouterr().out)["key"])
+
+    assert [path.name for path in (tmp_path / "builder" / "kernels").iterdir()] == keys[-1:]

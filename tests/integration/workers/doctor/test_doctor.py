@@ -1,0 +1,321 @@
+"""The look at every machine of the lab: what is in order and what is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from netbisect.workers.config.builder import Builder, Source
+from netbisect.workers.config.dut import PortSelector
+from netbisect.workers.config.lab import Lab
+from netbisect.workers.config.scenario import load_scenario
+from netbisect.workers.config.testbed import Console, Power
+from netbisect.workers.doctor import checks as checkup
+from netbisect.workers.doctor.checks import DoctorCheck
+from netbisect.workers.doctor.doctor import examine
+from netbisect.workers.dut.ports import Interface
+
+if TYPE_CHECKING:
+    from tests.lab_fixtures import RunningLab
+
+    from netbisect.workers.config.testbed import Testbed
+
+
+def checks(
+    lab: Lab, testbed: str = "", *, rates: bool = False
+) -> dict[tuple[str, str], DoctorCheck]:
+    found = examine(lab, testbed=testbed, rates=rates)
+    return {(check.where, check.what): check for check in found}
+
+
+def test_a_sound_lab_is_found_sound(running_lab: RunningLab) -> None:
+    """Tree, builder, and of each testbed the router, its ports and ways, hosts and switches."""
+    found = checks(running_lab.lab)
+    assert [key for key, check in found.items() if not check.good] == []
+    assert list(found)[:3] == [("source", "branches"), ("amd64", "make"), ("amd64", "disk")]
+    assert [what for where, what in found if where == "e5-2650"] == [
+        "dut e5-2650-dut",
+        "ingress e5-2650-dut",
+        "egress e5-2650-dut",
+        "generator e5-2650-gen",
+        "receiver e5-2650-rcv",
+        "release of the dut",
+        "clock of the dut",
+        "known-good kernel",
+        "room in /boot",
+        "file system of /boot",
+        "forwarding inet4",
+        "redirects inet4",
+        "after a panic",
+        "routes through ingress",
+        "routes through egress",
+        "static entries on ingress",
+        "static entries on egress",
+        "release of e5-2650-gen",
+        "clock of e5-2650-gen",
+        "pkt-gen on e5-2650-gen",
+        "release of e5-2650-rcv",
+        "clock of e5-2650-rcv",
+        "pkt-gen on e5-2650-rcv",
+        "power",
+        "console",
+    ]
+    assert found["source", "branches"].found == "main"
+    assert found["c2558", "receiver c2558-gen"].found == ("igb3 00:1b:21:c4:95:7b active, 1 Gbit/s")
+    assert "forwarding inet6" in {what for where, what in found if where == "c2558"}
+    assert found["c2558", "routes through egress"].found == (
+        "198.19.10.1 on igb3 by 198.19.0.2; 198.19.10.100 on igb3 by 198.19.0.2; "
+        "2001:2:0:8010::1 on igb3 by 2001:2:0:8000::2; "
+        "2001:2:0:8010::64 on igb3 by 2001:2:0:8000::2"
+    )
+
+
+def test_looking_changes_nothing(running_lab: RunningLab) -> None:
+    before = running_lab.boots("c2558-dut"), running_lab.ssh("c2558-dut", "kenv")
+    checks(running_lab.lab)
+    assert (running_lab.boots("c2558-dut"), running_lab.ssh("c2558-dut", "kenv")) == before
+
+
+def changed(change: Callable[[Lab], Lab], lab: Lab, where: str, what: str) -> DoctorCheck:
+    check = checks(change(lab), "c2558" if where == "c2558" else "")[where, what]
+    assert not check.good
+    return check
+
+
+@pytest.mark.parametrize(
+    ("change", "what", "said"),
+    [
+        (
+            lambda bed: replace(bed, dut=replace(bed.dut, ingress=PortSelector(interface="ix7"))),
+            "ingress c2558-dut",
+            "no interface called ix7; there is igb2 00:08:a2:09:33:da, igb3 ",
+        ),
+        (lambda bed: replace(bed, power=None), "power", "the lab file names no switch"),
+        (lambda bed: replace(bed, console=None), "console", "the lab file names no console"),
+        (
+            lambda bed: replace(bed, power=Power(("ipmi-of-nowhere", "cycle"))),
+            "power",
+            "no ipmi-of-nowhere on this host",
+        ),
+        (
+            lambda bed: replace(bed, console=Console(("conserver-of-nowhere",))),
+            "console",
+            "no conserver-of-nowhere on this host",
+        ),
+    ],
+    ids=["port", "no switch", "no console", "no ipmi", "no conserver"],
+)
+def test_what_a_testbed_lacks_is_told(
+    running_lab: RunningLab, change: Callable[[Testbed], Testbed], what: str, said: str
+) -> None:
+    def of_lab(lab: Lab) -> Lab:
+        return replace(lab, testbeds=tuple(change(bed) for bed in lab.testbeds))
+
+    assert changed(of_lab, running_lab.lab, "c2558", what).found.startswith(said)
+
+
+def test_a_machine_that_is_down_is_told_and_the_others_are_looked_at(c2558: RunningLab) -> None:
+    c2558.control("break", "c2558-dut", "off")
+    found = checks(c2558.lab, "c2558")
+    bad = [what for (_, what), check in found.items() if not check.good]
+    assert bad == ["dut c2558-dut", "ingress c2558-dut", "egress c2558-dut"]
+    assert "Connection refused" in found["c2558", "dut c2558-dut"].found
+
+
+def test_a_port_without_a_link_is_told(c2558: RunningLab) -> None:
+    c2558.control("break", "c2558-gen", "cable-out")
+    found = checks(c2558.lab, "c2558")
+    check = found["c2558", "generator c2558-gen"]
+    assert (check.good, check.found) == (False, "igb2 00:1b:21:c4:95:7a no carrier")
+
+
+def test_another_host_key_is_told(c2558: RunningLab) -> None:
+    c2558.control("break", "c2558-gen", "new-host-key")
+    found = checks(c2558.lab, "c2558")
+    assert found["c2558", "receiver c2558-gen"].found == (
+        "c2558-gen: the host key is not the known one"
+    )
+
+
+def test_a_tree_that_is_not_there_is_told(running_lab: RunningLab, tmp_path: Path) -> None:
+    def without_tree(lab: Lab) -> Lab:
+        return replace(lab, source=Source(str(tmp_path / "none.git")))
+
+    check = changed(without_tree, running_lab.lab, "source", "repository")
+    assert "none.git" in check.found
+
+
+def test_a_builder_without_its_make_is_told(running_lab: RunningLab) -> None:
+    def without_make(lab: Lab) -> Lab:
+        return replace(lab, builders=(replace(lab.builders[0], make=("bmake-of-nowhere",)),))
+
+    check = changed(without_make, running_lab.lab, "amd64", "make")
+    assert check.found == "no bmake-of-nowhere on this host"
+
+
+def test_a_builder_that_cross_builds_needs_its_compiler(
+    running_lab: RunningLab, tmp_path: Path
+) -> None:
+    builder = Builder("b", "amd64", tmp_path / "b", cross_bindir=tmp_path)
+    lab = replace(running_lab.lab, builders=(builder,))
+    found = checks(lab)
+    assert found["b", "make"].found == "tools/build/make.py comes with the tree"
+    assert not found["b", "compiler"].good
+    assert not found["b", "linker"].good
+    for tool in ("clang", "ld.lld"):
+        (tmp_path / tool).touch(mode=0o755)
+    (tmp_path / "b" / "source").mkdir(parents=True)
+    found = checks(lab)
+    assert found["b", "compiler"].good
+    assert found["b", "linker"].good
+    assert found["b", "make"].found == f"no {tmp_path}/b/source/tools/build/make.py"
+
+
+def test_one_testbed_can_be_looked_at_alone(running_lab: RunningLab) -> None:
+    assert {where for where, _ in checks(running_lab.lab, "e5-2650")} == {"e5-2650"}
+
+
+def test_rates_are_measured_when_asked_for(c2558: RunningLab) -> None:
+    """Against what the lab file promises; without a firewall and without a reboot."""
+    found = checks(c2558.lab, "c2558", rates=True)["c2558", "rates"]
+    assert found.good
+    assert "pps offered" in found.found
+    c2558.control("break", "c2558-gen", "slow-sender")
+    found = checks(c2558.lab, "c2558", rates=True)["c2558", "rates"]
+    assert not found.good
+    assert found.found.endswith("c2558 must offer 1,488,095")
+
+
+def test_a_disk_without_room_is_told(c2558: RunningLab) -> None:
+    c2558.control("break", "c2558-dut", "disk-full")
+    found = checks(c2558.lab, "c2558")["c2558", "room in /boot"]
+    assert (found.good, found.found) == (False, "0 MiB free, 0 are needed")
+
+
+def test_a_router_that_does_not_forward_is_told(c2558: RunningLab) -> None:
+    c2558.ssh("c2558-dut", "sysctl net.inet.ip.forwarding=0")
+    try:
+        found = checks(c2558.lab, "c2558")
+    finally:
+        c2558.ssh("c2558-dut", "sysctl net.inet.ip.forwarding=1")
+    bad = {what: check.found for (_, what), check in found.items() if not check.good}
+    assert bad == {"forwarding inet4": "net.inet.ip.forwarding=0"}
+
+
+def test_a_port_that_is_too_slow_for_its_line_rate_is_told(running_lab: RunningLab) -> None:
+    beds = tuple(replace(bed, line_rate_pps=14_880_952) for bed in running_lab.lab.testbeds)
+    found = checks(replace(running_lab.lab, testbeds=beds), "c2558")
+    assert found["c2558", "egress c2558-dut"].found.endswith(
+        "1 Gbit/s: 1,488,095 pps fit, line_rate_pps is 14,880,952"
+    )
+
+
+# ------------------------------------------------------------- what the simulated lab never says
+
+
+DF = "Filesystem Type 1024-blocks Used Avail Capacity Mounted on\n/dev/x {} 100 50 {} 50% /\n"
+
+
+@pytest.mark.parametrize(
+    ("kind", "free", "good"), [("ufs", 90_000, True), ("nfs", 90_000, True), ("zfs", 90_000, False)]
+)
+def test_nextboot_needs_a_file_system_that_its_loader_writes(
+    kind: str, free: int, good: bool
+) -> None:
+    found = dict(checkup.room(DF.format(kind, free), "40000\t/boot/kernel\n", "kernel"))
+    assert found["file system of /boot"].good is good
+    assert found["room in /boot"].good
+    assert found["known-good kernel"].found == "/boot/kernel, 39 MiB"
+
+
+def test_two_test_kernels_must_fit_and_the_good_one_must_be_there() -> None:
+    found = dict(checkup.room(DF.format("ufs", 70_000), "40000\t/boot/kernel\n", "kernel"))
+    assert found["room in /boot"].found == "68 MiB free, 78 are needed"
+    found = dict(checkup.room("", "", "kernel.good"))
+    assert found["known-good kernel"].found == "there is no /boot/kernel.good"
+    assert not found["room in /boot"].good
+
+
+@pytest.mark.parametrize(
+    ("media", "values", "said"),
+    [
+        ("Ethernet autoselect (1000baseT <full-duplex>)", {}, "active, 1 Gbit/s"),
+        ("Ethernet 10Gbase-Twinax <full-duplex>", {"dev.igb.0.fc": "0"}, "active, 10 Gbit/s"),
+        ("Ethernet autoselect (100GBase-CR4 <full-duplex>)", {}, "active, 100 Gbit/s"),
+        ("", {}, "active"),
+    ],
+)
+def test_a_ports_speed_is_read_from_its_media(
+    media: str, values: dict[str, str], said: str
+) -> None:
+    found = checkup.link(Interface("igb0", "", "active", media), values, 1_488_095)
+    assert (found.good, found.found) == (True, f"igb0 {said}")
+
+
+def test_flow_control_is_told_by_sysctl_and_by_media() -> None:
+    port = Interface("igb0", "", "active", "Ethernet 10Gbase-Twinax <full-duplex,rxpause,txpause>")
+    assert "flow control is on (rxpause, txpause)" in checkup.link(port, {}, 1).found
+    port = replace(port, media="")
+    assert "(dev.igb.0.fc=3)" in checkup.link(port, {"dev.igb.0.fc": "3"}, 1).found
+
+
+def test_ways_that_lead_elsewhere_are_told() -> None:
+    text = "   route to: 198.19.10.1\ndestination: {}\n    gateway: 10.0.0.1\n  interface: {}\n"
+    text += "      flags: <UP,GATEWAY,DONE,STATIC>\n"
+    for said, found in {
+        "": "198.19.10.1: no route",
+        text.format("default", "igb1"): "198.19.10.1 on igb1 by 10.0.0.1, but by the default route",
+        text.format("198.19.0.0", "igb0"): "198.19.10.1 on igb0 by 10.0.0.1; expected on igb1",
+    }.items():
+        finding, follows = checkup.route(said, "198.19.10.1", "igb1")
+        assert not finding.good
+        assert finding.found.startswith(found)
+        assert follows == ""
+    direct = text.replace("GATEWAY,", "").format("198.19.0.0", "igb1")
+    finding, follows = checkup.route(direct, "198.19.10.1", "igb1")
+    assert (finding.good, follows) == (True, "198.19.10.1")
+
+
+def test_neighbours_that_are_asked_for_are_told() -> None:
+    entry = "? (198.19.0.2) at 00:1b:21:c4:95:7b on igb3 {} [ethernet]\n"
+    learned = checkup.neighbour(entry.format("expires in 900 seconds"), "198.19.0.2", "")
+    assert learned.found == "198.19.0.2: no static entry; it would be asked for under load"
+    other = checkup.neighbour(entry.format("permanent"), "198.19.0.2", "00:1b:21:c4:95:7c")
+    assert other.found == "198.19.0.2 is 00:1b:21:c4:95:7b; the port there has 00:1b:21:c4:95:7c"
+    assert checkup.neighbour(entry.format("permanent"), "198.19.0.2", "").good
+
+
+def test_clocks_that_are_apart_are_told() -> None:
+    assert checkup.clock("1000\n", 999.0, 1000.0).good
+    assert checkup.clock("1030\n", 999.0, 1000.0).found == "+31 s apart"
+    assert not checkup.clock("", 999.0, 1000.0).good
+
+
+def test_a_debugger_and_redirects_are_told() -> None:
+    plain = replace(load_scenario("inet4-forwarding"), sysctls={})
+    values = {"net.inet.ip.forwarding": "1", "net.inet.ip.redirect": "1"}
+    values["debug.debugger_on_panic"] = "1"
+    found = dict(checkup.settings(values, [plain]))
+    assert found["redirects inet4"].found == "net.inet.ip.redirect=1"
+    assert [what for what, finding in found.items() if not finding.good] == [
+        "redirects inet4",
+        "after a panic",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("pkt_gen", "admode", "said"),
+    [
+        ("", "0", "there is no pkt-gen; it is in FreeBSD's port net/pkt-gen"),
+        ("/usr/bin/pkt-gen", None, "/usr/bin/pkt-gen, but the kernel has no netmap"),
+        ("/usr/bin/pkt-gen", "2", "dev.netmap.admode=2: netmap is emulated, which is slow"),
+    ],
+)
+def test_a_host_without_netmap_is_told(pkt_gen: str, admode: str | None, said: str) -> None:
+    finding = checkup.netmap(pkt_gen, admode)
+    assert not finding.good
+    assert finding.found.startswith(said)

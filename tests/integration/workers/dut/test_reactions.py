@@ -1,0 +1,457 @@
+"""Injects every fault in the simulated lab and compares the reaction with the table of faults."""
+
+from __future__ import annotations
+
+import ast
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+import pytest
+
+from netbisect.bisect.model import serialization
+from netbisect.bisect.model.entities import (
+    Fact,
+    Failure,
+    Reaction,
+    Sample,
+    Stage,
+)
+from netbisect.bisect.model.faults import RULES, Fault, fault_of_run, rule_of
+from netbisect.demo.lab.faults import InjectedFault as Broken
+from netbisect.demo.lab.setup import KERNEL_CONFIG
+from netbisect.demo.tree.create import SampleTree
+from netbisect.workers.build.build import KernelBuild
+from netbisect.workers.config.builder import Builder, Source
+from netbisect.workers.config.dut import NanoBsd
+from netbisect.workers.dut.device import DeviceUnderTest
+from netbisect.workers.measure import clocks
+from netbisect.workers.transport.ssh import Connections
+
+if TYPE_CHECKING:
+    from tests.lab_fixtures import RunningLab
+
+    from netbisect.workers.config.testbed import Testbed
+
+HERE = Path(__file__).parents[3]
+FORWARDING = ("inet4-forwarding",)
+PATIENCE = 1.0
+"""Seconds for a boot, where one is expected to hang; a good one takes a quarter."""
+MACHINES = ("c2558-dut", "c2558-gen", "e5-2650-dut", "e5-2650-gen", "e5-2650-rcv")
+
+Change: TypeAlias = "Callable[[RunningLab, Testbed], Testbed]"
+
+
+def as_it_is(_: RunningLab, testbed: Testbed) -> Testbed:
+    return testbed
+
+
+def impatient(lab: RunningLab, testbed: Testbed) -> Testbed:
+    return lab.testbed(testbed.name, boot_timeout=PATIENCE)
+
+
+def without_power(_: RunningLab, testbed: Testbed) -> Testbed:
+    timing = replace(testbed.timing, boot_timeout=0.2)
+    return replace(testbed, power=None, timing=timing)
+
+
+def with_another_good_kernel(_: RunningLab, testbed: Testbed) -> Testbed:
+    return replace(testbed, dut=replace(testbed.dut, known_good="kernel.good"))
+
+
+def with_an_unknown_port(_: RunningLab, testbed: Testbed) -> Testbed:
+    port = replace(testbed.generator.port, interface="igb9", mac="")
+    return replace(testbed, generator=replace(testbed.generator, port=port))
+
+
+def with_partitions_it_has_not(_: RunningLab, testbed: Testbed) -> Testbed:
+    layout = NanoBsd(good="A1", test="A2")
+    return replace(testbed, dut=replace(testbed.dut, deploy="nanobsd", nanobsd=layout))
+
+
+def with_a_short_run(_: RunningLab, testbed: Testbed) -> Testbed:
+    """Shorter than a lab file may say, as by a pkt-gen that ends before its time."""
+    timing = replace(testbed.timing)
+    object.__setattr__(timing, "run", 12.0)
+    return replace(testbed, timing=timing)
+
+
+def with_a_short_wait(lab: RunningLab, testbed: Testbed) -> Testbed:
+    """A receiver without packets waits until run_timeout."""
+    return lab.testbed(testbed.name, run_timeout=60.0)
+
+
+@dataclass(frozen=True)
+class Broke:
+    """How a fault is made to happen."""
+
+    machine: str = ""
+    broken: Broken | None = None
+    change: Change = as_it_is
+    scenario: str = "inet4-forwarding"
+    number: int = 10
+    role: str = ""
+    """Of the commit, instead of its number."""
+    testbed: str = "c2558"
+    why: tuple[str, ...] = ()
+    """Parts of the failure's message, or of the problems of its runs."""
+    log: tuple[str, ...] = ()
+    """Parts of the log of the failure."""
+
+
+DUT, GENERATOR = "c2558-dut", "c2558-gen"
+TRIALS = {
+    Fault.DEPLOYMENT: Broke(DUT, Broken.LOSES_WRITES, number=45, why=("is not what was sent",)),
+    Fault.DISK_FULL: Broke(
+        DUT,
+        Broken.DISK_FULL,
+        number=46,
+        why=("/boot on c2558-dut has 0 MiB free; 1 are needed",),
+    ),
+    Fault.UNFIT: Broke(change=with_partitions_it_has_not),
+    Fault.COMMAND: Broke(change=with_an_unknown_port),
+    Fault.WRONG_KERNEL: Broke(
+        DUT, Broken.IGNORES_NEXTBOOT, why=("the machine came back on kernel, not on kernel.nb-",)
+    ),
+    Fault.PANIC_AT_BOOT: Broke(
+        role="panic",
+        why=("panic: mtx_lock() of destroyed mutex @ sys/kern/subr_smp.c:17",),
+        log=("KDB: stack backtrace:",),
+    ),
+    Fault.DOES_NOT_BOOT: Broke(
+        DUT,
+        Broken.HANGS,
+        impatient,
+        why=("the kernel hangs: no answer until the power was cycled",),
+    ),
+    Fault.PANIC_UNDER_LOAD: Broke(
+        DUT,
+        Broken.PANICS_UNDER_LOAD,
+        why=("Fatal trap 12: page fault while in kernel mode in ip_tryforward(), under the load",),
+        log=("current process", "ip_tryforward+0x2c4"),
+    ),
+    Fault.HANG_UNDER_LOAD: Broke(DUT, Broken.HANGS_UNDER_LOAD, impatient),
+    Fault.POWER_LOSS: Broke(DUT, Broken.POWER_LOSS),
+    Fault.UNREACHABLE: Broke(
+        DUT, Broken.DEAD, impatient, why=("c2558-dut does not come back after a power cycle",)
+    ),
+    Fault.POWER_SWITCH: Broke(
+        DUT,
+        Broken.OFF,
+        without_power,
+        why=("c2558-dut does not answer, and the lab file names no power switch",),
+    ),
+    Fault.HOST_KEY: Broke(
+        DUT, Broken.NEW_HOST_KEY, why=("c2558-dut: the host key is not the known one",)
+    ),
+    Fault.NO_GOOD_KERNEL: Broke(change=with_another_good_kernel, role="panic"),
+    Fault.SCENARIO: Broke(scenario="broken", why=("stdin:1: syntax error",)),
+    Fault.GENERATOR_DIES: Broke("e5-2650-gen", Broken.DIES_UNDER_LOAD, testbed="e5-2650"),
+    Fault.RECEIVER_DIES: Broke("e5-2650-rcv", Broken.DIES_UNDER_LOAD, testbed="e5-2650"),
+    Fault.PKT_GEN_DIES: Broke(
+        GENERATOR,
+        Broken.PKT_GEN_CRASHES,
+        why=("the receiver's pkt-gen crashed", "the generator's pkt-gen crashed"),
+    ),
+    Fault.WRONG_RATE: Broke(GENERATOR, Broken.SLOW_SENDER, why=("less than 99 % of 1,488,095",)),
+    Fault.NO_LINK: Broke(
+        DUT,
+        Broken.CABLE_OUT,
+        with_a_short_wait,
+        why=("the router's egress (igb3) has no link before the run: no carrier",),
+    ),
+    Fault.NO_TRAFFIC: Broke(
+        change=with_a_short_wait, scenario="closed", why=("the receiver: none of its",)
+    ),
+    Fault.LINK_FLAP: Broke(
+        DUT, Broken.LINK_FLAPS, why=("links went down: c2558-dut igb2 3x, c2558-dut igb3 2x",)
+    ),
+    Fault.DAMAGED: Broke(DUT, Broken.BAD_CABLE, why=("the router's ingress (igb2) counted ",)),
+    Fault.THROTTLING: Broke(
+        DUT,
+        Broken.THROTTLES,
+        why=(
+            "the router ran at 1440 MHz of 2401 after the run",
+            "the router was throttled for its heat during the run: dev.cpu.0",
+            "dev.cpu.3 101 of 100 C",
+        ),
+    ),
+    Fault.CLOCK_JUMP: Broke(DUT, Broken.CLOCK_JUMPS),
+    Fault.OTHER_LOAD: Broke(
+        DUT,
+        Broken.BUSY,
+        why=("other programs took 93 % of a processor of the router before the run, cc most",),
+    ),
+    Fault.SETTINGS: Broke(
+        DUT, Broken.MEDDLER, why=("net.inet.ip.redirect changed during the run, from '0' to '1'",)
+    ),
+    Fault.ODD_RUN: Broke(change=with_a_short_run),
+}
+"""Faults of a testbed."""
+TOOLS = 'for a; do test "$a" = kernel-toolchain && exit 0; done'
+"""A make to which the tree's tools are no trouble."""
+BUILDS = {
+    Fault.CHECKOUT: "",
+    Fault.DOES_NOT_BUILD: "echo 'route.c:3: error: no such thing'; exit 1",
+    Fault.STALE_BUILD: "exit 0",
+    Fault.BUILD_HANGS: "exec sleep 600",
+    Fault.BUILDER: "echo 'ld: error: kernel: No space left on device'; exit 1",
+}
+"""What happens on a build host: what its make does."""
+SERVICE = {
+    Fault.WORKER_LOST,
+    Fault.MASTER_STOPPED,
+    Fault.NO_ANSWER,
+    Fault.USAGE,
+    Fault.CANCELLED,
+}
+"""Faults of the service; tests/integration/steps/scheduler has their tests."""
+
+
+def duds(facts: list[Fact]) -> list[Failure]:
+    return [fact for fact in facts if isinstance(fact, Failure)]
+
+
+def valid(facts: list[Fact]) -> list[Sample]:
+    return [fact for fact in facts if isinstance(fact, Sample) and fact.valid]
+
+
+@pytest.fixture
+def lab(running_lab: RunningLab) -> Iterator[RunningLab]:
+    """The lab for a test that breaks something anywhere; all is mended afterwards."""
+    rules = running_lab.scenario("inet4-pf-stateful")
+    plain = running_lab.scenario("inet4-forwarding")
+    running_lab.scenarios = {
+        "broken": replace(rules, name="broken", rules=("passs",)),
+        "closed": replace(plain, name="closed", sysctls={"net.inet.ip.forwarding": 0}),
+    }
+    yield running_lab
+    running_lab.scenarios = {}
+    mend(running_lab)
+
+
+def mend(lab: RunningLab) -> None:
+    for machine in MACHINES:
+        lab.control("mend", machine)
+    with Connections(lab.lab.ssh) as connections:
+        for name in ("c2558", "e5-2650"):
+            DeviceUnderTest(lab.lab.testbed(name), connections, lab.said.append).recover()
+
+
+def visit(lab: RunningLab, how: Broke) -> tuple[bool, list[Fact], Testbed]:
+    number = lab.place_of(how.role) if how.role else how.number
+    lab.kernel(number)
+    testbed = how.change(lab, lab.lab.testbed(how.testbed))
+    if how.broken is not None:
+        lab.control("break", how.machine, how.broken)
+    sound, facts = lab.trial(number, (how.scenario,), testbed)
+    return sound, facts, testbed
+
+
+# --------------------------------------------------------------------------------- the table
+
+
+def test_every_fault_has_a_rule_and_a_test() -> None:
+    assert set(RULES) == set(Fault)
+    assert set(TRIALS) | set(BUILDS) | SERVICE == set(Fault)
+
+
+def test_documentation_lists_the_faults() -> None:
+    page = (HERE.parent / "docs" / "lab.md").read_text()
+    body = page.split("\n## What failures ask for\n", 1)[1].split("|---", 1)[1].split("\n\n", 1)[0]
+    rows = [[cell.strip() for cell in row.split(" | ")] for row in body.splitlines()[1:]]
+
+    assert [
+        (row[0].removeprefix("| "), *row[1:-1], row[-1].removesuffix(" |")) for row in rows
+    ] == [
+        (
+            f"`{fault}`",
+            rule.what,
+            rule.stage or "anywhere",
+            str(rule.tries),
+            rule.reaction,
+            rule.advice,
+        )
+        for fault, rule in RULES.items()
+    ]
+
+
+def test_every_raise_names_its_fault() -> None:
+    unnamed = [
+        f"{path.name}:{node.lineno}"
+        for path in sorted((HERE.parent / "workers").rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Raise)
+        and isinstance(node.exc, ast.Call)
+        and isinstance(node.exc.func, ast.Name)
+        and node.exc.func.id == "LabFault"
+    ]
+
+    assert not unnamed
+
+
+def test_failures_survive_serialization() -> None:
+    """Also where an older netbisect-lab does not name the fault."""
+    dud = Failure(
+        "1", "a", Stage.BENCH, Reaction.INFRA, "hot", 1.0, 2.0, fault=Fault.THROTTLING.value
+    )
+    assert serialization.loads(serialization.dumps(dud)) == dud
+    old = serialization.dumps(replace(dud, fault="")).replace(',"fault":""', "")
+    assert "fault" not in old
+    assert serialization.loads(old).fault == ""
+    assert rule_of(serialization.loads(old).fault) is None
+    assert rule_of(dud.fault) is RULES[Fault.THROTTLING]
+
+
+def test_most_likely_problem_names_the_fault() -> None:
+    """A pkt-gen that died explains a low rate; heat explains nothing that the generator does."""
+    slow = "the generator offered 890,000 pps, less than 99 % of 1,488,095"
+    assert fault_of_run([slow, "the generator's pkt-gen crashed"]) is Fault.PKT_GEN_DIES
+    assert fault_of_run([slow]) is Fault.WRONG_RATE
+    assert fault_of_run(["a sentence that nobody has written yet"]) is Fault.ODD_RUN
+
+
+# ------------------------------------------------------------------------------- every fault
+
+
+@pytest.mark.parametrize("fault", TRIALS, ids=lambda fault: fault.value)
+def test_lab_fault_gets_its_reaction(lab: RunningLab, fault: Fault) -> None:
+    rule = RULES[fault]
+    sound, facts, _ = visit(lab, TRIALS[fault])
+
+    found = {dud.fault: dud for dud in duds(facts)}
+    assert fault.value in found
+    assert found[fault.value].reaction is rule.reaction
+    assert rule.stage in (None, found[fault.value].stage)
+    runs = [fact for fact in facts if isinstance(fact, Sample)]
+    problems = "\n".join([found[fault.value].why, *(one for run in runs for one in run.problems)])
+    assert [part for part in TRIALS[fault].why if part not in problems] == []
+    assert [part for part in TRIALS[fault].log if part not in found[fault.value].log] == []
+    assert not valid(facts)
+    assert sound == (Reaction.QUARANTINE not in {dud.reaction for dud in duds(facts)})
+    if rule.stage is Stage.BENCH and runs:
+        assert len(runs) == rule.tries
+        assert all(run.received or run.offered for run in runs)
+    if sound and fault is not Fault.SCENARIO:
+        assert lab.booted(f"{TRIALS[fault].testbed}-dut") == "kernel"
+
+
+@pytest.mark.parametrize("fault", BUILDS, ids=lambda fault: fault.value)
+def test_build_fault_gets_its_reaction(
+    fault: Fault, sample_tree: SampleTree, tmp_path: Path
+) -> None:
+    make = tmp_path / "make.sh"
+    make.write_text(f"#!/bin/sh\n{TOOLS}\n{BUILDS[fault]}\n")
+    make.chmod(0o755)
+    builder = Builder("amd64", "amd64", tmp_path / "builder", make=(str(make),), build_timeout=1)
+    gone = tmp_path / "gone.git"
+    source = Source(str(gone if fault is Fault.CHECKOUT else sample_tree.repository))
+    revision = sample_tree.revisions[4]
+    dud = KernelBuild(builder, source, revision, KERNEL_CONFIG, lambda _: None).run()
+
+    assert isinstance(dud, Failure)
+    rule = RULES[fault]
+    assert (dud.fault, dud.stage, dud.reaction) == (fault.value, rule.stage, rule.reaction)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "/tmp/x.s: fatal error: error writing to file: No space left on device",
+        "sh: ctfconvert: not found",
+        "make[2]: exec(cc): cc: command not found",
+        "clang: error: unable to execute command: Killed",
+    ],
+)
+def test_missing_resources_are_the_build_hosts_fault(
+    said: str, sample_tree: SampleTree, tmp_path: Path
+) -> None:
+    make = tmp_path / "make.sh"
+    make.write_text(f"#!/bin/sh\n{TOOLS}\necho '{said}'\necho '*** Error code 1'\nexit 1\n")
+    make.chmod(0o755)
+    builder = Builder("amd64", "amd64", tmp_path / "builder", make=(str(make),))
+    source = Source(str(sample_tree.repository))
+    revision = sample_tree.revisions[4]
+    dud = KernelBuild(builder, source, revision, KERNEL_CONFIG, lambda _: None).run()
+
+    assert isinstance(dud, Failure)
+    assert dud.reaction is Reaction.INFRA
+    assert dud.why == f"the build host cannot build it: {said}"
+
+
+def test_missing_header_is_the_revisions_fault(sample_tree: SampleTree, tmp_path: Path) -> None:
+    make = tmp_path / "make.sh"
+    said = "a.c:1: fatal error: 'b.h' file not found"
+    make.write_text(f'#!/bin/sh\n{TOOLS}\necho "{said}"\nexit 1\n')
+    make.chmod(0o755)
+    builder = Builder("amd64", "amd64", tmp_path / "builder", make=(str(make),))
+    source = Source(str(sample_tree.repository))
+    revision = sample_tree.revisions[4]
+    dud = KernelBuild(builder, source, revision, KERNEL_CONFIG, lambda _: None).run()
+
+    assert isinstance(dud, Failure)
+    assert dud.reaction is Reaction.SKIP
+
+
+# ------------------------------------------------------------------------- what needs more care
+
+
+def test_clock_jump_on_the_worker_invalidates_the_run(
+    lab: RunningLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Times of facts are of that clock. Nothing but its reading can be made to jump here."""
+    ahead = iter(range(0, 10**9, 1800))
+    real = time.time
+    monkeypatch.setattr(clocks, "time", _Jumping(lambda: real() + next(ahead)))
+    sound, facts = lab.trial(10, FORWARDING)
+
+    assert sound
+    assert not valid(facts)
+    (dud,) = duds(facts)
+    assert dud.fault == Fault.CLOCK_JUMP.value
+    assert "the clock of this host jumped by +1800 s during the run" in dud.why
+
+
+@dataclass
+class _Jumping:
+    """The time module, with a clock that is set again whenever it is read."""
+
+    time: Callable[[], float]
+
+    @staticmethod
+    def monotonic() -> float:
+        return time.monotonic()
+
+
+def test_interrupted_trial_is_followed_by_recovery(lab: RunningLab) -> None:
+    kernel, archive = lab.kernel(10)
+    with Connections(lab.lab.ssh) as connections:
+        router = DeviceUnderTest(lab.lab.testbed("c2558"), connections, lab.said.append)
+        with router.recording_console(lab.logs / "console.log"):
+            router.boot(kernel, archive)
+    before = lab.boots(DUT)
+    sound, facts = lab.trial(11, FORWARDING)
+
+    assert sound
+    assert len(valid(facts)) == 1
+    assert lab.boots(DUT) == before + 2, "by way of the good kernel"
+    before = lab.boots(DUT)
+    lab.trial(10, FORWARDING)
+    assert lab.boots(DUT) == before + 1, "after a visit that has ended there is no need"
+
+
+def test_old_kernels_are_removed_before_disk_full(lab: RunningLab) -> None:
+    lab.trial(10, ())
+    lab.trial(11, ())
+    boot = lab.files.disk(DUT) / "boot"
+    assert len(list(boot.glob("kernel.nb-*"))) >= 2
+    lab.control("break", DUT, Broken.DISK_FULL)
+    sound, facts = lab.trial(47, ())
+
+    assert not sound
+    assert duds(facts)[0].fault == Fault.DISK_FULL.value
+    left = {path.name for path in boot.glob("kernel.nb-*")}
+    running = lab.booted(DUT)
+    assert left <= {running}, "all that may go has gone"

@@ -1,0 +1,200 @@
+"""A scenario on a booted router: what is set, sent, looked at and left behind."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from netbisect.bisect.model.entities import Boot, Failure, Sample
+from netbisect.workers.config.dut import PortSelector
+from netbisect.workers.config.scenario import Scenario, builtin_scenarios, load_scenario
+from netbisect.workers.dut import firewall
+from netbisect.workers.dut.device import DeviceUnderTest
+from netbisect.workers.measure.bench import Bench
+from netbisect.workers.transport.errors import CommandError, LabFault
+from netbisect.workers.transport.ssh import Connections
+
+if TYPE_CHECKING:
+    from tests.lab_fixtures import RunningLab
+
+    from netbisect.workers.config.testbed import Testbed
+
+FORWARDING = load_scenario("inet4-forwarding")
+BY_HAND = Boot("by-hand", "c2558", "", "", 0.0, 0.0)
+
+
+def measure(
+    lab: RunningLab, logs: Path, *scenarios: Scenario, bed: Testbed | None = None
+) -> list[Sample]:
+    """One run of each on whatever the router runs now."""
+    with Connections(lab.lab.ssh) as connections:
+        bench = Bench(bed or lab.lab.testbed("c2558"), connections, lambda _: None, logs)
+        try:
+            return [bench.measure(scenario, BY_HAND)[1] for scenario in scenarios]
+        finally:
+            bench.clean_up()
+
+
+def test_what_was_seen_before_and_after_is_kept_beside_the_run(
+    running_lab: RunningLab, tmp_path: Path
+) -> None:
+    """Counters of the ports, clocks, temperatures and interrupts, and what went up between."""
+    (sample,) = measure(running_lab, tmp_path, FORWARDING)
+    seen = json.loads((tmp_path / "inet4-forwarding.observed.json").read_text())
+    assert set(seen) == {"before", "after", "during"}
+    router = seen["before"]["machines"]["c2558-dut"]
+    assert router["sensors"]["dev.cpu.0.temperature"] == "48.0C"
+    assert int(router["sensors"]["dev.cpu.0.freq"]) > 0
+    during = seen["during"]["c2558-dut"]
+    forwarded = during["ports"]["the router's egress"]["sent-packets"]
+    assert forwarded == pytest.approx(sum(sample.received), rel=0.1)
+    assert during["ports"]["the router's ingress"]["received-errors"] > 0  # it is overloaded
+    assert during["interrupts"]["irq264: igb2:rxq0"] == pytest.approx(forwarded // 8, abs=2)
+    assert seen["after"]["settings"]["net.inet.ip.forwarding"] == "1"
+
+
+def test_a_second_run_has_files_of_its_own(running_lab: RunningLab, tmp_path: Path) -> None:
+    measure(running_lab, tmp_path, FORWARDING, FORWARDING)
+    assert {path.name for path in tmp_path.iterdir()} == {
+        f"inet4-forwarding{run}.{kind}"
+        for run in ("", ".2")
+        for kind in ("receiver", "sender", "observed.json")
+    }
+
+
+def test_a_rate_is_offered_and_is_what_is_asked_of_the_generator(
+    running_lab: RunningLab, tmp_path: Path
+) -> None:
+    slow = replace(FORWARDING, traffic=replace(FORWARDING.traffic, rate=300_000))
+    (sample,) = measure(running_lab, tmp_path, slow)
+    assert sample.valid, sample.problems
+    assert sample.offered_pps == pytest.approx(300_000, rel=0.01)
+    assert sample.saturated
+
+
+def test_optional_sysctls_are_set_where_they_are_known(
+    running_lab: RunningLab, tmp_path: Path
+) -> None:
+    """Also those of a port, by whatever name its driver has; others are left out."""
+    dut = "c2558-dut"
+    (sample,) = measure(running_lab, tmp_path, FORWARDING)
+    assert sample.valid, sample.problems
+    assert running_lab.ssh(dut, "sysctl -n dev.igb.2.fc kern.random.harvest.mask") == "0\n351\n"
+    running_lab.ssh(dut, "sysctl net.inet.ip.fastforwarding", status=1)
+
+
+def test_a_sysctl_that_must_be_there_skips_the_revision(
+    running_lab: RunningLab, tmp_path: Path
+) -> None:
+    old = replace(FORWARDING, sysctls={"net.inet.ip.fastforwarding": 1}, optional={})
+    with pytest.raises(LabFault, match="unknown oid 'net"):
+        measure(running_lab, tmp_path, old)
+
+
+@pytest.fixture
+def renamed(c2558: RunningLab) -> Iterator[RunningLab]:
+    """The lab with a router whose test kernels name its ports otherwise; at home afterwards."""
+    c2558.control("break", "c2558-dut", "renamed-ports")
+    yield c2558
+    with Connections(c2558.lab.ssh) as connections:
+        DeviceUnderTest(c2558.lab.testbed("c2558"), connections, c2558.said.append).recover()
+
+
+@pytest.mark.parametrize("kind", ["mac", "pci"])
+def test_a_driver_that_renames_the_ports_is_measured_like_any_other(
+    renamed: RunningLab, kind: str
+) -> None:
+    c2558 = renamed
+    bed = c2558.lab.testbed("c2558")
+    if kind == "pci":
+        ends = PortSelector(pci="pci0:2:0:0"), PortSelector(pci="pci0:3:0:0")
+        bed = replace(bed, dut=replace(bed.dut, ingress=ends[0], egress=ends[1]))
+    sound, facts = c2558.trial(12, ("inet4-forwarding", "inet4-pf-stateful"), bed)
+    measured = [fact for fact in facts if isinstance(fact, Sample)]
+    assert sound
+    assert not [fact for fact in facts if isinstance(fact, Failure)]
+    assert "em0: flags" in c2558.ssh("c2558-dut", "ifconfig -a")
+    assert [sample.valid for sample in measured] == [True, True]
+    assert c2558.ssh("c2558-dut", "sysctl -n dev.em.1.fc") == "0\n"
+
+
+def test_from_one_firewall_to_the_next_nothing_is_left(
+    running_lab: RunningLab, tmp_path: Path
+) -> None:
+    """Each has its own modules loaded while it is measured, and no other's."""
+    names = ("inet4-pf-stateful", "inet4-ipfw-stateful", "inet4-forwarding")
+    measure(running_lab, tmp_path, *map(load_scenario, names))
+    loaded = [
+        json.loads((tmp_path / f"{name}.observed.json").read_text())["before"]["settings"][
+            "the list of loaded modules"
+        ]
+        for name in names
+    ]
+    assert loaded == ["kernel pf.ko", "ipfw.ko kernel", "kernel"]
+
+
+def test_pkt_gens_own_words_say_why_nothing_was_sent(
+    running_lab: RunningLab, tmp_path: Path
+) -> None:
+    """The port is there, but netmap does not open it."""
+    bed = running_lab.lab.testbed("c2558")
+    wrong = replace(bed, receiver=replace(bed.receiver, port=PortSelector(interface="lo0")))
+    (sample,) = measure(running_lab, tmp_path, FORWARDING, bed=wrong)
+    assert (
+        "the receiver's pkt-gen says: Unable to open netmap:lo0: Device not configured"
+        in sample.problems
+    )
+
+
+class Recorder:
+    """A machine that keeps what it is told; built to have pf in its kernel."""
+
+    address = "dut"
+
+    def __init__(self, answers: list[str]) -> None:
+        self.answers = answers
+        self.told: list[list[str]] = []
+
+    def ask(self, *commands: list[str]) -> list[str]:
+        self.told += commands
+        return self.answers[: len(commands)]
+
+    def run(self, *commands: list[str], stdin: bytes | None = None) -> str:
+        self.told += commands
+        return ""
+
+
+def test_a_firewall_built_into_the_kernel_is_switched_off_and_flushed() -> None:
+    """It cannot be unloaded; the simulated lab has none."""
+    kldstat = "Id Refs Address Size Name\n 1 4 0xffffffff80200000 1f000 kernel\n"
+    machine = Recorder([kldstat, "Id Refs Name\n 9 1 pf\n", ""])
+    firewall.switch_off(machine)  # type: ignore[arg-type]
+    assert machine.told[3:] == [["pfctl", "-q", "-d"], ["pfctl", "-q", "-F", "all"]]
+
+
+def test_modules_that_use_a_firewall_go_before_it() -> None:
+    names = ("kernel", "ipfw.ko", "dummynet.ko", "igb.ko")
+    kldstat = "Id Refs Address Size Name\n" + "".join(f" 1 1 0x0 1f000 {one}\n" for one in names)
+    machine = Recorder([kldstat, "", ""])
+    firewall.switch_off(machine)  # type: ignore[arg-type]
+    assert machine.told[-2:] == [["kldunload", "dummynet"], ["kldunload", "ipfw"]]
+
+
+def test_a_machine_that_does_not_say_what_is_loaded_is_not_taken_for_one_without() -> None:
+    with pytest.raises(CommandError, match="kldstat"):
+        firewall.switch_off(Recorder(["", "", ""]))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("path", sorted(builtin_scenarios().glob("*.toml")), ids=lambda p: p.stem)
+def test_every_shipped_scenario_sends_two_thousand_flows(path: Path) -> None:
+    scenario = load_scenario(path.stem)
+    assert scenario.traffic.flows == 2000
+    family, _, wall = path.stem.partition("-")
+    assert scenario.traffic.family == family
+    assert scenario.firewall == wall.partition("-")[0].replace("forwarding", "")
+    assert scenario.sysctls == {"net.inet.ip.redirect": 0, "net.inet6.ip6.redirect": 0}

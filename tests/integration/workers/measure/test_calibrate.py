@@ -1,0 +1,262 @@
+"""The scatter of a testbed, measured with one kernel."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from scipy import stats
+
+from netbisect.bisect.model import serialization
+from netbisect.bisect.model.entities import (
+    Boot,
+    Kernel,
+    Sample,
+)
+from netbisect.bisect.stats import variance_components
+from netbisect.workers.cli import main, options
+from netbisect.workers.config.scenario import load_scenario
+from netbisect.workers.measure import calibrate, noise_report
+from netbisect.workers.measure.calibrate import CalibrationError, CalibrationPlan, CalibrationRuns
+
+if TYPE_CHECKING:
+    from tests.lab_fixtures import RunningLab
+
+NAME = "inet4-forwarding"
+KERNEL = Kernel("r" * 40, "GENERIC", "amd64", "i", "k" * 64, "n1-rrr", 1, 0.0, 600.0)
+
+
+def drawn(
+    boots: int, runs: int, boot_sd: float, run_sd: float, slow: tuple[int, ...] = ()
+) -> CalibrationRuns:
+    """Normal luck of a seed, spread so that its own scatter does not matter."""
+    luck = random.Random(7)
+    found = CalibrationRuns()
+    for boot in range(boots):
+        found.add(Boot(f"b{boot}", "c2558", KERNEL.key, KERNEL.revision, 0.0, 120.0))
+        level = math.log(1e6) + luck.gauss(0, boot_sd) - (0.07 if boot in slow else 0.0)
+        for run in range(runs):
+            pps = math.exp(level + luck.gauss(0, run_sd))
+            found.add(
+                Sample(
+                    *(f"{boot}.{run}", f"b{boot}", "c2558", NAME, pps, 1.488e6, (), (), ()),
+                    *("same", 0.0, 40.0),
+                )
+            )
+    return found
+
+
+def plan(image_sd: float | None = None, **changes: Any) -> CalibrationPlan:
+    made = CalibrationPlan(
+        lab=None,  # type: ignore[arg-type]
+        testbed=replace_nothing("c2558"),
+        kernel=KERNEL,
+        archive=Path(),
+        boots=8,
+        runs=3,
+        scenarios=[load_scenario(NAME)],
+        logs=Path(),
+        say=print,
+        image_sd=image_sd,
+    )
+    return replace(made, **changes)
+
+
+def replace_nothing(name: str) -> Any:
+    """A testbed of which only the name is asked."""
+
+    class Named:
+        pass
+
+    bed = Named()
+    bed.name = name  # type: ignore[attr-defined]
+    return bed
+
+
+@pytest.mark.long
+def test_calibration_separates_boots_and_runs() -> None:
+    """Both true values lie in their intervals, of many boots closely."""
+    (one,) = noise_report.scenario_noise(plan(), drawn(200, 3, 0.009, 0.002))
+    assert one.boot is not None
+    assert one.run is not None
+    assert one.boot.low < 0.009 < one.boot.high
+    assert one.run.sd == pytest.approx(0.002, rel=0.1)
+    assert one.single == pytest.approx(math.hypot(0.009, 0.002), rel=0.1)
+    assert one.level == pytest.approx(1e6, rel=0.01)
+
+
+def test_one_run_per_boot_gives_no_run_noise() -> None:
+    runs = drawn(8, 1, 0.009, 0.002)
+    (one,) = noise_report.scenario_noise(plan(), runs)
+    assert one.boot is None
+    assert one.run is None
+    assert 0.004 < one.single < 0.02
+    assert "run_noise_percent needs several runs" in noise_report.as_text(plan(), runs)
+
+
+def test_smallest_drop_depends_on_boots_and_image_noise() -> None:
+    runs = drawn(8, 3, 0.009, 0.002)
+    (plain,) = noise_report.scenario_noise(plan(), runs)
+    (noisy,) = noise_report.scenario_noise(plan(image_sd=0.016), runs)
+    assert plain.drops[10] < plain.drops[5] < noisy.drops[10]
+    assert noisy.drops[10] > 2.4 * math.sqrt(2) * 0.016
+
+
+def test_boot_modes_need_eight_boots() -> None:
+    (one,) = noise_report.scenario_noise(plan(), drawn(12, 3, 0.003, 0.001, slow=(1, 4, 5, 9)))
+    assert one.gap is not None
+    assert (one.gap.slow, one.gap.fast) == (4, 8)
+    assert one.gap.ln_ratio == pytest.approx(0.07, abs=0.005)
+    text = noise_report.as_text(plan(), drawn(12, 3, 0.003, 0.001, slow=(1, 4, 5, 9)))
+    assert "perhaps: 4 of 12 boots (33 %) are 7." in text
+    assert "stray or a mode" in noise_report.as_text(plan(), drawn(12, 3, 0.003, 0.001, slow=(3,)))
+    assert "not told: 8 boots" in noise_report.as_text(
+        plan(), drawn(6, 3, 0.003, 0.001, slow=(1, 4))
+    )
+    assert "none seen in 8 boots" in noise_report.as_text(plan(), drawn(8, 3, 0.003, 0.001))
+
+
+def test_few_boots_are_marked() -> None:
+    assert "a first guess" in noise_report.as_text(plan(), drawn(3, 3, 0.009, 0.002))
+    assert "a first guess" not in noise_report.as_text(plan(), drawn(8, 3, 0.009, 0.002))
+
+
+@pytest.mark.parametrize(("boot_sd", "run_sd", "advised"), [(0.009, 0.002, 0), (0.004, 0.008, 0.8)])
+def test_several_runs_are_recommended_only_if_they_pay(
+    boot_sd: float, run_sd: float, advised: float
+) -> None:
+    runs = drawn(100, 3, boot_sd, run_sd)
+    percent = noise_report.recommended_run_noise(
+        noise_report.scenario_noise(plan(), runs), noise_report.trial_cost(plan(), runs)
+    )
+    assert percent == pytest.approx(advised, rel=0.15)
+
+
+def test_costs_of_build_boot_and_run() -> None:
+    assert noise_report.trial_cost(plan(), drawn(3, 2, 0.01, 0.01)) == noise_report.TrialCost(
+        600.0, 120.0, 40.0
+    )
+
+
+def test_one_boot_is_not_enough() -> None:
+    with pytest.raises(CalibrationError, match="1 boot gave a sample; two are needed"):
+        noise_report.scenario_noise(plan(), drawn(1, 3, 0.01, 0.01))
+
+
+@pytest.mark.parametrize("free", [4, 8, 18, 100])
+@pytest.mark.parametrize("chance", [0.8, 0.95, 0.99])
+def test_student_quantile_is_accurate(chance: float, free: int) -> None:
+    assert variance_components._student(chance, free) == pytest.approx(
+        stats.t.ppf(chance, free), rel=0.005
+    )
+
+
+def test_smallest_drop_has_its_stated_power() -> None:
+    """Four times of five, by the pooled t test that a comparison of five boots a side makes."""
+    drop = variance_components.detectable(0.0, 0.01, 5)
+    free = 8
+    apart = drop / (0.01 * math.sqrt(2 / 5))
+    power = stats.nct.sf(stats.t.ppf(0.95, free), free, apart)
+    assert power == pytest.approx(0.8, abs=0.02)
+    with pytest.raises(ValueError, match="1 boots a side"):
+        variance_components.detectable(0.0, 0.01, 1)
+
+
+# ------------------------------------------------------------------------------ in the lab
+
+
+Run = Callable[..., int]
+
+
+@pytest.fixture
+def run(running_lab: RunningLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.chdir(tmp_path)
+    kernel, _ = running_lab.kernel(10)
+    kernels = str(running_lab.lab.builders[0].kernels)
+
+    def run(*arguments: str) -> int:
+        return main.main(
+            [
+                *("--lab", str(running_lab.files.lab), "calibrate", "--testbed", "c2558"),
+                *("--kernel", kernel.key, "--kernels", kernels, "--scenario", NAME),
+                *("--runs", "2", *arguments),
+            ]
+        )
+
+    return run
+
+
+def test_calibration_resumes(
+    run: Run, running_lab: RunningLab, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Also in the middle of a line; boots that are there are not made again."""
+    file = tmp_path / "c2558.jsonl"
+    before = running_lab.boots("c2558-dut")
+    assert run("--boots", "2", "-o", str(file)) == 0
+    said = capfd.readouterr()
+    assert "boot 2 of 2" in said.err
+    assert f"{NAME}: 2 boots, 4 runs, " in said.out
+    whole = file.read_text()
+    file.write_text(whole + whole[:50])
+
+    assert run("--boots", "3", "-o", str(file), "--json", "--image-noise", "1.5") == 0
+    said = capfd.readouterr()
+    assert "boot 3 of 3" in said.err
+    assert "boot 2 of" not in said.err
+    assert running_lab.boots("c2558-dut") == before + 3
+    told = json.loads(said.out)
+    assert [len(boot) for boot in told["scenarios"][NAME]["samples"]] == [2, 2, 2]
+    assert told["image_noise_percent"] == 1.5
+    assert told["scenarios"][NAME]["smallest_drop_percent"]["10"] > 4
+    assert file.read_text().startswith(whole)
+    assert all(serialization.loads(line) for line in file.read_text().splitlines())
+
+
+def test_facts_of_another_kernel_are_refused(
+    run: Run, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "other.jsonl"
+    file.write_text(serialization.dumps(Boot("b", "c2558", "f" * 64, "r" * 40, 0.0, 1.0)) + "\n")
+    assert run("-o", str(file)) == options.EXIT_LAB
+    said = capfd.readouterr().err
+    assert f"{file}, line 1: a boot of ffffffffffff on c2558; expected " in said
+    file.write_text("{}\n")
+    assert run("-o", str(file)) == options.EXIT_LAB
+    assert f"{file}, line 1: a JSON object whose `is`" in capfd.readouterr().err
+
+
+def test_failed_boots_end_the_calibration(
+    run: Run, c2558: RunningLab, capfd: pytest.CaptureFixture[str]
+) -> None:
+    c2558.control("break", "c2558-gen", "slow-sender")
+    assert run("--boots", "2") == options.EXIT_LAB
+    assert (
+        "3 boots in a row gave nothing: no sample: the generator offered" in capfd.readouterr().err
+    )
+
+
+def test_quarantine_ends_the_calibration(
+    run: Run, c2558: RunningLab, capfd: pytest.CaptureFixture[str]
+) -> None:
+    c2558.control("break", "c2558-dut", "new-host-key")
+    assert run("--boots", "2") == options.EXIT_LAB
+    assert "c2558 needs its owner: c2558-dut: the host key" in capfd.readouterr().err
+
+
+def test_invalid_image_noise_is_refused(run: Run) -> None:
+    assert run("--image-noise", "60") == options.EXIT_USAGE
+
+
+def test_sample_without_its_boot_is_ignored(tmp_path: Path) -> None:
+    runs = drawn(2, 2, 0.01, 0.01)
+    facts = [runs.boots["b1"], *runs.samples]
+    (tmp_path / "kept").write_text("".join(f"{serialization.dumps(fact)}\n" for fact in facts))
+    bed = replace_nothing("c2558")
+    again = calibrate._kept(plan(kept=tmp_path / "kept", testbed=bed))
+    assert [len(boot) for boot in again.of(NAME)] == [2]

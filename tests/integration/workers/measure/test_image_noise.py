@@ -1,0 +1,233 @@
+"""Image noise: the same work at other addresses, and how much of the scatter that makes."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import signal
+import statistics
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from netbisect.bisect.model.entities import Kernel
+from netbisect.bisect.stats.variance_components import Components, components, need
+from netbisect.demo.lab import kernel as lab_kernel
+from netbisect.demo.lab.setup import KERNEL_CONFIG
+from netbisect.demo.tree.create import SampleTree
+from netbisect.workers.build.build import KernelBuild
+from netbisect.workers.cli import main, options
+from netbisect.workers.config.builder import Builder, Source
+
+if TYPE_CHECKING:
+    from tests.lab_fixtures import RunningLab
+
+
+def draw(luck: random.Random, sizes: list[int], image: float, boot: float) -> list[list[float]]:
+    groups = []
+    for size in sizes:
+        offset = luck.gauss(13.7, image)
+        groups.append([luck.gauss(offset, boot) for _ in range(size)])
+    return groups
+
+
+# ------------------------------------------------------------------------------------ the numbers
+
+
+def test_the_estimate_is_that_of_the_analysis_of_variance() -> None:
+    """For equal numbers of boots: MSW, and (MSB - MSW) / n."""
+    groups = draw(random.Random(1), [3] * 8, 0.01, 0.008)
+    within = statistics.mean(statistics.variance(group) for group in groups)
+    between = statistics.variance([statistics.mean(group) for group in groups])
+    found = components(groups)
+    assert found.boot.sd == pytest.approx(math.sqrt(within), rel=1e-4)
+    assert found.image.sd == pytest.approx(math.sqrt(between - within / 3), rel=1e-4)
+    assert found.level == pytest.approx(statistics.mean(map(statistics.mean, groups)))
+    assert (found.images, found.boots) == (8, 24)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("image", [0.0, 0.01])
+def test_nine_intervals_of_ten_hold_the_truth(image: float) -> None:
+    """Six images, two to four boots each; of 60 tries, give or take what chance gives."""
+    luck = random.Random(2)
+    held_image = held_boot = 0
+    for _ in range(60):
+        found = components(draw(luck, [2, 3, 3, 4, 2, 3], image, 0.008))
+        held_image += found.image.low <= image <= found.image.high
+        held_boot += found.boot.low <= 0.008 <= found.boot.high
+    assert held_image >= 48
+    assert held_boot >= 48
+
+
+def test_images_that_do_not_differ_have_no_noise_between_them() -> None:
+    found = components([[1, 1.01], [1.003, 1.006], [1.001, 1.009]])
+    assert (found.image.sd, found.image.low) == (0.0, 0.0)
+    assert found.image.high > 0.003
+
+
+def test_boots_that_do_not_differ_have_no_noise_between_them() -> None:
+    found = components([[1.0, 1.0], [1.1, 1.1], [1.05, 1.05]])
+    assert found.boot.sd == 0.0
+    assert found.image.sd == pytest.approx(0.05, rel=1e-3)
+
+
+values = st.lists(st.floats(13, 15), min_size=1, max_size=5)
+
+
+@pytest.mark.long
+@settings(max_examples=20)
+@given(st.lists(values, min_size=2, max_size=6))
+def test_an_estimate_lies_in_its_interval(groups: list[list[float]]) -> None:
+    """Or there is a sentence that says what is missing."""
+    found: Components | None = None
+    try:
+        found = components(groups)
+    except ValueError as error:
+        assert str(error).endswith((", ".join(str(len(group)) for group in groups), "measurement"))  # noqa: PT017 - one of two good outcomes
+    if found:
+        for spread in (found.image, found.boot):
+            assert 0 <= spread.low <= spread.sd * 1.0001 + 1e-9
+            assert spread.sd <= spread.high * 1.0001 + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("groups", "said"),
+    [
+        ([[1.0, 2.0]], "two images or more are needed"),
+        ([[1.0], [2.0]], "one of them with two: there is 1, 1"),
+        ([[1.0, math.nan], [2.0]], "a value is no number"),
+        ([[1.0, 1.0], [1.0]], "alike to the last digit"),
+    ],
+)
+def test_too_little_to_say_anything_is_told(groups: list[list[float]], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        components(groups)
+
+
+def test_what_a_drop_needs_follows_from_both_scatters() -> None:
+    """Checked by hand: z = 2.326 + 1.282 = 3.608; 5 % needs a variance of 0.000096 a side."""
+    assert need(0.05, 0.0, 0.01).boots == 2
+    assert need(0.05, 0.008, 0.01).boots == 4
+    assert need(0.05, 0.01, 0.01).boots is None
+    assert need(0.05, 0.01, 0.01).images == 3
+    with pytest.raises(ValueError, match="expected a positive ln ratio"):
+        need(0.0, 0.01, 0.01)
+
+
+# ------------------------------------------------------------------------------------- the builds
+
+
+def build(builder: Builder, tree: SampleTree, layout: int = 0) -> Kernel:
+    source = Source(str(tree.repository))
+    revision = tree.revisions[10]
+    kernel = KernelBuild(builder, source, revision, KERNEL_CONFIG, lambda _: None, layout).run()
+    assert isinstance(kernel, Kernel)
+    return kernel
+
+
+def test_a_layout_changes_where_code_lies_and_nothing_else(
+    sample_tree: SampleTree, tmp_path: Path
+) -> None:
+    builder = Builder("amd64", "amd64", tmp_path / "builder")
+    image = builder.directory / "stage" / "boot" / "kernel" / "kernel"
+    plain = build(builder, sample_tree)
+    first, work = build(builder, sample_tree, 1), lab_kernel.read(image)
+    second, other_work = build(builder, sample_tree, 2), lab_kernel.read(image)
+    assert len({kernel.identity for kernel in (plain, first, second)}) == 3
+    assert len({kernel.key for kernel in (plain, first, second)}) == 3
+    assert plain.version == first.version == second.version
+    assert work.costs == other_work.costs
+    assert work.text != other_work.text
+    assert build(builder, sample_tree, 1).key == first.key
+    assert build(builder, sample_tree).key == plain.key, "the next kernel is as it always is"
+
+
+# ------------------------------------------------------------------------------------ the command
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(
+    c2558: RunningLab,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> Iterator[Run]:
+    def run(*arguments: str) -> tuple[int, str, str]:
+        lab = str(c2558.files.lab)
+        status = main.main(["--lab", lab, "image-noise", "--testbed", "c2558", *arguments])
+        said = capfd.readouterr()
+        return status, said.out, said.err
+
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.chdir(tmp_path)
+    yield run
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.long
+def test_the_command_finds_the_noise_of_the_testbed(run: Run, c2558: RunningLab) -> None:
+    """1 % between images and 0.84 % between boots are what this machine has."""
+    revision = c2558.tree.revisions[10]
+    status, out, _ = run(
+        *("--revision", revision, "--builds", "5", "--boots", "2"),
+        *("--scenario", "inet4-forwarding", "--json"),
+    )
+    assert status == 0
+    told = json.loads(out)
+    assert (told["testbed"], told["revision"]) == ("c2558", revision)
+    found = told["scenarios"]["inet4-forwarding"]
+    assert (found["images"], found["boots"]) == (5, 10)
+    assert [len(image) for image in found["samples"]] == [2] * 5
+    assert 0.3 < found["image_percent"]["high"] < 6
+    assert 0.2 < found["boot_percent"]["sd"] < 2.5
+    assert found["needs"][0]["images"] > found["needs"][-1]["images"]
+
+
+def test_the_command_prints_a_table(run: Run, c2558: RunningLab) -> None:
+    status, out, err = run(
+        *("--revision", c2558.tree.revisions[10], "--builds", "2", "--boots", "2"),
+        *("--scenario", "inet4-forwarding"),
+    )
+    assert status == 0
+    assert out.startswith("image noise of c2558 at ")
+    assert "inet4-forwarding: 2 images, 4 boots, " in out
+    assert "between images  sd " in out
+    assert "(90 % interval " in out
+    assert err.index("boot 1 of 2, layout 2") < err.index("boot 2 of 2, layout 2")
+    assert err.index("boot 2 of 2, layout 2") < err.index("boot 2 of 2, layout 1")
+
+
+def test_a_linker_that_knows_no_layouts_is_told(run: Run, c2558: RunningLab) -> None:
+    """Here a make that forgets what it was asked for; every build is the same image."""
+    builder = c2558.lab.builders[0]
+    text = c2558.files.lab.read_text()
+    make = f'directory = "{builder.directory.name}"\nmake = ["env", "-u", "LDFLAGS", "make"]\n'
+    changed = text.replace(f'directory = "{builder.directory.name}"\n', make)
+    assert changed != text
+    c2558.files.lab.write_text(changed)
+    try:
+        status, out, err = run("--revision", c2558.tree.revisions[10], "--builds", "2")
+    finally:
+        c2558.files.lab.write_text(text)
+    assert (status, out) == (4, "")
+    assert "two layouts gave the same image: the linker of this tree has no" in err
+
+
+def test_a_revision_that_does_not_build_is_told(run: Run, c2558: RunningLab) -> None:
+    revision = c2558.tree.revisions[c2558.place_of("unbuildable")]
+    status, out, err = run("--revision", revision, "--builds", "2")
+    assert status == 3
+    assert json.loads(out)["is"] == "dud"
+    assert "no image noise: " in err
+
+
+def test_one_image_is_not_enough(run: Run, c2558: RunningLab) -> None:
+    assert run("--revision", "0" * 40, "--builds", "1")[0] == options.EXIT_USAGE

@@ -1,0 +1,160 @@
+"""Profiles of kernels in the simulated lab: stacks at a load that the router can bear."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from netbisect.bisect.model import profile_stacks, serialization
+from netbisect.bisect.model.entities import (
+    Boot,
+    Fact,
+    Failure,
+    Profile,
+)
+from netbisect.workers.measure.profile import NoProfileError, ProfileOrder, choose
+from netbisect.workers.transport.ssh import Connections
+
+RATE = 500_000.0
+SCENARIO = "inet4-forwarding"
+FOLDED, META = f"profile-{SCENARIO}.folded", f"profile-{SCENARIO}.json"
+
+Take = Callable[..., tuple[Profile | None, list[Fact]]]
+
+
+@pytest.fixture
+def take(c2558: Any, tmp_path: Path) -> Take:
+    """Takes a profile of the kernel at that place of the line; its files are in `tmp_path`."""
+
+    def order(number: int, **more: Any) -> tuple[Profile | None, list[Fact]]:
+        kernel, archive = c2558.kernel(number)
+        facts: list[Fact] = []
+        more = {"testbed": c2558.lab.testbed("c2558"), "pps": RATE, **more}
+        scenario = c2558.scenario(more.pop("scenario", SCENARIO))
+        work = ProfileOrder(
+            kernel=kernel, archive=archive, scenario=scenario, logs=tmp_path, **more
+        )
+        c2558.said.clear()
+        with Connections(c2558.lab.ssh) as connections:
+            return work.run(connections, facts.append, c2558.said.append), facts
+
+    return order
+
+
+def test_the_difference_points_at_what_the_culprit_made_dearer(
+    c2558: Any, take: Take, tmp_path: Path
+) -> None:
+    """The conversion of the driver costs 286 ns a packet in two functions."""
+    culprit = c2558.place_of("culprit")
+    found = []
+    for number in (culprit - 1, culprit):
+        profile, facts = take(number)
+        assert profile is not None
+        assert not profile.problem
+        assert [type(fact) for fact in facts] == [Boot]
+        assert profile.revision == c2558.tree.revisions[number]
+        assert (profile.event, profile.pps) == ("cpu_clk_unhalted.thread", RATE)
+        assert profile.lost == 0
+        assert serialization.loads_as((tmp_path / META).read_text(), Profile) == profile
+        found.append(profile_stacks.parse((tmp_path / FOLDED).read_text()))
+        assert profile_stacks.total(found[-1]) == profile.samples > 10_000
+    first, second, *_, last = profile_stacks.share_shifts(*found)
+
+    assert {first.function, second.function} == {"igb_isc_rxd_pkt_get", "igb_isc_txd_encap"}
+    assert last.function in {"igb_rxeof", "igb_mq_start_locked"}
+    grown = sum(
+        one.change for one in profile_stacks.share_shifts(*found) if one.function.startswith("igb_")
+    )
+    assert grown == pytest.approx(640 / 1182 - 354 / 896, abs=0.02)
+    assert c2558.ssh("c2558-dut", "ls /var/tmp") == ""
+
+
+def test_a_load_that_is_not_known_follows_from_what_the_boot_forwards(
+    take: Take, tmp_path: Path
+) -> None:
+    """By hand nobody knows the rate: a run before tells it, and is no sample of anything."""
+    profile, facts = take(0, pps=0.0, rate_percent=50.0)
+
+    assert profile is not None
+    assert not profile.problem
+    assert 300_000 < profile.pps < 700_000
+    assert [type(fact) for fact in facts] == [Boot]
+
+
+def test_the_firewall_of_the_scenario_is_on(take: Take, tmp_path: Path) -> None:
+    """Its functions are in the stacks."""
+    scenario = "inet4-pf-stateful"
+    take(0, scenario=scenario, pps=300_000.0)
+    found = profile_stacks.parse((tmp_path / f"profile-{scenario}.folded").read_text())
+
+    assert any("pf_test" in stack for stack in found)
+
+
+def test_at_a_load_beyond_saturation_nothing_is_kept(take: Take, tmp_path: Path) -> None:
+    """What the router loses is said; a profile of an earlier visit does not stay for it."""
+    (tmp_path / FOLDED).write_text("a;b 1\n")
+    profile, _ = take(0, pps=1_480_000.0)
+
+    assert profile is not None
+    assert "not below saturation" in profile.problem
+    assert not (tmp_path / FOLDED).exists()
+    assert serialization.loads_as((tmp_path / META).read_text(), Profile).problem == profile.problem
+
+
+def test_too_few_samples_are_no_profile(take: Take, tmp_path: Path) -> None:
+    profile, _ = take(0, pps=100.0, seconds=0.5)
+
+    assert profile is not None
+    assert "are too few" in profile.problem
+    assert not (tmp_path / FOLDED).exists()
+
+
+@pytest.mark.parametrize("by_lab_file", [False, True])
+def test_an_event_that_cannot_be_counted_is_said(c2558: Any, take: Take, by_lab_file: bool) -> None:
+    """Whoever named it: the lab file or the command line."""
+    testbed = c2558.lab.testbed("c2558")
+    dut = replace(testbed.dut, pmc_event="no.such.event")
+    named = {"testbed": replace(testbed, dut=dut)} if by_lab_file else {"event": "no.such.event"}
+    profile, _ = take(0, **named)
+
+    assert profile is not None
+    assert 'specification "no.such.event": Invalid argument' in profile.problem
+
+
+def test_a_kernel_that_does_not_boot_is_a_dud_and_no_profile(c2558: Any, take: Take) -> None:
+    profile, facts = take(c2558.place_of("panic"))
+
+    assert profile is None
+    assert [type(fact) for fact in facts] == [Failure]
+
+
+def test_rules_that_the_kernel_refuses_are_a_reason(c2558: Any, take: Take) -> None:
+    """It is the kernel's own trouble: trying again would not help."""
+    scenario = c2558.scenario("inet4-pf-stateful")
+    c2558.scenarios["strange"] = replace(scenario, name="strange", rules=("nonsense",))
+    profile, _ = take(0, scenario="strange")
+
+    assert profile is not None
+    assert "syntax error" in profile.problem
+
+
+@pytest.mark.parametrize(
+    ("listed", "event"),
+    [
+        ("SOFT\n\tCLOCK.HARD\nIAP\n\tCPU_CLK_UNHALTED.THREAD_P\n", "CPU_CLK_UNHALTED.THREAD_P"),
+        ("SOFT\n\tCLOCK.HARD\n\tCLOCK.STAT\n", "CLOCK.HARD"),
+        ("K8\n\tls_not_halted_cyc\n\tcpu_cycles\n", "ls_not_halted_cyc"),
+    ],
+)
+def test_the_event_is_one_that_the_processor_knows(listed: str, event: str) -> None:
+    """Cycles of work before all, the clock of a virtual machine at last."""
+    assert choose(listed) == event
+
+
+def test_without_any_known_event_the_key_is_named() -> None:
+    with pytest.raises(NoProfileError, match="pmc_event"):
+        choose("SOFT\n\tPAGE_FAULT.ALL\n")

@@ -1,0 +1,148 @@
+"""What a trial has started ends with it, however it ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from localbisect_fixtures import interruptible
+
+from netbisect.workers.transport import lifetime
+
+if TYPE_CHECKING:
+    from tests.lab_fixtures import RunningLab
+
+WORKER = [sys.executable, "-c", "import subprocess, sys; subprocess.run(sys.argv[1:], stdout=-1)"]
+"""Reads the output of its command, as a Buildbot worker does."""
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 300
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come about"
+        time.sleep(0.02)
+
+
+def commands() -> list[str]:
+    """The command lines of all processes."""
+    return subprocess.run(
+        ["ps", "-A", "-ww", "-o", "args="], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+
+
+class RunningTrial:
+    """A trial whose receiver waits for a link, so that it takes as long as a test wants."""
+
+    def __init__(self, lab: RunningLab, logs: Path, before: Sequence[str] = ()) -> None:
+        kernel, archive = lab.kernel(10)
+        lab.control("break", "c2558-dut", "cable-out")
+        self.receiver = logs / "inet4-pf-stateful.receiver"
+        self.lab = lab
+        self.logs = logs
+        patient = lab.files.lab.with_name(
+            "patient.toml"
+        )  # by the machines' clock, which runs faster
+        patient.write_text(lab.files.lab.read_text().replace("= 3600.0", "= 100000.0"))
+        command = [
+            *(sys.executable, "-m", "netbisect.workers.cli.main", "--lab", str(patient), "trial"),
+            *("--testbed", "c2558", "--kernel", kernel.key, "--kernels", archive.parent.parent),
+            *("--scenario", "inet4-pf-stateful", "--logs", str(logs)),
+        ]
+        # What it starts has its temporary files there, and is told apart by that.
+        environment = {**os.environ, "TMPDIR": str(logs.parent)}
+        with (logs.parent / "stderr").open("wb") as stderr:
+            self.process = subprocess.Popen(
+                [*before, *map(str, command)],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                start_new_session=True,
+                preexec_fn=interruptible,  # noqa: PLW1509 - no thread of the test holds a lock
+            )
+        wait_until(self._waits)
+
+    def _waits(self) -> bool:
+        assert self.process.poll() is None, (self.logs.parent / "stderr").read_text()
+        return self.receiver.exists() and "waiting for initial" in self.receiver.read_text()
+
+    def processes(self) -> list[str]:
+        """Command lines of the trial, of what guards it and of its ssh clients."""
+        return [line for line in commands() if str(self.logs.parent) in line]
+
+    def sends(self) -> bool:
+        """Whether something of it runs on the generator's host."""
+        return "pkt-gen" in self.lab.ssh("c2558-gen", "ps -ax -o pid= -o ppid= -o pcpu= -o comm=")
+
+    def has_ended(self) -> bool:
+        return not self.processes() and not self.sends()
+
+
+@pytest.fixture
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a name that is short enough for sockets."""
+    return tmp_path_factory.mktemp("t")
+
+
+@pytest.fixture
+def trial(c2558: RunningLab, place: Path) -> Iterator[RunningTrial]:
+    one = RunningTrial(c2558, place / "logs")
+    yield one
+    one.process.kill()
+    one.process.communicate()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_stopped_trial_leaves_nothing_running(trial: RunningTrial, number: int) -> None:
+    """The firewall is off, and the exit status is that of the signal."""
+    trial.process.send_signal(number)
+    trial.process.communicate(timeout=300)
+    assert trial.process.returncode == 128 + number
+    assert trial.processes() == []
+    assert "pf.ko" not in trial.lab.ssh("c2558-dut", "kldstat")
+    assert trial.lab.ssh("c2558-gen", "pkill -INT -x pkt-gen", status=1) == ""
+
+
+def test_killed_trial_ends_its_ssh_clients(trial: RunningTrial) -> None:
+    """And what they run on the machines."""
+    assert trial.sends()
+    for kind in ("ControlMaster=yes", "ControlMaster=no"):
+        assert any(kind in line for line in trial.processes())
+    trial.process.kill()
+    wait_until(trial.has_ended)
+    assert not [*trial.logs.parent.glob("nb-*")]
+
+
+def test_killed_process_group_ends_its_ssh_clients(trial: RunningTrial) -> None:
+    """As a Buildbot worker stops a command."""
+    os.killpg(trial.process.pid, signal.SIGKILL)
+    wait_until(trial.has_ended)
+
+
+def test_trial_ends_with_its_killed_worker(c2558: RunningLab, place: Path) -> None:
+    """The worker's next trial needs the testbed."""
+    one = RunningTrial(c2558, place / "logs", before=WORKER)
+    assert one.sends()
+    one.process.kill()
+    one.process.communicate()
+    wait_until(one.has_ended)
+    assert "pf.ko" in c2558.ssh("c2558-dut", "kldstat"), "it was not killed: it cleaned up"
+
+
+def test_living_reader_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither does one that ends later, nor an output that has no reader."""
+    reading, writing = os.pipe()
+    with os.fdopen(writing, "w") as output, Path(os.devnull).open("w") as nothing:
+        for stream in (output, nothing, None):
+            monkeypatch.setattr(sys, "__stdout__", stream)
+            with lifetime.ending_with_reader():
+                pass
+        os.close(reading)
+        time.sleep(0.1)

@@ -1,0 +1,358 @@
+"""The OpenSSH client against a real OpenSSH server on loopback."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from sshd_fixtures import Server, key, wait_until
+
+from netbisect.cli import main
+from netbisect.workers.config.lab import Ssh
+from netbisect.workers.transport import limited_output, ssh
+from netbisect.workers.transport.errors import CommandError, HostKeyError, UnreachableError
+from netbisect.workers.transport.ssh import Connections, Machine
+
+# One process at a time: root's sshd wants a directory of the system's.
+pytestmark = pytest.mark.xdist_group("sshd")
+
+
+@pytest.fixture
+def guarded(server: Server) -> Server:
+    """The same server, where the key may do what a host of traffic does, and nothing else."""
+    guard = server.folder / "guard"
+    guard.write_text(CliRunner().invoke(main.main, ["guard"]).output)
+    guard.chmod(0o755)
+    line = (server.folder / "authorized_keys").read_text()
+    (server.folder / "authorized_keys").write_text(f'restrict,command="{guard} traffic" {line}')
+    return server
+
+
+def test_guarded_key_allows_only_netbisect_commands(guarded: Server, dut: Machine) -> None:
+    """No login, no command of another's, no file, no forwarding; what is asked is answered."""
+    assert dut.run(["true"], ["uname", "-v"]) == f"{os.uname().version}\n"
+    assert len(dut.ask(["date", "-u", "+%s"], ["kldstat"], ["uname", "-r"])) == 3
+    for command in (
+        ["cat", "/etc/passwd"],
+        ["sh", "-c", "id"],
+        ["kldload", "-n", "pf"],
+    ):
+        with pytest.raises(CommandError, match="not allowed for traffic"):
+            dut.run(command)
+    for line in ("uname -v; id", "uname -v\nid"):
+        with pytest.raises(CommandError, match="not allowed for traffic"):
+            dut._run_line(line)
+    client = ["ssh", "-F", str(guarded.folder / "ssh_config")]
+    login = subprocess.run([*client, "-T", "dut"], input=b"id\n", capture_output=True, check=False)
+    assert (login.returncode, login.stdout) == (126, b"")
+    through = subprocess.run(
+        [*client, "-W", "127.0.0.1:22", "dut"], capture_output=True, check=False
+    )
+    assert b"prohibited" in through.stderr
+
+
+def test_excessive_output_ends_the_connection(
+    dut: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a sentence, before its words take all memory; the next command is heard again."""
+    monkeypatch.setattr(ssh, "MOST_BYTES", 1 << 20)
+    with pytest.raises(CommandError, match="it said more than 1 MiB"):
+        dut.run(["yes"])
+    assert dut.run(["cat"], stdin=b"x" * 200_000) == "x" * 200_000
+
+
+def test_commands_share_one_connection(server: Server, dut: Machine) -> None:
+    """run, ask, stdin and a long command share it; one authentication, whatever the number."""
+    assert dut.run(["echo", "a b", "'c'"], ["printf", "%s", "$HOME"]) == "a b 'c'\n$HOME"
+    assert dut.ask(["echo", "one"], ["false"], ["no-such-command"], ["echo", "two"]) == [
+        "one\n",
+        "",
+        "",
+        "two\n",
+    ]
+    assert dut.run(["cat"], stdin=b"\x00 in") == "\x00 in"
+    with dut.running(["echo", "long"], server.folder / "said") as process:
+        process.wait(20)
+    assert (server.folder / "said").read_text() == "long\n"
+    assert dut.try_run(["false"]) is None
+    assert server.authentications == 1
+
+
+def test_open_connects_in_the_background(server: Server, connections: Connections) -> None:
+    """What follows waits for it, and whoever cannot be reached is told as otherwise."""
+    dut, closed, never = (connections.machine(name) for name in ("dut", "closed", "behind"))
+    for machine in (dut, dut, closed, never):
+        machine.open()
+    assert dut.run(["echo", "in"]) == "in\n"
+    with pytest.raises(UnreachableError, match=r"closed: .*Connection refused"):
+        closed.run(["true"])
+    connected = holder(dut)
+    dut.open()
+    assert holder(dut) == connected
+
+
+def test_machines_are_queried_in_parallel(server: Server, connections: Connections) -> None:
+    """Each waits until the other has begun; what one of them cannot answer is its own alone."""
+    here, there = (server.folder / name for name in ("here", "there"))
+    met = 'touch "$0"; until [ -e "$1" ]; do sleep 0.05; done; echo met'
+    dut, behind = connections.machine("dut"), connections.machine("behind")
+    with (
+        dut.running_each(["sh", "-c", met, str(here), str(there)]) as one,
+        behind.running_each(["sh", "-c", met, str(there), str(here)], ["false"]) as other,
+    ):
+        assert one() == ["met\n"]
+        assert other() == ["met\n", ""]
+    with pytest.raises(ZeroDivisionError), dut.running_each(["sleep", "60"]):
+        raise ZeroDivisionError
+    with (
+        pytest.raises(UnreachableError, match="closed: "),
+        dut.running_each(["sleep", "60"]),
+        connections.machine("closed").running_each(["true"]),
+    ):
+        pass
+    assert dut.run(["echo", "in"]) == "in\n"
+
+
+def test_large_stdin_arrives(server: Server, dut: Machine) -> None:
+    data = os.urandom(1 << 20) * 24
+    (server.folder / "big").write_bytes(data)
+    with (server.folder / "big").open("rb") as stream:
+        said = dut.run(["dd", f"of={server.folder / 'copy'}", "bs=65536"], stdin=stream)
+    assert said == ""
+    assert (server.folder / "copy").read_bytes() == data
+
+
+def test_failed_command_gives_status_and_output(dut: Machine) -> None:
+    with pytest.raises(CommandError) as caught:
+        dut.run(["sh", "-c", "echo out; echo why >&2; exit 3"], ["echo", "never"])
+    assert caught.value.status == 3
+    assert str(caught.value).endswith("exited with status 3: why")
+
+
+def test_status_255_counts_as_unreachable(
+    dut: Machine,
+) -> None:
+    """255 is what ssh ends with when it fails, so nobody can tell the two apart."""
+    with pytest.raises(UnreachableError):
+        dut.run(["sh", "-c", "exit 255"])
+    assert dut.run(["echo", "still there"]) == "still there\n"
+
+
+def test_timeout_closes_the_connection(server: Server, dut: Machine) -> None:
+    assert dut.run(["true"]) == ""
+    with pytest.raises(CommandError, match=r"did not end in time: limit 0.5 s"):
+        dut.run(["sleep", "60"], timeout=0.5)
+    assert dut.run(["echo", "again"]) == "again\n"
+    assert server.authentications == 2
+
+
+def test_long_output_is_complete(dut: Machine) -> None:
+    """Standard output and error at once, more than any pipe holds."""
+    line = "i=0; while [ $i -lt 20000 ]; do echo $i-0123456789012345678901234567890123456789; "
+    said = dut.run(["sh", "-c", f"{line}echo e$i >&2; i=$((i+1)); done"])
+    assert said.count("\n") == 20_000
+    assert said.endswith("19999-0123456789012345678901234567890123456789\n")
+
+
+def test_invalid_utf8_is_replaced(dut: Machine) -> None:
+    assert (
+        dut.run(["printf", r"a\377\376b\n"])
+        == "a\N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER}b\n"
+    )
+
+
+def test_closed_port_is_unreachable(connections: Connections) -> None:
+    with pytest.raises(UnreachableError, match=r"closed: .*Connection refused"):
+        connections.machine("closed").run(["true"])
+
+
+def test_silent_server_is_unreachable(
+    connections: Connections,
+) -> None:
+    """As a kernel that hangs: it answers on the wire, and nothing runs behind."""
+    with pytest.raises(UnreachableError, match=r"mute: .*[Tt]imed out"):
+        connections.machine("mute").run(["true"])
+
+
+def test_refused_key_is_an_error_without_prompt(
+    connections: Connections,
+) -> None:
+    with pytest.raises(UnreachableError, match=r"stranger: .*Permission denied"):
+        connections.machine("stranger").run(["true"])
+
+
+def test_changed_host_key_is_refused(server: Server, connections: Connections) -> None:
+    server.die()
+    key(server.folder / "host_key")
+    server.start()
+    with pytest.raises(HostKeyError, match="dut: the host key is not the known one"):
+        connections.machine("dut").run(["true"])
+
+
+def test_unknown_host_key_is_refused(server: Server, connections: Connections) -> None:
+    (server.folder / "known_hosts").write_text("")
+    with pytest.raises(HostKeyError):
+        connections.machine("dut").ask(["true"])
+    assert (server.folder / "known_hosts").read_text() == ""
+    assert server.authentications == 0
+
+
+def test_connection_returns_after_power_loss(server: Server, dut: Machine) -> None:
+    assert dut.run(["true"]) == ""
+    server.die()
+    with pytest.raises(UnreachableError):
+        dut.run(["true"])
+    server.start()
+    assert dut.run(["echo", "back"]) == "back\n"
+
+
+def test_connection_loss_during_a_command(server: Server, dut: Machine) -> None:
+    assert dut.run(["true"]) == ""
+    with dut.running(["sleep", "60"], server.folder / "said") as process:
+        server.die()
+        assert process.wait(20) == 255
+    with pytest.raises(UnreachableError):
+        dut.ask(["true"])
+
+
+def test_running_command_ends_with_its_block(server: Server, dut: Machine) -> None:
+    with dut.running(["sleep", "61.25"], server.folder / "said") as process:
+        assert process.poll() is None
+    assert process.poll() is not None
+
+
+def test_log_of_a_running_command_is_limited(
+    server: Server, dut: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its log has the beginning and says so; it waits for its end, and others are heard."""
+    monkeypatch.setattr(limited_output, "MOST_BYTES", 100_000)
+    log, more = server.folder / "said", b"\n[netbisect: it said more; that is left out]\n"
+    with dut.running(["yes"], log) as process:
+        while not log.exists() or not log.read_bytes().endswith(more):
+            time.sleep(0.02)
+        assert dut.run(["echo", "still there"]) == "still there\n"
+        assert process.poll() is None
+    assert log.read_bytes() == b"y\n" * 50_000 + more
+    assert dut.run(["echo", "still there"]) == "still there\n"
+
+
+def test_log_of_a_running_command_is_complete(server: Server, dut: Machine) -> None:
+    """When the block ends; from either stream, and nothing of an earlier one."""
+    log = server.folder / "said"
+    log.write_text("earlier")
+    with dut.running(["sh", "-c", "seq 20000; echo end >&2"], log) as process:
+        assert process.wait(20.0) == 0
+    assert sorted(log.read_text().split()) == sorted([*map(str, range(1, 20_001)), "end"])
+
+
+def test_full_disk_ends_only_the_log() -> None:
+    """Whoever writes meets a broken pipe only when all is over."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    with limited_output.limited_log(Path("/dev/full")) as stream:
+        os.dup2(stream, writer)
+        os.write(stream, b"x")
+    with pytest.raises(BrokenPipeError):
+        os.write(writer, b"x")
+    os.close(writer)
+
+
+def holder(machine: Machine) -> int:
+    """The process that holds the shared connection."""
+    assert machine._master is not None
+    return machine._master.pid
+
+
+def test_killed_master_is_replaced(server: Server, dut: Machine) -> None:
+    assert dut.run(["true"]) == ""
+    os.kill(holder(dut), signal.SIGKILL)
+    assert dut.run(["echo", "anew"]) == "anew\n"
+    assert server.authentications == 2
+
+
+def test_sessions_beyond_the_limit_use_new_connections(server: Server, dut: Machine) -> None:
+    """MaxSessions of sshd(8) may be as low as 1."""
+    with contextlib.ExitStack() as many:
+        for number in range(5):
+            many.enter_context(dut.running(["sleep", "60"], server.folder / f"said{number}"))
+        wait_until(lambda: server.authentications == 2)
+        assert dut.run(["echo", "in"]) == "in\n"
+    assert server.authentications == 3
+
+
+def test_hung_master_is_killed(server: Server, dut: Machine) -> None:
+    """The command ends by its own limit; the next one connects anew."""
+    assert dut.run(["true"]) == ""
+    os.kill(holder(dut), signal.SIGSTOP)
+    with pytest.raises(CommandError, match="did not end in time"):
+        dut.run(["true"], timeout=0.5)
+    assert dut.run(["echo", "anew"]) == "anew\n"
+
+
+def test_master_ends_with_the_block(server: Server) -> None:
+    config = server.folder / "ssh_config"
+    with Connections(Ssh(config=config)) as connections:
+        machine = connections.machine("dut")
+        assert machine.run(["echo", "in"]) == "in\n"
+        socket_path = machine._socket
+        assert socket_path.exists()
+    assert not socket_path.parent.exists()
+    wait_until(lambda: not server.sessions())
+
+
+def test_ssh_ends_with_a_killed_process(server: Server) -> None:
+    """Holder, commands over it and one with a connection of its own; their folder goes, too."""
+    program = """
+import sys, time
+from contextlib import ExitStack
+from pathlib import Path
+from netbisect.workers.config.lab import Ssh
+from netbisect.workers.transport.ssh import Connections
+
+folder = Path(sys.argv[1])
+with Connections(Ssh(config=folder / "ssh_config")) as connections, ExitStack() as many:
+    machine = connections.machine("dut")
+    for number in range(5):
+        many.enter_context(machine.running(["sleep", "60"], folder / f"said{number}"))
+    print(machine._socket.parent, flush=True)
+    time.sleep(60)
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(server.folder)], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        sockets = Path(process.stdout.readline().strip())
+        wait_until(lambda: server.authentications == 2)
+        process.kill()
+    wait_until(lambda: not sockets.exists())
+    wait_until(lambda: str(server.folder / "ssh_config") not in commands())
+
+
+def commands() -> str:
+    """The command lines of all processes."""
+    return subprocess.run(
+        ["ps", "-A", "-ww", "-o", "args="], capture_output=True, text=True, check=True
+    ).stdout
+
+
+def test_long_temporary_path(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A socket's path has an end; without this no machine could be reached."""
+    long = server.folder / ("x" * 90)
+    long.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(long))
+    with Connections(Ssh(config=server.folder / "ssh_config")) as connections:
+        assert connections.machine("dut").run(["echo", "in"]) == "in\n"
+    assert not [*long.iterdir()]
+
+
+def test_proxy_jump_of_the_users_configuration(server: Server, connections: Connections) -> None:
+    """ProxyJump, an alias, a port, a key: all of it is in ssh_config alone."""
+    assert connections.machine("behind").run(["echo", "through"]) == "through\n"
+    assert server.authentications == 2

@@ -1,0 +1,311 @@
+"""The generator and receiver of a virtual machine, through a bench, with a router in between."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import struct
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from vm_fixtures import ONE_TESTBED
+
+from netbisect.workers.config.lab import Lab, load_lab
+from netbisect.workers.config.scenario import load_scenario
+from netbisect.workers.config.vm import SECOND
+from netbisect.workers.measure import pktgen
+from netbisect.workers.measure.bench import Bench
+from netbisect.workers.transport.ssh import Connections, Machine
+from netbisect.workers.vm import host as vm_host
+from netbisect.workers.vm import pktgen as vm_wire
+
+RATE = 4000
+LAB = f"""{ONE_TESTBED}line_rate_pps = {RATE}
+timing = {{ settle = 0, link_wait = 0 }}
+dut.address = "vm"
+dut.ingress.mac = "52:54:00:00:00:11"
+dut.egress.interface = "vtnet2"
+vm = {{ directory = "vm1" }}
+"""
+MACS = bytes.fromhex("525400000021"), bytes.fromhex("525400000011")
+
+
+@dataclass
+class Router:
+    """Passes frames from one wire to the other, each second one where it is told to."""
+
+    folder: Path
+    share: int = 1
+    frames: list[bytes] = field(default_factory=list)
+    _end: threading.Event = field(default_factory=threading.Event)
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        place = self.folder / "ingress.guest"
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ingress:
+            ingress.bind(os.fspath(place))
+            ingress.settimeout(0.1)
+            thread = threading.Thread(target=self._pass_on, args=(ingress,))
+            thread.start()
+            try:
+                yield
+            finally:
+                self._end.set()
+                thread.join()
+                place.unlink()
+
+    def _pass_on(self, ingress: socket.socket) -> None:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as egress:
+            while not self._end.is_set():
+                with contextlib.suppress(TimeoutError):
+                    self.frames.append(ingress.recv(2048))
+                    if len(self.frames) % self.share == 0:
+                        with contextlib.suppress(OSError):
+                            egress.sendto(self.frames[-1], os.fspath(self.folder / "egress.host"))
+
+
+@dataclass
+class Wired:
+    lab: Lab
+    folder: Path
+    connections: Connections
+
+    @property
+    def host(self) -> Machine:
+        return self.connections.machine(f"vm-host:{self.folder}")
+
+    def send(self, *more: str) -> subprocess.CompletedProcess[str]:
+        """Has the generator send, without a bench."""
+        words = ["-f", "tx", "-i", "ingress", "-w", "0", "-s", "198.18.10.1", "-d", "198.19.10.1"]
+        return subprocess.run(
+            [self.folder / "bin" / "pkt-gen", *words, "-D", "52:54:00:00:00:11", *more],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def traffic(self, scenario: str, seconds: float) -> tuple[str, str]:
+        """What sender and receiver said."""
+        bench = Bench(self.lab.testbed("vm1"), self.connections, lambda _: None, self.folder)
+        return bench.traffic(load_scenario(scenario), scenario, seconds)
+
+
+@pytest.fixture
+def wired() -> Iterator[Wired]:
+    with tempfile.TemporaryDirectory(prefix="nb-", dir="/tmp") as place:
+        path = Path(place) / "lab.toml"
+        path.write_text(LAB)
+        lab = load_lab(path)
+        machine = lab.testbed("vm1").vm
+        assert machine is not None
+        machine.directory.mkdir()
+        vm_host.furnish(machine, RATE)
+        with Connections(lab.ssh) as connections:
+            yield Wired(lab, machine.directory, connections)
+
+
+def total(said: str) -> float:
+    """Packets, by the last line."""
+    return float(said.splitlines()[-1].split()[1])
+
+
+@pytest.mark.long
+def test_what_a_router_passes_on_is_counted_at_both_ends(wired: Wired) -> None:
+    """A bench sends and receives as on physical ports; rates are read as pkt-gen's are."""
+    router = Router(wired.folder, share=2)
+    with router.running():
+        sender, receiver = wired.traffic("inet4-forwarding", 4)
+
+    assert pktgen.complaint(sender) == pktgen.complaint(receiver) == ""
+    assert pktgen.ready(receiver)
+    assert total(sender) == 4 * RATE
+    assert total(receiver) == len(router.frames) // 2
+    assert sum(rate > 0 for rate in pktgen.all_rates(sender)) >= 4
+    sources = {frame[26:30] + frame[34:36] for frame in router.frames}
+    targets = {frame[30:34] + frame[36:38] for frame in router.frames}
+    assert (len(sources), len(targets)) == (20, 100)
+    assert {frame[:12] for frame in router.frames} == {MACS[1] + MACS[0]}
+    assert len({frame[26:38] for frame in router.frames}) == 2000
+
+
+def test_a_wire_does_not_wait(wired: Wired) -> None:
+    """What a guest has no room for was offered, and is lost; the sender keeps its pace."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as stuck:
+        stuck.bind(os.fspath(wired.folder / "ingress.guest"))
+        began = time.monotonic()
+        said = wired.send("-n", f"{2 * RATE}")
+        seconds = time.monotonic() - began
+
+    assert total(said.stderr) == 2 * RATE
+    assert seconds > 1.5
+
+
+@contextlib.contextmanager
+def monitor(place: Path, step: int) -> Iterator[None]:
+    """A monitor by whose answers the guest has executed `step` instructions more each time."""
+
+    def answer(connection: socket.socket) -> None:
+        with connection, connection.makefile("rw") as stream:
+            print('{"QMP": {}}', file=stream, flush=True)
+            count = 0
+            for line in stream:
+                count += step
+                said = {"icount": count} if "query-replay" in line else {}
+                print(json.dumps({"return": said}), file=stream, flush=True)
+
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(os.fspath(place))
+        server.listen()
+        thread = threading.Thread(target=lambda: answer(server.accept()[0]))
+        thread.start()
+        yield
+        thread.join()
+
+
+def test_a_wire_can_go_by_the_instructions_of_the_guest(wired: Wired) -> None:
+    """A second is so many of them: more are sent where the guest executes more, none else."""
+    machine = wired.lab.testbed("vm1").vm
+    assert machine is not None
+    by_instructions = replace(machine, accelerator="tcg", clock="instructions")
+    vm_host.furnish(by_instructions, RATE)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as stuck:
+        stuck.bind(os.fspath(wired.folder / "ingress.guest"))
+        with monitor(wired.folder / "ingress.clock", SECOND // 50):
+            said = wired.send("-n", f"{3 * RATE}")
+
+    assert said.returncode == 0, said.stderr
+    assert total(said.stderr) == 3 * RATE
+    # Each answer but the greeting's is a fiftieth of a second, and a second's line follows fifty.
+    assert pktgen.all_rates(said.stderr)[:2] == [RATE, RATE]
+
+
+def test_a_clock_that_is_not_there_is_told(wired: Wired) -> None:
+    """Without it nothing is sent."""
+    machine = wired.lab.testbed("vm1").vm
+    assert machine is not None
+    vm_host.furnish(replace(machine, accelerator="tcg", clock="instructions"), RATE)
+    said = wired.send("-n", "1")
+
+    assert said.returncode == 1
+    complaint = "Unable to open ingress.clock: No such file or directory"
+    assert pktgen.complaint(said.stderr) == complaint
+
+
+def test_a_generator_without_a_guest_says_so(wired: Wired) -> None:
+    """In the words by which a run is judged."""
+    said = wired.send("-n", "1")
+
+    assert said.returncode == 1
+    assert pktgen.complaint(said.stderr) == "Unable to open ingress: No such file or directory"
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["-i", "em0"], "Unable to open em0: expected ingress or egress"),
+        (["-i", "ingress", "-D", "52:54"], "Unable to parse MAC address '52:54'"),
+        (
+            ["-i", "ingress", "-D", "52:54:00:00:00:11", "-s", "here"],
+            "Unable to parse range 'here'",
+        ),
+        (["-x"], "pkt-gen: option -x not recognized"),
+    ],
+)
+def test_a_wrong_order_is_refused(
+    tmp_path: Path, words: list[str], complaint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As pkt-gen would: a line that tells, and a status."""
+    monkeypatch.setattr("signal.signal", lambda *_: None)  # those of the test's own process
+    log = tmp_path / "log"
+    with log.open("w") as stream:
+        assert vm_wire.pkt_gen(tmp_path, RATE, "seconds", ["-f", "tx", *words], stream) == 1
+
+    assert pktgen.complaint(log.read_text()) == complaint
+
+
+@pytest.mark.slow
+def test_a_receiver_ends_when_it_is_told_and_its_port_is_its_own(wired: Wired) -> None:
+    """`pkill` ends those of this machine; a second receiver is turned away meanwhile."""
+    receive = [wired.folder / "bin" / "pkt-gen", "-f", "rx", "-i", "egress", "-w", "0", "-W"]
+    with subprocess.Popen(receive, stderr=subprocess.PIPE, text=True) as first:
+        assert first.stderr is not None
+        _wait_until((wired.folder / "egress.host").exists)
+        second = subprocess.run(receive, capture_output=True, text=True, check=False)
+        assert pktgen.complaint(second.stderr) == "Unable to open egress: another pkt-gen has it"
+        wired.host.run(["pkill", "-INT", "-x", "pkt-gen"])
+        assert "Received 0 packets" in first.stderr.read()
+
+    assert first.returncode == 0
+    assert not (wired.folder / "egress.host").exists()
+    assert wired.host.try_run(["pkill", "-INT", "-x", "pkt-gen"]) is None
+
+
+def _wait_until(there: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 300
+    while not there():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def ones_sum(data: bytes) -> int:
+    """The sum of RFC 1071, as a receiver takes it: 0xffff where all is well."""
+    data += b"\0" * (len(data) % 2)
+    found = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    while found >> 16:
+        found = (found & 0xFFFF) + (found >> 16)
+    return found
+
+
+@settings(deadline=None)
+@given(
+    st.ip_addresses(v=4), st.ip_addresses(v=4), st.integers(0, 65535), st.integers(0, 65535),
+    st.integers(60, 1514),
+)  # fmt: skip
+def test_frames_of_inet4_are_right(
+    source: object, destination: object, near: int, far: int, size: int
+) -> None:
+    """Length and both checksums, as a receiver checks them."""
+    ends = (source.packed, near), (destination.packed, far)  # type: ignore[attr-defined]
+    found = vm_wire.frame(MACS, *ends, size, checksum=True)
+    ip, udp = found[14:34], found[34:]
+
+    assert len(found) == size
+    assert ones_sum(ip) == 0xFFFF
+    assert struct.unpack("!H", ip[2:4])[0] == size - 14
+    assert ones_sum(ip[12:20] + struct.pack("!HH", 17, len(udp)) + udp) == 0xFFFF
+
+
+@settings(deadline=None)
+@given(st.ip_addresses(v=6), st.ip_addresses(v=6), st.integers(0, 65535), st.integers(62, 1514))
+def test_frames_of_inet6_are_right(
+    source: object, destination: object, port: int, size: int
+) -> None:
+    """The checksum of UDP is there even where none was asked for: without it they are dropped."""
+    ends = (source.packed, port), (destination.packed, port)  # type: ignore[attr-defined]
+    found = vm_wire.frame(MACS, *ends, size, checksum=False)
+    udp = found[54:]
+
+    assert len(found) == size
+    assert struct.unpack("!H", found[18:20])[0] == len(udp)
+    assert ones_sum(found[22:54] + struct.pack("!II", len(udp), 17) + udp) == 0xFFFF
+
+
+@pytest.mark.parametrize("name", ["inet4-forwarding", "inet6-forwarding"])
+def test_ranges_make_the_flows_that_scenarios_count(name: str) -> None:
+    """Every pair of source and destination is one."""
+    traffic = load_scenario(name).traffic
+    ends = [vm_wire.ends_in(text) for text in (traffic.source, traffic.destination)]
+
+    assert len(set(ends[0])) * len(set(ends[1])) == traffic.flows == 2000
+    with pytest.raises(vm_wire.VmTrafficError, match="headers alone take"):
+        vm_wire.frame(MACS, ends[0][0], ends[1][0], 40, checksum=True)

@@ -1,0 +1,414 @@
+"""A virtual machine's life as a testbed, with the real QEMU and a guest of one sector."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from vm_fixtures import ONE_TESTBED
+
+from netbisect.cli.vm import vm as vm_of_netbisect
+from netbisect.workers.cli.main import main
+from netbisect.workers.config.lab import load_lab
+from netbisect.workers.config.toml import FileError
+from netbisect.workers.config.vm import Vm
+from netbisect.workers.doctor.doctor import examine
+from netbisect.workers.transport.ssh import Connections
+from netbisect.workers.vm import host as vm_host
+from netbisect.workers.vm import pktgen, prepare, vm
+from netbisect.workers.vm.vm import VmError
+
+QEMU = "qemu-system-x86_64"
+needs_qemu = pytest.mark.skipif(
+    not (shutil.which(QEMU) and shutil.which("qemu-img")),
+    reason=f"there is no {QEMU} or no qemu-img on this host",
+)
+GUEST = bytes.fromhex(
+    "31c0 8ed8 8ec0 8ed0 bc007c"  # segments 0, stack below this code
+    "b80102 bb007e b90200 b600 cd13"  # read the second sector to 7e00
+    "52 be607c ac 66e823000000 3c0a 75f5 5a"  # say the text at 7c60 on the serial line
+    "fe06007e"  # add one to the sector's first byte
+    "b80103 bb007e b90200 b600 cd13"  # and write it back
+    "bafd03 ec a801 74f8"  # wait for a byte on the serial line
+    "b0fe e664 f4"  # reset by the keyboard controller
+    "3c3f 7505 a0007e 0430 baf803 ee 66c3"  # say a character: '?' as the sector's first byte
+)
+"""Says which boot of this disk it is, and reboots when it is spoken to."""
+TEXT = b"boot ?\n"
+LAB = (
+    ONE_TESTBED
+    + """\
+line_rate_pps = 50_000
+dut = { address = "vm", ingress = { interface = "vtnet1" }, egress = { interface = "vtnet2" } }
+timing = { boot_timeout = 5 }
+vm = { directory = "vm1", accelerator = "tcg", memory = 128 }
+"""
+)
+
+
+def image(place: Path) -> Path:
+    """A raw disk that boots the guest."""
+    sector = GUEST.ljust(0x60, b"\0") + TEXT
+    place.write_bytes((sector.ljust(510, b"\0") + b"\x55\xaa").ljust(1 << 20, b"\0"))
+    return place
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder whose path is short enough for sockets."""
+    with tempfile.TemporaryDirectory(prefix="nb-", dir="/tmp") as place:
+        yield Path(place)
+
+
+@pytest.fixture
+def machine(folder: Path) -> Iterator[Vm]:
+    """A prepared machine, which is off, and off again afterwards."""
+    found = Vm(folder / "vm1", accelerator="tcg", memory=128, ssh_port=free_port())
+    found.directory.mkdir()
+    if shutil.which("qemu-img"):
+        raw = image(folder / "disk.raw")
+        prepared = found.directory / vm.PREPARED
+        words = ["qemu-img", "convert", "-f", "raw", "-O", "qcow2", str(raw), str(prepared)]
+        subprocess.run(words, check=True)
+    yield found
+    vm.stop(found)
+
+
+@pytest.fixture
+def lab_file(folder: Path) -> Path:
+    place = folder / "lab.toml"
+    place.write_text(LAB)
+    return place
+
+
+def wait_for(machine: Vm, text: str, times: int = 1) -> None:
+    """Until the console has said it that often."""
+    log = machine.directory / vm.CONSOLE
+    deadline = time.monotonic() + 300
+    while not log.exists() or log.read_text(errors="replace").count(text) < times:
+        assert time.monotonic() < deadline, log.read_text(errors="replace")
+        time.sleep(0.05)
+
+
+def speak(machine: Vm) -> None:
+    """Has the guest reboot."""
+    with socket.socket(socket.AF_UNIX) as line:
+        line.connect(os.fspath(machine.directory / vm.SERIAL))
+        line.sendall(b"x")
+
+
+def digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+# ------------------------------------------------------------------------------------ its life
+
+
+@needs_qemu
+@pytest.mark.slow
+def test_a_reboot_keeps_the_disk_and_a_power_cycle_renews_it(machine: Vm) -> None:
+    """The console tells every boot, and what is prepared is never written."""
+    before = digest(machine.directory / vm.PREPARED)
+    assert vm.process_of(machine) == 0
+    assert vm.start(machine)
+    wait_for(machine, "boot 0\n")
+    process = vm.process_of(machine)
+    assert process
+    assert not vm.start(machine)
+    assert vm.process_of(machine) == process
+
+    speak(machine)
+    wait_for(machine, "boot 1\n")
+    vm.stop(machine)
+    assert vm.start(machine)
+    wait_for(machine, "boot 0\n", times=2)
+
+    assert vm.process_of(machine) not in (0, process)
+    assert digest(machine.directory / vm.PREPARED) == before
+    vm.stop(machine)
+    assert vm.process_of(machine) == 0
+    vm.stop(machine)
+
+
+@needs_qemu
+@pytest.mark.slow
+def test_a_machine_that_was_killed_is_off_and_can_be_started(machine: Vm) -> None:
+    """What it leaves behind, sockets and the number of its process, is in nobody's way."""
+    vm.start(machine)
+    os.kill(vm.process_of(machine), signal.SIGKILL)
+    deadline = time.monotonic() + 300
+    while vm.process_of(machine):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+    assert vm.start(machine)
+    wait_for(machine, "boot 0\n")
+
+
+@needs_qemu
+@pytest.mark.slow
+def test_instructions_are_counted_where_they_are_the_clock(machine: Vm) -> None:
+    """QEMU tells them at both ends of the wires at once."""
+    vm.start(replace(machine, clock="instructions"))
+    wait_for(machine, "boot 0\n")
+    one, other = (machine.directory / f"{port}.clock" for port in pktgen.MACS)
+    with pktgen.Instructions(one) as first, pktgen.Instructions(other) as second:
+        seen = [clock.now() for clock in (first, second, first, second)]
+        assert 0 < seen[0] <= seen[1] <= seen[2] <= seen[3]
+        time.sleep(0.2)
+        assert first.now() > seen[3]
+
+
+def test_a_number_left_in_the_pidfile_is_no_process_of_ours(machine: Vm) -> None:
+    """Whoever has got the number of a machine that died is not killed for it."""
+    with subprocess.Popen(["sleep", "60"]) as other:
+        (machine.directory / "qemu.pid").write_text(f"{other.pid}\n")
+
+        assert vm.process_of(machine) == 0
+        vm.stop(machine)
+        assert other.poll() is None
+        other.kill()
+
+
+# ---------------------------------------------------------------------------------- complaints
+
+
+def test_what_is_missing_is_said(machine: Vm, folder: Path) -> None:
+    """Each with what would be right; nothing is started."""
+    absent = replace(machine, directory=folder / "absent")
+    with pytest.raises(VmError, match=r"there is no .*absent: `netbisect-lab vm prepare` makes it"):
+        vm.start(absent)
+    (machine.directory / vm.PREPARED).unlink(missing_ok=True)
+    with pytest.raises(VmError, match=r"prepared\.qcow2: `netbisect-lab vm prepare` makes it"):
+        vm.start(machine)
+    with pytest.raises(VmError, match="there is no qemu-of-nobody on this host"):
+        vm.version(replace(machine, qemu="qemu-of-nobody"))
+    with pytest.raises(VmError, match="expected a shorter `directory`"):
+        vm.socket_of(replace(machine, directory=folder / ("x" * 100)), vm.SERIAL)
+
+
+def test_an_old_qemu_is_refused(machine: Vm, folder: Path) -> None:
+    """It has no wires of datagram sockets."""
+    old = folder / "qemu"
+    old.write_text("#!/bin/sh\necho QEMU emulator version 6.2.0\n")
+    old.chmod(0o755)
+
+    with pytest.raises(VmError, match=r"version 6.2; expected 7.2 or later"):
+        vm.version(replace(machine, qemu=str(old)))
+
+
+@needs_qemu
+@pytest.mark.slow
+def test_qemu_is_heard_when_it_does_not_start(machine: Vm) -> None:
+    """In its own words, and the machine is off."""
+    taken = socket.create_server(("127.0.0.1", machine.ssh_port))
+    with taken, pytest.raises(VmError, match=r"QEMU does not start: .*host forwarding"):
+        vm.start(machine)
+
+    assert vm.process_of(machine) == 0
+
+
+# -------------------------------------------------------------------------------- the lab file
+
+
+def test_the_lab_file_makes_it_a_testbed_like_others(lab_file: Path) -> None:
+    """Power and console are the machine's, and its samples are marked."""
+    testbed = load_lab(lab_file).testbed("vm1")
+    place = lab_file.parent / "vm1"
+
+    assert testbed.dut.address == f"vm-guest:{place}"
+    assert testbed.generator.address == testbed.receiver.address == f"vm-host:{place}"
+    assert testbed.power is not None
+    assert testbed.power.cycle[-4:] == ("vm", "cycle", "--testbed", "vm1")
+    assert testbed.console is not None
+    assert testbed.console.command[-1] == str(place / "console.log")
+    assert "emulated: not comparable" in testbed.description
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ('accelerator = "tcg"', 'accelerator = "tgc"', "expected 'kvm' or 'tcg'"),
+        ("memory = 128", 'clock = "ticks"', "expected 'seconds' or 'instructions'"),
+        ('accelerator = "tcg"', 'clock = "instructions"', "expected accelerator 'tcg' and one"),
+        ("memory = 128", "memory = 64", "expected MiB, 128 or more"),
+        ("memory = 128", 'cpus = "two"', "expected processors such as 2-3"),
+        ("memory = 128", "ssh_port = 70_000", "expected 1 to 65535"),
+        ('dut = { address = "vm"', 'dut = { address = "r"', "neither without the other"),
+        ('interface = "ingress"', 'interface = "em0"', "generator.port: expected"),
+    ],
+)
+def test_a_table_that_is_wrong_is_refused(
+    lab_file: Path, old: str, new: str, complaint: str
+) -> None:
+    """With what would be right."""
+    lab_file.write_text(LAB.replace(old, new))
+
+    with pytest.raises(FileError, match=complaint):
+        load_lab(lab_file)
+
+
+def test_the_address_of_a_virtual_machine_wants_its_table(lab_file: Path) -> None:
+    """No ssh is tried to a host called vm."""
+    lab_file.write_text("\n".join(line for line in LAB.splitlines() if not line.startswith("vm")))
+
+    with pytest.raises(FileError, match="expected the table `vm` with address 'vm'"):
+        load_lab(lab_file)
+
+
+@needs_qemu
+@pytest.mark.slow
+def test_the_power_switch_of_the_lab_file_switches_it(
+    lab_file: Path, machine: Vm, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the command that a visit runs; `vm status` tells."""
+    lab_file.write_text(LAB.replace("memory = 128", f"memory = 128, ssh_port = {machine.ssh_port}"))
+    testbed = load_lab(lab_file).testbed("vm1")
+    status = ["--lab", str(lab_file), "vm", "status", "--testbed", "vm1"]
+
+    assert main(status) == 1
+    assert testbed.power is not None
+    subprocess.run(testbed.power.cycle, check=True)
+    wait_for(machine, "boot 0\n")
+    assert main(status) == 0
+    assert "vm1: on, process" in capsys.readouterr().err
+    assert not vm_host.switch_on(testbed)
+
+
+@needs_qemu
+def test_the_doctor_looks_at_a_machine_that_is_off(lab_file: Path) -> None:
+    """QEMU is there, the guest does not answer, and nothing is switched on for a look."""
+    place = lab_file.parent / "vm1"
+    place.mkdir()
+    found = {check.what: check for check in examine(load_lab(lab_file), testbed="vm1")}
+
+    assert found["virtual machine"].good
+    assert "tcg, 1 processors, 128 MiB" in found["virtual machine"].found
+    assert not found[f"dut vm-guest:{place}"].good
+    assert "written when" in found[f"pkt-gen on vm-host:{place}"].found
+    assert found["power"].good
+    assert list(place.iterdir()) == []
+
+
+# ----------------------------------------------------------------------------------- preparing
+
+
+@needs_qemu
+@pytest.mark.slow
+def test_an_image_that_lets_nobody_in_leaves_nothing_behind(
+    lab_file: Path, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is told what the console said last; the machine is off and unprepared."""
+    port = free_port()
+    lab_file.write_text(LAB.replace("memory = 128", f"memory = 128, ssh_port = {port}"))
+    disk = image(folder / "disk.raw")
+    before = digest(disk)
+    words = ["--lab", str(lab_file), "vm", "prepare", "--testbed", "vm1", str(disk)]
+
+    assert main(words) == 4
+    said = capsys.readouterr().err
+    assert "has not said 'login: ' after 5 s; last came" in said
+    assert "boot 0" in said
+    assert digest(disk) == before
+    names = {path.name for path in (folder / "vm1").iterdir()}
+    assert not names & {vm.PREPARED, "new.qcow2"}
+    found = load_lab(lab_file).testbed("vm1").vm
+    assert found is not None
+    assert vm.process_of(found) == 0
+
+
+def test_the_script_sets_a_guest_up(folder: Path) -> None:
+    """Run by a shell, with its files elsewhere: the key is whole, the settings are appended."""
+    key = f"ssh-ed25519 {'A' * 300} somebody"
+    root = folder / "root"
+    for place in ("etc/ssh", "boot", "root"):
+        (root / place).mkdir(parents=True)
+    (root / "etc/ssh/ssh_host_ed25519_key.pub").write_text("ssh-ed25519 AAAAkey root@\n")
+    (root / "etc/rc.conf").write_text('hostname="guest"\n')
+    text = prepare.script(key)
+    assert max(map(len, text.splitlines())) < 200
+    for place in ("/etc/", "/boot/", "/root/"):
+        text = text.replace(f" {place}", f" {root}{place}").replace(f"={place}", f"={root}{place}")
+    text = text.replace("/firstboot", f"{root}/firstboot")
+
+    for kind, status in (("zfs", 1), ("ufs", 0)):
+        mount = f"mount() {{ echo /dev/vtbd0p2 / {kind} rw 1 1; }}\n"
+        done = subprocess.run(
+            ["sh"], input=mount + text, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == status, done.stderr
+        if status:
+            assert "netbisect-wrong=its root is on zfs" in done.stdout
+            assert (root / "etc/rc.conf").read_text() == 'hostname="guest"\n'
+
+    assert "netbisect-key=ssh-ed25519 AAAAkey" in done.stdout
+    assert (root / "root/.ssh/authorized_keys").read_text() == f"ssh-ed25519 {'A' * 300}\n"
+    settings = (root / "etc/rc.conf").read_text()
+    assert settings.startswith('hostname="guest"\n')
+    assert 'gateway_enable="YES"\n' in settings
+    assert "52:54:00:00:00:21" in settings
+
+
+# ------------------------------------------------------------------------------- ssh and wires
+
+
+def test_this_host_is_the_other_end_of_the_wires(folder: Path, lab_file: Path) -> None:
+    """Commands run here without ssh, and those that mean a port find the machine's own."""
+    testbed = load_lab(lab_file).testbed("vm1")
+    assert testbed.vm is not None
+    testbed.vm.directory.mkdir()
+    vm_host.furnish(testbed.vm, testbed.line_rate_pps)
+
+    with Connections(load_lab(lab_file).ssh) as connections:
+        host = connections.machine(testbed.generator.address)
+        said = host.run(["ifconfig", "-a"])
+        assert "egress: flags=8843<UP" in said
+        assert said.count("status: no carrier") == 2
+        (folder / "vm1" / "ingress.guest").touch()
+        assert host.run(["ifconfig", "-a"]).count("status: active") == 1
+        assert host.run(["which", "pkt-gen"]).strip() == str(folder / "vm1" / "bin" / "pkt-gen")
+        assert host.try_run(["pkill", "-INT", "-x", "pkt-gen"]) is None
+    config = (folder / "vm1" / "ssh_config").read_text()
+    assert "Port 2201" in config
+
+
+def test_what_a_host_does_to_samples_is_told() -> None:
+    """Wires of the ten frames that Linux has by itself carry a third of what a guest forwards."""
+    assert vm.concerns_of(0.1, 512) == []
+    assert vm.concerns_of(0.1, 0) == []
+    (short,) = vm.concerns_of(0.1, 10)
+    assert short.startswith("net.unix.max_dgram_qlen is 10, ")
+    busy, _ = vm.concerns_of(3.04, 10)
+    assert busy == "this host is busy, with a load of 3.0: samples will scatter"
+
+
+def test_netbisect_vm_is_that_of_netbisect_lab(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Options after the action are that command's own."""
+    (tmp_path / "lab.toml").write_text(LAB)
+    words = ["status", "--testbed", "vm1"]
+    runner = CliRunner()
+
+    found = runner.invoke(vm_of_netbisect, ["--lab", str(tmp_path / "lab.toml"), *words])
+
+    assert (found.exit_code, main(["--lab", str(tmp_path / "lab.toml"), "vm", *words])) == (1, 1)
+    assert found.stderr == capsys.readouterr().err == "vm1: off\n"
+    assert runner.invoke(vm_of_netbisect, []).exit_code == 2

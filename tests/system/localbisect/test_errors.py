@@ -1,0 +1,188 @@
+"""`netbisect bisect run`: invalid revisions, commands, options and logs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from localbisect_fixtures import Done, Repository
+
+from netbisect.bisect.model.entities import Commit
+from netbisect.localbisect import candidates
+from netbisect.localbisect.command import MeasurementError, parse_value
+
+CULPRIT = 17
+
+
+def wrong(done: Done) -> str:
+    """The error message of an invalid call."""
+    assert done.returncode == 2, done
+    assert done.stdout == ""
+    return done.stderr.rpartition("Error: ")[2].strip()
+
+
+WRONG_ENDS = [
+    (["--good", "main", "--bad", "main~9"], "to find an improvement"),
+    (["--good", "main", "--bad", "HEAD"], "are the same commit"),
+    (["--good", "v1.2", "--bad", "main"], "--good v1.2: no commit of that name"),
+    (["--good", "main~9", "--bad", "--help"], "--bad --help: no commit of that name"),
+    (["--good", "side", "--bad", "main"], "--good side is not an ancestor of --bad main"),
+    (["--good", "side", "--bad", "merged"], "is not a first-parent ancestor of"),
+]
+
+
+def test_invalid_ranges_are_refused(slower: Repository) -> None:
+    slower.git("branch", "merged", "main~9")
+    slower.git("checkout", "-q", "-b", "side", "main~20")
+    slower.git("commit", "-q", "--allow-empty", "-m", "Beside")
+    slower.git("checkout", "-q", "merged")
+    slower.git("merge", "-q", "--no-ff", "side")
+    slower.git("checkout", "-q", "main")
+    for ends, message in WRONG_ENDS:
+        assert message in wrong(slower.search(*ends, "--", "./bench.sh"))
+    assert not slower.log.exists()
+
+
+WRONG_COMMANDS = [
+    (["true"], "the command printed nothing"),
+    (["sh", "-c", "echo 5 >&2"], "nothing on its standard output, only on standard error: '5'"),
+    (["echo", "all well"], "the command printed no number; its last line was 'all well'"),
+    (["echo", "nan"], "the command printed nan, expected a finite number above 0"),
+    (["echo", "-inf"], "the command printed -inf, expected a finite number above 0"),
+    (["echo", "1 0"], "the command printed 0, expected a finite number above 0"),
+    (["echo", "-3.5"], "the command printed -3.5, expected a finite number above 0"),
+    (
+        ["./absent.sh"],
+        "./absent.sh: No such file or directory; relative paths are searched in a fresh checkout",
+    ),
+    (["level"], "the command cannot be run: level: No such file or directory"),
+    (["./level"], "the command cannot be run: ./level: Permission denied"),
+    (["sh", "-c", "echo oh >&2; exit 4"], "the command ended with exit status 4: oh"),
+    (["sh", "-c", "kill -SEGV $$"], "the command was ended by SIGSEGV"),
+    (["sh", "-c", "exit 125"], "skipped it with exit status 125"),
+    (["sleep", "60"], "the command exceeded its --timeout of 0.2 s"),
+]
+
+
+def test_commands_without_a_number_are_refused(slower: Repository) -> None:
+    end = f"the good end, {slower.revisions[0][:12]}, cannot be measured: "
+    for command, message in WRONG_COMMANDS:
+        said = wrong(slower.search("--timeout", "0.2s", "--", *command))
+        assert said.startswith(end)
+        assert message in said
+        slower.log.unlink()
+    assert slower.untouched()
+
+
+def test_unlimited_output_is_refused(slower: Repository) -> None:
+    endless = "import os, time; os.ftruncate(1, 300 << 20); time.sleep(60)"
+    said = wrong(slower.search("--", sys.executable, "-c", endless))
+
+    assert "cannot be measured: the command printed more than 256 MB" in said
+    assert slower.untouched()
+
+
+def test_search_resumes_once_the_command_is_fixed(slower: Repository) -> None:
+    tool = slower.place.parent / "tool"
+    call = ("--good", slower.revisions[CULPRIT - 1], "--bad", slower.revisions[CULPRIT])
+    before = wrong(slower.search(*call, "--", str(tool)))
+    tool.write_text("#!/bin/sh\nexec ./bench.sh\n")
+    tool.chmod(0o755)
+
+    assert f"{tool}: No such file" in before
+    assert slower.search(*call, "--", str(tool)).returncode == 0
+
+
+def test_log_of_another_search_is_refused(slower: Repository) -> None:
+    """--reset keeps the old log."""
+    slower.search("--", "true")
+    before = slower.log.read_bytes()
+    said = wrong(slower.search("--min-effect", "5", "--", "false"))
+
+    assert "the command was 'true' and is 'false'" in said
+    assert "--min-effect was 2.0 and is 5.0" in said
+    assert slower.log.read_bytes() == before
+    assert "exit status 1" in wrong(slower.search("--reset", "--", "false"))
+    assert Path(f"{slower.log}.old").read_bytes() == before
+    assert slower.facts("search")[0]["command"] == ["false"]
+
+
+def test_file_that_is_not_a_log_is_unchanged(slower: Repository, tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("do not lose this\nor that")
+    said = wrong(slower.search("--log", str(path), "--", "true"))
+
+    assert f"{path}, line 1: invalid JSON" in said
+    assert path.read_text() == "do not lose this\nor that"
+
+
+WRONG_OPTIONS = [
+    (["--worktree", "."], "expected a new or an empty folder"),
+    (["--min-effect", "0"], "expected a number above 0 and below 100"),
+    (["--noise", "much"], "expected a number above 0 and below 100"),
+    (["--budget", "90"], "expected a time such as 90s, 20m, 1h30m or 2d"),
+    (["--metric", "("], "invalid regular expression"),
+    (["--direction", "down"], "'down' is not one of 'higher', 'lower'"),
+]
+
+
+def test_invalid_options_are_refused(slower: Repository) -> None:
+    for options, message in WRONG_OPTIONS:
+        assert message in wrong(slower.search(*options))
+    assert slower.runs() == []
+
+
+def test_search_outside_of_a_repository_is_refused(tmp_path: Path) -> None:
+    place = tmp_path / "nowhere"
+    place.mkdir()
+    done = Repository(place, ["a", "b"]).search()
+
+    assert f"{place} is not in a git repository" in wrong(done)
+
+
+@pytest.mark.parametrize(
+    ("text", "metric", "value"),
+    [
+        ("12\n", "", 12),
+        ("5 runs: 1,234,567.5 per second (x86_64)\n", "", 1234567.5),
+        ("mean 3.1e-3s\n", "", 0.0031),
+        ("a 1\nb 2\nc 3\n", r"^b (\d)", 2),
+        ("rate=7 rate=8 time=9", r"(?<=rate=)\d", 8),
+        ("1.5 +- 0.1 v1.2.3", r"^\S+", 1.5),
+        ("range 10-20", "", 20),
+    ],
+)
+def test_last_number_or_metric_is_parsed(text: str, metric: str, value: float) -> None:
+    assert parse_value(text, metric) == value
+
+
+def test_digits_in_names_are_not_numbers() -> None:
+    with pytest.raises(MeasurementError, match="printed no number"):
+        parse_value("ipv4 on x86_64", "")
+
+
+def commit(name: str, lines: int = 0, paths: Sequence[str] = ()) -> Commit:
+    return Commit(name, 0, "", "", "", "", 0.0, tuple(paths), lines)
+
+
+def test_prior_weights_favour_matching_paths_and_large_commits() -> None:
+    commits = [commit("a", 10, ["src/x.c"]), commit("b", 10, ["doc/x.md"]), commit("c", 1000)]
+    given = candidates.prior_weights(commits, ["src/*"])
+    by_size = candidates.prior_weights(commits, [])
+
+    assert given[0] > 10 * given[1] > 1
+    assert sum(given) == pytest.approx(3)
+    assert by_size[0] == by_size[1] < by_size[2] < 2 * by_size[0]
+
+
+def test_commits_with_repeated_trees_are_dropped() -> None:
+    commits = [commit(name) for name in "abcdef"]
+    trees = dict(zip("gabcdef", "0123145", strict=True))
+
+    assert [one.revision for one in candidates.without_repeated_trees("g", commits, trees)] == [
+        "a",
+        "e",
+        "f",
+    ]

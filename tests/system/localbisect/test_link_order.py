@@ -1,0 +1,88 @@
+"""`netbisect bisect run --layouts`: programs whose speed depends on the link order."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from localbisect_fixtures import Files, MakeRepository, Repository, numbered
+
+from netbisect.cli import main
+
+LINK = 'echo "$(cat file) $NETBISECT_LAYOUT" | cksum | cut -d " " -f 1 > linked'
+"""A linker whose result has luck of its own, by revision and layout."""
+PROGRAM = """#!/bin/sh
+# Prints the tree's level, 2.6 % up or down by what was linked, and a little by the run.
+echo "$NETBISECT_REVISION $NETBISECT_LAYOUT" >> "$JOURNAL"
+awk -v n="$(wc -l < "$JOURNAL")" -v level="$(cat level)" -v linked="$(cat linked)" 'BEGIN {
+    x = n * 7919 + 13  # rand() differs from awk to awk
+    for (i = 0; i < 12; i++) { x = (x * 16807) % 2147483647; luck += x / 2147483647 - 0.5 }
+    luck = 0.002 * luck + 0.026 * ((linked % 2001) / 1000 - 1)
+    printf "%.2f\\n", level * (1 + luck)
+}'
+"""
+OPTIONS = ("--setup", LINK, "--effect", "6", "--image-noise", "1.5", "--noise", "0.3")
+
+
+@pytest.fixture
+def lucky(make_repository: MakeRepository) -> Repository:
+    """Thirty commits, the 17th of which costs 6 %."""
+    changes: dict[int, Files] = {0: {"program.sh": PROGRAM}, 17: {"level": "940\n"}}
+    return make_repository(numbered(31, changes))
+
+
+def orders(repository: Repository) -> set[tuple[str, str]]:
+    """Revisions and layouts that the program ran in."""
+    lines = repository.journal.read_text().splitlines()
+    return {(line.split()[0], line.split()[1]) for line in lines}
+
+
+def named(found: dict[str, Any]) -> list[str]:
+    """The range that a search tells, or its culprit."""
+    return found["suspects"] if found["result"] == "suspects" else [found["culprit"]]
+
+
+def test_culprit_and_parent_are_measured_in_several_layouts(lucky: Repository) -> None:
+    done = lucky.search(*OPTIONS, "--layouts", "9", "--json", "--", "./program.sh")
+    found = json.loads(done.stdout)
+    told = lucky.search(*OPTIONS, "--layouts", "9", "--", "./program.sh").stdout
+    replayed = CliRunner().invoke(main.main, ["bisect", "replay", str(lucky.log)])
+
+    assert done.returncode == 0, done.stderr
+    assert found["culprit"] == lucky.revisions[17]
+    sides = (found["culprit"], found["parent"])
+    assert all(found["layouts"][revision] > 1 for revision in sides)
+    for revision in sides:
+        layouts = {layout for name, layout in orders(lucky) if name == revision}
+        assert layouts == {str(i) for i in range(found["layouts"][revision])}
+    assert f"in {found['layouts'][sides[0]]} layouts" in told
+    assert replayed.exit_code == 0, replayed.output
+    assert " in layout 1" in replayed.output
+    assert lucky.untouched()
+
+
+@pytest.mark.long
+def test_only_layout_0_is_measured_by_default(lucky: Repository) -> None:
+    done = lucky.search(*OPTIONS, "--json", "--", "./program.sh")
+    found = json.loads(done.stdout)
+
+    assert {layout for _, layout in orders(lucky)} == {"0"}, done.stderr
+    assert lucky.revisions[17] in named(found), done.stderr
+    assert "layouts" not in found
+
+
+@pytest.mark.long
+def test_failing_layouts_do_not_skip_the_revision(lucky: Repository) -> None:
+    setup = f'[ "$NETBISECT_LAYOUT" = 0 ] || {{ echo "no such option" >&2; exit 1; }}; {LINK}'
+    options = ("--setup", setup, *OPTIONS[2:], "--layouts", "3", "--json")
+    done = lucky.search(*options, "--", "./program.sh")
+    found = json.loads(done.stdout)
+    duds = lucky.facts("dud")
+
+    assert lucky.revisions[17] in named(found), done.stderr
+    assert found["skipped"] == {}
+    assert len(duds) == len({dud["revision"] for dud in duds}) > 0
+    assert all(dud["layout"] for dud in duds)
+    assert "layout 1, skipped" in done.stderr

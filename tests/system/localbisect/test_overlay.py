@@ -1,0 +1,151 @@
+"""`netbisect bisect run --overlay`: a fix for revisions that do not build without it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from localbisect_fixtures import Files, MakeRepository, Repository, numbered
+
+from netbisect.cli import main
+
+FIX = """\
+--- a/Makefile
++++ b/Makefile
+@@ -1,3 +1,3 @@
+ CC = cc
+-LIBS =
++LIBS = -lm
+ all: prog
+"""
+BUILT, UNBUILT = ("CC = cc\nLIBS = -lm\nall: prog\n", "CC = cc\nLIBS =\nall: prog\n")
+LINKS = ("--setup", "grep -q lm Makefile || { echo 'undefined reference to sqrt' >&2; exit 2; }")
+
+
+@pytest.fixture
+def stretch(make_repository: MakeRepository) -> Repository:
+    """Forty commits, of which those from 10 to 25 do not build; the 17th costs 5 %."""
+    changes: dict[int, Files] = {0: {"Makefile": BUILT}, 10: {"Makefile": UNBUILT}}
+    changes |= {17: {"level": "950\n"}, 26: {"Makefile": BUILT}}
+    return make_repository(numbered(41, changes))
+
+
+@pytest.mark.long
+def test_overlay_makes_a_broken_range_measurable(stretch: Repository) -> None:
+    without = stretch.search(*LINKS, "--json")
+    fix = stretch.place.parent / "link.patch"
+    fix.write_text(FIX)
+    done = stretch.search(*LINKS, "--overlay", str(fix), "--reset")
+    explained = CliRunner().invoke(main.main, ["bisect", "explain", "--log", str(stretch.log)])
+    replayed = CliRunner().invoke(main.main, ["bisect", "replay", str(stretch.log)])
+    found = json.loads(stretch.search(*LINKS, "--overlay", str(fix), "--json").stdout)
+    range_ = json.loads(without.stdout)
+
+    assert without.returncode == 3
+    assert range_["result"] == "suspects"
+    assert range_["suspects"] == stretch.revisions[10:27]
+    assert done.returncode == 0, done.stderr
+    assert found["culprit"] == stretch.revisions[17]
+    assert not found["skipped"]
+    (overlaid,) = found["overlays"].values()
+    assert set(overlaid) == set(found["measured"]) & set(stretch.revisions[10:26])
+    assert "with link.patch applied" in done.stderr
+    for told in (done.stdout, explained.output):
+        assert f"link.patch was applied to {len(overlaid)} of the" in " ".join(told.split())
+        assert overlaid[0][:12] in told
+    assert replayed.exit_code == 0, replayed.output
+    Path(f"{stretch.log}.old").unlink()
+    assert stretch.untouched()
+
+
+def test_revisions_are_skipped_if_the_overlay_does_not_apply(stretch: Repository) -> None:
+    fix = stretch.place.parent / "link.patch"
+    fix.write_text(FIX.replace(" all: prog", " all: other"))
+    ends = stretch.search(*LINKS, "--overlay", str(fix))
+    limited = f"{fix}@{stretch.revisions[10]}..{stretch.revisions[25]}"
+    done = stretch.search(*LINKS, "--overlay", limited, "--reset", "--json")
+    found = json.loads(done.stdout)
+
+    assert ends.returncode == 2
+    assert f"the good end, {stretch.revisions[0][:12]}, cannot be measured: --overlay link" in (
+        ends.stderr
+    )
+    assert "link.patch@FIRST..LAST restricts it to a range" in ends.stderr
+    assert found["result"] == "suspects"
+    assert found["overlays"] == {"link.patch": []}
+    explained = CliRunner().invoke(main.main, ["bisect", "explain", "--log", str(stretch.log)])
+    assert "link.patch was applied to none of the " in explained.output
+    assert set(found["skipped"]) == set(stretch.revisions[10:26])
+    for why in found["skipped"].values():
+        assert "--overlay link.patch neither applies nor is already present: " in why
+
+
+@pytest.mark.long
+def test_overlay_is_restricted_to_its_range(make_repository: MakeRepository) -> None:
+    changes: dict[int, Files] = {0: {".gitignore": "extra\n"}, 5: {"level": "950\n"}}
+    repository = make_repository(numbered(9, changes))
+    fix = repository.place.parent / "add.patch"
+    fix.write_text("--- /dev/null\n+++ b/extra\n@@ -0,0 +1 @@\n+here\n")
+    seen = repository.place.parent / "seen"
+    note = f'echo "$NETBISECT_REVISION $(cat extra)" >> {seen}'
+    stretch = f"{fix}@{repository.revisions[3]}..{repository.revisions[6]}"
+    done = repository.search("--setup", note, "--overlay", stretch)
+    lines = [line.split(" ") for line in seen.read_text().splitlines()]
+
+    assert done.returncode == 0, done.stderr
+    assert len({revision for revision, _ in lines}) > 3
+    for revision, extra in lines:
+        inside = 3 <= repository.revisions.index(revision) <= 6
+        assert extra == ("here" if inside else "")
+
+
+def test_overlay_is_not_applied_where_it_is_committed(make_repository: MakeRepository) -> None:
+    changes: dict[int, Files] = {
+        0: {"Makefile": UNBUILT},
+        2: {"Makefile": BUILT, "file": "1\n"},
+    }
+    repository = make_repository(numbered(3, changes))
+    _, before, fixed = repository.revisions
+    fix = repository.place.parent / "link.patch"
+    fix.write_text(FIX)
+    done = repository.search(*LINKS, "--overlay", str(fix), "--good", before, "--bad", fixed)
+    trees = {entry["revision"]: entry["identity"] for entry in repository.facts("kernel")}
+
+    assert done.returncode == 1, done.stderr
+    assert trees[before] == trees[fixed] == repository.git("rev-parse", f"{fixed}^{{tree}}")
+    assert f"link.patch was applied to 1 of the 2 revisions measured: {before[:12]}" in (
+        " ".join(done.stdout.split())
+    )
+
+
+def test_changed_overlay_is_another_search(stretch: Repository) -> None:
+    fix = stretch.place.parent / "link.patch"
+    fix.write_text(FIX)
+    stretch.search("--overlay", str(fix), "--", "true")
+    fix.write_text(FIX.replace("-lm", "-lm -lz"))
+    done = stretch.search("--overlay", str(fix), "--", "true")
+
+    assert done.returncode == 2
+    assert "is the log of another search: --overlay was 'link.patch (" in done.stderr
+
+
+WRONG_OVERLAYS = [
+    ("absent.patch", "absent.patch cannot be read: No such file or directory"),
+    ("level", "level is not a patch for git: "),
+    ("{fix}@main~2..main~9", "main~2 comes after main~9, expected first..last"),
+    ("{fix}@main~9..side", "side is not between the good and the bad end"),
+    ("{fix}@main~9..none", "none: no commit of that name"),
+]
+
+
+def test_invalid_overlays_are_refused(stretch: Repository) -> None:
+    fix = stretch.place.parent / "link.patch"
+    fix.write_text(FIX)
+    stretch.git("branch", "side", stretch.git("commit-tree", "-m", "Beside", "main^{tree}"))
+    for given, message in WRONG_OVERLAYS:
+        done = stretch.search("--overlay", given.format(fix=fix))
+        assert done.returncode == 2
+        assert message in done.stderr
+    assert not stretch.log.exists()

@@ -1,0 +1,140 @@
+"""`netbisect bisect replay`."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from localbisect_fixtures import Repository
+
+from netbisect.cli import main
+
+Tamper = Callable[[list[dict[str, object]]], int]
+
+
+def replay(path: Path, *options: str) -> Result:
+    return CliRunner().invoke(main.main, ["bisect", "replay", str(path), *options])
+
+
+@pytest.fixture
+def log(slower: Repository, tmp_path: Path) -> Path:
+    """The log of a finished search, without its repository."""
+    done = slower.search()
+    assert done.returncode == 0, done.stderr
+    path = tmp_path / "somewhere.log"
+    shutil.copy(slower.log, path)
+    shutil.rmtree(slower.place)
+    return path
+
+
+def tampered(path: Path, change: Tamper) -> tuple[Path, int]:
+    """A modified copy of a log, and the line of its first difference."""
+    entries = [json.loads(line) for line in path.read_text().splitlines()]
+    line = change(entries)
+    copy = path.with_name("tampered.log")
+    copy.write_text("".join(f"{json.dumps(entry)}\n" for entry in entries))
+    return copy, line
+
+
+def places(entries: list[dict[str, object]], noun: str) -> list[int]:
+    return [place for place, entry in enumerate(entries) if entry["is"] == noun]
+
+
+def another_visit(entries: list[dict[str, object]]) -> int:
+    """The first trial of the search has another revision."""
+    search = places(entries, "bisection")[0]
+    visit = next(place for place in places(entries, "visit") if place > search)
+    candidates = entries[search]["candidates"]
+    assert isinstance(candidates, list)
+    entries[visit]["revision"] = candidates[2]["revision"]
+    return visit + 1
+
+
+def another_number(entries: list[dict[str, object]]) -> int:
+    """A run of an end is slightly faster."""
+    sample = entries[places(entries, "sample")[0]]
+    assert isinstance(sample["pps"], float)
+    sample["pps"] *= 1.0003
+    return places(entries, "confirmed")[0] + 1
+
+
+def another_end(entries: list[dict[str, object]]) -> int:
+    """The culprit is another commit."""
+    end = places(entries, "culprit")[0]
+    entries[end]["revision"] = entries[end]["parent"]
+    return end + 1
+
+
+def another_fact(entries: list[dict[str, object]]) -> int:
+    """A run has another revision than its trial."""
+    kernels, boots = places(entries, "kernel"), places(entries, "boot")
+    assert entries[kernels[0]]["revision"] == entries[boots[0]]["revision"]
+    entries[boots[0]]["revision"] = entries[kernels[1]]["revision"]
+    return boots[0] + 1
+
+
+def another_run(entries: list[dict[str, object]]) -> int:
+    """A trial has an additional run."""
+    sample = places(entries, "sample")[-1]
+    entries.insert(sample + 1, {**entries[sample], "id": "another"})
+    return sample + 2
+
+
+def test_replay_repeats_all_decisions_and_finds_modifications(log: Path) -> None:
+    done = replay(log)
+    data = json.loads(replay(log, "--json").stdout)
+    entries = [json.loads(line) for line in log.read_text().splitlines()]
+    decided = [entry for entry in entries if entry["is"] in ("visit", "confirmed", "culprit")]
+    asked = [entry for entry in entries if entry["is"] in ("comparison", "bisection")]
+
+    assert done.exit_code == 0, done.output
+    assert f"All {len(decided) + len(asked)} decisions are the same." in done.output
+    assert "splits what is left in two halves" in done.output
+    assert data["same"] is True
+    assert len(data["lines"]) == len(decided) + len(asked)
+
+    log.write_bytes(log.read_bytes() + b'{"is":"vis')  # an incomplete line
+    assert replay(log).exit_code == 0
+    log.write_bytes(log.read_bytes().rpartition(b"\n")[0] + b"\n")
+
+    path, line = tampered(log, another_visit)
+    data = json.loads(replay(path, "--json").stdout)
+    assert (data["same"], data["first_difference"]) == (False, line)
+    for change in (another_visit, another_number, another_end, another_fact, another_run):
+        path, line = tampered(log, change)
+        done = replay(path)
+
+        assert done.exit_code == 1
+        assert f"The first difference is in {path}, line {line}:" in " ".join(done.output.split())
+        assert "now " in done.output
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "is empty; expected the log of a search"),
+        ("hello\n", "line 1: invalid JSON"),
+        ('{"is":"search","format":9}\n', "line 1: unknown format, expected 1"),
+        ('{"is":"search","format":1,"good":"a"}\n', "line 1: required field missing"),
+        ('{"is":"nightdone","boots":3}\n', "line 1: expected one search, in the first line"),
+    ],
+)
+def test_invalid_logs_are_refused(text: str, sentence: str, tmp_path: Path) -> None:
+    path = tmp_path / "some.log"
+    path.write_text(text)
+    done = replay(path)
+
+    assert done.exit_code == 2
+    assert f"{path}" in done.stderr
+    assert sentence in done.stderr
+
+
+def test_missing_log_is_refused(tmp_path: Path) -> None:
+    done = replay(tmp_path / "none.log")
+
+    assert done.exit_code == 2
+    assert "`netbisect bisect run` starts a search" in done.stderr

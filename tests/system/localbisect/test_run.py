@@ -1,0 +1,303 @@
+"""`netbisect bisect run`: results and interruptions, on real repositories."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+from localbisect_fixtures import Files, MakeRepository, Repository, interruptible, numbered
+
+from netbisect.cli import main
+from netbisect.localbisect import cli
+
+CULPRIT = 17
+
+
+def begun(
+    repository: Repository, hold: int, signals: Callable[[], None] = interruptible
+) -> subprocess.Popen[str]:
+    """A search whose benchmark holds still at one of its runs."""
+    process = repository.start(signals=signals, HOLD=str(hold))
+    held = Path(f"{repository.journal}.held")
+    while not (held.exists() and held.read_text().strip()):
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.02)
+    return process
+
+
+def orphan(repository: Repository) -> int:
+    return int(Path(f"{repository.journal}.held").read_text())
+
+
+def test_search_reports_culprit_with_author_effect_and_proof(slower: Repository) -> None:
+    done = slower.command()
+    culprit = slower.revisions[CULPRIT]
+
+    assert done.returncode == 0, done.stderr
+    assert f"Commit {culprit[:12]} Change 17 made the number fall: -" in done.stdout
+    assert "Ann Author <ann@netbisect.invalid>" in done.stdout
+    assert "2023-11-15 15:13 UTC" in done.stdout
+    assert "Difference at 95.0% confidence" in done.stdout
+    assert f"{slower.revisions[0][:12]} Change 0 " in done.stdout
+    assert "Comparing the two ends first, interleaved." in done.stderr
+    assert "splits what is left in two halves" in done.stderr
+    assert "boot" not in done.stdout + done.stderr
+    assert "kernel" not in done.stdout + done.stderr
+    assert slower.untouched()
+
+    ran = len(slower.runs())
+    again = slower.search("--json")
+    found = json.loads(again.stdout)
+
+    assert again.returncode == 0
+    assert len(slower.runs()) == ran == found["cost"]["runs"]
+    assert (found["result"], found["culprit"]) == ("culprit", culprit)
+    assert found["parent"] == slower.revisions[CULPRIT - 1]
+    assert -6 < found["effects"][0]["percent"] < -4
+    assert found["certainty"] >= 0.99
+
+
+def test_direction_lower_finds_an_increase(make_repository: MakeRepository) -> None:
+    repository = make_repository(numbered(50, {20: {"level": "1060\n"}}))
+    done = repository.search("--direction", "lower", "--metric", r"result: (\S+)", "--json")
+    found = json.loads(done.stdout)
+
+    assert done.returncode == 0, done.stderr
+    assert found["culprit"] == repository.revisions[20]
+    assert 5 < found["effects"][0]["percent"] < 7
+    assert "made the number rise" in found["sentence"]
+
+
+def test_equal_ends_are_not_searched(make_repository: MakeRepository) -> None:
+    repository = make_repository(numbered(50))
+    done = repository.search()
+
+    assert done.returncode == 1
+    assert done.stdout.startswith("No relevant change between the two ends")
+    assert set(repository.runs()) == {repository.revisions[0], repository.revisions[-1]}
+    assert repository.untouched()
+
+
+def test_large_noise_is_inconclusive(make_repository: MakeRepository) -> None:
+    repository = make_repository(numbered(50, {20: {"level": "990\n"}}))
+    done = repository.search(SPREAD="0.08")
+
+    assert done.returncode == 3
+    assert done.stdout.startswith("The noise is too large to distinguish the two ends")
+
+
+def test_swapped_ends_are_reported(make_repository: MakeRepository) -> None:
+    repository = make_repository(numbered(50, {20: {"level": "1050\n"}}))
+    done = repository.search()
+
+    assert done.returncode == 2
+    assert "The bad end is better than the good one, +" in done.stdout
+    assert "--good and --bad are swapped" in done.stdout
+
+
+def test_single_commit_is_verified_with_fresh_runs(slower: Repository) -> None:
+    good, bad = slower.revisions[CULPRIT - 1 : CULPRIT + 1]
+    done = slower.search("--good", good, "--bad", bad)
+
+    assert done.returncode == 0, done.stderr
+    assert f"Commit {bad[:12]}" in done.stdout
+    assert slower.runs().count(good) >= 6
+
+
+def test_failing_revisions_are_skipped(make_repository: MakeRepository) -> None:
+    """At once for exit status 125, after a retry for others, and if the set-up fails."""
+    ways: list[Files] = [
+        {"unbuildable": None, "broken": "125\n"},
+        {"broken": "3\n"},
+        {"broken": None, "unbuildable": ""},
+    ]
+    changes = {number: ways[number % 3] for number in range(6, 36)}
+    changes |= {36: {"unbuildable": None, "broken": None}, 37: {"level": "950\n"}}
+    repository = make_repository(numbered(61, changes))
+    done = repository.search("--setup", "test ! -e unbuildable", "--json")
+    found = json.loads(done.stdout)
+    ran = repository.runs()
+    seen = set()
+    for revision, why in found["skipped"].items():
+        number = repository.revisions.index(revision)
+        tries = ran.count(revision)
+        seen.add((why, tries))
+        assert 6 <= number < 36
+
+    assert found["culprit"] == repository.revisions[37], done.stderr
+    assert seen == {
+        ("the command skipped it with exit status 125", 1),
+        ("the command ended with exit status 3: it does not run", 2),
+        ("--setup ended with exit status 1", 0),
+    }
+
+
+def test_repeated_trees_are_measured_once(make_repository: MakeRepository) -> None:
+    changes: dict[int, Files] = {
+        n: {"file": "same\n", "level": "800\n" if n == 15 else "1000\n"} for n in range(10, 30)
+    }
+    changes[37] = {"level": "950\n"}
+    repository = make_repository(numbered(61, changes))
+    done = repository.search()
+    trees = {one: repository.git("rev-parse", f"{one}^{{tree}}") for one in repository.runs()}
+
+    assert f"Commit {repository.revisions[37][:12]}" in done.stdout
+    assert "60 commits after" in done.stderr
+    assert "19 of them with repeated trees" in done.stderr
+    assert len(set(trees.values())) == len(trees)
+    assert len(repository.facts("bisection")[0]["candidates"]) == 41  # type: ignore[arg-type]
+
+
+def test_ends_with_equal_trees_are_not_measured(make_repository: MakeRepository) -> None:
+    repository = make_repository([{}, {"level": "900\n"}, {"level": "1000\n"}])
+    done = repository.search()
+
+    assert done.returncode == 1
+    assert "good and bad have the same tree" in done.stdout
+    assert repository.runs() == []
+
+
+def test_killed_search_resumes_from_its_log(slower: Repository) -> None:
+    process = begun(slower, hold=11)
+    process.kill()
+    process.communicate()
+    os.kill(orphan(slower), signal.SIGKILL)
+    before = slower.log.read_bytes()
+    explained = CliRunner().invoke(
+        main.main, ["bisect", "explain", "--json", "--log", str(slower.log)]
+    )
+    now = json.loads(explained.stdout)
+    text = CliRunner().invoke(main.main, ["bisect", "explain", "--log", str(slower.log)]).stdout
+    # An incomplete line, as after a power failure.
+    slower.log.write_bytes(before + b'{"is":"samp')
+    done = slower.search()
+
+    assert done.returncode == 0, done.stderr
+    assert now["runs"] == 10
+    assert now["next"]["revision"] == slower.runs()[10] == slower.runs()[11]
+    assert now["left"]["runs"] > 6
+    assert f"Next: a run of {slower.runs()[10][:12]} Change " in text
+    assert "Why: " in text
+    assert "Remaining, about: " in text
+    assert "Resuming with 10 runs" in done.stderr
+    assert slower.log.read_bytes().startswith(before)
+    assert len(slower.runs()) == 1 + len(slower.facts("sample"))
+    assert f"Commit {slower.revisions[CULPRIT][:12]}" in done.stdout
+    assert slower.untouched()
+
+
+def test_interruption_removes_worktree_and_processes(slower: Repository) -> None:
+    """A concurrent second search is refused."""
+    process = begun(slower, hold=3)
+    other = slower.search()
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate()
+
+    assert other.returncode == 2
+    assert "a search with this log is running" in other.stderr
+    assert process.returncode == 130
+    assert "Interrupted. The same call resumes" in said
+    with pytest.raises(ProcessLookupError):
+        os.kill(orphan(slower), 0)
+    assert slower.untouched()
+
+
+def in_the_background() -> None:
+    """Like nohup(1)."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+
+
+def test_background_search_is_interrupted_only_by_sigterm(slower: Repository) -> None:
+    process = begun(slower, hold=3, signals=in_the_background)
+    process.send_signal(signal.SIGHUP)
+    process.send_signal(signal.SIGINT)
+    os.kill(orphan(slower), signal.SIGKILL)
+    _, said = process.communicate()
+    assert process.returncode == 0, said
+    slower.log.unlink()
+    Path(f"{slower.journal}.held").unlink()
+
+    process = begun(slower, hold=len(slower.runs()) + 3, signals=in_the_background)
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate()
+    assert process.returncode == 130, said
+    assert slower.untouched()
+
+
+def test_spent_budget_is_inconclusive(slower: Repository) -> None:
+    done = slower.search("--budget", "1s", HOLD="4")
+
+    assert done.returncode == 3
+    assert "the budget of 1 s is spent" in done.stdout
+    assert len(slower.facts("sample")) in (len(slower.runs()) - 1, len(slower.runs()))
+    assert slower.untouched()
+
+
+WITHOUT = """
+import sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {names}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Absent())
+sys.argv = ["netbisect", *sys.argv[1:]]
+from netbisect.cli.main import main
+main()
+"""
+
+
+def test_search_needs_no_service_dependencies(slower: Repository) -> None:
+    names = {"buildbot", "twisted", "sqlalchemy", "alembic", "matplotlib", "jinja2"}
+    python = [sys.executable, "-c", WITHOUT.format(names=names)]
+    ends = ["--good", slower.revisions[CULPRIT - 1], "--bad", slower.revisions[CULPRIT]]
+    calls = [["bisect", "run", *ends, "--", "./bench.sh"], ["detect"], ["--help"]]
+    searched, detect, helped = (
+        subprocess.run(
+            [*python, *call],
+            cwd=slower.place,
+            env=slower.everything(),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        for call in calls
+    )
+
+    assert searched.returncode == 0, searched.stderr
+    assert detect.returncode == 1
+    assert "pip install 'netbisect[service]'" in detect.stderr
+    assert helped.returncode == 0
+    assert "Bisect any git repository with any command" in helped.stdout
+
+
+def test_command_list_shows_the_help_of_each_command() -> None:
+    context = click.Context(main.main)
+    listed = CliRunner().invoke(main.main, ["--help"], terminal_width=200).output
+    for name in main.main.list_commands(context):
+        command = main.main.get_command(context, name)
+
+        assert command is not None
+        assert f"{name} " in listed
+        assert command.get_short_help_str(150) in listed
+
+
+def test_documentation_lists_exactly_the_options() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "bisect-run.md").read_text()
+    run = cli.bisect.commands["run"]
+    options = {name for option in run.params for name in option.opts if name.startswith("--")}
+    others = {"--seconds", "--shuffle-sections"}  # of an example's command, and of the linker
+
+    assert set(re.findall(r"--[a-z]+(?:-[a-z]+)*(?![-\w])", page)) - others == options

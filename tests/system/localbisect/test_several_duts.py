@@ -1,0 +1,92 @@
+"""`netbisect bisect run --duts N`: several devices with different levels."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from localbisect_fixtures import Done, MakeRepository, Repository, numbered
+
+from netbisect.cli import main
+
+SCRIPT = (
+    """./bench.sh | awk -v dut="$NETBISECT_DUT" '/result/ { print $2 * (dut == 2 ? 0.95 : 1) }'"""
+)
+COMMAND = ("--duts", "2", "--", "sh", "-c", SCRIPT)
+CULPRIT = 9
+
+
+def replay(path: Path) -> Done:
+    done = CliRunner().invoke(main.main, ["bisect", "replay", str(path)])
+    return Done(done.exit_code, done.stdout, done.stderr)
+
+
+def slower(make_repository: MakeRepository) -> Repository:
+    return make_repository(numbered(20, {CULPRIT: {"level": "960\n"}}))
+
+
+def test_devices_with_different_levels_find_the_culprit(make_repository: MakeRepository) -> None:
+    """Device 2 is 5 % slower; the change is 4 %."""
+    repository = slower(make_repository)
+    done = repository.search("--json", *COMMAND)
+    found = json.loads(done.stdout)
+    boots = {str(boot["testbed"]) for boot in repository.facts("boot")}
+
+    assert done.returncode == 0, done.stderr
+    assert found["culprit"] == repository.revisions[CULPRIT]
+    assert -5 < found["effects"][0]["percent"] < -3
+    assert boots == {"1", "2"}
+    assert set(found["duts"]) == {"1", "2"}
+    assert repository.untouched()
+    assert replay(repository.log).returncode == 0
+
+
+def test_different_devices_are_not_a_change(make_repository: MakeRepository) -> None:
+    repository = make_repository(numbered(20))
+    done = repository.search(*COMMAND)
+
+    assert done.returncode == 1, done.stderr
+    assert done.stdout.startswith("No relevant change between the two ends")
+
+
+@pytest.mark.long
+def test_killed_trials_resume(make_repository: MakeRepository) -> None:
+    repository = slower(make_repository)
+    process = repository.start(*COMMAND, HOLD="9")
+    held = Path(f"{repository.journal}.held")
+    while not (held.exists() and held.read_text().strip()):
+        assert process.poll() is None, process.communicate()
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    os.kill(int(held.read_text()), signal.SIGKILL)
+    before = len(repository.facts("sample"))
+    done = repository.search("--json", *COMMAND)
+    found = json.loads(done.stdout)
+
+    assert before >= 6
+    assert done.returncode == 0, done.stderr
+    assert found["culprit"] == repository.revisions[CULPRIT]
+    # One of each device, and one in progress at the end of the search.
+    assert len(repository.runs()) <= found["cost"]["runs"] + 3
+    assert replay(repository.log).returncode == 0
+
+
+def test_interruption_removes_worktrees_and_processes(make_repository: MakeRepository) -> None:
+    repository = slower(make_repository)
+    process = repository.start(*COMMAND, HOLD="9")
+    held = Path(f"{repository.journal}.held")
+    while not (held.exists() and held.read_text().strip()):
+        assert process.poll() is None, process.communicate()
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate()
+
+    assert process.returncode == 130, errors
+    assert repository.untouched()
+    assert (
+        "DUT"
+        in CliRunner().invoke(main.main, ["bisect", "explain", "--log", str(repository.log)]).stdout
+    )

@@ -1,0 +1,148 @@
+"""The results of `netbisect bisect run`: several culprits, drift, false alarms."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+
+import pytest
+from click.testing import CliRunner
+from localbisect_fixtures import Files, MakeRepository, Repository, numbered
+
+from netbisect.cli import main
+
+MOODY = """
+n=$(($(wc -l < "$JOURNAL" || echo 0)))
+case "$n" in {when}) factor=0.95 ;; *) factor=1 ;; esac
+./bench.sh | awk -v factor="$factor" '/^result:/ {{ print $2 * factor }}'
+"""
+"""A machine that is slow at some runs, counted from 0, whichever the revision."""
+
+LONG_SETUP = "sleep 0.4"
+"""Longer than four runs."""
+
+
+def plain(text: str) -> str:
+    return " ".join(text.split())
+
+
+def looked(repository: Repository, command: str) -> str:
+    """What `explain` or `replay` says of the log, on one line."""
+    where = [str(repository.log)] if command == "replay" else ["--log", str(repository.log)]
+    done = CliRunner().invoke(main.main, ["bisect", command, *where])
+    assert done.exit_code == 0, done.output
+    return plain(done.output)
+
+
+def test_two_culprits_are_both_verified(make_repository: MakeRepository) -> None:
+    changes: dict[int, Files] = {8: {"level": "960\n"}, 24: {"level": "920\n"}}
+    repository = make_repository(numbered(32, changes))
+    done = repository.search()
+    found = json.loads(repository.search("--json").stdout)
+    culprits = [repository.revisions[number] for number in (8, 24)]
+    told = plain(done.stdout)
+
+    assert done.returncode == 0, done.stderr
+    assert told.startswith("2 commits made a change each. Commit ")
+    assert (found["result"], found["status"]) == ("several", 0)
+    assert {one["culprit"] for one in found["culprits"]} == set(culprits)
+    for one, revision in zip((8, 24), culprits, strict=True):
+        assert f"Commit {revision[:12]} Change {one} made the number fall: -" in told
+        assert f"commit {revision} subject Change {one} author Ann Author" in told
+        parent = repository.revisions[one - 1]
+        assert f"x {parent[:12]} + {revision[:12]}" in told
+    for culprit in found["culprits"]:
+        assert culprit["commit"]["author"] == "Ann Author"
+        assert -6 < culprit["effects"][0]["percent"] < -2
+        assert culprit["certainty"] >= 0.99
+    assert "two commits or more: more than 9" in looked(repository, "explain")
+
+
+@pytest.mark.long
+def test_improvement_in_the_range_is_reported_too(make_repository: MakeRepository) -> None:
+    changes: dict[int, Files] = {8: {"level": "1060\n"}, 24: {"level": "900\n"}}
+    repository = make_repository(numbered(32, changes))
+    done = repository.search()
+
+    assert done.returncode == 0, done.stderr
+    said = plain(done.stdout)
+    assert f"Commit {repository.revisions[24][:12]} Change 24 made the number fall: -1" in said
+    assert f"Commit {repository.revisions[8][:12]} Change 8 made the number rise" in said
+
+
+def test_drift_has_no_culprit(make_repository: MakeRepository) -> None:
+    slope: dict[int, Files] = {
+        n: {"level": f"{1000 * math.exp(-0.06 * n / 63):.3f}\n"} for n in range(64)
+    }
+    repository = make_repository(numbered(64, slope))
+    done = repository.search()
+    found = json.loads(repository.search("--json").stdout)
+
+    assert done.returncode == 3, done.stdout
+    assert plain(done.stdout).startswith("The number changed gradually over the range: ")
+    assert "Most likely commits" not in done.stdout
+    assert (found["result"], found["status"]) == ("drift", 3)
+    assert found["posterior"]["drift"] >= 0.9
+    assert "The search has ended. The number changed gradually" in looked(repository, "explain")
+    assert "decisions are the same" in looked(repository, "replay")
+
+
+def test_false_difference_of_the_ends_has_no_culprit(make_repository: MakeRepository) -> None:
+    """The machine is slow during the runs of the bad end."""
+    repository = make_repository(numbered(30))
+    done = repository.search("--", "sh", "-c", MOODY.format(when="1|2|5"), SPREAD="0.002")
+    said = plain(done.stdout)
+
+    assert repository.facts("confirmed")
+    assert done.returncode == 1, done.stdout
+    assert said.startswith("Nothing changed: ")
+    assert "Probability: " in said
+
+
+def test_change_of_the_machine_has_no_culprit(make_repository: MakeRepository) -> None:
+    """The machine becomes slow after the comparison of the ends."""
+    repository = make_repository(numbered(30, {20: {"level": "950\n"}}))
+    command = MOODY.format(when="[6-9]|[1-9][0-9]*")
+    command = command.replace("./bench", "grep -q 950 level && factor=1; ./bench")
+    done = repository.search("--", "sh", "-c", command, SPREAD="0.002")
+    said = plain(done.stdout)
+    data = json.loads(repository.search("--json", "--", "sh", "-c", command).stdout)
+
+    assert done.returncode == 3, done.stdout
+    assert f"The good end, {repository.revisions[0][:12]} Change 0, has changed: -" in said
+    assert "Nothing changed" not in said
+    assert (data["result"], data["status"]) == ("notreproduced", 3)
+
+
+@pytest.mark.slow
+def test_long_set_ups_have_several_runs_per_trial(make_repository: MakeRepository) -> None:
+    """An interrupted trial resumes with its remaining runs."""
+    repository = make_repository(numbered(6, {4: {"level": "940\n"}}))
+    call = ("--setup", LONG_SETUP)
+    done = repository.search(*call, SPREAD="0.02")
+    visits = repository.facts("visit")
+    boots = Counter(str(sample["boot"]) for sample in repository.facts("sample"))
+
+    assert done.returncode == 0, done.stderr
+    assert f"Commit {repository.revisions[4][:12]}" in done.stdout
+    assert max(int(str(visit["runs"])) for visit in visits) > 1
+    assert list(boots.values()) == [visit["runs"] for visit in visits]
+    assert "run 2 of " in done.stderr
+    assert "Verified against its parent by fresh interleaved trials, " in plain(done.stdout)
+    assert "decisions are the same" in looked(repository, "replay")
+
+    lines = repository.log.read_bytes().splitlines(keepends=True)
+    entries = [json.loads(line) for line in lines]
+    several = next(n for n, one in enumerate(entries) if one["is"] == "visit" and one["runs"] > 1)
+    first = next(n for n in range(several, len(entries)) if entries[n]["is"] == "sample")
+    before = b"".join(lines[: first + 1])
+    repository.log.write_bytes(before)
+    explained = looked(repository, "explain")
+    done = repository.search(*call, SPREAD="0.02")
+
+    assert "Next: " in explained
+    assert done.returncode == 0, done.stderr
+    assert repository.log.read_bytes().startswith(before)
+    assert f"Commit {repository.revisions[4][:12]}" in done.stdout
+    assert "decisions are the same" in looked(repository, "replay")

@@ -1,0 +1,199 @@
+"""A service that is hit at its steps: what is hit, and that it comes through."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT))  # benchmarks/ is run from the checkout, and not installed
+
+from benchmarks.chaos import script  # noqa: E402 - see above
+from benchmarks.chaos.script import (  # noqa: E402
+    DATABASE,
+    DISK,
+    LAB,
+    MASTER,
+    VISIT,
+    WORKER,
+    Plan,
+    Script,
+)
+from benchmarks.chaos.tally import Run, Tally  # noqa: E402
+
+Begin = Callable[..., Script]
+
+
+@pytest.fixture
+def begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Begin:
+    """A script that hits nobody, and believes that everything runs."""
+    monkeypatch.setattr(script, "_kill", lambda _: None)
+    monkeypatch.setattr(script, "_alive", lambda _: True)
+    monkeypatch.setattr(Script, "_commands", lambda *_: [1])
+
+    def write(*faults: str, **more: Any) -> Script:
+        Plan(faults, **more).write(tmp_path)
+        return Script(tmp_path)
+
+    return write
+
+
+def hits(one: Script) -> list[list[str]]:
+    lines = [json.loads(line) for line in one.journal.path.read_text().splitlines()]
+    return [line[1:3] for line in lines if line[0] == "hit"]
+
+
+def test_every_kind_of_step_is_hit_once(begin: Begin) -> None:
+    """Also when it comes again, as it does after a restart; a plan without faults only looks."""
+    one = begin(MASTER)
+    for step in ("boot 1", "order", "boot 2", "order", "end"):
+        one.point(step)
+    assert hits(one) == [["boot 1", MASTER], ["order", MASTER], ["end", MASTER]]
+    other = begin()
+    other.point("later")
+    assert len(hits(other)) == 3
+    assert '["seen", "later", "master"' in other.journal.path.read_text()
+
+
+def test_nothing_is_hit_when_it_is_over(begin: Begin) -> None:
+    """The look at how it ended is no step."""
+    one = begin(MASTER)
+    one.journal.path.write_text('["over"]\n')
+    one.point("boot")
+    assert one.journal.path.read_text() == '["over"]\n'
+
+
+def test_a_kind_is_hit_by_every_fault(begin: Begin) -> None:
+    """Numbers and names make no other kind; one step is hit once."""
+    one = begin(MASTER, VISIT, patience=9)
+    for number in (1, 1, 2, 3, 4):
+        one.point(f"before the order nb:{number}:1")
+    assert [(step[-3], fault) for step, fault in hits(one)] == [("1", MASTER), ("2", VISIT)]
+
+
+def test_what_an_earlier_run_has_hit_is_spared_and_a_run_has_an_end(begin: Begin) -> None:
+    one = begin(MASTER, spared=(("a", MASTER), ("b", VISIT)), most=2)
+    for step in ("a", "b", "c", "d"):
+        one.point(step)
+    assert hits(one) == [["b", MASTER], ["c", MASTER]]
+
+
+def test_an_order_that_is_given_up_in_the_end_is_hit_no_more_often(begin: Begin) -> None:
+    one = begin(VISIT)
+    for step in ("a", "b", "c"):
+        one.point(step)
+    one.progress("trial", "ok")
+    one.point("d")
+    assert hits(one) == [["a", VISIT], ["b", VISIT], ["d", VISIT]]
+
+
+def test_a_build_is_hit_once(begin: Begin) -> None:
+    """It may have come to nothing before, when it was nobody's order."""
+    one = begin(VISIT)
+    for step in ("before step build of kernel-amd64", "after step build of kernel-amd64"):
+        one.point(step)
+    assert len(hits(one)) == 1
+
+
+def test_a_full_disk_takes_no_order_with_it_where_none_is_under_way(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = begin(DISK, patience=1)
+    waiting = "before commit of no question: mail state=waiting"
+    one.point("a")
+    one.point(waiting)
+    assert len(hits(one)) == 1
+    monkeypatch.setattr(Script, "_commands", lambda *_: [])
+    one.point(waiting)
+    assert len(hits(one)) == 2
+
+
+def test_the_lab_is_hit_again_when_it_has_measured_something(begin: Begin) -> None:
+    """A revision that cannot be measured three times is left alone; a kernel measures nothing."""
+    one = begin(LAB)
+    wanted = []
+    for number, ended in enumerate([("trial", "dud"), ("kernel", "ok"), ("trial", "ok"), ("", "")]):
+        one.point(f"night: before dut runs {chr(97 + number)}")
+        wanted.append(len(hits(one)))
+        one.progress(*ended)
+    assert wanted == [1, 1, 1, 2]
+
+
+def test_a_fault_that_stirs_hits_again(begin: Begin) -> None:
+    """Here and there, what it has hit in earlier runs, and each step once."""
+    steps = [f"night: dut runs {chr(97 + one % 26)}{'x' * (one // 26)}" for one in range(400)]
+    one = begin(LAB, stirring=(LAB,), spared=tuple((step, LAB) for step in steps))
+    for step in steps:
+        one.point(step)
+        one.progress("trial", "ok")
+    assert 2 <= len(hits(one)) <= 20
+
+
+def test_a_worker_is_hit_at_its_own_steps(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one that visits the testbed, whatever the command there has in its name."""
+    killed: list[str] = []
+    one = begin(WORKER)
+    monkeypatch.setattr(Script, "_number", lambda _, name: name)
+    monkeypatch.setattr(script, "_kill", killed.append)
+    visits = ("night: before dut runs rm /boot/kernel", "before step fetch kernel of bench-c2558")
+    builds = ("before step build of kernel-amd64", "night: before a file becomes /kernels/N")
+    for step in (*visits, *builds):
+        one.point(step)
+    assert killed == ["worker-c2558"] * 2 + ["worker-amd64"] * 2
+
+
+def test_the_database_is_lost_in_a_commit(begin: Begin) -> None:
+    """Of the ledger, and nowhere else."""
+    one = begin(DATABASE)
+    assert not one.point("before the order")
+    assert one.point("before commit of night 1: boot")
+    assert hits(one) == [["before commit of night 1: boot", DATABASE]]
+
+
+def test_faults_take_turns_at_their_places(begin: Begin) -> None:
+    one = begin(MASTER, VISIT, at=("order", "runs sysctl"), most=2)
+    for step in ("a", "dut runs sysctl -n", "an order", "b", "dut runs sysctl -n"):
+        one.point(step)
+    assert hits(one) == [["an order", MASTER], ["dut runs sysctl -n", VISIT]]
+
+
+def test_what_was_hit_in_a_run_that_went_wrong_is_hit_once_more() -> None:
+    """It has not survived until then; only what is possible at a step is still to be hit there."""
+    told = Tally()
+    told.see("quiet", {"boot 1": {MASTER, VISIT}, "boot 2": {DATABASE}, "end": {MASTER}})
+    assert told.left_in("quiet", [MASTER, LAB]) == 2
+    failed = Run("quiet", [MASTER], [("boot 1", MASTER)], 1.0, 1, ["two mails came"])
+    told.runs.append(failed)
+    assert (told.hit(), told.survived(), told.spared()) == ({("boot N", MASTER)}, set(), set())
+    told.runs.append(failed)
+    assert told.spared() == {("boot N", MASTER)}
+    told.runs.append(Run("quiet", [MASTER], [("end", MASTER)], 1.0, 1, []))
+    assert told.survived() == {("end", MASTER)}
+    assert told.left_in("quiet", [MASTER]) == 0
+    assert told.possible() - told.hit() == {("boot N", VISIT), ("boot N", DATABASE)}
+
+
+@pytest.mark.long
+@pytest.mark.xdist_group("service")
+@pytest.mark.skipif(sys.platform != "linux", reason="what runs is looked up in /proc")
+def test_a_night_comes_through_whatever_is_killed(tmp_path: Path) -> None:
+    """Master, worker, visit, database and disk: the same answer, and nothing is left behind."""
+    command = [sys.executable, "-m", "benchmarks.chaos", "--short", "--json"]
+    done = subprocess.run(
+        [*command, "--keep", str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = json.loads(done.stdout)
+    assert told["wrong"] == []
+    assert {fault for _, fault in told["hits"]} >= {*script.FAULTS} - {script.LAB}

@@ -1,0 +1,232 @@
+"""The demonstration: what ends with it, what it may remove, and what it says while it waits."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from netbisect.demo.service import DemoService
+from netbisect.steps.service import control
+from netbisect.workers.transport.processes import (
+    has_working_directory,
+    processes_with_environment,
+    working_directory_in,
+)
+
+ENVIRONMENT = {name: os.environ[name] for name in ("HOME", "PATH")}
+MODULE = [sys.executable, "-m", "netbisect.demo"]
+
+
+def demo(command: str, place: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*MODULE, command, "--place", str(place)],
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def left_running(place: Path) -> list[int]:
+    [(variable, value)] = DemoService(place).environment.items()
+    return processes_with_environment(variable, value)
+
+
+@pytest.fixture
+def stranger(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A process with a group of its own that has nothing to do with netbisect."""
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    process = subprocess.Popen(["sleep", "600"], cwd=folder, start_new_session=True)
+    yield process
+    process.kill()
+    process.wait()
+
+
+# ------------------------------------------------------------------------------ interruptions
+
+
+def folder_is_there(place: Path) -> bool:
+    return (place / "upstream" / "src.git").exists()
+
+
+def workers_are_made(place: Path) -> bool:
+    return (place / "workers").exists()
+
+
+def master_starts(place: Path) -> bool:
+    return (place / "twistd.log").exists()
+
+
+def kernel_is_there(place: Path) -> bool:
+    return len(list((place / "lab" / "builder" / "kernels").glob("*/"))) > 1
+
+
+@pytest.mark.parametrize(
+    ("command", "moment", "number"),
+    [
+        ("lab", folder_is_there, signal.SIGINT),
+        ("play", workers_are_made, signal.SIGINT),
+        ("play", master_starts, signal.SIGTERM),
+        ("play", kernel_is_there, signal.SIGINT),
+    ],
+)
+def test_an_interruption_leaves_no_process(
+    tmp_path: Path, command: str, moment: Callable[[Path], bool], number: signal.Signals
+) -> None:
+    """As a terminal sends it: to make and all that is in its process group; here twice."""
+    place = tmp_path / "house"
+    makefile = tmp_path / "Makefile"
+    makefile.write_text(f"demo:\n\t@{' '.join(MODULE)} {command} --place {place}\n")
+    with (tmp_path / "said").open("wb") as stream:
+        make = subprocess.Popen(
+            ["make", "-f", str(makefile), "demo"],
+            env=ENVIRONMENT,
+            stdout=stream,
+            stderr=stream,
+            start_new_session=True,
+        )
+    try:
+        while not moment(place):
+            assert make.poll() is None, (tmp_path / "said").read_text()
+            time.sleep(0.01)
+        os.killpg(make.pid, number)
+        time.sleep(0.1)
+        os.killpg(make.pid, number)
+        assert make.wait() != 0
+        said = (tmp_path / "said").read_text()
+        assert f"interrupted by {number.name}; everything is stopped" in said
+        assert "Traceback" not in said
+        assert left_running(place) == []
+    finally:
+        DemoService(place).stop()
+
+
+def test_down_ends_what_a_killed_demonstration_left(tmp_path: Path) -> None:
+    place = tmp_path / "house"
+    with subprocess.Popen(
+        [*MODULE, "play", "--place", str(place)], env=ENVIRONMENT, stdout=subprocess.DEVNULL
+    ) as process:
+        while not workers_are_made(place):
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.kill()
+    assert left_running(place)
+    assert demo("down", place).returncode == 0
+    assert left_running(place) == []
+    assert not place.exists()
+
+
+# ------------------------------------------------------------------------------------ folders
+
+
+@pytest.mark.parametrize("command", ["play", "up", "down"])
+def test_a_folder_without_the_mark_is_left_alone(tmp_path: Path, command: str) -> None:
+    thesis = tmp_path / "work" / "thesis.tex"
+    thesis.parent.mkdir()
+    thesis.write_text("years")
+    done = demo(command, thesis.parent)
+    assert done.returncode == 1
+    assert "was not made by the demonstration (it has no file netbisect-demo)" in (
+        done.stdout + done.stderr
+    )
+    assert "Traceback" not in done.stderr
+    assert thesis.read_text() == "years"
+
+
+def test_a_folder_with_the_mark_is_removed(tmp_path: Path) -> None:
+    house = DemoService(tmp_path / "house")
+    house.build_lab(testbeds=["c2558"])
+    shutil.rmtree(house.place / "lab")  # as a removal that was interrupted
+    assert demo("down", house.place).returncode == 0
+    assert not house.place.exists()
+
+
+# ---------------------------------------------------------------------------- process numbers
+
+
+def test_a_number_that_another_process_has_got_is_no_master(
+    tmp_path: Path, stranger: subprocess.Popen[bytes]
+) -> None:
+    """As after a reboot."""
+    (tmp_path / "twistd.pid").write_text(str(stranger.pid))
+    assert has_working_directory(stranger.pid, tmp_path / "elsewhere")
+    assert control.master_pid(tmp_path) is None
+    assert not control.stop(tmp_path)
+    assert stranger.poll() is None
+
+
+def test_a_number_that_another_process_has_got_is_not_ended(
+    tmp_path: Path, stranger: subprocess.Popen[bytes]
+) -> None:
+    house = DemoService(tmp_path / "house")
+    house.build_lab(testbeds=["c2558"])
+    house.processes.mkdir()
+    for path in (house.processes / "worker-c2558.pid", house.place / "twistd.pid"):
+        path.write_text(str(stranger.pid))
+    house.stop()
+    assert stranger.poll() is None
+    assert not list(house.processes.glob("*.pid"))
+
+
+def test_the_working_directory_that_procstat_prints_is_found() -> None:
+    """On FreeBSD there is no /proc."""
+    said = (
+        "  PID COMM                FD T V FLAGS    REF  OFFSET PRO NAME\n"
+        " 4711 python3.11         text v r r-------   -       - -   /usr/local/bin/python3.11\n"
+        " 4711 python3.11          cwd v d r-------   -       - -   /var/net bisect\n"
+        " 4711 python3.11         root v d r-------   -       - -   /\n"
+    )
+    assert working_directory_in(said) == "/var/net bisect"
+    assert working_directory_in("procstat: kinfo_getproc: No such process") is None
+
+
+# ------------------------------------------------------------------------------------ waiting
+
+
+def test_what_is_waited_for_is_said_and_given_up() -> None:
+    """Whatever the wait is; here a sleep."""
+    program = (
+        "import time\n"
+        "from netbisect.demo.watch import ProgressWatch\n"
+        "watch = ProgressWatch(silence=0.1, limit=1.0)\n"
+        "watch.log = '/there/twistd.log'\n"
+        "watch.begin()\n"
+        "watch.waits_for('the end of the night')\n"
+        "time.sleep(600)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert re.search(
+        r"^\.\.\. waiting for the end of the night, \d+ s without news$", done.stdout, re.MULTILINE
+    )
+    assert re.search(
+        r"StuckError: nothing has happened for \d+ s; "
+        r"it was waiting for the end of the night; see /there/twistd.log$",
+        done.stderr,
+    )
+
+
+def test_master_restarted_by_hand_is_stopped(tmp_path: Path) -> None:
+    place = tmp_path / "demo"
+    place.mkdir()
+    (place / "netbisect-demo").touch()
+    with subprocess.Popen(["sleep", "600"], cwd=place, start_new_session=True) as master:
+        (place / "twistd.pid").write_text(str(master.pid))
+        DemoService(place).stop()
+
+        assert master.wait(10) == -signal.SIGTERM

@@ -1,0 +1,258 @@
+"""What is installed is whole, works outside of the checkout, and is no more than a host needs."""
+
+from __future__ import annotations
+
+import os
+import re
+import site
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = ("bisect", "store", "workers", "steps", "reports")
+
+
+def clean_environment() -> dict[str, str]:
+    """Without what leads into the checkout."""
+    return {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
+
+
+@pytest.fixture(scope="module")
+def wheel(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built by way of a source distribution, as a registry would."""
+    place = tmp_path_factory.mktemp("wheel")
+    build = (
+        "import setuptools.build_meta as build; "
+        f"name = build.build_sdist({str(place)!r}); print(name)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", build],
+        cwd=checkout,
+        env=clean_environment(),
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
+    )
+    source = place / done.stdout.splitlines()[-1]
+    pip = ["-m", "pip", "--disable-pip-version-check", "wheel", "--quiet", "--no-deps"]
+    subprocess.run(
+        [sys.executable, *pip, "--no-build-isolation", "--wheel-dir", str(place), str(source)],
+        env=clean_environment(),
+        check=True,
+        timeout=300,
+    )
+    [wheel] = place.glob("*.whl")
+    return wheel
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The programs of an environment with this wheel; what it needs comes from this one."""
+    place = tmp_path_factory.mktemp("installed") / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(place)], check=True)
+    [packages] = (place / "lib").glob("python*/site-packages")
+    others = [*site.getsitepackages(), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    wanted = [path for path in others if path and Path(path).resolve() != ROOT / "src"]
+    (packages / "others.pth").write_text("\n".join(wanted) + "\n")
+    python = place / "bin" / "python"
+    pip = ["-m", "pip", "--disable-pip-version-check", "--python", str(python)]
+    subprocess.run(
+        [sys.executable, *pip, "install", "--quiet", "--no-deps", "--ignore-installed", str(wheel)],
+        env=clean_environment(),
+        check=True,
+        timeout=300,
+    )
+    return place / "bin"
+
+
+def said(*command: str | Path, status: int = 0) -> str:
+    """What an installed program says, far away from the checkout."""
+    done = subprocess.run(
+        [str(word) for word in command],
+        cwd="/",
+        env=clean_environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == status, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+# ------------------------------------------------------------------------------------- the wheel
+
+
+@pytest.mark.slow
+def test_the_wheel_has_every_file_of_the_package(wheel: Path, checkout: Path) -> None:
+    """Modules, templates, scenarios, migrations, the sample tree; master.cfg, and manual pages."""
+    found = {
+        name.removeprefix("netbisect/")
+        for name in zipfile.ZipFile(wheel).namelist()
+        if name.startswith("netbisect/")
+    }
+    demo = checkout / "src" / "netbisect"
+    expected = {"master.cfg", "py.typed", "__init__.py"}
+    expected |= {
+        path.relative_to(checkout).as_posix()
+        for folder in FOLDERS
+        for path in (checkout / folder).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    expected |= {
+        path.relative_to(demo).as_posix()
+        for folder in ("cli", "demo", "localbisect")
+        for path in (demo / folder).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+
+    assert found == expected
+    assert {
+        name.rpartition("/")[2]
+        for name in zipfile.ZipFile(wheel).namelist()
+        if "data/share/man/man1/" in name
+    } == {"netbisect.1", "netbisect-lab.1"}
+
+
+@pytest.mark.slow
+def test_it_works_outside_of_the_checkout(installed: Path, tmp_path: Path) -> None:
+    """From the help to a folder with settings, and Python's own modules beside it."""
+    assert "Finds the commit" in said(installed / "netbisect", "--help")
+    where = said(installed / "python", "-c", "import netbisect.bisect.plan as p; print(p.__file__)")
+    assert str(installed.parent) in where
+
+    folder = tmp_path / "service"
+    said(installed / "netbisect", "init", folder)
+    said(installed / "python", "-c", f"import os; os.chdir({str(folder)!r}); import random")
+    doctor = ["--lab", folder / "lab.toml", "doctor", "--testbed", "router1"]
+    words = said(installed / "netbisect-lab", *doctor, status=4)
+    assert "Could not resolve hostname router1" in words
+    assert (installed.parent / "share" / "man" / "man1" / "netbisect.1").is_file()
+
+
+@pytest.mark.long
+def test_its_demonstration_has_all_that_it_needs(installed: Path, tmp_path: Path) -> None:
+    """A tree, a lab and a first kernel are made; master.cfg, settings and tree pass the check."""
+    house = tmp_path / "house"
+    code = "import sys; from pathlib import Path; from netbisect.demo.service import DemoService; "
+    said(installed / "python", "-c", f"{code}DemoService(Path(sys.argv[1])).build()", house)
+    checks = said(installed / "netbisect", "check", house)
+
+    assert "FAIL" not in checks
+    assert "main is at" in checks
+    tac = "import runpy, sys; print(runpy.run_path(sys.argv[1])['configfile'])"
+    said(installed / "netbisect", "init", tmp_path / "service")
+    configuration = said(installed / "python", "-c", tac, tmp_path / "service" / "buildbot.tac")
+    assert str(installed.parent) in configuration
+    assert Path(configuration.strip()).is_file()
+
+
+# ---------------------------------------------------------------------------- what a part needs
+
+HEAVY = [
+    *("numpy", "scipy", "matplotlib", "jinja2", "sqlalchemy", "alembic", "git"),
+    *("buildbot", "twisted", "asyncssh", "aiosmtpd", "psycopg"),
+]
+WITHOUT = f"""
+import importlib, pkgutil, sys
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {HEAVY!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Absent())
+"""
+
+
+def without(code: str, *arguments: str | Path, status: int = 0) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT + code, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == status, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def test_the_hosts_of_a_lab_need_nothing_heavy() -> None:
+    """Every module of workers/ comes without numpy, a database, Buildbot or pictures."""
+    names = without(
+        "import netbisect.workers\n"
+        "for one in pkgutil.walk_packages(netbisect.workers.__path__, 'netbisect.workers.'):\n"
+        "    importlib.import_module(one.name); print(one.name.rpartition('.')[2])"
+    )
+
+    assert {"cli", "doctor", "build", "trial", "calibrate"} <= set(names.split())
+
+
+LAB = "from netbisect.workers.cli.main import main; sys.exit(main(sys.argv[1:]))"
+MAIN = "from netbisect.cli.main import main; main(sys.argv[1:], prog_name='netbisect')"
+
+
+def test_a_command_runs_on_such_a_host(tmp_path: Path) -> None:
+    """The lab's own, and those of netbisect that such a host wants."""
+    assert "Usage: netbisect-lab" in without(LAB, "--help")
+    assert "cannot be read" in without(LAB, "--lab", tmp_path / "none", "doctor", status=2)
+    assert "Commands:" in without(MAIN, "--help")
+    assert "PROVIDE: netbisect_worker" in without(MAIN, "service", "rcd", "worker", tmp_path)
+
+
+def test_what_is_not_installed_is_named_with_what_brings_it() -> None:
+    words = without(MAIN, "status", status=1)
+
+    assert "pip install 'netbisect[service]'" in words
+    assert "Traceback" not in words
+
+
+# -------------------------------------------------------------------------------------- the pins
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+PIN = re.compile(r"^([A-Za-z0-9_.-]+)==(\S+)(?: ; ([^\\]+?))? \\$", re.MULTILINE)
+
+
+def needed(*extras: str) -> list[Requirement]:
+    """What the project and these extras ask for, those that they name themselves included."""
+    lines = [*PROJECT["dependencies"]]
+    for extra in extras:
+        for line in PROJECT["optional-dependencies"][extra]:
+            if line.startswith("netbisect["):
+                lines += map(str, needed(*line[10:-1].split(",")))
+            else:
+                lines.append(line)
+    return [Requirement(line) for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("name", "extras"),
+    [("requirements.txt", ("demo", "postgres")), ("tests/requirements.txt", ("dev",))],
+)
+def test_the_pins_are_what_the_project_asks_for(name: str, extras: tuple[str, ...]) -> None:
+    """`make requirements` writes them anew."""
+    text = (ROOT / name).read_text()
+    pins = {canonicalize_name(one[0]): one[1] for one in PIN.findall(text)}
+
+    for requirement in needed(*extras):
+        pinned = pins.get(canonicalize_name(requirement.name))
+        assert pinned is not None, f"{name} lacks {requirement}: make requirements"
+        assert requirement.specifier.contains(pinned, prereleases=True), requirement
+
+
+@pytest.mark.parametrize("name", ["requirements.txt", "tests/requirements.txt"])
+def test_every_pin_has_its_hashes(name: str) -> None:
+    """So that pip installs what was looked at, or nothing."""
+    entries = re.split(r"\n(?=[A-Za-z0-9])", (ROOT / name).read_text())
+    pinned = [entry for entry in entries if not entry.startswith("#")]
+
+    assert len(pinned) > 30
+    for entry in pinned:
+        assert PIN.match(entry), entry
+        assert "--hash=sha256:" in entry, entry

@@ -1,0 +1,79 @@
+"""The service on PostgreSQL, whose connections end again and again while it works."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import Any
+
+import pytest
+from real_master import RealMaster, case
+from twisted.internet import defer, reactor, task, threads
+
+from netbisect.bisect.model.entities import Noise
+from netbisect.bisect.model.jobs import BisectJob, Candidate
+from netbisect.bisect.model.results import Culprit, NightlyResult
+from netbisect.steps.service.database_thread import database_thread, open_ledger
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("postgresql")]
+
+LINE = [f"{number:040x}" for number in range(4)]
+CULPRIT, FAST, SLOW = 2, 950_000, 855_000
+_CUT = """
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+WHERE datname = 'ledger' AND application_name != 'look'
+"""
+
+
+class OnPostgresql(RealMaster):
+    """All that the service remembers is there."""
+
+    @pytest.fixture(autouse=True)
+    def _cluster(self, cluster: Any, postgresql_url: str) -> None:
+        self.cluster = cluster
+        self.database = postgresql_url
+
+    def setUp(self) -> Any:
+        done = super().setUp()
+        self.ledger.engine.dispose()
+        self.ledger = open_ledger(f"{self.database}&application_name=look")
+        return done
+
+    async def cut(self) -> int:
+        """Ends all connections whenever something was written, now at once and now later."""
+        cuts, seen, self.over = 0, 0, False
+        while not self.over:
+            if (last := self.ledger.last_event()) > seen:
+                seen, cuts = last, cuts + 1
+                await task.deferLater(reactor, 0.01 * (cuts % 5))
+                await threads.deferToThread(self.cluster.do, _CUT)
+            await task.deferLater(reactor, 0.02)
+        return cuts
+
+    @case
+    async def test_a_night_and_a_search_end_well_however_often_connections_end(self) -> None:
+        """Nothing is measured twice, and nothing ends without an answer."""
+        self.script({one: {"pps": SLOW if n >= CULPRIT else FAST} for n, one in enumerate(LINE)})
+        await self.start()
+        cutting = defer.ensureDeferred(self.cut())
+        lead = "inet4-forwarding"
+        candidates = tuple(Candidate(name) for name in LINE[1:])
+        effect, noise = math.log(SLOW / FAST), Noise(boot=0.004)
+        question = BisectJob("main", "c2558", LINE[0], candidates, (lead,), lead, effect, noise)
+        night = await self.closed(self.ask(LINE[-1], boots=1))
+        searched = await self.closed(self.ledger.ask(question, key="bisect", priority=200))
+        self.over = True
+        assert await cutting > 10
+
+        assert night.finding == NightlyResult(1)
+        assert isinstance(searched.finding, Culprit)
+        assert searched.finding.revision == LINE[CULPRIT]
+        ordered = [*self.ledger.decisions(night.id), *self.ledger.decisions(searched.id)]
+        assert {(str(one.outcome), one.attempt) for one in ordered} == {("ok", 1)}
+        visits = Counter(one.revision for one in ordered if one.stage == "trial")
+        calls = Counter(self.calls())
+        assert visits == {
+            call.split()[1]: times for call, times in calls.items() if call.startswith("trial")
+        }
+        self.ledger.engine.dispose()
+        database_thread(self.settings)._ledger.engine.dispose()

@@ -1,0 +1,121 @@
+"""Searches that somebody asks for: with both ends, or with the bad one alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from played_lab import PlayedHouse, build
+
+from netbisect.bisect.model.jobs import (
+    BisectJob,
+    CompareJob,
+    NightlyJob,
+)
+from netbisect.store.db.records import RequestState
+
+FORWARDING = "inet4-forwarding"
+COMMITS = tuple(range(300001, 300006))
+CULPRIT = 300003
+
+
+@pytest.fixture
+def house(tmp_path: Path, reviews: str) -> PlayedHouse:
+    """Five commits; from the third on it is a tenth slower."""
+    house = build(tmp_path, reviews, {"main": COMMITS, "stable/11": (320896, 320897)})
+    luck = np.random.default_rng(5)
+
+    def rates(level: float) -> Iterator[float]:
+        while True:
+            yield float(level * np.exp(luck.normal(0, 0.002)))
+
+    for number in COMMITS:
+        level = 900_000 if number >= CULPRIT else 1_000_000
+        house.play("c2558", FORWARDING, str(number), rates(level))
+    return house
+
+
+def test_a_range_is_searched(house: PlayedHouse) -> None:
+    """Its ends first; then the commit is named, verified, and mailed. No open alertsed."""
+    house.request("bisect", "r300001..r300005", "--testbed", "c2558", "--mail", "ann@lab.invalid")
+    house.run()
+    told = house.show(1)
+
+    assert (told["verdict"], told["status"]) == ("regression", 1)
+    assert [part["kind"] for part in told["parts"]] == ["Comparison", "Bisection"]
+    assert "It was verified against its parent" in told["sentence"]
+    culprit = house.followups.history.between(*told["subjects"])[CULPRIT - 300002]
+    assert culprit.subject == str(CULPRIT)
+    assert culprit.label in told["sentence"]
+    assert house.ledger.alerts(candidates=True) == []
+    first, last = house.ledger.waiting_mails()
+    assert last.in_reply_to == first.message_id
+    assert culprit.label in last.body
+
+
+def test_a_range_without_a_drop_is_not_searched(house: PlayedHouse) -> None:
+    """Two ends that are alike are the answer."""
+    house.request("bisect", "r300001..r300002", "--testbed", "c2558")
+    house.run()
+    told = house.show(1)
+
+    assert (told["verdict"], told["status"]) == ("no regression", 0)
+    assert [part["kind"] for part in told["parts"]] == ["Comparison"]
+
+
+@pytest.mark.long
+def test_the_good_end_is_found_in_what_was_measured(house: PlayedHouse) -> None:
+    """The last night before the last drop up to the bad end."""
+    house.followups.history.update()
+    for number in (300001, 300002, 300004, 300005):
+        commit = house.followups.history.commit(f"main~{300005 - number}")
+        house.ledger.learn([commit], "main")
+        night = NightlyJob("main", "c2558", commit.revision, (FORWARDING,), 5)
+        house.measure(house.ledger.ask(night, key=f"night:main:c2558:{number}"))
+    house.request("bisect", "main", "--testbed", "c2558")
+    [asked, *_] = house.ledger.parts_of(1)
+
+    assert isinstance(asked.question, CompareJob)
+    assert house.followups.history.commit(asked.question.good).subject == "300002"
+    house.run()
+    assert house.show(1)["verdict"] == "regression"
+
+
+@pytest.mark.long
+def test_a_search_that_is_out_of_hours_is_extended(house: PlayedHouse) -> None:
+    """Nothing of what was measured is lost."""
+    house.request("bisect", "r300001..r300005", "--testbed", "c2558", "--hours", "0.1")
+    house.run()
+    told = house.show(1)
+    assert (told["verdict"], told["status"]) == ("regression", 1)
+    assert "verified" not in told["sentence"]
+    boots = told["spent"]["boots"]
+
+    house.request("extend", "1", "--hours", "40")
+    house.run()
+    told = house.show(1)
+    assert "It was verified against its parent" in told["sentence"]
+    assert told["spent"]["boots"] > boots
+    last = house.ledger.parts_of(1)[-1]
+    assert isinstance(last.question, BisectJob)
+    assert house.ledger.request(1).state is RequestState.ANSWERED
+
+
+def test_a_range_is_of_the_branch_that_it_is_on(house: PlayedHouse) -> None:
+    """Its commits get their places there, whatever is watched first; another branch is refused."""
+    house.request("bisect", "r320896..r320897", "--testbed", "c2558")
+    [asked] = house.ledger.parts_of(1)
+    refused = house.refused("bisect", "r320896..r320897", "--branch", "main", "--testbed", "c2558")
+
+    assert asked.question.branch == "stable/11"
+    assert "is on stable/11, not on main" in refused
+
+
+def test_many_subjects_are_refused_before_any_is_looked_up(house: PlayedHouse) -> None:
+    """Each of them could be a review to be fetched."""
+    many = [f"D{number}" for number in range(1, 100)]
+
+    assert "were given; 2 to 7" in house.refused("series", *many, "--testbed", "c2558")
+    assert not list(house.settings.patches.glob("*"))

@@ -1,0 +1,400 @@
+"""The whole of it: commits land, the lab measures, and a name arrives by mail, or none does."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import signal
+import socket
+import stat
+import struct
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from buildbot.process.results import SUCCESS
+
+from netbisect.bisect.model.entities import Noise
+from netbisect.bisect.model.jobs import (
+    BisectJob,
+    Candidate,
+    CompareJob,
+)
+from netbisect.bisect.model.results import Culprit, NightlyResult
+from netbisect.demo.lab.testbeds import TESTBEDS, SimulatedTestbed, copies
+from netbisect.demo.mailbox import read
+from netbisect.demo.play import DemoRun
+from netbisect.demo.service import DemoService
+from netbisect.steps.requests import tokens
+from netbisect.steps.scheduler.followups import open_nights
+from netbisect.steps.service import control
+from netbisect.steps.service.database_thread import open_service_ledger
+from netbisect.steps.service.rights import parse_rights
+from netbisect.steps.service.settings import load
+from netbisect.store.db.records import ActionStage, Alert, JobRecord, LedgerEvent
+from netbisect.store.git.history import History
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("service")]
+LIMIT = 400.0
+_SET_BY_PYTHON = ("LC_CTYPE", "COLUMNS", "LINES", "PYTEST_CURRENT_TEST")
+"""For a process without a locale, by the readline module, and by pytest."""
+
+
+@pytest.fixture
+def bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing but PATH and HOME, as after `env -i PATH="$PATH" HOME="$HOME"`."""
+    for name in os.environ.keys() - {"PATH", "HOME"}:
+        monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def house(tmp_path: Path, bare_environment: None) -> Iterator[DemoService]:
+    one = DemoService(tmp_path / "house")
+    with Watched(one.place):
+        yield one
+        one.stop()
+    assert control.master_pid(one.place) is None
+
+
+class Watched:
+    """Of a whole run: no secret is on any command line, nor in any file but its own."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        self._lines: set[bytes] = set()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._look)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+        if kind is None:
+            self._check()
+
+    def _look(self) -> None:
+        while not self._over.wait(0.1):
+            for path in Path("/proc").glob("[0-9]*/cmdline"):
+                with contextlib.suppress(OSError):
+                    self._lines.add(path.read_bytes())
+
+    def _check(self) -> None:
+        own = [*self.place.glob("*.password"), *self.place.glob("*.token")]
+        secrets = {path.read_text().strip().encode()[-40:] for path in own}
+        assert len(secrets) == 3
+        if Path("/proc/self/cmdline").exists():
+            assert any(b"create-worker" in line for line in self._lines)
+        assert [line for line in self._lines if any(one in line for one in secrets)] == []
+        known = {*own, *self.place.glob("workers/*/buildbot.tac")}
+        files = [path for path in self.place.rglob("*") if path.is_file() and path not in known]
+        assert {"twistd.log", "http.log", "netbisect.sqlite", "state.sqlite"} <= {
+            path.name for path in files
+        }
+        databases = {path for path in files if ".sqlite" in path.name}
+        assert {stat.S_IMODE(path.stat().st_mode) for path in databases} == {0o600}
+        told = [path for path in files if any(one in path.read_bytes() for one in secrets)]
+        assert told == []
+
+
+def begin(
+    house: DemoService,
+    *,
+    culprit: bool,
+    testbeds: Sequence[str | SimulatedTestbed] = ("c2558", "e5-2650"),
+) -> DemoRun:
+    tree = house.build(culprit=culprit, seed=3, testbeds=testbeds)
+    add_a_builder(house.place / "lab" / "lab.toml")
+    make_twins(house.place / "lab")
+    house.start()
+    settings, lab = load(house.place / control.SETTINGS)
+    play = DemoRun(house, tree, settings, lab, open_service_ledger(settings))
+    come_with_a_token(play)
+    return play
+
+
+def come_with_a_token(play: DemoRun) -> None:
+    """As somebody does who asks by the API."""
+    token = tokens.create(play.ledger, "ann", parse_rights(["read"]), by="root", days=1)[1]
+    (play.house.place / "ann.token").write_text(token)
+    address = f"{play.settings.web.url}plugins/netbisect/api/v1/caller"
+    asking = urllib.request.Request(address, headers={"Authorization": f"Bearer {token}"})
+    with urllib.request.urlopen(asking, timeout=300) as answer:
+        assert json.loads(answer.read())["who"] == "ann"
+
+
+def add_a_builder(lab: Path) -> None:
+    """Like the one that is there, so that kernels are built ahead."""
+    before, mark, rest = lab.read_text().partition("[[builders]]")
+    first, _, _ = rest.partition("[[")
+    another = first.replace('"amd64"', '"amd64-2"', 1).replace('"builder"', '"another"')
+    lab.write_text(before + mark + first + mark + another + rest.removeprefix(first))
+
+
+def make_twins(lab: Path) -> None:
+    """Copies of one testbed are a group, one of them 3 % above its kind and one below."""
+    text = (lab / "lab.toml").read_text()
+    for copy, speed in ((1, 1.03), (2, 0.97)):
+        name = f'name = "c2558-{copy}"'
+        text = text.replace(name, f'{name}\ngroup = "c2558"')
+        simulator = (lab / "simulator.toml").read_text()
+        router = f'name = "c2558-{copy}-dut"\nport'
+        simulator = simulator.replace(router, f"speed = {speed}\n{router}")
+        (lab / "simulator.toml").write_text(simulator)
+    (lab / "lab.toml").write_text(text)
+
+
+def begin_night(play: DemoRun) -> None:
+    history = History(play.settings.mirror, play.lab.source.repository)
+    open_nights(play.ledger, history, play.settings, play.lab.testbeds, ["main"])
+
+
+def watch(play: DemoRun, wanted: Callable[[LedgerEvent], bool] | None = None) -> None:
+    """Until something has happened; or until nothing is left to do."""
+    end = time.monotonic() + LIMIT
+    while time.monotonic() < end:
+        idle = not play.ledger.open_questions() and not play.ledger.waiting_mails()
+        events, play.marker = play.ledger.events_since(play.marker)
+        if wanted is not None and any(map(wanted, events)):
+            return
+        if wanted is None and idle:
+            return
+        time.sleep(0.1)
+    pytest.fail("it came to no end")
+
+
+def during(play: DemoRun, kind: type, stage: str) -> Callable[[LedgerEvent], bool]:
+    """A visit of that stage was submitted for a question of that kind."""
+
+    def happened(event: LedgerEvent) -> bool:
+        if event.kind != "submitted" or event.question is None:
+            return False
+        decision = play.ledger.decision(event.data["decision"])
+        return (
+            isinstance(play.ledger.question(event.question).question, kind)
+            and decision.stage.value == stage
+        )
+
+    return happened
+
+
+def environment_of(process: int) -> set[str]:
+    """Names of the variables that a process was started with, where /proc tells."""
+    path = Path(f"/proc/{process}/environ")
+    lines = path.read_bytes().decode().split("\0") if path.exists() else []
+    return {line.partition("=")[0] for line in lines if line}
+
+
+def kill(house: DemoService) -> None:
+    """The master, in the middle of whatever it does."""
+    master = control.master_pid(house.place)
+    assert master is not None
+    assert environment_of(master) <= {"PATH", "HOME", *house.environment, *_SET_BY_PYTHON}
+    os.kill(master, signal.SIGKILL)
+    while control.master_pid(house.place) is not None:
+        time.sleep(0.05)
+
+
+def get(play: DemoRun, path: str) -> str:
+    with urllib.request.urlopen(f"{play.settings.web.url}{path}", timeout=300) as answer:
+        text: bytes = answer.read()
+    return text.decode()
+
+
+def rest(play: DemoRun, path: str) -> Any:
+    return json.loads(get(play, f"api/v2/{path}"))
+
+
+def wait_for_a_running_visit(play: DemoRun) -> None:
+    """Until a command of the lab runs on the testbed."""
+    end = time.monotonic() + LIMIT
+    running: list[Any] = []
+    while not any(step["name"] == "trial" and step["started_at"] for step in running):
+        assert time.monotonic() < end, "no visit is made any more"
+        builds = rest(play, "builders/bench-c2558/builds?complete=false")["builds"]
+        running = [
+            step
+            for build in builds
+            for step in rest(play, f"builds/{build['buildid']}/steps?complete=false")["steps"]
+        ]
+
+
+def abort_downloads(play: DemoRun, times: int) -> None:
+    """Asks for a log and goes away, as people do who close a tab."""
+    for log in range(1, times + 1):
+        with socket.create_connection(("127.0.0.1", play.settings.web.port)) as one:
+            one.sendall(f"GET /api/v2/logs/{log}/raw HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+            one.recv(100)
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+def is_way_home(order: dict[str, Any]) -> bool:
+    return bool(order["external_idstring"].startswith("nb:recover:"))
+
+
+def check_orders(play: DemoRun, alert: Alert) -> None:
+    """Every decision has its order, no order was given twice, and no kernel was built in vain.
+
+    A testbed is sent home again where the way there was cut short.
+    """
+    given = rest(play, "buildsets")["buildsets"]
+    names = [one["external_idstring"] for one in given if not is_way_home(one)]
+    assert len(given) == rest(play, "buildsets")["meta"]["total"]
+    assert len(set(names)) == len(names)
+    orders = {one["external_idstring"]: one for one in given}
+    ahead = {name.split(":")[5]: one for name, one in orders.items() if "ahead" in name}
+    assert ahead
+    for question in (alert.comparison, alert.bisection):
+        assert question is not None
+        for decision in play.ledger.decisions(question):
+            assert decision.outcome is not None
+            adopted = decision.buildset == ahead.get(decision.revision, {}).get("bsid")
+            assert adopted or decision.external_id in orders
+            if decision.stage is ActionStage.KERNEL and not adopted:
+                assert ahead.get(decision.revision, {}).get("results") != SUCCESS
+
+
+@pytest.mark.long
+def test_the_culprit_is_named_although_the_master_is_killed(house: DemoService) -> None:
+    """Killed in the comparison, stopped in the bisection, downloads aborted: the same mail."""
+    play = begin(house, culprit=True)
+    begin_night(play)
+    watch(play)
+    assert read(house.mails) == []
+    play.tree.land(len(play.tree.revisions))
+    begin_night(play)
+
+    watch(play, during(play, CompareJob, "trial"))
+    kill(house)
+    control.start(house.place, house.environment)
+    watch(play, during(play, BisectJob, "kernel"))
+    abort_downloads(play, 10)
+    watch(play, during(play, BisectJob, "trial"))
+    wait_for_a_running_visit(play)
+    assert control.stop(house.place)
+    control.start(house.place, house.environment)
+    watch(play)
+
+    (planted,) = (one for one, role in play.tree.roles.items() if role == "culprit")
+    (alert,) = play.ledger.alerts()
+    assert alert.culprit == planted
+    assert alert.testbed == "c2558"
+    assert alert.bisection is not None
+    finding = play.ledger.question(alert.bisection).finding
+    assert isinstance(finding, Culprit)
+    assert min(finding.effects[0].good_boots, finding.effects[0].bad_boots) >= 3
+    first, second = read(house.mails)
+    assert "inet4" in first["Subject"]
+    assert second["In-Reply-To"] == first["Message-ID"]
+    assert planted[:12] in second.get_content()
+    assert "e1000: Migrate igb(4) to iflib" in second.get_content()
+    lines = second.get_content().expandtabs().splitlines()
+    assert max(len(line) for line in lines if "://" not in line) <= 76
+    page = f"plugins/netbisect/reports/alert-{alert.id}.html"
+    assert planted[:12] in get(play, page)
+    # The page is written when the last question is closed, and after it.
+    end = time.monotonic() + LIMIT
+    while '<th scope="row"><code>igb_isc_rxd_pkt_get</code></th>' not in get(play, page):
+        assert time.monotonic() < end, "the page does not show the profiles"
+        time.sleep(0.2)
+    (shown,) = json.loads(get(play, "plugins/netbisect/overview.json"))["alerts"]
+    assert shown["culprit"] == planted
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        get(play, "plugins/netbisect/reports/..%2fnetbisect.toml")
+    assert "registerRoute" in get(play, "plugins/netbisect/scripts.js")
+
+    check_orders(play, alert)
+    stopped = [one for one in play.ledger.decisions(alert.bisection) if one.attempt > 1]
+    assert stopped, "the stop has cancelled nothing"
+
+
+def search_on_twins(play: DemoRun) -> JobRecord:
+    """For the commit of the story, whose effect was confirmed on the first one."""
+    play.tree.land(len(play.tree.revisions))
+    history = History(play.settings.mirror, play.lab.source.repository)
+    history.update()
+    line = play.tree.revisions
+    question = BisectJob(
+        "main",
+        "c2558-1",
+        line[0],
+        tuple(Candidate(one.revision) for one in history.between(line[0], line[-1])),
+        ("inet4-forwarding",),
+        "inet4-forwarding",
+        math.log(0.9),
+        Noise(boot=0.009, image=0.01),
+        others={"c2558-2": Noise(boot=0.009, image=0.01)},
+    )
+    return play.ledger.ask(question, key="bisect:main:c2558-1", priority=200)
+
+
+def both_at_work(play: DemoRun, asked: JobRecord) -> None:
+    """Until visits to both are under way at once, which are not their first ones."""
+    end = time.monotonic() + LIMIT
+    while time.monotonic() < end:
+        decided = play.ledger.decisions(asked.id)
+        under_way = {one.target for one in decided if not one.outcome and one.buildset}
+        ended = sum(one.stage is ActionStage.TRIAL and one.outcome is not None for one in decided)
+        if {"c2558-1", "c2558-2"} <= under_way and ended > 1:
+            return
+        time.sleep(0.05)
+    pytest.fail("they are never at work at once")
+
+
+@pytest.mark.long
+def test_a_search_on_two_testbeds_of_a_group_goes_on_after_a_kill(house: DemoService) -> None:
+    """Killed while both measure: verified, on both, with no order given twice."""
+    play = begin(house, culprit=True, testbeds=copies(TESTBEDS["c2558"], 2))
+    asked = search_on_twins(play)
+    both_at_work(play, asked)
+    kill(house)
+    control.start(house.place, house.environment)
+    watch(play)
+
+    (planted,) = (one for one, role in play.tree.roles.items() if role == "culprit")
+    finding = play.ledger.question(asked.id).finding
+    assert isinstance(finding, Culprit)
+    assert finding.revision == planted
+    decisions = play.ledger.decisions(asked.id)
+    assert all(one.outcome for one in decisions)
+    assert {one.target for one in decisions if one.stage is ActionStage.TRIAL} == {
+        "c2558-1",
+        "c2558-2",
+    }
+    names = [one["external_idstring"] for one in rest(play, "buildsets")["buildsets"]]
+    assert len(names) == len(set(names))
+    given = {name for name in names if name.startswith(f"nb:{asked.id}:")}
+    assert given <= {one.external_id for one in decisions}
+    evidence = play.ledger.evidence(asked, config="GENERIC-NODEBUG", arch="amd64")
+    levels = {
+        name: [
+            one.ln_pps["inet4-forwarding"] for one in evidence.observations if one.testbed == name
+        ]
+        for name in ("c2558-1", "c2558-2")
+    }
+    apart = max(levels["c2558-1"]) - max(levels["c2558-2"])
+    assert 0.03 < apart < 0.09
+
+
+@pytest.mark.long
+def test_where_nothing_changed_nobody_is_named(house: DemoService) -> None:
+    """The same week of commits without the slow one: no alert, and no mail."""
+    play = begin(house, culprit=False)
+    begin_night(play)
+    watch(play)
+    play.tree.land(len(play.tree.revisions))
+    begin_night(play)
+    watch(play)
+
+    nights = [play.ledger.question(number) for number in range(1, 5)]
+    assert all(isinstance(one.finding, NightlyResult) for one in nights)
+    assert play.ledger.alerts() == []
+    assert read(house.mails) == []

@@ -1,0 +1,101 @@
+"""A search that orders further layouts, in a real master with a scripted lab."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from real_master import RealMaster, case
+
+from netbisect.bisect.model.entities import Noise
+from netbisect.bisect.model.jobs import (
+    BisectJob,
+    Candidate,
+    CompareJob,
+)
+from netbisect.bisect.model.results import Culprit
+from netbisect.store.db.records import ActionStage, JobRecord
+
+pytestmark = pytest.mark.slow
+LINE = [f"{number:040x}" for number in range(6)]
+CULPRIT, LAYOUTS = 3, 8
+OFFSETS = (0.011, -0.016, 0.004, 0.013, -0.009, -0.002, 0.017, -0.013, 0.006, -0.011, 0.009)
+"""Of images, in turn; ratios."""
+
+
+class Relinking(RealMaster):
+    """Kernels of one revision differ by where their code lies."""
+
+    def begin(self, *, broken: bool = False) -> JobRecord:
+        script: dict[str, dict[str, object]] = {}
+        for place, revision in enumerate(LINE):
+            level = 950_000 * (0.95 if place >= CULPRIT else 1)
+            for layout in range(LAYOUTS + 1):
+                offset = OFFSETS[(7 * place + 3 * layout) % len(OFFSETS)]
+                name = f"{revision}#{layout}" if layout else revision
+                script[name] = {"pps": level * (1 + offset)}
+                if layout and broken:
+                    script[name]["build"] = "dud"
+        self.script(script)
+        question = BisectJob(
+            "main",
+            "c2558",
+            LINE[0],
+            tuple(Candidate(name) for name in LINE[1:]),
+            ("inet4-forwarding",),
+            "inet4-forwarding",
+            math.log(0.95),
+            Noise(boot=0.004, image=0.012),
+            layouts=LAYOUTS,
+        )
+        return self.ledger.ask(question, key="bisect", priority=200)
+
+    @pytest.mark.long
+    @case
+    async def test_the_culprit_is_named_by_its_layouts(self) -> None:
+        """Each is built once, booted under its own name, and unknown to other questions."""
+        await self.start()
+        asked = await self.closed(self.begin())
+        calls = self.calls()
+        built = [one.split()[1] for one in calls if one.startswith("build")]
+        booted = {one.split()[1] for one in calls if one.startswith("trial")}
+        relinked = {name for name in booted if "#" in name}
+
+        assert isinstance(asked.finding, Culprit)
+        assert asked.finding.revision == LINE[CULPRIT]
+        assert {f"{LINE[CULPRIT]}#1", f"{LINE[CULPRIT - 1]}#1"} <= relinked
+        assert len(built) == len(set(built))
+        ends = (LINE[CULPRIT - 1], LINE[CULPRIT])
+        comparison = CompareJob(
+            "main", "c2558", *ends, ("inet4-forwarding",), "inet4-forwarding", -0.05
+        )
+        other = self.ledger.ask(comparison, key="compare")
+        seen = self.ledger.evidence(other, config="GENERIC", arch="amd64")
+        assert seen.observations
+        assert {reading.layout for reading in seen.observations} == {0}
+
+    @pytest.mark.long
+    @case
+    async def test_a_linker_that_fails_is_asked_once_for_a_revision(self) -> None:
+        """The search goes on with the ordinary kernels, and the revision is not skipped."""
+        await self.start()
+        asked = self.begin(broken=True)
+
+        def went_on() -> bool:
+            """Something was measured after the second layout that failed."""
+            made = [one.revision for one in self.ledger.decisions(asked.id)]
+            failed = [place for place, name in enumerate(made) if "#" in name]
+            return len(failed) > 1 and len(made) > failed[1] + 2
+
+        await self.until(went_on)
+        decisions = self.ledger.decisions(asked.id)
+        orders = [one.revision for one in decisions if "#" in one.revision]
+        assert all(name.endswith("#1") for name in orders)
+        assert len(orders) == len(set(orders))
+        assert {one.stage for one in decisions if "#" in one.revision} == {ActionStage.KERNEL}
+        seen = self.ledger.evidence(asked, config="GENERIC", arch="amd64")
+        assert {name for name in seen.skipped if "#" not in name} == set()
+        assert set(seen.skipped) >= set(orders[:2])
+
+
+del RealMaster

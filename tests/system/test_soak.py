@@ -1,0 +1,45 @@
+"""The soak: its commits, its measure of growth, and four nights of it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT))  # benchmarks/ is run from the checkout, and not installed
+
+from benchmarks.soak import __main__ as service  # noqa: E402 - see above
+from benchmarks.soak.growth import a_night  # noqa: E402 - see above
+from netbisect.demo.tree.create import create  # noqa: E402
+
+
+def test_the_tree_of_a_real_service_has_a_culprit_for_each_kind_of_testbed(tmp_path: Path) -> None:
+    """Each lands before a night of its own; what does not build or boot lands among others."""
+    landing = service.commits(8)
+    tree = create(tmp_path / "tree.git", [one for night in landing for one in night])
+    roles = [[one.role for one in night if one.role] for night in landing]
+
+    assert [night for night, found in enumerate(roles) if "culprit" in found] == [2, 4, 6]
+    assert {"unbuildable", "panic"} <= {role for found in roles for role in found}
+    assert sorted(tree.roles.values()) == sorted(role for found in roles for role in found)
+    assert all(len(night) >= service.COMMITS for night in landing)
+
+
+def test_growth_is_that_of_the_nights_after_the_first_third() -> None:
+    """What is done for the first time then does not count."""
+    values = [0.0, 50.0, 90.0, *(100 + 2.0 * night for night in range(6))]
+
+    assert a_night(values) == pytest.approx((2.0, 2.0, 2.0))
+    assert a_night(values[:3]) == (0.0, 0.0, 0.0)
+
+
+@pytest.mark.long
+def test_a_real_service_finds_all_culprits_of_four_nights(tmp_path: Path) -> None:
+    """With Buildbot, and with whatever goes wrong meanwhile."""
+    told = service.soak(tmp_path / "house", nights=4, testbeds=2, boots=2, seed=3)
+
+    assert (told.found, told.culprits, told.wrong) == (3, 3, [])
+    assert told.complete + sum(told.without.values()) == 8
+    assert len(told.master) == len(told.workers) == len(told.ledger) == len(told.buildbot) == 4

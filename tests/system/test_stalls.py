@@ -1,0 +1,189 @@
+"""A service of which one part after the other stands still: it says so, and goes on."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from netbisect.bisect.model.results import NightlyResult
+from netbisect.demo.service import DemoService
+from netbisect.demo.tree.create import SampleTree
+from netbisect.steps.scheduler.followups import open_nights
+from netbisect.steps.service import control, stalls
+from netbisect.steps.service.database_thread import open_service_ledger
+from netbisect.steps.service.settings import load
+from netbisect.steps.service.watchdog import EXIT_STATUS, STACKS
+from netbisect.store.db.records import ActionStage, JobRecord, JobState
+from netbisect.store.git.history import History
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("service")]
+LIMIT = 300.0
+TESTBED = "c2558"
+
+
+def netbisect(*arguments: str | Path) -> list[str]:
+    return [str(Path(sys.executable).with_name("netbisect")), *map(str, arguments)]
+
+
+def until(condition: Callable[[], object]) -> None:
+    end = time.monotonic() + LIMIT
+    while not condition():
+        assert time.monotonic() < end, "it came to no end"
+        time.sleep(0.05)
+
+
+class Supervised:
+    """A service whose master has a supervisor: this test, in the place of systemd."""
+
+    def __init__(self, place: Path) -> None:
+        self.house = DemoService(place)
+        self.tree: SampleTree = self.house.build(culprit=False, seed=3, testbeds=(TESTBED,))
+        settings = self.house.place / control.SETTINGS
+        text = settings.read_text()
+        text = text.replace("tick = 1.0", "tick = 1.0\nstall_minutes = 0.25")
+        settings.write_text(f"{text}patience_minutes = 0\n")
+        self.settings, self.lab = load(settings)
+        self.ledger = open_service_ledger(self.settings)
+        self.manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.manager.bind(str(place / "notify"))
+        self.manager.settimeout(LIMIT)
+        self.landed = 0
+        self.master: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Starts all but the master, and then the master."""
+        self.house.start_lab()
+        mailbox = [sys.executable, "-m", "netbisect.demo.mailbox", str(self.settings.mail.port)]
+        self.house.run("mailbox", [*mailbox, str(self.house.mails)])
+        workers = self.house._create_workers(self.lab, self.settings.workers.port)
+        self.start_master()
+        for name, folder in workers.items():
+            self.house.start_worker(name, folder)
+
+    def start_master(self) -> None:
+        address = {"NOTIFY_SOCKET": str(self.house.place / "notify")}
+        command = netbisect("start", "--foreground", self.house.place)
+        self.master = subprocess.Popen(command, env={**os.environ, **address})
+        while self.manager.recv(100) != b"READY=1":
+            pass
+        assert control.master_pid(self.house.place) == self.master.pid
+
+    def stop(self) -> None:
+        if self.master is not None:
+            self.master.terminate()
+            assert self.master.wait(60) == 0
+        self.house.stop()
+        self.manager.close()
+
+    # ----------------------------------------------------------------------------- what it does
+
+    def night(self) -> JobRecord:
+        """Asks for a night of the next commit."""
+        self.landed += 1
+        self.tree.land(self.landed)
+        history = History(self.settings.mirror, self.lab.source.repository)
+        open_nights(self.ledger, history, self.settings, self.lab.testbeds, ["main"])
+        return self.ledger.open_questions()[-1]
+
+    def visited(self, night: JobRecord) -> bool:
+        decisions = self.ledger.open_decisions(night.id)
+        return any(one.stage is ActionStage.TRIAL and one.buildset is not None for one in decisions)
+
+    def closed(self, night: JobRecord) -> bool:
+        return self.ledger.question(night.id).state is JobState.CLOSED
+
+    def count(self, ended: str) -> int:
+        return stalls.read(self.settings.state).counts[ended]
+
+    # --------------------------------------------------------------------- what can stand still
+
+    def worker(self) -> int:
+        [name] = [
+            one
+            for one in self.lab.hosts_by_worker
+            if self.lab.testbed(TESTBED) in self.lab.hosts_by_worker[one]
+        ]
+        return int((self.house.processes / f"worker-{name}.pid").read_text())
+
+    def compute_process(self) -> int | None:
+        assert self.master is not None
+        listed = subprocess.run(
+            ["pgrep", "-P", str(self.master.pid), "-f", "spawn_main"],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        return int(listed.stdout.split()[0]) if listed.stdout else None
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[Supervised]:
+    service = Supervised(tmp_path / "house")
+    try:
+        yield service
+    finally:
+        service.stop()
+
+
+def test_what_stands_still_is_ended_and_the_service_goes_on(service: Supervised) -> None:
+    """First a worker, then the compute process, then a call of the ledger."""
+    service.start()
+    night = service.night()
+
+    until(lambda: service.visited(night))
+    worker = service.worker()
+    os.kill(worker, signal.SIGSTOP)
+    try:
+        until(lambda: service.count(stalls.WORKER))
+        until(lambda: service.ledger.last_mail(f"worker:{TESTBED}:") is not None)
+    finally:
+        os.kill(worker, signal.SIGCONT)
+
+    until(service.compute_process)
+    compute = service.compute_process()
+    assert compute is not None
+    os.kill(compute, signal.SIGSTOP)
+    until(lambda: service.count(stalls.COMPUTE))
+    until(lambda: service.closed(night))
+    assert isinstance(service.ledger.question(night.id).finding, NightlyResult)
+    assert service.compute_process() != compute
+
+    night = service.night()
+    assert service.master is not None
+    with contextlib.closing(sqlite3.connect(service.settings.state / "netbisect.sqlite")) as other:
+        other.execute("BEGIN IMMEDIATE")
+        assert service.master.wait(LIMIT) == EXIT_STATUS
+    assert service.count(stalls.MASTER) == 1
+    assert control.master_pid(service.house.place) is None
+
+    told = [
+        " ".join(subprocess.check_output(netbisect(*command), text=True).split())
+        for command in (
+            ("health", "--folder", service.house.place),
+            ("check", service.house.place),
+            ("metrics", service.house.place),
+        )
+    ]
+    sentence = r"waited \d+ s for the ledger \(.*?\); the master ended"
+    assert re.search(sentence, told[0])
+    assert re.search(sentence, told[1])
+    assert 'netbisect_stalls_total{ended="master"} 1' in told[2]
+    assert re.search(sentence, (service.house.place / STACKS).read_text())
+
+    service.start_master()
+    until(lambda: service.closed(night))
+    page = f"{service.settings.web.url}plugins/netbisect/dashboard"
+    with urllib.request.urlopen(page, timeout=60) as answer:
+        shown = answer.read().decode()
+    assert "Stalls of the service" in shown
+    assert f"s for a response of worker {TESTBED}" in shown

@@ -1,0 +1,208 @@
+"""Studies that were published, asked for as a user would ask, answered with the boots of then."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+from click.testing import CliRunner
+from played_lab import DIFF, PlayedHouse, build, git
+from real_master import RealMaster, case
+
+from netbisect.cli import main
+from netbisect.store.db.records import RequestState
+
+SHARED = Path(__file__).resolve().parents[3] / "shared" / "netbenches"
+pytestmark = [
+    pytest.mark.data,
+    pytest.mark.skipif(
+        not (SHARED / "histories.jsonl").is_file(), reason=f"no measurements in {SHARED}"
+    ),
+]
+
+FORWARDING, PF, IPFW = "inet4-forwarding", "inet4-pf-stateful", "inet4-ipfw-stateful"
+INET6 = "inet6-forwarding"
+COMMITS = {
+    "main": (295150, 311848, 311849, 312904, 312905, 313448),
+    "stable/10": (295802,),
+    "stable/11": (320896, 320897),
+}
+
+
+def recorded(directory: str, traffic: str = "", config: str = "") -> dict[str, list[float]]:
+    """By image: what was measured, boot by boot."""
+    for line in (SHARED / "histories.jsonl").read_text().splitlines():
+        one = json.loads(line)
+        if (one["dir"], one["pktgen"], one["cfg"]) == (directory, traffic, config):
+            return {point["image"]: point["v"] for point in one["points"]}
+    raise AssertionError(f"there is no {directory} {config}")
+
+
+@pytest.fixture
+def house(tmp_path: Path, reviews: str) -> PlayedHouse:
+    return build(tmp_path, reviews, COMMITS)
+
+
+def published(text: str) -> list[float]:
+    """The differences in percent that ministat shows in a README; those that are none left out."""
+    found = re.findall(r"^\s+(-?\d+\.\d{3,})% \+/- ", text, re.MULTILINE)
+    return [round(float(one), 2) for one in found]
+
+
+def unproven(text: str) -> int:
+    """In how many of ministat's blocks there is no difference."""
+    return len(re.findall(r"^No difference proven at", text, re.MULTILINE))
+
+
+def test_a_patch_is_asked_for_twice(house: PlayedHouse) -> None:
+    """D5180 on r295150: forwarding as before, pf and ipfw a little slower, both times."""
+    place = "Xeon_L5630_4Cores/Intel_82599EB/firewalls/results/fbsd11-head.r295150.mbuf"
+    configs = {FORWARDING: "fastforwarding", PF: "pf-statefull", IPFW: "ipfw-statefull"}
+    for scenario, config in configs.items():
+        both = [recorded(f"{place}{run}", config=config) for run in ("", ".second")]
+        for image, name in (("295150", "295150"), ("295150mbuf", "D5180")):
+            house.play("l5630", scenario, name, [*both[0][image], *both[1][image]])
+    scenarios = [f"--scenario={one}" for one in configs]
+    house.images = _Patched("295150", "D5180")
+    house.request(
+        "compare", "r295150", "D5180", "--testbed", "l5630", *scenarios, "--boots", "10", "--repeat"
+    )
+    house.run()
+    first, second = (house.readme(1, f"l5630-{run}") for run in (1, 2))
+
+    assert published(first) == [-1.54, -3.30]
+    assert published(second) == [-1.41, -3.19]
+    assert unproven(first) == unproven(second) == 1
+    told = house.show(1)
+    assert told["state"] == "answered"
+    assert [one["consistent"] for one in told["repeats"]] == [True, True, True]
+    # As images of the same code differ by about a percent, so little need not be the code.
+    assert told["verdict"] == "inconclusive"
+    assert "whether their code or only their images did it cannot be told" in told["sentence"]
+    page = (house.settings.reports / "request-1.html").read_text()
+    for text in (first, second, page):
+        assert re.search(r"differ in .*: -3\.\d % \(-\d\.\d to -\d\.\d\)\. Whether the code", text)
+    for name in re.findall(r'href="(request-1/[^"]*)"', page):
+        assert (house.settings.reports / unquote(name)).is_file()
+
+
+def test_a_patch_is_asked_for_on_two_testbeds(house: PlayedHouse) -> None:
+    """D5330 on 10-stable: a tenth slower on one machine, a little on the other."""
+    result = "results/fbsd10-stable.r295802.D5330"
+    places = {
+        "c2558": f"Atom_C2558_4Cores/Intel_i350/firewalls/{result}",
+        "e5-2650": "Xeon_E5-2650_8Cores/Chelsio_T540-CR/fastforwarding-pf-ipfw.4nxq10g/" + result,
+    }
+    configs = {FORWARDING: "fastforwarding", PF: "pf-statefull", IPFW: "ipfw-statefull"}
+    for (testbed, place), (scenario, config) in itertools.product(places.items(), configs.items()):
+        tape = recorded(place, config=config)
+        house.play(testbed, scenario, "295802", tape["295802"])
+        house.play(testbed, scenario, "D5330", tape["295802D5330"])
+    house.images = _Patched("295802", "D5330")
+    house.request(
+        "compare", "r295802", "D5330", "--branch", "stable/10", "--boots", "10",
+        *(f"--testbed={one}" for one in places), *(f"--scenario={one}" for one in configs),
+    )  # fmt: skip
+    house.run()
+
+    assert published(house.readme(1, "c2558-1")) == [-9.04, -10.14, -10.65]
+    assert published(house.readme(1, "e5-2650-1")) == [-2.83, -3.28]
+    assert unproven(house.readme(1, "e5-2650-1")) == 1
+    told = house.show(1)
+    assert (told["verdict"], told["status"]) == ("regression", 1)
+    words = {(one["testbed"], one["word"]) for one in told["differences"]}
+    assert ("c2558", "slower") in words
+    assert ("e5-2650", "slower") not in words
+
+
+def test_two_revisions_of_a_stable_branch(house: PlayedHouse) -> None:
+    """r320897: no difference could be shown, for the boots have two modes."""
+    place = "Xeon_L5630_4Cores/Intel_82599EB/firewalls/results/fbsd11-stable.r320897"
+    for scenario, traffic in ((FORWARDING, "inet4"), (INET6, "inet6")):
+        for image, rates in recorded(place, traffic).items():
+            house.play("l5630", scenario, image, rates)
+    house.request(
+        "compare", "r320896", "r320897", "--branch", "stable/11", "--testbed", "l5630",
+        "--scenario", FORWARDING, "--scenario", INET6,
+    )  # fmt: skip
+    house.run()
+    text = house.readme(1, "l5630-1")
+
+    assert published(text) == []
+    assert unproven(text) == 2
+    told = house.show(1)
+    assert (told["verdict"], told["status"]) == ("inconclusive", 2)
+
+
+def test_seven_sets_side_by_side(house: PlayedHouse, tmp_path: Path) -> None:
+    """Before and after iflib, and with two patches on top: each against the first."""
+    place = "Atom_C2558_4Cores/Intel_i350/firewalls/results/fbsd12-head.iflib"
+    tape = recorded(place)
+    for image, rates in tape.items():
+        house.play("c2558", FORWARDING, image, rates)
+    names = ("perf_netmap", "perf_netmapnoprefetch")
+    for name in names:
+        (tmp_path / f"{name}.diff").write_text(DIFF.format(name=name))
+    revisions = ("r311848", "r311849", "r312904", "r312905", "r313448")
+    patches = [f"--patch=r313448={tmp_path / name}.diff" for name in names]
+    house.request("series", *revisions, *patches, "--testbed", "c2558")
+    [asked] = house.ledger.parts_of(1)
+    marks = [one.partition("+")[2] for one in asked.question.revisions[5:]]
+    house.images = {
+        f"313448+{mark}": f"313448{name}" for mark, name in zip(marks, names, strict=True)
+    }
+    house.run()
+
+    text = house.readme(1, "c2558-1")
+    assert published(text) == [-10.92, -11.77, -8.99, -8.09, -6.49, -6.06]
+    told = house.show(1)
+    assert told["verdict"] == "regression"
+    assert [one["word"] for one in told["differences"]] == ["slower"] * 6
+
+
+class _Patched(dict[str, str]):
+    """Every patch on this commit is that one."""
+
+    def __init__(self, commit: str, name: str) -> None:
+        super().__init__()
+        self._commit, self._name = commit, name
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return self._name if key.startswith(f"{self._commit}+") else default
+
+
+@pytest.mark.slow
+class Recorded(RealMaster):
+    """A study in a real master, whose testbed answers with the boots that were recorded."""
+
+    @case
+    async def test_two_revisions_are_asked_for_by_command(self) -> None:
+        """From the command to the README, and the exit status of who waits."""
+        place = "Xeon_L5630_4Cores/Intel_82599EB/firewalls/results/fbsd11-stable.r320897"
+        work = self.folder / "work"
+        work.mkdir()
+        git(work, "init", "--quiet", "--initial-branch=main")
+        script = {}
+        for image, rates in recorded(place, "inet4").items():
+            text = f"{image}\n\nsvn path=/head/; revision={image}"
+            git(work, "commit", "--quiet", "--allow-empty", "--message", text)
+            script[git(work, "rev-parse", "HEAD")] = {"tape": rates}
+        git(work, "push", "--quiet", str(self.folder / "tree.git"), "main")
+        self.script(script)
+        await self.start()
+        command = ["request", "compare", "r320896", "r320897", "--folder", str(self.folder)]
+        done = CliRunner().invoke(main.main, command)
+        assert done.exit_code == 0, done.output
+        await self.until(lambda: self.ledger.request(1).state is not RequestState.OPEN)
+        readme = self.settings.reports / "request-1" / "c2558-1" / "README.md"
+        await self.until(readme.is_file)
+
+        assert published(readme.read_text()) == []
+        assert unproven(readme.read_text()) == 1
+        waited = ["request", "show", "1", "--wait", "--folder", str(self.folder)]
+        assert CliRunner().invoke(main.main, waited).exit_code == 2

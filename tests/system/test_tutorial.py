@@ -1,0 +1,129 @@
+"""docs/tutorial.md: its commands, in their order, in one shell, from a clone to a night."""
+
+from __future__ import annotations
+
+import os
+import re
+import site
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "tutorial.md"
+BLOCKS = re.findall(r"^```sh\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+PROGRAMS = {
+    "netbisect": "from netbisect.cli.main import main",
+    "netbisect-lab": "from netbisect.workers.cli.main import main",
+    "buildbot-worker": "from buildbot_worker.scripts.runner import run as main",
+}
+"""What pip would install, and where it is found."""
+
+
+def environment_of(clone: Path) -> None:
+    """What `make venv` makes, of this environment's packages instead of the network's."""
+    venv = clone / ".venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True)
+    [packages] = (venv / "lib").glob("python*/site-packages")
+    others = [*site.getsitepackages(), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    paths = [str(clone / "src"), *filter(None, others)]
+    (packages / "all.pth").write_text("\n".join(paths) + "\n")
+    for name, line in PROGRAMS.items():
+        program = venv / "bin" / name
+        program.write_text(f"#!{venv}/bin/python\nimport sys\n{line}\nsys.exit(main())\n")
+        program.chmod(0o755)
+    (venv / "runtime").touch()
+
+
+def change(settings: Path, web: str, workers: str) -> None:
+    """Other ports than the usual ones, and no mail a day, which would want a server."""
+    text = settings.read_text()
+    for old, new in (
+        ("# port = 8010", f"port = {web}"),
+        ("# port = 9989", f"port = {workers}"),
+        ("[mail]", "[mail]\ndigest = false"),
+    ):
+        assert old in text
+        text = text.replace(old, new)
+    settings.write_text(text)
+
+
+def free_ports() -> tuple[int, int]:
+    with socket.socket() as one, socket.socket() as other:
+        one.bind(("127.0.0.1", 0))
+        other.bind(("127.0.0.1", 0))
+        return one.getsockname()[1], other.getsockname()[1]
+
+
+def test_no_command_of_the_tutorial_escapes_the_test() -> None:
+    """Every fenced block is one that is run."""
+    assert len(BLOCKS) == PAGE.read_text().count("```") // 2
+    assert len(BLOCKS) > 10
+
+
+@pytest.mark.long
+def test_the_commands_of_the_tutorial_work_in_their_order(checkout: Path, tmp_path: Path) -> None:
+    """With nothing changed but what `change` says."""
+    web, workers = free_ports()
+    clone = tmp_path / "netbisect"
+    call = f"'{sys.executable}' '{__file__}'"
+    script = []
+    for block in BLOCKS:
+        text = block.replace("127.0.0.1:9989", f"127.0.0.1:{workers}")
+        first, rest = text.split("\n", 1)
+        if "git clone" in first:
+            text += f"{call} environment .\n"
+        if "netbisect init --lab" in first:
+            text = f"{first}\n{call} settings service/netbisect.toml {web} {workers}\n{rest}"
+        script.append(text)
+    environment = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
+    environment["REPOSITORY"] = str(checkout)
+    practice = tmp_path / "practice"
+    log = tmp_path / "log"
+    try:
+        with log.open("wb") as stream:
+            done = subprocess.run(
+                ["sh", "-eux", "-c", "".join(script)],
+                cwd=tmp_path,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=subprocess.STDOUT,
+                check=False,
+                timeout=1200,
+            )
+    finally:
+        tidy_up(clone / ".venv" / "bin", practice)
+    said = log.read_text()
+
+    assert done.returncode == 0, said
+    assert "checks, all well" in said
+    assert "FAIL" not in said
+    assert (practice / "restored" / "netbisect.sqlite").is_file()
+    assert "inet4-forwarding" in (practice / "pages" / "index.html").read_text()
+
+
+def tidy_up(programs: Path, practice: Path) -> None:
+    """Ends what a failure may have left running."""
+    for command in (
+        ["netbisect", "stop", "service"],
+        *(["buildbot-worker", "stop", f"hosts/{name}"] for name in ("amd64", "c2558")),
+        ["python", "-m", "netbisect.demo", "down", "--place", "machines"],
+    ):
+        if practice.is_dir():
+            subprocess.run(
+                [str(programs / command[0]), *command[1:]],
+                cwd=practice,
+                capture_output=True,
+                check=False,
+                timeout=300,
+            )
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "environment":
+        environment_of(Path(sys.argv[2]).absolute())
+    else:
+        change(Path(sys.argv[2]), *sys.argv[3:])

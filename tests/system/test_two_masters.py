@@ -1,0 +1,204 @@
+"""Two masters of one service: Buildbot's own router between them, and one that is killed.
+
+The router is crossbar, which is no requirement of netbisect's; `make crossbar` installs it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, create_engine, text
+
+from netbisect.demo.lab import setup
+from netbisect.demo.service import DemoService
+from netbisect.steps.scheduler.followups import open_nights
+from netbisect.steps.service import control
+from netbisect.steps.service.database_thread import open_service_ledger
+from netbisect.steps.service.settings import Settings, load
+from netbisect.store.git.history import History
+from netbisect.store.ledger import Ledger
+from netbisect.workers.config.lab import Lab
+
+_CROSSBAR = shutil.which(f"{sys.prefix}/crossbar/bin/crossbar") or shutil.which("crossbar")
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.xdist_group("service"),
+    pytest.mark.skipif(_CROSSBAR is None, reason="crossbar is not installed"),
+]
+_PATIENCE = 400.0
+_EXPIRES = 700
+"""Seconds after which Buildbot takes a silent master for dead, and some more."""
+_ALL = {"call": True, "register": True, "publish": True, "subscribe": True}
+
+
+def wait(condition: Callable[[], object]) -> None:
+    end = time.monotonic() + _PATIENCE
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.2)
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.fixture
+def router(tmp_path: Path) -> Iterator[str]:
+    """Address of a router that lets everybody on this machine say everything."""
+    with setup.free_ports(1) as (port,):
+        pass
+    roles = [{"name": "anonymous", "permissions": [{"uri": "", "match": "prefix", "allow": _ALL}]}]
+    endpoint = {"type": "tcp", "port": port, "interface": "127.0.0.1"}
+    worker = {
+        "type": "router",
+        "realms": [{"name": "buildbot", "roles": roles}],
+        "transports": [{"type": "websocket", "endpoint": endpoint}],
+    }
+    folder = tmp_path / "router"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps({"version": 2, "workers": [worker]}))
+    with (tmp_path / "router.log").open("wb") as log:
+        process = subprocess.Popen(
+            [str(_CROSSBAR), "start", "--cbdir", folder],
+            stdout=log,
+            stderr=log,
+        )
+    wait(lambda: process.poll() is not None or listens(port))
+    assert process.poll() is None, (tmp_path / "router.log").read_text()
+    yield f"ws://127.0.0.1:{port}/ws"
+    process.terminate()
+    process.wait()
+
+
+_PROXY = """
+import asyncio, sys
+port, *masters = map(int, sys.argv[1:])
+
+async def pump(reader, writer):
+    try:
+        while data := await reader.read(1 << 16):
+            writer.write(data)
+    except OSError:
+        pass
+    writer.close()
+
+async def serve(reader, writer):
+    for master in masters:
+        try:
+            answers, there = await asyncio.open_connection("127.0.0.1", master)
+        except OSError:
+            continue
+        await asyncio.gather(pump(reader, there), pump(answers, writer))
+        return
+    writer.close()
+
+async def main():
+    async with await asyncio.start_server(serve, "127.0.0.1", port) as server:
+        print("ready", flush=True)
+        await server.serve_forever()
+
+asyncio.run(main())
+"""
+"""One address for workers: whichever master is there, the first one first."""
+
+
+@dataclass
+class Pair:
+    """Two masters with one ledger."""
+
+    house: DemoService
+    second: Path
+    settings: Settings
+    lab: Lab
+    ledger: Ledger
+    buildbots: Engine
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        with self.buildbots.begin() as connection:
+            return [tuple(row) for row in connection.execute(text(query))]
+
+
+@pytest.fixture
+def pair(tmp_path: Path, cluster: Any, postgresql_url: str, router: str) -> Iterator[Pair]:
+    cluster.do("CREATE DATABASE buildbots TEMPLATE template0")
+    house = DemoService(tmp_path / "one")
+    house.build(testbeds=["c2558"], compression=300.0, culprit=False)
+    first, second = house.place / control.SETTINGS, tmp_path / "two" / control.SETTINGS
+    second.parent.mkdir()
+    for name in ("workers.password", "mail.password"):
+        shutil.copy(house.place / name, second.parent)
+    before = first.read_text()
+    settings, lab = load(first)
+    shared = (
+        f'\n[masters]\ndatabase = "{cluster.url("buildbots")}"\nrouter = "{router}"\n',
+        f'database = "{postgresql_url}"\n',
+    )
+    first.write_text(f"{shared[1]}{before}{shared[0]}")
+    with setup.free_ports(3) as (web, port, front):
+        pass
+    before = before.replace('lab = "lab/lab.toml"', f'lab = "{settings.lab}"')
+    before = before.replace(str(settings.web.port), str(web))
+    before = before.replace(f"port = {settings.workers.port}", f"port = {port}")
+    second.write_text(f'state = "{house.place}"\n{shared[1]}{before}{shared[0]}')
+    settings, lab = load(first)
+    buildbots = create_engine(cluster.url("buildbots"))
+    try:
+        house.start_lab()
+        for folder in (house.place, second.parent):
+            control.start(folder)
+        ports = [str(one) for one in (front, settings.workers.port, port)]
+        house.run("proxy", [sys.executable, "-c", _PROXY, *ports])
+        for name, folder in house._create_workers(lab, front).items():
+            runner = "from buildbot_worker.scripts.runner import run; run()"
+            start = [sys.executable, "-c", runner, "start", "--nodaemon", str(folder)]
+            house.run(f"worker-{name}", start, "")
+        yield Pair(house, second.parent, settings, lab, open_service_ledger(settings), buildbots)
+    finally:
+        for folder in (house.place, second.parent):
+            control.stop(folder)
+        house.stop()
+        buildbots.dispose()
+        cluster.do("DROP DATABASE buildbots WITH (FORCE)")
+
+
+def test_the_second_goes_on_where_the_first_was_killed(pair: Pair) -> None:
+    """Its visit is made again, nothing is ordered twice, and the night has its boots."""
+    history = History(pair.settings.mirror, pair.lab.source.repository)
+    open_nights(pair.ledger, history, pair.settings, pair.lab.testbeds, ["main"])
+
+    def boots() -> int:
+        return sum(event.kind == "boot" for event in pair.ledger.events_since(0)[0])
+
+    wait(boots)
+    first = control.master_pid(pair.house.place)
+    assert first is not None
+    os.kill(first, signal.SIGKILL)
+    # Nobody waits ten minutes for Buildbot to take it for dead.
+    with pair.buildbots.begin() as connection:
+        late = "UPDATE masters SET last_active = last_active - :late WHERE name LIKE '%/one'"
+        connection.execute(text(late), {"late": _EXPIRES})
+    wait(lambda: not pair.ledger.open_questions())
+
+    decisions = pair.ledger.decisions(1)
+    assert [one.outcome.value for one in decisions if one.outcome] == ["ok"] * len(decisions)
+    given = Counter(name for (name,) in pair.rows("SELECT external_idstring FROM buildsets"))
+    assert {*given.values()} == {1}
+    assert {one.external_id for one in decisions} <= given.keys()
+    assert boots() >= pair.settings.night.boots
+    masters = {row[0] for row in pair.rows("SELECT masterid FROM builds WHERE results = 0")}
+    assert len(masters) == 2, "both have worked"
+    wait(lambda: not pair.rows("SELECT id FROM builds WHERE complete_at IS NULL"))

@@ -1,0 +1,320 @@
+"""Events of shifts in several series."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from netbisect.bisect.detection.events import (
+    EventKind,
+    SeriesKey,
+    SeriesShift,
+    ShiftEvent,
+    chronological,
+    deduplicate,
+    find_shifts,
+    group_shifts,
+)
+from netbisect.bisect.model.entities import Level, Noise
+from netbisect.reports.console.events import as_data, as_table, full, why
+
+DAY = 86400.0
+ORDER = {f"r{number}": number for number in range(200)}
+
+
+def shift(
+    before: int,
+    at: int,
+    ln_ratio: float = -0.1,
+    scenario: str = "inet4-forwarding",
+    testbed: str = "apu2",
+    score: float = 10.0,
+    images: tuple[int, int] = (10, 10),
+) -> SeriesShift:
+    """Of a series between the revisions of these numbers."""
+    return SeriesShift(
+        testbed=testbed,
+        scenario=scenario,
+        before=f"r{before}",
+        at=f"r{at}",
+        ln_ratio=ln_ratio,
+        low=ln_ratio - 0.02,
+        high=ln_ratio + 0.02,
+        score=score,
+        images_before=images[0],
+        images_after=images[1],
+        boots_before=5 * images[0],
+        boots_after=5 * images[1],
+        noise=Noise(0.009, 0.01),
+    )
+
+
+def told(found: Sequence[ShiftEvent]) -> list[tuple[str, str, str, int]]:
+    return [(event.kind.value, event.before, event.at, len(event.shifts)) for event in found]
+
+
+def series(
+    seed: int, *shape: tuple[int, float], every: float = DAY, slope: float = 0.0, start: int = 0
+) -> list[Level]:
+    """Levels of `count` images each at 14 + `shift`, five boots each; a day apart."""
+    rng = np.random.default_rng(seed)
+    levels = []
+    for count, level in shape:
+        for _ in range(count):
+            n = start + len(levels)
+            mean = 14 + level + slope * len(levels) + rng.normal(0, 0.004)
+            boots = tuple(float(x) for x in mean + rng.normal(0, 0.006, 5))
+            levels.append(Level(f"r{n}", f"kernel {n}", 1.7e9 + every * len(levels), boots))
+    return levels
+
+
+def detect(branch: Mapping[SeriesKey, Sequence[Level]]) -> list[ShiftEvent]:
+    found = find_shifts(branch)
+    return group_shifts("main", [one for of_place in found.values() for one in of_place], ORDER)
+
+
+# -------------------------------------------------------------------------------- what is one
+
+
+def test_overlapping_ranges_form_one_event() -> None:
+    found = group_shifts(
+        "main",
+        [
+            shift(10, 14, scenario="inet4-forwarding"),
+            shift(12, 16, scenario="inet4-pf-stateful", ln_ratio=-0.2),
+        ],
+        ORDER,
+    )
+
+    assert told(found) == [("drop", "r12", "r14", 2)]
+    assert found[0].shifts[0].scenario == "inet4-pf-stateful"
+
+
+def test_adjacent_ranges_are_two_events() -> None:
+    """The one came with r12 at the latest, the other after r12."""
+    found = group_shifts(
+        "main", [shift(10, 12), shift(12, 14, scenario="inet4-pf-stateful")], ORDER
+    )
+
+    assert told(found) == [("drop", "r10", "r12", 1), ("drop", "r12", "r14", 1)]
+
+
+def test_opposite_signs_in_one_range_are_mixed() -> None:
+    found = group_shifts("main", [shift(10, 11), shift(10, 11, 0.8, testbed="c2758")], ORDER)
+
+    assert told(found) == [("mixed", "r10", "r11", 2)]
+
+
+def test_opposite_signs_in_different_ranges_are_two_events() -> None:
+    found = group_shifts("main", [shift(10, 20), shift(12, 14, 0.05, testbed="c2758")], ORDER)
+
+    assert told(found) == [("improvement", "r12", "r14", 1), ("drop", "r10", "r20", 1)]
+
+
+def test_wide_range_joins_the_clearest_event() -> None:
+    found = group_shifts(
+        "main",
+        [
+            shift(5, 30, testbed="rarely measured"),
+            shift(10, 11, score=5.0),
+            shift(20, 21, score=15.0, scenario="inet4-pf-stateful"),
+            shift(24, 25, 0.1, score=40.0, scenario="inet4-ipfw-stateful"),
+        ],
+        ORDER,
+    )
+
+    assert told(found) == [
+        ("drop", "r10", "r11", 1),
+        ("drop", "r20", "r21", 2),
+        ("improvement", "r24", "r25", 1),
+    ]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 150),
+            st.integers(1, 30),
+            st.sampled_from([-0.2, -0.05, 0.1]),
+            st.integers(0, 40),
+        ),
+        max_size=25,
+    ),
+    st.randoms(use_true_random=False),
+)
+@settings(max_examples=40, deadline=None)
+def test_every_shift_is_in_one_event(raw: list[tuple[int, int, float, int]], rng: object) -> None:
+    found = [
+        shift(first, first + wide, ratio, testbed=f"testbed {i}", score=3 + score)
+        for i, (first, wide, ratio, score) in enumerate(raw)
+    ]
+    result = group_shifts("main", found, ORDER)
+    shuffled = list(found)
+    rng.shuffle(shuffled)  # type: ignore[attr-defined]  # random.Random, as hypothesis makes it
+
+    members = [one.testbed for event in result for one in event.shifts]
+    assert sorted(members) == sorted(one.testbed for one in found)
+    for event in result:
+        assert ORDER[event.before] < ORDER[event.at]
+        for one in event.shifts:
+            assert ORDER[one.before] <= ORDER[event.before]
+            assert ORDER[event.at] <= ORDER[one.at]
+    assert len(group_shifts("main", shuffled, ORDER)) == len(result)
+
+
+# ------------------------------------------------------------------------------------ in series
+
+
+def test_step_in_several_series_is_one_event() -> None:
+    branch = {
+        SeriesKey("apu2", "inet4-forwarding"): series(1, (15, 0.0), (15, -0.06)),
+        SeriesKey("apu2", "inet4-pf-stateful"): series(2, (15, 0.0), (15, -0.05)),
+        SeriesKey("c2558", "inet4-forwarding"): series(3, (15, 0.0), (15, -0.1)),
+        SeriesKey("c2558", "inet4-pf-stateful"): series(4, (30, 0.0)),
+    }
+
+    (event,) = detect(branch)
+
+    assert told([event]) == [("drop", "r14", "r15", 3)]
+    assert "15 images before and 15 after. 3 series on 2 testbeds show it." in why(event)
+
+
+def test_single_slow_image_is_a_dip() -> None:
+    """With the next image the level is back: a dip, and the way back is not an improvement."""
+    branch = {
+        SeriesKey("apu2", scenario): series(seed, (15, 0.0), (1, -0.15), (15, 0.0))
+        for seed, scenario in enumerate(["inet4-forwarding", "inet4-pf-stateful"])
+    }
+
+    (event,) = detect(branch)
+
+    assert told([event]) == [("dip", "r14", "r15", 2)]
+    assert event.back == "r16"
+    assert "With r16, one image later, the level is back." in why(event)
+
+
+def test_partial_return_is_a_drop_and_an_improvement() -> None:
+    branch = {
+        SeriesKey("e5", "x"): series(6, (15, 0.0), (1, -0.3), (15, 0.0)),
+        SeriesKey("c2558", "x"): series(7, (15, 0.0), (1, -0.3), (15, -0.15)),
+    }
+
+    drop, improvement = detect(branch)
+
+    assert told([drop, improvement]) == [
+        ("drop", "r14", "r15", 2),
+        ("improvement", "r15", "r16", 2),
+    ]
+    assert "With r16, one image later, the level is back in 1 of 2 series." in why(drop)
+    assert "It ends what came with r15 in 1 of 2 series." in why(improvement)
+
+
+def test_saturated_levels_have_no_events() -> None:
+    levels = [replace(level, saturated=True) for level in series(8, (15, 0.0), (15, -0.1))]
+
+    assert detect({SeriesKey("apu2", "x"): levels}) == []
+    assert len(detect({SeriesKey("apu2", "x"): [*levels[:15], *series(8, (30, -0.1))[15:]]})) == 1
+
+
+@pytest.mark.parametrize("slope", [-0.0004, -0.0006, -0.001])
+def test_gradual_drop_is_a_drift(slope: float) -> None:
+    """Half a thousandth a day adds up; it is not cut into steps, for no revision made it."""
+    (event,) = detect({SeriesKey("apu2", "x"): series(9, (110, 0.0), slope=slope)})
+
+    assert event.kind is EventKind.DRIFT
+    assert event.at == "r109"
+    assert event.shifts[0].images_before is None
+    assert event.shifts[0].high < 0
+    assert "quarter" in why(event)
+
+
+@pytest.mark.parametrize("place", [20, 60, 100])
+def test_step_is_no_drift(place: int) -> None:
+    """Wherever in the quarter it is, though the latest level is lower than the best."""
+    levels = series(9, (place, 0.0), (110 - place, -0.06))
+
+    assert told(detect({SeriesKey("apu2", "x"): levels})) == [
+        ("drop", f"r{place - 1}", f"r{place}", 1)
+    ]
+
+
+@pytest.mark.parametrize("levels", [[], series(10, (1, 0.0)), series(11, (2, 0.0))])
+def test_short_series_have_no_events(levels: list[Level]) -> None:
+    assert detect({SeriesKey("apu2", "x"): levels}) == []
+
+
+# ---------------------------------------------------------------------------------------- times
+
+
+def test_chronological_ignores_wrong_clocks() -> None:
+    times = [1.0, 2.0, 90.0, 3.0, 4.0, 0.0, 5.0, 5.0, 6.0]
+    levels = [Level(f"r{i}", "", at, (14.0,)) for i, at in enumerate(times)]
+
+    assert [level.at for level in chronological(levels)] == [1.0, 2.0, 3.0, 4.0, 5.0, 5.0, 6.0]
+    assert chronological([]) == []
+
+
+@given(st.lists(st.integers(0, 9), max_size=9))
+@settings(deadline=None)
+def test_chronological_is_the_longest_subsequence(times: list[int]) -> None:
+    kept = [level.at for level in chronological([Level("r", "", float(t), (1.0,)) for t in times])]
+    subsets = ([t for i, t in enumerate(times) if bits >> i & 1] for bits in range(1 << len(times)))
+
+    assert kept == sorted(kept)
+    assert len(kept) == max(len(one) for one in subsets if one == sorted(one))
+
+
+# ------------------------------------------------------------------------------------- branches
+
+
+def test_branches_with_the_same_images_share_events() -> None:
+    main = [*group_shifts("main", [shift(10, 11), shift(10, 11, testbed="c2558")], ORDER)]
+    other = group_shifts("head", [shift(10, 11)], ORDER)
+    own = group_shifts("stable/15", [shift(50, 51)], ORDER)
+
+    found = deduplicate([*other, *main, *own])
+
+    assert [(event.branch, event.also_on) for event in found] == [
+        ("main", ("head",)),
+        ("stable/15", ()),
+    ]
+
+
+# ----------------------------------------------------------------------------------- telling it
+
+
+def test_event_output() -> None:
+    found = group_shifts(
+        "main",
+        [shift(10, 14, images=(1, 4)), shift(10, 16, -0.02, scenario="inet4-pf-stateful")],
+        ORDER,
+    )
+
+    row = " ".join(as_table(found).splitlines()[1].split())
+    assert row == (
+        "main r10..r14 drop apu2/inet4-forwarding -9.5 % (-11.3 to -7.7) 1 + 4 10.0 1 series"
+    )
+    text = full(found)
+    assert "main r10..r14: drop" in text
+    assert "-9.5 % (-11.3 to -7.7)" in text
+    assert "One side is a single image" in text
+    assert "measured r10..r16" in text
+    (data,) = as_data(found)
+    assert (data["before"], data["at"], data["kind"], data["back"]) == ("r10", "r14", "drop", None)
+    assert data["series"][0]["percent"] == round(100 * math.expm1(-0.1), 2)
+
+
+def test_hashes_are_abbreviated_in_tables_only() -> None:
+    first, last = "a" * 40, "b" * 40
+    one = replace(shift(1, 2), before=first, at=last)
+    found = group_shifts("main", [one], {first: 1, last: 2})
+
+    assert f"{'a' * 12}..{'b' * 12}" in as_table(found)
+    assert first not in as_table(found)
+    assert as_data(found)[0]["before"] == first

@@ -1,0 +1,149 @@
+"""Self-checks: sensitivity, A/A tests, sign test and overlap."""
+
+from __future__ import annotations
+
+import runpy
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from netbisect.bisect.detection.nightly_screen import SCREEN_SD, screen
+from netbisect.bisect.detection.self_check import (
+    night_overlap,
+    sign_test,
+    smallest_drop,
+    split_half_test,
+)
+from netbisect.bisect.model.detection_results import MIN_EFFECT, SplitHalfTest
+from netbisect.bisect.model.entities import Noise
+from netbisect.bisect.stats.changepoints import segment
+
+made = runpy.run_path(str(Path(__file__).parents[3] / "fixtures" / "histories.py"))
+history, nights = made["history"], made["nights"]
+
+NOISE = Noise(boot=0.009, image=0.008)
+
+
+# ------------------------------------------------------------------------- the smallest drop
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("images", [10, 30])
+def test_smallest_drop_has_80_percent_power(images: int) -> None:
+    """By the screen, with the noise that the screen finds; somewhat more or less."""
+    seen = []
+    for seed in range(120):
+        *levels, last = history(seed, (images + 1, 0.0), stray=0)
+        drop = smallest_drop(segment(levels, SCREEN_SD).noise, images, boots=5)
+        lower = replace(last, ln_pps=tuple(x - drop for x in last.ln_pps))
+        seen.append(screen(levels, lower).suspicious)
+
+    assert np.mean(seen) == pytest.approx(0.8, abs=0.12)
+
+
+def test_smallest_drop_is_bounded_by_min_effect() -> None:
+    """A share of the least effect has to be seen however quiet a series is."""
+    assert smallest_drop(Noise(1e-6), 40, boots=5) == pytest.approx(0.75 * MIN_EFFECT, rel=1e-3)
+    assert smallest_drop(Noise(1e-6), 40, boots=5, min_effect=0.1) == pytest.approx(0.075, rel=1e-3)
+
+
+@given(
+    st.floats(0.001, 0.03),
+    st.floats(0, 0.03),
+    st.integers(1, 60),
+    st.integers(1, 9),
+    st.integers(1, 8),
+)
+def test_smallest_drop_is_monotonic(
+    boot: float, image: float, images: int, boots: int, latest: int
+) -> None:
+    noise = Noise(boot, image)
+    drop = smallest_drop(noise, images, boots=boots, nights=latest)
+
+    assert drop > 0
+    assert smallest_drop(noise, images + 1, boots=boots, nights=latest) <= drop
+    assert smallest_drop(noise, images, boots=boots + 1, nights=latest) <= drop
+    assert smallest_drop(noise, images, boots=boots, nights=latest + 1) <= drop
+    assert smallest_drop(noise, images, boots=boots, nights=latest, alpha=0.2) <= drop
+    assert smallest_drop(Noise(2 * boot, image), images, boots=boots, nights=latest) >= drop
+    assert smallest_drop(Noise(boot, image + 0.01), images, boots=boots, nights=latest) >= drop
+
+
+def test_boots_do_not_average_image_noise_out() -> None:
+    assert smallest_drop(NOISE, 30, boots=10**6) > 2 * NOISE.image
+
+
+# ---------------------------------------------------------------------------- against itself
+
+
+def test_split_half_error_rates() -> None:
+    """Of 400: ministat calls about 5 % of them, a retest 0.3 %."""
+    found = split_half_test(history(1, (400, 0.0), boots=12, stray=0))
+
+    assert found.images == 400
+    assert found.ministat == pytest.approx(20, abs=12)
+    assert found.called <= 5
+
+
+def test_split_half_ignores_steps() -> None:
+    flat = history(2, (50, 0.0), boots=6)
+    steep = history(2, (25, 0.0), (25, -0.5), boots=6)
+
+    assert split_half_test(flat) == split_half_test(steep)
+
+
+def test_drift_within_a_night_is_called() -> None:
+    """Later boots were slower: something is wrong in the lab."""
+    rows = 14 + np.random.default_rng(3).normal(0, 0.001, (20, 6))
+    rows[:, 3:] -= 0.05
+
+    assert split_half_test(nights(rows)) == SplitHalfTest(20, 20, 20)
+
+
+@pytest.mark.parametrize("boots", [1, 2, 5])
+def test_images_with_few_boots_are_skipped(boots: int) -> None:
+    assert split_half_test(history(4, (9, 0.0), boots=boots)) == SplitHalfTest(0, 0, 0)
+
+
+def test_constant_boots_are_not_called() -> None:
+    assert split_half_test(nights([[14.0] * 7] * 5)) == SplitHalfTest(5, 0, 0)
+
+
+# ------------------------------------------------------------------------------ drops and gains
+
+
+def test_sign_test_of_balanced_changes() -> None:
+    assert sign_test(0, 0) == 1
+    assert sign_test(7, 7) == pytest.approx(1)
+    assert sign_test(1, 0) == pytest.approx(1)
+
+
+def test_sign_test_of_drops_alone() -> None:
+    """Ten of ten: twice one in 1024."""
+    assert sign_test(10, 0) == pytest.approx(2 / 1024)
+
+
+@given(st.integers(0, 60), st.integers(0, 60))
+def test_sign_test_is_symmetric(drops: int, gains: int) -> None:
+    assert sign_test(drops, gains) == pytest.approx(sign_test(gains, drops))
+    assert 0 < sign_test(drops, gains) <= 1
+
+
+# -------------------------------------------------------------------------------------- overlap
+
+
+def test_overlap_is_the_mean_over_pairs() -> None:
+    """Two of three, none of two, and a pair of quiet nights that does not count."""
+    quiet: frozenset[str] = frozenset()
+    suspicious = [frozenset("ab"), frozenset("abc"), quiet, quiet]
+
+    assert night_overlap(suspicious) == pytest.approx((2 / 3 + 0) / 2)
+
+
+@pytest.mark.parametrize("count", [0, 1, 5])
+def test_no_overlap_without_a_pair(count: int) -> None:
+    assert night_overlap([frozenset()] * count) is None

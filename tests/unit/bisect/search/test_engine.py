@@ -1,0 +1,297 @@
+"""Search: results, priors and skipped revisions."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from search_fixtures import (
+    LEAD,
+    PRICES,
+    SCENARIOS,
+    bisection,
+    evidence_of,
+    names,
+    simulated,
+)
+
+from netbisect.bisect.model.entities import Noise
+from netbisect.bisect.model.evidence import (
+    Evidence,
+    Observation,
+)
+from netbisect.bisect.model.results import (
+    Culprit,
+    NotReproduced,
+    Posterior,
+    Suspects,
+    Trial,
+    Unfinished,
+)
+from netbisect.bisect.search.engine import next_move
+from netbisect.bisect.search.search_space import build_search_space
+from netbisect.bisect.search.verification import credible_range
+from netbisect.bisect.simulate import JobSimulation, LabSimulation, simulate_job
+
+
+def fresh_boots(played: JobSimulation, revision: str) -> int:
+    return sum(observation.fresh for observation in played.evidence.of(revision))
+
+
+# --------------------------------------------------------------------------------- results
+
+
+@pytest.mark.parametrize("culprit", [1, 9, 20])
+def test_culprit_is_found_and_verified(culprit: int) -> None:
+    """Three fresh boots of culprit and parent, with a significant difference."""
+    played = simulated(culprit, 20, culprit)
+
+    assert isinstance(played.result, Culprit)
+    assert played.result.revision == f"r{culprit}"
+    assert played.result.parent == f"r{culprit - 1}"
+    assert played.result.chance >= 0.99
+    lead = played.result.effects[0]
+    assert lead.scenario == LEAD
+    assert [effect.scenario for effect in played.result.effects] == list(SCENARIOS)
+    assert min(lead.good_boots, lead.bad_boots) >= 3
+    assert lead.good_boots == fresh_boots(played, played.result.parent)
+    assert lead.bad_boots == fresh_boots(played, played.result.revision)
+    assert lead.p < 0.01
+    assert lead.ln_ratio < math.log(0.95) / 2
+
+
+@pytest.mark.long
+def test_named_culprits_are_right() -> None:
+    """150 searches for drops of 5 and 3.2 %, with outliers."""
+    endings = Counter(
+        "wrong"
+        if isinstance(played.result, Culprit) and played.result.revision != f"r{culprit}"
+        else type(played.result).__name__
+        for seed in range(150)
+        for culprit in [1 + seed * 7 % 32]
+        for played in [
+            simulated(seed, culprit=culprit, drop=(0.05, 0.032)[seed % 2], outliers=0.02)
+        ]
+    )
+
+    assert endings["wrong"] <= 1
+    assert endings["Culprit"] >= 144
+
+
+@pytest.mark.long
+def test_image_noise_gives_ranges_instead_of_wrong_culprits() -> None:
+    """1 % image noise and drops of 5 %."""
+    noise = Noise(0.009, 0.01)
+    played = [
+        (f"r{1 + seed % 32}", simulated(seed, culprit=1 + seed % 32, noise=noise).result)
+        for seed in range(40)
+    ]
+    named = [(culprit, one) for culprit, one in played if isinstance(one, Culprit)]
+    ranges = [(culprit, one) for culprit, one in played if isinstance(one, Suspects)]
+
+    assert sum(one.revision != culprit for culprit, one in named) <= 1
+    assert sum(culprit not in one.revisions for culprit, one in ranges) <= 1
+    assert len(named) >= 8
+    assert len(named) + len(ranges) >= 38
+    assert max(len(one.revisions) for _, one in ranges) <= 5
+
+
+@pytest.mark.long
+def test_no_culprit_without_a_change() -> None:
+    """80 searches after a wrong retest; most need no build."""
+    played = [
+        simulated(seed, drop=(0.11, 0.05)[seed % 2], outliers=0.02, retest=0) for seed in range(80)
+    ]
+
+    assert not [one for one in played if isinstance(one.result, Culprit | Suspects)]
+    assert sum(isinstance(one.result, NotReproduced) for one in played) >= 76
+    assert np.mean([one.builds for one in played]) < 0.5
+
+
+def read(revision: str, *levels: float) -> list[Observation]:
+    """Fresh boots of one kernel."""
+    return [
+        Observation(f"{revision} {i} {level}", revision, f"kernel of {revision}", {LEAD: level})
+        for i, level in enumerate(levels)
+    ]
+
+
+def test_each_end_boots_twice_before_not_reproduced() -> None:
+    job = bisection(8, drop=0.1)
+    once = Evidence((*read("r0", 13.9), *read("r8", 13.9)))
+    twice = Evidence((*once.observations, *read("r0", 13.901)))
+    both = Evidence((*twice.observations, *read("r8", 13.899)))
+    first, second = (next_move(job, facts, PRICES) for facts in (once, twice))
+
+    assert isinstance(first, Trial)
+    assert first.revision == "r0"
+    assert isinstance(second, Trial)
+    assert second.revision == "r8"
+    assert isinstance(next_move(job, both, PRICES), NotReproduced)
+
+
+RANGE_JOB = bisection(40, noise=Noise(0.002, 0.004))
+RANGE_SPACE = build_search_space(
+    RANGE_JOB,
+    Evidence(
+        (
+            *(observation for i in range(15) for observation in read(f"r{i}", 14.0)),
+            *(observation for i in range(23, 41) for observation in read(f"r{i}", 13.95)),
+        )
+    ),
+)
+NO_POSTERIOR = Posterior({}, 0.0)
+
+
+@settings(deadline=None, max_examples=15)
+@given(st.lists(st.floats(-4, 0), min_size=9, max_size=9))
+def test_credible_range_is_the_shortest_with_95_percent(powers: list[float]) -> None:
+    """At least two candidates, at most five."""
+    space = RANGE_SPACE
+    chances = np.zeros(41)
+    chances[15:24] = np.power(10.0, powers)
+    chances /= chances.sum()
+    masses = {
+        (start, stop): chances[start:stop].sum()
+        for start in range(1, 41)
+        for stop in range(start + 2, 42)
+    }
+    shortest = min(stop - start for (start, stop), mass in masses.items() if mass >= 0.95)
+    found = credible_range(space, chances, NO_POSTERIOR)
+
+    assert (found is None) == (shortest > 5)
+    if found is not None:
+        positions = [space.revisions.index(name) for name in found.revisions]
+        assert positions == list(range(positions[0], positions[0] + shortest))
+        assert masses[positions[0], positions[-1] + 1] >= 0.95 - 1e-9
+
+
+def test_informative_prior_saves_builds() -> None:
+    lab = LabSimulation(
+        {name: 14 - 0.12 * (i >= 40) for i, name in enumerate(names(64))},
+        Noise(0.009),
+        np.random.default_rng(1),
+    )
+    weights = [20.0 if i % 10 == 0 else 0.2 for i in range(1, 65)]
+
+    played = simulate_job(bisection(64, 0.11, weights=weights), lab)
+
+    assert isinstance(played.result, Culprit)
+    assert played.result.revision == "r40"
+    assert played.builds <= 6  # the two ends among them
+
+
+def test_gain_is_searched_like_a_drop() -> None:
+    job = bisection(8, drop=-0.08)
+    lab = LabSimulation(
+        {name: 14 + 0.077 * (i >= 5) for i, name in enumerate(names(8))},
+        Noise(0.009),
+        np.random.default_rng(2),
+    )
+
+    found = simulate_job(job, lab).result
+
+    assert isinstance(found, Culprit)
+    assert found.revision == "r5"
+
+
+# ---------------------------------------------------------------------------------- skips
+
+
+@given(st.integers(1, 8), st.sets(st.integers(1, 7), max_size=4), st.integers(0, 99))
+@settings(max_examples=4)
+def test_skipped_revisions_are_not_booted_and_suspects_include_the_culprit(
+    culprit: int, broken: set[int], seed: int
+) -> None:
+    played = simulated(seed, 8, culprit, drop=0.11, broken=broken)
+    skipped = {f"r{i}" for i in broken}
+
+    assert not skipped & {trial.revision for trial in played.trials}
+    match played.result:
+        case Culprit(revision=revision):
+            assert revision == f"r{culprit}"
+        case Suspects(revisions=revisions):
+            assert f"r{culprit}" in revisions
+            # All but the last suspect cannot be measured.
+            assert set(revisions[:-1]) <= skipped
+            numbers = [int(name[1:]) for name in revisions]
+            assert numbers == list(range(numbers[0], numbers[-1] + 1))
+        case _:
+            pytest.fail(f"{played.result}")
+
+
+def test_suspects_are_verified_by_their_neighbours() -> None:
+    played = simulated(3, 12, 8, drop=0.11, broken=[7, 8, 9])
+
+    assert isinstance(played.result, Suspects)
+    assert played.result.revisions == ("r7", "r8", "r9", "r10")
+    assert "3 of them cannot be measured" in played.result.why
+    assert "it does not build" in played.result.why
+    assert min(fresh_boots(played, "r6"), fresh_boots(played, "r10")) >= 3
+
+
+@pytest.mark.parametrize(("broken", "end"), [(8, "bad"), (0, "good")])
+def test_unmeasurable_end_next_to_the_culprit_is_unfinished(broken: int, end: str) -> None:
+    job = bisection(8, 0.11)
+    culprit = 8 if end == "bad" else 1
+    lab = LabSimulation(
+        {name: 14 - 0.12 * (i >= culprit) for i, name in enumerate(names(8))},
+        Noise(0.009),
+        np.random.default_rng(4),
+        broken={f"r{broken}": "it does not build"},
+    )
+    evidence = Evidence((), {}, {})
+    for _ in range(4):
+        for i in (0, 8):
+            if i != broken:
+                evidence = lab.boot(lab.with_built(evidence, f"r{i}"), f"r{i}", SCENARIOS)
+            else:
+                level = lab.levels[f"r{i}"]
+                observation = Observation(
+                    f"old {_}", f"r{i}", "", {LEAD: level + 1e-3 * _}, fresh=False
+                )
+                evidence = Evidence(
+                    (*evidence.observations, observation), evidence.kernels, {f"r{i}": "it panics"}
+                )
+
+    found = simulate_job(job, lab, evidence).result
+
+    assert isinstance(found, Unfinished)
+    assert found.why == f"the {end} end cannot be measured: it panics"
+
+
+def test_search_without_measurable_revisions_is_unfinished() -> None:
+    skipped = dict.fromkeys(names(3), "the tree does not build")
+
+    move = next_move(bisection(3), Evidence(skipped=skipped), PRICES)
+
+    assert isinstance(move, Unfinished)
+    assert "none of the revisions can be measured" in move.why
+
+
+def test_neighbours_of_a_failure_are_avoided() -> None:
+    both = evidence_of({"r0": [14.0] * 4, "r32": [13.95] * 4})
+    failed = Evidence(both.observations, both.kernels, {"r16": "it does not build"})
+
+    first, then = (next_move(bisection(32), known, PRICES) for known in (both, failed))
+
+    assert isinstance(first, Trial)
+    assert isinstance(then, Trial)
+    assert first.revision == "r16"
+    assert abs(int(then.revision[1:]) - 16) >= 2
+
+
+def test_revision_without_samples_is_given_up_after_three_boots() -> None:
+    known = evidence_of({"r0": [14.0] * 4, "r32": [13.95] * 4})
+    silent = tuple(Observation(f"silent {i}", "r16", "", {"pf": 12.0}) for i in range(3))
+
+    again = next_move(bisection(32), Evidence((*known.observations, *silent[:2])), PRICES)
+    given_up = next_move(bisection(32), Evidence((*known.observations, *silent)), PRICES)
+
+    assert isinstance(again, Trial)
+    assert isinstance(given_up, Trial)
+    assert again.revision == "r16" != given_up.revision

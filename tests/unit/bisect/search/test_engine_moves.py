@@ -1,0 +1,244 @@
+"""Search: choice of the next boot, verification and identical kernels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from search_fixtures import (
+    LEAD,
+    PRICES,
+    SCENARIOS,
+    bisection,
+    evidence_of,
+    names,
+    simulated,
+)
+
+from netbisect.bisect.model.entities import Noise
+from netbisect.bisect.model.evidence import (
+    Evidence,
+    Observation,
+    Prices,
+)
+from netbisect.bisect.model.results import (
+    Culprit,
+    NotReproduced,
+    Trial,
+    Unfinished,
+)
+from netbisect.bisect.search.engine import next_move
+from netbisect.bisect.search.posterior import posterior_of
+from netbisect.bisect.simulate import LabSimulation, simulate_job
+
+
+@given(st.integers(1, 8), st.integers(0, 99), st.integers(2, 4))
+@settings(max_examples=4)
+def test_identical_kernels_are_booted_under_one_revision(culprit: int, seed: int, run: int) -> None:
+    twins = [
+        (i, first)
+        for i in range(9)
+        if (first := culprit if i >= culprit and i < culprit + run else i - i % run) < i
+        and (first >= culprit) == (i >= culprit)
+    ]
+    played = simulated(seed, 8, culprit, drop=0.11, twins=twins)
+    by_kernel: dict[str, set[str]] = {}
+    for trial in played.trials:
+        identity = played.evidence.kernels[trial.revision].identity
+        by_kernel.setdefault(identity, set()).add(trial.revision)
+
+    assert all(len(revisions) == 1 for revisions in by_kernel.values())
+    assert isinstance(played.result, Culprit)
+    assert played.result.revision == f"r{culprit}"
+
+
+def test_parent_with_a_measured_kernel_is_not_booted_again() -> None:
+    """r2 builds the kernel of r1, so boots of r1 verify r3."""
+    known = evidence_of(
+        {"r1": [14.0, 14.001, 14.002], "r3": [13.95, 13.951, 13.952]}, r1="a", r2="a", r3="b"
+    )
+
+    found = next_move(bisection(4), known, PRICES)
+
+    assert isinstance(found, Culprit)
+    assert (found.revision, found.parent) == ("r3", "r2")
+
+
+def test_identical_ends_need_no_boot() -> None:
+    move = next_move(bisection(4), evidence_of({}, r0="a", r4="a"), PRICES)
+
+    assert isinstance(move, NotReproduced)
+    assert "build the kernel of the good end" in move.why
+
+
+# ----------------------------------------------------------------------------------- moves
+
+FACTS = st.lists(
+    st.tuples(
+        st.sampled_from(names(6)), st.sampled_from([14.0, 13.99, 13.95, 13.94, 13.9]), st.booleans()
+    ),
+    max_size=14,
+)
+
+
+def observations_of(facts: Iterable[tuple[str, float, bool]]) -> tuple[Observation, ...]:
+    return tuple(
+        Observation(f"b{i}", name, "", {LEAD: x + i * 1e-4}, fresh)
+        for i, (name, x, fresh) in enumerate(facts)
+    )
+
+
+@given(FACTS, st.sets(st.sampled_from(names(6)), max_size=3), st.randoms(use_true_random=False))
+@settings(max_examples=12)
+def test_order_of_facts_does_not_matter(facts, skips, shuffler) -> None:  # noqa: ANN001
+    observations = observations_of(facts)
+    skipped = dict.fromkeys(sorted(skips), "it does not build")
+    shuffled = list(observations)
+    shuffler.shuffle(shuffled)
+    move = next_move(bisection(6), Evidence(observations, skipped=skipped), PRICES)
+
+    assert move == next_move(bisection(6), Evidence(tuple(shuffled), skipped=skipped), PRICES)
+
+
+@given(FACTS, st.sets(st.sampled_from(names(6)), max_size=3))
+@settings(max_examples=12)
+def test_every_move_is_valid(facts, skips) -> None:  # noqa: ANN001
+    """Trials are of revisions that are not skipped; a culprit is verified."""
+    observations = observations_of(facts)
+    skipped = dict.fromkeys(skips, "it does not build")
+    evidence = Evidence(observations, skipped=skipped)
+    move = next_move(bisection(6), evidence, PRICES)
+
+    assert not isinstance(move, Trial) or move.revision in set(names(6)) - skips
+    assert not isinstance(move, Trial) or move.why
+    assert move.belief == posterior_of(bisection(6), evidence)  # type: ignore[union-attr] - all of a search have one
+    if isinstance(move, Culprit):
+        for name in (move.revision, move.parent):
+            assert sum(r.fresh for r in evidence.of(name)) >= 3
+
+
+def test_ends_are_measured_first() -> None:
+    kernels = evidence_of({}, r0="a", r32="b").kernels
+    first = next_move(bisection(32), Evidence(kernels=kernels), PRICES)
+    known = evidence_of({"r0": [14.0]}, r0="a", r32="b")
+    second = next_move(bisection(32), known, PRICES)
+
+    assert isinstance(first, Trial)
+    assert isinstance(second, Trial)
+    assert (first.revision, first.why) == ("r0", "measures the good end")
+    assert (second.revision, second.why) == ("r32", "measures the bad end")
+
+
+def test_range_is_halved() -> None:
+    known = evidence_of({"r0": [14.0] * 3, "r32": [13.95] * 3})
+
+    move = next_move(bisection(32), known, PRICES)
+
+    assert isinstance(move, Trial)
+    assert (move.revision, move.why) == ("r16", "splits what is left in two halves")
+
+
+def test_built_kernel_is_preferred_to_the_middle() -> None:
+    """r10 is built: a third of the range at a twentieth of the cost."""
+    known = evidence_of({"r0": [14.0] * 3, "r32": [13.95] * 3}, r10="nightly")
+
+    cheap = next_move(bisection(32), known, Prices(build=3600, boot=120, run=30))
+    free = next_move(bisection(32), known, Prices(build=0, boot=120, run=30))
+
+    assert isinstance(cheap, Trial)
+    assert isinstance(free, Trial)
+    assert (cheap.revision, free.revision) == ("r10", "r16")
+    assert cheap.why == "splits what is left 31 to 69"
+
+
+def test_uncertain_end_is_measured_again() -> None:
+    known = evidence_of({"r0": [13.975], "r1": [13.955] * 4, "r2": [13.95] * 4})
+
+    move = next_move(bisection(2, noise=Noise(0.02)), known, PRICES)
+
+    assert isinstance(move, Trial)
+    assert (move.revision, move.why) == ("r0", "measures the good end again")
+
+
+def test_likely_culprit_is_verified_by_fresh_boots() -> None:
+    known = evidence_of({"r2": [14.0, 14.001, 13.999], "r3": [13.95, 13.951, 13.949]})
+    inherited = Evidence(
+        tuple(
+            Observation(r.boot, r.revision, "", r.ln_pps, fresh=False) for r in known.observations
+        )
+    )
+
+    move = next_move(bisection(6), inherited, PRICES)
+    found = next_move(bisection(6), known, PRICES)
+
+    assert isinstance(move, Trial)
+    assert (move.revision, move.why) == ("r2", "verifies r3 against its parent r2")
+    assert isinstance(found, Culprit)
+
+
+def test_verification_is_interleaved() -> None:
+    job = bisection(6, drop=0.03, noise=Noise(0.02))
+    lab = LabSimulation(
+        {name: 14 - 0.03 * (i >= 3) for i, name in enumerate(names(6))},
+        job.noise,
+        np.random.default_rng(5),
+    )
+    evidence = Evidence()
+    for name in ("r2", "r3"):
+        evidence = lab.with_built(evidence, name)
+        for _ in range(50):
+            evidence = lab.boot(evidence, name, SCENARIOS, fresh=False)
+
+    played = simulate_job(job, lab, evidence)
+    turns = [trial.revision for trial in played.trials]
+
+    assert isinstance(played.result, Culprit)
+    assert len(turns) > 8
+    assert turns[:9] == ["r2", "r3", "r3", "r2", "r2", "r3", "r3", "r2", "r2"]
+
+
+def failing_verification(good: str, bad: str, old: int) -> Evidence:
+    """The inherited boots differ, ten fresh ones of each side do not."""
+    inherited = [
+        Observation(f"old {name} {i}", name, "", {LEAD: level + 1e-3 * (i % 3)}, fresh=False)
+        for name, level in ((good, 14.0), (bad, 13.9))
+        for i in range(old)
+    ]
+    fresh = [
+        Observation(f"new {name} {i}", name, "", {LEAD: 13.98 + 0.02 * math.sin(i)})
+        for name in (good, bad)
+        for i in range(10)
+    ]
+    return Evidence((*inherited, *fresh))
+
+
+def test_failed_verification_names_no_culprit() -> None:
+    move = next_move(bisection(6), failing_verification("r2", "r3", 60), PRICES)
+
+    assert isinstance(move, Trial | Unfinished)
+    assert not (isinstance(move, Trial) and move.why.startswith("verifies"))
+
+    alone = next_move(bisection(1), failing_verification("r0", "r1", 90), PRICES)
+
+    assert isinstance(alone, Unfinished)
+    assert alone.why == "boots of r1 and of its parent do not differ as the search expects"
+
+
+def test_further_kernels_of_a_side_are_measured_with_image_noise() -> None:
+    played = simulated(0, 8, 5, drop=0.05, noise=Noise(0.009, 0.01))
+    reasons = {trial.why for trial in played.trials}
+
+    assert reasons & {f"measures one more kernel of the {side} side" for side in ("good", "bad")}
+
+
+@pytest.mark.long
+def test_boots_of_a_search_are_limited() -> None:
+    """The noise is five times the drop."""
+    played = simulated(6, 8, 4, drop=0.02, noise=Noise(0.1, 0.0), retest=1)
+
+    assert isinstance(played.result, Unfinished)
+    assert played.boots <= 6 * (60 + 4 * 4)

@@ -1,0 +1,278 @@
+"""Searches and retests on several testbeds."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from netbisect.bisect.detection import shared_retest
+from netbisect.bisect.model.entities import Noise
+from netbisect.bisect.model.evidence import (
+    Evidence,
+    Observation,
+    Prices,
+)
+from netbisect.bisect.model.in_flight import InFlight, Wait
+from netbisect.bisect.model.jobs import (
+    BisectJob,
+    Candidate,
+    CompareJob,
+)
+from netbisect.bisect.model.results import (
+    Confirmed,
+    Culprit,
+    NotReproduced,
+    Trial,
+)
+from netbisect.bisect.search import engine
+from netbisect.bisect.search.information_gain import information_gain
+from netbisect.bisect.search.posterior import infer, posterior_of
+from netbisect.bisect.search.search_space import build_search_space
+from netbisect.bisect.simulate import LabSimulation, simulate_shared_job
+from netbisect.bisect.stats.effect import difference, sides
+
+EFFECT = math.log(0.96)
+NOISE = Noise(boot=0.004, run=0.005)
+PRICES = Prices()
+
+
+def bisection(count: int = 24, others: int = 1, noise: Noise = NOISE) -> BisectJob:
+    candidates = tuple(Candidate(f"r{i}") for i in range(1, count + 1))
+    names = {f"dut{i}": noise for i in range(2, others + 2)}
+    return BisectJob("main", "dut1", "r0", candidates, ("v4",), "v4", EFFECT, noise, others=names)
+
+
+def lab(culprit: int, seed: int, apart: dict[str, float], count: int = 24) -> LabSimulation:
+    levels = {f"r{i}": 14 + EFFECT * (i >= culprit) for i in range(count + 1)}
+    return LabSimulation(levels, NOISE, np.random.default_rng(seed), offsets=apart)
+
+
+def ends(simulated: LabSimulation, count: int = 24) -> Evidence:
+    return simulated.with_built(simulated.with_built(Evidence(), "r0"), f"r{count}")
+
+
+def observations(boots: list[tuple[str, float, str]], runs: int = 1) -> tuple[Observation, ...]:
+    return tuple(
+        Observation(
+            *(f"b{i}", revision, f"kernel of {revision}", {"v4": level}),
+            runs=runs,
+            testbed=testbed,
+        )
+        for i, (revision, level, testbed) in enumerate(boots)
+    )
+
+
+boots = st.lists(
+    st.tuples(st.integers(0, 12), st.floats(-0.02, 0.02), st.integers(1, 4)),
+    min_size=1,
+    max_size=8,
+)
+
+
+@settings(deadline=None, max_examples=5)
+@given(boots)
+def test_single_testbed_gives_the_same_moves(
+    measured: list[tuple[int, float, int]],
+) -> None:
+    job = replace(bisection(12), others={})
+    plain = tuple(
+        Observation(f"b{i}", f"r{at}", f"k{at}", {"v4": 14 + EFFECT * (at > 5) + luck}, runs=runs)
+        for i, (at, luck, runs) in enumerate(measured)
+    )
+    named = tuple(replace(observation, testbed="dut1") for observation in plain)
+    move = engine.next_move(job, Evidence(plain), PRICES)
+
+    assert engine.next_move(job, Evidence(named), PRICES) == move
+    assert engine.next_move_on(job, Evidence(named), PRICES, InFlight()) == move
+    there = InFlight(testbed="dut1")
+    again = engine.next_move_on(job, Evidence(named), PRICES, there)
+    if isinstance(move, Trial) and isinstance(again, Trial):
+        again = replace(again, testbed="", why=again.why.removesuffix(" on dut1"))
+    assert again == move
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("others", [1, 2])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_culprit_is_found_with_large_testbed_offsets(others: int, seed: int) -> None:
+    """The offsets exceed the effect."""
+    culprit = 5 + 9 * seed
+    simulated = lab(culprit, seed, {"dut2": 0.05, "dut3": -0.05})
+    played = simulate_shared_job(bisection(others=others), simulated, ends(simulated), builders=2)
+    used = {trial.testbed for trial in played.trials}
+
+    assert isinstance(played.result, Culprit)
+    assert played.result.revision == f"r{culprit}"
+    assert played.result.effects[0].low < EFFECT < played.result.effects[0].high
+    assert used == {f"dut{i}" for i in range(1, others + 2)}
+
+
+def test_testbed_offset_is_no_drop() -> None:
+    """The good end was measured on the fast testbed only."""
+    simulated = lab(99, 4, {"dut2": EFFECT})
+    found = simulate_shared_job(bisection(), simulated, ends(simulated)).result
+
+    assert isinstance(found, NotReproduced)
+
+
+@pytest.mark.long
+def test_two_testbeds_are_faster_than_one() -> None:
+    hours = []
+    for others in (0, 1):
+        spent = 0.0
+        for seed in (3, 4):
+            simulated = lab(9 + seed, seed, {"dut2": 0.03})
+            played = simulate_shared_job(
+                bisection(others=others), simulated, ends(simulated), builders=3
+            )
+            assert isinstance(played.result, Culprit)
+            spent += played.seconds
+        hours.append(spent)
+
+    assert hours[1] < hours[0]
+
+
+SPREAD = [
+    ("r0", 14.0, "dut1"),
+    ("r0", 14.004, "dut1"),
+    ("r24", 13.96, "dut1"),
+    ("r12", 13.958, "dut1"),
+]
+
+
+@settings(deadline=None, max_examples=5)
+@given(st.floats(-0.05, 0.05))
+def test_single_kernel_on_a_testbed_is_not_informative(level: float) -> None:
+    job = bisection()
+    before = posterior_of(job, Evidence(observations(SPREAD)))
+    after = posterior_of(job, Evidence(observations([*SPREAD, ("r6", 14 + level, "dut2")])))
+
+    assert after.none == pytest.approx(before.none, abs=0.02)
+    for revision, chance in before.chances.items():
+        assert after.chances[revision] == pytest.approx(chance, abs=0.02)
+
+
+@settings(deadline=None, max_examples=3)
+@given(st.floats(-0.05, 0.05))
+def test_level_of_a_testbed_does_not_matter(apart: float) -> None:
+    job = bisection()
+    own = [("r0", 14.001), ("r6", 13.998), ("r8", 13.962)]
+
+    def chances(offset: float) -> np.ndarray:
+        other = [(revision, level + offset, "dut2") for revision, level in own]
+        posterior = posterior_of(job, Evidence(observations([*SPREAD, *other], runs=2)))
+        return np.array(
+            [posterior.none, posterior.two, posterior.drift, *posterior.chances.values()]
+        )
+
+    moved, still = chances(apart), chances(0.0)
+
+    assert np.abs(moved - still).max() < 0.03
+    assert still[3 + 6] + still[3 + 7] > 0.9
+
+
+@settings(deadline=None, max_examples=5)
+@given(st.integers(0, 24), st.integers(1, 3))
+def test_running_trials_reduce_the_gain(position: int, runs: int) -> None:
+    space = build_search_space(bisection(), Evidence(observations(SPREAD)))
+    joint = infer(space, "dut1")
+    alone = information_gain(space, joint, 2)
+    under_way = (Trial(f"r{position}", "", runs=runs, testbed="dut2"),)
+    conditional = information_gain(space, joint, 2, under_way)
+
+    assert (conditional <= alone + 1e-6).all()
+    assert conditional[position] == pytest.approx(
+        (conditional / alone).min() * alone[position], rel=0.5
+    )
+
+
+def test_boots_are_compared_within_their_testbed() -> None:
+    """By least squares."""
+    good = observations([("a", 1.0, "x"), ("a", 1.02, "x"), ("a", 5.0, "y"), ("a", 9.0, "z")])
+    bad = observations([("b", 0.9, "x"), ("b", 4.88, "y"), ("b", 4.9, "y")])
+    fast, slow, strata = sides(good, bad, "v4")
+    effect = difference(fast, slow, "v4", strata=strata)
+    design = np.array(
+        [[1, 0, 0], [1, 0, 0], [0, 1, 0], [1, 0, 1], [0, 1, 1], [0, 1, 1]], dtype=float
+    )
+    y = np.array([1.0, 1.02, 5.0, 0.9, 4.88, 4.9])
+    expected = np.linalg.lstsq(design, y, rcond=None)[0][2]
+    variance = np.linalg.inv(design.T @ design)[2, 2]
+
+    assert (effect.good_boots, effect.bad_boots) == (3, 3)
+    assert effect.ln_ratio == pytest.approx(expected)
+    assert strata.inflation == pytest.approx(variance / (1 / 3 + 1 / 3))
+    assert strata.lost == 1
+
+
+def test_testbed_waits_for_the_last_boots_of_a_verification() -> None:
+    proof = [("r11", 14.0, "dut1"), ("r11", 14.001, "dut2"), ("r11", 13.999, "dut1")]
+    proof += [("r12", 13.96, "dut1"), ("r12", 13.961, "dut2"), ("r0", 14.0, "dut2")]
+    job = bisection()
+    evidence = Evidence(observations([*SPREAD[:3], *proof], runs=4))
+    alone = engine.next_move_on(job, evidence, PRICES, InFlight(testbed="dut2"))
+    last = (Trial("r12", "", testbed="dut1"),)
+    there = InFlight(testbed="dut2", under_way=last)
+
+    assert isinstance(alone, Trial)
+    assert alone.revision == "r12"
+    assert engine.next_move_on(job, evidence, PRICES, there) is Wait.WAIT
+
+
+def test_busy_builder_gets_no_further_kernels() -> None:
+    simulated = lab(9, 1, {})
+    known = ends(simulated)
+    evidence = Evidence(
+        observations([("r0", 14.0, "dut1"), ("r24", 13.96, "dut1"), ("r0", 14.0, "dut2")], runs=4),
+        known.kernels,
+    )
+    free = engine.next_move_on(bisection(), evidence, PRICES, InFlight(testbed="dut2"))
+    busy = InFlight(may_build=False, testbed="dut2")
+    kept = engine.next_move_on(bisection(), evidence, PRICES, busy)
+
+    assert isinstance(free, Trial)
+    assert free.revision not in known.kernels
+    assert isinstance(kept, Trial)
+    assert kept.revision in known.kernels
+
+
+COMPARISON = CompareJob("main", "dut1", "r0", "r9", ("v4",), "v4", EFFECT)
+
+
+def compared(boots: list[tuple[str, float, str]], *under_way: Trial) -> object:
+    seen = InFlight(testbed="dut1", under_way=under_way)
+    return shared_retest.next_move_on(COMPARISON, Evidence(observations(boots)), seen)
+
+
+def test_retest_compares_pairs_of_one_testbed() -> None:
+    """Boots without a partner are not looked at, however far away their testbed lies."""
+    two = [
+        ("r0", 14.0, "dut1"),
+        ("r9", 13.96, "dut1"),
+        ("r0", 13.5, "dut2"),
+        ("r9", 13.459, "dut2"),
+    ]
+    lonely = [("r9", 13.0, "dut3"), ("r9", 13.001, "dut3")]
+    third = [("r9", 13.4601, "dut2"), ("r0", 13.501, "dut2")]
+    move = compared([*two, *lonely])
+    found = compared([*two, *lonely, *third])
+
+    assert isinstance(move, Trial)
+    assert (move.revision, move.testbed) == ("r9", "dut1")
+    assert isinstance(found, Confirmed)
+    assert (found.effects[0].good_boots, found.effects[0].bad_boots) == (3, 3)
+    assert found.effects[0].ln_ratio == pytest.approx(EFFECT, abs=0.002)
+
+
+def test_testbed_waits_if_running_pairs_are_enough_for_a_look() -> None:
+    two = [("r0", 14.0, "dut1"), ("r9", 13.96, "dut1"), ("r0", 13.5, "dut2"), ("r9", 13.46, "dut2")]
+    half = ("r9", 13.461, "dut2")
+    last = Trial("r0", "", testbed="dut2")
+
+    assert compared([*two, half], last) is Wait.WAIT
+    assert isinstance(compared(two), Trial)

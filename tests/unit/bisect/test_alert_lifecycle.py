@@ -1,0 +1,439 @@
+"""Transitions of alerts and their consequences."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from netbisect.bisect.alert_lifecycle import (
+    REOPENING_SECONDS,
+    AlertStatus,
+    StatusChange,
+    after_search,
+    apply_change,
+    is_mailed,
+    mute_expired,
+    recurs,
+    same_event,
+)
+from netbisect.bisect.detection.recovery import recovery
+from netbisect.bisect.model.alert_state import (
+    ALLOWED,
+    AlertAction,
+    AlertKind,
+    AlertState,
+    AlertTransitionError,
+    action_for,
+)
+from netbisect.bisect.model.entities import Level, Noise
+from netbisect.bisect.model.results import (
+    Culprit,
+    Drift,
+    Effect,
+    NotReproduced,
+    Posterior,
+    Result,
+    SeveralCulprits,
+    Suspects,
+    Unfinished,
+)
+
+DAY = 86400.0
+STATES = st.sampled_from(AlertState)
+ACTIONS = st.sampled_from(AlertAction)
+PEOPLE = (
+    AlertAction.ACKNOWLEDGE,
+    AlertAction.MUTE,
+    AlertAction.REOPEN,
+    AlertAction.FIX,
+    AlertAction.INVALIDATE,
+    AlertAction.INFRA,
+)
+
+
+def alive(state: AlertState, **properties: object) -> AlertStatus:
+    """An alert in this state, with what goes with it."""
+    life = AlertStatus(AlertKind.DROP, state)
+    if state not in {AlertState.CANDIDATE, AlertState.CONFIRMING}:
+        life = replace(life, announced_at=1.0)
+    if state.ended:
+        life = replace(life, closed_at=2.0)
+    if state is AlertState.MUTED:
+        life = replace(life, muted_until=10 * DAY)
+    if state is AlertState.CULPRIT_FOUND:
+        life = replace(life, culprit="r15")
+    if state is AlertState.MERGED:
+        life = replace(life, merged_into=3)
+    return replace(life, **properties)
+
+
+def change(action: AlertAction, at: float = 100.0, **properties: object) -> StatusChange:
+    """An action with all that belongs to it."""
+    given: dict[str, object] = {
+        AlertAction.NAME: {"culprit": "r15"},
+        AlertAction.MUTE: {"until": at + DAY},
+        AlertAction.FIX: {"recovery": "r30"},
+        AlertAction.MERGE: {"into": 3},
+    }.get(action, {})
+    return StatusChange(action, at, "olga", "because", **{**given, **properties})
+
+
+# -------------------------------------------------------------------------------- the table
+
+
+@given(state=STATES, action=ACTIONS)
+def test_transition_is_allowed_or_rejected(state: AlertState, action: AlertAction) -> None:
+    life = alive(state)
+    if state in ALLOWED[action]:
+        assert apply_change(7, life, change(action)).state is ALLOWED[action][state]
+        return
+    with pytest.raises(AlertTransitionError) as caught:
+        apply_change(7, life, change(action))
+
+    said = str(caught.value)
+    assert said.startswith("alert 7 ")
+    assert "\n" not in said
+    if state is AlertState.MERGED:
+        assert said == "alert 7 was merged into alert 3; it is alert 3 that can be changed"
+    else:
+        assert f"is {state.value}; only an alert that is" in said
+        assert all(one.value in said for one in ALLOWED[action])
+
+
+def test_rejection_names_the_allowed_states() -> None:
+    with pytest.raises(AlertTransitionError) as caught:
+        apply_change(7, alive(AlertState.FIXED), change(AlertAction.SEARCH))
+
+    assert str(caught.value) == (
+        "alert 7 is fixed; only an alert that is open, bisecting, no-culprit or reopened "
+        "can be searched"
+    )
+
+
+@given(st.lists(st.tuples(ACTIONS, st.floats(0, 40 * DAY)), max_size=25))
+def test_status_is_always_consistent(steps: list[tuple[AlertAction, float]]) -> None:
+    """Its times and names fit its state, after any sequence of changes."""
+    life, now = AlertStatus(AlertKind.DROP, AlertState.CANDIDATE), 0.0
+    for action, passes in steps:
+        now += passes
+        before = life
+        try:
+            life = apply_change(7, life, change(action, now))
+        except AlertTransitionError:
+            assert life is before
+            continue
+        assert life.state in ALLOWED[action].values()
+        assert (life.closed_at is not None) == life.state.ended
+        assert (life.muted_until is not None) == (life.state is AlertState.MUTED)
+        assert (life.merged_into is not None) == (life.state is AlertState.MERGED)
+        assert not life.recovery or life.state.ended
+        assert not life.state.standing or life.announced_at is not None
+        if life.state is AlertState.CULPRIT_FOUND:
+            assert life.culprit
+        if before.announced_at is not None:
+            assert life.announced_at == before.announced_at
+
+
+@given(state=STATES, action=ACTIONS)
+def test_only_ending_actions_end_an_alert(state: AlertState, action: AlertAction) -> None:
+    after = ALLOWED[action].get(state)
+    if state.standing and after is not None and not after.standing:
+        assert after is action.aim
+        assert after.ended
+
+
+@given(state=STATES)
+def test_late_search_result_is_accepted(state: AlertState) -> None:
+    if state in {AlertState.CANDIDATE, AlertState.CONFIRMING}:
+        return
+    for action in (AlertAction.NAME, AlertAction.GIVE_UP, AlertAction.WITHDRAW):
+        after = apply_change(7, alive(state), change(action)).state
+        if state.ended:
+            assert after is state
+        if action is not AlertAction.WITHDRAW and state in {
+            AlertState.ACKNOWLEDGED,
+            AlertState.MUTED,
+        }:
+            assert after is state
+
+
+def test_late_culprit_is_stored() -> None:
+    """Of a muted alert the culprit is known all the same."""
+    life = apply_change(7, alive(AlertState.MUTED), change(AlertAction.NAME))
+
+    assert (life.state, life.culprit, life.muted_until) == (AlertState.MUTED, "r15", 10 * DAY)
+
+
+def test_states_are_reachable_and_only_merged_is_final() -> None:
+    """From the first suspicion on; and from everywhere something leads on."""
+    reached, waiting = {AlertState.CANDIDATE}, [AlertState.CANDIDATE]
+    while waiting:
+        state = waiting.pop()
+        onward = {row[state] for row in ALLOWED.values() if state in row} - {state}
+        assert onward or state is AlertState.MERGED
+        waiting += onward - reached
+        reached |= onward
+
+    assert reached == set(AlertState)
+
+
+def test_each_state_has_one_action() -> None:
+    for state in set(AlertState) - {AlertState.CANDIDATE}:
+        assert action_for(state).aim is state
+    assert action_for(None) is AlertAction.NOTE
+    assert AlertAction.NOTE.aim is None
+    with pytest.raises(AlertTransitionError, match="no alert becomes a candidate"):
+        action_for(AlertState.CANDIDATE)
+
+
+@pytest.mark.parametrize(
+    ("state", "wrong", "why"),
+    [
+        (AlertState.OPEN, StatusChange(AlertAction.NAME, 1.0, "me", "why"), "with a revision"),
+        (AlertState.OPEN, StatusChange(AlertAction.MUTE, 1.0, "me", "why"), "a time in the future"),
+        (
+            AlertState.OPEN,
+            StatusChange(AlertAction.MUTE, 1.0, "me", "why", until=1.0),
+            "in the future",
+        ),
+        (AlertState.OPEN, StatusChange(AlertAction.MERGE, 1.0, "me", "why"), "into another alert"),
+        (
+            AlertState.OPEN,
+            StatusChange(AlertAction.MERGE, 1.0, "me", "why", into=7),
+            "into another alert",
+        ),
+        (
+            AlertState.OPEN,
+            StatusChange(AlertAction.FIX, 1.0, "me", "  "),
+            "needs a reason, and none",
+        ),
+        (
+            AlertState.OPEN,
+            StatusChange(AlertAction.FIX, 1.0, "", "why"),
+            "needs an author, and none",
+        ),
+    ],
+)
+def test_incomplete_change_is_rejected(state: AlertState, wrong: StatusChange, why: str) -> None:
+    with pytest.raises(AlertTransitionError, match=why):
+        apply_change(7, alive(state), wrong)
+
+
+def test_unannounced_alert_cannot_be_reopened() -> None:
+    """A candidate that was withdrawn has no numbers to stand for."""
+    life = apply_change(7, alive(AlertState.CANDIDATE), change(AlertAction.WITHDRAW))
+
+    with pytest.raises(AlertTransitionError, match="alert 7 was never announced"):
+        apply_change(7, life, change(AlertAction.REOPEN))
+
+
+def test_fixed_alert_keeps_its_end_until_reopened() -> None:
+    """Then it has neither end nor recovery."""
+    fixed = apply_change(7, alive(AlertState.OPEN), change(AlertAction.FIX, 50.0))
+    assert (fixed.closed_at, fixed.recovery) == (50.0, "r30")
+    noted = apply_change(7, fixed, change(AlertAction.NAME, 60.0))
+    assert (noted.closed_at, noted.recovery, noted.culprit) == (50.0, "r30", "r15")
+
+    again = apply_change(7, noted, change(AlertAction.REOPEN, 70.0))
+    assert (again.state, again.closed_at, again.recovery) == (AlertState.REOPENED, None, "")
+
+
+# ------------------------------------------------------------------------------- what follows
+
+
+def test_standing_silent_and_searchable_states() -> None:
+    """As docs/alerts.md has it."""
+    standing = {one.value for one in AlertState if one.standing}
+    silent = {one.value for one in AlertState if one.silent}
+    searchable = {one.value for one in AlertState if one.searchable}
+
+    assert standing == {
+        "open",
+        "bisecting",
+        "culprit-found",
+        "no-culprit",
+        "reopened",
+        "acknowledged",
+        "muted",
+    }
+    assert silent == {
+        "candidate",
+        "confirming",
+        "muted",
+        "invalid",
+        "infra",
+        "withdrawn",
+        "merged",
+    }
+    assert searchable == {"open", "bisecting", "no-culprit", "reopened"}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "mailed"),
+    [
+        ("candidate", "confirming", False),
+        ("confirming", "open", True),
+        ("confirming", "withdrawn", False),
+        ("open", "bisecting", False),
+        ("bisecting", "culprit-found", True),
+        ("bisecting", "no-culprit", True),
+        ("bisecting", "withdrawn", True),
+        ("open", "acknowledged", False),
+        ("acknowledged", "fixed", True),
+        ("open", "muted", False),
+        ("muted", "fixed", False),
+        ("muted", "reopened", True),
+        ("muted", "muted", False),
+        ("fixed", "reopened", True),
+        ("open", "invalid", True),
+        ("invalid", "infra", False),
+        ("culprit-found", "merged", False),
+    ],
+)
+def test_end_is_mailed_if_the_beginning_was(before: str, after: str, mailed: bool) -> None:
+    assert is_mailed(AlertState(before), AlertState(after)) is mailed
+
+
+BELIEF = Posterior({"r15": 0.99}, 0.01)
+CULPRIT = Culprit("r15", "r14", BELIEF, (Effect("s", -0.1, -0.2, -0.05, 0.01, 5, 5),))
+
+
+@pytest.mark.parametrize(
+    ("finding", "state"),
+    [
+        (CULPRIT, AlertState.CULPRIT_FOUND),
+        (SeveralCulprits((CULPRIT, CULPRIT), BELIEF), AlertState.CULPRIT_FOUND),
+        (NotReproduced(BELIEF, "nothing changed"), AlertState.WITHDRAWN),
+        (Suspects(("r14", "r15"), BELIEF, "twins"), AlertState.NO_CULPRIT),
+        (Drift(BELIEF, "bit by bit"), AlertState.NO_CULPRIT),
+        (Unfinished("no money"), AlertState.NO_CULPRIT),
+    ],
+)
+def test_state_after_a_search(finding: Result, state: AlertState) -> None:
+    """A change that is there stands, with or without a commit."""
+    assert after_search(finding) is state
+
+
+def test_kind_of_an_effect() -> None:
+    """Slower is a drop."""
+    drop = Effect("s", -0.1, -0.2, -0.05, 0.01, 5, 5)
+    assert AlertKind.of(drop) is AlertKind.DROP
+    assert AlertKind.of(replace(drop, ln_ratio=0.1)) is AlertKind.IMPROVEMENT
+
+
+def test_same_culprit_is_the_same_event() -> None:
+    known = alive(AlertState.CULPRIT_FOUND)
+
+    assert same_event(known, known)
+    assert same_event(replace(known, state=AlertState.ACKNOWLEDGED), known)
+    assert not same_event(known, replace(known, culprit="r16"))
+    assert not same_event(known, replace(known, kind=AlertKind.IMPROVEMENT))
+    assert not same_event(replace(known, state=AlertState.FIXED), known)
+    assert not same_event(alive(AlertState.OPEN), alive(AlertState.OPEN))
+
+
+@pytest.mark.parametrize("state", [one for one in AlertState if one.ended])
+def test_change_recurs_within_thirty_days(state: AlertState) -> None:
+    over = alive(state, closed_at=1000.0)
+    back = state is not AlertState.MERGED
+
+    assert recurs(over, AlertKind.DROP, 1000.0 + REOPENING_SECONDS) is back
+    assert not recurs(over, AlertKind.DROP, 1001.0 + REOPENING_SECONDS)
+    assert not recurs(over, AlertKind.IMPROVEMENT, 1001.0)
+    assert not recurs(replace(over, announced_at=None), AlertKind.DROP, 1001.0)
+
+
+def test_standing_alert_does_not_recur() -> None:
+    """It is there."""
+    assert not recurs(alive(AlertState.ACKNOWLEDGED), AlertKind.DROP, 10.0)
+
+
+def test_mute_expires() -> None:
+    """Not before; and only muting does."""
+    muted = alive(AlertState.MUTED, muted_until=50.0)
+
+    assert not mute_expired(muted, 49.9)
+    assert mute_expired(muted, 50.0)
+    assert not mute_expired(alive(AlertState.OPEN), 50.0)
+
+
+# ----------------------------------------------------------------------------------- recovery
+
+QUIET = Noise(boot=0.002, image=0.002)
+
+
+def levels(*percents: float, boots: int = 3) -> list[Level]:
+    """Levels as percentages of 1 Mpps."""
+    return [
+        Level(f"r{i}", f"image {i}", float(i), (math.log(1e4 * percent),) * boots)
+        for i, percent in enumerate(percents)
+    ]
+
+
+BEFORE = levels(100, 100.1, 99.9, 100, 100.2)
+
+
+@pytest.mark.parametrize(
+    ("after", "noise", "back"),
+    [
+        ((90, 90, 90, 90), QUIET, None),
+        ((90, 90, 100, 100), QUIET, None),
+        ((90, 90, 99.4, 100, 99.8), QUIET, "r2"),
+        ((90, 100, 100, 90, 100, 100, 100, 100), QUIET, "r4"),
+        ((90, 100, 100, 100, 90), QUIET, None),
+        ((90, 98, 98, 98), QUIET, None),
+        ((90, 98, 98, 98), Noise(boot=0.009, image=0.025), "r1"),
+        ((90, 103, 102, 103), QUIET, "r1"),
+        ((), QUIET, None),
+    ],
+)
+def test_recovery_after_three_levels(
+    after: tuple[float, ...], noise: Noise, back: str | None
+) -> None:
+    """Within 1 % or one standard deviation between images, whichever is more."""
+    effect = math.log(0.9)
+
+    assert recovery(BEFORE, levels(*after), noise, effect) == back
+
+
+def test_recovery_of_a_gain() -> None:
+    """Seen from the other side."""
+    gain = math.log(1.1)
+
+    assert recovery(BEFORE, levels(110, 100, 100.5, 99), QUIET, gain) == "r1"
+    assert recovery(BEFORE, levels(110, 109, 111, 110), QUIET, gain) is None
+
+
+@given(
+    drop=st.floats(0.005, 0.5),
+    image=st.floats(0, 0.1),
+    boots=st.integers(1, 5),
+)
+def test_no_recovery_of_a_constant_level(drop: float, image: float, boots: int) -> None:
+    """However noisy the series, and however small the drop."""
+    after = levels(*[100 * math.exp(-drop)] * 5, boots=boots)
+
+    assert recovery(levels(100, 100, 100), after, Noise(image=image), -drop) is None
+
+
+@given(st.permutations(range(5)), st.floats(0.02, 0.5))
+def test_order_of_the_baseline_does_not_matter(order: list[int], drop: float) -> None:
+    """Only the levels in it."""
+    after = levels(100, 100, 100)
+    shuffled = [BEFORE[i] for i in order]
+
+    assert recovery(shuffled, after, QUIET, -drop) == recovery(BEFORE, after, QUIET, -drop)
+
+
+def test_no_recovery_without_a_baseline() -> None:
+    assert recovery([], levels(100, 100, 100), QUIET, -0.1) is None
+
+
+@pytest.mark.parametrize("action", [one for one in PEOPLE if one is not AlertAction.REOPEN])
+def test_offered_actions_apply_to_an_open_alert(action: AlertAction) -> None:
+    """Everything but to open it again."""
+    assert apply_change(7, alive(AlertState.OPEN), change(action)).state is action.aim

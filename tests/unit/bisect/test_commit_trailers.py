@@ -1,0 +1,239 @@
+"""Commit trailers and merge status."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from netbisect.bisect.commit_trailers import Trailers, merge_status, parse_trailers
+from netbisect.bisect.model.entities import Commit
+from netbisect.reports.mail.backports import stable_sentences
+from netbisect.store.git.backports import fate_of
+from netbisect.store.git.history import History
+from netbisect.store.git.mirror import HistoryError
+
+DAY = 86_400.0
+A, B, C = "0a1b2c3d4e5f" + "a" * 28, "1a1b2c3d4e5f" + "b" * 28, "2a1b2c3d4e5f" + "c" * 28
+NOVEMBER = 1_795_219_200.0
+"""2026-11-21."""
+
+
+@pytest.mark.parametrize(
+    ("said", "days"),
+    [
+        ("2 weeks", 14),
+        ("3 days", 3),
+        ("1 month", 30),
+        ("1 week", 7),
+        ("a week", 7),
+        ("week", 7),
+        ("One Month", 30),
+        ("2w", 14),
+        ("10 days (after the freeze)", 10),
+        ("immediately", 0),
+        ("never", None),
+        ("", None),
+        ("the release", None),
+        ("2 wombats", None),
+    ],
+)
+def test_mfc_after_period(said: str, days: float | None) -> None:
+    for key in ("MFC after:\t", "MFC After: ", "  MFC-after:        "):
+        found = parse_trailers(f"igb: Count\n\nText.\n\n{key}{said}\nSponsored by:\tSomebody\n")
+        assert found.mfc_after == (None if days is None else days * DAY)
+        assert found.mfc_words == ("" if days is None else said)
+
+
+def test_mfc_to_branches() -> None:
+    """Numbers alone, names of branches, and names of old."""
+    assert parse_trailers("MFC to:\tstable/14, 13\nMFC to: 12-STABLE").mfc_to == (
+        "stable/14",
+        "stable/13",
+        "stable/12",
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "names"),
+    [
+        (f"Fixes:\t{A}", (A,)),
+        ('Fixes: 0a1b2c3d4e5f ("igb: Convert to iflib")', ("0a1b2c3d4e5f",)),
+        ("Fixes:\t0a1b2c3d4e5f igb: Convert deadbeef to iflib", ("0a1b2c3d4e5f",)),
+        ("Fixes: 0a1b2c3d4e5f, 1a1b2c3d4e5f", ("0a1b2c3d4e5f", "1a1b2c3d4e5f")),
+        ("Fixes:  r311849\nFixes:  0a1b2c3d4e5f", ("r311849", "0a1b2c3d4e5f")),
+        ("Fixes: the previous commit", ()),
+        ("Fixes: feedback of the last review", ()),
+        (f"This reverts commit {A}.", (A,)),
+        ("This fixes: nothing", ()),
+    ],
+)
+def test_fixes(line: str, names: tuple[str, ...]) -> None:
+    assert parse_trailers(f"pf: Repair\n\n{line}\n").fixes == names
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        (f"igb: Count\n\n(cherry picked from commit {A})", (A,)),
+        (f"x\n\n(cherry picked from commit {A})\n(cherry picked from commit {B})", (A, B)),
+        ("MFC r311849:", ("r311849",)),
+        ("MFC r311849, r311850: igb: Count", ("r311849", "r311850")),
+        ("MFC: 311849", ("r311849",)),
+        ("MFC: r311849-r311851", ("r311849", "r311850", "r311851")),
+        ("MFC r311849 through r311850:", ("r311849", "r311850")),
+        ("MFC 0a1b2c3d4e5f: igb: Count", ("0a1b2c3d4e5f",)),
+        ("MFC after: 311849", ()),
+        ("MFC the driver", ()),
+        ("MFC: r1-r99999999", ()),
+    ],
+)
+def test_cherry_picks(text: str, names: tuple[str, ...]) -> None:
+    assert parse_trailers(text).picked == names
+
+
+@given(st.text())
+def test_any_message_is_parsed(message: str) -> None:
+    assert isinstance(parse_trailers(message), Trailers)
+    assert isinstance(
+        parse_trailers(f"MFC after: {message}\nFixes: {message}\nMFC {message}"), Trailers
+    )
+
+
+# ------------------------------------------------------------------------------ what becomes of it
+
+
+def commit(revision: str, body: str = "", subject: str = "igb: Change", day: float = 0) -> Commit:
+    at = NOVEMBER + day * DAY
+    return Commit(revision, 1, subject, body, "A", "a@example.org", at)
+
+
+CULPRIT = commit(A, "MFC after:\t2 weeks\n")
+PICK = commit(C, f"MFC after:\t2 weeks\n\n(cherry picked from commit {A})", day=13)
+FIX = commit(B, f"Fixes:\t{A[:12]}", "igb: Correct it", day=20)
+FIX_PICK = commit("3" * 40, f"Fixes:\t{A[:12]}\n\n(cherry picked from commit {B})", day=25)
+OTHER = commit("4" * 40, "MFC after: 1 week", day=3)
+BRANCHES = ("stable/13", "stable/14")
+
+
+def told(
+    now: float,
+    later: tuple[Commit, ...] = (),
+    culprit: Commit = CULPRIT,
+    **stable: tuple[Commit, ...],
+) -> list[str]:
+    branches = {f"stable/{name[1:]}": commits for name, commits in stable.items()}
+    found = merge_status(culprit, later, {"stable/13": (), "stable/14": (), **branches})
+    return stable_sentences(found, BRANCHES, lambda name: name[:6], NOVEMBER + now * DAY)
+
+
+def test_due_merge() -> None:
+    assert told(1) == ["It is due on stable/13 and stable/14 on 2026-12-05 (MFC after: 2 weeks)."]
+
+
+def test_overdue_merge() -> None:
+    assert told(20, s14=(OTHER, PICK)) == [
+        "It has been on stable/14 since 2026-12-04 (2a1b2c).",
+        "It was due on stable/13 on 2026-12-05 (MFC after: 2 weeks), and is not there yet.",
+    ]
+
+
+def test_only_named_branches_are_due() -> None:
+    culprit = replace(CULPRIT, body="MFC after: 2 weeks\nMFC to: 14\n")
+    assert told(1, culprit=culprit) == [
+        "It is due on stable/14 on 2026-12-05 (MFC after: 2 weeks)."
+    ]
+    assert told(20, culprit=culprit, s14=(PICK,)) == [
+        "It has been on stable/14 since 2026-12-04 (2a1b2c)."
+    ]
+
+
+def test_fix_and_branches_without_it() -> None:
+    assert told(21, (OTHER, FIX), s13=(PICK,), s14=(PICK, FIX_PICK)) == [
+        "It has been on stable/13 since 2026-12-04 (2a1b2c).",
+        "It has been on stable/14 since 2026-12-04 (2a1b2c), and was fixed there by 333333.",
+        "A later commit says that it fixes it: 1a1b2c (igb: Correct it).",
+        "The fix is not yet on stable/13.",
+    ]
+
+
+def test_revert_on_a_stable_branch() -> None:
+    revert = commit("5" * 40, f"This reverts commit {C}.", 'Revert "igb: Change"', day=14)
+    assert told(21, s13=(PICK, revert), s14=(PICK, revert))[0] == (
+        "It has been on stable/13 since 2026-12-04 (2a1b2c), and was fixed there by 555555."
+    )
+
+
+def test_commit_without_merges() -> None:
+    assert told(1, (OTHER,), replace(CULPRIT, body="")) == []
+
+
+def test_subversion_numbers() -> None:
+    pick = commit(C, "svn path=/stable/11/; revision=320897\n", "MFC r311849:", day=13)
+    for culprit in (
+        replace(CULPRIT, revision="r311849"),
+        replace(CULPRIT, body="Notes:\n    svn path=/head/; revision=311849\n"),
+    ):
+        assert list(merge_status(culprit, (), {"stable/11": (pick,)}).landed) == ["stable/11"]
+    assert merge_status(CULPRIT, (), {"stable/11": (pick,)}).landed == {}
+
+
+def test_ambiguous_short_hash_is_ignored() -> None:
+    fix = commit(B, "Fixes: 0a1b2c3d4e6f\nFixes: 0a1b2")
+    assert merge_status(CULPRIT, (fix,), {}).fixes == ()
+
+
+# --------------------------------------------------------------------------------- from a real tree
+
+
+def git(repository: Path, *words: str, day: float = 0.0) -> str:
+    date = f"@{int(NOVEMBER + day * DAY)} +0000"
+    done = subprocess.run(
+        ["git", "-C", str(repository), *words],
+        env={
+            "PATH": "/usr/bin:/bin:/usr/local/bin",
+            "HOME": str(repository),
+            **{f"GIT_{who}_{what}": "a@example.org" if what == "EMAIL" else "A"
+               for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
+            "GIT_AUTHOR_DATE": date,
+            "GIT_COMMITTER_DATE": date,
+        },
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return done.stdout.strip()
+
+
+def change(repository: Path, message: str, day: float) -> str:
+    with (repository / "file").open("a") as stream:
+        stream.write(f"{message}\n")
+    git(repository, "add", "file")
+    git(repository, "commit", "-qm", message, day=day)
+    return git(repository, "rev-parse", "HEAD")
+
+
+def test_merge_status_from_a_repository(tmp_path: Path) -> None:
+    repository = tmp_path / "src"
+    repository.mkdir()
+    git(repository, "init", "-q", "--initial-branch=main")
+    change(repository, "Begin", -30)
+    git(repository, "branch", "stable/14")
+    culprit = change(repository, "igb: Change\n\nMFC after:\t2 weeks", 0)
+    git(repository, "checkout", "-q", "stable/14")
+    git(repository, "cherry-pick", "-x", culprit, day=10)
+    pick = git(repository, "rev-parse", "HEAD")
+    git(repository, "checkout", "-q", "main")
+    fix = change(repository, f"igb: Correct it\n\nFixes:\t{culprit[:12]}", 12)
+    history = History(tmp_path / "clone.git", str(repository))
+    history.update()
+    found = fate_of(history, culprit, "main", ["stable/14"])
+    assert found.due == NOVEMBER + 14 * DAY
+    assert {name: one.revision for name, one in found.landed.items()} == {"stable/14": pick}
+    assert [one.revision for one in found.fixes] == [fix]
+    assert found.landed["stable/14"].number == 2
+    assert history.since("main", NOVEMBER + DAY)[0].revision == fix
+    with pytest.raises(HistoryError, match="there is no branch 'stable/15'"):
+        fate_of(history, culprit, "main", ["stable/15"])

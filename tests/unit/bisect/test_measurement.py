@@ -1,0 +1,270 @@
+"""Interleaved measurements and their verdicts."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from netbisect.bisect import measurement, plan
+from netbisect.bisect.model import serialization
+from netbisect.bisect.model.detection_results import DifferenceVerdict
+from netbisect.bisect.model.entities import Kernel, Noise
+from netbisect.bisect.model.evidence import (
+    Evidence,
+    Observation,
+    Prices,
+)
+from netbisect.bisect.model.jobs import MeasureJob
+from netbisect.bisect.model.results import (
+    Effect,
+    MeasureResult,
+    Move,
+    RevisionComparison,
+    Trial,
+    Unfinished,
+)
+from netbisect.bisect.model.revision_key import commit_of, parts_of, patch_of, short, with_patch
+
+A, B, C = "a" * 40, "b" * 40, "c" * 40
+FORWARDING, PF = "inet4-forwarding", "inet4-pf-stateful"
+TWO = MeasureJob("main", "c2558", (A, B), (FORWARDING,), 5)
+QUIET = Noise(boot=0.004, image=0.002)
+
+
+def kernel(revision: str, identity: str = "") -> Kernel:
+    name = identity or f"image of {revision}"
+    return Kernel(revision, "GENERIC", "amd64", name, revision[:4], "v", 1, 0.0, 600.0)
+
+
+def built(*revisions: str) -> dict[str, Kernel]:
+    return {one: kernel(one) for one in revisions}
+
+
+def play(
+    job: MeasureJob, levels: dict[str, float], sd: float = 0.004, **more: object
+) -> tuple[Move, list[str]]:
+    """Boots what is wanted until there is an answer; that, and in which order."""
+    luck = np.random.default_rng(7)
+    evidence = Evidence(**more)  # type: ignore[arg-type]
+    order: list[str] = []
+    for _ in range(200):
+        move = plan.next_move(job, evidence, Prices())
+        if not isinstance(move, Trial):
+            return move, order
+        if move.revision not in evidence.kernels:
+            kernels = {**evidence.kernels, move.revision: kernel(move.revision)}
+            evidence = replace(evidence, kernels=kernels)
+            continue
+        order.append(move.revision)
+        rates = {one: levels[move.revision] + luck.normal(0, sd) for one in job.scenarios}
+        observation = Observation(f"boot {len(order)}", move.revision, move.revision, rates)
+        evidence = replace(evidence, observations=(*evidence.observations, observation))
+    raise AssertionError("it never ends")
+
+
+def test_boots_are_interleaved() -> None:
+    answer, order = play(TWO, {A: 14.0, B: 13.9})
+
+    assert order == [A, B, B, A, A, B, B, A, A, B]
+    assert isinstance(answer, MeasureResult)
+    [held] = answer.held
+    assert (held.revision, held.effects[0].good_boots, held.effects[0].bad_boots) == (B, 5, 5)
+    assert held.effects[0].ln_ratio == pytest.approx(-0.1, abs=0.01)
+
+
+def test_all_kernels_are_built_before_the_first_boot() -> None:
+    first = measurement.next_move(TWO, Evidence(kernels=built(A)))
+
+    assert isinstance(first, Trial)
+    assert first.revision == B
+
+
+@pytest.mark.parametrize(("bad", "named"), [(A, A), (B, B)])
+def test_one_unmeasurable_of_two_is_unfinished(bad: str, named: str) -> None:
+    answer, order = play(TWO, {}, skipped={bad: "the patch does not apply"})
+
+    assert isinstance(answer, Unfinished)
+    assert answer.why == f"{named[:12]} cannot be measured: the patch does not apply"
+    assert order == []
+
+
+def test_unmeasurable_revision_is_skipped() -> None:
+    job = replace(TWO, revisions=(A, B, C))
+    answer, order = play(job, {A: 14.0, C: 14.0}, skipped={B: "it does not build"})
+
+    assert isinstance(answer, MeasureResult)
+    assert Counter(order) == {A: 5, C: 5}
+    assert [(one.revision, len(one.effects)) for one in answer.held] == [(B, 0), (C, 1)]
+    assert answer.held[0].why == "it cannot be measured: it does not build"
+    assert measurement.worst_verdict(job, answer) is DifferenceVerdict.OPEN
+
+
+def test_identical_kernels_are_not_booted() -> None:
+    same = {A: kernel(A, "one"), B: kernel(B, "one")}
+    answer, order = play(TWO, {}, kernels=same)
+
+    assert order == []
+    assert answer == MeasureResult(
+        (RevisionComparison(B, (), "it builds the same kernel as the first one", True),)
+    )
+    assert measurement.worst_verdict(TWO, answer) is DifferenceVerdict.SAME
+
+
+def test_kernel_of_two_revisions_is_booted_once() -> None:
+    job = replace(TWO, revisions=(A, B, C))
+    kernels = {A: kernel(A), B: kernel(B, "one"), C: kernel(C, "one")}
+    answer, order = play(job, {A: 14.0, B: 13.9}, kernels=kernels)
+
+    assert Counter(order) == {A: 5, B: 5}
+    assert isinstance(answer, MeasureResult)
+    assert answer.held[0].effects == answer.held[1].effects
+
+
+def test_shared_boots_count_after_fresh_ones() -> None:
+    others = [
+        Observation(f"other {i}", A, A, {FORWARDING: 14.0 + i}, fresh=False) for i in range(7)
+    ]
+    own = Observation("own", A, A, {FORWARDING: 13.0})
+    evidence = Evidence((*others, own), built(A, B))
+    counted = measurement.counted_observations(TWO, evidence, A)
+
+    assert [one.boot for one in counted] == ["own", "other 6", "other 5", "other 4", "other 3"]
+    assert measurement.remaining_boots(TWO, evidence) == 5
+    move = measurement.next_move(TWO, evidence)
+    assert isinstance(move, Trial)
+    assert move.revision == B
+
+
+def test_scenario_without_samples_ends() -> None:
+    """After a few boots beyond those asked for, the other scenario has its answer."""
+    job = replace(TWO, scenarios=(FORWARDING, PF))
+    observations = [
+        Observation(f"{name} {i}", name, name, {FORWARDING: 14.0 + i / 1000})
+        for name in (A, B)
+        for i in range(job.boots + measurement.SPARE)
+    ]
+    answer = measurement.next_move(job, Evidence(tuple(observations), built(A, B)))
+
+    assert isinstance(answer, MeasureResult)
+    assert [one.scenario for one in answer.held[0].effects] == [FORWARDING]
+    assert measurement.worst_verdict(job, answer) is DifferenceVerdict.OPEN
+
+
+def effect(ln_ratio: float, reach: float) -> Effect:
+    return Effect(FORWARDING, ln_ratio, ln_ratio - reach, ln_ratio + reach, 0.01, 5, 5)
+
+
+@pytest.mark.parametrize(
+    ("ln_ratio", "reach", "image", "word"),
+    [
+        (-0.10, 0.01, 0.01, DifferenceVerdict.SLOWER),
+        (0.10, 0.01, 0.01, DifferenceVerdict.FASTER),
+        (-0.03, 0.005, 0.0, DifferenceVerdict.SLOWER),
+        (-0.03, 0.005, 0.02, DifferenceVerdict.OPEN),  # images of the same code differ as much
+        (-0.01, 0.005, 0.0, DifferenceVerdict.SAME),  # slower, by less than what matters
+        (0.0, 0.005, 0.02, DifferenceVerdict.SAME),
+        (0.0, 0.05, 0.0, DifferenceVerdict.OPEN),  # too few boots to exclude anything
+        (-0.015, 0.01, 0.0, DifferenceVerdict.OPEN),
+    ],
+)
+def test_verdict_of_a_difference(
+    ln_ratio: float, reach: float, image: float, word: DifferenceVerdict
+) -> None:
+    noise = Noise(image=image)
+
+    assert measurement.classify(effect(ln_ratio, reach), noise, TWO.min_effect) is word
+
+
+@given(st.floats(-0.5, 0.5), st.floats(0.001, 0.2), st.floats(0, 0.05))
+def test_image_noise_widens_the_interval(ln_ratio: float, reach: float, image: float) -> None:
+    found = effect(ln_ratio, reach)
+    low, high = measurement.code_interval(found, Noise(image=image))
+
+    assert low <= found.low + 1e-12
+    assert high >= found.high - 1e-12
+    assert measurement.code_interval(found, None) == (found.low, found.high)
+
+
+def test_worst_verdict() -> None:
+    job = replace(TWO, scenarios=(FORWARDING, PF), noise={FORWARDING: QUIET, PF: QUIET})
+    drop, gain = effect(-0.1, 0.01), replace(effect(0.2, 0.01), scenario=PF)
+
+    assert (
+        measurement.worst_verdict(job, MeasureResult((RevisionComparison(B, (drop, gain)),)))
+        is DifferenceVerdict.SLOWER
+    )
+    assert (
+        measurement.worst_verdict(
+            job,
+            MeasureResult(
+                (RevisionComparison(B, (replace(drop, ln_ratio=0.1, low=0.09, high=0.11), gain)),)
+            ),
+        )
+        is DifferenceVerdict.FASTER
+    )
+
+
+@pytest.mark.parametrize(("second", "consistent"), [(-0.105, True), (-0.02, False)])
+def test_repeated_runs_are_compared(second: float, consistent: bool) -> None:
+    [found] = measurement.compare_repeats([effect(-0.1, 0.01)], [effect(second, 0.01)])
+
+    assert found.consistent is consistent
+    assert found.ln_ratio == pytest.approx(second + 0.1)
+    assert found.high - found.low == pytest.approx(2 * math.hypot(0.01, 0.01))
+
+
+def test_error_rate_of_equal_kernels() -> None:
+    """Of 200 pairs without a difference hardly any is said to be slower or faster."""
+    luck = np.random.default_rng(11)
+    said = Counter()
+    for _ in range(200):
+        offsets = luck.normal(14, 0.01, 2)
+        observations = tuple(
+            Observation(f"{name} {i}", name, name, {FORWARDING: level + luck.normal(0, 0.009)})
+            for name, level in zip((A, B), offsets, strict=True)
+            for i in range(5)
+        )
+        job = replace(TWO, noise={FORWARDING: Noise(image=0.01)})
+        found = measurement.next_move(job, Evidence(observations, built(A, B)))
+        assert isinstance(found, MeasureResult)
+        said[measurement.worst_verdict(job, found)] += 1
+
+    assert said[DifferenceVerdict.SLOWER] + said[DifferenceVerdict.FASTER] <= 8
+
+
+def test_job_survives_serialization() -> None:
+    job = replace(TWO, noise={FORWARDING: QUIET})
+
+    assert serialization.loads(serialization.dumps(job)) == job
+    answer = MeasureResult((RevisionComparison(B, (effect(-0.1, 0.01),)),))
+    assert serialization.loads(serialization.dumps(answer)) == answer
+
+
+# --------------------------------------------------------------------------------- the subject
+
+
+@given(
+    st.from_regex(r"[0-9a-f]{40}", fullmatch=True),
+    st.from_regex(r"D[1-9]\d{0,4}-[0-9a-f]{8}", fullmatch=True),
+)
+def test_key_of_a_patched_revision(commit: str, mark: str) -> None:
+    """It comes apart again, and is never that of the revision alone."""
+    name = with_patch(commit, mark)
+
+    assert name != commit
+    assert parts_of(name) == (commit, mark)
+    assert commit_of(name) == commit
+    assert patch_of(f"GENERIC+fix-igb+{mark}") == mark
+    assert short(name) == f"{commit[:12]}+{mark}"
+
+
+@pytest.mark.parametrize("name", ["r295150+mbuf", "r311848", A, "GENERIC+fix-igb", "+D1-00000000"])
+def test_plus_alone_is_no_patch(name: str) -> None:
+    """Imported histories have names with a plus."""
+    assert parts_of(name) == (name, "")

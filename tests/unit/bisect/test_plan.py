@@ -1,0 +1,110 @@
+"""Every job has a next move."""
+
+from __future__ import annotations
+
+import pytest
+
+from netbisect.bisect.model.entities import Noise
+from netbisect.bisect.model.evidence import (
+    Evidence,
+    Observation,
+    Prices,
+)
+from netbisect.bisect.model.jobs import (
+    BisectJob,
+    Candidate,
+    CompareJob,
+    Job,
+    NightlyJob,
+    ProfileJob,
+)
+from netbisect.bisect.model.results import (
+    NightlyResult,
+    ProfileResult,
+    Trial,
+    Unfinished,
+)
+from netbisect.bisect.plan import next_move
+
+NIGHT = NightlyJob("main", "apu", "r9", ("inet4",), boots=3)
+COMPARISON = CompareJob("main", "apu", "r1", "r9", ("inet4",), "inet4", -0.1)
+BISECTION = BisectJob(
+    "main", "apu", "r1", (Candidate("r5"), Candidate("r9")), ("inet4",), "inet4", -0.1, Noise()
+)
+
+
+def boots(count: int, revision: str = "r9", *, fresh: bool = True) -> tuple[Observation, ...]:
+    return tuple(
+        Observation(f"b{i}", revision, "", {"inet4": 14.0}, fresh=fresh) for i in range(count)
+    )
+
+
+@pytest.mark.parametrize("job", [NIGHT, COMPARISON, BISECTION])
+def test_every_job_starts_with_a_trial(job: Job) -> None:
+    move = next_move(job, Evidence(), Prices())
+
+    assert isinstance(move, Trial)
+    assert move.why
+
+
+@pytest.mark.parametrize("done", [0, 1, 2])
+def test_nightly_job_boots_the_requested_number(done: int) -> None:
+    move = next_move(NIGHT, Evidence(boots(done)), Prices())
+
+    assert move == Trial("r9", f"boot {done + 1} of 3 tonight")
+
+
+def test_nightly_job_ends_after_its_boots() -> None:
+    assert next_move(NIGHT, Evidence(boots(3)), Prices()) == NightlyResult(3)
+
+
+def test_nightly_job_counts_fresh_boots_only() -> None:
+    others = boots(3, "r8") + boots(3, fresh=False)
+
+    assert next_move(NIGHT, Evidence(others), Prices()) == Trial("r9", "boot 1 of 3 tonight")
+
+
+def test_nightly_job_of_a_failed_revision_is_unfinished() -> None:
+    skipped = Evidence(boots(1), skipped={"r9": "it panics"})
+
+    assert next_move(NIGHT, skipped, Prices()) == Unfinished("r9 cannot be measured: it panics")
+
+
+def test_complete_nightly_job_survives_a_later_failure() -> None:
+    skipped = Evidence(boots(3), skipped={"r9": "it panics"})
+
+    assert next_move(NIGHT, skipped, Prices()) == NightlyResult(3)
+
+
+PROFILING = ProfileJob("main", "apu", ("r5", "r9"), ("inet4",), 1e6)
+
+
+def test_profiles_are_taken_in_order() -> None:
+    first = next_move(PROFILING, Evidence(), Prices())
+    second = next_move(PROFILING, Evidence(profiled={"r5": ""}), Prices())
+    last = next_move(PROFILING, Evidence(profiled={"r5": "", "r9": ""}), Prices())
+
+    assert isinstance(first, Trial)
+    assert isinstance(second, Trial)
+    assert (first.revision, second.revision) == ("r5", "r9")
+    assert last == ProfileResult(("r5", "r9"))
+
+
+@pytest.mark.parametrize(
+    "evidence",
+    [
+        Evidence(profiled={"r9": "24 samples are too few"}),
+        Evidence(profiled={"r5": ""}, skipped={"r9": "24 samples are too few"}),
+    ],
+)
+def test_failed_profile_is_unfinished(evidence: Evidence) -> None:
+    move = next_move(PROFILING, evidence, Prices())
+
+    assert isinstance(move, Unfinished)
+    assert "r9: 24 samples are too few" in move.why
+
+
+def test_profile_survives_a_later_failure() -> None:
+    evidence = Evidence(profiled={"r5": "", "r9": ""}, skipped={"r9": "does not boot any more"})
+
+    assert next_move(PROFILING, evidence, Prices()) == ProfileResult(("r5", "r9"))

@@ -1,0 +1,156 @@
+"""Simulated jobs: two steps, drift, builders and budgets."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from netbisect.bisect.model.entities import Noise
+from netbisect.bisect.model.evidence import Evidence, Prices
+from netbisect.bisect.model.jobs import BisectJob, Candidate
+from netbisect.bisect.model.results import (
+    Culprit,
+    Drift,
+    NotReproduced,
+    SeveralCulprits,
+    Trial,
+    Unfinished,
+)
+from netbisect.bisect.search.prefetch import forecast, revisions_to_prefetch
+from netbisect.bisect.simulate import JobSimulation, LabSimulation, simulate_job
+
+EFFECT = math.log(0.95)
+NOISE = Noise(boot=0.001, run=0.006)
+
+
+def bisection(count: int = 32, budget: float = math.inf) -> BisectJob:
+    candidates = tuple(Candidate(f"r{i}") for i in range(1, count + 1))
+    return BisectJob("main", "apu", "r0", candidates, ("v4",), "v4", EFFECT, NOISE, budget)
+
+
+def lab(
+    steps: dict[int, float], count: int = 32, slope: float = 0.0, seed: int = 1
+) -> LabSimulation:
+    levels = {
+        f"r{i}": 14 + slope * i / count + sum(x for k, x in steps.items() if k <= i)
+        for i in range(count + 1)
+    }
+    return LabSimulation(levels, NOISE, np.random.default_rng(seed))
+
+
+def ends(simulated: LabSimulation, count: int = 32) -> Evidence:
+    return simulated.with_built(simulated.with_built(Evidence(), "r0"), f"r{count}")
+
+
+def test_gain_within_the_range_is_verified_with_image_noise() -> None:
+    noise = Noise(boot=0.004, image=0.004)
+    gain, drop = math.log(1.06), math.log(0.9 / 1.06)
+    levels = {f"r{i}": 14 + gain * (i >= 8) + drop * (i >= 24) for i in range(33)}
+    simulated = LabSimulation(levels, noise, np.random.default_rng(1))
+    job = replace(bisection(), effect=math.log(0.9), noise=noise)
+    found = simulate_job(job, simulated, ends(simulated)).result
+
+    assert isinstance(found, SeveralCulprits)
+    assert [one.revision for one in found.culprits] == ["r24", "r8"]
+    assert found.culprits[1].effects[0].low > 0.02
+
+
+@pytest.mark.long
+def test_second_step_is_sought_while_cheap() -> None:
+    levels = {f"r{i}": 14 - 0.02 * (i >= 9) - 0.012 * (i >= 22) for i in range(33)}
+    noise = Noise(run=0.007)
+    simulated = LabSimulation(levels, noise, np.random.default_rng(2))
+    job = replace(bisection(), effect=-0.032, noise=noise)
+    found = simulate_job(job, simulated, ends(simulated)).result
+
+    assert isinstance(found, SeveralCulprits)
+    assert {one.revision for one in found.culprits} == {"r9", "r22"}
+
+
+def test_two_culprits_are_found() -> None:
+    steps = {9: 0.03, 20: -0.081}
+    simulated = lab(steps)
+    found = simulate_job(bisection(), simulated, ends(simulated)).result
+
+    assert isinstance(found, SeveralCulprits)
+    assert {int(one.revision[1:]) for one in found.culprits} == set(steps)
+    for one in found.culprits:
+        assert one.effects[0].ln_ratio * steps[int(one.revision[1:])] > 0
+        assert min(one.effects[0].good_boots, one.effects[0].bad_boots) >= 3
+
+
+def test_drift_has_no_culprit() -> None:
+    simulated = lab({}, slope=EFFECT, seed=0)
+    found = simulate_job(bisection(), simulated, ends(simulated)).result
+
+    assert isinstance(found, Drift)
+    assert found.belief.drift >= 0.9
+
+
+def test_changed_good_end_is_detected() -> None:
+    """Inherited boots were fast, all fresh ones are slow."""
+    simulated = lab({})
+    evidence = ends(simulated)
+    for _ in range(6):
+        evidence = simulated.boot(evidence, "r0", ("v4",), fresh=False, runs=4)
+    simulated.levels = {name: level + EFFECT for name, level in simulated.levels.items()}
+    found = simulate_job(bisection(), simulated, evidence).result
+
+    assert isinstance(found, NotReproduced)
+    assert "good end itself" in found.why
+
+
+@pytest.fixture(scope="module")
+def one() -> JobSimulation:
+    """A search with one builder."""
+    alone = lab({20: EFFECT})
+    return simulate_job(bisection(), alone, ends(alone))
+
+
+def test_builders_save_time_and_cost_builds(one: JobSimulation) -> None:
+    helped = lab({20: EFFECT})
+    three = simulate_job(bisection(), helped, ends(helped), builders=3)
+
+    assert isinstance(one.result, Culprit)
+    assert isinstance(three.result, Culprit)
+    assert three.result.revision == one.result.revision == "r20"
+    assert three.seconds < 0.8 * one.seconds
+    assert three.builds > one.builds
+    assert one.runs == sum(trial.runs for trial in one.trials)
+    assert one.boots == len(one.trials)
+    assert one.seconds == pytest.approx(one.builds * 600 + one.boots * 180 + one.runs * 30)
+
+
+def test_budget_ends_a_search() -> None:
+    simulated = lab({20: EFFECT})
+    played = simulate_job(bisection(budget=3600), simulated, ends(simulated))
+
+    assert isinstance(played.result, Unfinished)
+    assert "budget" in played.result.why
+    assert played.seconds < 3600 + 900
+
+
+def test_quartiles_are_prefetched() -> None:
+    simulated = lab({20: EFFECT})
+    known = ends(simulated)
+
+    assert revisions_to_prefetch(bisection(), known, Prices(), 1) == ("r16",)
+    assert set(revisions_to_prefetch(bisection(), known, Prices(), 3)) == {"r8", "r16", "r24"}
+    assert "r16" not in revisions_to_prefetch(bisection(), known, Prices(), 3, building=("r16",))
+    assert "r16" not in revisions_to_prefetch(
+        bisection(), simulated.with_built(known, "r16"), Prices(), 3
+    )
+
+
+def test_forecast_decreases_to_zero(one: JobSimulation) -> None:
+    first = forecast(bisection(), ends(lab({20: EFFECT})), Prices())
+    last = forecast(bisection(), one.evidence, Prices())
+
+    assert isinstance(first.move, Trial)
+    assert 4 <= first.builds_left <= 6
+    assert first.hours_left == pytest.approx(one.seconds / 3600, rel=0.4)
+    assert last.move == one.result
+    assert last.hours_left == last.boots_left == 0

@@ -1,0 +1,183 @@
+"""Warnings and the table of `netbisect health`."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from netbisect.bisect.detection.health import series_health
+from netbisect.bisect.model.detection_results import (
+    BootModes,
+    DetectionRecord,
+    DriftEstimate,
+    LabHealth,
+    RepeatedNights,
+    SeriesReport,
+    SplitHalfTest,
+)
+from netbisect.bisect.model.entities import Level
+from netbisect.reports.console.health import as_text, warnings
+
+FORWARDING, PF = "inet4-forwarding", "inet4-pf-stateful"
+DAY = 86400.0
+NOW = 1.8e9
+
+
+def levels(count: int) -> list[Level]:
+    luck = random.Random(1)
+    return [
+        Level(f"r{i}", f"i{i}", NOW + i * DAY, tuple(luck.gauss(14, 0.005) for _ in range(5)))
+        for i in range(count)
+    ]
+
+
+QUIET = DetectionRecord(0, 0, 1.0, 0, 0, 0, 0, None)
+NONE = SplitHalfTest(0, 0, 0)
+NEVER = RepeatedNights(0, 0, 0, None)
+
+
+def judged(
+    series: Sequence[SeriesReport] = (),
+    record: DetectionRecord = QUIET,
+    halves: SplitHalfTest = NONE,
+    repeats: RepeatedNights = NEVER,
+) -> LabHealth:
+    return LabHealth(NOW, tuple(series), record, halves, repeats)
+
+
+def report(
+    scenario: str = FORWARDING,
+    days: float | None = 1.0,
+    *,
+    testbed: str = "c2558",
+    up_to_date: bool = True,
+    **changes: object,
+) -> SeriesReport:
+    found = replace(series_health(levels(12)), **changes)  # type: ignore[arg-type] # by field
+    return SeriesReport(testbed, scenario, "main", found, 0.5, days, up_to_date, NEVER)
+
+
+def test_a_healthy_lab_has_no_warnings() -> None:
+    well = judged([report()], replace(QUIET, drops=3, improvements=2, announced=5, candidates=6))
+
+    assert list(warnings(well)) == []
+    assert as_text(well).endswith("\n\nNo warnings.")
+    assert as_text(judged()).startswith("No measurements.\n")
+
+
+@pytest.mark.parametrize(
+    ("health", "sentence"),
+    [
+        (
+            replace(judged(), mails_given_up=2),
+            (
+                "2 mails could not be sent and will not be tried again: `netbisect mails` lists "
+                "the errors, `netbisect mails retry` sends a mail again."
+            ),
+        ),
+        (
+            judged(record=replace(QUIET, drops=12, improvements=1, one_sided=0.003)),
+            (
+                "12 drops and 1 improvement were announced in 90 days; probability of this "
+                "imbalance by chance: 1 in 300."
+            ),
+        ),
+        (
+            judged(record=replace(QUIET, announced=9, taken_back=1)),
+            (
+                "1 of 9 alerts of the last 90 days were withdrawn or invalid; at most "
+                "10 % is acceptable."
+            ),
+        ),
+        (
+            judged(halves=SplitHalfTest(100, 4, 9)),
+            (
+                "A retest would have called 4 of 100 images different from themselves, where it "
+                "may call 0.3 %: boots drift within a night, or are not independent."
+            ),
+        ),
+        (
+            judged(repeats=RepeatedNights(20, 5, 0, 0.01)),
+            (
+                "A screen would have called 5 of 20 nights of a kernel measured before suspicious, "
+                "where it may call 4 %: the lab differs from night to night."
+            ),
+        ),
+        (
+            judged(repeats=RepeatedNights(20, 1, 2, 0.01)),
+            (
+                "A retest would have called 2 of 20 nights of a kernel measured before different, "
+                "where it may call 0.3 %: the lab differs from night to night."
+            ),
+        ),
+        (
+            judged([report(smallest_drop=0.11)]),
+            "One night shows only drops of more than 10 % in c2558/inet4-forwarding/main.",
+        ),
+        (
+            judged([report(), report(PF, days=2.6, up_to_date=False)]),
+            (
+                "No level for more than 2 nights despite newer commits: "
+                "c2558/inet4-pf-stateful/main."
+            ),
+        ),
+        (
+            judged([report(), report(PF, days=2.6)]),
+            (
+                "No level for more than 2 nights, and no newer commits: "
+                "c2558/inet4-pf-stateful/main."
+            ),
+        ),
+        (
+            judged([report(days=8.4), report(PF, days=9.6), report(testbed="apu2")]),
+            "c2558 has no measurements for 8 days.",
+        ),
+        (
+            judged([report(f"s{i}", saturated=True) for i in range(7)]),
+            (
+                "The generator sends no more than the router forwards, so that small drops stay "
+                "hidden, in c2558/s0/main, c2558/s1/main, c2558/s2/main, c2558/s3/main, "
+                "c2558/s4/main and 2 more series."
+            ),
+        ),
+    ],
+)
+def test_each_problem_has_one_warning(health: LabHealth, sentence: str) -> None:
+    assert list(warnings(health)) == [sentence]
+    assert " ".join(as_text(health).split("Warnings:")[1].split()) == sentence
+
+
+@pytest.mark.parametrize(
+    "health",
+    [
+        judged(record=replace(QUIET, announced=10, taken_back=1)),
+        judged(halves=SplitHalfTest(100, 1, 20)),
+        judged(repeats=RepeatedNights(20, 2, 0, 0.0)),
+        judged([report(smallest_drop=0.1), report(PF, days=None), report("old", days=92)]),
+        judged([report(days=2.5), report(PF, saturated=False)]),
+    ],
+)
+def test_plausible_counts_cause_no_warning(health: LabHealth) -> None:
+    assert list(warnings(health)) == []
+
+
+def test_the_table_has_a_line_per_series() -> None:
+    """With modes, drift and remarks where there are any."""
+    shown = report(
+        modes=BootModes(0.25, 0.1, 0.005),
+        modes_changed=True,
+        saturated=True,
+        smallest_drop=None,
+        drift=DriftEstimate(-0.05, -0.06, -0.04, 9.8, "a", "b"),
+    )
+    text = as_text(judged([shown, report(PF, levels=1)]))
+    head, line, rest = text.split("\n", 2)
+
+    assert head.split()[:3] == ["series", "levels", "boots"]
+    assert line.startswith("c2558/inet4-forwarding/main  12      60     0.")
+    assert "25 %, 9.5 % slower" in line
+    assert line.endswith("0.50  -4.9 %  1 d ago  saturated, slow mode changed")
+    assert rest.startswith("1 series with fewer than two levels not shown.\n")

@@ -1,0 +1,249 @@
+"""The README of a comparison, its box plot and its raw values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from netbisect.reports.documents.netbenches import files, readme
+from netbisect.reports.documents.netbenches_study import ComparedScenario, FlameGraph, Set, Study
+from netbisect.reports.render.ministat import Variant, ministat
+from netbisect.reports.render.ministat_input import read_points
+
+OLD = (1465887, 1442680, 1443536, 1440210, 1452100)
+NEW = (1428782, 1423177, 1410213, 1431000, 1425000)
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def study(*sets: Set, **options: Any) -> Study:
+    return Study("Impact", [ComparedScenario("forwarding", sets)], **options)
+
+
+TWO = study(Set("good", OLD), Set("bad", NEW))
+
+
+def synthesis(of: Study) -> list[str]:
+    text = readme(of)
+    return text.split("confidence:\n", 1)[1].split("\n\n", 1)[0].splitlines()
+
+
+def against(*rates: float) -> str:
+    """The one line of a comparison of 1,000,000 pps with these."""
+    reference = Set("a", (999_999, 1_000_000, 1_000_001))
+    (line,) = synthesis(study(reference, Set("b", rates)))
+    return line.removeprefix("  - forwarding: ")
+
+
+# ------------------------------------------------------------------------------- the README
+
+
+def test_a_readme_is_as_netbenches_writes_it() -> None:
+    told = replace(TWO, title="Impact of D5180", conditions=["Xeon L5630", "2000 flows"])
+    text = readme(told)
+
+    assert text.startswith(
+        "Impact of D5180\n"
+        "  - Xeon L5630\n"
+        "  - 2000 flows\n"
+        "\n"
+        "Synthesis of difference at 95.0% confidence:\n"
+        "  - forwarding: -1.7% +/- 0.9%\n"
+    )
+    assert "\n![Impact of D5180](graph.png)\n" in text
+    block = ministat([("good", OLD), ("bad", NEW)])
+    assert f"\nOn forwarding:\n\n```\n{block}```\n" in text
+    assert "\n\n\n" not in text
+
+
+def test_options_of_ministat_are_kept_and_told() -> None:
+    told = replace(TWO, variant=Variant.V2013, width=60, confidence=99.0)
+    text = readme(told)
+
+    assert "Synthesis of difference at 99.0% confidence:" in text
+    assert "\nDifference at 99.0% confidence\n" in text
+    assert f"\n+{'-' * 60}+\n" in text
+    assert text.endswith(
+        "ministat(1) of FreeBSD 10, as in "
+        "`ministat -s -w 60 -c 99 good.forwarding.pps bad.forwarding.pps`.\n"
+    )
+
+
+def test_a_heading_of_ones_own_stands_above_the_table() -> None:
+    scenario = ComparedScenario("pf", TWO.scenarios[0].sets, "On pf impact of forwarding:")
+
+    assert "\n\nOn pf impact of forwarding:\n\n```\n" in readme(replace(TWO, scenarios=[scenario]))
+
+
+def test_several_sets_have_a_line_each_below_that_of_the_first() -> None:
+    told = study(Set("r1", OLD), Set("r2", NEW), Set("r3", OLD))
+
+    assert synthesis(told) == [
+        "  - forwarding, against r1:",
+        "    - r2: -1.7% +/- 0.9%",
+        "    - r3: No difference proven",
+    ]
+
+
+def test_one_set_alone_is_shown() -> None:
+    assert synthesis(study(Set("r1", OLD))) == ["  - forwarding: nothing to compare with"]
+
+
+@pytest.mark.parametrize(
+    ("rates", "line"),
+    [
+        ((1_000_000, 999_999, 1_000_001), "No difference proven"),
+        ((989_100, 989_200, 989_300), "-1.08% +/- 0.02%"),
+        ((800_000, 900_000, 850_000), "-15% +/- 8%"),
+        ((1_000_018, 1_000_017, 1_000_016), "+0.0017% +/- 0.0002%"),
+        ((2_900_000, 3_000_000, 3_100_000), "+200% +/- 16%"),
+    ],
+)
+def test_a_change_has_the_digits_that_its_error_bears(rates: Sequence[float], line: str) -> None:
+    assert against(*rates) == line
+
+
+def test_a_reference_that_forwarded_nothing_has_no_percentages() -> None:
+    told = study(Set("dead", (0, 0, 0)), Set("alive", (5, 6, 7)))
+
+    assert synthesis(told) == ["  - forwarding: +6 +/- 1.60272 pps"]
+    assert "  - forwarding: no answer, for a boot forwarded nothing\n" in readme(told)
+    assert "  - dead: 3 boots forwarded nothing.\n" in readme(told)
+
+
+def test_what_ministat_cannot_say_stands_beside_it() -> None:
+    modes = (1252e3, 853e3, 855e3, 865e3, 1215e3)
+    stray = (1000e3, 1002e3, 998e3, 700e3, 1001e3)
+    text = readme(study(Set("modes", modes), Set("stray", stray)))
+
+    assert "  - modes: the boots are of two kinds, 3 near 855 kpps and 2 near 1.252 Mpps" in text
+    assert "  - stray: one of 5 boots is 30.0 % below the others; a stray boot" in text
+    assert "for no reason in its sources" in text
+    assert re.search(r"  - forwarding: -\d+\.\d % \(-\d+\.\d to \+\d+\.\d\)\n", text)
+
+
+def test_foreign_words_do_nothing_in_the_page() -> None:
+    evil = "</code>\x1b[31m`<script>\u202e\n# x"
+    told = Study(
+        evil,
+        [ComparedScenario(evil, [Set(evil, OLD), Set(f"{evil}2", NEW)], evil)],
+        conditions=[evil],
+        flame_graphs=[FlameGraph("a](b", "x.svg", b"<svg")],
+    )
+    text = readme(told)
+    prose = re.sub(r"```\n.*?```\n", "", text, flags=re.DOTALL)
+
+    assert "<script>" not in prose
+    assert not set(text) & set("\x1b\u202e")
+    assert not any(line.startswith("# ") for line in text.splitlines())
+    assert "  - [a\\](b](x.svg)\n" in text
+
+
+# -------------------------------------------------------------------------------- the files
+
+
+def test_the_files_are_a_readme_a_plot_and_the_raw_values() -> None:
+    found = files(TWO)
+
+    assert set(found) == {
+        "README.md",
+        "graph.png",
+        "graph.svg",
+        "good.forwarding.pps",
+        "bad.forwarding.pps",
+    }
+    assert found["good.forwarding.pps"] == b"1465887\n1442680\n1443536\n1440210\n1452100\n"
+    assert found["graph.png"].startswith(PNG)
+    for name in found:
+        assert name == "README.md" or f"]({name})" in found["README.md"].decode()
+
+
+def test_the_plot_is_a_picture_with_a_name_and_names_its_sets() -> None:
+    picture = files(TWO)["graph.svg"]
+    root = ET.fromstring(picture)  # noqa: S314 - of our own making
+    texts = ["".join(node.itertext()) for node in root.iter() if node.tag.endswith("text")]
+
+    assert root.findtext("{*}title") == "Impact"
+    assert {"good", "bad", "forwarding", "Mpps, one mark per boot"} <= set(texts)
+    assert b"var(--" not in picture
+
+
+def test_the_same_study_makes_the_same_bytes() -> None:
+    assert files(TWO) == files(TWO)
+
+
+def test_files_keep_their_names_and_never_take_anothers() -> None:
+    one, two = Set("a", OLD, "295150.pf"), Set("b", NEW, "295150.pf.pps")
+    names = list(
+        files(Study("t", [ComparedScenario("x", [one, two]), ComparedScenario("y", [one, two])]))
+    )
+
+    assert [name for name in names if name.endswith(".pps")] == [
+        "295150.pf.pps",
+        "b.x.pps",
+        "a.y.pps",
+        "b.y.pps",
+    ]
+
+
+def test_names_are_fit_for_any_file_system() -> None:
+    told = study(Set("../up", OLD), Set("Ä / \x00?", NEW), Set("..", OLD), Set("AUX ü", NEW))
+    names = [name for name in files(told) if name.endswith(".pps")]
+
+    assert all(re.fullmatch(r"[A-Za-z0-9_+][A-Za-z0-9_.+-]*\.pps", name) for name in names)
+    assert len(set(names)) == 4
+
+
+def test_flame_graphs_are_linked_and_lie_beside() -> None:
+    told = replace(TWO, flame_graphs=[FlameGraph("r311848", "bench.311848.svg", b"<svg/>")])
+    found = files(told)
+
+    assert found["bench.311848.svg"] == b"<svg/>"
+    assert b"\nflame graph:\n  - [r311848](bench.311848.svg)\n" in found["README.md"]
+    with pytest.raises(ValueError, match=r"two files would be called graph\.svg"):
+        files(replace(TWO, flame_graphs=[FlameGraph("x", "graph.svg", b"<svg/>")]))
+
+
+@pytest.mark.parametrize(
+    "rates",
+    [(5, 5, 5), (0, 0, 0), (1e-3, 1e99, 3), (0.1, 0.2, 0.30000000000000004), (1, 2, 3, 4, 5)],
+)
+def test_any_rates_can_be_drawn_and_read_again(rates: Sequence[float]) -> None:
+    found = files(study(Set("a", rates), Set("b", (1, 2, 3))))
+
+    assert found["graph.png"].startswith(PNG)
+    assert read_points(found["a.forwarding.pps"], "a") == list(rates)
+
+
+@given(st.lists(st.floats(0, 1e9), min_size=3, max_size=9), st.sampled_from(Variant))
+def test_any_rates_can_be_told(rates: list[float], variant: Variant) -> None:
+    told = study(Set("a", rates), Set("b", OLD), variant=variant)
+
+    assert len(synthesis(told)) == 1
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (replace(TWO, title=" \n"), "the study has no title"),
+        (replace(TWO, scenarios=[]), "the study has no scenario"),
+        (replace(TWO, scenarios=TWO.scenarios * 2), "scenario 'forwarding' is there twice"),
+        (replace(TWO, width=1), "the width of the plots is 1; 2 to 1000 would be right"),
+        (replace(TWO, confidence=97.0), "confidence 97 %: ministat knows 80, 90, 95"),
+        (study(), "scenario 'forwarding' has 0 sets; 1 to 7 would be right"),
+        (study(*[Set("a", OLD)] * 8), "has 8 sets; 1 to 7 would be right"),
+        (study(Set("a", OLD), Set("b", (1, 2))), "set 'b' .* has 2 values; 3 or more"),
+        (study(Set("a", (1, 2, -3))), "set 'a' .*: -3 is no rate in packets per second"),
+        (study(Set("a", (1, 2, float("nan")))), "nan is no rate"),
+        (study(Set("a", (1, 2, float("inf")))), "inf is no rate"),
+    ],
+)
+def test_what_cannot_be_told_is_refused_in_a_sentence(wrong: Study, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        files(wrong)

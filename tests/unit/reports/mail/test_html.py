@@ -1,0 +1,57 @@
+"""The HTML of a mail says what its text says, word by word."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from html import unescape
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from netbisect.reports.mail import alerts
+from netbisect.reports.mail.html import as_html
+
+made = runpy.run_path(str(Path(__file__).parents[3] / "fixtures" / "report_cases.py"))
+
+
+def body(html: str) -> str:
+    return html.split("<body>")[1].split("</body>", maxsplit=1)[0]
+
+
+def said(html: str) -> list[str]:
+    """Its words, without tags."""
+    return unescape(re.sub(r"<[^>]*>", " ", body(html))).split()
+
+
+@pytest.mark.parametrize("name", ["alert_case", "culprit_case", "suspects_case", "unfinished_case"])
+def test_html_has_the_words_of_the_text(name: str) -> None:
+    case = made[name]()
+    mail = alerts.alert(case) if name == "alert_case" else alerts.outcome(case)
+
+    assert said(as_html(mail.subject, mail.text)) == mail.text.split()
+
+
+def test_ministat_stays_aligned_and_addresses_can_be_followed() -> None:
+    mail = alerts.outcome(made["culprit_case"]())
+    html = as_html(mail.subject, mail.text)
+    [block] = [one for one in re.findall(r"<pre>(.*?)</pre>", html, re.DOTALL) if "|___A" in one]
+
+    assert unescape(re.sub("<[^>]*>", "", block)) in mail.text
+    assert (
+        '<a href="https://reviews.freebsd.org/D51234">https://reviews.freebsd.org/D51234</a>'
+        in html
+    )
+    assert "<h2>Next</h2>" in html
+
+
+@given(st.text(), st.text(max_size=2000))
+def test_text_is_escaped(subject: str, text: str) -> None:
+    """Only our own tags come out, whatever goes in."""
+    html = as_html(subject, text)
+
+    tags = set(re.findall(r"<(/?[a-z0-9]+)", body(html)))
+    assert tags <= {"p", "/p", "pre", "/pre", "h2", "/h2", "a", "/a"}
+    assert "javascript:" not in re.findall(r'href="([^"]*)"', html)

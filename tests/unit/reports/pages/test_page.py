@@ -1,0 +1,342 @@
+"""The page of a case: whole, readable and safe, whatever a commit says."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from dataclasses import replace
+from functools import cache
+from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from netbisect.reports.model.case import Case, KernelFailure, Links
+from netbisect.reports.model.history import HistoryEntry
+from netbisect.reports.pages.page import page
+from netbisect.reports.site import cases
+
+made = runpy.run_path(str(Path(__file__).parents[3] / "fixtures" / "report_cases.py"))
+ENDINGS = ("culprit_case", "suspects_case", "not_reproduced_case", "unfinished_case")
+SVG = "{http://www.w3.org/2000/svg}"
+VOID = {"meta", "br", "img", "link", "hr", "input"}
+
+
+def make(name: str, **changes: object) -> Case:
+    case: Case = made[name](**changes)
+    return case
+
+
+@cache
+def page_of(name: str) -> str:
+    return page(make(name))
+
+
+class Outline(HTMLParser):
+    """Reads a page as a browser would; complains about elements that do not close."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str, str | None]] = []
+        self.words: list[str] = []
+        self.headings: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += [(tag, name, value) for name, value in attrs]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += [(tag, name, value) for name, value in attrs]
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if {"svg", "style"} & set(self.open):
+            return
+        self.words.append(data)
+        if self.open and re.fullmatch(r"h\d", self.open[-1]):
+            self.headings.append(data)
+
+    @property
+    def text(self) -> str:
+        return re.sub(r"\s+", " ", "".join(self.words))
+
+    def values(self, name: str) -> list[str | None]:
+        return [value for _, attribute, value in self.attributes if attribute == name]
+
+
+@pytest.fixture
+def culprit() -> str:
+    return page_of("culprit_case")
+
+
+def test_sections_are_complete_and_in_order(culprit: str) -> None:
+    assert Outline(culprit).headings == [
+        "Case 17: forwarding, inet4 on c2558",
+        "The commit",
+        "Evidence",
+        "Changes by this commit",
+        "Measurements",
+        "forwarding, inet4",
+        "forwarding, inet6",
+        "pf, inet4",
+        "ministat",
+        "The search",
+        "Revisions without measurements",
+        "Candidates",
+        "Conditions",
+        "To reproduce",
+        "Acknowledge or mute",
+    ]
+
+
+def test_the_culprit_has_author_trailers_and_links(culprit: str) -> None:
+    outline = Outline(culprit)
+
+    for words in (
+        "commit verified Commit n40-84363a3ebf40 made forwarding, inet4 slower: -10.9 %",
+        "net: tidy up the route lookup, part 40",
+        "A Committer",
+        "MFC after: 2 weeks, not before 2026-03-16",
+        "n36-4f27976e51e1: does not build: route.c:12: unknown type name",
+        "9 kernels built, 60 boots, 180 runs, 8 h 37 min",
+        "GENERIC-NODEBUG",
+        "Difference at 95.0% confidence",
+    ):
+        assert words in outline.text
+    assert f"https://cgit.freebsd.org/src/commit/?id={made['revision'](40)}" in outline.values(
+        "href"
+    )
+    assert "https://reviews.freebsd.org/D51234" in outline.values("href")
+
+
+@pytest.mark.parametrize("name", ["alert_case", *ENDINGS])
+def test_every_page_is_one_file_without_script(name: str) -> None:
+    text = page_of(name)
+    outline = Outline(text)
+
+    assert "script" not in outline.tags
+    assert not {"src", "srcset"} & {attribute for _, attribute, _ in outline.attributes}
+    links = [value for tag, name, value in outline.attributes if (tag, name) == ("link", "rel")]
+    assert set(links) == {"alternate"}  # which nothing loads by itself
+    assert ("html", "lang", "en") in outline.attributes
+    ids = outline.values("id")
+    assert len(ids) == len(set(ids))
+    assert not re.search(r"\b(broke|broken|blame)", outline.text)
+    text.encode()
+
+
+@pytest.mark.parametrize("name", ["alert_case", *ENDINGS])
+def test_every_plot_has_a_title_and_a_description(name: str) -> None:
+    pictures = re.findall(r"<svg.*?</svg>", page_of(name), flags=re.DOTALL)
+
+    assert len(pictures) == (6 if name == "alert_case" else 7)
+    for picture in pictures:
+        root = ET.fromstring(picture)  # noqa: S314 - our own
+        space = "{http://www.w3.org/2000/svg}"
+        named = {
+            child.get("id") for child in root if child.tag in (f"{space}title", f"{space}desc")
+        }
+        assert set(root.attrib["aria-labelledby"].split()) == named
+        assert root.attrib["role"] == "img"
+
+
+def test_pages_of_one_case_are_equal_byte_for_byte(culprit: str) -> None:
+    assert page(make("culprit_case")) == culprit
+
+
+def test_panics_have_backtraces() -> None:
+    """One under load is a finding of its own; a log that a machine wrote stays text."""
+    log = "panic: page fault\n#0 0xff at <b>ip_tryforward</b>+0x2c4\n\x1b[31m\u202e"
+    why = "the router went down under the load of this scenario: panic: page fault"
+    name = next(iter(make("culprit_case").labels))
+    lead = make("culprit_case").lead
+    failures = (
+        KernelFailure(name, lead, why, log),
+        *[KernelFailure(name, "", "panic: x", log)] * 60,
+    )
+    outline = Outline(page(make("culprit_case", failures=failures)))
+
+    assert "Kernels that panicked under load" in outline.headings
+    assert "Console logs" in outline.headings
+    assert outline.text.count("#0 0xff at <b>ip_tryforward</b>+0x2c4") == 50
+    assert "And 11 more." in outline.text
+    assert "b" not in outline.tags
+    assert "\x1b" not in outline.text
+    assert "Kernels that went down" not in page_of("culprit_case")
+
+
+def test_commit_messages_are_escaped() -> None:
+    evil = '<script>alert("x")</script><img src=x onerror=y>&amp;{{ 7 * 7 }}\x00\ud800\u202e$x$'
+    case = make("culprit_case")
+    commits = tuple(
+        replace(commit, subject=evil, author=evil, body=f"Reviewed by: {evil}\n")
+        for commit in case.commits
+    )
+    case = replace(
+        case,
+        commits=commits,
+        good=replace(case.good, subject=evil),
+        titles={evil: evil, **case.titles},
+        labels=dict.fromkeys(case.labels, evil),
+        skipped=dict.fromkeys(case.skipped, evil),
+        attempts=tuple(
+            replace(attempt, why=evil, outcome=evil, ln_pps=None) for attempt in case.attempts
+        ),
+        conditions={evil: evil},
+        unmoved=(evil,),
+        branch=evil,
+        testbed=evil,
+        hardware=evil,
+        command=evil,
+    )
+
+    outline = Outline(page(case))
+    assert not {"script", "img"} & set(outline.tags)
+    assert not [name for _, name, _ in outline.attributes if name.startswith("on")]
+    assert '<script>alert("x")</script><img src=x onerror=y>&amp;{{ 7 * 7 }}' in outline.text
+
+
+@pytest.mark.parametrize("name", ["suspects_case", "not_reproduced_case", "unfinished_case"])
+def test_a_page_without_a_verified_commit_has_no_author(name: str) -> None:
+    assert "A Committer" not in page_of(name)
+
+
+def test_a_running_search_has_no_verdict() -> None:
+    text = Outline(page_of("alert_case")).text
+
+    assert "search running main is slower on c2558" in text
+    assert "the results below are preliminary" in text
+
+
+def test_each_step_has_the_most_probable_answer(culprit: str) -> None:
+    text = Outline(culprit).text
+
+    assert "64 commits, 1.5 % each" in text
+    assert f"{made['label'](40)}, 97.0 %" in text
+    assert "that none of them changed anything: 0.1 %" not in text
+    assert "that none of them changed anything: less than 0.1 %" not in text
+
+
+def test_no_change_can_be_the_most_probable_answer() -> None:
+    case = make("not_reproduced_case")
+    attempts = tuple(
+        replace(attempt, belief=case.finding.belief if case.finding else None)
+        for attempt in case.attempts
+    )
+
+    assert "no change, 97.0 %" in Outline(page(replace(case, attempts=attempts))).text
+
+
+def test_an_empty_case_has_a_page() -> None:
+    case = make(
+        "alert_case",
+        confirmed=None,
+        pps={},
+        series={},
+        links=Links(),
+        conditions={},
+        command="",
+        unmoved=(),
+        hardware="",
+    )
+
+    text = Outline(page(case)).text
+    assert "A search runs on c2558 between" in text
+    assert "Too few boots for ministat" in text
+
+
+@pytest.mark.slow
+def test_the_page_of_the_largest_case_is_small() -> None:
+    """Twelve scenarios, 256 commits, 60 visits, panics and profiles: below 500 kB, and whole."""
+    text = page(make("large_case"))
+    outline = Outline(text)
+
+    assert len(text.encode()) < 500_000
+    assert text.count('class="fg"') == 3
+    assert text.count("<figure>") == 10
+    assert "Without plots: 9 scenarios with smaller changes" in outline.text
+    assert outline.text.count("splits what is left") == 60
+
+
+def test_long_lists_on_a_page_are_cut_and_counted() -> None:
+    """A thousand commits and visits: the likeliest and the latest, and how many are left out."""
+    case = make("culprit_case")
+    commits = tuple(
+        replace(commit, revision=f"{i:03}{commit.revision}")
+        for i in range(16)
+        for commit in case.commits
+    )
+    case = replace(case, commits=(*commits, *case.commits), attempts=case.attempts * 12)
+    text = page(case)
+
+    assert "The 256 most probable; 832 commits more are in the range." in text
+    assert made["label"](made["CULPRIT"]) in text.split('id="candidates"')[1]
+    assert f"The latest 100 attempts; {len(case.attempts) - 100} came before." in text
+    assert len(text.encode()) < 500_000
+
+
+SHORT = st.text(
+    st.characters() | st.sampled_from("\x00\x07\x1b\u202e\u2066\ud800\ufffe\uffff<>&\"'{}%$\\"),
+    max_size=40,
+)
+NAMES = ("alert_case", "culprit_case", "suspects_case")
+
+
+@pytest.mark.slow
+@given(st.sampled_from(NAMES), st.tuples(*[SHORT] * 8), st.sampled_from((1, 1, 300)))
+@settings(max_examples=3, phases=[Phase.generate])
+def test_pages_are_valid_for_any_texts(name: str, said: tuple[str, ...], times: int) -> None:
+    """A case with any texts in any place; the site's pages of it, and the pictures in them."""
+    case, label, title, branch, testbed = make(name), *said[:4]
+    subject, why, value, log = (one * times for one in said[4:])
+    told = replace(
+        case,
+        commits=tuple(
+            replace(one, subject=subject, author=value, body=f"MFC after:\t{why}\n{log}")
+            for one in case.commits
+        ),
+        titles={**dict.fromkeys(case.titles, title), case.lead: label},
+        labels=dict.fromkeys(case.labels, label),
+        branch=branch,
+        testbed=testbed,
+        hardware=value,
+        skipped={case.bad.revision: why},
+        attempts=tuple(replace(one, why=why, outcome=value) for one in case.attempts[-3:]),
+        failures=(KernelFailure(case.bad.revision, title, why, log),),
+        conditions={title: value},
+        stable=(why,),
+        unmoved=(testbed,),
+        history=(HistoryEntry(0.0, value, why, None),),
+        command=log,
+        links=Links("", "https://example.org/{revision}", ""),
+    )
+    line = replace(
+        made["alert_summary"](), testbed=testbed, title=title, branch=branch, good=label, bad=value
+    )
+    document = replace(made["alert_document"](), history=told.history)
+    pages = [
+        page(told),
+        cases.alert(line, document, told, title=str, questions=[]),
+        cases.comparison(1, told, None, alert=line),
+        cases.bisection(2, told, line),
+    ]
+
+    for text in pages:
+        outline = Outline(text)
+        assert not {"script", "img"} & set(outline.tags)
+        assert not [name for _, name, _ in outline.attributes if name.startswith("on")]
+        assert not re.search(r"[\x00-\x08\x0b\x0c\x0e-\x1f\u202a-\u202e\u2066-\u2069]", text)
+        assert len(text.encode("utf-8", "replace")) < 500_000

@@ -1,0 +1,223 @@
+"""Flame graphs: whole SVG from whatever stacks there are, and colours that tell the truth."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from netbisect.bisect.model import profile_stacks
+from netbisect.bisect.model.profile_stacks import Stacks
+from netbisect.cli.report import report
+from netbisect.reports.plots import flamegraph
+
+SVG = "{http://www.w3.org/2000/svg}"
+WAY = "fork_exit;ithread_loop;igb_msix_que;"
+BEFORE = profile_stacks.parse(
+    f"{WAY}igb_rxeof 30\n{WAY}igb_rxeof;ether_input 20\n"
+    f"{WAY}igb_rxeof;ether_input;ip_input;ip_tryforward 40\nfork_exit;sched_idletd 10\n"
+)
+AFTER = profile_stacks.parse(
+    f"{WAY}igb_rxeof 30\n{WAY}igb_rxeof;ether_input 20\n"
+    f"{WAY}igb_rxeof;ether_input;ip_input;ip_tryforward 90\nfork_exit;sched_idletd 10\n"
+)
+NAMES = st.text(min_size=1, max_size=30)
+PROFILES = st.dictionaries(
+    st.lists(NAMES, min_size=1, max_size=12).map(tuple), st.integers(1, 10**18), min_size=1
+)
+
+
+def parsed(svg: str | bytes) -> ET.Element:
+    return ET.fromstring(svg)  # noqa: S314 - of our own making
+
+
+def boxes(svg: str | bytes) -> dict[str, ET.Element]:
+    """By title: the rectangles, after a look whether it is sound XML."""
+    root = parsed(svg)
+    found = {}
+    for group in root.iter(f"{SVG}g"):
+        title, box = group.find(f"{SVG}title"), group.find(f"{SVG}rect")
+        assert title is not None
+        assert title.text
+        assert box is not None
+        found[title.text] = box
+    return found
+
+
+def box_of(svg: str | bytes, name: str) -> ET.Element:
+    [box] = [box for title, box in boxes(svg).items() if title.startswith(f"{name}:")]
+    return box
+
+
+def place(box: ET.Element) -> tuple[float, float, float]:
+    return float(box.attrib["x"]), float(box.attrib["y"]), float(box.attrib["width"])
+
+
+def flame(profile: Stacks, **more: int) -> str:
+    return flamegraph.flame(profile, name="one", title="A profile", **more)
+
+
+def difference(before: Stacks, after: Stacks) -> str:
+    return flamegraph.difference(before, after, name="two", title="Two profiles")
+
+
+def test_a_box_is_as_wide_as_its_share_and_above_its_caller() -> None:
+    """The outermost function is at the bottom."""
+    svg = flame(BEFORE)
+    whole, caller, inner = (place(box_of(svg, name)) for name in ("all", "ether_input", "ip_input"))
+
+    assert whole[2] == 900
+    assert caller[2] == pytest.approx(900 * 0.6, abs=0.1)
+    assert inner[2] == pytest.approx(900 * 0.4, abs=0.1)
+    assert whole[1] > caller[1] > inner[1]
+    assert caller[0] <= inner[0]
+    assert inner[0] + inner[2] <= caller[0] + caller[2] + 0.1
+    assert "ether_input: 60.0 %, itself 20.0 %, 60 samples" in boxes(svg)
+
+
+def test_what_grew_is_hot_and_what_did_not_is_no_hotter_for_more_samples() -> None:
+    """Profiles are brought to equal totals: 150 samples against 100."""
+    svg = difference(BEFORE, AFTER)
+
+    assert box_of(svg, "ip_tryforward").attrib["class"] == "h5"
+    assert box_of(svg, "igb_rxeof").attrib["class"].startswith("c")
+    assert box_of(svg, "ip_input").attrib["class"] == "n"
+    titles = "\n".join(boxes(svg))
+    assert "ip_tryforward: 40.0 % before, 60.0 % after" in titles
+    assert "+20.0 percentage points in all places" in titles
+    doubled = difference(BEFORE, {stack: 2 * many for stack, many in BEFORE.items()})
+    assert {box.attrib["class"] for box in boxes(doubled).values()} == {"n"}
+
+
+def test_what_only_one_profile_has_is_there_too() -> None:
+    """A function that a driver's conversion renamed: hot under the new name, cold under the old."""
+    after = {
+        tuple(name.replace("igb_rxeof", "iflib_rxeof") for name in stack): many
+        for stack, many in BEFORE.items()
+    }
+    svg = difference(BEFORE, after)
+
+    assert box_of(svg, "iflib_rxeof").attrib["class"] == "h5"
+    assert box_of(svg, "igb_rxeof").attrib["class"] == "c5"
+    called = [box.attrib["class"] for title, box in boxes(svg).items() if "ip_tryforward" in title]
+    assert called == ["n", "n"]
+
+
+def test_the_same_stacks_are_the_same_bytes() -> None:
+    """In whatever order they are told."""
+    turned = dict(reversed(list(BEFORE.items())))
+
+    assert flame(BEFORE) == flame(turned)
+    assert difference(BEFORE, AFTER) == difference(turned, AFTER)
+
+
+def test_a_drawing_explains_itself_without_script() -> None:
+    """A name and a description for who cannot see it; no script, nothing from elsewhere."""
+    for svg in (flame(BEFORE), difference(BEFORE, AFTER)):
+        root = parsed(flamegraph.document(svg))
+        assert root.attrib["role"] == "img"
+        named = [root.find(f"{SVG}{tag}") for tag in ("title", "desc")]
+        assert [one.attrib["id"] for one in named if one is not None] == root.attrib[
+            "aria-labelledby"
+        ].split()
+        assert not re.search(r"<script|href|url\(|onclick", svg)
+        assert "prefers-color-scheme:dark" in flamegraph.document(svg).decode()
+
+
+@given(before=PROFILES, after=PROFILES)
+@settings(max_examples=60)
+def test_whatever_functions_are_called_it_is_sound_xml(before: Stacks, after: Stacks) -> None:
+    """Control characters, markup, lone surrogates, huge counts."""
+    for svg in (flame(before), difference(before, after)):
+        assert any(title.startswith("all") for title in boxes(flamegraph.document(svg)))
+
+
+def test_a_name_cannot_leave_its_place() -> None:
+    hostile = '</title><script>alert("1")</script>&amp;\x00\x1b[31m\udcff'
+    svg = flamegraph.document(flame({(hostile,): 1}))
+
+    assert b"<script" not in svg
+    assert any("<script>" in title for title in boxes(svg))
+
+
+@pytest.mark.long
+def test_many_stacks_make_a_drawing_of_less_than_300_kb() -> None:
+    """The widest boxes are drawn, whatever the length of their names."""
+    found = {
+        tuple(f"function_{i >> (15 - depth)}_{'x' * 200}" for depth in range(16)): 1 + i % 9
+        for i in range(50_000)
+    }
+    svg = flamegraph.document(flame(found))
+
+    assert len(svg) < 300_000
+    assert len(boxes(svg)) > 200
+    assert len(flame(found, most=20_000).encode()) <= 20_000
+
+
+def test_a_very_deep_stack_is_cut_where_nobody_looks() -> None:
+    """Ten thousand calls, as an endless recursion makes them."""
+    deep = tuple(f"f{i}" for i in range(10_000))
+    svg = flame({deep: 5, deep[:-1]: 2})
+
+    assert len(boxes(svg)) == 101
+    assert float(parsed(svg).attrib["height"]) < 2000
+
+
+# ---------------------------------------------------------------------------------- the command
+
+
+def run(*arguments: object, status: int = 0) -> str:
+    done = CliRunner().invoke(report, ["flamegraph", *map(str, arguments)])
+    assert done.exit_code == status, done.output
+    return done.output
+
+
+def test_the_command_draws_one_profile_or_the_difference_of_two(tmp_path: Path) -> None:
+    """Folded stacks, or what pmcstat wrote."""
+    one, two, out = tmp_path / "one.folded", tmp_path / "two.graph", tmp_path / "out.svg"
+    one.write_text(profile_stacks.folded(BEFORE))
+    two.write_text("@ cycles [3 samples]\n\n100.0%  [3]  ip_input @ /boot/kernel/kernel\n")
+
+    assert "out.svg: 100 samples" in run(one, "-o", out)
+    assert box_of(out.read_bytes(), "ip_tryforward").attrib["class"].startswith("f")
+    assert "100 samples and 3 samples" in run(one, two, "-o", out, "--title", "<both>")
+    assert b"&lt;both&gt;</title>" in out.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "there is no sample in it"),
+        (b"a;b 0\n", "there is no sample in it"),
+        (b"a;b -3\n", "line 1: 'a;b -3'"),
+        (b"a;b 1\n\nnonsense\n", "line 3: 'nonsense'"),
+        (b"\xff\xfe\x00", "line 1:"),
+    ],
+)
+def test_a_file_without_stacks_is_refused_in_a_sentence(
+    tmp_path: Path, content: bytes, said: str
+) -> None:
+    """And nothing is written."""
+    (tmp_path / "one").write_bytes(content)
+    output = run(tmp_path / "one", "-o", tmp_path / "out.svg", status=1)
+
+    assert said in output
+    assert str(tmp_path / "one") in output
+    assert not (tmp_path / "out.svg").exists()
+
+
+def test_bytes_that_are_no_utf_8_are_shown_as_such(tmp_path: Path) -> None:
+    (tmp_path / "one").write_bytes(b"caf\xe9;b 4\n")
+    run(tmp_path / "one", "-o", tmp_path / "out.svg")
+
+    assert place(box_of((tmp_path / "out.svg").read_bytes(), "caf\ufffd"))[2] == 900
+
+
+def test_where_nothing_can_be_written_it_is_said(tmp_path: Path) -> None:
+    (tmp_path / "one").write_text("a 1\n")
+    assert "cannot be written" in run(tmp_path / "one", "-o", tmp_path / "no" / "x", status=1)

@@ -1,0 +1,126 @@
+"""What is told of a search that several testbeds of one make have measured for."""
+
+from __future__ import annotations
+
+import math
+import re
+import runpy
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from netbisect.bisect.model.entities import Kernel, Noise
+from netbisect.bisect.model.evidence import Evidence, Observation
+from netbisect.bisect.model.jobs import BisectJob, Candidate
+from netbisect.reports.mail.alerts import outcome
+from netbisect.reports.model.case import Attempt, Case
+from netbisect.reports.pages.page import page
+from netbisect.reports.render import summary
+from netbisect.steps.queries.case import _of, _places
+
+made = runpy.run_path(str(Path(__file__).parents[3] / "fixtures" / "report_cases.py"))
+APART = math.log(0.94)
+
+
+def shared_case() -> Case:
+    """Every second boot was made on another testbed, 6 % below."""
+    case: Case = made["culprit_case"](testbeds=("c2558", "c2558-2"), shown="c2558")
+    attempts = [
+        replace(one, testbed="c2558-2", ln_pps=one.ln_pps + APART)
+        if one.ln_pps is not None and one.seq % 2
+        else one
+        for one in case.attempts
+    ]
+    return replace(case, attempts=tuple(attempts))
+
+
+def test_mails_and_pages_list_the_measuring_testbeds() -> None:
+    """And whose rates are shown; of one testbed there is nothing to say."""
+    told = "c2558 and c2558-2; rates and ministat are of c2558"
+    text = outcome(shared_case()).text
+    assert told in " ".join(text.split())
+    assert max(len(line) for line in text.splitlines() if "://" not in line) <= 76
+    written = page(shared_case())
+    assert f'<tr><th scope="row">measured on</th><td>{told}</td></tr>' in written
+    assert ">boot and runs on c2558-2</td>" in written
+    alone: Case = made["culprit_case"]()
+    assert "measured on" not in outcome(alone).text + page(alone)
+    assert "boot and runs on" not in page(alone)
+
+
+def test_a_search_on_another_testbed_names_it() -> None:
+    case = replace(shared_case(), testbeds=("c2558-2",), shown="c2558-2")
+    assert summary.measured_on(case) == "c2558-2"
+
+
+def test_steps_are_scaled_to_the_displayed_testbed() -> None:
+    """A boot elsewhere is held against the good end there; the same percentages come out."""
+    alone, shared = (
+        {stop.label: change_of(stop) for stop in summary.path(case)}
+        for case in (made["culprit_case"](), shared_case())
+    )
+    assert alone.keys() == shared.keys()
+    assert sum(change is not None for change in alone.values()) > 5
+    for label, change in alone.items():
+        assert shared[label] == (change if change is None else pytest.approx(change, abs=1.5))
+
+
+def change_of(stop: summary.Stop) -> float | None:
+    """In percent of the good end; None where none is told."""
+    found = re.search(r"[+-]?[0-9.]+(?= %)", stop.change)
+    return float(found[0]) if found else None
+
+
+def test_a_testbed_without_the_good_end_has_no_rates() -> None:
+    """Nobody knows how far it lies from the others."""
+    case: Case = made["culprit_case"](testbeds=("c2558", "c2558-2"), shown="c2558")
+    lost = Attempt(
+        seq=99,
+        stage="trial",
+        revision=case.bad.revision,
+        why="",
+        outcome="measured",
+        belief=None,
+        ln_pps=1.0,
+        at=0.0,
+        seconds=1.0,
+        testbed="c2558-2",
+    )
+    with_it = replace(case, attempts=(*case.attempts, lost))
+    assert summary.path(with_it) == summary.path(case)
+
+
+def reading(number: int, revision: str, testbed: str, *, fresh: bool = True) -> Observation:
+    return Observation(f"b{number}", revision, f"id-{revision}", {"s": 14.0}, fresh, 1, testbed)
+
+
+def search(*others: str) -> BisectJob:
+    candidates = (Candidate("parent"), Candidate("culprit"))
+    mates = {name: Noise() for name in others}
+    return BisectJob("main", "one", "good", candidates, ("s",), "s", -0.1, Noise(), others=mates)
+
+
+def test_displayed_rates_come_from_the_testbed_with_most_boots() -> None:
+    """And of boots of this search, as the effects are."""
+    twin = Kernel("culprit", "G", "amd64", "id-page", "k", "v", 1, 0.0, 1.0)
+    boots = [
+        *(reading(i, "parent", "one") for i in range(3)),
+        reading(3, "page", "one"),
+        *(reading(i, "parent", "two") for i in range(4, 6)),
+        *(reading(i, "page", "two") for i in range(6, 8)),
+        reading(8, "culprit", "one", fresh=False),
+        reading(9, "culprit", "one", fresh=False),
+    ]
+    evidence = Evidence(tuple(boots), {"culprit": twin})
+    used, shown = _places(search("two", "three"), evidence, {"parent", "culprit"})
+
+    assert (used, shown) == (("one", "two"), "two")
+    assert [one.boot for one in _of(evidence, shown).observations] == ["b4", "b5", "b6", "b7"]
+
+
+def test_all_boots_of_a_single_testbed_are_shown() -> None:
+    evidence = Evidence((reading(1, "good", "one", fresh=False), reading(2, "good", "one")))
+    for question in (search(), search("two")):
+        assert _places(question, evidence, {"good"}) == ((), "")
+    assert _of(evidence, "") is evidence

@@ -1,0 +1,240 @@
+"""Numbers and findings, as people read them."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from netbisect.bisect.model.alert_state import AlertKind, AlertState
+from netbisect.bisect.model.results import (
+    Confirmed,
+    Culprit,
+    Effect,
+    NightlyResult,
+    NotConfirmed,
+    NotReproduced,
+    Posterior,
+    Result,
+    Suspects,
+    Unfinished,
+)
+from netbisect.reports.render import words
+
+DROP = Effect("fwd4", math.log(0.891), math.log(0.879), math.log(0.903), 1e-9, 12, 11)
+BELIEF = Posterior({"a" * 40: 0.996, "b" * 40: 0.003}, 0.001)
+
+
+@pytest.mark.parametrize(
+    ("rate", "text"),
+    [
+        (0, "0 pps"),
+        (1.496, "1 pps"),
+        (64, "64 pps"),
+        (999.4, "999 pps"),
+        (999.6, "1.00 kpps"),
+        (12_345, "12.3 kpps"),
+        (623_400, "623 kpps"),
+        (999_499, "999 kpps"),
+        (999_500, "1.000 Mpps"),
+        (1_488_095, "1.488 Mpps"),
+        (14_880_952, "14.88 Mpps"),
+        (148_809_523, "148.8 Mpps"),
+        (1_488_095_238, "1488 Mpps"),
+    ],
+)
+def test_rates_have_a_unit_and_significant_digits(rate: float, text: str) -> None:
+    assert words.pps(rate) == text
+
+
+@settings(deadline=None)
+@given(st.floats(1, 1e10))
+def test_rounding_of_rates_is_below_the_boot_noise(rate: float) -> None:
+    number, unit = words.pps(rate).split()
+
+    shown = float(number) * {"pps": 1, "kpps": 1e3, "Mpps": 1e6}[unit]
+    assert shown == pytest.approx(rate, rel=0.005, abs=0.5)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "text"),
+    [(0.891, "-10.9 %"), (1.0, "0.0 %"), (0.99999, "0.0 %"), (1.025, "+2.5 %"), (2.82, "+182 %")],
+)
+def test_percentages_have_a_sign_unless_zero(ratio: float, text: str) -> None:
+    assert words.percent(math.log(ratio)) == text
+
+
+@pytest.mark.parametrize(
+    ("middle", "low", "high", "text"),
+    [
+        (0.891, 0.879, 0.903, "-10.9 % (-12.1 to -9.7)"),
+        (1.003, 0.991, 1.016, "+0.3 % (-0.9 to +1.6)"),
+        (0.9966, 0.9941, 0.9991, "-0.34 % (-0.59 to -0.09)"),
+        (2.82, 2.61, 3.05, "+182 % (+161 to +205)"),
+    ],
+)
+def test_an_effect_and_its_interval_share_their_digits(
+    middle: float, low: float, high: float, text: str
+) -> None:
+    effect = Effect("fwd4", math.log(middle), math.log(low), math.log(high), 0.01, 5, 5)
+
+    assert words.change(effect) == text
+
+
+@pytest.mark.parametrize("end", [math.inf, math.nan])
+def test_an_open_interval_is_not_shown(end: float) -> None:
+    effect = Effect("fwd4", math.log(0.891), -end, end, 0.5, 1, 1)
+
+    assert words.change(effect) == "-10.9 % (no interval)"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0 s"),
+        (45.4, "45 s"),
+        (59.7, "1 min"),
+        (720, "12 min"),
+        (3599, "1 h 00 min"),
+        (7500, "2 h 05 min"),
+        (86399, "1 d 00 h"),
+        (273_600, "3 d 04 h"),
+    ],
+)
+def test_durations_round_up_to_hours(seconds: float, text: str) -> None:
+    assert words.duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0, "0.0 s"), (4.23, "4.2 s"), (10, "10 s"), (720, "12 min")]
+)
+def test_short_durations_have_tenths(seconds: float, text: str) -> None:
+    assert words.elapsed(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("chance", "text"),
+    [
+        (1.0, "more than 99.9 %"),
+        (0.99951, "more than 99.9 %"),
+        (0.9989, "99.9 %"),
+        (0.996, "99.6 %"),
+        (0.31, "31.0 %"),
+        (0.0004, "less than 0.1 %"),
+        (0.0, "less than 0.1 %"),
+    ],
+)
+def test_probabilities_are_never_0_or_100_percent(chance: float, text: str) -> None:
+    assert words.certainty(chance) == text
+
+
+@pytest.mark.parametrize(
+    ("p", "text"),
+    [
+        (0, "below 1 in a million"),
+        (0.0003, "1 in 3,000"),
+        (0.004, "1 in 200"),
+        (0.05, "1 in 20"),
+        (0.3, "30 %"),
+    ],
+)
+def test_a_p_value_is_a_probability_by_chance(p: float, text: str) -> None:
+    assert words.probability_by_chance(p) == text
+
+
+def test_times_are_utc() -> None:
+    assert words.moment(1_772_373_900) == "2026-03-01 14:05 UTC"
+    assert words.day(1_772_323_199) == "2026-02-28"
+
+
+def test_lists_read_as_in_a_sentence() -> None:
+    assert words.listing([]) == ""
+    assert words.listing(["a"]) == "a"
+    assert words.listing(["a", "b", "c"]) == "a, b and c"
+
+
+def test_nouns_are_counted() -> None:
+    assert [words.count(n, "boot") for n in (0, 1, 1200)] == ["0 boots", "1 boot", "1,200 boots"]
+
+
+@settings(deadline=None)
+@given(st.text(st.characters()))
+def test_clean_text_is_one_line_of_characters_that_can_be_sent(text: str) -> None:
+    shown = words.clean(text)
+
+    shown.encode()
+    assert shown.splitlines() in ([], [shown])
+    assert not {unicodedata.category(character) for character in shown} & {"Cc", "Cf", "Cs"}
+
+
+@pytest.mark.parametrize(
+    ("finding", "text"),
+    [
+        (NightlyResult(5), "All requested boots were measured: 5 boots."),
+        (
+            Confirmed((DROP,)),
+            ("The retest confirms the difference: fwd4! -10.9 % (-12.1 to -9.7), 12 + 11 boots."),
+        ),
+        (Confirmed(()), "The retest confirms the difference."),
+        (
+            NotConfirmed((DROP,), "both are equally fast."),
+            "The retest does not confirm the difference: both are equally fast.",
+        ),
+        (
+            Culprit("a" * 40, "b" * 40, BELIEF, (DROP,)),
+            (
+                "Commit aaaa made fwd4! slower: -10.9 % (-12.1 to -9.7). Verified against its "
+                "parent bbbb with interleaved boots, 12 + 11 boots. Probability that it is this "
+                "commit: 99.6 %."
+            ),
+        ),
+        (
+            Suspects(("a" * 40, "b" * 40), BELIEF, "neither builds"),
+            "One of 2 commits made the change; measurements cannot separate them: neither builds.",
+        ),
+        (
+            NotReproduced(Posterior({"a" * 40: 0.0}, 1.0), ""),
+            (
+                "No commit in this range changed the level, probability more than 99.9 %: "
+                "no reason recorded."
+            ),
+        ),
+        (
+            Unfinished("the testbed\nis gone"),
+            "The search ended without a result: the testbed is gone. No commit is named.",
+        ),
+    ],
+)
+def test_every_result_has_a_sentence(finding: Result, text: str) -> None:
+    assert words.sentence(finding, lambda name: name[:4], lambda name: f"{name}!") == text
+
+
+def test_direction_follows_the_sign() -> None:
+    gain = Effect("fwd4", 0.1, 0.09, 0.11, 1e-9, 5, 5)
+
+    assert words.direction(gain) == "faster"
+    assert words.direction(DROP) == "slower"
+
+
+@pytest.mark.parametrize("state", list(AlertState))
+def test_every_state_of_an_alert_has_words(state: AlertState) -> None:
+    """They end a sentence that is ended elsewhere."""
+    text = words.state(state)
+
+    assert text
+    assert not text.endswith(".")
+    assert f"It is {text}."[6].islower()
+
+
+def test_states_include_date_and_merged_alert() -> None:
+    """A muted alert has a date, a merged one an earlier alert."""
+    assert words.state(AlertState.MUTED, until=86400.0) == "muted until 1970-01-02"
+    assert words.state(AlertState.MERGED, into=7) == "merged into an earlier alert, alert 7"
+
+
+def test_every_kind_of_alert_has_words() -> None:
+    """A noun with its article."""
+    assert {words.kind(one).split()[0] for one in AlertKind} == {"a", "an"}

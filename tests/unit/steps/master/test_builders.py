@@ -1,0 +1,67 @@
+"""Workers and builders of a lab."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from netbisect.demo.lab.testbeds import TESTBEDS, copies
+from netbisect.steps.master import builders
+from netbisect.steps.service.settings import load_settings
+
+if TYPE_CHECKING:
+    from tests.lab_fixtures import RunningLab
+
+
+def test_a_worker_runs_one_build_per_host(running_lab: RunningLab, tmp_path: Path) -> None:
+    """A build host has a lock for one kernel at a time."""
+    one = running_lab.lab.testbed("c2558")
+    beds = tuple(replace(one, name=bed.name, worker="lab") for bed in copies(TESTBEDS["c2558"], 8))
+    lab = replace(running_lab.lab, testbeds=beds)
+    (tmp_path / "netbisect.toml").write_text(
+        'branches = ["main"]\n[mail]\nto = ["a@lab.invalid"]\nsender = "b@lab.invalid"\n'
+    )
+    (tmp_path / "workers.password").write_text("secret\n")
+    (tmp_path / "workers.password").chmod(0o600)
+    settings = load_settings(tmp_path / "netbisect.toml")
+    found = {one.name: one.max_builds for one in builders.workers(settings, lab)}
+    assert found == {"amd64": 1, "lab": 8}
+    configs = {one.name: one for one in builders.builders(settings, lab)}
+    (lock,) = configs["kernel-amd64"].locks
+    assert (lock.lockid.name, lock.lockid.maxCount) == ("kernel", 1)
+
+
+def connected(*names: str) -> Any:
+    return SimpleNamespace(
+        workers=[SimpleNamespace(worker=SimpleNamespace(workername=name)) for name in names]
+    )
+
+
+def chosen(known: str, free: str, avoided: str) -> str | None:
+    """The worker for a kernel; workers are letters."""
+    builder = connected(*known)
+    candidates = [one for name in free for one in builder.workers if one.worker.workername == name]
+    properties = SimpleNamespace(getProperty=lambda *_: list(avoided))
+    found = builders.choose_worker(builder, candidates, SimpleNamespace(properties=properties))
+    return found and found.worker.workername
+
+
+@pytest.mark.parametrize(
+    ("known", "free", "avoided", "expected"),
+    [
+        ("ab", "ab", "a", "b"),
+        ("ab", "a", "a", None),
+        ("a", "a", "a", "a"),
+        ("ab", "ba", "", "b"),
+        ("ab", "", "", None),
+    ],
+)
+def test_a_kernel_avoids_workers_that_failed_to_build_it(
+    known: str, free: str, avoided: str, expected: str | None
+) -> None:
+    """It waits for a busy one; without another one it returns to the first."""
+    assert chosen(known, free, avoided) == expected

@@ -1,0 +1,75 @@
+"""Storage of the logs of trials."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from netbisect.steps.master.trial_logs import evict, folder_of, keep
+from netbisect.steps.service.settings import MailSettings, Settings
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    mail = MailSettings(to=("a@b",), sender="c@d")
+    return Settings(branches=("main",), mail=mail, state=tmp_path, visit_space="1 kB")
+
+
+def store_logs(settings: Settings, decision: int, size: int) -> None:
+    place = folder_of(settings, decision)
+    place.mkdir(parents=True)
+    (place / "console.log").write_bytes(b"x" * size)
+    os.utime(place, (decision, decision))
+
+
+def stored(settings: Settings) -> list[int]:
+    return sorted(int(path.name) for path in settings.visits.iterdir())
+
+
+def test_the_oldest_logs_are_removed(settings: Settings) -> None:
+    for decision in (1, 2, 3, 4):
+        store_logs(settings, decision, 400)
+    assert evict(settings, (), newest=4) == [1, 2]
+    assert stored(settings) == [3, 4]
+    assert evict(settings, (), newest=4) == []
+
+
+def test_retained_logs_are_removed_last(settings: Settings) -> None:
+    for decision in (1, 2, 3, 4):
+        store_logs(settings, decision, 400)
+    assert evict(settings, {1, 2}, newest=4) == [3, 1]
+    assert stored(settings) == [2, 4]
+
+
+def test_the_newest_logs_stay(settings: Settings) -> None:
+    store_logs(settings, 1, 10)
+    store_logs(settings, 2, 5000)
+    assert evict(settings, {1}, newest=2) == [1]
+    assert stored(settings) == [2]
+
+
+def test_logs_replace_those_of_an_earlier_try(tmp_path: Path) -> None:
+    """Incomplete uploads of the same testbed are removed, those of others stay."""
+    names = (".incoming-bench-a-7", ".incoming-bench-a-6", ".incoming-bench-a-b-6", "9")
+    for name in names:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / name.lstrip(".")).write_text("")
+    assert keep(tmp_path / names[0], tmp_path / "9") == ""
+    assert [path.name for path in (tmp_path / "9").iterdir()] == ["incoming-bench-a-7"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".incoming-bench-a-b-6", "9"]
+
+
+def test_logs_that_cannot_be_stored_are_removed(tmp_path: Path) -> None:
+    incoming = tmp_path / ".incoming-bench-a-1"
+    incoming.mkdir()
+    assert "the logs cannot be stored: " in keep(incoming, tmp_path / "none" / "9")
+    assert not incoming.exists()
+
+
+def test_visit_space_is_an_amount_of_space(settings: Settings) -> None:
+    assert settings.visit_bytes == 1000
+    with pytest.raises(ValueError, match="visit_space 'much': expected an amount of space"):
+        replace(settings, visit_space="much")

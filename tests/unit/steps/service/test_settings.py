@@ -1,0 +1,117 @@
+"""netbisect.toml: valid and invalid settings."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from netbisect.steps.service.secrets import read_password
+from netbisect.steps.service.settings import load_settings
+from netbisect.workers.config.toml import FileError
+
+LEAST = """
+branches = ["main"]
+[mail]
+to = ["net@lab.invalid"]
+sender = "netbisect@lab.invalid"
+"""
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "netbisect.toml"
+    path.write_text(text)
+    return path
+
+
+def test_minimal_settings_have_defaults(tmp_path: Path) -> None:
+    settings = load_settings(written(tmp_path, LEAST))
+
+    assert settings.lab == tmp_path / "lab.toml"
+    assert settings.database == f"sqlite:///{tmp_path / 'netbisect.sqlite'}"
+    assert settings.kernels == tmp_path / "kernels"
+    assert math.isclose(settings.min_effect, -math.log(0.98))
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ("[web]\nport = 0", "web: port 0: expected a TCP port"),
+        ("[web]\nurl = 'ftp://x/'", "expected http:// or https://"),
+        ("[night]\nhour = 24", "hour 24: expected 0 to 23"),
+        ("[night]\nagainst_itself = -1", "against_itself -1: expected nights, or 0 for never"),
+        ("[nihgt]\nhour = 1", "nihgt"),
+        ("[links]\ncommit = 'https://x/'", "expected {revision} in it"),
+        ("[night]\nboots = '5'", "night.boots: expected a whole number"),
+        ("[masters]\nrouter = 'ws://x/'", "masters: database and router: expected both"),
+        (
+            "[masters]\nrouter = 'http://x/'\ndatabase = 'postgresql://x/y'",
+            "router 'http://x/': expected ws:// or wss://",
+        ),
+        (
+            "[masters]\nrouter = 'ws://x/'\ndatabase = 'sqlite:///y'",
+            "database 'sqlite:///y': expected the address of a server",
+        ),
+        (
+            "[masters]\nrouter = 'ws://x/'\ndatabase = 'postgresql://x/y'",
+            "masters: expected with a database that several hosts can use",
+        ),
+        ("[search]\nuse_groups = 'no'", "search.use_groups: expected true or false"),
+    ],
+)
+def test_errors_name_file_and_key(tmp_path: Path, more: str, said: str) -> None:
+    path = written(tmp_path, f"{LEAST}\n{more}\n")
+    with pytest.raises(FileError) as caught:
+        load_settings(path)
+
+    assert str(path) in str(caught.value)
+    assert said in str(caught.value)
+
+
+def test_mail_addresses_are_checked(tmp_path: Path) -> None:
+    path = written(tmp_path, LEAST.replace("net@lab.invalid", "net"))
+    with pytest.raises(FileError, match="'net': expected a mail address"):
+        load_settings(path)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "reply_to = '6U@[C\\'",
+        "sender = '&@[9'",
+        "[[mail.rules]]\nto = ['(m@):a']",
+        "to = ['net@lab.invalid', 'a@b.']",
+    ],
+)
+def test_all_mail_settings_are_checked(tmp_path: Path, more: str) -> None:
+    key = more.partition(" = ")[0]
+    least = "\n".join(line for line in LEAST.splitlines() if not line.startswith(f"{key} ="))
+    with pytest.raises(FileError, match=r"expected a mail address: .*\.$"):
+        load_settings(written(tmp_path, f"{least}\n{more}\n"))
+
+
+@pytest.mark.parametrize(
+    "address", ["root@localhost", "a.b+c@lab.internal", "a@vm-1", "a@router.local", "a@x.test"]
+)
+def test_local_mail_addresses_are_valid(tmp_path: Path, address: str) -> None:
+    settings = load_settings(written(tmp_path, LEAST.replace("net@lab.invalid", address)))
+
+    assert settings.mail.to == (address,)
+
+
+def test_missing_and_empty_password_files_are_rejected(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match="cannot be read: No such file"):
+        read_password(tmp_path / "none", "workers.password_file")
+    (tmp_path / "empty").write_text("\n")
+    (tmp_path / "empty").chmod(0o644)
+    with pytest.raises(FileError, match="has mode 0644"):
+        read_password(tmp_path / "empty", "workers.password_file")
+    (tmp_path / "empty").chmod(0o600)
+    with pytest.raises(FileError, match="is empty; expected a password"):
+        read_password(tmp_path / "empty", "workers.password_file")
+    (tmp_path / "empty").write_bytes(b"\xff")
+    with pytest.raises(FileError, match="expected a password in UTF-8"):
+        read_password(tmp_path / "empty", "workers.password_file")
+    (tmp_path / "empty").write_text(" secret\n")
+    assert read_password(tmp_path / "empty", "workers.password_file") == "secret"

@@ -1,0 +1,71 @@
+"""The first contributions of CONTRIBUTING.md, followed step by step in a copy of the checkout."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+COPIED = ("bisect", "store", "workers", "steps", "reports", "src", "docs", "master.cfg")
+
+
+def blocks(heading: str, language: str) -> list[str]:
+    """The code blocks below a heading of CONTRIBUTING.md."""
+    text = (ROOT / "CONTRIBUTING.md").read_text().split(f"\n### {heading}\n")[1]
+    section = re.split(r"^##+ ", text, maxsplit=1, flags=re.MULTILINE)[0]
+    found = re.findall(rf"^   ```{language}\n(.*?)^   ```$", section, re.MULTILINE | re.DOTALL)
+    return [textwrap.dedent(block) for block in found]
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    folder = tmp_path / "checkout"
+    folder.mkdir()
+    ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
+    for name in COPIED:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=ignored)
+        else:
+            shutil.copy(ROOT / name, folder / name)
+    return folder
+
+
+def shell(checkout: Path, script: str) -> str:
+    programs = Path(sys.executable).parent
+    path = f"{programs}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["sh", "-e", "-c", script],
+        cwd=checkout,
+        env={**os.environ, "PATH": path, "PYTHONPATH": str(checkout / "src")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_scenario_can_be_added(checkout: Path) -> None:
+    (script,) = blocks("Add a scenario", "sh")
+
+    assert "size=512," in shell(checkout, script)
+
+
+def test_subcommand_can_be_added(checkout: Path, tmp_path: Path) -> None:
+    module, entry = blocks("Add a subcommand", "python")
+    (script,) = blocks("Add a subcommand", "sh")
+    commands = checkout / "src/netbisect/cli"
+    (commands / "branches.py").write_text(module)
+    main = (commands / "main.py").read_text()
+    (commands / "main.py").write_text(main.replace("_COMMANDS = {\n", f"_COMMANDS = {{\n{entry}"))
+    output = shell(checkout, script.replace("/tmp/practice", str(tmp_path / "practice")))
+
+    assert output.splitlines()[-1] == "main"
+    assert "branches" in (checkout / "docs/man/netbisect.1").read_text()

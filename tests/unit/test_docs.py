@@ -1,0 +1,165 @@
+"""What is documented is what there is."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+
+import click
+import pytest
+
+from netbisect.bisect.model.alert_state import AlertState
+from netbisect.cli import main
+from netbisect.cli.alerts import alerts
+from netbisect.reports.documents import openapi
+from netbisect.steps.service import settings, web_settings
+from netbisect.steps.service.rights import RIGHTS
+from netbisect.workers.cli.main import netbisect_lab
+from netbisect.workers.config import builder, dut, lab, scenario, testbed, vm
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "lab.md").read_text()
+
+SECTIONS = {
+    lab.Lab: ("lab.toml", "### Top level"),
+    builder.Source: ("lab.toml", "### `[source]`"),
+    lab.Ssh: ("lab.toml", "### `[ssh]`"),
+    builder.Builder: ("lab.toml", "### `[[builders]]`"),
+    testbed.Testbed: ("lab.toml", "### `[[testbeds]]`"),
+    dut.Dut: ("lab.toml", "`[testbeds.dut]`\n"),
+    dut.NanoBsd: ("lab.toml", "`[testbeds.dut.nanobsd]`"),
+    dut.Pxe: ("lab.toml", "`[testbeds.dut.pxe]`"),
+    testbed.TrafficHost: ("lab.toml", "`[testbeds.generator]` and"),
+    testbed.Power: ("lab.toml", "`[testbeds.power]`\n"),
+    testbed.Console: ("lab.toml", "`[testbeds.console]`\n"),
+    vm.Vm: ("lab.toml", "`[testbeds.vm]`\n"),
+    testbed.Timing: ("lab.toml", "`[testbeds.timing]`\n"),
+    scenario.Scenario: ("Scenarios", "A scenario is a file"),
+    scenario.Traffic: ("Scenarios", "`[traffic]`\n"),
+    settings.Settings: ("netbisect.toml", "### Top level"),
+    settings.NightSettings: ("netbisect.toml", "`[night]`\n"),
+    settings.MailSettings: ("netbisect.toml", "`[mail]`\n"),
+    settings.MailRule: ("netbisect.toml", "`[[mail.rules]]`\n"),
+    settings.WebSettings: ("netbisect.toml", "`[web]`\n"),
+    web_settings.LoginSettings: ("netbisect.toml", "`[web.login]`\n"),
+    web_settings.PeopleRule: ("netbisect.toml", "`[[web.people]]`\n"),
+    settings.WorkerSettings: ("netbisect.toml", "`[workers]`\n"),
+    settings.MastersSettings: ("netbisect.toml", "`[masters]`,"),
+    settings.LinkSettings: ("netbisect.toml", "`[links]`\n"),
+    settings.RequestSettings: ("netbisect.toml", "`[requests]`\n"),
+}
+
+
+def documented(chapter: str, heading: str) -> set[str]:
+    """The keys in the first table after a heading."""
+    body = PAGE.split(f"\n## {chapter}\n", 1)[1]
+    table = body.split(heading, 1)[1].split("|---", 1)[1].split("\n\n", 1)[0]
+    cells = [row.split("|")[1] for row in table.splitlines()[1:]]
+    return {key for cell in cells for key in re.findall(r"`(\w+)`", cell)}
+
+
+@pytest.mark.parametrize("schema", SECTIONS, ids=lambda schema: schema.__name__)
+def test_every_key_is_documented_and_no_other(schema: type) -> None:
+    """docs/lab.md lists the keys of each table, neither more nor fewer."""
+    keys = {field.name for field in dataclasses.fields(schema)}
+
+    assert documented(*SECTIONS[schema]) == keys
+
+
+def test_the_example_of_the_lab_file_is_one(tmp_path: Path) -> None:
+    """What people copy from the page loads."""
+    example = PAGE.split("\n## lab.toml\n", 1)[1].split("```toml\n", 1)[1].split("```", 1)[0]
+    path = tmp_path / "lab.toml"
+    path.write_text(example)
+    (tmp_path / "ssh_config").write_text("")
+
+    assert lab.load_lab(path).testbed("c2558").power is not None
+
+
+def test_the_example_of_the_settings_is_one(tmp_path: Path) -> None:
+    """So does the other file."""
+    example = PAGE.split("\n## netbisect.toml\n", 1)[1].split("```toml\n", 1)[1].split("```", 1)[0]
+    path = tmp_path / "netbisect.toml"
+    path.write_text(example)
+
+    assert settings.load_settings(path).branches == ("main", "stable/15")
+
+
+def test_the_states_of_an_alert_are_documented_as_they_are() -> None:
+    """docs/alerts.md says of each whether it stands, is silent and may be searched."""
+    page = (ROOT / "docs" / "alerts.md").read_text()
+    body = page.split("\n## States\n", 1)[1].split("|---", 1)[1].split("\n\n", 1)[0]
+    rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in body.splitlines()[1:]]
+
+    assert [(name, *flags) for name, _, *flags in rows] == [
+        (
+            f"`{one.value}`",
+            *("yes" if so else "" for so in (one.standing, one.silent, one.searchable)),
+        )
+        for one in AlertState
+    ]
+
+
+def test_the_documented_commands_for_alerts_are_those_there_are() -> None:
+    """Every subcommand, and no other."""
+    page = (ROOT / "docs" / "alerts.md").read_text()
+    commands = page.split("\n## Commands\n", 1)[1]
+
+    assert set(re.findall(r"`netbisect alerts ([a-z]+) 7", commands)) == set(alerts.commands)
+
+
+# ------------------------------------------------------------------------- all pages together
+
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+
+
+def headings(page: Path) -> set[str]:
+    """The anchors of a page's headings, as sites that show Markdown make them."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    found = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", one.lower()).replace(" ", "-") for one in found}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    """To a file that there is, and to a heading in it."""
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+        if "://" in target:
+            continue
+        path, _, anchor = target.partition("#")
+        there = (page.parent / path).resolve() if path else page
+
+        assert there.exists(), target
+        if anchor:
+            assert anchor in headings(there), target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_that_pages_name_are_there(page: Path) -> None:
+    """`netbisect WORD` is one of its commands, and so is that of netbisect-lab."""
+    known = set(main.main.list_commands(click.Context(main.main)))
+    text = re.sub(r"^   ```.*?^   ```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    text = text.replace("`netbisect branches`", "")  # the example of CONTRIBUTING.md
+    blocks = "".join(re.findall(r"^```.*?^```$", text, re.MULTILINE | re.DOTALL))
+    lines = re.findall(r"^(?:\S+/bin/)?netbisect ([a-z]\w*)", blocks, re.MULTILINE)
+    assert {*lines, *re.findall(r"`netbisect\s([a-z]\w*)", text)} <= known
+    named = re.findall(r"netbisect-lab(?: --lab \S+)? ([a-z][a-z-]*)\b", text)
+    assert {one for one in named if one not in ("and", "that")} <= set(netbisect_lab.commands)
+
+
+def test_the_documented_rights_calls_and_limits_are_those_there_are() -> None:
+    """docs/api.md has every right and every call of the API, and no other."""
+    page = (ROOT / "docs" / "api.md").read_text()
+    rights = page.split("\n## Rights\n", 1)[1].split("\n## ", 1)[0]
+    calls = page.split("\n## The API\n", 1)[1].split("\n## ", 1)[0]
+    verbs = {
+        path.replace("/requests/7", "").replace("/requests/{number}", "")
+        for path in re.findall(r"`(?:GET |POST )?(/[a-z0-9/]+)", calls)
+    }
+    described = {path.replace("/requests/{number}", "") for path in openapi.description()["paths"]}
+
+    assert set(re.findall(r"^\| `(\w+)`", rights, re.MULTILINE)) == set(RIGHTS)
+    assert verbs - {""} == described - {""}
+    assert f"{openapi.MOST_BODY_BYTES >> 20} MiB" in calls
+    assert f"{openapi.MOST_PATCH_BYTES >> 20} MiB" in calls

@@ -1,0 +1,114 @@
+"""Manual pages and shell completion."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+MAN = Path(__file__).resolve().parents[2] / "docs" / "man"
+
+
+@pytest.fixture(scope="module")
+def generate() -> ModuleType:
+    """docs/man/generate.py."""
+    spec = importlib.util.spec_from_file_location("generate", MAN / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["generate"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_manual_pages_are_current(generate: ModuleType) -> None:
+    pages = generate.pages()
+
+    assert sorted(pages) == sorted(path.name for path in MAN.glob("*.1"))
+    for name, text in pages.items():
+        assert (MAN / name).read_text() == text, f"{name} is outdated: make manual"
+
+
+@pytest.mark.parametrize("line", [".Sh none", "'quoted", "a\\fBb", "--why -n"])
+def test_text_is_escaped(generate: ModuleType, line: str) -> None:
+    escaped = generate.escaped(line)
+
+    assert not escaped.startswith((".", "'"))
+    assert escaped.removeprefix("\\&").replace("\\-", "-").replace("\\e", "\\") == line
+
+
+@pytest.mark.parametrize("name", ["netbisect.1", "netbisect-lab.1"])
+def test_manual_pages_have_no_warnings(name: str) -> None:
+    if shutil.which("mandoc"):
+        command = ["mandoc", "-Tlint", "-Wwarning", str(MAN / name)]
+    elif shutil.which("groff"):
+        command = ["groff", "-mdoc", "-Tascii", "-ww", "-z", str(MAN / name)]
+    else:
+        pytest.skip("needs mandoc or groff")
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("netbisect al", ["alerts"]),
+        ("netbisect alerts inv", ["invalid"]),
+        ("netbisect service systemd w", ["worker"]),
+        ("netbisect bisect run --dir", ["--direction"]),
+        ("netbisect-lab trial --ru", ["--runs"]),
+    ],
+)
+def test_shell_completion(words: str, expected: list[str]) -> None:
+    program, *_ = words.split()
+    module = {"netbisect": "netbisect.cli.main", "netbisect-lab": "netbisect.workers.cli.main"}
+    done = completion(program, module[program], COMP_WORDS=words, COMP_CWORD=len(words.split()) - 1)
+
+    assert [line.partition(",")[2] for line in done.splitlines()] == expected
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shell_completion_script(shell: str) -> None:
+    """`_NETBISECT_COMPLETE=bash_source netbisect` prints the script."""
+    script = completion("netbisect", "netbisect.cli.main", f"{shell}_source")
+
+    assert "_NETBISECT_COMPLETE=" in script
+    path = shutil.which(shell)
+    if path:
+        subprocess.run([path, "-n"], input=script, text=True, check=True)
+
+
+def completion(
+    program: str, module: str, instruction: str = "bash_complete", **variables: object
+) -> str:
+    code = f"import sys; from {module} import main; sys.argv[0] = {program!r}; main()"
+    variable = f"_{program.replace('-', '_').upper()}_COMPLETE"
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, variable: instruction, **{k: str(v) for k, v in variables.items()}},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
+    ).stdout
+
+
+def test_first_word_is_completed_without_importing_the_commands() -> None:
+    code = (
+        "import sys; from netbisect.cli.main import main; "
+        "found = main.shell_complete(main.make_context('netbisect', [], resilient_parsing=True), "
+        "'s'); print([one.value for one in found]); "
+        "assert not {'buildbot', 'sqlalchemy', 'numpy'} & set(sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+
+    assert "'status'" in done.stdout

@@ -1,0 +1,419 @@
+"""Every parser of external input reads what it is given or refuses it by an error of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from netbisect.bisect import commit_trailers
+from netbisect.bisect.model import profile_stacks, serialization
+from netbisect.bisect.model.entities import (
+    Boot,
+    Commit,
+    Failure,
+    Kernel,
+    Reaction,
+    Stage,
+)
+from netbisect.reports.documents import api
+from netbisect.reports.render import ministat_input
+from netbisect.reports.render.ministat import Variant
+from netbisect.steps.policy.request_spec import InvalidRequestError
+from netbisect.steps.requests import api_bodies
+from netbisect.steps.web import login
+from netbisect.store.netbenches.files import NetbenchesError, images_of, parsed
+from netbisect.workers.build import identity, patches, userland
+from netbisect.workers.config import toml
+from netbisect.workers.config.dut import Dut, NanoBsd, PortSelector
+from netbisect.workers.config.lab import Lab, Ssh
+from netbisect.workers.config.scenario import Scenario
+from netbisect.workers.doctor import checks
+from netbisect.workers.dut import firewall, freebsd_tools, kernel_folder, ports, running_kernel
+from netbisect.workers.dut.nanobsd import NanoBsdBoot
+from netbisect.workers.measure import pktgen, profile, telemetry
+from netbisect.workers.transport import console_tail, panic
+from netbisect.workers.transport.errors import CommandError, LabFault
+from netbisect.workers.transport.ssh import _END, Machine
+
+HASH = "0a1b2c3d4e5f60718293a4b5c6d7e8f901234567"
+DIGITS = "9" * 5000
+"""More than Python makes a number of."""
+ODD = (
+    *(b"-1", b"1e999", b"nan", b"\xc2\xb2", DIGITS.encode(), b"null", b"\xed\xa0\x80", b"..", b"/"),
+    *(b"%s", b"\0", b"[" * 3000, b'{"a":' * 2000, b"\xef\xbb\xbf", b"\xe2\x80\xa8", b"\x1b]", b"("),
+)
+
+
+class Answering(Machine):
+    """A machine that answers everything with the same text, as a broken or a hostile one might."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__("dut", Ssh(), Path("socket"), 0)
+        self.text = text
+
+    @contextlib.contextmanager
+    def _running_line(self, line: str, *_: object, **__: object) -> Iterator[Callable[[], str]]:
+        yield lambda: f"{self.text}{_END}\n" * line.count(_END) or self.text
+
+
+class Terse(Answering):
+    """A machine that answers less than it was asked."""
+
+    @contextlib.contextmanager
+    def _running_line(self, *_: object, **__: object) -> Iterator[Callable[[], str]]:
+        yield lambda: self.text
+
+
+def read_pktgen(text: str) -> None:
+    for look in (pktgen.crashed, pktgen.complaint, pktgen.ready, pktgen.all_rates):
+        look(text)
+    for rate in (pktgen.median_rate, pktgen.offered_rate):
+        with contextlib.suppress(pktgen.PktGenOutputError):
+            rate(text)
+
+
+def read_console(data: bytes) -> None:
+    text = panic.plain(data)
+    panic.prompt_in(text)
+    console_tail.console_excerpt(panic.find_panic(text), text)
+
+
+def read_ports(text: str) -> None:
+    found = ports.read_inventory(Answering(text), [PortSelector(pci="pci0:2:0:0")])
+    for port in (
+        PortSelector(pci="pci0:2:0:0"),
+        PortSelector(mac="00:1b:21:c4:95:7a"),
+        PortSelector(interface="igb2"),
+    ):
+        with contextlib.suppress(ports.PortNotFoundError):
+            checks.link(found.find(port), {}, 1_488_095)
+
+
+def read_running(text: str) -> None:
+    running_kernel.read_running_kernel(Answering(text))
+    userland.use_shipped_tools(Answering(text))
+
+
+def read_sensors(text: str) -> None:
+    values, lines = freebsd_tools.parse_sysctls(text), text.splitlines()
+    freebsd_tools.parse_sensors(values)
+    freebsd_tools.parse_port("igb2", "active", text, values, overloaded=False)
+    freebsd_tools.parse_ps(text)
+    freebsd_tools.new_lines(lines[: len(lines) // 2], lines[len(lines) // 3 :])
+    look = telemetry._router_look(values, text, text, text)
+    telemetry.link_changes(
+        telemetry.Snapshot(look), telemetry.Snapshot(look, {"dut": lines}, {"dut": {"igb2"}})
+    )
+
+
+def read_checks(text: str) -> None:
+    list(checks.room(text, text, "kernel"))
+    checks.route(text, "198.18.0.1", "igb2")
+    checks.neighbour(text, "198.18.0.1", "")
+    checks.clock(text, 0.0, 1.0)
+    checks.netmap(text, text)
+
+
+def read_partitions(text: str) -> None:
+    gpt = NanoBsd("BSDRP1", "BSDRP2")
+    dut = Dut(
+        "d", PortSelector(interface="a"), PortSelector(interface="b"), deploy="nanobsd", nanobsd=gpt
+    )
+    connections = SimpleNamespace(machine=lambda _: Answering(text))
+    NanoBsdBoot(dut, connections)._partitions()  # type: ignore[arg-type]  # all it calls
+
+
+def read_kernel_folder(text: str) -> None:
+    place = kernel_folder.BootFolder(Answering(text), "/boot", 2, "kernel")
+    kernel_folder._make_room(place, "kernel.nb-0123456789ab", 0)
+    kernel_folder._hashes(text)
+
+
+def read_counters(text: str) -> None:
+    profile._counter(Answering(text))
+    profile.choose(text)
+
+
+def read_image(data: bytes) -> None:
+    for look in (identity.identity_of_file, identity.ident_of, identity.build_id_of):
+        look(data)
+
+
+def as_file(data: bytes, read: Callable[[Path], object]) -> None:
+    with tempfile.NamedTemporaryFile(suffix=".toml") as file:
+        file.write(data)
+        file.flush()
+        read(Path(file.name))
+
+
+def read_patch(data: bytes) -> None:
+    found = patches.read("D5180", data)
+    assert patches.is_mark(found.mark)
+    patches.level_of(found, {"sys", "lib"})
+
+
+def read_stacks(text: str) -> None:
+    found = profile_stacks.parse(text)
+    assert profile_stacks.total(
+        profile_stacks.parse(profile_stacks.folded(found))
+    ) == profile_stacks.total(found)
+
+
+def read_message(text: str) -> None:
+    subject, _, body = text.partition("\n")
+    one = Commit(HASH, 1, subject, "", "", body, 0.0)
+    commit_trailers.merge_status(one, [one], {"stable/15": [one]})
+
+
+def read_history(text: str) -> None:
+    list(images_of(parsed(text, "x:1"), "x:1", skip=lambda _: None))
+
+
+def of_text(read: Callable[[str], object]) -> Callable[[bytes], object]:
+    return lambda data: read(data.decode(errors="replace"))
+
+
+IFCONFIG = b"""igb2: flags=8843<UP,BROADCAST,RUNNING,SIMPLEX,MULTICAST> metric 0 mtu 1500
+\tether 00:1b:21:c4:95:7a\n\tmedia: Ethernet autoselect (1000baseT <full-duplex,rxpause>)
+\tstatus: active\nigb2@pci0:2:0:0:\tclass=0x020000 rev=0x01\ndev.igb.2.%parent=igb2\n"""
+SYSCTL = b"""kern.bootfile=/boot/kernel/kernel\nkern.boottime={ sec = 1700000000, usec = 5 } Tue
+kern.ident=GENERIC\nFreeBSD 15.0-CURRENT #0 n302145-0a1b2c3d4e5f\nvfs.root.mountfrom="ufs:/dev/da0"
+dev.cpu.0.freq=2400\ndev.cpu.0.freq_levels=2401/95000 1200/5000\ndev.cpu.0.temperature=41.0C
+dev.igb.2.mac_stats.crc_errs=0\nirq264: igb2:rxq0   12345   12\n   0  0.0 kernel
+igb2: link state changed to DOWN\n"""
+NETSTAT = b'{"statistics": {"interface": [{"name": "igb2", "received-packets": 1}]}}'
+DF = b"""Filesystem 1024-blocks Used Avail Capacity Mounted on\n/dev/ada0p2 ufs 1000 500 420 54% /
+   route to: 198.18.0.1\n  interface: igb2
+? (198.18.0.1) at 00:1b:21:c4:95:7a on igb2 [ethernet]\n"""
+KLDSTAT = (
+    b"Id Refs Address Size Name\n 1 45 0xffffffff80200000 1f3e2d0 kernel\n 2 1 0xff 54a30 pf.ko\n"
+)
+TRAP = b"""Fatal trap 12: page fault while in kernel mode\nfault virtual address\t= 0x28
+panic: page fault\ncpuid = 3\ntime = 1700000000\nKDB: stack backtrace:\n#0 0xffffffff at f+0x65
+f() at f+0x2b/frame 0xfffffe00\nUptime: 1m2s\n\x1b[1;31mdb>\x1b[0m\n"""
+LAB = b"""kernel_space = "20 GB"\n[source]\nrepository = "https://git.freebsd.org/src.git"
+[[builders]]\nname = "b"\narch = "amd64"\ndirectory = "/var/build"\n[[testbeds]]\nname = "c2558"
+arch = "amd64"\nkernel_config = "GENERIC"\nline_rate_pps = 1_488_095
+scenarios = ["inet4-forwarding"]
+dut = { address = "d", ingress = { interface = "a" }, egress = { mac = "00:1b:21:c4:95:7a" } }
+generator = { address = "g", port = { interface = "a" } }
+receiver = { address = "g", port = { pci = "pci0:2:0:0" } }\n"""
+SCENARIO = b"""name = "x"\ntitle = "X"\nfirewall = "pf"\nrules = ["pass"]\n[traffic]
+family = "inet4"\nsource = "198.18.10.1:2001-198.18.10.20"
+destination = "198.19.10.1:2001-198.19.10.100"\n"""
+MESSAGE = f"""igb: do less\n\nMFC after:\t2 weeks\nMFC to: stable/14, 13
+Fixes: {HASH[:12]} ("igb: do more"), r311849\n(cherry picked from commit {HASH})
+MFC r311849, r311850-r311852:\nThis reverts commit {HASH}.\n""".encode()
+GIT_DIFF = b"""diff --git a/sys/net/if.c b/sys/net/if.c\nindex 0a1b2c3d..4e5f6071 100644
+--- a/sys/net/if.c\n+++ b/sys/net/if.c\n@@ -1,2 +1,3 @@\n a\n-b\n+c\n+d\n"""
+SVN_DIFF = b"Index: x.c\n--- head/x.c\t(r1)\n+++ head/x.c\t(r2)\n@@ -1 +1 @@\n-a\n+b\n"
+CALLGRAPH = b"""@ cpu_clk_unhalted.thread [40 samples]\n\n45.00%  [18]       f @ /boot/kernel/kernel
+ 100.0%  [18]       g\n\n55.00%  [22]       igb_rx @ /boot/kernel/if_igb.ko\n"""
+RATE = b"982.1 main_thread [2277] 968000 pps (970243 pkts 465716640 bps in 1001894 usec) 0 avg\n"
+GPART = (
+    b"=> 40 9 da0 GPT (15G)\n 40 1 da0p1 (null)\n 1 2 da0p2 BSDRP1 [bootme]\n 3 4 da0p3 BSDRP2\n"
+)
+HISTORY = (
+    b'{"hw": "C2558", "nic": "igb", "dir": "fwd", "cfg": "x", "points": [{"rev": 9, "v": [9.5]}]}'
+)
+FACTS = (
+    Kernel(HASH, "GENERIC", "amd64", "b" * 64, "c" * 64, "n1-0a1b2c3", 1, 0.0, 1.0),
+    Boot("d" * 32, "c2558", "b" * 64, HASH, 0.0, 40.0),
+    Failure("e" * 32, HASH, Stage.BOOT, Reaction.SKIP, "it panics", 0.0, 1.0),
+)
+PARSERS: dict[
+    str, tuple[Callable[[bytes], object], tuple[type[Exception], ...], tuple[bytes, ...]]
+] = {
+    "pkt-gen": (of_text(read_pktgen), (), (RATE * 40, b"] Cannot open netmap:x\n")),
+    "console": (read_console, (), (TRAP, b"\rOK ", b"mountroot> ")),
+    "ifconfig": (of_text(read_ports), (), (IFCONFIG,)),
+    "sysctl": (of_text(read_running), (CommandError,), (SYSCTL,)),
+    "sensors": (of_text(read_sensors), (), (SYSCTL, NETSTAT, KLDSTAT)),
+    "interrupts": (of_text(freebsd_tools.parse_vmstat), (), (SYSCTL,)),
+    "doctor": (of_text(read_checks), (), (DF, IFCONFIG)),
+    "kldstat": (
+        of_text(lambda text: firewall.switch_off(Answering(text))),
+        (CommandError,),
+        (KLDSTAT,),
+    ),
+    "gpart": (of_text(read_partitions), (LabFault,), (GPART,)),
+    "df": (
+        of_text(read_kernel_folder),
+        (CommandError, LabFault),
+        (DF, b"F\nd 9 9 9 9% /\nkernel\n"),
+    ),
+    "pmccontrol": (
+        of_text(read_counters),
+        (profile.NoProfileError,),
+        (b"CORE:\n  cpu_clk_unhalted.thread\n", b"17\n"),
+    ),
+    "image": (
+        read_image,
+        (),
+        (b"\x7fELF\x02\x01\x01" + 57 * b"\0", b"@(#)FreeBSD 15.0 n1-0a1b GENERIC\0"),
+    ),
+    "lab file": (
+        lambda data: as_file(data, lambda path: toml.load(path, Lab)),
+        (toml.FileError,),
+        (LAB,),
+    ),
+    "scenario": (
+        lambda data: as_file(data, lambda path: toml.load(path, Scenario)),
+        (toml.FileError,),
+        (SCENARIO,),
+    ),
+    "patch": (read_patch, (patches.PatchError,), (GIT_DIFF, SVN_DIFF)),
+    "pmcstat": (
+        of_text(read_stacks),
+        (profile_stacks.StacksError,),
+        (CALLGRAPH, b"a;b 12\nidle 3\n"),
+    ),
+    "commit message": (of_text(read_message), (), (MESSAGE,)),
+    "facts": (
+        of_text(serialization.loads),
+        (serialization.WireError,),
+        tuple(serialization.dumps(fact).encode() for fact in FACTS),
+    ),
+    "ministat": (
+        lambda data: [ministat_input.read_points(data, "x", variant=one) for one in Variant],
+        (ValueError,),
+        (b"# x\n1 2\n0x1p3\ninf\n",),
+    ),
+    "netbenches": (of_text(read_history), (NetbenchesError,), (HISTORY,)),
+    "API": (
+        lambda data: api_bodies.parse_body(data, api.AskBody),
+        (api_bodies.BodyError, InvalidRequestError),
+        (b'{"kind": "compare", "subjects": ["main~5", "main"], "boots": 10}',),
+    ),
+    "htpasswd": (
+        lambda data: as_file(data, login.read_htpasswd),
+        (toml.FileError,),
+        (b"ann:$2b$04$" + 53 * b"a" + b"\n",),
+    ),
+}
+"""Parser, the errors by which it may refuse, and examples of what it is meant to read."""
+
+
+@st.composite
+def mutations(draw: Any, examples: tuple[bytes, ...]) -> bytes:
+    """An example with pieces cut, repeated, exchanged or put in."""
+    data: bytes = draw(st.sampled_from(examples))
+    for _ in range(draw(st.integers(0, 4))):
+        start = draw(st.integers(0, len(data)))
+        end = draw(st.integers(start, min(len(data), start + 40)))
+        piece = draw(st.sampled_from((b"", data[start:end], *ODD)) | st.binary(max_size=8))
+        data = data[:start] + piece * draw(st.sampled_from((1, 2, 30))) + data[end:]
+    return data
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", PARSERS)
+@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data())
+def test_input_is_read_or_refused(name: str, data: st.DataObject) -> None:
+    parse, refusals, examples = PARSERS[name]
+    with contextlib.suppress(*refusals):
+        parse(data.draw(mutations(examples)))
+
+
+@pytest.mark.parametrize("name", PARSERS)
+def test_examples_are_read(name: str) -> None:
+    parse, _, examples = PARSERS[name]
+    parse(examples[0])
+
+
+# --------------------------------------------------------------------- faults that were found
+@pytest.mark.parametrize(
+    "text", [f'{{"is": "boot", "at": {DIGITS}}}', '{"is": []}', '{"is": ' + 5000 * "["]
+)
+def test_a_line_of_json_that_python_stumbles_over_is_no_fact(text: str) -> None:
+    """Long numbers, names that are lists, and lists within lists."""
+    with pytest.raises(serialization.WireError):
+        serialization.loads(text)
+    with pytest.raises(NetbenchesError):
+        parsed(text.replace("[]", DIGITS), "x:1")
+
+
+@pytest.mark.parametrize("text", [f"kernels = {DIGITS}", f"kernels = {5000 * '['}"])
+def test_a_file_that_python_stumbles_over_is_no_toml(tmp_path: Path, text: str) -> None:
+    """With the name of the file."""
+    (tmp_path / "lab.toml").write_text(text)
+    with pytest.raises(toml.FileError, match=r"lab\.toml: not a TOML file"):
+        toml.load(tmp_path / "lab.toml", Lab)
+
+
+def test_numbers_without_end_are_none() -> None:
+    """Also those that only Python's `isdigit` calls so."""
+    for text in (DIGITS, "\N{SUPERSCRIPT TWO}", "-1", ""):
+        assert freebsd_tools.parse_count(text) is None
+        assert not checks.clock(text, 0, 1).good
+    assert freebsd_tools.parse_count(" 17\n") == 17
+    assert freebsd_tools.parse_vmstat(
+        f"irq1: a   {DIGITS}  1\nirq264: igb2:rxq0  12  3\nTotal 12 3\n"
+    ) == {"irq264: igb2:rxq0": 12}
+    assert commit_trailers.parse_trailers(f"MFC after: {DIGITS} days").mfc_after is None
+    with pytest.raises(patches.PatchError):
+        patches.read("D1", f"@@ -1,{DIGITS} +1 @@\n".encode())
+    with pytest.raises(CommandError):
+        running_kernel.read_running_kernel(
+            Answering(f"kern.bootfile=/k\nkern.boottime={{ sec = {DIGITS}, usec = 1 }}")
+        )
+
+
+def test_a_machine_that_says_less_than_it_was_asked_is_told_of() -> None:
+    """Instead of an answer being taken for another's."""
+    with pytest.raises(CommandError, match="less than it was asked"):
+        ports.read_inventory(Terse("only this"), [PortSelector(pci="pci0:2:0:0")])
+    with pytest.raises(CommandError):
+        firewall.switch_off(Answering("Id Refs\n\n \n"))
+
+
+def test_a_function_that_is_called_like_a_line_of_pmcstat_stays_a_function() -> None:
+    """Folded and read again, the profile is the same."""
+    text = "@ event [4 samples]\n100.0%  [4]       99.0%  [19]   evil @ /boot/kernel/kernel\n"
+    found = profile_stacks.parse(text)
+
+    assert found == {("[99.0%  [19]   evil]",): 4}
+    assert profile_stacks.parse(profile_stacks.folded(found)) == found
+    with pytest.raises(profile_stacks.StacksError):
+        profile_stacks.parse(f"45.00%  [18]       a{' ' * 200_000}@\n  0%")
+
+
+@pytest.mark.long
+def test_what_opens_and_never_closes_is_looked_for_once() -> None:
+    """Of a commit's message and of pkt-gen: as many steps as letters, not their square."""
+    many = 100_000
+    message = (
+        f"Fixes: 0a1b2c3d4e5f{'(' * many}, 123456789ab (x), {'(' * many}\nMFC to:{' ' * many}x"
+    )
+    for name, data in (
+        ("commit message", message.encode()),
+        ("pkt-gen", b"main_thread [1] 1 " * many),
+        ("ifconfig", b"a: flags=1<" * many),
+        ("ifconfig", b"igb2: flags=8843<UP> metric 0\n" + b"\n" * many),
+        ("sensors", b"a\n" * many + b"b\n" + b"a\n" * many),
+        ("pmcstat", b"45.00%  [18]   a" + b" " * many + b"b"),
+    ):
+        parse, refusals, _ = PARSERS[name]
+        with contextlib.suppress(*refusals):
+            parse(data)
+    assert commit_trailers.parse_trailers("Fixes: 0a1b2c3d4e5f (x), 123456789ab (y").fixes == (
+        "0a1b2c3d4e5f",
+        "123456789ab",
+    )
+
+
+def test_lines_of_pkt_gen_are_those_that_netbenches_takes() -> None:
+    """A rate, and packets per second after it."""
+    line = "1.0 main_thread [2277] {} pps (0 pkts 0 bps in 1 usec) 0 avg 0 min"
+    said = "\n".join([*(line.format(n) for n in range(30)), *(["x"] * 15)])
+
+    assert pktgen.kept_rates(said) == [float(n) for n in range(15, 30)]

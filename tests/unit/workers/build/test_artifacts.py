@@ -1,0 +1,321 @@
+"""The artefact store: kernels under the hash of their own bytes."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from netbisect.bisect.model import serialization
+from netbisect.bisect.model.entities import Kernel
+from netbisect.workers.build.artifacts import ArtefactError, ArtefactStore, key_of, pack, unpacked
+from netbisect.workers.config.disk_space import format_size, parse_size
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Path:
+    """An installed kernel directory."""
+    stage = tmp_path / "stage"
+    stage.mkdir()
+    (stage / "kernel").write_bytes(os.urandom(100_000))
+    (stage / "kernel").chmod(0o755)
+    (stage / "pf.ko").write_bytes(b"pf")
+    return stage
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    log = tmp_path / "log"
+    log.write_text("cc -c pf.c\n")
+    return log
+
+
+def fact(key: str, size: int, seconds: float = 1.0) -> Kernel:
+    return Kernel("rev", "GENERIC", "amd64", "id", key, "n1-rev", size, 0.0, seconds)
+
+
+def test_the_key_depends_on_the_content_alone(stage: Path, tmp_path: Path) -> None:
+    """Not on times, owners, umask or the order in which files were written."""
+    one = pack(stage, tmp_path / "one.tar.gz")
+    other = tmp_path / "other"
+    other.mkdir()
+    for name in ("pf.ko", "kernel"):
+        (other / name).write_bytes((stage / name).read_bytes())
+        (other / name).chmod((stage / name).stat().st_mode)
+        os.utime(other / name, (1, 1))
+    assert pack(other, tmp_path / "two.tar.gz") == one
+    assert (tmp_path / "one.tar.gz").read_bytes() == (tmp_path / "two.tar.gz").read_bytes()
+
+
+def test_another_byte_is_another_key(stage: Path, tmp_path: Path) -> None:
+    one = pack(stage, tmp_path / "one.tar.gz")
+    (stage / "pf.ko").write_bytes(b"pg")
+    assert pack(stage, tmp_path / "two.tar.gz") != one
+
+
+def names(archive: Path, key: str) -> list[str]:
+    with unpacked(archive, key) as tar:
+        return sorted(tar.getnames())
+
+
+def test_what_was_put_is_got(stage: Path, log: Path, tmp_path: Path) -> None:
+    store = ArtefactStore(tmp_path / "kernels")
+    kernel = store.put(stage, fact, log)
+    with store.lease(kernel.key) as archive:
+        assert kernel.size == archive.stat().st_size
+        assert names(archive, kernel.key) == ["kernel", "pf.ko"]
+    assert serialization.loads((archive.parent / "kernel.json").read_text()) == kernel
+    assert (archive.parent / "build.log").read_text() == log.read_text()
+
+
+def test_the_same_bytes_again_keep_one_folder_with_the_newest_fact(
+    stage: Path, log: Path, tmp_path: Path
+) -> None:
+    store = ArtefactStore(tmp_path / "kernels")
+    first = store.put(stage, fact, log)
+    second = store.put(stage, lambda key, size: fact(key, size, seconds=9.0), log)
+    assert first.key == second.key
+    assert [path.name for path in store.directory.iterdir()] == [first.key]
+    assert serialization.loads((store.directory / first.key / "kernel.json").read_text()) == second
+
+
+def test_all_or_nothing(stage: Path, log: Path, tmp_path: Path) -> None:
+    """When the description fails, the store is as it was."""
+    store = ArtefactStore(tmp_path / "kernels")
+
+    def fail(key: str, size: int) -> Kernel:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        store.put(stage, fail, log)
+    assert list(store.directory.iterdir()) == []
+
+
+def test_a_kernel_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with (
+        pytest.raises(ArtefactError) as caught,
+        ArtefactStore(tmp_path).lease("0123456789abcdef"),
+    ):
+        pass
+    assert str(caught.value) == f"there is no kernel 0123456789ab in {tmp_path}"
+
+
+def test_a_truncated_archive_is_refused(stage: Path, log: Path, tmp_path: Path) -> None:
+    store = ArtefactStore(tmp_path)
+    archive = store.archive(store.put(stage, fact, log).key)
+    archive.write_bytes(archive.read_bytes()[:-20])
+    with pytest.raises(ArtefactError, match="ended before the end-of-stream marker"):
+        names(archive, archive.parent.name)
+
+
+def test_an_archive_with_other_content_is_refused(stage: Path, log: Path, tmp_path: Path) -> None:
+    store = ArtefactStore(tmp_path)
+    archive = store.archive(store.put(stage, fact, log).key)
+    key = archive.parent.name
+    (stage / "pf.ko").write_bytes(b"pg")
+    pack(stage, archive)
+    with pytest.raises(ArtefactError, match="its content has the key"):
+        names(archive, key)
+    for damage in (b"", b"no gzip", gzip.compress(b"no tar"), gzip.compress(b"\0" * 1024)):
+        archive.write_bytes(damage)
+        with pytest.raises(ArtefactError, match=r"kernel\.tar\.gz: "):
+            names(archive, key)
+
+
+@given(place=st.integers(min_value=0), bit=st.integers(min_value=0, max_value=7))
+def test_no_flipped_bit_goes_unseen(
+    place: int, bit: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Whatever the damage does to gzip, the store speaks; the key stays if the content does."""
+    folder = tmp_path_factory.mktemp("bits")
+    (folder / "stage").mkdir()
+    (folder / "stage" / "kernel").write_bytes(bytes(range(256)) * 4)
+    archive = folder / "kernel.tar.gz"
+    key = pack(folder / "stage", archive)
+    data = bytearray(archive.read_bytes())
+    content = gzip.decompress(data)
+    data[place % len(data)] ^= 1 << bit
+    archive.write_bytes(data)
+    try:
+        found = key_of(archive)
+    except ArtefactError:
+        return
+    assert (found == key) == (gzip.decompress(data) == content)
+
+
+# ------------------------------------------------------------------------------- making room
+
+
+@pytest.fixture
+def full(tmp_path: Path, log: Path) -> tuple[ArtefactStore, list[str]]:
+    """A store with five kernels of about a kilobyte, and their keys, least recently used first."""
+    store = ArtefactStore(tmp_path / "kernels")
+    keys = []
+    for number in range(5):
+        stage = tmp_path / f"stage {number}"
+        stage.mkdir()
+        (stage / "kernel").write_bytes(os.urandom(1000))
+        key = store.put(stage, fact, log).key
+        os.utime(store.directory / key / "kernel.json", (1e9 + number, 1e9 + number))
+        keys.append(key)
+    return store, keys
+
+
+def left(store: ArtefactStore) -> set[str]:
+    return {path.name for path in store.directory.iterdir()}
+
+
+def test_what_was_used_longest_ago_goes_first(full: tuple[ArtefactStore, list[str]]) -> None:
+    """Only until the rest fits; what was got a moment ago is not old."""
+    store, keys = full
+    with store.lease(keys[0]):
+        pass
+    each = store.size() // 5
+    pruned = store.prune(each * 3 + each // 2)
+
+    assert pruned.removed == (keys[1], keys[2])
+    assert left(store) == {keys[0], keys[3], keys[4]}
+    assert pruned.size == store.size() <= each * 3 + each // 2
+
+
+def test_what_is_needed_stays(full: tuple[ArtefactStore, list[str]]) -> None:
+    """Even if it needs more than there is to be."""
+    store, keys = full
+    pruned = store.prune(0, keys[1:3])
+
+    assert left(store) == set(keys[1:3])
+    assert pruned.size == store.size() > 0
+
+
+def test_what_is_on_lease_stays_until_it_is_given_back(
+    full: tuple[ArtefactStore, list[str]],
+) -> None:
+    """Also when its facts were written anew meanwhile."""
+    store, keys = full
+    with store.lease(keys[0]) as archive:
+        text = (archive.parent / "kernel.json").read_text()
+        (archive.parent / "new").write_text(text)
+        (archive.parent / "new").replace(archive.parent / "kernel.json")
+        assert store.prune(0).removed == tuple(keys[1:])
+        assert archive.is_file()
+    assert store.prune(0).removed == (keys[0],)
+    with (
+        pytest.raises(ArtefactError, match=f"there is no kernel {keys[0][:12]} in "),
+        store.lease(keys[0]),
+    ):
+        pass
+
+
+def test_the_lease_of_a_killed_process_ends_with_it(
+    full: tuple[ArtefactStore, list[str]],
+) -> None:
+    store, keys = full
+    program = (
+        "import sys, time\n"
+        "from pathlib import Path\n"
+        "from netbisect.workers.build.artifacts import ArtefactStore\n"
+        f"with ArtefactStore(Path({str(store.directory)!r})).lease({keys[0]!r}):\n"
+        "    print('held', flush=True)\n"
+        "    time.sleep(60)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"held\n"
+            assert keys[0] not in store.prune(0).removed
+        finally:
+            process.kill()
+            process.wait()
+    assert store.prune(0).removed == (keys[0],)
+
+
+@pytest.mark.parametrize("moment", ["pack", "copyfile", "rename"])
+def test_a_kill_in_the_middle_of_putting_leaves_no_half_kernel(
+    stage: Path, log: Path, tmp_path: Path, moment: str
+) -> None:
+    """What is there is whole or not there; the rest goes when room is made."""
+    store = ArtefactStore(tmp_path / "kernels")
+    program = (
+        "import os, shutil, signal\n"
+        "from pathlib import Path\n"
+        "from netbisect.bisect.model.entities import Kernel\n"
+        "from netbisect.workers.build import artifacts as artefact\n"
+        "def die(*_, **__):\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+        "{'pack': lambda: setattr(artefact.gzip.GzipFile, 'flush', die),\n"
+        " 'copyfile': lambda: setattr(shutil, 'copyfile', die),\n"
+        f" 'rename': lambda: setattr(Path, 'replace', die)}}[{moment!r}]()\n"
+        f"artefact.ArtefactStore(Path({str(store.directory)!r})).put(\n"
+        f"    Path({str(stage)!r}),\n"
+        "    lambda k, s: Kernel('r', 'G', 'amd64', 'i', k, 'v', s, 0.0, 1.0),\n"
+        f"    Path({str(log)!r}))\n"
+    )
+    killed = subprocess.run([sys.executable, "-c", program], check=False)
+
+    assert killed.returncode == -signal.SIGKILL
+    (work,) = store.directory.iterdir()
+    assert work.name.startswith(".new-")
+    assert store.size() == 0
+    os.utime(work, (1e9, 1e9))
+    assert store.prune(1 << 30).removed == ()
+    assert left(store) == set()
+    assert store.archive(store.put(stage, fact, log).key).is_file()
+
+
+def test_what_is_being_put_is_not_taken_for_given_up(
+    full: tuple[ArtefactStore, list[str]], stage: Path, log: Path
+) -> None:
+    """However long it takes."""
+    store, _ = full
+
+    def slow(key: str, size: int) -> Kernel:
+        (work,) = store.directory.glob(".new-*")
+        os.utime(work, (1e9, 1e9))
+        store.prune(0)
+        assert work.is_dir()
+        return fact(key, size)
+
+    kernel = store.put(stage, slow, log)
+    assert left(store) == {kernel.key}
+
+
+def test_half_an_upload_goes_after_a_day(full: tuple[ArtefactStore, list[str]]) -> None:
+    """Its fact comes last; until then somebody may be sending it."""
+    store, keys = full
+    (store.directory / keys[0] / "kernel.json").unlink()
+    store.prune(1 << 30)
+    assert keys[0] in left(store)
+    for path in (store.directory / keys[0], *(store.directory / keys[0]).iterdir()):
+        os.utime(path, (1e9, 1e9))
+    store.prune(1 << 30)
+    assert keys[0] not in left(store)
+
+
+# ------------------------------------------------------------------------------------- amounts
+
+
+@pytest.mark.parametrize(
+    ("text", "amount"),
+    [("20 GB", 20_000_000_000), ("1.5 TB", 1_500_000_000_000), ("2GiB", 2 << 30), ("7 B", 7)],
+)
+def test_an_amount_of_space_is_read(text: str, amount: int) -> None:
+    assert parse_size(text) == amount
+
+
+@pytest.mark.parametrize("text", ["", "20", "GB", "-1 GB", "0 GB", "1e9 B", "20 gb", "20 GB!"])
+def test_what_is_no_amount_of_space_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="expected an amount of space, such as '20 GB'"):
+        parse_size(text)
+
+
+@given(st.integers(min_value=1, max_value=10**15))
+def test_an_amount_is_told_as_it_is_read(amount: int) -> None:
+    """To a tenth of its unit."""
+    assert parse_size(format_size(amount)) == pytest.approx(amount, rel=0.05)

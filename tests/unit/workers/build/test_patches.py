@@ -1,0 +1,211 @@
+"""Patches: parsing, validation, storage."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from netbisect.workers.build.patches import (
+    MOST_BYTES,
+    Patch,
+    PatchError,
+    PatchStore,
+    is_mark,
+    level_of,
+    read,
+    read_file,
+)
+from netbisect.workers.config.builder import Overlay
+
+if TYPE_CHECKING:
+    pass
+
+FILE = "sys/netinet/ip_input.c"
+TOPS = ("Makefile", "sys", "share", "tools")
+
+
+def diff(path: str = f"a/{FILE}", to: str = f"b/{FILE}") -> str:
+    return f"--- {path}\n+++ {to}\n@@ -1 +1 @@\n-old\n+new\n"
+
+
+# ------------------------------------------------------------------------------ what is taken
+
+
+def test_a_patch_is_known_by_its_content() -> None:
+    """The same one under the same name for ever; an updated review under another."""
+    first = read("D5180", diff().encode())
+    updated = read("D5180", diff().replace("new", "newer").encode())
+
+    assert first.mark == read("D5180", diff().encode()).mark
+    assert first.mark != updated.mark
+    assert first.mark.startswith("D5180-")
+    assert first.paths == (f"a/{FILE}", f"b/{FILE}")
+    assert all(map(is_mark, (first.mark, read("patch", diff().encode()).mark)))
+    assert not any(map(is_mark, ("fix-igb", "D5180", "GENERIC", "patch-0a1b2c3")))
+
+
+def test_no_overlay_is_called_as_a_patch() -> None:
+    """A configuration says which of the two it is with."""
+    with pytest.raises(ValueError, match="patches given by hand are called so"):
+        Overlay("patch-0a1b2c3d", Path("p"), "a" * 40, "a" * 40)
+
+
+def test_a_patch_from_windows_is_the_patch() -> None:
+    """Its lines end as those of the tree do; so does what has no end."""
+    text = diff().encode()
+    assert read("D1", text.replace(b"\n", b"\r\n")) == read("D1", text)
+    assert read("D1", text[:-1]) == read("D1", text)
+
+
+def test_a_patch_to_a_file_from_windows_stays_as_it_is() -> None:
+    """Only some of its lines end so."""
+    text = diff().replace("old\n", "old\r\n").replace("new\n", "new\r\n").encode()
+    assert read("D1", text).data == text
+
+
+def test_text_that_looks_like_a_name_is_text() -> None:
+    """A line `-- /etc/passwd` that goes is `--- /etc/passwd` in a diff."""
+    text = (
+        f"--- a/{FILE}\n+++ b/{FILE}\n@@ -1,2 +1,2 @@\n--- /etc/passwd\n+++ /etc/passwd\n same\n"
+        "\\ No newline at end of file\n"
+    )
+    assert read("D1", text.encode()).paths == (f"a/{FILE}", f"b/{FILE}")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "level"),
+    [
+        (f"a/{FILE}", f"b/{FILE}", 1),
+        (FILE, f"{FILE}\t(working copy)", 0),
+        (f"head/{FILE}\t(revision 295285)", f"head/{FILE}\t(working copy)", 1),
+        (f"stable/12/{FILE}", f"stable/12/{FILE}", 2),
+        ("/dev/null", f"head/{FILE}", 1),
+        (f"stable/12/{FILE}", "stable/12/new/file.c", 2),
+        ("a/NEWS", "b/NEWS", 1),
+        ("NEWS", "NEWS", 0),
+    ],
+)
+def test_what_leads_to_the_tree_is_taken_off(old: str, new: str, level: int) -> None:
+    """As git and Subversion write it, at the top of the tree or on a branch."""
+    assert level_of(read("D1", diff(old, new).encode()), TOPS) == level
+
+
+# ---------------------------------------------------------------------------- what is refused
+
+PAGE = "\n <!DOCTYPE html><html><head><title>Login</title></head></html>\n"
+HOSTILE = {
+    "nothing": ("", "no name of a file"),
+    "words": ("There is no such review.\n", "no name of a file"),
+    "page": (PAGE, "found a page of HTML: there is no such review, or only those who log in"),
+    "page with a mark": (f"\ufeff{PAGE}", "found a page of HTML"),
+    "binary": ("\x00\x01\x02" + diff(), "found binary data"),
+    "large": (diff() + "x" * MOST_BYTES, "a diff of at most 10 MiB expected"),
+    "upwards": (diff("a/../../etc/passwd"), "names of files inside the tree expected"),
+    "upwards later": (diff() + diff("a/sys/../../../x"), "found one that is not"),
+    "absolute": (diff("/etc/passwd", "/etc/passwd"), "found one that is not"),
+    "quoted": (diff('"a/\\056\\056/x"'), "names of files inside the tree expected"),
+    "git's own": (diff("a/.git/hooks/post-checkout"), "found one that is not"),
+    "git's own, shouted": (diff("a/.GIT/config"), "found one that is not"),
+    "renamed away": (
+        "diff --git a/x b/x\nsimilarity index 100%\nrename from x\nrename to ../x\n",
+        "found one that is not",
+    ),
+    "copied in": ("copy from /etc/master.passwd\ncopy to sys/x\n", "found one that is not"),
+    "mode of a file outside": ("diff --git a/../x b/../x\nold mode 100644\nnew mode 100755\n", ""),
+    "symbolic link": (
+        f"diff --git a/l b/l\nnew file mode 120000\n{diff('/dev/null', 'b/l')}",
+        "found a symbolic link",
+    ),
+    "changed link": (
+        f"diff --git a/l b/l\nindex 0a1b..2c3d 120000\n{diff('a/l', 'b/l')}",
+        "found a symbolic link",
+    ),
+    "submodule": (
+        f"diff --git a/m b/m\nnew file mode 160000\n{diff('/dev/null', 'b/m')}",
+        "found a submodule",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_what_is_no_patch_for_a_tree_is_refused(name: str, tmp_path: Path) -> None:
+    """With a sentence that says what was expected; from a file as from a review."""
+    text, why = HOSTILE[name]
+    with pytest.raises(PatchError) as caught:
+        read("D5180", text.encode())
+    assert str(caught.value).startswith("D5180: ")
+    assert why in str(caught.value)
+    (tmp_path / "x.diff").write_bytes(text.encode())
+    with pytest.raises(PatchError) as caught:
+        read_file(tmp_path / "x.diff")
+    assert str(caught.value).startswith(f"{tmp_path / 'x.diff'}: ")
+
+
+@given(st.binary(max_size=400), st.sampled_from([b"", b"--- ", b"diff --git ", b"rename to "]))
+def test_junk_is_refused_or_stays_inside(junk: bytes, start: bytes) -> None:
+    """Whatever comes: no traceback, and no name that leads out of the tree."""
+    try:
+        patch = read("D1", start + junk)
+    except PatchError:
+        return
+    for path in patch.paths:
+        assert not path.startswith("/")
+        assert ".." not in path.split("/")
+    level_of(patch, TOPS)
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(PatchError, match=r"none\.diff cannot be read: No such file or directory"):
+        read_file(tmp_path / "none.diff")
+
+
+# --------------------------------------------------------------------------------- the store
+
+
+@pytest.fixture
+def patch() -> Patch:
+    return read("D5180", diff().encode())
+
+
+def test_what_was_put_is_got(tmp_path: Path, patch: Patch) -> None:
+    """As often as one likes."""
+    store = PatchStore(tmp_path / "patches")
+    assert store.put(patch) == store.put(patch) == patch.mark
+    assert store.load(patch.mark) == patch
+    assert [path.name for path in store.directory.iterdir()] == [f"{patch.mark}.patch"]
+
+
+def test_a_patch_that_is_not_there_or_not_whole_is_told(tmp_path: Path, patch: Patch) -> None:
+    """Putting it again mends it."""
+    store = PatchStore(tmp_path)
+    with pytest.raises(PatchError, match=f"there is no patch {patch.mark} in "):
+        store.get(patch.mark)
+    store.put(patch)
+    (tmp_path / f"{patch.mark}.patch").write_bytes(patch.data[:-10])
+    with pytest.raises(PatchError, match=f"its content is not the patch {patch.mark}"):
+        store.get(patch.mark)
+    store.put(patch)
+    assert store.load(patch.mark) == patch
+
+
+def test_a_kill_while_a_patch_is_written_leaves_no_half_of_it(tmp_path: Path, patch: Patch) -> None:
+    program = (
+        "import os, signal\n"
+        "from pathlib import Path\n"
+        "from netbisect.workers.build.patches import PatchStore, read\n"
+        "Path.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+        f"PatchStore(Path({str(tmp_path)!r})).put(read('D5180', {patch.data!r}))\n"
+    )
+    killed = subprocess.run([sys.executable, "-c", program], check=False)
+
+    assert killed.returncode == -signal.SIGKILL
+    with pytest.raises(PatchError, match="there is no patch"):
+        PatchStore(tmp_path).get(patch.mark)
+    assert PatchStore(tmp_path).put(patch) == patch.mark

@@ -1,0 +1,372 @@
+"""lab.toml and scenario files: what is read, and what is said of mistakes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from netbisect.demo.lab.testbeds import TESTBEDS, lab_toml
+from netbisect.workers.config.lab import Lab, load_lab
+from netbisect.workers.config.scenario import builtin_scenarios, load_scenario
+from netbisect.workers.config.testbed import Timing
+from netbisect.workers.config.toml import FileError
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> str:
+    (tmp_path / "ssh").mkdir()
+    (tmp_path / "ssh" / "config").write_text("")
+    beds = [TESTBEDS["c2558"], TESTBEDS["e5-2650"]]
+    return lab_toml(beds, Path("/tree.git"), tmp_path / "ssh" / "config", "GENERIC-NODEBUG")
+
+
+def load(tmp_path: Path, text: str) -> Lab:
+    (tmp_path / "lab.toml").write_text(text)
+    return load_lab(tmp_path / "lab.toml")
+
+
+def test_paths_are_relative_to_the_file(tmp_path: Path, text: str) -> None:
+    lab = load(tmp_path, text)
+    assert lab.ssh.config == tmp_path / "ssh" / "config"
+    assert lab.kernels == tmp_path / "kernels"
+    assert lab.builders[0].directory == tmp_path / "builder"
+
+
+def test_absolute_paths_are_kept(tmp_path: Path, text: str) -> None:
+    lab = load(tmp_path, text.replace('directory = "builder"', 'directory = "/var/nb"'))
+    assert lab.builders[0].directory == Path("/var/nb")
+
+
+def test_testbeds_and_builders_are_found_by_name(tmp_path: Path, text: str) -> None:
+    lab = load(tmp_path, text)
+    assert lab.testbed("e5-2650").line_rate_pps == 14_880_952
+    assert lab.builder("amd64").make_command == ["make"]
+    with pytest.raises(FileError) as caught:
+        lab.testbed("c2758")
+    assert str(caught.value) == (
+        "there is no testbed 'c2758' in the lab file; there is c2558, e5-2650"
+    )
+
+
+def grouped(text: str) -> str:
+    """Two testbeds of one make."""
+    before, mark, rest = text.partition("[[testbeds]]")
+    first, _, _ = rest.partition("[[testbeds]]")
+    first = first.replace("owner =", 'group = "atoms"\nowner =', 1)
+    return before + mark + first + mark + first.replace('"c2558"', '"c2558-2"')
+
+
+def test_peers_are_testbeds_of_the_same_group(tmp_path: Path, text: str) -> None:
+    lab = load(tmp_path, grouped(text))
+    one, two = lab.testbeds
+    assert (lab.peers(one), lab.peers(two)) == ((two,), (one,))
+    alone = load(tmp_path, text)
+    assert alone.peers(alone.testbeds[0]) == ()
+
+
+@pytest.mark.parametrize(
+    ("key", "other", "named"),
+    [
+        ('kernel_config = "GENERIC-NODEBUG"', 'kernel_config = "GENERIC"', "kernel_config"),
+        ("line_rate_pps = 1488095", "line_rate_pps = 1488096", "line_rate_pps"),
+        ('scenarios = ["inet4-forwarding", ', "scenarios = [", "scenarios"),
+    ],
+)
+def test_testbeds_of_a_group_must_be_equal(
+    tmp_path: Path, text: str, key: str, other: str, named: str
+) -> None:
+    """The sentence says which ones, in what, and what would be right."""
+    both = grouped(text)
+    first, mark, second = both.rpartition("[[testbeds]]")
+    assert key in second
+    with pytest.raises(FileError) as caught:
+        load(tmp_path, first + mark + second.replace(key, other))
+    assert f"testbeds 'c2558' and 'c2558-2' of group 'atoms' differ in {named}: " in str(
+        caught.value
+    )
+    assert str(caught.value).endswith("; expected the same of all testbeds of a group")
+
+
+def test_invalid_group_name_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(FileError, match="group 'A b': expected lower-case letters"):
+        load(tmp_path, text.replace("owner =", 'group = "A b"\nowner =', 1))
+
+
+def test_builders_build_the_modules_of_testbeds(tmp_path: Path, text: str) -> None:
+    """Of all firewalls, of the drivers, and what a testbed names; or what the builder names."""
+    text = text.replace("owner =", 'modules = ["ipmi"]\nowner =', 1)
+    modules = load(tmp_path, text).builders[0].modules
+    assert modules is not None
+    assert {"pf", "pflog", "ipfw", "hwpmc", "igb", "cxgbe", "ipmi"} <= set(modules)
+    assert len(modules) == len(set(modules))
+    text = text.replace('directory = "builder"', 'directory = "builder"\nmodules = ["pf"]')
+    assert load(tmp_path, text).builders[0].modules == ("pf",)
+    text = text.replace('modules = ["pf"]', "modules = []")
+    assert load(tmp_path, text).builders[0].modules == ()
+
+
+def test_kernel_configs_are_relative_to_the_lab_file(tmp_path: Path, text: str) -> None:
+    text = text.replace("[source]", '[source]\nkernel_configs = "conf"', 1)
+    with pytest.raises(FileError, match=r"source\.kernel_configs: there is no folder .*/conf"):
+        load(tmp_path, text)
+    (tmp_path / "conf").mkdir()
+    assert load(tmp_path, text).source.kernel_configs == tmp_path / "conf"
+
+
+def test_line_rate_depends_on_packet_size(tmp_path: Path, text: str) -> None:
+    """Gigabit Ethernet carries 1,488,095 packets of 60 bytes a second, 1,453,488 of 62."""
+    testbed = load(tmp_path, text).testbed("c2558")
+    assert testbed.line_rate(60) == 1_488_095
+    assert testbed.line_rate(62) == pytest.approx(1_453_488, abs=1)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "complaint"),
+    [
+        (
+            "owner =",
+            "ownr =",
+            "testbeds[0]: unknown key 'ownr'; did you mean 'owner'?",
+        ),
+        (
+            "cycle =",
+            "onoff = [1]\ncycle =",
+            "testbeds[0].power: unknown key 'onoff'; known here: cycle, timeout",
+        ),
+        (
+            "line_rate_pps = 1488095",
+            'line_rate_pps = "1.488 Mpps"',
+            "testbeds[0].line_rate_pps: expected a whole number, found a string ('1.488 Mpps')",
+        ),
+        (
+            "line_rate_pps = 1488095",
+            "line_rate_pps = 1488095\nlayouts = 100",
+            "testbeds[0]: layouts 100: expected 0 to 99",
+        ),
+        (
+            'name = "e5-2650"',
+            'name = "c2558"',
+            "two testbeds are named 'c2558'",
+        ),
+        (
+            'name = "c2558"',
+            'name = "C2558"',
+            (
+                "testbeds[0]: name 'C2558': expected lower-case letters, digits, '.', '_' or '-', "
+                "at most 63"
+            ),
+        ),
+        (
+            '["inet4-forwarding"]',
+            '["inet4-frowarding"]',
+            "testbeds[1].scenarios: there is no scenario 'inet4-frowarding'; there is "
+            + ", ".join(sorted(path.stem for path in builtin_scenarios().glob("*.toml"))),
+        ),
+        (
+            'scenarios = ["inet4-forwarding"]',
+            "scenarios = []",
+            "testbeds[1]: scenarios: expected at least one",
+        ),
+        (
+            'arch = "amd64"\nkernel_config',
+            'arch = "arm64"\nkernel_config',
+            "testbed 'c2558': no builder has arch 'arm64'; there is amd64",
+        ),
+        (
+            'ingress = { mac = "00:08:a2:09:33:da" }',
+            'ingress = { mac = "00-08-A2-09-33-DA" }',
+            (
+                "testbeds[0].dut.ingress: mac '00-08-A2-09-33-DA': expected six pairs of "
+                "lower-case hex digits, as 00:1b:21:c4:95:7a"
+            ),
+        ),
+        (
+            'ingress = { mac = "00:08:a2:09:33:da" }',
+            'pmc_event = "two words"\ningress = { mac = "00:08:a2:09:33:da" }',
+            "testbeds[0].dut: pmc_event 'two words': expected a name that `pmccontrol -L` lists",
+        ),
+        (
+            'ingress = { mac = "00:08:a2:09:33:da" }',
+            "ingress = {}",
+            "testbeds[0].dut.ingress: expected `interface`, `mac` or `pci`",
+        ),
+        (
+            'kernel_config = "GENERIC-NODEBUG"',
+            'kernel_config = "../GENERIC"',
+            "testbeds[0]: kernel_config '../GENERIC': expected the name of a file in sys/ARCH/conf",
+        ),
+        (
+            "[[builders]]",
+            (
+                '[[source.overlays]]\nname = "mend"\npatch = "p"\nfirst = "0a1b2c"\n'
+                'last = "0a1b2c"\n[[builders]]'
+            ),
+            "source.overlays[0]: first '0a1b2c': expected the full hash of a commit",
+        ),
+        (
+            'directory = "builder"',
+            'directory = "builder"\ncross_bindir = "llvm/bin"',
+            "builders[0]: cross_bindir llvm/bin: expected a path that begins with /",
+        ),
+        (
+            'directory = "builder"',
+            'directory = "builder"\nmodules = ["if ix"]',
+            "builders[0]: modules: 'if ix' is no folder of sys/modules, such as if_ovpn",
+        ),
+        (
+            "owner =",
+            'modules = [""]\nowner =',
+            "testbeds[0]: modules: '' is no folder of sys/modules, such as if_ovpn",
+        ),
+        (
+            "poll = 0.05",
+            "poll = 0",
+            "testbeds[0].timing: poll: expected seconds > 0",
+        ),
+        (
+            "settle = 0.02",
+            "settle = -1",
+            "testbeds[0].timing: settle: expected 0 seconds or more",
+        ),
+        (
+            "settle = 0.02",
+            "run = 10",
+            (
+                "testbeds[0].timing: run 10: expected 25 seconds or more: ten are trimmed, "
+                "and 15 must remain"
+            ),
+        ),
+    ],
+)
+def test_errors_name_place_and_remedy(
+    tmp_path: Path, text: str, right: str, wrong: str, complaint: str
+) -> None:
+    assert right in text
+    with pytest.raises(FileError) as caught:
+        load(tmp_path, text.replace(right, wrong, 1))
+    assert str(caught.value) == f"{tmp_path / 'lab.toml'}: {complaint}"
+
+
+def test_missing_ssh_configuration_is_an_error(tmp_path: Path, text: str) -> None:
+    with pytest.raises(FileError) as caught:
+        load(tmp_path, text.replace("ssh/config", "ssh/cfg", 1))
+    assert str(caught.value) == (
+        f"{tmp_path / 'lab.toml'}: ssh.config: there is no file {tmp_path / 'ssh' / 'cfg'}"
+    )
+
+
+def test_timing_defaults() -> None:
+    """The defaults allow ten minutes for a boot and half a minute for a run."""
+    assert (Timing().boot_timeout, Timing().run) == (600.0, 30.0)
+
+
+# --------------------------------------------------------------------------------- scenarios
+
+
+@pytest.mark.parametrize(
+    "path", sorted(builtin_scenarios().glob("*.toml")), ids=lambda path: str(path.stem)
+)
+def test_builtin_scenarios_load(path: Path) -> None:
+    """Its name says its family, its firewall and whether that keeps states."""
+    scenario = load_scenario(path.stem)
+    family, _, rest = path.stem.partition("-")
+    assert scenario.traffic.family == family
+    assert scenario.firewall == ("" if rest == "forwarding" else rest.partition("-")[0])
+    stateful = {"pf": "pass" in scenario.rules, "ipfw": "keep-state" in " ".join(scenario.rules)}
+    assert stateful.get(scenario.firewall, False) == rest.endswith("stateful")
+
+
+def test_own_scenarios_take_precedence(tmp_path: Path) -> None:
+    text = (builtin_scenarios() / "inet4-forwarding.toml").read_text()
+    (tmp_path / "inet4-forwarding.toml").write_text(text.replace("forwarding, inet4", "mine"))
+    assert load_scenario("inet4-forwarding", [tmp_path]).title == "mine"
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "complaint"),
+    [
+        ('"pf"', '"ipf"', "firewall 'ipf': expected 'pf', 'ipfw' or none"),
+        ('rules = ["set skip on lo0", "pass"]\n', "", "firewall and rules go together"),
+        (
+            "198.18.10.1:2001-198.18.10.20",
+            "198.18.10.1",
+            "traffic: source '198.18.10.1': expected a range such as 198.18.10.1:2001-198.18.10.20",
+        ),
+        (
+            "198.18.10.20",
+            "198.18.10.200.1",
+            "traffic: source: '198.18.10.200.1' is no inet4 address",
+        ),
+        (
+            '"inet4"',
+            '"inet6"',
+            (
+                "traffic: source '198.18.10.1:2001-198.18.10.20': expected a range such as "
+                "[2001:2::1]-[2001:2::14]"
+            ),
+        ),
+        ("size = 60", "size = 20", "traffic: size 20: expected 46 to 1518 bytes"),
+        (
+            "198.19.10.100",
+            "198.19.10.10",
+            "traffic: flows 2000: the ranges of source and destination make 200",
+        ),
+        (
+            "198.19.10.1:2001-198.19.10.100",
+            "198.19.10.1:2001-198.19.10.10:2020",
+            "traffic: flows 2000: the ranges of source and destination make 4000",
+        ),
+        (
+            "198.18.10.1:2001-198.18.10.20",
+            "198.18.10.20:2001-198.18.10.1",
+            ("traffic: source '198.18.10.20:2001-198.18.10.1': expected the lower address first"),
+        ),
+        (
+            "flows = 2000",
+            "rate = -1",
+            "traffic: rate -1: expected packets/s, or 0 for all the wire takes",
+        ),
+        (
+            '"net.inet.ip.redirect" = 0',
+            '"net.inet.ip.redirect; reboot" = 0',
+            (
+                "sysctl 'net.inet.ip.redirect; reboot': expected a name such as "
+                "net.inet.ip.redirect or dev.{ingress}.fc"
+            ),
+        ),
+        (
+            "{egress}",
+            "{outgress}",
+            (
+                "sysctl 'dev.{outgress}.fc': expected a name such as net.inet.ip.redirect or "
+                "dev.{ingress}.fc"
+            ),
+        ),
+        (
+            '"net.inet.ip.fastforwarding" = 1',
+            '"net.inet.ip.redirect" = 1',
+            "net.inet.ip.redirect: expected in sysctls or in optional, not in both",
+        ),
+        ('name = "mine"', 'name = "other"', "name: expected 'mine', the name of the file"),
+    ],
+)
+def test_scenario_errors(tmp_path: Path, right: str, wrong: str, complaint: str) -> None:
+    text = (builtin_scenarios() / "inet4-pf-stateful.toml").read_text()
+    text = text.replace('name = "inet4-pf-stateful"', 'name = "mine"')
+    assert right in text
+    (tmp_path / "mine.toml").write_text(text.replace(right, wrong, 1))
+    with pytest.raises(FileError) as caught:
+        load_scenario("mine", [tmp_path])
+    assert str(caught.value) == f"{tmp_path / 'mine.toml'}: {complaint}"
+
+
+def test_overlay_patch_is_relative_to_the_lab_file(tmp_path: Path, text: str) -> None:
+    revision = "a" * 40
+    overlay = f'name = "mend"\npatch = "p"\nfirst = "{revision}"\nlast = "{revision}"\n'
+    text = text.replace("[[builders]]", f"[[source.overlays]]\n{overlay}[[builders]]", 1)
+    with pytest.raises(FileError, match=f"source.overlays: there is no file {tmp_path / 'p'}"):
+        load(tmp_path, text)
+    (tmp_path / "p").touch()
+
+    assert load(tmp_path, text).source.overlay("mend").patch == tmp_path / "p"

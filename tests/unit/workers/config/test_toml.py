@@ -1,0 +1,141 @@
+"""Reading TOML into dataclasses: what fits, and what is said of what does not."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from netbisect.workers.config.toml import FileError, Scalar, load, structure
+
+
+@dataclass(frozen=True)
+class Wheel:
+    size: int
+    kind: str = "round"
+
+    def __post_init__(self) -> None:
+        if self.size < 1:
+            raise ValueError(f"size {self.size}: expected 1 or more")
+
+
+@dataclass(frozen=True)
+class Car:
+    name: str
+    wheels: tuple[Wheel, ...]
+    weight: float = 1.0
+    open: bool = False
+    manual: Path | None = None
+    notes: dict[str, Scalar] = field(default_factory=dict)
+
+
+def car(tmp_path: Path, text: str) -> Car:
+    path = tmp_path / "car.toml"
+    path.write_text(text)
+    return load(path, Car)
+
+
+GOOD = 'name = "a"\nweight = 2\nmanual = "m.txt"\n[[wheels]]\nsize = 3\n[notes]\nx = 1\ny = "z"\n'
+
+
+def test_valid_data_is_structured(tmp_path: Path) -> None:
+    """A whole number serves as a number, a string as a path; the rest has its own type."""
+    assert car(tmp_path, GOOD) == Car(
+        "a", (Wheel(3),), 2.0, manual=Path("m.txt"), notes={"x": 1, "y": "z"}
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("wheels = []", "name: this key is missing"),
+        (
+            'name = 1\nwheels = []\nweight = "2"',
+            "name: expected a string, found a whole number (1)",
+        ),
+        (
+            'name = "a"\nwheels = []\nweight = "2"',
+            "weight: expected a number, found a string ('2')",
+        ),
+        (
+            'name = "a"\nwheels = []\nweight = true',
+            "weight: expected a number, found true or false (True)",
+        ),
+        (
+            'name = "a"\nwheels = []\nopen = 1',
+            "open: expected true or false, found a whole number (1)",
+        ),
+        ('name = "a"\nwheels = {size = 1}', "wheels: expected a list, found a table"),
+        ('name = "a"\nwheels = [[1]]', "wheels[0]: expected a table, found a list"),
+        ('name = "a"\nwheels = []\nnotes = [1]', "notes: expected a table, found a list"),
+        (
+            'name = "a"\nwheels = [{size = 1}, {size = 1.5}]',
+            "wheels[1].size: expected a whole number, found a number (1.5)",
+        ),
+        (
+            'name = "a"\nwheels = [{size = 1, knd = "x"}]',
+            "wheels[0]: unknown key 'knd'; did you mean 'kind'?",
+        ),
+        (
+            'name = "a"\nwheels = [{size = 1, colour = "x"}]',
+            "wheels[0]: unknown key 'colour'; known here: size, kind",
+        ),
+        ('name = "a"\nwheels = [{size = 0}]', "wheels[0]: size 0: expected 1 or more"),
+        (
+            'name = "a"\nwheels = []\nnotes = {x = [1]}',
+            "notes['x']: expected a string or a whole number, found a list",
+        ),
+    ],
+)
+def test_errors_name_the_place(tmp_path: Path, text: str, complaint: str) -> None:
+    """The first line of the message is FILE: KEY: what is wrong and what would be right."""
+    with pytest.raises(FileError) as caught:
+        car(tmp_path, text)
+    assert str(caught.value).splitlines()[0] == f"{tmp_path / 'car.toml'}: {complaint}"
+
+
+def test_all_errors_are_reported(tmp_path: Path) -> None:
+    with pytest.raises(FileError) as caught:
+        car(tmp_path, 'name = 1\nwheels = [{}, {size = "x"}]')
+    assert len(str(caught.value).splitlines()) == 3
+
+
+def test_invalid_toml(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match=r"car\.toml: not a TOML file: Invalid value"):
+        car(tmp_path, 'name = "a"\nwheels = [')
+
+
+def test_invalid_utf8(tmp_path: Path) -> None:
+    path = tmp_path / "car.toml"
+    path.write_bytes(b'name = "\xff"')
+    with pytest.raises(FileError, match="not a TOML file"):
+        load(path, Car)
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match=r"none\.toml: cannot be read: No such file"):
+        load(tmp_path / "none.toml", Car)
+
+
+plain = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=8,
+)
+
+
+@given(plain)
+def test_arbitrary_data_raises_only_file_errors(data: object) -> None:
+    """No other exception gets out, and what gets in has exactly the types of its fields."""
+    with contextlib.suppress(FileError):
+        assert type(structure(data, Car, source="x").name) is str
+
+
+@given(st.text(), st.integers(min_value=1), st.floats(allow_nan=False), st.booleans())
+def test_good_data_survives(name: str, size: int, weight: float, is_open: bool) -> None:
+    data = {"name": name, "wheels": [{"size": size}], "weight": weight, "open": is_open}
+    assert structure(data, Car, source="x") == Car(name, (Wheel(size),), weight, is_open)

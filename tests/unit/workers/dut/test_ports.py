@@ -1,0 +1,136 @@
+"""Finding interfaces in what ifconfig(8) prints."""
+
+from __future__ import annotations
+
+import pytest
+
+from netbisect.workers.config.dut import PortSelector
+from netbisect.workers.dut.ports import (
+    Interface,
+    Inventory,
+    PortNotFoundError,
+    parse_devices,
+    parse_interfaces,
+)
+
+IFCONFIG = """\
+igb0: flags=1008843<UP,BROADCAST,RUNNING,SIMPLEX,MULTICAST,LOWER_UP> metric 0 mtu 1500
+	options=4e527bb<RXCSUM,TXCSUM,VLAN_MTU,VLAN_HWTAGGING,TSO4,TSO6,LRO,WOL_MAGIC>
+	ether 00:0d:b9:41:ca:3c
+	inet 192.168.1.3 netmask 0xffffff00 broadcast 192.168.1.255
+	media: Ethernet autoselect (1000baseT <full-duplex>)
+	status: active
+	nd6 options=29<PERFORMNUD,IFDISABLED,AUTO_LINKLOCAL>
+vcxl0: flags=8802<BROADCAST,SIMPLEX,MULTICAST> metric 0 mtu 1500
+	ether 00:07:43:2e:e4:72
+	hwaddr 00:07:43:2e:e4:70
+	media: Ethernet 10Gbase-Twinax <full-duplex,rxpause,txpause>
+	status: no carrier
+lo0: flags=1008049<UP,LOOPBACK,RUNNING,MULTICAST,LOWER_UP> metric 0 mtu 16384
+	inet 127.0.0.1 netmask 0xff000000
+	groups: lo
+"""
+
+
+PCICONF = """\
+hostb0@pci0:0:0:0:	class=0x060000 rev=0x02 hdr=0x00 vendor=0x8086 device=0x1f08 subvendor=0x0000
+igb0@pci0:2:0:0:	class=0x020000 rev=0x03 hdr=0x00 vendor=0x8086 device=0x157b subvendor=0x8086
+t5nex0@pci0:4:0:4:	class=0x020000 card=0x00001425 chip=0x54101425 rev=0x00 hdr=0x00
+mlx5_core1@pci0:5:0:1:	class=0x020000 rev=0x00 hdr=0x00 vendor=0x15b3 device=0x1017
+none3@pci0:6:0:0:	class=0x020000 rev=0x00 hdr=0x00 vendor=0x8086 device=0x1533 subvendor=0x8086
+"""
+
+
+def find(port: PortSelector, ifconfig: str) -> Interface:
+    return Inventory(tuple(parse_interfaces(ifconfig))).find(port)
+
+
+def found_at(pci: str, *names: str, parents: dict[str, str] | None = None) -> str:
+    present = tuple(Interface(name, "", "active", "") for name in (*names, "lo0"))
+    return (
+        Inventory(present, parse_devices(PCICONF), parents or {}).find(PortSelector(pci=pci)).name
+    )
+
+
+def test_a_pci_address_finds_a_port_whatever_its_driver() -> None:
+    assert found_at("pci0:2:0:0", "igb0", "igb1") == "igb0"
+    renamed = PCICONF.replace("igb0", "em0")
+    present = tuple(Interface(name, "", "active", "") for name in ("em0", "igb0"))
+    assert (
+        Inventory(present, parse_devices(renamed)).find(PortSelector(pci="pci0:2:0:0")).name
+        == "em0"
+    )
+
+
+def test_a_port_may_be_the_child_of_the_device_on_the_bus() -> None:
+    assert found_at("pci0:4:0:4", "igb0", "cxl0", parents={"cxl0": "t5nex0"}) == "cxl0"
+
+
+def test_a_port_of_mellanox_has_no_parent_and_the_number_of_its_device() -> None:
+    assert found_at("pci0:5:0:1", "mce0", "mce1") == "mce1"
+
+
+@pytest.mark.parametrize(
+    ("pci", "said"),
+    [
+        (
+            "pci0:9:0:0",
+            "no interface at pci0:9:0:0, where pciconf knows no device; there is cxl0, ",
+        ),
+        ("pci0:6:0:0", "no interface at pci0:6:0:0, whose device has no driver; there is cxl0, "),
+        ("pci0:2:0:0", "no interface at pci0:2:0:0 (igb0); there is cxl0, cxl1, lo0"),
+        ("pci0:4:0:4", "pci0:4:0:4 has several interfaces: cxl0, cxl1; expected a MAC address"),
+    ],
+)
+def test_a_pci_address_without_one_port_is_told(pci: str, said: str) -> None:
+    with pytest.raises(PortNotFoundError) as caught:
+        found_at(pci, "cxl0", "cxl1", parents={"cxl0": "t5nex0", "cxl1": "t5nex0"})
+    assert str(caught.value).startswith(said)
+
+
+def test_every_interface_is_read() -> None:
+    assert parse_interfaces(IFCONFIG) == [
+        Interface(
+            "igb0", "00:0d:b9:41:ca:3c", "active", "Ethernet autoselect (1000baseT <full-duplex>)"
+        ),
+        Interface(
+            "vcxl0",
+            "00:07:43:2e:e4:72",
+            "no carrier",
+            "Ethernet 10Gbase-Twinax <full-duplex,rxpause,txpause>",
+            up=False,
+        ),
+        Interface("lo0", "", "", ""),
+    ]
+
+
+def test_a_mac_finds_a_port_whatever_its_name() -> None:
+    """A conversion of em(4) to iflib renamed ports; their addresses stayed."""
+    renamed = IFCONFIG.replace("igb0", "em0")
+    assert find(PortSelector(interface="igb0", mac="00:0d:b9:41:ca:3c"), renamed).name == "em0"
+
+
+def test_a_name_finds_a_port_without_a_mac() -> None:
+    assert find(PortSelector(interface="vcxl0"), IFCONFIG).mac == "00:07:43:2e:e4:72"
+
+
+@pytest.mark.parametrize(
+    ("port", "wanted"),
+    [
+        (PortSelector(mac="00:00:00:00:00:01"), "with MAC 00:00:00:00:00:01"),
+        (PortSelector(interface="ix0"), "called ix0"),
+    ],
+)
+def test_a_port_that_is_not_there_is_told_with_those_that_are(
+    port: PortSelector, wanted: str
+) -> None:
+    with pytest.raises(PortNotFoundError) as caught:
+        find(port, IFCONFIG)
+    assert str(caught.value) == (
+        f"no interface {wanted}; there is igb0 00:0d:b9:41:ca:3c, vcxl0 00:07:43:2e:e4:72, lo0"
+    )
+
+
+def test_no_output_has_no_ports() -> None:
+    with pytest.raises(PortNotFoundError, match="there is none"):
+        find(PortSelector(interface="igb0"), "")

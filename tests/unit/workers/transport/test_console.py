@@ -1,0 +1,91 @@
+"""The console is kept while a visit lasts, whatever becomes of the command that reads it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from netbisect.workers.config.testbed import Console
+from netbisect.workers.transport import console
+from netbisect.workers.transport.console import ConsoleTap
+
+
+def wait_for(tap: ConsoleTap, text: str) -> None:
+    end = time.monotonic() + 300
+    while text not in tap.said():
+        assert time.monotonic() < end, tap.said()
+        time.sleep(0.01)
+
+
+def shell(script: str) -> Console:
+    return Console(("sh", "-c", script))
+
+
+def test_what_is_said_is_in_the_log_and_can_be_looked_at(tmp_path: Path) -> None:
+    log = tmp_path / "visit" / "console.log"
+    with ConsoleTap(shell(r"printf 'one\r\n'; sleep 60"), log) as tap:
+        wait_for(tap, "one\n")
+        tap.mark()
+        assert tap.said() == ""
+        tap.note("power cycle")
+    assert log.read_bytes() == b"one\r\n\n[netbisect: power cycle]\n"
+    assert tap.failures == 0
+
+
+def test_what_an_earlier_visit_heard_is_gone(tmp_path: Path) -> None:
+    log = tmp_path / "console.log"
+    log.write_text("panic: long ago\n")
+    with ConsoleTap(None, log) as tap:
+        assert tap.said() == ""
+    assert log.read_bytes() == b""
+
+
+def test_a_command_that_dies_is_started_again_and_it_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(console, "_SHORTEST", 0.02)
+    log = tmp_path / "console.log"
+    script = f"n=$(cat {tmp_path}/n 2>/dev/null || echo 0); echo $((n+1)) >{tmp_path}/n; "
+    script += "echo began $n; [ $n -ge 2 ] && sleep 60; exit 3"
+    with ConsoleTap(shell(script), log) as tap:
+        wait_for(tap, "began 2")
+    assert tap.failures == 2
+    assert log.read_text().count("the console's command ended with status 3") == 2
+
+
+def test_a_command_that_is_not_there_keeps_nobody_from_anything(tmp_path: Path) -> None:
+    log = tmp_path / "console.log"
+    with ConsoleTap(Console((str(tmp_path / "none"),)), log) as tap:
+        assert tap.said() == ""
+    assert tap.failures == 1
+    assert "cannot be run: No such file or directory" in log.read_text()
+
+
+def test_a_command_that_does_not_want_to_end_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(console, "_PATIENCE", 0.1)
+    with ConsoleTap(shell("trap '' TERM; echo up; exec sleep 600"), tmp_path / "log") as tap:
+        wait_for(tap, "up")
+        process = tap._process
+    assert process is not None
+    assert process.poll() is not None
+
+
+def test_a_console_that_never_rests_fills_no_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The end is kept: there a panic is."""
+    monkeypatch.setattr(console, "_FILE", 200_000)
+    monkeypatch.setattr(console, "_KEPT", 50_000)
+    log = tmp_path / "console.log"
+    flood = "yes 'ix0: Watchdog timeout' | head -n 100000; echo the end; sleep 60"
+    with ConsoleTap(shell(flood), log) as tap:
+        wait_for(tap, "the end")
+        assert len(tap.said()) <= 50_000
+    text = log.read_text()
+    assert len(text) <= 300_000
+    assert text.startswith("[netbisect: what was before this is left out]\n")
+    assert text.endswith("the end\n")

@@ -1,0 +1,74 @@
+"""What is kept of those who say too much."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from netbisect.workers.transport.limited_output import HeadAndTail, OutputReader
+
+_LEFT_OUT = re.compile(rb"\n\[netbisect: it said ([0-9]+) bytes more; they are left out\]\n")
+
+
+@given(st.lists(st.binary(max_size=40)), st.integers(0, 20).map(lambda half: 2 * half))
+def test_the_beginning_and_the_end_are_kept(blocks: list[bytes], most: int) -> None:
+    """All of it where there is room; or else as much of either, and how much there was between."""
+    kept: list[bytes] = []
+    ends = HeadAndTail(kept.append, most)
+    for block in blocks:
+        ends.take(block)
+    ends.finish()
+    whole, told = b"".join(blocks), b"".join(kept)
+
+    if len(whole) <= most:
+        assert told == whole
+        return
+    half = most // 2
+    between = f"\n[netbisect: it said {len(whole) - most} bytes more; they are left out]\n"
+    assert told == whole[:half] + between.encode() + whole[len(whole) - half :]
+
+
+def test_no_more_is_remembered_than_is_kept() -> None:
+    """A flood of a gigabyte takes no memory."""
+    ends = HeadAndTail(lambda _: None, 1000)
+    for _ in range(1000):
+        ends.take(bytes(65536))
+
+    assert len(ends._end) <= 1000
+
+
+def test_what_cannot_be_written_at_first_is_kept_for_the_end() -> None:
+    """As where a disk was full for a moment."""
+    kept: list[bytes] = []
+    full = True
+
+    def write(said: bytes) -> None:
+        if full:
+            raise OSError(28, "No space left on device")
+        kept.append(said)
+
+    ends = HeadAndTail(write, 1000)
+    with pytest.raises(OSError, match="No space"):
+        ends.take(b"one ")
+    ends.take(b"two")
+    full = False
+    ends.finish()
+
+    assert b"".join(kept) == b"one two"
+
+
+def test_a_child_that_floods_is_not_waited_for() -> None:
+    """It meets a broken pipe."""
+    kept: list[bytes] = []
+    with subprocess.Popen(
+        ["sh", "-c", "yes & sleep 0.1"], stdout=subprocess.PIPE, bufsize=0
+    ) as process:
+        listener = OutputReader(process, HeadAndTail(kept.append, 1000))
+        assert process.wait(60) == 0
+        listener.finish()
+
+    assert _LEFT_OUT.search(b"".join(kept))

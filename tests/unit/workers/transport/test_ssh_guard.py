@@ -1,0 +1,239 @@
+"""The script that holds a key to what netbisect does: it takes that, and nothing like it."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import shlex
+import shutil
+import tarfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from guard_fixtures import RAN, verdict
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from netbisect.bisect.model.entities import Kernel
+from netbisect.workers.build.artifacts import key_of
+from netbisect.workers.config.dut import Dut, NanoBsd, PortSelector, Pxe
+from netbisect.workers.config.lab import Ssh
+from netbisect.workers.dut.nanobsd import NanoBsdBoot
+from netbisect.workers.dut.pxe import PxeBoot
+from netbisect.workers.dut.running_kernel import RunningKernel
+from netbisect.workers.transport.ssh import Machine
+
+NAME = "kernel.nb-0123456789ab"
+_BOOT = f"/boot/{NAME}"
+_PROFILE = "/var/tmp/netbisect-profile"
+
+
+AWKS = [one for one in map(shutil.which, ("mawk", "gawk", "original-awk", "busybox")) if one]
+"""FreeBSD's is Debian's original-awk."""
+SHELLS = [
+    [path, *more]
+    for name, *more in (["dash"], ["busybox", "sh"], ["mksh"], ["bash", "--posix"])
+    if (path := shutil.which(name))
+]
+"""FreeBSD's is an ash, as dash and busybox's are."""
+
+by_any_awk = pytest.mark.parametrize("awk", AWKS or [""], ids=lambda path: Path(path).name)
+
+
+@by_any_awk
+def test_what_netbisect_says_is_run(tmp_path: Path, awk: str) -> None:
+    """A visit's lines are, by any awk that is here."""
+    for role, root, commands in (
+        ("dut", "", [["sysctl", "-ie", "kern.bootfile"], ["uname", "-v"], ["kenv"]]),
+        ("dut", "", [["cd", f"{_BOOT}.new"], ["sha256", "-r", "kernel", "pf.ko"]]),
+        ("dut", "", [["rm", "-rf", f"{_BOOT}.new", _BOOT], ["mkdir", "-p", f"{_BOOT}.new"]]),
+        ("dut", "", [["ipfw", "-q", "add", "allow", "ip", "from", "any", "to", "any", "{", "x"]]),
+        ("dut", "", [[f"{_BOOT}/netbisect-tools/pfctl", "-q", "-f", "-"], ["sync"]]),
+        ("server", "/diskless/c2558", [["rm", "-rf", f"/diskless/c2558{_BOOT}"]]),
+        (
+            "traffic",
+            "",
+            [["timeout", "-s", "INT", "180", "pkt-gen", "-N", "-s", "[2001:db8::1]:2"]],
+        ),
+    ):
+        line = " && ".join(shlex.join(one) for one in commands)
+        assert verdict(tmp_path, line, role, root, awk) == RAN, line
+
+
+@by_any_awk
+@pytest.mark.parametrize(
+    ("role", "line"),
+    [
+        ("dut", "id"),
+        ("dut", "uname -v; id"),
+        ("dut", "uname -v;"),
+        ("dut", "uname -v & id"),
+        ("dut", "uname -v || id"),
+        ("dut", "uname -v $(id)"),
+        ("dut", 'uname "$(id)"'),
+        ("dut", "uname -v\nid"),
+        ("dut", "X=1 uname -v"),
+        ("dut", "ipfw -q add \\allow ip from any to any"),
+        ("dut", "'uname -v'"),
+        ("dut", "uname '-v"),
+        ("dut", "uname '-v; id'"),
+        ("dut", f"rm -rf {_BOOT}/.."),
+        ("dut", "rm -rf /boot/kernel"),
+        ("dut", "ls -1t /boot/kernel"),
+        ("dut", f"ls -1 {_BOOT}/link/netbisect-tools"),
+        ("dut", f"mv {_BOOT} /boot/kernel"),
+        ("dut", "tar -xzpf - -C /"),
+        ("dut", "tee /etc/rc.conf"),
+        ("dut", "sha256 -r /etc/master.passwd"),
+        ("dut", "nextboot -k kernel"),
+        ("dut", "pmcstat -R /var/tmp/netbisect-profile/samples -z 50 -k /boot/x -G /etc/passwd"),
+        ("dut", "/tmp/kernel.nb-0/netbisect-tools/pfctl -q -d"),
+        ("traffic", "shutdown -r now"),
+        ("traffic", "kldload -n pf"),
+        ("server", "uname -v"),
+        ("server", f"rm -rf {_BOOT}"),
+        ("nobody", "true"),
+        ("dut", ""),
+    ],
+)
+def test_what_it_does_not_say_is_not_run(tmp_path: Path, role: str, line: str, awk: str) -> None:
+    """Shell of any kind, other programs, other files."""
+    assert RAN not in verdict(tmp_path, line, role, "/root" if role == "server" else "", awk)
+
+
+OUT = (
+    "ls -1t {0}/../../../etc",
+    "ls -1 {0}/..",
+    "ls -1 {0}/../netbisect-tools",
+    "ls -1 {0}/'..'/netbisect-tools",
+    "ls -1 {0}/'.'./netbisect-tools",
+    "ls -1 {0}/.'.'/netbisect-tools",
+    "ls -1 {0}/''..''/netbisect-tools",
+    "ls -1t '{0}/..'",
+    "ls -1 {0}//../netbisect-tools",
+    "ls -1 {0}/./../netbisect-tools",
+    "sync && ls -1 {0}/../netbisect-tools",
+    "ls -1 {0}/../netbisect-tools ; sync",
+    "sync;ls -1 {0}/../netbisect-tools;sync",
+    "cd {0}/kernel.nb-0/.. && sha256 -r kernel",
+    "cd {0}/kernel.nb-0 && sha256 -r ../../../etc/master.passwd",
+    "cd {0}/kernel.nb-0 && sha256 -r x/../../../../etc/master.passwd",
+    "cd {0}/kernel.nb-0 && sha256 -r '..'/x",
+    "cd {0}/kernel.nb-0 && sha256 -r kernel ..",
+    "rm -rf {0}/kernel.nb-0/..",
+    "rm -rf {0}/kernel.nb-0 {0}/kernel.nb-0/../kernel",
+    "mkdir -p {0}/kernel.nb-0/../x",
+    "mv {0}/kernel.nb-0 {0}/kernel.nb-0/../kernel",
+    "tar -xzpf - -C {0}/kernel.nb-0/..",
+    "tar -xzpf - -C {0}/kernel.nb-0 ../x",
+    "kldxref {0}/kernel.nb-0/..",
+    "tee {0}/../nextboot.conf.new",
+)
+
+
+@by_any_awk
+@pytest.mark.parametrize("shell", SHELLS, ids=lambda words: Path(words[0]).name)
+def test_no_path_leads_out(tmp_path: Path, shell: list[str], awk: str) -> None:
+    """`..` is refused wherever it stands and however it is quoted, for each role and root."""
+    for role, root in (("server", "/roots/d1.18"), ("dut", "")):
+        for form in OUT:
+            line = form.format(f"{root}/boot")
+            assert RAN not in verdict(tmp_path, line, role, root, awk, shell), line
+        allowed = f"ls -1 {root}/boot/kernel/netbisect-tools"
+        if role == "dut":
+            allowed += f" && ls -1t {root}/boot"
+        assert verdict(tmp_path, allowed, role, root, awk, shell) == RAN
+    for line in (
+        "du -sk /boot/..",
+        "mount /dev/gpt/.. /tmp/netbisect.root",
+        "fsck_ffs -p /dev/gpt/..",
+        f"pmcstat -R {_PROFILE}/samples -z 50 -k /boot/.. -G {_PROFILE}/stacks",
+        f"{_BOOT}/netbisect-tools/../pfctl -q -d",
+    ):
+        assert RAN not in verdict(tmp_path, line, "dut", "", awk, shell), line
+    said = verdict(tmp_path, "timeout -s INT 9 pkt-gen -P../../x", "traffic", "", awk, shell)
+    assert RAN not in said
+
+
+@by_any_awk
+def test_a_root_is_taken_as_it_is_written(tmp_path: Path, awk: str) -> None:
+    """A dot in it stands for a dot alone, and it has no `..` itself."""
+    assert verdict(tmp_path, "ls -1t /roots/d1.18/boot", "server", "/roots/d1.18", awk) == RAN
+    assert RAN not in verdict(tmp_path, "ls -1t /roots/d1x18/boot", "server", "/roots/d1.18", awk)
+    for root in ("/roots/../etc", "/roots/..", "../roots"):
+        assert "without '..'" in verdict(tmp_path, f"ls -1t {root}/boot", "server", root, awk)
+
+
+_WORDS = st.lists(st.text("ab./-'\"$`;&|<>(){}*?~# \\\t=!", min_size=1, max_size=6), max_size=4)
+
+
+@by_any_awk
+@settings(max_examples=30)
+@given(words=_WORDS)
+def test_quoting_hides_nothing(
+    words: list[str], awk: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Whatever stands beside an allowed command, quoted or not, makes it another one."""
+    folder = tmp_path_factory.getbasetemp() / f"guard-{Path(awk).name}"
+    folder.mkdir(exist_ok=True)
+    for line in (shlex.join(["sync", *words]), " ".join(["sync", *words])):
+        assert (verdict(folder, line, awk=awk) == RAN) is (line.strip(" ") == "sync"), line
+
+
+GPART = """=>      40  31277152  da0  GPT  (15G)
+      1064   2097152  da0p2  BSDRP1  [bootme]  (1.0G)
+   2098216   2097152  da0p3  BSDRP2  (1.0G)
+"""
+
+
+class Obliging(Machine):
+    """Answers so that everything goes on, and keeps what it was asked."""
+
+    def __init__(self, hashes: str) -> None:
+        super().__init__("machine", Ssh(), Path("socket"), 0)
+        self.lines: list[str] = []
+        self._hashes = hashes
+
+    @contextlib.contextmanager
+    def _running_line(self, line: str, *_: object, **__: object) -> Iterator[Callable[[], str]]:
+        self.lines.append(line)
+        yield lambda: self._answer(line)
+
+    def _answer(self, line: str) -> str:
+        if "gpart show" in line:
+            return GPART
+        if line.startswith("df "):
+            return f"Filesystem\nda0 9 9 {9 << 20} 9% /\n{NAME}\nkernel.nb-ffffffffffff\nkernel\n"
+        return self._hashes if "tar " in line else "ufs:/dev/gpt/BSDRP1\n"
+
+
+@pytest.mark.parametrize("on_test", [False, True])
+def test_guard_accepts_nanobsd_and_pxe_commands(tmp_path: Path, *, on_test: bool) -> None:
+    (tmp_path / "kernel").write_bytes(b"x")
+    with tarfile.open(tmp_path / "kernel.tar", "w:gz") as tar:
+        tar.add(tmp_path / "kernel", "kernel")
+    kernel = Kernel(
+        40 * "a", "GENERIC", "amd64", 64 * "b", key_of(tmp_path / "kernel.tar"), "n1", 1, 0.0, 1.0
+    )
+    label = "BSDRP2" if on_test else "BSDRP1"
+    root = {"vfs.root.mountfrom": f"ufs:/dev/gpt/{label}"}
+    running = RunningKernel("/boot/kernel/kernel", 0.0, "FreeBSD", root)
+    layout, pxe = NanoBsd("BSDRP1", "BSDRP2"), Pxe("server", Path("/roots/d1518").as_posix())
+    ports = PortSelector(interface="a"), PortSelector(interface="b")
+    said = f"{hashlib.sha256(b'x').hexdigest()} kernel\n"
+    for role, place, method in (("dut", "", NanoBsdBoot), ("server", "/roots/d1518", PxeBoot)):
+        machine = Obliging(said)
+        name, table = ("nanobsd", layout) if role == "dut" else ("pxe", pxe)
+        dut = Dut("d", *ports, kept_kernels=1, deploy=name, **{name: table})  # type: ignore[arg-type]
+        connections = SimpleNamespace(machine=lambda _, found=machine: found)
+        boot = method(dut, connections)  # type: ignore[arg-type]  # all it calls
+        folder, _ = boot.deploy(running, kernel, tmp_path / "kernel.tar")
+        boot.boot_once(folder, {"netbisect.order": 32 * "0", "debug.debugger_on_panic": "0"})
+        boot.clean_up()
+        boot.fall_back()
+
+        assert len(machine.lines) > 8
+        refused = [one for one in machine.lines if verdict(tmp_path, one, role, place) != RAN]
+        assert refused == []

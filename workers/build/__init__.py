@@ -1,0 +1,1 @@
+"""Kernel builds: checkout, patches, make, artifacts."""

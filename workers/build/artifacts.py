@@ -1,0 +1,323 @@
+"""Stores finished kernels, each under the hash of its content.
+
+STORE/<key>/kernel.tar.gz   files for the DUT
+STORE/<key>/kernel.json     the Kernel fact; its mtime is the time of last use
+STORE/<key>/build.log       log of the build
+STORE/.new-*                kernels being added or removed
+
+Several processes may use one store. A process locks the archive of a kernel that it uses; locked
+kernels are not removed. Locks end with their process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import gzip
+import hashlib
+import io
+import os
+import shutil
+import tarfile
+import tempfile
+import time
+import zlib
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from netbisect.bisect.model import serialization
+from netbisect.bisect.model.entities import Kernel
+
+ARCHIVE = "kernel.tar.gz"
+FACT = "kernel.json"
+LOG = "build.log"
+_BLOCK = 1 << 20
+_WORK = ".new-"
+_ABANDONED = 86400.0
+"""Seconds until an unfinished folder of another process counts as abandoned."""
+_YOUNG = 60.0
+"""Seconds until a new folder must be locked."""
+
+
+class ArtefactError(ValueError):
+    """A missing or damaged artefact."""
+
+
+def _plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    member.uid = member.gid = 0
+    member.uname = member.gname = ""
+    member.mtime = 0
+    member.mode = 0o555 if member.isdir() or member.mode & 0o111 else 0o444
+    return member
+
+
+def pack(directory: Path, archive: Path) -> str:
+    """Packs the files of `directory` reproducibly; returns the key.
+
+    The key is the SHA-256 of the uncompressed tar, in hex.
+    """
+    with tempfile.TemporaryFile() as plain:
+        with tarfile.open(fileobj=plain, mode="w", format=tarfile.PAX_FORMAT) as tar:
+            for path in sorted(directory.rglob("*")):
+                name = path.relative_to(directory).as_posix()
+                tar.add(path, arcname=name, recursive=False, filter=_plain)
+        plain.seek(0)
+        digest = hashlib.sha256()
+        with (
+            archive.open("wb") as raw,
+            gzip.GzipFile(fileobj=raw, mode="wb", compresslevel=1, mtime=0, filename="") as packed,
+        ):
+            while block := plain.read(_BLOCK):
+                digest.update(block)
+                packed.write(block)
+            packed.flush()
+    return digest.hexdigest()
+
+
+class Readable(Protocol):
+    """A source of bytes."""
+
+    def read(self, size: int = -1, /) -> bytes:
+        """The next bytes, or b"" at the end."""
+
+
+class Digesting(io.RawIOBase):
+    """A stream that computes the SHA-256 of the bytes read."""
+
+    def __init__(self, stream: Readable) -> None:
+        super().__init__()
+        self._stream = stream
+        self.digest = hashlib.sha256()
+
+    def readable(self) -> bool:
+        """Always true."""
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """Reads up to `size` bytes."""
+        block = self._stream.read(size)
+        self.digest.update(block)
+        return block
+
+
+@contextlib.contextmanager
+def whole_tar(stream: Digesting | gzip.GzipFile) -> Iterator[tarfile.TarFile]:
+    """A tar that is read to the end of its stream, so that trailing bytes count."""
+    with tarfile.open(fileobj=stream, mode="r|", bufsize=_BLOCK) as tar:
+        yield tar
+    while stream.read(_BLOCK):
+        pass
+
+
+@contextlib.contextmanager
+def unpacked(archive: Path, key: str) -> Iterator[tarfile.TarFile]:
+    """An archive as a tar, to be read sequentially.
+
+    Raises:
+        ArtefactError: the content has another key.
+    """
+    try:
+        with gzip.open(archive, "rb") as stream:
+            digested = Digesting(stream)
+            with whole_tar(digested) as tar:
+                yield tar
+    except (OSError, EOFError, zlib.error, tarfile.TarError) as error:
+        raise ArtefactError(f"{archive}: {error}") from error
+    found = digested.digest.hexdigest()
+    if found != key:
+        raise ArtefactError(f"{archive}: its content has the key {found[:12]}")
+
+
+def key_of(archive: Path) -> str:
+    """Computes the key of an archive."""
+    try:
+        with gzip.open(archive, "rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except (OSError, EOFError, zlib.error) as error:
+        raise ArtefactError(f"{archive}: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """Result of `prune`."""
+
+    removed: tuple[str, ...]
+    """Keys of removed kernels, least recently used first."""
+    size: int
+    """Size of the remaining kernels in bytes."""
+
+
+class ArtefactStore:
+    """The kernels in one directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def archive(self, key: str) -> Path:
+        """Path of the archive with that key."""
+        return self.directory / key / ARCHIVE
+
+    # -------------------------------------------------------------------------------- coming
+
+    def put(self, directory: Path, fact: Callable[[str, int], Kernel], log: Path) -> Kernel:
+        """Stores an installed kernel directory atomically; `fact(key, size)` describes it."""
+        with self._work() as work:
+            key = pack(directory, work / ARCHIVE)
+            kernel = fact(key, (work / ARCHIVE).stat().st_size)
+            (work / FACT).write_text(serialization.dumps(kernel) + "\n")
+            shutil.copyfile(log, work / LOG)
+            self._appear(work, key)
+        return kernel
+
+    def adopt(self, folder: Path, key: str) -> None:
+        """Moves a received kernel from `folder` (on the same disk) into the store.
+
+        Raises:
+            ArtefactError: the content has another key, or the fact is missing.
+            OSError: the folder cannot be moved.
+        """
+        try:
+            found = key_of(folder / ARCHIVE)
+            if found != key:
+                raise ArtefactError(
+                    f"what was uploaded has the key {found[:12]}, expected {key[:12]}"
+                )
+            if not (folder / FACT).is_file():
+                raise ArtefactError(f"there is no {FACT} with the kernel {key[:12]}")
+            self.directory.mkdir(parents=True, exist_ok=True)
+            self._appear(folder, key)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    @contextlib.contextmanager
+    def _work(self) -> Iterator[Path]:
+        """A locked temporary folder, removed afterwards."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        work = Path(tempfile.mkdtemp(prefix=_WORK, dir=self.directory))
+        try:
+            held = os.open(work, os.O_RDONLY)
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX)
+                work.chmod(0o755)
+                yield work
+            finally:
+                os.close(held)
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+
+    def _appear(self, work: Path, key: str) -> None:
+        place = self.directory / key
+        if (place / ARCHIVE).exists() and (place / FACT).exists():
+            # The same bytes again. The newest fact and log replace the old ones.
+            names = [name for name in (LOG, FACT) if (work / name).exists()]
+            for name in names:
+                (work / name).replace(place / name)
+        else:
+            shutil.rmtree(place, ignore_errors=True)  # what never became whole
+            work.replace(place)
+
+    # --------------------------------------------------------------------------------- using
+
+    def use(self, key: str) -> None:
+        """Marks the kernel as used."""
+        with contextlib.suppress(FileNotFoundError):
+            os.utime(self.directory / key / FACT)
+
+    @contextlib.contextmanager
+    def lease(self, key: str) -> Iterator[Path]:
+        """Path of an archive that is not removed inside the block.
+
+        The content is not verified; see `unpacked`.
+
+        Raises:
+            ArtefactError: unknown key.
+        """
+        try:
+            stream = self.archive(key).open("rb")
+        except OSError:
+            raise ArtefactError(f"there is no kernel {key[:12]} in {self.directory}") from None
+        with stream:
+            fcntl.flock(stream, fcntl.LOCK_SH)
+            if not self.archive(key).is_file():  # it went before it was locked
+                raise ArtefactError(f"there is no kernel {key[:12]} in {self.directory}")
+            self.use(key)
+            yield self.archive(key)
+
+    # ---------------------------------------------------------------------------- making room
+
+    def size(self) -> int:
+        """Size of all kernels in bytes, with facts and logs."""
+        return sum(_size(fact.parent) for fact in self.directory.glob(f"[!.]*/{FACT}"))
+
+    def prune(self, budget: int, needed: Collection[str] = ()) -> Pruned:
+        """Removes least recently used kernels until the rest fits into `budget` bytes.
+
+        Leased kernels and those in `needed` stay. Remains of killed processes are removed too.
+        """
+        self._sweep()
+        facts = sorted(self.directory.glob(f"[!.]*/{FACT}"), key=_used)
+        sizes = {fact: _size(fact.parent) for fact in facts}
+        total = sum(sizes.values())
+        removed = []
+        for fact in facts:
+            if total <= budget:
+                break
+            if fact.parent.name not in needed and self._remove(fact):
+                removed.append(fact.parent.name)
+                total -= sizes[fact]
+        return Pruned(tuple(removed), total)
+
+    def _remove(self, fact: Path) -> bool:
+        """Removes one kernel; False if it is leased or gone."""
+        try:
+            stream = (fact.parent / ARCHIVE).open("rb")
+        except OSError:
+            return False
+        with stream, self._work() as work:
+            try:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                # From one moment to the next it is no longer there, also for a kill in between.
+                fact.parent.rename(work / fact.parent.name)
+            except OSError:
+                return False
+        return True
+
+    def _sweep(self) -> None:
+        """Removes folders of processes that have ended."""
+        for work in self.directory.glob(f"{_WORK}*"):
+            with contextlib.suppress(OSError):
+                held = os.open(work, os.O_RDONLY)
+                try:
+                    if time.time() - os.fstat(held).st_mtime < _YOUNG:
+                        continue
+                    fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(work, ignore_errors=True)
+                finally:
+                    os.close(held)
+        for folder in self.directory.iterdir() if self.directory.is_dir() else ():
+            # Buildbot fills these, and locks nothing.
+            if not (folder / FACT).exists() or folder.name.startswith("."):
+                with contextlib.suppress(OSError):
+                    if time.time() - _newest(folder) > _ABANDONED:
+                        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _size(folder: Path) -> int:
+    total = 0
+    for path in folder.rglob("*"):
+        with contextlib.suppress(OSError):  # it went meanwhile
+            total += path.stat().st_size
+    return total
+
+
+def _used(fact: Path) -> float:
+    try:
+        return fact.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _newest(folder: Path) -> float:
+    return max(path.stat().st_mtime for path in (folder, *folder.rglob("*")))

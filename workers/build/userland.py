@@ -1,0 +1,164 @@
+"""Programs that must match the kernel and are shipped with it.
+
+pfctl(8) and ipfw(8) pass structures to the kernel. If the headers of these structures differ
+between the revision and the DUT's programs, matching programs are built, linked statically, and
+installed beside the kernel.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import shutil
+import tarfile
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from netbisect.bisect.model.entities import Stage
+from netbisect.bisect.model.faults import Fault
+from netbisect.workers.build.checkout import Checkout
+from netbisect.workers.build.make import Make
+from netbisect.workers.build.objects import fingerprint
+from netbisect.workers.config.lab import Lab
+from netbisect.workers.config.scenario import load_scenario
+from netbisect.workers.transport.errors import LabFault
+from netbisect.workers.transport.ssh import Machine
+
+FOLDER = "netbisect-tools"
+"""Folder of programs beside the kernel."""
+_FIREWALLS = {"pf": "pfctl", "ipfw": "ipfw"}
+_NETLINK = "sys/netlink"
+_PLACES = {
+    "pfctl": ("sbin/pfctl", ("sys/net/pfvar.h", "sys/netpfil/pf", _NETLINK)),
+    "ipfw": (
+        "sbin/ipfw",
+        ("sys/netinet/ip_fw.h", "sys/netinet/ip_dummynet.h", "sys/netinet6/ip_fw_nat64.h"),
+    ),
+    "ifconfig": ("sbin/ifconfig", ("sys/net/if.h", "sys/sys/sockio.h", _NETLINK)),
+    "netstat": ("usr.bin/netstat", ("sys/net/if.h", "sys/net/route.h", _NETLINK)),
+}
+"""Folder of each program in the tree, and headers of its structures."""
+_COMMENT = re.compile(rb"/\*.*?\*/|//[^\n]*", re.DOTALL)
+
+Needs = Mapping[str, Collection[str]]
+"""Revisions of the DUTs' programs, by program."""
+
+
+def needs_of(lab: Lab, arch: str, conf: str) -> dict[str, set[str]]:
+    """Required programs of the testbeds with this kernel.
+
+    Args:
+        lab: The lab.
+        arch: Architecture.
+        conf: Configuration without overlays and patches.
+
+    Raises:
+        FileError: unreadable scenario.
+    """
+    found: dict[str, set[str]] = {}
+    for testbed in lab.testbeds:
+        dut = testbed.dut
+        if (testbed.arch, testbed.kernel_config) != (arch, conf) or not dut.userland:
+            continue
+        tools = dut.tools
+        if tools is None:
+            scenarios = [
+                load_scenario(name, lab.scenario_directories) for name in testbed.scenarios
+            ]
+            tools = tuple(_FIREWALLS[one.firewall] for one in scenarios if one.firewall)
+        for name in tools:
+            found.setdefault(name, set()).add(dut.userland)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Userland:
+    """The programs of one build."""
+
+    checkout: Checkout
+    make: Make
+    needs: Needs
+    say: Callable[[str], None]
+
+    def add_to(self, stage: Path) -> list[str]:
+        """Builds the required programs into the kernel's folder; returns their names.
+
+        Raises:
+            LabFault: build failure, or unknown revision of a DUT's programs.
+        """
+        names = self.differing()
+        if names:
+            self.say(f"the kernel needs programs of its own: {', '.join(names)}")
+            self.make.libraries()
+        for name in names:
+            built = self.make.program(_PLACES[name][0])
+            (stage / FOLDER).mkdir(exist_ok=True)
+            shutil.copy2(built, stage / FOLDER / name)
+        return names
+
+    def differing(self) -> list[str]:
+        """Programs whose structures differ from those of a DUT."""
+        return [
+            name
+            for name, revisions in sorted(self.needs.items())
+            if any(self._spoken(name) != self._spoken(name, one) for one in revisions)
+        ]
+
+    def _spoken(self, name: str, revision: str = "") -> str:
+        """Fingerprint of a program's headers without comments.
+
+        Args:
+            name: Program.
+            revision: Revision; "" for the work tree with its patches.
+        """
+        paths = _PLACES[name][1]
+        headers = self._there(paths) if not revision else self._at(revision, paths)
+        said = [
+            f"{path} {b' '.join(_COMMENT.sub(b' ', data).split())!r}"
+            for path, data in sorted(headers.items())
+        ]
+        return fingerprint(*said)
+
+    def _there(self, paths: Collection[str]) -> dict[str, bytes]:
+        tree = self.checkout.tree
+        files = [
+            file
+            for path in paths
+            for file in ((tree / path).rglob("*.h") if (tree / path).is_dir() else [tree / path])
+        ]
+        return {
+            file.relative_to(tree).as_posix(): file.read_bytes() for file in files if file.is_file()
+        }
+
+    def _at(self, revision: str, paths: Collection[str]) -> dict[str, bytes]:
+        if self.checkout.git_says("cat-file", "-t", f"{revision}^{{commit}}") != "commit":
+            raise LabFault.of(
+                Fault.USAGE,
+                f"userland {revision[:12]} of the lab file is on no branch of "
+                f"{self.checkout.source.repository}",
+                stage=Stage.BUILD,
+            )
+        listed = self.checkout.git_says("ls-tree", "-r", "--name-only", revision, "--", *paths)
+        names = [name for name in listed.splitlines() if name.endswith(".h")]
+        if not names:
+            return {}
+        archive = self.checkout.git_gives("archive", "--format=tar", revision, "--", *names)
+        found = {}
+        with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+            for member in tar:
+                stream = tar.extractfile(member)
+                if stream is not None:
+                    found[member.name] = stream.read()
+        return found
+
+
+def use_shipped_tools(machine: Machine) -> None:
+    """Makes commands on a DUT use the programs shipped with its kernel.
+
+    Raises what `Machine.run` raises.
+    """
+    bootfile = machine.run(["sysctl", "-n", "kern.bootfile"]).strip()
+    folder = f"{bootfile.rpartition('/')[0]}/{FOLDER}"
+    names = machine.ask(["ls", "-1", folder])[0].split()
+    machine.programs = {name: f"{folder}/{name}" for name in names if name in _PLACES}

@@ -1,0 +1,1 @@
+"""The `netbisect-lab` command."""

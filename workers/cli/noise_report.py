@@ -1,0 +1,157 @@
+"""`netbisect-lab image-noise` and `calibrate`: measurement noise of a testbed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from netbisect.bisect.model.entities import Failure
+from netbisect.workers.build.artifacts import ArtefactStore
+from netbisect.workers.cli import options
+from netbisect.workers.config.lab import Lab
+from netbisect.workers.measure import calibrate, image_noise, noise_report
+
+
+@click.command(
+    "image-noise",
+    epilog=options.example("image-noise --testbed c2558 --revision 0a1b2c3d4e5f... --builds 8"),
+)
+@options.testbed_option
+@click.option("--builder", help="Name of the builder (default: the first of that arch).")
+@click.option(
+    "--revision", type=options.CommitHash(), required=True, help="Full hash of the commit."
+)
+@click.option("--builds", type=options.SEVERAL, required=True, help="Images to build.")
+@click.option(
+    "--boots", type=options.SEVERAL, default=3, show_default=True, help="Boots of each image."
+)
+@options.logs_option
+@options.as_json_option
+@options.scenarios_option
+@options.with_lab
+def image_noise_command(
+    lab: Lab,
+    *,
+    testbed: str,
+    builder: str | None,
+    revision: str,
+    builds: int,
+    boots: int,
+    logs: Path | None,
+    as_json: bool,
+    names: Sequence[str],
+) -> int:
+    """Measure the difference of kernels that do the same work.
+
+    Builds one revision several times with different link layouts, boots the images interleaved,
+    and separates image noise from boot noise. Run it on the build host.
+    """
+    bed = lab.testbed(testbed)
+    same = [one.name for one in lab.builders if one.arch == bed.arch]
+    plan = image_noise.ImageNoisePlan(
+        lab=lab,
+        testbed=bed,
+        builder=lab.builder(builder or same[0]),
+        revision=revision,
+        builds=builds,
+        boots=boots,
+        scenarios=options.load_scenarios(lab, names or bed.scenarios),
+        logs=options.folder_of_logs(logs),
+        say=options.say,
+    )
+    try:
+        rates = image_noise.measure(plan)
+        if isinstance(rates, Failure):
+            options.emit(rates)
+            options.say(f"no image noise: {rates.why}")
+            return options.EXIT_DUD
+        click.echo(
+            json.dumps(image_noise.as_data(plan, rates))
+            if as_json
+            else image_noise.as_text(plan, rates)
+        )
+    except image_noise.ImageNoiseError as error:
+        options.say(f"{options.PROGRAM}: {error}")
+        return options.EXIT_LAB
+    ArtefactStore(plan.builder.kernels).prune(lab.kernel_bytes)
+    return 0
+
+
+@click.command(
+    "calibrate",
+    epilog=options.example("calibrate --testbed c2558 --kernel 5f3a... --boots 10 -o c2558.jsonl"),
+)
+@options.kernel_options
+@click.option("--boots", type=options.SEVERAL, default=8, show_default=True, help="Boots.")
+@click.option(
+    "--runs",
+    type=options.COUNT,
+    default=3,
+    show_default=True,
+    help="Runs of each scenario within a boot.",
+)
+@click.option(
+    "--image-noise",
+    "image_percent",
+    type=options.FiniteRange(min=0, max=50, max_open=True),
+    metavar="PERCENT",
+    help="Standard deviation between images, as image-noise measures it.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=options.PATH,
+    metavar="FILE",
+    help="Keep every fact there, as JSON lines; what it has already is not measured again.",
+)
+@options.as_json_option
+@options.scenarios_option
+@options.with_lab
+def calibrate_command(
+    lab: Lab,
+    *,
+    testbed: str,
+    kernel: str,
+    kernels: Path | None,
+    logs: Path | None,
+    boots: int,
+    runs: int,
+    image_percent: float | None,
+    output: Path | None,
+    as_json: bool,
+    names: Sequence[str],
+) -> int:
+    """Measure the noise of a testbed.
+
+    Boots one kernel several times and runs each scenario several times on every boot. Prints the
+    noise of boots and of runs, their costs, and the smallest detectable drop.
+    """
+    bed = lab.testbed(testbed)
+    with options.leased(lab, kernels, kernel) as (fact, archive):
+        plan = calibrate.CalibrationPlan(
+            lab=lab,
+            testbed=bed,
+            kernel=fact,
+            archive=archive,
+            boots=boots,
+            runs=runs,
+            scenarios=options.load_scenarios(lab, names or bed.scenarios),
+            logs=options.folder_of_logs(logs),
+            say=options.say,
+            image_sd=None if image_percent is None else image_percent / 100,
+            kept=output,
+        )
+        try:
+            found = calibrate.measure(plan)
+            click.echo(
+                json.dumps(noise_report.as_data(plan, found))
+                if as_json
+                else noise_report.as_text(plan, found)
+            )
+        except calibrate.CalibrationError as error:
+            options.say(f"{options.PROGRAM}: {error}")
+            return options.EXIT_LAB
+    return 0

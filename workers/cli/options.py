@@ -1,0 +1,172 @@
+"""Shared options and helpers of the netbisect-lab commands."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import math
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from netbisect.bisect.model import serialization
+from netbisect.bisect.model.entities import Fact, Kernel
+from netbisect.workers.build.artifacts import FACT, ArtefactError, ArtefactStore
+from netbisect.workers.config.lab import Lab, load_lab
+from netbisect.workers.config.scenario import Scenario, load_scenario
+
+EXIT_FAILED = 1
+"""Temporary failure; a retry may succeed."""
+EXIT_USAGE = 2
+EXIT_DUD = 3
+"""The revision cannot be measured; a failure on standard output says why."""
+EXIT_LAB = 4
+"""The testbed or the builder needs its owner."""
+
+PROGRAM = "netbisect-lab"
+_HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+
+
+def say(text: str) -> None:
+    """Prints a message on standard error."""
+    click.echo(text, err=True)
+
+
+def emit(fact: Fact) -> None:
+    """Prints a fact on standard output."""
+    click.echo(serialization.dumps(fact))
+
+
+PATH = click.Path(path_type=Path)
+
+
+class FiniteRange(click.FloatRange):
+    """A FloatRange without infinity and NaN."""
+
+    def convert(
+        self,
+        value: Any,  # noqa: ANN401 - as click has it
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> float:
+        """Converts and checks the number."""
+        number: float = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number.", param, ctx)
+        return number
+
+
+class CommitHash(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.5
+    """The full hash of a commit; other names are ambiguous over time."""
+
+    name = "hash"
+    layouts = False
+    """Whether a layout (#N) may follow."""
+
+    def convert(
+        self,
+        value: Any,  # noqa: ANN401 - as click has it
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> str:
+        """Checks the text."""
+        commit, mark, layout = value.partition("#") if self.layouts else (value, "", "")
+        if not _HASH.fullmatch(commit):
+            self.fail(
+                f"{value!r}: expected the full hash of a commit, such as "
+                "`git rev-parse` and `netbisect revision` print it",
+                param,
+                ctx,
+            )
+        if mark and not (layout.isascii() and layout.isdigit()):
+            self.fail(f"{value!r}: expected the number of a layout after #", param, ctx)
+        return str(value)
+
+
+class KernelRevision(CommitHash):
+    """A commit, optionally with a layout."""
+
+    layouts = True
+
+
+POSITIVE = FiniteRange(min=0, min_open=True)
+COUNT = click.IntRange(min=1)
+SEVERAL = click.IntRange(min=2)
+"""Two or more, as needed for an estimate of noise."""
+
+testbed_option = click.option(
+    "--testbed", required=True, help="Name of the testbed in the lab file."
+)
+logs_option = click.option("--logs", type=PATH, help="Folder for console and pkt-gen output.")
+scenarios_option = click.option(
+    "--scenario",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="May be given several times (default: all scenarios of the testbed in the lab file).",
+)
+as_json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print JSON instead of a table."
+)
+
+
+def kernel_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Options for the kernel to boot and its testbed."""
+    for option in (
+        logs_option,
+        click.option("--kernels", type=PATH, help="Artefact store (default: the lab file's)."),
+        click.option("--kernel", required=True, help="Key of the kernel in the artefact store."),
+        testbed_option,
+    ):
+        command = option(command)
+    return command
+
+
+def with_lab(command: Callable[..., int]) -> Callable[..., int]:
+    """Loads the lab file after the options are parsed."""
+
+    @functools.wraps(command)
+    def run(**options: Any) -> int:  # noqa: ANN401 - those of any command
+        return command(load_lab(click.get_current_context().find_root().obj), **options)
+
+    return run
+
+
+def example(text: str) -> str:
+    """The example at the end of a command's help."""
+    return f"Example: {PROGRAM} --lab lab.toml {text}"
+
+
+def folder_of_logs(logs: Path | None) -> Path:
+    """The given folder, or a new one named by the time."""
+    return logs or Path("netbisect-logs") / time.strftime("%Y%m%d-%H%M%S")
+
+
+def load_scenarios(lab: Lab, names: Sequence[str]) -> list[Scenario]:
+    """Scenarios by name.
+
+    Raises:
+        FileError: unknown or invalid scenario.
+    """
+    return [load_scenario(name, lab.scenario_directories) for name in names]
+
+
+def _fact(path: Path) -> Kernel:
+    try:
+        return serialization.loads_as(path.read_text(), Kernel)
+    except (OSError, serialization.WireError) as error:
+        raise ArtefactError(f"{path}: {error}") from error
+
+
+@contextlib.contextmanager
+def leased(lab: Lab, kernels: Path | None, key: str) -> Iterator[tuple[Kernel, Path]]:
+    """A kernel and its archive, protected from removal inside the block."""
+    store = ArtefactStore(kernels or lab.kernels)
+    with store.lease(key) as archive:
+        yield _fact(archive.parent / FACT), archive
+    if not kernels:  # a store named on the command line is not ours to tidy
+        store.prune(lab.kernel_bytes, [key])

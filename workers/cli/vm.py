@@ -1,0 +1,87 @@
+"""`netbisect-lab vm`: the virtual machine of a testbed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from netbisect.workers.cli import options
+from netbisect.workers.config.lab import Lab
+from netbisect.workers.config.testbed import Testbed
+from netbisect.workers.config.toml import FileError
+from netbisect.workers.config.vm import Vm
+from netbisect.workers.vm import prepare, vm
+from netbisect.workers.vm.host import switch_on
+
+
+@click.group(
+    "vm",
+    epilog=options.example(
+        "vm prepare --testbed vm1 FreeBSD-14.3-RELEASE-amd64-BASIC-CI-ufs.qcow2"
+    ),
+)
+def vm_commands() -> None:
+    """Prepare, start or stop the virtual machine of a testbed."""
+
+
+def _machine(lab: Lab, testbed: str) -> tuple[Testbed, Vm]:
+    found = lab.testbed(testbed)
+    if found.vm is None:
+        raise FileError(f"testbed {testbed!r} has no table `vm` in the lab file")
+    return found, found.vm
+
+
+@vm_commands.command(
+    "prepare",
+    epilog=options.example("vm prepare --testbed vm1 FreeBSD-14.3-RELEASE-amd64-ufs.qcow2"),
+)
+@options.testbed_option
+@click.argument("image", type=options.PATH)
+@options.with_lab
+def prepare_command(lab: Lab, testbed: str, image: Path) -> int:
+    """Create disk and key from IMAGE (raw or qcow2, FreeBSD on UFS), which is not modified."""
+    bed, machine = _machine(lab, testbed)
+    prepare.prepare(machine, image, bed.timing.boot_timeout, options.say)
+    options.say(f"{testbed}: prepared in {machine.directory}")
+    return 0
+
+
+@vm_commands.command(epilog=options.example("vm start --testbed vm1"))
+@options.testbed_option
+@options.with_lab
+def start(lab: Lab, testbed: str) -> int:
+    """Start it with a fresh overlay over the prepared disk."""
+    switch_on(_machine(lab, testbed)[0])
+    for concern in vm.concerns():
+        options.say(f"{testbed}: {concern}")
+    return 0
+
+
+@vm_commands.command(epilog=options.example("vm stop --testbed vm1"))
+@options.testbed_option
+@options.with_lab
+def stop(lab: Lab, testbed: str) -> int:
+    """Power it off."""
+    vm.stop(_machine(lab, testbed)[1])
+    return 0
+
+
+@vm_commands.command(epilog=options.example("vm cycle --testbed vm1"))
+@options.testbed_option
+@click.pass_context
+def cycle(context: click.Context, testbed: str) -> int:
+    """Power it off and on."""
+    context.invoke(stop, testbed=testbed)
+    result: int = context.invoke(start, testbed=testbed)
+    return result
+
+
+@vm_commands.command(epilog=options.example("vm status --testbed vm1"))
+@options.testbed_option
+@options.with_lab
+def status(lab: Lab, testbed: str) -> int:
+    """Print its state; exit status 1 if it is off."""
+    process = vm.process_of(_machine(lab, testbed)[1])
+    options.say(f"{testbed}: {f'on, process {process}' if process else 'off'}")
+    return 0 if process else options.EXIT_FAILED

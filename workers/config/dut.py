@@ -1,0 +1,133 @@
+"""`[testbeds.dut]` of the lab file."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from netbisect.workers.config.validation import HASH, IDENT, check
+
+_MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}\Z")
+
+_PCI = re.compile(r"pci\d+:\d+:\d+:\d+\Z")
+
+_EVENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._,=:+-]*\Z")
+
+TOOLS = ("pfctl", "ipfw", "ifconfig", "netstat")
+"""Programs with an interface to the kernel that changes between versions."""
+
+
+@dataclass(frozen=True, slots=True)
+class PortSelector:
+    """A network interface, by name, MAC or PCI address; drivers may rename interfaces."""
+
+    interface: str = ""
+    mac: str = ""
+    pci: str = ""
+    """As in pciconf(8): `pci0:2:0:0`."""
+
+    def __post_init__(self) -> None:
+        check(self.interface or self.mac or self.pci, "expected `interface`, `mac` or `pci`")
+        check(
+            not self.pci or _PCI.match(self.pci),
+            f"pci {self.pci!r}: expected domain, bus, slot and function, as pci0:2:0:0",
+        )
+        check(
+            not self.mac or _MAC.match(self.mac),
+            f"mac {self.mac!r}: expected six pairs of lower-case hex digits, as 00:1b:21:c4:95:7a",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class NanoBsd:
+    """GPT labels of two root partitions on one disk."""
+
+    good: str
+    """Label of the known-good partition, such as BSDRP1."""
+    test: str
+    """Label of the partition for test kernels, such as BSDRP2."""
+
+    def __post_init__(self) -> None:
+        for name in ("good", "test"):
+            check(
+                IDENT.match(getattr(self, name)),
+                f"{name} {getattr(self, name)!r}: expected a GPT label, such as BSDRP1",
+            )
+        check(self.good != self.test, f"good and test are both {self.good!r}: expected two labels")
+
+
+@dataclass(frozen=True, slots=True)
+class Pxe:
+    """A root file system on an NFS server."""
+
+    server: str
+    """ssh name of the server; it runs FreeBSD."""
+    root: str
+    """Absolute path of the DUT's root on the server."""
+
+    def __post_init__(self) -> None:
+        check(
+            self.root.startswith("/"),
+            f"root {self.root!r}: expected an absolute path on the server",
+        )
+
+
+BOOT_METHODS = {
+    "nextboot": "netbisect.workers.dut.nextboot_ufs:NextbootUfs",
+    "nanobsd": "netbisect.workers.dut.nanobsd:NanoBsdBoot",
+    "pxe": "netbisect.workers.dut.pxe:PxeBoot",
+}
+"""Class by value of `deploy`; docs/boot-methods.md shows how to add one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dut:
+    """The device under test: a FreeBSD router with two data ports."""
+
+    address: str
+    """ssh name, on the management network."""
+    ingress: PortSelector
+    """Port towards the generator."""
+    egress: PortSelector
+    """Port towards the receiver."""
+    known_good: str = "kernel"
+    """Folder of the known-good kernel below /boot."""
+    kept_kernels: int = 2
+    """Number of test kernels kept on its disk."""
+    userland: str = ""
+    """Full hash of the revision of its programs; empty: they fit all kernels."""
+    tools: tuple[str, ...] | None = None
+    """Programs to ship with kernels they do not fit; None: those of its scenarios."""
+    deploy: str = "nextboot"
+    """Boot method; a key of `BOOT_METHODS`."""
+    nanobsd: NanoBsd | None = None
+    pxe: Pxe | None = None
+    watchdog: int = 0
+    """Seconds until the hardware watchdog resets a hung test kernel; 0: no watchdog."""
+    pmc_event: str = ""
+    """Event for pmcstat(8); empty: a common one of its processor."""
+
+    def __post_init__(self) -> None:
+        check(
+            not self.userland or HASH.match(self.userland),
+            f"userland {self.userland!r}: expected the full hash of a commit",
+        )
+        for name in self.tools or ():
+            check(name in TOOLS, f"tools: {name!r}: expected some of {', '.join(TOOLS)}")
+        check(
+            self.deploy in BOOT_METHODS,
+            f"deploy {self.deploy!r}: expected one of {', '.join(map(repr, BOOT_METHODS))}",
+        )
+        for name in ("nanobsd", "pxe"):
+            there = getattr(self, name) is not None
+            check(
+                there == (self.deploy == name),
+                f"{name}: expected this table because of deploy = {name!r}"
+                if not there
+                else f"{name}: expected deploy = {name!r} where this table is",
+            )
+        check(self.watchdog >= 0, f"watchdog {self.watchdog}: expected seconds, or 0 for none")
+        check(
+            not self.pmc_event or _EVENT.match(self.pmc_event),
+            f"pmc_event {self.pmc_event!r}: expected a name that `pmccontrol -L` lists",
+        )

@@ -1,0 +1,181 @@
+"""lab.toml: machines, their connections, and the scenarios of each testbed.
+
+docs/lab.md documents every key. These classes are the schema: an unknown key is an error.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from netbisect.workers.config import toml
+from netbisect.workers.config.builder import Builder, Source
+from netbisect.workers.config.disk_space import parse_size
+from netbisect.workers.config.scenario import load_scenario
+from netbisect.workers.config.testbed import Console, Power, Testbed, check_same_group
+from netbisect.workers.config.toml import FileError
+from netbisect.workers.config.validation import check, check_size, check_unique, find_named
+from netbisect.workers.config.vm import GUEST_MARK, HOST_MARK
+
+FIREWALL_MODULES = ("pf", "pflog", "ipfw", "ipfw_nat", "libalias", "dummynet")
+"""Modules of all firewalls: a scenario may be added after a kernel was built."""
+
+TOOL_MODULES = ("hwpmc", "coretemp", "amdtemp")
+"""Modules for profiles and temperatures."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ssh:
+    """OpenSSH with the user's configuration and keys."""
+
+    config: Path | None = None
+    """OpenSSH configuration file; None: ~/.ssh/config. Relative to lab.toml."""
+    connect_timeout: int = 10
+    """Seconds until an unreachable machine counts as down."""
+    command_timeout: int = 60
+    """Seconds until a simple command counts as hung."""
+
+
+def worker_name(host: Builder | Testbed) -> str:
+    """Name of the Buildbot worker."""
+    return host.worker or host.name
+
+
+@dataclass(frozen=True, slots=True)
+class Lab:
+    """A whole lab file."""
+
+    source: Source
+    builders: tuple[Builder, ...]
+    testbeds: tuple[Testbed, ...]
+    ssh: Ssh = field(default_factory=Ssh)
+    kernels: Path = Path("kernels")
+    """Folder for received kernels on hosts with testbeds."""
+    kernel_space: str = "20 GB"
+    """Disk space for finished kernels per host."""
+    scenario_directories: tuple[Path, ...] = ()
+    """Folders with additional scenario files; they take precedence over built-in ones."""
+
+    def __post_init__(self) -> None:
+        check_size("kernel_space", self.kernel_space)
+        check(self.builders, "builders: expected at least one")
+        check(self.testbeds, "testbeds: expected at least one")
+        for kind, items in (("builder", self.builders), ("testbed", self.testbeds)):
+            check_unique(kind, [item.name for item in items])
+        arches = {builder.arch for builder in self.builders}
+        for testbed in self.testbeds:
+            check(
+                testbed.arch in arches,
+                f"testbed {testbed.name!r}: no builder has arch {testbed.arch!r}; "
+                f"there is {', '.join(sorted(arches))}",
+            )
+            for peer in self.peers(testbed):
+                check_same_group(testbed, peer)
+
+    def peers(self, testbed: Testbed) -> tuple[Testbed, ...]:
+        """The other testbeds of its group."""
+        return tuple(
+            one
+            for one in self.testbeds
+            if testbed.group and one.group == testbed.group and one is not testbed
+        )
+
+    def modules(self, builder: Builder) -> tuple[str, ...]:
+        """Modules to build, by folder of sys/modules; empty: all."""
+        if builder.modules is not None:
+            return builder.modules
+        beds = [testbed for testbed in self.testbeds if testbed.arch == builder.arch]
+        own = [name for bed in beds for name in (*bed.drivers, *bed.modules)]
+        return tuple(dict.fromkeys([*FIREWALL_MODULES, *TOOL_MODULES, *own]))
+
+    @property
+    def hosts_by_worker(self) -> dict[str, list[Builder | Testbed]]:
+        """Builders and testbeds by Buildbot worker."""
+        found: dict[str, list[Builder | Testbed]] = {}
+        hosts: list[Builder | Testbed] = [*self.builders, *self.testbeds]
+        for host in hosts:
+            found.setdefault(worker_name(host), []).append(host)
+        return found
+
+    @property
+    def kernel_bytes(self) -> int:
+        """`kernel_space` in bytes."""
+        return parse_size(self.kernel_space)
+
+    def testbed(self, name: str) -> Testbed:
+        """The testbed of that name, or `FileError`."""
+        return find_named(self.testbeds, name, "testbed")
+
+    def builder(self, name: str) -> Builder:
+        """The builder of that name, or `FileError`."""
+        return find_named(self.builders, name, "builder")
+
+
+def _housed(testbed: Testbed, path: Path) -> Testbed:
+    """The testbed with the values that its virtual machine implies."""
+    if testbed.vm is None:
+        return testbed
+    folder = path.resolve().parent / testbed.vm.directory.expanduser()
+    guest, host = f"{GUEST_MARK}{folder}", f"{HOST_MARK}{folder}"
+    mark = testbed.vm.mark
+    cycle = (sys.executable, "-P", "-m", "netbisect.workers.cli.main", "--lab", str(path.resolve()))
+    return replace(
+        testbed,
+        description=f"{testbed.description}; {mark}" if testbed.description else mark,
+        vm=replace(testbed.vm, directory=folder),
+        dut=replace(testbed.dut, address=guest),
+        generator=replace(testbed.generator, address=host),
+        receiver=replace(testbed.receiver, address=host),
+        power=testbed.power or Power((*cycle, "vm", "cycle", "--testbed", testbed.name)),
+        console=testbed.console or Console(("tail", "-n", "0", "-F", str(folder / "console.log"))),
+    )
+
+
+def load_lab(path: Path) -> Lab:
+    """Reads and checks the lab file at `path`.
+
+    Raises:
+        FileError: one line per problem.
+    """
+    lab = toml.load(path, Lab)
+    here = path.resolve().parent
+    if lab.ssh.config is not None:
+        config = here / lab.ssh.config
+        if not config.is_file():
+            raise FileError(f"{path}: ssh.config: there is no file {config}")
+        lab = replace(lab, ssh=replace(lab.ssh, config=config))
+    overlays = tuple(
+        replace(overlay, patch=here / overlay.patch) for overlay in lab.source.overlays
+    )
+    for overlay in overlays:
+        if not overlay.patch.is_file():
+            raise FileError(f"{path}: source.overlays: there is no file {overlay.patch}")
+    configs = lab.source.kernel_configs
+    if configs is not None:
+        configs = (here / configs.expanduser()).resolve()
+        if not configs.is_dir():
+            raise FileError(f"{path}: source.kernel_configs: there is no folder {configs}")
+    table = lab.source.revisions and here / lab.source.revisions.expanduser()
+    lab = replace(
+        lab,
+        source=replace(lab.source, overlays=overlays, kernel_configs=configs, revisions=table),
+        kernels=here / lab.kernels.expanduser(),
+        scenario_directories=tuple(here / folder for folder in lab.scenario_directories),
+        testbeds=tuple(_housed(testbed, path) for testbed in lab.testbeds),
+        builders=tuple(
+            replace(
+                builder,
+                directory=here / builder.directory.expanduser(),
+                modules=lab.modules(builder),
+            )
+            for builder in lab.builders
+        ),
+    )
+    for number, testbed in enumerate(lab.testbeds):
+        for name in testbed.scenarios:
+            try:
+                load_scenario(name, lab.scenario_directories)
+            except FileError as error:
+                raise FileError(f"{path}: testbeds[{number}].scenarios: {error}") from error
+    return lab

@@ -1,0 +1,158 @@
+"""Scenario files: traffic, firewall rules and sysctls of one benchmark."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib import resources
+from pathlib import Path
+
+from netbisect.workers.config import toml
+from netbisect.workers.config.toml import FileError, Scalar
+from netbisect.workers.config.validation import check, check_name
+
+_SYSCTL = re.compile(
+    r"(?:[\w%-]|\{(?:ingress|egress)\})+(?:\.(?:[\w%-]|\{(?:ingress|egress)\})+)+\Z"
+)
+
+_PKT_GEN_PORT = 1234
+"""Default port of pkt-gen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Packets of the generator."""
+
+    family: str
+    """inet4 or inet6."""
+    source: str
+    """pkt-gen range: address:port-address:port."""
+    destination: str
+    size: int = 60
+    """Bytes without CRC."""
+    flows: int = 0
+    """Number of flows in the two ranges, as a check; 0: unchecked."""
+    rate: int = 0
+    """Packets per second; 0: line rate."""
+    checksums: bool = True
+    """Let the generator compute UDP checksums (pkt-gen -U)."""
+
+    def __post_init__(self) -> None:
+        check(
+            self.family in ("inet4", "inet6"),
+            f"family {self.family!r}: expected 'inet4' or 'inet6'",
+        )
+        check(46 <= self.size <= 1518, f"size {self.size}: expected 46 to 1518 bytes")  # noqa: PLR2004 - Ethernet's
+        check(self.rate >= 0, f"rate {self.rate}: expected packets/s, or 0 for all the wire takes")
+        made = 1
+        for name in ("source", "destination"):
+            made *= _check_range(name, getattr(self, name), self.family)
+        check(
+            self.flows in (0, made),
+            f"flows {self.flows}: the ranges of source and destination make {made}",
+        )
+
+
+def _check_range(name: str, text: str, family: str) -> int:
+    """Number of address and port pairs in the range."""
+    version = 4 if family == "inet4" else 6
+    pattern = (
+        r"(?P<a>[0-9.]+):(?P<p>\d+)-(?P<b>[0-9.]+)(:(?P<q>\d+))?\Z"
+        if version == 4  # noqa: PLR2004
+        else r"\[(?P<a>[0-9a-f:]+)\](:(?P<p>\d+))?-\[(?P<b>[0-9a-f:]+)\](:(?P<q>\d+))?\Z"
+    )
+    match = re.match(pattern, text)
+    example = (
+        "198.18.10.1:2001-198.18.10.20"
+        if version == 4  # noqa: PLR2004
+        else "[2001:2::1]-[2001:2::14]"
+    )
+    check(match, f"{name} {text!r}: expected a range such as {example}")
+    assert match is not None
+    ends = []
+    for group in ("a", "b"):
+        try:
+            address = ipaddress.ip_address(match[group])
+            check(address.version == version, "")
+        except ValueError:
+            raise ValueError(f"{name}: {match[group]!r} is no {family} address") from None
+        ends.append(int(address))
+    check(ends[0] <= ends[1], f"{name} {text!r}: expected the lower address first")
+    # pkt-gen takes the first port, or 1234, where the second is left out.
+    first = int(match["p"] or _PKT_GEN_PORT)
+    last = int(match["q"] or first)
+    check(first <= last, f"{name} {text!r}: expected the lower port first")
+    return (ends[1] - ends[0] + 1) * (last - first + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One use of the router: rules, sysctls and traffic."""
+
+    name: str
+    title: str
+    traffic: Traffic
+    firewall: str = ""
+    """pf, ipfw, or empty."""
+    rules: tuple[str, ...] = ()
+    """Lines of pf.conf, or arguments of `ipfw add`."""
+    sysctls: dict[str, Scalar] = field(default_factory=dict)
+    """Set and checked for each run. `{ingress}` and `{egress}` in names stand for the router's
+    ports as in sysctl(8): `dev.{ingress}.fc` is dev.igb.2.fc.
+    """
+    optional: dict[str, Scalar] = field(default_factory=dict)
+    """Like `sysctls`, but names unknown to the kernel are skipped."""
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
+        for key in (*self.sysctls, *self.optional):
+            check(
+                _SYSCTL.match(key),
+                f"sysctl {key!r}: expected a name such as net.inet.ip.redirect or "
+                "dev.{ingress}.fc",
+            )
+        twice = ", ".join(sorted(self.sysctls.keys() & self.optional.keys()))
+        check(not twice, f"{twice}: expected in sysctls or in optional, not in both")
+        check(
+            self.firewall in ("", "pf", "ipfw"),
+            f"firewall {self.firewall!r}: expected 'pf', 'ipfw' or none",
+        )
+        check(bool(self.firewall) == bool(self.rules), "firewall and rules go together")
+
+    def at(self, ports: Mapping[str, str]) -> Scenario:
+        """The scenario with these port names in its sysctls: `{"ingress": "igb.2", ...}`."""
+
+        def named(values: dict[str, Scalar]) -> dict[str, Scalar]:
+            return {key.format_map(ports): value for key, value in values.items()}
+
+        return replace(self, sysctls=named(self.sysctls), optional=named(self.optional))
+
+    @property
+    def depends_on_ports(self) -> bool:
+        """Whether a sysctl name contains a port."""
+        return any("{" in key for key in (*self.sysctls, *self.optional))
+
+
+def builtin_scenarios() -> Path:
+    """Folder of the built-in scenario files."""
+    return Path(str(resources.files("netbisect.workers"))) / "scenarios"
+
+
+def load_scenario(name: str, folders: Sequence[Path] = ()) -> Scenario:
+    """The scenario of that name, from `folders` or the built-in ones.
+
+    Raises:
+        FileError: unknown or invalid scenario.
+    """
+    places = [*folders, builtin_scenarios()]
+    for folder in places:
+        path = folder / f"{name}.toml"
+        if path.is_file():
+            scenario = toml.load(path, Scenario)
+            if scenario.name != name:
+                raise FileError(f"{path}: name: expected {name!r}, the name of the file")
+            return scenario
+    known = sorted({path.stem for folder in places for path in folder.glob("*.toml")})
+    raise FileError(f"there is no scenario {name!r}; there is {', '.join(known)}")

@@ -1,0 +1,195 @@
+"""`[[testbeds]]` of the lab file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from netbisect.workers.config.dut import Dut, PortSelector
+from netbisect.workers.config.scenario import Traffic
+from netbisect.workers.config.validation import IDENT, NAME, check, check_modules, check_name
+from netbisect.workers.config.vm import ADDRESS, GUEST_MARK, HOST_MARK, Vm
+
+_FRAME_BYTES = 24
+"""CRC, preamble and inter-frame gap."""
+
+_SHORTEST_RUN = 25
+
+_MOST_LAYOUTS = 99
+
+
+@dataclass(frozen=True, slots=True)
+class TrafficHost:
+    """A generator or receiver: a host with a netmap port."""
+
+    address: str
+    port: PortSelector
+
+
+@dataclass(frozen=True, slots=True)
+class Power:
+    """The power switch of the DUT."""
+
+    cycle: tuple[str, ...]
+    """Command on the worker, such as ipmitool."""
+    timeout: int = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Console:
+    """The console of the DUT."""
+
+    command: tuple[str, ...]
+    """Command on the worker that prints the console until it is killed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Timeouts and durations, in seconds."""
+
+    boot_timeout: float = 600.0
+    """From the reboot until the machine must answer."""
+    poll: float = 2.0
+    """Between two attempts to connect."""
+    settle: float = 5.0
+    """Between the start of receiver and generator; links bounce when a port is opened."""
+    link_wait: int = 2
+    """Delay of pkt-gen after opening its port (-w)."""
+    run: float = 30.0
+    """Traffic per run; at least 15 s must remain after trimming."""
+    run_timeout: float = 180.0
+    pause: float = 30.0
+    """Before an invalid run is repeated, to let heat and other load pass."""
+
+    def __post_init__(self) -> None:
+        for name in ("boot_timeout", "poll", "run_timeout"):
+            check(getattr(self, name) > 0, f"{name}: expected seconds > 0")
+        for name in ("settle", "link_wait", "pause"):
+            check(getattr(self, name) >= 0, f"{name}: expected 0 seconds or more")
+        check(
+            self.run >= _SHORTEST_RUN,
+            f"run {self.run:g}: expected {_SHORTEST_RUN} seconds or more: "
+            "ten are trimmed, and 15 must remain",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Testbed:
+    """A DUT with its generator and receiver."""
+
+    name: str
+    arch: str
+    kernel_config: str
+    line_rate_pps: int
+    """Packets of 60 bytes without CRC per second that the generator must offer; scaled for
+    longer packets.
+    """
+    scenarios: tuple[str, ...]
+    dut: Dut
+    generator: TrafficHost
+    receiver: TrafficHost
+    description: str = ""
+    """Hardware, for reports."""
+    drivers: tuple[str, ...] = ()
+    """Drivers of its data ports; commits to them get a higher prior probability."""
+    modules: tuple[str, ...] = ()
+    """Kernel modules loaded by the DUT in addition to firewalls and drivers."""
+    worker: str = ""
+    """Name of its Buildbot worker; default: the testbed's name."""
+    owner: str = ""
+    """Mail address of the owner."""
+    group: str = ""
+    """Testbeds of the same group share their searches; they have equal hardware and configuration.
+    """
+    run_noise_percent: float = 0.0
+    """Standard deviation between runs of one boot; above 0, a boot may have several runs."""
+    layouts: int = 0
+    """Limit of additional link layouts of a revision that a search may build."""
+    power: Power | None = None
+    console: Console | None = None
+    vm: Vm | None = None
+    """Set if the DUT is a virtual machine, which then provides power and console."""
+    timing: Timing = field(default_factory=Timing)
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
+        self._check_vm()
+        check(
+            IDENT.match(self.kernel_config),
+            f"kernel_config {self.kernel_config!r}: expected the name of a file in sys/ARCH/conf",
+        )
+        check(self.line_rate_pps > 0, f"line_rate_pps {self.line_rate_pps}: expected packets/s > 0")
+        check(self.scenarios, "scenarios: expected at least one")
+        check(
+            not self.group or NAME.match(self.group),
+            f"group {self.group!r}: expected lower-case letters, digits, '.', '_' or '-'",
+        )
+        check_modules(self.modules)
+        check(
+            0 <= self.run_noise_percent < 50,  # noqa: PLR2004 - half the packets are no noise
+            f"run_noise_percent {self.run_noise_percent:g}: expected 0 or more, less than 50",
+        )
+        check(
+            0 <= self.layouts <= _MOST_LAYOUTS,
+            f"layouts {self.layouts}: expected 0 to {_MOST_LAYOUTS}",
+        )
+
+    def _check_vm(self) -> None:
+        """Checks that a virtual DUT comes with virtual data ports."""
+        ends = {
+            "dut": self.dut.address,
+            "generator": self.generator.address,
+            "receiver": self.receiver.address,
+        }
+        for name, address in ends.items():
+            virtual = address == ADDRESS or address.startswith((GUEST_MARK, HOST_MARK))
+            check(
+                virtual == (self.vm is not None),
+                f"{name}.address {address!r}: expected the table `vm` with address 'vm', and "
+                "neither without the other",
+            )
+        if self.vm is None:
+            return
+        check(self.arch == "amd64", f"arch {self.arch!r}: expected amd64 for a virtual machine")
+        for name, traffic, wanted in (
+            ("generator", self.generator, "ingress"),
+            ("receiver", self.receiver, "egress"),
+        ):
+            check(
+                traffic.port.interface == wanted,
+                f"{name}.port: expected {{ interface = {wanted!r} }} for a virtual machine",
+            )
+
+    def line_rate(self, size: int) -> float:
+        """Line rate in packets of `size` bytes without CRC per second."""
+        return self.line_rate_pps * (60 + _FRAME_BYTES) / (size + _FRAME_BYTES)
+
+    def offered_rate(self, traffic: Traffic) -> float:
+        """Required rate of the generator, packets/s."""
+        line_rate = self.line_rate(traffic.size)
+        return min(line_rate, traffic.rate) if traffic.rate else line_rate
+
+
+def check_same_group(one: Testbed, other: Testbed) -> None:
+    """Checks the keys that must be equal in a group, so that its testbeds are interchangeable."""
+    for name, of in _EQUAL_IN_GROUP.items():
+        mine, its = of(one), of(other)
+        check(
+            mine == its,
+            f"testbeds {one.name!r} and {other.name!r} of group {one.group!r} differ in {name}: "
+            f"{mine!r} and {its!r}; expected the same of all testbeds of a group",
+        )
+
+
+_EQUAL_IN_GROUP: dict[str, Callable[[Testbed], object]] = {
+    "arch": lambda one: one.arch,
+    "kernel_config": lambda one: one.kernel_config,
+    "line_rate_pps": lambda one: one.line_rate_pps,
+    "scenarios": lambda one: sorted(one.scenarios),
+    "drivers": lambda one: sorted(one.drivers),
+    "modules": lambda one: sorted(one.modules),
+    "dut.userland": lambda one: one.dut.userland,
+    "dut.tools": lambda one: None if one.dut.tools is None else sorted(one.dut.tools),
+    "timing.run": lambda one: one.timing.run,
+}
+"""Compared values, by key of the lab file."""

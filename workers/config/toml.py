@@ -1,0 +1,146 @@
+"""Reads a TOML file into dataclasses; every line of an error is `FILE: KEY: problem`."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import tomllib
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, TypeAlias, TypeVar, cast, get_origin
+
+from cattrs import BaseValidationError, Converter, ForbiddenExtraKeysError, transform_error
+from cattrs.cols import homogenous_tuple_structure_factory, mapping_structure_factory
+
+from netbisect.errors import UserError
+
+T = TypeVar("T")
+Scalar: TypeAlias = str | int
+
+_NAMES: Mapping[type, str] = {
+    str: "a string",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    list: "a list",
+    dict: "a table",
+}
+
+
+class FileError(UserError, ValueError):
+    """An unusable configuration file."""
+
+    faults: Mapping[str, str] = MappingProxyType({})
+    """Problems by place, such as `wheels[0].size`."""
+
+
+def _wrong_type(expected: str, value: object) -> TypeError:
+    kind = type(value)
+    shown = f" ({value!r})" if kind in (str, int, float, bool) else ""
+    return TypeError(f"expected {expected}, found {_NAMES.get(kind, kind.__name__)}{shown}")
+
+
+def _exactly(kind: Any) -> Any:
+    """A hook without conversions: `"5"` is not a number and `true` is not 1."""
+
+    def structure(value: object, _: Any) -> object:
+        if type(value) is kind:
+            return value
+        if kind is float and type(value) is int:
+            return float(value)
+        raise _wrong_type(_NAMES[kind], value)
+
+    return structure
+
+
+def _origin(kind: Any) -> object:
+    return get_origin(kind)
+
+
+def _scalar(value: object, _: Any) -> object:
+    if type(value) in (str, int):
+        return value
+    raise _wrong_type("a string or a whole number", value)
+
+
+def _container(kind: type, hook: Any) -> Any:
+    def structure(value: object, wanted: Any) -> object:
+        if not isinstance(value, kind):
+            raise _wrong_type(_NAMES[kind], value)
+        return hook(value, wanted)
+
+    return structure
+
+
+@functools.cache
+def strict_converter() -> Converter:
+    """The converter; cached because it compiles code for each class."""
+    converter = Converter(forbid_extra_keys=True)
+    for kind in (str, int, float, bool):
+        converter.register_structure_hook(kind, _exactly(kind))
+    converter.register_structure_hook(Scalar, _scalar)
+    converter.register_structure_hook(Path, lambda value, _: Path(_exactly(str)(value, str)))
+    converter.register_structure_hook_factory(
+        lambda kind: _origin(kind) is tuple,
+        lambda kind: _container(list, homogenous_tuple_structure_factory(kind, converter)),
+    )
+    converter.register_structure_hook_factory(
+        lambda kind: _origin(kind) is dict,
+        lambda kind: _container(dict, mapping_structure_factory(kind, converter)),
+    )
+    converter.register_structure_hook_factory(
+        is_dataclass, lambda kind: _container(dict, converter.gen_structure_attrs_fromdict(kind))
+    )
+    return converter
+
+
+def _describe(error: BaseException, _: type | None = None) -> str:
+    if isinstance(error, KeyError):
+        return "this key is missing"
+    if not isinstance(error, ForbiddenExtraKeysError):
+        return str(error)
+    known = [field.name for field in fields(cast("Any", error.cl))]
+    unknown = sorted(error.extra_fields)
+    near = difflib.get_close_matches(unknown[0], known, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"known here: {', '.join(known)}"
+    return f"unknown key {', '.join(map(repr, unknown))}; {hint}"
+
+
+def structure(data: object, kind: type[T], *, source: str) -> T:
+    """`data` as a `kind`.
+
+    Raises:
+        FileError: one line per problem, each begins with `source`.
+    """
+    try:
+        return strict_converter().structure(data, kind)
+    except (BaseValidationError, ValueError, TypeError) as error:
+        faults: dict[str, str] = {}
+        for line in transform_error(error, path="", format_exception=_describe):
+            message, _, place = line.rpartition(" @ ")
+            faults.setdefault(place.removeprefix("."), message)
+        lines = (
+            f"{source}: {place}: {said}" if place else f"{source}: {said}"
+            for place, said in faults.items()
+        )
+        raised = FileError("\n".join(lines))
+        raised.faults = faults
+        raise raised from error
+
+
+def load(path: Path, kind: type[T]) -> T:
+    """The file at `path` as a `kind`.
+
+    Raises:
+        FileError: the file cannot be read, is not TOML, or does not fit.
+    """
+    try:
+        with path.open("rb") as stream:
+            data = tomllib.load(stream)
+    except OSError as error:
+        raise FileError(f"{path}: cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:  # RecursionError: deeply nested brackets
+        raise FileError(f"{path}: not a TOML file: {error}") from error
+    return structure(data, kind, source=str(path))

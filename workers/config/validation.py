@@ -1,0 +1,75 @@
+"""Checks shared by the tables of the lab file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Protocol, TypeVar
+
+from netbisect.workers.config.disk_space import parse_size
+from netbisect.workers.config.toml import FileError
+
+NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}\Z")
+
+HASH = re.compile(r"[0-9a-f]{40}\Z")
+
+_MODULE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]*\Z")
+
+IDENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
+
+
+def check(condition: object, message: str) -> None:
+    """Raises ValueError with `message` unless the condition holds."""
+    if not condition:
+        raise ValueError(message)
+
+
+def check_name(name: str) -> None:
+    """Checks the name of a builder, testbed, scenario or overlay."""
+    check(
+        NAME.match(name),
+        f"name {name!r}: expected lower-case letters, digits, '.', '_' or '-', at most 63",
+    )
+
+
+def check_modules(names: Iterable[str]) -> None:
+    """Checks names of folders in sys/modules."""
+    for name in names:
+        check(
+            _MODULE.match(name), f"modules: {name!r} is no folder of sys/modules, such as if_ovpn"
+        )
+
+
+def check_size(name: str, text: str) -> None:
+    """Checks an amount of disk space."""
+    try:
+        parse_size(text)
+    except ValueError as error:
+        raise ValueError(f"{name} {error}") from None
+
+
+def check_unique(kind: str, names: list[str]) -> None:
+    """Checks that no name occurs twice."""
+    for name in names:
+        check(names.count(name) == 1, f"two {kind}s are named {name!r}")
+
+
+class _Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+_N = TypeVar("_N", bound=_Named)
+
+
+def find_named(items: Iterable[_N], name: str, kind: str) -> _N:
+    """The item of that name.
+
+    Raises:
+        FileError: unknown name; the message lists the known ones.
+    """
+    for item in items:
+        if item.name == name:
+            return item
+    known = ", ".join(item.name for item in items) or "none"
+    raise FileError(f"there is no {kind} {name!r} in the lab file; there is {known}")

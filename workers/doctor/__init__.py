@@ -1,0 +1,1 @@
+"""Checks of a lab's set-up."""

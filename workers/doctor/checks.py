@@ -1,0 +1,231 @@
+"""Checks of the doctor: pure functions over the output of FreeBSD's tools."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from netbisect.workers.config.scenario import Scenario
+from netbisect.workers.config.testbed import Testbed
+from netbisect.workers.dut import freebsd_tools, ports
+
+CLOCK_SECONDS = 10.0
+"""Tolerated difference of a machine's clock."""
+_ROOM = 2.0
+"""Free space in /boot, in kernels: two test kernels are kept there."""
+_SPEED = re.compile(r"([0-9]{1,6})(G?)[Bb]ase")
+_OVERHEAD_BYTES = 24
+_LEAST_SHARE = 0.99
+"""Minimal share of the line rate that the generator must offer."""
+_PAUSES = ("rxpause", "txpause")
+PANIC_SYSCTL = "debug.debugger_on_panic"
+NETMAP_SYSCTL = "dev.netmap.admode"
+_EMULATED = "2"
+
+
+@dataclass(frozen=True, slots=True)
+class DoctorCheck:
+    """One line of the report."""
+
+    where: str
+    what: str
+    good: bool
+    found: str
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """Result of a check."""
+
+    good: bool
+    found: str
+
+
+def room(df: str, du: str, known_good: str) -> Iterator[tuple[str, CheckResult]]:
+    """Known-good kernel, file system of /boot and free space.
+
+    Args:
+        df: Output of `df -kT /boot`.
+        du: Output of `du -sk /boot/KNOWN_GOOD`.
+        known_good: That folder.
+    """
+    size = freebsd_tools.parse_count(du.split(maxsplit=1)[0]) if du.split() else None
+    if size is not None:
+        yield "known-good kernel", CheckResult(True, f"/boot/{known_good}, {size >> 10} MiB")
+    else:
+        yield "known-good kernel", CheckResult(False, f"there is no /boot/{known_good}")
+    words = df.splitlines()[-1].split() if len(df.splitlines()) > 1 else []
+    free = freebsd_tools.parse_count(words[4]) if len(words) > 4 else None  # noqa: PLR2004 - device, type, blocks, used, free
+    if free is None:
+        yield "room in /boot", CheckResult(False, "df does not tell")
+        return
+    kind = words[1]
+    needed = _ROOM * (size or 0)
+    said = f"{free >> 10} MiB free"
+    if free < needed:
+        said += f", {int(needed) >> 10} are needed"
+    yield "room in /boot", CheckResult(free >= needed, said)
+    if kind == "zfs":
+        said = (
+            "zfs: its loader cannot reset nextboot.conf, so a kernel that panics would be booted "
+            "for ever; expected ufs"
+        )
+    yield "file system of /boot", CheckResult(kind != "zfs", said if kind == "zfs" else kind)
+
+
+def settings(
+    values: Mapping[str, str], scenarios: Sequence[Scenario]
+) -> Iterator[tuple[str, CheckResult]]:
+    """Sysctls of the DUT: forwarding, redirects, reboot after a panic."""
+    for family, tree in (("inet4", "net.inet.ip"), ("inet6", "net.inet6.ip6")):
+        used = [one for one in scenarios if one.traffic.family == family]
+        if not used:
+            continue
+        forwarding = values.get(f"{tree}.forwarding", "unknown")
+        yield (
+            f"forwarding {family}",
+            CheckResult(forwarding == "1", f"{tree}.forwarding={forwarding}"),
+        )
+        name = f"{tree}.redirect"
+        redirect = values.get(name, "unknown")
+        set_anyway = all(str(one.sysctls.get(name)) == "0" for one in used)
+        said = f"{name}={redirect}"
+        if set_anyway and redirect != "0":
+            said += ", which every scenario sets to 0"
+        yield f"redirects {family}", CheckResult(set_anyway or redirect == "0", said)
+    panic = values.get(PANIC_SYSCTL)
+    if panic is not None:
+        good = panic == "0"
+        said = f"{PANIC_SYSCTL}={panic}"
+        yield (
+            "after a panic",
+            CheckResult(
+                good, said if good else f"{said}: it would wait in the debugger; expected 0"
+            ),
+        )
+
+
+def link(interface: ports.Interface, values: Mapping[str, str], line_rate_pps: int) -> CheckResult:
+    """Link, speed and flow control of a data port.
+
+    Args:
+        interface: The interface.
+        values: Sysctls with `flow_control`.
+        line_rate_pps: Required rate in packets of 60 bytes.
+    """
+    said = " ".join(filter(None, (interface.name, interface.mac, interface.status)))
+    if interface.status == "no carrier" or not interface.up:
+        return CheckResult(False, said if interface.up else f"{said}, and is not up")
+    speed = _SPEED.search(interface.media)
+    if speed:
+        bits = int(speed[1]) * (1e9 if speed[2] else 1e6)
+        fits = bits / (8 * (60 + _OVERHEAD_BYTES))
+        said += f", {bits / 1e9:g} Gbit/s"
+        if line_rate_pps > 1.001 * fits:
+            return CheckResult(
+                False, f"{said}: {fits:,.0f} pps fit, line_rate_pps is {line_rate_pps:,}"
+            )
+    paused = [word for word in _PAUSES if word in interface.media]
+    control = values.get(flow_control(interface.name), "0")
+    if paused or control != "0":
+        told = ", ".join(paused) or f"{flow_control(interface.name)}={control}"
+        return CheckResult(False, f"{said}: flow control is on ({told}); expected off")
+    return CheckResult(True, said)
+
+
+def flow_control(name: str) -> str:
+    """The flow control sysctl of Intel's drivers."""
+    return f"dev.{freebsd_tools.device(name) or name}.fc"
+
+
+def ends(scenarios: Iterable[Scenario]) -> Iterator[tuple[str, str, str]]:
+    """Required routes: egress or ingress, family, first and last addresses."""
+    seen = set()
+    for scenario in scenarios:
+        traffic = scenario.traffic
+        for part, text in (("ingress", traffic.source), ("egress", traffic.destination)):
+            for end in text.split("-"):
+                found = (part, traffic.family, _address(end))
+                if found not in seen:
+                    seen.add(found)
+                    yield found
+
+
+def _address(end: str) -> str:
+    """Address of one end of a range, without brackets and port."""
+    return end[1:].partition("]")[0] if end.startswith("[") else end.partition(":")[0]
+
+
+def route_question(family: str, address: str) -> list[str]:
+    """The command for `route`."""
+    return ["route", "-n", "get", "-inet" if family == "inet4" else "-inet6", address]
+
+
+def neighbour_question(family: str, address: str) -> list[str]:
+    """The command for `neighbour`."""
+    return ["arp" if family == "inet4" else "ndp", "-n", address]
+
+
+def route(said: str, address: str, interface: str) -> tuple[CheckResult, str]:
+    """Checks the interface of a route; also returns the address of the next hop."""
+    values = {
+        name.strip(): value.strip()
+        for name, colon, value in (line.partition(": ") for line in said.splitlines())
+        if colon
+    }
+    through = values.get("interface", "")
+    if not through:
+        return CheckResult(False, f"{address}: no route"), ""
+    gateway = values.get("gateway", "") if "GATEWAY" in values.get("flags", "") else ""
+    told = f"{address} on {through}" + (f" by {gateway}" if gateway else "")
+    if through != interface:
+        return CheckResult(False, f"{told}; expected on {interface}"), ""
+    if values.get("destination") == "default":
+        return CheckResult(False, f"{told}, but by the default route alone"), ""
+    return CheckResult(True, told), gateway or address
+
+
+def neighbour(said: str, address: str, mac: str) -> CheckResult:
+    """Checks a static ARP or NDP entry; `mac` is that of the port behind, or ""."""
+    line = next((line for line in said.splitlines() if address in line and "permanent" in line), "")
+    if not line:
+        return CheckResult(False, f"{address}: no static entry; it would be asked for under load")
+    known = re.search(r"([0-9a-f]{2}(?::[0-9a-f]{2}){5})", line)
+    entered = known[1] if known else "unknown"
+    if mac and entered != mac:
+        return CheckResult(False, f"{address} is {entered}; the port there has {mac}")
+    return CheckResult(True, f"{address} is {entered}")
+
+
+def clock(said: str, before: float, after: float) -> CheckResult:
+    """Difference of a machine's clock (`date -u +%s`) from this host's."""
+    told = freebsd_tools.parse_count(said)
+    if told is None:
+        return CheckResult(False, "date does not tell")
+    apart = told + 0.5 - (before + after) / 2
+    good = abs(apart) <= CLOCK_SECONDS + (after - before) / 2
+    return CheckResult(good, f"{apart:+.0f} s apart" if not good else "within 10 s of this host's")
+
+
+def netmap(pkt_gen: str, admode: str | None) -> CheckResult:
+    """Checks pkt-gen and netmap of a host."""
+    if not pkt_gen.strip():
+        return CheckResult(False, "there is no pkt-gen; it is in FreeBSD's port net/pkt-gen")
+    if admode is None:
+        return CheckResult(False, f"{pkt_gen.strip()}, but the kernel has no netmap")
+    if admode == _EMULATED:
+        return CheckResult(
+            False, f"{NETMAP_SYSCTL}=2: netmap is emulated, which is slow; expected 0"
+        )
+    return CheckResult(True, pkt_gen.strip())
+
+
+def rates(testbed: Testbed, wanted: float, offered: float, received: float) -> CheckResult:
+    """Checks the rates of a short run."""
+    said = f"{offered:,.0f} pps offered, {received:,.0f} received"
+    if offered < _LEAST_SHARE * wanted:
+        return CheckResult(False, f"{said}; {testbed.name} must offer {wanted:,.0f}")
+    if not received:
+        return CheckResult(False, f"{said}: nothing comes through")
+    return CheckResult(True, said)

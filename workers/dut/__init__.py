@@ -1,0 +1,1 @@
+"""Device under test: deployment, boot methods and recovery."""

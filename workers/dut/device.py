@@ -1,0 +1,379 @@
+"""The device under test: boots a test kernel once, then returns to the known-good kernel.
+
+The known-good kernel is the default; a boot method selects the test kernel for a single boot.
+After a panic the machine comes back by itself, after a hang by a power cycle.
+
+Each boot is verified. A mark in the environment of the running kernel disappears with the reboot.
+The number of the order passes through loader(8) into the environment of the new kernel. A third
+mark identifies this boot until the trial ends. Clocks are not used; a clock that was set is only
+reported.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shlex
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from netbisect.bisect.model.entities import (
+    Boot,
+    Kernel,
+    Stage,
+)
+from netbisect.bisect.model.faults import Fault
+from netbisect.workers.config.testbed import Testbed
+from netbisect.workers.dut.base import BootMethod
+from netbisect.workers.dut.kernel_folder import KernelContents, mismatch
+from netbisect.workers.dut.registry import boot_method
+from netbisect.workers.dut.running_kernel import RunningKernel, read_running_kernel
+from netbisect.workers.transport import power
+from netbisect.workers.transport.console import ConsoleTap
+from netbisect.workers.transport.console_tail import boot_fault, console_excerpt, prompt_suffix
+from netbisect.workers.transport.errors import (
+    CommandError,
+    HostKeyError,
+    LabFault,
+    UnreachableError,
+    lab_fault,
+)
+from netbisect.workers.transport.panic import find_panic
+from netbisect.workers.transport.ssh import Connections
+from netbisect.workers.vm.host import switch_on
+
+_MARK = "netbisect.before"
+_ORDER = "netbisect.order"
+_PROVEN = "netbisect.proven"
+_PANIC_SETTINGS = {
+    "debug.debugger_on_panic": "0",
+    "debug.trace_on_panic": "1",
+    "kern.panic_reboot_wait_time": "5",
+}
+"""After a panic: print the stack and reboot without debugger."""
+_STARTS = re.compile(r"---<<BOOT>>---|Copyright \(c\) 1992-|KDB: debugger backends")
+"""First output of a kernel."""
+_ERRORS = (UnreachableError, HostKeyError, CommandError)
+
+
+class DeviceUnderTest:
+    """The DUT of one testbed."""
+
+    def __init__(
+        self, testbed: Testbed, connections: Connections, say: Callable[[str], None]
+    ) -> None:
+        self.testbed = testbed
+        self.machine = connections.machine(testbed.dut.address)
+        self.say = say
+        self._connections = connections
+        self.boottime = 0.0
+        """Start of the current kernel, by the machine's clock."""
+        self._tap = ConsoleTap(None, None)
+        self._lingers = False
+        self._to_release = False
+
+    @property
+    def boot_method(self) -> BootMethod:
+        """The testbed's boot method."""
+        return boot_method(self.testbed.dut, self._connections)
+
+    @contextlib.contextmanager
+    def recording_console(self, log: Path) -> Iterator[None]:
+        """Records the console in `log` inside the block."""
+        with ConsoleTap(self.testbed.console, log) as tap:
+            self._tap = tap
+            try:
+                yield
+            finally:
+                self._tap = ConsoleTap(None, None)
+                if tap.failures:
+                    self.say(
+                        f"{self.testbed.name}: the console's command ended {tap.failures} times; "
+                        f"{log} has gaps"
+                    )
+
+    # -------------------------------------------------------------------------------- looking
+
+    def look(self) -> RunningKernel:
+        """The running kernel; raises what `Machine.run` raises."""
+        return read_running_kernel(self.machine)
+
+    def reach(self) -> RunningKernel:
+        """Waits for the machine, with a power cycle after one boot timeout.
+
+        Raises:
+            LabFault: unknown host key, or no answer after the power cycle.
+        """
+        if switch_on(self.testbed):
+            self.say(f"{self.testbed.name}: its virtual machine was off; it is switched on")
+        running = self._wait(Stage.DEPLOY)
+        if running is not None:
+            return running
+        self._say_silent("")
+        running = self.power_cycle(Stage.DEPLOY)
+        self.say(f"{self.testbed.name}: back on {running.directory}")
+        return running
+
+    def _say_silent(self, since: str) -> None:
+        limit = self.testbed.timing.boot_timeout
+        self.say(f"{self.testbed.name}: no answer for {limit:g} s{since}; power cycle")
+
+    def _wait(self, stage: Stage, mark: str = "") -> RunningKernel | None:
+        """Waits for an answer of a kernel without `mark`; None after the boot timeout.
+
+        Raises:
+            LabFault: unknown host key.
+        """
+        deadline = time.monotonic() + self.testbed.timing.boot_timeout
+        self._lingers = False
+        while True:
+            self._release_when_it_starts(stage)
+            try:
+                running = self.look()
+            except HostKeyError as error:
+                raise lab_fault(stage, error) from error
+            except (UnreachableError, CommandError):
+                self._lingers = False
+                self.machine.forget_connection()
+            else:
+                if not mark or running.environment.get(_MARK) != mark:
+                    return running
+                self._lingers = True
+            if time.monotonic() >= deadline:
+                return None
+            time.sleep(self.testbed.timing.poll)
+
+    def check_still_up(self, boot: Boot) -> RunningKernel:
+        """Checks that this boot still runs after a run.
+
+        Raises:
+            LabFault: it panicked, hung or restarted; the known-good kernel runs now.
+                Or unknown host key.
+        """
+        hangs, said = False, ""
+        try:
+            running = self.look()
+        except HostKeyError as error:
+            raise lab_fault(Stage.BENCH, error) from error
+        except (UnreachableError, CommandError):
+            answer = self._wait(Stage.BOOT)
+            hangs = answer is None
+            said = self._tap.said()
+            running = answer or self.power_cycle(Stage.BOOT)
+        if running.environment.get(_PROVEN) == boot.id:
+            return running
+        said = said or self._tap.said()
+        panic = find_panic(said)
+        if panic is not None:
+            fault, why = Fault.PANIC_UNDER_LOAD, f"{panic.message}, under the load of this scenario"
+        elif hangs:
+            fault = Fault.HANG_UNDER_LOAD
+            why = f"the router hung under the load of this scenario{prompt_suffix(said)}"
+        elif self.testbed.console is None:
+            fault = Fault.PANIC_UNDER_LOAD
+            why = "the router went down under the load of this scenario"
+        else:
+            fault = Fault.POWER_LOSS
+            why = "the router restarted in the middle of a run, without a panic on its console"
+            if self.testbed.dut.watchdog:
+                why = f"{why}: it lost its power, or its watchdog has ended a hang"
+        raise LabFault.of(fault, why, console_excerpt(panic, said))
+
+    # -------------------------------------------------------------------------------- booting
+
+    def boot(self, kernel: Kernel, archive: Path, running: RunningKernel | None = None) -> Boot:
+        """Deploys and boots `kernel` once, and verifies the running kernel.
+
+        Args:
+            kernel: Kernel to boot.
+            archive: Its files.
+            running: The running kernel, if already known.
+
+        Raises:
+            LabFault: the boot failed; the known-good kernel runs now, unless the reaction is
+            quarantine.
+        """
+        order = uuid.uuid4().hex
+        running = running or self.reach()
+        try:
+            folder, contents = self.boot_method.deploy(running, kernel, archive)
+        except _ERRORS as error:
+            raise lab_fault(Stage.DEPLOY, error) from error
+        self._tap.mark()
+        self._tap.note(f"{kernel.version} is ordered as {folder}, order {order}")
+        started, at = time.monotonic(), time.time()
+        its_clock = self._order(folder, order)
+        running = self._wait_for_reboot(order)
+        seconds = time.monotonic() - started
+        self._prove(running, folder, order, kernel, contents)
+        self._guard(order)
+        self._tap.mark()  # what comes from here on is of this boot
+        self.boottime = running.boottime
+        if running.boottime < its_clock:
+            self.say(
+                f"{self.testbed.name}: by its clock it started {its_clock - running.boottime:.0f} "
+                "s before the order; the order's number says otherwise, so that clock was set"
+            )
+        return Boot(
+            id=order,
+            testbed=self.testbed.name,
+            kernel=kernel.key,
+            revision=kernel.revision,
+            at=at,
+            seconds=seconds,
+        )
+
+    def _order(self, folder: str, order: str) -> float:
+        """Orders the kernel; returns the machine's clock at that time."""
+        self._to_release = not self.boot_method.one_shot
+        try:
+            said = self.machine.run(["kenv", f"{_MARK}={order}"], ["date", "+%s"])
+            self.boot_method.boot_once(folder, {_ORDER: order, **_PANIC_SETTINGS})
+        except _ERRORS as error:
+            raise lab_fault(Stage.BOOT, error) from error
+        self._reboot()
+        clock = said.splitlines()[-1].strip()
+        return float(clock) if clock.isdecimal() else 0.0
+
+    def _reboot(self) -> None:
+        # The connection may go down before the answer comes; the mark will tell.
+        with contextlib.suppress(UnreachableError, CommandError):
+            self.machine.run(["shutdown", "-r", "now"])
+        self.machine.forget_connection()
+
+    def _release_when_it_starts(self, stage: Stage) -> None:
+        if self._to_release and _STARTS.search(self._tap.said()):
+            self._release(stage)
+
+    def _release(self, stage: Stage) -> None:
+        """Makes the next boot a known-good one.
+
+        Raises:
+            LabFault: unknown state of the next boot.
+        """
+        if not self._to_release:
+            return
+        try:
+            self.boot_method.fall_back()
+        except _ERRORS as error:
+            raise lab_fault(stage, error, Fault.NO_GOOD_KERNEL) from error
+        self._to_release = False
+
+    def _wait_for_reboot(self, order: str) -> RunningKernel:
+        """The kernel after the reboot.
+
+        Raises:
+            LabFault: the machine needed a power cycle.
+        """
+        running = self._wait(Stage.BOOT, mark=order)
+        if running is not None:
+            self._release(Stage.BOOT)
+            return running
+        if self._lingers:
+            # The kernel before did not go down, so nothing is known of the one that was ordered.
+            self.say(f"{self.testbed.name}: it does not go down; power cycle")
+            return self.power_cycle(Stage.BOOT)
+        self._say_silent(" after the order to reboot")
+        said = self._tap.said()  # before the next boot adds to it
+        self.power_cycle(Stage.BOOT)
+        why = f"the kernel hangs: no answer until the power was cycled{prompt_suffix(said)}"
+        raise boot_fault(Fault.DOES_NOT_BOOT, why, said)
+
+    def _prove(
+        self,
+        running: RunningKernel,
+        folder: str,
+        order: str,
+        kernel: Kernel,
+        contents: KernelContents,
+    ) -> None:
+        if running.environment.get(_ORDER) != order:
+            why = f"the machine came back on {running.directory}, not on {folder}"
+            raise boot_fault(Fault.WRONG_KERNEL, why, self._tap.said())
+        why = self.boot_method.prove(running, folder) or mismatch(running, kernel, contents)
+        if why:
+            raise LabFault.of(Fault.WRONG_KERNEL, why)
+
+    def _guard(self, order: str) -> None:
+        """Marks this boot and starts the watchdog.
+
+        Raises:
+            LabFault: no answer.
+        """
+        seconds = self.testbed.dut.watchdog
+        try:
+            mark = ["kenv", f"{_PROVEN}={order}"]
+            # A dump of a test kernel takes minutes and, in /var/crash, gigabytes.
+            guards = [["dumpon", "off"]]
+            if seconds:
+                guards += [["ls", "/dev/fido"], ["watchdogd", "-t", str(seconds)]]
+            said, _, *device = self.machine.ask(mark, *guards)
+            if order not in said:
+                raise CommandError(self.machine.address, shlex.join(mark), 1, said)
+        except _ERRORS as error:
+            raise lab_fault(Stage.BOOT, error) from error
+        if seconds and not device[0].strip():
+            self.say(f"{self.testbed.name}: no /dev/fido, so no watchdog guards this boot")
+
+    # ----------------------------------------------------------------------------- recovering
+
+    def recover(self) -> RunningKernel:
+        """Returns to the known-good kernel and cancels pending orders.
+
+        Raises:
+            LabFault: not possible.
+        """
+        self._to_release = not self.boot_method.one_shot
+        self._release(Stage.BOOT)
+        running = self.reach()
+        order = uuid.uuid4().hex
+        try:
+            self.boot_method.clean_up()
+            if self.boot_method.runs_known_good(running):
+                return running
+            self.machine.run(["kenv", f"{_MARK}={order}"])
+        except _ERRORS as error:
+            raise lab_fault(Stage.BOOT, error, Fault.NO_GOOD_KERNEL) from error
+        self._reboot()
+        back = self._wait(Stage.BOOT, mark=order)
+        if back is None:
+            self._say_silent(" after the order to reboot")
+            back = self.power_cycle(Stage.BOOT)
+        if not self.boot_method.runs_known_good(back):
+            where = f" ({back.root})" if self.testbed.dut.nanobsd else ""
+            raise LabFault.of(
+                Fault.NO_GOOD_KERNEL,
+                f"{self.machine.address} comes up on {back.directory}{where}, "
+                f"not on its known-good kernel {self.testbed.dut.known_good}",
+            )
+        return back
+
+    def power_cycle(self, stage: Stage) -> RunningKernel:
+        """Cycles the power; returns the kernel that runs then.
+
+        Raises:
+            LabFault: no switch, failed switch, or no answer afterwards.
+        """
+        self._release(stage)
+        if self.testbed.power is None:
+            why = f"{self.machine.address} does not answer, and the lab file names no power switch"
+            raise LabFault.of(Fault.POWER_SWITCH, why, stage=stage)
+        self.machine.forget_connection()
+        self._tap.note("power cycle")
+        why = power.cycle(self.testbed.power)
+        if why:
+            raise LabFault.of(
+                Fault.POWER_SWITCH,
+                f"the power switch of {self.testbed.name} failed: {why}",
+                stage=stage,
+            )
+        running = self._wait(stage)
+        if running is None:
+            raise LabFault.of(
+                Fault.UNREACHABLE,
+                f"{self.machine.address} does not come back after a power cycle",
+                stage=stage,
+            )
+        return running

@@ -1,0 +1,67 @@
+"""Sets up the DUT for a scenario and switches its firewall off.
+
+The management network stays open: pf passes packets until rules are loaded; ipfw accepts by
+default and is disabled while its rules change. A firewall in the kernel cannot be unloaded: it is
+disabled, its rules and states are flushed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from netbisect.workers.config.scenario import Scenario
+from netbisect.workers.transport.errors import CommandError
+from netbisect.workers.transport.ssh import Machine
+
+_IPFW_SWITCHES = ("net.inet.ip.fw.enable", "net.inet6.ip6.fw.enable")
+_DISABLE = {
+    "pf": [["pfctl", "-q", "-d"], ["pfctl", "-q", "-F", "all"]],
+    "ipfw": [
+        ["sysctl", "-in", *(f"{name}=0" for name in _IPFW_SWITCHES)],
+        ["ipfw", "-q", "-f", "flush"],
+    ],
+}
+_UPON = {
+    "pf": ("pflog", "pfsync"),
+    "ipfw": ("dummynet", "ipfw_nat64", "ipfw_nptv6", "ipfw_nat"),
+}
+"""Modules to unload before the firewall."""
+
+
+def switch_off(machine: Machine) -> None:
+    """Unloads firewalls with rules and states. Raises what `Machine.run` raises."""
+    kldstat, *built_in = machine.ask(["kldstat"], *(["kldstat", "-m", name] for name in _DISABLE))
+    rows = (line.split() for line in kldstat.splitlines()[1:])
+    loaded = {row[-1].removesuffix(".ko") for row in rows if row}
+    if not loaded:
+        raise CommandError(machine.address, "kldstat", 0, kldstat)
+    for (name, disable), module in zip(_DISABLE.items(), built_in, strict=True):
+        if name not in loaded and not module:
+            continue
+        machine.ask(*disable)  # already off is fine
+        # Rules and states go with the module.
+        unload = [one for one in (*_UPON[name], name) if one in loaded]
+        if unload:
+            machine.run(*(["kldunload", one] for one in unload))
+
+
+def set_up(machine: Machine, scenario: Scenario) -> None:
+    """Sets sysctls, firewall and rules. Raises what `Machine.run` raises."""
+    commands: list[Sequence[str]] = [
+        ["sysctl", "-n", f"{name}={value}"] for name, value in scenario.sysctls.items()
+    ]
+    commands += [["sysctl", "-in", f"{name}={value}"] for name, value in scenario.optional.items()]
+    rules = b""
+    if scenario.firewall == "pf":
+        rules = "".join(f"{rule}\n" for rule in scenario.rules).encode()
+        commands += [["kldload", "-n", "pf"], ["pfctl", "-q", "-f", "-"], ["pfctl", "-q", "-e"]]
+    elif scenario.firewall == "ipfw":
+        commands += [
+            ["kenv", "net.inet.ip.fw.default_to_accept=1"],
+            ["kldload", "-n", "ipfw"],
+            *_DISABLE["ipfw"],
+            *(["ipfw", "-q", "add", *rule.split()] for rule in scenario.rules),
+            ["sysctl", "-in", *(f"{name}=1" for name in _IPFW_SWITCHES)],
+        ]
+    if commands:
+        machine.run(*commands, stdin=rules)

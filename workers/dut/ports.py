@@ -1,0 +1,162 @@
+"""Finds network interfaces by name, MAC or PCI address."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from netbisect.workers.config.dut import PortSelector
+from netbisect.workers.dut import freebsd_tools
+from netbisect.workers.transport.ssh import Machine
+
+_HEAD = re.compile(r"^(\S+): flags=[0-9a-f]+<([^>\n]*)>", re.MULTILINE)
+_ETHER = re.compile(r"^[ \t]+(?:ether|hwaddr) ([0-9a-f:]{17})$", re.MULTILINE)
+_STATUS = re.compile(r"^[ \t]+status: (.+)$", re.MULTILINE)
+_MEDIA = re.compile(r"^[ \t]+media: (.+)$", re.MULTILINE)
+_DEVICE_AT = re.compile(r"^(\w+)@(pci\d+:\d+:\d+:\d+):", re.MULTILINE)
+_MELLANOX = ("mlx5_core", "mce")
+"""PCI driver of Mellanox cards, and the name of its interfaces, which have no parent."""
+
+
+class PortNotFoundError(LookupError):
+    """The machine has no such interface."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """One interface of ifconfig(8)."""
+
+    name: str
+    mac: str
+    status: str
+    """`active` with a link; "" if unknown."""
+    media: str
+    up: bool = True
+    """Flag UP; without it there is no link."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """Interfaces of a machine and their PCI addresses."""
+
+    interfaces: tuple[Interface, ...]
+    devices: Mapping[str, str] = field(default_factory=dict)
+    """Device by PCI address."""
+    parents: Mapping[str, str] = field(default_factory=dict)
+    """Parent device by interface."""
+
+    def find(self, port: PortSelector) -> Interface:
+        """The interface of a port: by MAC, else by PCI address, else by name.
+
+        Raises:
+            PortNotFoundError: the message lists the interfaces.
+        """
+        found = list(self._matching(port))
+        if len(found) == 1:
+            return found[0]
+        among = found or self.interfaces
+        listed = ", ".join(f"{one.name} {one.mac}".strip() for one in among) or "none"
+        if found:
+            raise PortNotFoundError(
+                f"{port.pci} has several interfaces: {listed}; expected a MAC address"
+            )
+        raise PortNotFoundError(f"no interface {self._wanted(port)}; there is {listed}")
+
+    def _matching(self, port: PortSelector) -> Iterable[Interface]:
+        if port.mac:
+            # A bridge or a lagg may carry the address of its first member.
+            return [one for one in self.interfaces if one.mac == port.mac][:1]
+        if not port.pci:
+            return [one for one in self.interfaces if one.name == port.interface]
+        device = self.devices.get(port.pci, "")
+        driver, name = _MELLANOX
+        names = {device, device.replace(driver, name)} if device else set()
+        return [
+            one
+            for one in self.interfaces
+            if one.name in names or (device and self.parents.get(one.name) == device)
+        ]
+
+    def _wanted(self, port: PortSelector) -> str:
+        if port.mac:
+            return f"with MAC {port.mac}"
+        if not port.pci:
+            return f"called {port.interface}"
+        device = self.devices.get(port.pci, "")
+        if not device:
+            return f"at {port.pci}, where pciconf knows no device"
+        if device.startswith("none"):
+            return f"at {port.pci}, whose device has no driver"
+        return f"at {port.pci} ({device})"
+
+
+def parse_interfaces(ifconfig: str) -> list[Interface]:
+    """Interfaces in the output of `ifconfig -a`."""
+    heads = list(_HEAD.finditer(ifconfig))
+    found = []
+    for head, following in itertools.zip_longest(heads, heads[1:]):
+        body = ifconfig[head.end() : following.start() if following else None]
+        ether, status, media = (pattern.search(body) for pattern in (_ETHER, _STATUS, _MEDIA))
+        found.append(
+            Interface(
+                name=head[1],
+                mac=ether[1] if ether else "",
+                status=status[1].strip() if status else "",
+                media=media[1].strip() if media else "",
+                up="UP" in head[2].split(","),
+            )
+        )
+    return found
+
+
+def parse_devices(pciconf: str) -> dict[str, str]:
+    """Devices by PCI address, from `pciconf -l`."""
+    return {found[2]: found[1] for found in _DEVICE_AT.finditer(pciconf)}
+
+
+def parent_sysctls(names: Iterable[str]) -> list[str]:
+    """Sysctls with the parent devices of these interfaces."""
+    found = (freebsd_tools.device(name) for name in names)
+    return [f"dev.{device}.%parent" for device in found if device]
+
+
+def read_inventory(machine: Machine, wanted: Iterable[PortSelector]) -> Inventory:
+    """Reads the interfaces, and PCI addresses if a port needs them.
+
+    Raises what `Machine.run` raises.
+    """
+    found = tuple(parse_interfaces(machine.run(["ifconfig", "-a"])))
+    if all(port.mac or not port.pci for port in wanted):
+        return Inventory(found)
+    names = [one.name for one in found]
+    pciconf, said = machine.ask(["pciconf", "-l"], ["sysctl", "-ie", *parent_sysctls(names)])
+    values = freebsd_tools.parse_sysctls(said)
+    above = {name: values.get(f"dev.{freebsd_tools.device(name)}.%parent", "") for name in names}
+    return Inventory(found, parse_devices(pciconf), above)
+
+
+class PortFinder:
+    """Finds the data ports of one boot; caches the inventory of each machine."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Inventory] = {}
+
+    def find(
+        self, machine: Machine, port: PortSelector, wanted: Iterable[PortSelector]
+    ) -> Interface:
+        """The interface of a port; `wanted` are all ports of the machine.
+
+        Raises what `read_inventory` raises.
+
+        Raises:
+            PortNotFoundError: as `Inventory.find`.
+        """
+        known = self._known.get(machine.address)
+        if known is not None:
+            with contextlib.suppress(PortNotFoundError):
+                return known.find(port)
+        known = self._known[machine.address] = read_inventory(machine, wanted)
+        return known.find(port)

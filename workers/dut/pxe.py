@@ -1,0 +1,41 @@
+"""Network boot (PXE) with the root file system on an NFS server.
+
+loader(8) cannot write there, so it would obey nextboot.conf at every boot. The file is removed on
+the server once the console shows the start of the kernel or the DUT answers, and always before a
+power cycle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from netbisect.workers.config.dut import Dut
+from netbisect.workers.dut.base import BootMethod, nextboot_conf
+from netbisect.workers.transport.ssh import Connections
+
+
+class PxeBoot(BootMethod):
+    """Kernels and nextboot.conf are below the DUT's root on the server."""
+
+    one_shot = False
+
+    def __init__(self, dut: Dut, connections: Connections) -> None:
+        assert dut.pxe is not None
+        self.dut = dut
+        self.machine = connections.machine(dut.pxe.server)
+        self.boot = f"{dut.pxe.root.rstrip('/')}/boot"
+        self._order = f"{self.boot}/nextboot.conf"
+
+    def boot_once(self, folder: str, environment: Mapping[str, str]) -> None:
+        """Replaces nextboot.conf atomically."""
+        new = f"{self._order}.new"
+        text = nextboot_conf(folder, environment)
+        self.machine.run(["tee", new], ["mv", new, self._order], ["sync"], stdin=text)
+
+    def fall_back(self) -> None:
+        """Deletes nextboot.conf; the server works in any state of the DUT."""
+        self.clean_up()
+
+    def clean_up(self) -> None:
+        """Deletes nextboot.conf."""
+        self.machine.run(["rm", "-f", self._order, f"{self._order}.new"])

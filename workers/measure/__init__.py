@@ -1,0 +1,1 @@
+"""Trials: traffic, telemetry, profiles and noise."""

@@ -1,0 +1,343 @@
+"""Measures one scenario on a booted router."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import math
+import subprocess
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from netbisect.bisect.model.entities import (
+    Boot,
+    Conditions,
+    Sample,
+    Stage,
+)
+from netbisect.bisect.model.faults import Fault
+from netbisect.workers.build import userland
+from netbisect.workers.config.scenario import Scenario
+from netbisect.workers.config.testbed import Testbed
+from netbisect.workers.dut import firewall, freebsd_tools, ports
+from netbisect.workers.measure import pktgen
+from netbisect.workers.measure.telemetry import Snapshot, Telemetry, as_data, evaluate_run
+from netbisect.workers.transport.errors import (
+    CommandError,
+    HostKeyError,
+    LabFault,
+    UnreachableError,
+    lab_fault,
+    traffic_fault,
+)
+from netbisect.workers.transport.ssh import SSH_FAILED, Connections, Machine, Process
+from netbisect.workers.vm import vm
+
+_READY_SECONDS = 30.0
+"""For the receiver to open its port, besides `link_wait`."""
+_READY_POLL = 0.01
+_FLOWING = 3
+"""Seconds of packets until the load is steady."""
+_END_SECONDS = 10.0
+"""For pkt-gen to end after a signal or without packets."""
+
+
+class Bench:
+    """Generator, receiver and router of one testbed."""
+
+    def __init__(
+        self,
+        testbed: Testbed,
+        connections: Connections,
+        say: Callable[[str], None],
+        logs: Path,
+    ) -> None:
+        self.testbed = testbed
+        self.router = connections.machine(testbed.dut.address)
+        self.generator = connections.machine(testbed.generator.address)
+        self.receiver = connections.machine(testbed.receiver.address)
+        self.say = say
+        self.logs = logs
+        self._finder = ports.PortFinder()
+        self._hosts: dict[str, str] = {}
+        self._watch = Telemetry(testbed, self.router, self.generator, self.receiver, self._finder)
+        self._runs: Counter[str] = Counter()
+        self._knows_programs = False
+        """Programs stay until the next boot."""
+
+    # ------------------------------------------------------------------------------- the run
+
+    def measure(self, scenario: Scenario, boot: Boot) -> tuple[Conditions, Sample]:
+        """One run.
+
+        Raises:
+            LabFault: the run did not take place. A bad run is a sample with problems.
+        """
+        started = time.time()
+        conditions = self._conditions(scenario)
+        scenario = self._named(scenario)
+        self._set_up(scenario)
+        before = self._look(scenario)
+        name = self._run_name(scenario)
+        sender, receiver = self.traffic(scenario, name, self.testbed.timing.run)
+        after = self._look(scenario, before)
+        observed = json.dumps(as_data(before, after), indent=1)
+        (self.logs / f"{name}.observed.json").write_text(f"{observed}\n")
+        pps, offered_pps, problems = evaluate_run(
+            self.testbed, scenario, (sender, receiver), before, after
+        )
+        sample = Sample(
+            id=uuid.uuid4().hex,
+            boot=boot.id,
+            testbed=self.testbed.name,
+            scenario=scenario.name,
+            pps=pps,
+            offered_pps=offered_pps,
+            received=tuple(pktgen.all_rates(receiver)),
+            offered=tuple(pktgen.all_rates(sender)),
+            problems=tuple(problems),
+            conditions=conditions.digest,
+            at=started,
+            seconds=time.time() - started,
+        )
+        return conditions, sample
+
+    @contextlib.contextmanager
+    def under_load(
+        self, scenario: Scenario, pps: float, seconds: float
+    ) -> Iterator[tuple[Path, Path]]:
+        """Sends packets at a given rate inside the block.
+
+        Args:
+            scenario: Rules and traffic.
+            pps: Packets per second.
+            seconds: Maximal duration of the block.
+
+        Yields:
+            Growing output files of sender and receiver; packets already flow.
+
+        Raises:
+            LabFault: no packets, or the router cannot be set up.
+        """
+        scenario = self._named(scenario)
+        self._set_up(scenario)
+        self.logs.mkdir(parents=True, exist_ok=True)
+        sent, received = (
+            self.logs / f"{scenario.name}.load.{end}" for end in ("sender", "receiver")
+        )
+        limit = self._limit(seconds)
+        try:
+            steady = replace(scenario, traffic=replace(scenario.traffic, rate=round(pps)))
+            sender = self._sender_command(steady, self.testbed.timing.run_timeout + seconds)
+            receiver = pktgen.receiver_command(
+                self._interface("receiver").name, self.testbed.timing.link_wait
+            )
+            with self.receiver.running([*limit, *receiver], received) as receiving:
+                self._wait_until_ready(receiving, received)
+                time.sleep(self.testbed.timing.settle)
+                with self.generator.running([*limit, *sender], sent) as sending:
+                    self._wait_for_packets(sending, received)
+                    yield sent, received
+                    self.generator.try_run(["pkill", "-INT", "-x", "pkt-gen"])
+                    self._wait(sending, _END_SECONDS)
+                self._wait(receiving, _END_SECONDS)
+        except (UnreachableError, HostKeyError, CommandError, ports.PortNotFoundError) as error:
+            raise lab_fault(Stage.BENCH, error) from error
+
+    def _wait_for_packets(self, sending: Process, received: Path) -> None:
+        """Waits for some seconds of packets at the receiver.
+
+        Raises:
+            LabFault: no packets.
+        """
+        deadline = time.monotonic() + self.testbed.timing.link_wait + _READY_SECONDS
+        while time.monotonic() < deadline and sending.poll() is None:
+            rates = pktgen.all_rates(received.read_text(errors="replace"))
+            if sum(rate > 0 for rate in rates) >= _FLOWING:
+                return
+            time.sleep(_READY_POLL)
+        raise LabFault.of(Fault.NO_TRAFFIC, "the receiver sees no packets", stage=Stage.BENCH)
+
+    def _set_up(self, scenario: Scenario) -> None:
+        try:
+            if not self._knows_programs:
+                userland.use_shipped_tools(self.router)
+                self._knows_programs = True
+            firewall.switch_off(self.router)
+            firewall.set_up(self.router, scenario)
+        except CommandError as error:
+            # The kernel's own firewall does not load or refuses the rules: this revision
+            # cannot do the scenario, others can.
+            raise lab_fault(Stage.BENCH, error, Fault.SCENARIO) from error
+        except (UnreachableError, HostKeyError) as error:
+            raise lab_fault(Stage.BENCH, error) from error
+
+    def _limit(self, seconds: float = 0.0) -> list[str]:
+        """Command prefix that ends every pkt-gen, even if this process dies."""
+        return ["timeout", "-s", "INT", f"{math.ceil(self.testbed.timing.run_timeout + seconds)}"]
+
+    def _look(self, scenario: Scenario, before: Snapshot | None = None) -> Snapshot:
+        try:
+            if before is None:
+                return self._watch.look(scenario)
+            return self._watch.look_again(scenario, before)
+        except HostKeyError as error:
+            raise lab_fault(Stage.BENCH, error) from error
+
+    def _run_name(self, scenario: Scenario) -> str:
+        """Base name of a run's files; numbered from the second run on."""
+        self._runs[scenario.name] += 1
+        run = self._runs[scenario.name]
+        return scenario.name if run == 1 else f"{scenario.name}.{run}"
+
+    def traffic(self, scenario: Scenario, name: str, seconds: float) -> tuple[str, str]:
+        """Sends packets; returns the output of sender and receiver.
+
+        Args:
+            scenario: Traffic; the router is not set up.
+            name: Base name of the log files.
+            seconds: Duration.
+
+        Raises:
+            LabFault: the run did not take place.
+        """
+        timing = self.testbed.timing
+        receiver_log = self.logs / f"{name}.receiver"
+        sender_log = self.logs / f"{name}.sender"
+        self.logs.mkdir(parents=True, exist_ok=True)
+        try:
+            sender_command = self._sender_command(scenario, seconds)
+            receiver_command = pktgen.receiver_command(
+                self._interface("receiver").name, timing.link_wait
+            )
+            limit = self._limit()
+            with self.receiver.running([*limit, *receiver_command], receiver_log) as receiving:
+                self._wait_until_ready(receiving, receiver_log)
+                time.sleep(timing.settle)
+                with self.generator.running([*limit, *sender_command], sender_log) as sending:
+                    self._wait(sending, timing.run_timeout)
+                    sent = sending.poll()
+                self._wait(receiving, timing.settle + 10)
+                if receiving.poll() is None:
+                    self.receiver.try_run(["pkill", "-INT", "-x", "pkt-gen"])
+                    self._wait(receiving, 5)
+                _must_have_stayed(self.generator, sent)
+                _must_have_stayed(self.receiver, receiving.poll())
+        except UnreachableError as error:
+            generator, receiver = self.generator.address, self.receiver.address
+            raise traffic_fault(error, generator, receiver) from error
+        except (HostKeyError, CommandError, ports.PortNotFoundError) as error:
+            raise lab_fault(Stage.BENCH, error) from error
+        return (
+            sender_log.read_text(errors="replace"),
+            receiver_log.read_text(errors="replace"),
+        )
+
+    def _wait_until_ready(self, receiving: Process, log: Path) -> None:
+        """Waits until the receiver has opened its port, has ended, or the time is up.
+
+        A late receiver loses seconds of the run, which the checks of the sample detect.
+        """
+        deadline = time.monotonic() + self.testbed.timing.link_wait + _READY_SECONDS
+        while time.monotonic() < deadline and receiving.poll() is None:
+            if pktgen.ready(log.read_text(errors="replace")):
+                return
+            time.sleep(_READY_POLL)
+
+    @staticmethod
+    def _wait(process: Process, limit: float) -> None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(limit)
+
+    def _sender_command(self, scenario: Scenario, seconds: float) -> list[str]:
+        traffic = scenario.traffic
+        return pktgen.sender_command(
+            self._interface("generator").name,
+            count=int(self.testbed.offered_rate(traffic) * seconds),
+            size=traffic.size,
+            family=traffic.family,
+            source=traffic.source,
+            destination=traffic.destination,
+            source_mac=self._interface("generator").mac,
+            destination_mac=self.testbed.dut.ingress.mac or self._interface("ingress").mac,
+            checksums=traffic.checksums,
+            wait=self.testbed.timing.link_wait,
+            rate=traffic.rate,
+        )
+
+    def _named(self, scenario: Scenario) -> Scenario:
+        """The scenario with this boot's port names in its sysctls."""
+        if not scenario.depends_on_ports:
+            return scenario
+        try:
+            names = {part: self._interface(part).name for part in ("ingress", "egress")}
+        except (UnreachableError, HostKeyError, CommandError, ports.PortNotFoundError) as error:
+            raise lab_fault(Stage.BENCH, error) from error
+        return scenario.at({part: freebsd_tools.device(name) for part, name in names.items()})
+
+    def _interface(self, which: str) -> ports.Interface:
+        """The interface of a data port."""
+        testbed = self.testbed
+        ends = {
+            "generator": (self.generator, testbed.generator.port),
+            "receiver": (self.receiver, testbed.receiver.port),
+            "ingress": (self.router, testbed.dut.ingress),
+            "egress": (self.router, testbed.dut.egress),
+        }
+        machine, port = ends[which]
+        wanted = [one for other, one in ends.values() if other is machine]
+        return self._finder.find(machine, port, wanted)
+
+    # ----------------------------------------------------------------------------- the router
+
+    def clean_up(self) -> None:
+        """Switches the firewall off, if the router answers."""
+        try:
+            firewall.switch_off(self.router)
+        except (UnreachableError, HostKeyError, CommandError) as error:
+            self.say(f"{self.testbed.name}: the firewall could not be switched off: {error}")
+
+    def _conditions(self, scenario: Scenario) -> Conditions:
+        """Conditions that comparable samples share.
+
+        The driver's name is not included: the culprit may rename it.
+        """
+        if not self._hosts:
+            try:
+                for end in (self.generator, self.receiver):
+                    end.open()  # while the router is asked
+                said = self.router.run(["sysctl", "-n", "hw.ncpu"], ["sysctl", "-n", "hw.model"])
+                processors, _, cpu = said.strip().partition("\n")
+                generator = self.generator.run(["uname", "-v"]).strip()
+            except UnreachableError as error:
+                generator, receiver = self.generator.address, self.receiver.address
+                raise traffic_fault(error, generator, receiver) from error
+            except (HostKeyError, CommandError) as error:
+                raise lab_fault(Stage.BENCH, error) from error
+            self._hosts = {"cpu": cpu, "processors": processors, "generator": generator}
+            if self.testbed.vm is not None:
+                self._hosts["virtual machine"] = vm.conditions(self.testbed.vm)
+        described = json.dumps(asdict(scenario), sort_keys=True)
+        values = {
+            **self._hosts,
+            "kernel_config": self.testbed.kernel_config,
+            "line_rate_pps": str(self.testbed.line_rate_pps),
+            "run_seconds": f"{self.testbed.timing.run:g}",
+            "scenario": hashlib.sha256(described.encode()).hexdigest()[:16],
+        }
+        return Conditions.of(self.testbed.name, scenario.name, values)
+
+
+def _must_have_stayed(machine: Machine, status: int | None) -> None:
+    """Checks that ssh kept the connection during the run.
+
+    Raises:
+        UnreachableError: connection lost.
+    """
+    if status == SSH_FAILED:
+        raise UnreachableError(machine.address, "the connection was lost during the run")

@@ -1,0 +1,139 @@
+"""Measures the noise of a testbed with boots and runs of one kernel.
+
+All boots use the same image, so differences between boots and between runs are noise of the
+testbed. `image_noise` measures the noise between images.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from netbisect.bisect.model import serialization
+from netbisect.bisect.model.entities import Boot, Fact, Failure, Kernel, Reaction, Sample
+from netbisect.workers.config.lab import Lab
+from netbisect.workers.config.scenario import Scenario
+from netbisect.workers.config.testbed import Testbed
+from netbisect.workers.measure.trial import TrialRunner
+from netbisect.workers.transport.ssh import Connections
+
+_FAILURES = 3
+"""Consecutive boots without a sample after which calibration stops."""
+
+
+class CalibrationError(Exception):
+    """Measurement failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationPlan:
+    """What to measure."""
+
+    lab: Lab
+    testbed: Testbed
+    kernel: Kernel
+    archive: Path
+    boots: int
+    runs: int
+    scenarios: Sequence[Scenario]
+    logs: Path
+    say: Callable[[str], None]
+    image_sd: float | None = None
+    """Standard deviation between images, ln ratio, if known."""
+    kept: Path | None = None
+    """File of facts from earlier calls, which are not measured again."""
+
+
+@dataclass(slots=True)
+class CalibrationRuns:
+    """Boots and valid samples."""
+
+    boots: dict[str, Boot] = field(default_factory=dict)
+    samples: list[Sample] = field(default_factory=list)
+
+    def add(self, fact: Fact) -> None:
+        """Adds a boot or a valid sample."""
+        if isinstance(fact, Boot):
+            self.boots[fact.id] = fact
+        elif isinstance(fact, Sample) and fact.valid:
+            self.samples.append(fact)
+
+    def of(self, scenario: str) -> list[list[float]]:
+        """Rates of the runs (pps) by boot, without empty boots."""
+        by_boot: dict[str, list[float]] = {boot: [] for boot in self.boots}
+        for sample in self.samples:
+            if sample.scenario == scenario:
+                by_boot[sample.boot].append(sample.pps)
+        return [runs for runs in by_boot.values() if runs]
+
+
+# ---------------------------------------------------------------------------------- measuring
+
+
+def measure(plan: CalibrationPlan) -> CalibrationRuns:
+    """Boots the kernel until enough boots have a run of every scenario.
+
+    Raises:
+        CalibrationError: `kept` belongs to another kernel or testbed, the testbed needs
+            its owner, or several boots failed.
+    """
+    runs = _kept(plan)
+    failures = 0
+    with Connections(plan.lab.ssh) as connections:
+        while (done := _done(plan, runs)) < plan.boots:
+            plan.say(f"boot {done + 1} of {plan.boots}")
+            trial = TrialRunner(
+                plan.testbed, plan.kernel, plan.archive, plan.scenarios, plan.logs, plan.runs
+            )
+            facts: list[Fact] = []
+            sound = trial.run(connections, facts.append, plan.say)
+            for fact in facts:
+                runs.add(fact)
+            _keep(plan, facts)
+            duds = [fact for fact in facts if isinstance(fact, Failure)]
+            why = duds[-1].why if duds else "no run was a sample"
+            if not sound or any(dud.reaction is Reaction.QUARANTINE for dud in duds):
+                raise CalibrationError(f"{plan.testbed.name} needs its owner: {why}")
+            failures = 0 if _done(plan, runs) > done else failures + 1
+            if failures == _FAILURES:
+                raise CalibrationError(f"{_FAILURES} boots in a row gave nothing: {why}")
+    return runs
+
+
+def _done(plan: CalibrationPlan, runs: CalibrationRuns) -> int:
+    return min(len(runs.of(scenario.name)) for scenario in plan.scenarios)
+
+
+def _keep(plan: CalibrationPlan, facts: Sequence[Fact]) -> None:
+    """Appends the facts of one trial."""
+    if plan.kept is not None:
+        with plan.kept.open("a") as stream:
+            stream.write("".join(f"{serialization.dumps(fact)}\n" for fact in facts))
+
+
+def _kept(plan: CalibrationPlan) -> CalibrationRuns:
+    """Reads the file of facts; removes an incomplete last line."""
+    runs = CalibrationRuns()
+    if plan.kept is None or not plan.kept.exists():
+        return runs
+    text = plan.kept.read_text()
+    whole = text[: text.rfind("\n") + 1]
+    if whole != text:
+        plan.kept.write_text(whole)
+    for number, line in enumerate(whole.splitlines(), 1):
+        try:
+            fact = serialization.loads(line)
+        except serialization.WireError as error:
+            raise CalibrationError(f"{plan.kept}, line {number}: {error}") from error
+        if isinstance(fact, Boot) and (fact.testbed, fact.kernel) != (
+            plan.testbed.name,
+            plan.kernel.key,
+        ):
+            raise CalibrationError(
+                f"{plan.kept}, line {number}: a boot of {fact.kernel[:12]} on {fact.testbed}; "
+                f"expected {plan.kernel.key[:12]} on {plan.testbed.name}"
+            )
+        runs.add(fact)
+    runs.samples = [sample for sample in runs.samples if sample.boot in runs.boots]
+    return runs

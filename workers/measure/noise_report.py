@@ -1,0 +1,221 @@
+"""Reports a calibration: noise, modes, costs, and the smallest detectable drop."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from netbisect.bisect.stats import bimodality, variance_components
+from netbisect.workers.measure.calibrate import CalibrationError, CalibrationPlan, CalibrationRuns
+
+SIDES = (5, 10)
+"""Boots per side of the reported drops."""
+_FEWEST_FOR_MODES = 8
+"""Minimal boots to distinguish two modes from outliers."""
+_FEWEST = 5
+"""Minimal boots for a useful estimate of noise."""
+_PAYS = 2
+"""Ratio above which a second run per boot pays."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioNoise:
+    """Noise of one scenario; standard deviations and drops as ln ratios."""
+
+    scenario: str
+    boots: int
+    runs: int
+    level: float
+    """Geometric mean, pps."""
+    boot: variance_components.Spread | None
+    """Between boots, without the noise of runs; None if unknown."""
+    run: variance_components.Spread | None
+    """Between runs of a boot; None without boots of several runs."""
+    single: float
+    """Of boots with one run, as in a comparison of two kernels."""
+    gap: bimodality.BootGap | None
+    saturated: bool
+    drops: dict[int, float]
+    """Smallest detectable drop by boots per side."""
+
+
+def scenario_noise(plan: CalibrationPlan, runs: CalibrationRuns) -> list[ScenarioNoise]:
+    """Noise by scenario.
+
+    Raises:
+        CalibrationError: fewer than two boots with a sample.
+    """
+    return [_found(scenario.name, runs, plan.image_sd or 0.0) for scenario in plan.scenarios]
+
+
+def _found(scenario: str, runs: CalibrationRuns, image_sd: float) -> ScenarioNoise:
+    groups = [[math.log(pps) for pps in boot] for boot in runs.of(scenario)]
+    means = [fmean(group) for group in groups]
+    if len(groups) < 2:  # noqa: PLR2004 - to see a scatter
+        raise CalibrationError(f"{scenario}: {len(groups)} boot gave a sample; two are needed")
+    boot = run = None
+    if max(map(len, groups)) > 1:
+        try:
+            parts = variance_components.components(groups)
+        except ValueError as error:
+            raise CalibrationError(f"{scenario}: {error}") from error
+        boot, run = parts.image, parts.boot
+        single = math.hypot(boot.sd, run.sd)
+    else:
+        single = math.sqrt(math.fsum((one - fmean(means)) ** 2 for one in means) / (len(means) - 1))
+    return ScenarioNoise(
+        scenario=scenario,
+        boots=len(groups),
+        runs=sum(map(len, groups)),
+        level=math.exp(fmean(means)),
+        boot=boot,
+        run=run,
+        single=single,
+        gap=bimodality.widest_gap(means) if len(means) >= _FEWEST_FOR_MODES else None,
+        saturated=any(one.saturated for one in runs.samples if one.scenario == scenario),
+        drops={boots: variance_components.detectable(image_sd, single, boots) for boots in SIDES},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TrialCost:
+    """Durations in seconds."""
+
+    build: float
+    """Build of this kernel."""
+    boot: float
+    """Boot, from the order until the kernel is verified; mean."""
+    run: float
+    """One run with set-up; mean."""
+
+
+def trial_cost(plan: CalibrationPlan, runs: CalibrationRuns) -> TrialCost:
+    """Durations of build, boot and run."""
+    return TrialCost(
+        plan.kernel.seconds,
+        fmean(boot.seconds for boot in runs.boots.values()),
+        fmean(sample.seconds for sample in runs.samples),
+    )
+
+
+def recommended_run_noise(results: Sequence[ScenarioNoise], price: TrialCost) -> float | None:
+    """`run_noise_percent` for the lab file; None if boots have one run each.
+
+    Optimal runs per boot: sqrt((run / boot)^2 (cost of a boot / cost of a run)), by the optimal
+    allocation of two-stage sampling (Cochran, Sampling Techniques, 1977, section 10.6). Two runs
+    pay if the square exceeds 2; otherwise the result is 0.
+    """
+    pairs = [(one.boot, one.run) for one in results if one.boot and one.run]
+    if not pairs:
+        return None
+    worst = max(run.sd for _, run in pairs)
+    pays = any(run.sd**2 * price.boot > _PAYS * boot.sd**2 * price.run for boot, run in pairs)
+    return round(100 * worst, 2) if pays else 0.0
+
+
+def as_data(plan: CalibrationPlan, runs: CalibrationRuns) -> dict[str, object]:
+    """The report as JSON; spreads and drops in percent, times in seconds.
+
+    Raises:
+        CalibrationError: too few samples.
+    """
+    results, price = scenario_noise(plan, runs), trial_cost(plan, runs)
+    return {
+        "testbed": plan.testbed.name,
+        "kernel": plan.kernel.key,
+        "revision": plan.kernel.revision,
+        "image_noise_percent": None if plan.image_sd is None else 100 * plan.image_sd,
+        "seconds": {"build": price.build, "boot": price.boot, "run": price.run},
+        "run_noise_percent": recommended_run_noise(results, price),
+        "scenarios": {
+            one.scenario: {
+                "boots": one.boots,
+                "runs": one.runs,
+                "pps": one.level,
+                "boot_percent": _percents(one.boot),
+                "run_percent": _percents(one.run),
+                "single_run_boot_percent": 100 * one.single,
+                "two_groups": one.gap
+                and {
+                    "slow": one.gap.slow,
+                    "fast": one.gap.fast,
+                    "gap_percent": 100 * math.expm1(one.gap.ln_ratio),
+                },
+                "saturated": one.saturated,
+                "smallest_drop_percent": {
+                    str(boots): _drop(drop) for boots, drop in one.drops.items()
+                },
+                "samples": runs.of(one.scenario),
+            }
+            for one in results
+        },
+    }
+
+
+def as_text(plan: CalibrationPlan, runs: CalibrationRuns) -> str:
+    """The report as text.
+
+    Raises:
+        CalibrationError: too few samples.
+    """
+    results, price = scenario_noise(plan, runs), trial_cost(plan, runs)
+    parts = [f"calibration of {plan.testbed.name} with {plan.kernel.version}"]
+    for one in results:
+        parts += ["", f"{one.scenario}: {one.boots} boots, {one.runs} runs, {one.level:,.0f} pps"]
+        if one.saturated:
+            parts.append("  saturated: this is the generator's rate; a slower kernel may not show")
+        parts.append(f"  between boots       {_told(one.boot, 'runs within a boot')}")
+        parts.append(f"  between runs        {_told(one.run, 'runs within a boot')}")
+        parts.append(f"  boots of one run    sd {100 * one.single:.2f} %")
+        parts.append(f"  two modes           {_modes(one)}")
+        told = ", ".join(f"{_drop(drop):.1f} % by {n}" for n, drop in one.drops.items())
+        parts.append(f"  smallest drop seen  {told} boots a side (5 % level, 80 % power)")
+    noise = (
+        "not known, and left out: the drops above are too small by it (see image-noise)"
+        if plan.image_sd is None
+        else f"sd {100 * plan.image_sd:g} %, and counted"
+    )
+    parts += [
+        "",
+        f"image noise: {noise}",
+        f"cost: build {price.build:.0f} s, boot {price.boot:.0f} s, run {price.run:.0f} s",
+    ]
+    percent = recommended_run_noise(results, price)
+    if percent is None:
+        parts.append("for lab.toml: nothing; run_noise_percent needs several runs (--runs)")
+    else:
+        parts.append(f"for lab.toml: run_noise_percent = {percent:g}")
+    if min(one.boots for one in results) < _FEWEST:
+        parts.append(f"fewer than {_FEWEST} boots: take all of this as a first guess")
+    return "\n".join(parts)
+
+
+def _drop(ln_ratio: float) -> float:
+    return -100 * math.expm1(-ln_ratio)
+
+
+def _percents(spread: variance_components.Spread | None) -> dict[str, float] | None:
+    if spread is None:
+        return None
+    return {"sd": 100 * spread.sd, "low": 100 * spread.low, "high": 100 * spread.high}
+
+
+def _told(spread: variance_components.Spread | None, needed: str) -> str:
+    if spread is None:
+        return f"not told: several {needed} are needed"
+    low, high = 100 * spread.low, 100 * spread.high
+    return f"sd {100 * spread.sd:.2f} %  (90 % interval {low:.2f} to {high:.2f})"
+
+
+def _modes(one: ScenarioNoise) -> str:
+    if one.boots < _FEWEST_FOR_MODES:
+        return f"not told: {_FEWEST_FOR_MODES} boots are needed, better 20"
+    if one.gap is None:
+        return f"none seen in {one.boots} boots"
+    slow, share = one.gap.slow, one.gap.slow / one.boots
+    apart = 100 * math.expm1(one.gap.ln_ratio)
+    if min(slow, one.gap.fast) == 1:
+        return f"one boot stands apart by {apart:.1f} %: a stray or a mode"
+    return f"perhaps: {slow} of {one.boots} boots ({100 * share:.0f} %) are {apart:.1f} % slower"

@@ -1,0 +1,153 @@
+"""What netmap's pkt-gen prints, and what it means.
+
+A line of a run, by sender and receiver alike, in all the versions that netbenches has seen:
+
+    982.003708 main_thread [2277] 968409 pps (970243 pkts 465716640 bps in 1001894 usec) ...
+
+The number in brackets is a line of pkt-gen's source, so it names the version. Those before 2000
+leave out the bits per second; the normalised output (-N) writes plain packets per second.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import statistics
+
+_KEPT = re.compile(r"main_thread[ \t\n\v\f\r]\[[0-9]+\][ \t\n\v\f\r][1-9]")
+_CRASHED = re.compile(r"ouch, thread \d+ exited with error")
+_COMPLAINT = re.compile(
+    r"(?:\] *|^)((?:Unable to|Cannot|No such|nm_open|aborting|pkt-gen: ).*)", re.MULTILINE
+)
+
+_UNITS = {"pps": 1.0, "Kpps": 1e3, "Mpps": 1e6, "Gpps": 1e9}
+
+LEADING_LINES = 15
+"""Lines at the start that netbenches drops: header and ramp."""
+TRAILING_LINES = 10
+"""Lines at the end that netbenches drops."""
+LEAST_SECONDS = 15
+"""Minimal seconds of traffic after trimming (docs/lab.md)."""
+
+
+class PktGenOutputError(ValueError):
+    """Output without a rate."""
+
+
+def crashed(output: str) -> bool:
+    """Whether a thread of pkt-gen died."""
+    return _CRASHED.search(output) is not None
+
+
+def complaint(output: str) -> str:
+    """Why pkt-gen did not start, or ""."""
+    found = _COMPLAINT.search(output)
+    return found[1].strip() if found else ""
+
+
+def ready(output: str) -> bool:
+    """Whether the port is open and the link is up."""
+    return "Ready..." in output
+
+
+def _rate(line: str) -> float | None:
+    """Packets per second of a line `SECONDS main_thread [N] RATE UNIT ...`."""
+    words = line.split()
+    try:
+        rate = float(words[3]) * _UNITS[words[4]]
+    except (IndexError, ValueError, KeyError):
+        return None
+    return rate if math.isfinite(rate) and rate >= 0 else None
+
+
+def kept_rates(output: str) -> list[float]:
+    """Packets per second of the seconds that count, by the netbenches rule.
+
+    The rule, as in netbenches' bench-lab-ministat.sh: of L lines take `head -n (L-10) | tail -n
+    (L-25)`, of those the lines that report a rate other than zero, of each the fourth word.
+
+    Raises:
+        PktGenOutputError: no such line is left.
+    """
+    lines = output.split("\n")
+    if lines and lines[-1] == "":
+        lines.pop()
+    body = lines[: max(0, len(lines) - TRAILING_LINES)]
+    # tail -n K with K = L-25 of the L-10 lines that head left
+    keep = len(lines) - TRAILING_LINES - LEADING_LINES
+    body = body[-keep:] if keep > 0 else []
+    rates = []
+    for line in body:
+        found = _KEPT.search(line)
+        if found and "pps" in line[found.end() :]:
+            rate = _rate(line)
+            if rate is not None:
+                rates.append(rate)
+    if not rates:
+        raise PktGenOutputError(
+            f"none of its {len(lines)} lines reports a rate after the first {LEADING_LINES} "
+            f"and the last {TRAILING_LINES} are left out"
+        )
+    return rates
+
+
+def median_rate(output: str) -> float:
+    """The sample: median of `kept_rates`, packets per second.
+
+    netbenches prints the same number with ministat's `%.8g`.
+
+    Raises:
+        PktGenOutputError: as `kept_rates`.
+    """
+    return float(f"{statistics.median(kept_rates(output)):.8g}")
+
+
+def all_rates(output: str) -> list[float]:
+    """Packets per second of every second, zeros included."""
+    lines = (line for line in output.splitlines() if " main_thread [" in line)
+    return [rate for line in lines if (rate := _rate(line)) is not None]
+
+
+def offered_rate(output: str) -> float:
+    """Offered rate: median of the sender's seconds without the first and the last two.
+
+    Raises:
+        PktGenOutputError: fewer than four seconds.
+    """
+    rates = [rate for rate in all_rates(output) if rate > 0]
+    if len(rates) < 4:  # noqa: PLR2004 - one of ramp, two of tail, one to count
+        raise PktGenOutputError(f"the sender reports {len(rates)} seconds of traffic")
+    return statistics.median(rates[1:-2])
+
+
+def receiver_command(interface: str, wait: int) -> list[str]:
+    """Command that counts packets on `interface` until it is stopped."""
+    return ["pkt-gen", "-N", "-f", "rx", "-i", interface, "-w", str(wait), "-W"]
+
+
+def sender_command(
+    interface: str,
+    *,
+    count: int,
+    size: int,
+    family: str,
+    source: str,
+    destination: str,
+    source_mac: str,
+    destination_mac: str,
+    checksums: bool,
+    wait: int,
+    rate: int = 0,
+) -> list[str]:
+    """Command that sends `count` packets of `size` bytes at `rate` per second; 0: line rate."""
+    command = ["pkt-gen", "-N", "-f", "tx", "-i", interface, "-n", str(count), "-l", str(size)]
+    command += ["-4" if family == "inet4" else "-6", "-d", destination]
+    if destination_mac:
+        command += ["-D", destination_mac]
+    command += ["-s", source]
+    if source_mac:
+        command += ["-S", source_mac]
+    command += ["-w", str(wait)]
+    if rate:
+        command += ["-R", str(rate)]
+    return [*command, "-U"] if checksums else command

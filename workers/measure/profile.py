@@ -1,0 +1,260 @@
+"""A profile: boots a kernel once and samples stacks with pmcstat(8) below saturation.
+
+Sampling slows the router down, so the runs are not samples of a series. At full load pmcstat
+starves (a profile of netbenches has 24 samples), hence the lower rate.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from netbisect.bisect.model import profile_stacks, serialization
+from netbisect.bisect.model.entities import Boot, Fact, Failure, Kernel, Profile, Reaction, Stage
+from netbisect.workers.config.scenario import Scenario
+from netbisect.workers.config.testbed import Testbed
+from netbisect.workers.dut import freebsd_tools
+from netbisect.workers.measure import pktgen
+from netbisect.workers.measure.bench import Bench
+from netbisect.workers.measure.trial import TrialRunner
+from netbisect.workers.transport.errors import (
+    CommandError,
+    HostKeyError,
+    LabFault,
+    UnreachableError,
+    lab_fault,
+)
+from netbisect.workers.transport.ssh import Connections, Machine
+
+EVENTS = (
+    "cpu_clk_unhalted.thread",
+    "cpu_clk_unhalted.thread_p",
+    "cpu_clk_unhalted.core",
+    "cpu_clk_unhalted.core_p",
+    "ls_not_halted_cyc",
+    "bu_cpu_clk_unhalted",
+    "k8-bu-cpu-clk-unhalted",
+    "cpu_cycles",
+    "unhalted-cycles",
+    "inst_retired.any",
+    "inst_retired.any_p",
+    "clock.hard",
+)
+"""Events for busy cycles by vendor; instructions; and the clock interrupt, for virtual machines."""
+LEAST_SAMPLES = 500
+"""Fewer samples are not significant for a function of a percent."""
+MOST_BYTES = 64 << 20
+"""Limit of pmcstat's text; a normal one has some hundreds of kilobytes."""
+_DEPTH = "50"
+"""Kept functions per stack; the deepest paths have about 40."""
+_LOST = 0.05
+"""Tolerated packet loss; above it the load was too high."""
+_PLACE = "/var/tmp/netbisect-profile"  # noqa: S108 - root's own machine, and the name is removed first
+_LOST_SAMPLES = "kern.hwpmc.stats.intr_bufferfull"
+_READ_TIMEOUT = 900.0
+"""Seconds for pmcstat to resolve function names."""
+
+
+class NoProfileError(Exception):
+    """No usable profile; the message is the reason."""
+
+
+def file_of(scenario: str, kind: str) -> str:
+    """File name of a profile: `folded` for stacks, `json` for metadata."""
+    return f"profile-{scenario}.{kind}"
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileOrder:
+    """One profile to take."""
+
+    testbed: Testbed
+    kernel: Kernel
+    archive: Path
+    scenario: Scenario
+    logs: Path
+    pps: float = 0.0
+    """Packets per second; 0: `rate_percent` of the forwarding rate of this boot."""
+    rate_percent: float = 70.0
+    seconds: float = 30.0
+    event: str = ""
+    """Event for pmcstat; "": that of the testbed, or one of `EVENTS`."""
+
+    def run(
+        self,
+        connections: Connections,
+        emit: Callable[[Fact], None],
+        say: Callable[[str], None],
+    ) -> Profile | None:
+        """Takes the profile; None if the kernel does not boot.
+
+        Raises:
+            LabFault: a fault of the lab.
+        """
+        for kind in ("folded", "json"):
+            (self.logs / file_of(self.scenario.name, kind)).unlink(missing_ok=True)
+        facts: list[Fact] = []
+
+        def tell(fact: Fact) -> None:
+            facts.append(fact)
+            emit(fact)
+
+        booting = TrialRunner(self.testbed, self.kernel, self.archive, (), self.logs)
+        sound = booting.run(connections, tell, say)
+        for fact in facts:
+            if isinstance(fact, Failure) and (not sound or fact.reaction is not Reaction.SKIP):
+                reaction = fact.reaction if sound else Reaction.QUARANTINE
+                raise LabFault.from_failure(fact, reaction)
+        boot = next((fact for fact in facts if isinstance(fact, Boot)), None)
+        return self._look(connections, boot, say) if boot is not None else None
+
+    def _look(self, connections: Connections, boot: Boot, say: Callable[[str], None]) -> Profile:
+        bench = Bench(self.testbed, connections, say, self.logs)
+        started, event, pps = time.time(), "", self.pps
+        samples, lost, problem = 0, None, ""
+        try:
+            pps = pps or self._rate(bench, boot)
+            event = self._event(bench.router)
+            say(f"{self.testbed.name}: {self.scenario.name}: {event} at {pps:,.0f} pps")
+            found, lost = self._sample(bench, event, pps)
+            samples = profile_stacks.total(found)
+            _check_enough(samples)
+            self._keep("folded", profile_stacks.folded(found))
+        except NoProfileError as error:
+            problem = str(error)
+        except LabFault as fault:
+            if fault.reaction is not Reaction.SKIP:
+                raise
+            problem = fault.why
+        except (UnreachableError, HostKeyError) as error:
+            raise lab_fault(Stage.BENCH, error) from error
+        finally:
+            bench.clean_up()
+        profile = Profile(
+            revision=self.kernel.revision,
+            kernel=self.kernel.key,
+            testbed=self.testbed.name,
+            scenario=self.scenario.name,
+            event=event,
+            pps=pps,
+            samples=samples,
+            lost=lost,
+            at=started,
+            seconds=self.seconds,
+            problem=problem,
+        )
+        self._keep("json", f"{serialization.dumps(profile)}\n")
+        return profile
+
+    def _keep(self, kind: str, text: str) -> None:
+        self.logs.mkdir(parents=True, exist_ok=True)
+        (self.logs / file_of(self.scenario.name, kind)).write_text(text)
+
+    def _rate(self, bench: Bench, boot: Boot) -> float:
+        """A percentage of the forwarding rate of this boot."""
+        _, sample = bench.measure(self.scenario, boot)
+        if not sample.valid:
+            raise NoProfileError(
+                "what the kernel forwards is not known, so no load below it can be chosen: "
+                f"{'; '.join(sample.problems) or 'no packet was received'}"
+            )
+        return sample.pps * self.rate_percent / 100
+
+    # ---------------------------------------------------------------------------------- pmcstat
+
+    def _event(self, machine: Machine) -> str:
+        """The event: from the command line, the lab file, or `EVENTS`."""
+        try:
+            machine.run(["kldload", "-n", "hwpmc"])
+            wanted = self.event or self.testbed.dut.pmc_event
+            return wanted or choose(machine.run(["pmccontrol", "-L"]))
+        except CommandError as error:
+            raise NoProfileError(
+                f"{error} (the kernel needs `options HWPMC_HOOKS` and the module hwpmc)"
+            ) from error
+
+    def _sample(
+        self, bench: Bench, event: str, pps: float
+    ) -> tuple[dict[profile_stacks.Stack, int], int | None]:
+        machine, place = bench.router, _PLACE
+        most = self.seconds + self.testbed.timing.run_timeout
+        limit = ["timeout", "-s", "INT", f"{most:.0f}"]
+        command = ["pmcstat", "-z", _DEPTH, "-S", event, "-l", f"{self.seconds:g}"]
+        try:
+            machine.run(["rm", "-rf", place], ["mkdir", "-m", "700", place])
+            with bench.under_load(self.scenario, pps, self.seconds) as (sent, received):
+                before = _counter(machine)
+                try:
+                    machine.run([*limit, *command, "-O", f"{place}/samples"], timeout=most + 60)
+                except CommandError as error:
+                    raise NoProfileError(str(error)) from error
+                after = _counter(machine)
+            _check_load(sent.read_text(errors="replace"), received.read_text(errors="replace"))
+            found = self._read(machine, place)
+        except CommandError as error:
+            raise NoProfileError(str(error)) from error
+        finally:
+            machine.try_run(["rm", "-rf", place])
+        lost = None if before is None or after is None else after - before
+        return found, lost
+
+    def _read(self, machine: Machine, place: str) -> dict[profile_stacks.Stack, int]:
+        """Stacks with function names of this kernel."""
+        bootfile = machine.run(["sysctl", "-n", "kern.bootfile"]).strip()
+        command = ["pmcstat", "-R", f"{place}/samples", "-z", _DEPTH]
+        command += ["-k", bootfile.rpartition("/")[0], "-G", f"{place}/stacks"]
+        text = machine.run(
+            command, ["head", "-c", str(MOST_BYTES), f"{place}/stacks"], timeout=_READ_TIMEOUT
+        )
+        try:
+            return profile_stacks.parse(text)
+        except profile_stacks.StacksError as error:
+            raise NoProfileError(f"what pmcstat tells cannot be used: {error}") from error
+
+
+def choose(listed: str) -> str:
+    """The first of `EVENTS` in the output of `pmccontrol -L`.
+
+    Raises:
+        NoProfileError: none is supported.
+    """
+    known = {words[0].lower(): words[0] for line in listed.splitlines() if (words := line.split())}
+    for event in EVENTS:
+        if event in known:
+            return known[event]
+    raise NoProfileError(
+        "`pmccontrol -L` lists no event that is known here; the key pmc_event of the DUT names one"
+    )
+
+
+def _counter(machine: Machine) -> int | None:
+    """Dropped samples so far, or None."""
+    [said] = machine.ask(["sysctl", "-n", _LOST_SAMPLES])
+    return freebsd_tools.parse_count(said)
+
+
+def _check_enough(samples: int) -> None:
+    if samples < LEAST_SAMPLES:
+        raise NoProfileError(
+            f"{samples} samples are too few to tell functions apart: {LEAST_SAMPLES} are needed"
+        )
+
+
+def _check_load(sent: str, received: str) -> None:
+    """Checks that the router forwarded the load.
+
+    Raises:
+        NoProfileError: it lost packets.
+    """
+    rates = [[rate for rate in pktgen.all_rates(said) if rate > 0] for said in (sent, received)]
+    if not all(rates):
+        raise NoProfileError("pkt-gen reports no packets")
+    offered, forwarded = map(statistics.median, rates)
+    if forwarded < (1 - _LOST) * offered:
+        raise NoProfileError(
+            f"of {offered:,.0f} packets per second the router forwarded {forwarded:,.0f}: "
+            "the load was not below saturation"
+        )

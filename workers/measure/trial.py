@@ -1,0 +1,230 @@
+"""A trial: boots a kernel once on a testbed and runs scenarios.
+
+Facts are reported as they happen, so results before a fault are kept. `bisect/model/faults.py`
+defines the reaction to each fault; afterwards the machine returns to its known-good kernel.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from netbisect.bisect.model.entities import Boot, Fact, Failure, Kernel, Reaction, Sample, Stage
+from netbisect.bisect.model.faults import RULES, Fault, fault_of_run
+from netbisect.workers.config.scenario import Scenario
+from netbisect.workers.config.testbed import Testbed
+from netbisect.workers.dut.device import DeviceUnderTest
+from netbisect.workers.dut.running_kernel import RunningKernel
+from netbisect.workers.measure import known_good_check
+from netbisect.workers.measure.bench import Bench
+from netbisect.workers.measure.clocks import Clocks
+from netbisect.workers.transport.errors import (
+    CommandError,
+    HostKeyError,
+    LabFault,
+    UnreachableError,
+)
+from netbisect.workers.transport.ssh import Connections
+
+_ORDER, _DONE = "netbisect.order", "netbisect.done"
+"""kenv(1) variables: number of the trial that booted this kernel, and of the finished trial."""
+_IN_DOUBT = {Fault.NO_TRAFFIC, Fault.ODD_RUN, Fault.GENERATOR_DIES, Fault.LINK_FLAP}
+"""Faults with several possible causes."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrialRunner:
+    """One boot of a kernel with runs of scenarios."""
+
+    testbed: Testbed
+    kernel: Kernel
+    archive: Path
+    scenarios: Sequence[Scenario]
+    logs: Path
+    runs: int = 1
+    """Runs per scenario. Scenarios alternate, so runs of one scenario are apart."""
+
+    def run(
+        self,
+        connections: Connections,
+        emit: Callable[[Fact], None],
+        say: Callable[[str], None],
+    ) -> bool:
+        """Runs the trial; False if the testbed needs its owner."""
+        return _TrialRun(self, connections, emit, say).run()
+
+
+class _TrialRun:
+    """State of a running trial."""
+
+    def __init__(
+        self,
+        trial: TrialRunner,
+        connections: Connections,
+        emit: Callable[[Fact], None],
+        say: Callable[[str], None],
+    ) -> None:
+        self.trial = trial
+        self.testbed = trial.testbed
+        self.connections = connections
+        self.emit = emit
+        self.say = say
+        self.router = DeviceUnderTest(trial.testbed, connections, say)
+        self.clocks = Clocks()
+        self.doubtful: list[tuple[LabFault, float, Scenario]] = []
+        """Faults with several possible causes, to be resolved at the end."""
+
+    def run(self) -> bool:
+        """Runs the trial with a recorded console."""
+        with self.router.recording_console(self.trial.logs / "console.log"):
+            return self._run()
+
+    def _run(self) -> bool:
+        boot = self._boot()
+        if isinstance(boot, LabFault):
+            return self._end(boot, boot=None)
+        bench = Bench(self.testbed, self.connections, self.say, self.trial.logs)
+        waiting = [*self.trial.scenarios] * self.trial.runs
+        worst: LabFault | None = None
+        try:
+            while waiting:
+                scenario = waiting.pop(0)
+                fault = self._measure(bench, scenario, boot)
+                if fault is None:
+                    continue
+                ended = fault.reaction is Reaction.QUARANTINE or fault.stage is Stage.BOOT
+                if worst is None or worst.fault is Fault.SCENARIO or ended:
+                    worst = fault
+                if ended:
+                    break  # what was to be measured does not run any more
+                # It would come to nothing again.
+                waiting = [one for one in waiting if one is not scenario]
+        finally:
+            bench.clean_up()
+        return self._end(worst, boot)
+
+    def _end(self, fault: LabFault | None, boot: Boot | None) -> bool:
+        """Cleans up; False if the testbed needs its owner.
+
+        After an ambiguous fault the known-good kernel is checked: a fault there is not the
+        revision's.
+        """
+        if fault is not None and fault.reaction is Reaction.QUARANTINE:
+            for doubt, at, scenario in self.doubtful:
+                self.emit(self._dud(doubt, at, scenario))
+            return False
+        if fault is None or fault.fault is Fault.SCENARIO:
+            assert boot is not None
+            self._mark_done(boot)
+            return True
+        started = time.time()
+        found: LabFault | None = None
+        try:
+            self.router.recover()
+            if self.doubtful:
+                found = next(known_good_check.find_faults(self.testbed, self.connections), None)
+        except LabFault as error:
+            self.say(f"{self.testbed.name}: {error.why}")
+            self.emit(self._dud(error, started))
+            fault = error
+        for doubt, at, scenario in self.doubtful:
+            self.emit(self._dud(found or doubt, at, scenario))
+        return Reaction.QUARANTINE not in (fault.reaction, found and found.reaction)
+
+    # --------------------------------------------------------------------------------- booting
+
+    def _boot(self) -> Boot | LabFault:
+        kernel = self.trial.kernel
+        name = f"{self.testbed.name}: {kernel.version}"
+        started = time.time()
+        attempt = 0
+        while True:
+            attempt += 1
+            self.say(f"{name}: booting" + (f", try {attempt}" if attempt > 1 else ""))
+            try:
+                running = self._finish_what_was_begun()
+                boot = self.router.boot(kernel, self.trial.archive, running)
+            except LabFault as fault:
+                self.say(f"{name}: {fault.why}")
+                if attempt >= fault.tries:
+                    self.emit(self._dud(fault, started))
+                    return fault
+            else:
+                self.emit(boot)
+                self.say(f"{name}: up after {boot.seconds:.1f} s")
+                self.clocks.router = self.router.boottime
+                return boot
+
+    def _finish_what_was_begun(self) -> RunningKernel:
+        """Returns to the known-good kernel if the last trial was interrupted."""
+        running = self.router.reach()
+        begun = running.environment.get(_ORDER, "")
+        if begun and running.environment.get(_DONE) != begun:
+            self.say(f"{self.testbed.name}: an earlier visit did not end: to its good kernel first")
+            return self.router.recover()
+        return running
+
+    def _mark_done(self, boot: Boot) -> None:
+        try:
+            self.router.machine.run(["kenv", f"{_DONE}={boot.id}"])
+        except (UnreachableError, HostKeyError, CommandError) as error:
+            # The next visit goes by way of the good kernel then.
+            self.say(f"{self.testbed.name}: {error}")
+
+    # -------------------------------------------------------------------------------- measuring
+
+    def _measure(self, bench: Bench, scenario: Scenario, boot: Boot) -> LabFault | None:
+        """Repeats one scenario until a run is valid; returns the fault otherwise."""
+        attempt = 0
+        while True:
+            attempt += 1
+            started = time.time()
+            fault = self._try(bench, scenario, boot)
+            if fault is None:
+                return None
+            self.say(f"{self.testbed.name}: {scenario.name}: {fault.why}")
+            if attempt >= fault.tries:
+                if fault.fault in _IN_DOUBT:
+                    self.doubtful.append((fault, started, scenario))
+                else:
+                    self.emit(self._dud(fault, started, scenario))
+                return fault
+            time.sleep(self.testbed.timing.pause)
+
+    def _try(self, bench: Bench, scenario: Scenario, boot: Boot) -> LabFault | None:
+        """One run; returns its fault, if any."""
+        self.clocks.begin()
+        try:
+            conditions, sample = bench.measure(scenario, boot)
+            running = self.router.check_still_up(boot)
+        except LabFault as fault:
+            return fault
+        jumps = self.clocks.jumps(running.boottime)
+        sample = replace(sample, problems=(*sample.problems, *jumps))
+        self.emit(conditions)
+        self.emit(sample)
+        if sample.valid:
+            self.say(
+                f"{self.testbed.name}: {scenario.name}: {sample.pps:,.0f} pps "
+                f"of {sample.offered_pps:,.0f} offered"
+            )
+            return None
+        return _fault_of(sample)
+
+    def _dud(self, fault: LabFault, started: float, scenario: Scenario | None = None) -> Failure:
+        return fault.dud(
+            self.trial.kernel.revision,
+            started,
+            testbed=self.testbed.name,
+            scenario=scenario.name if scenario else "",
+        )
+
+
+def _fault_of(sample: Sample) -> LabFault:
+    """The fault of an invalid run."""
+    why = "; ".join(sample.problems) or "no packet was received"
+    fault = fault_of_run(sample.problems) if sample.problems else Fault.NO_TRAFFIC
+    assert RULES[fault].stage is Stage.BENCH
+    return LabFault.of(fault, f"no sample: {why}")

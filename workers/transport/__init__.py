@@ -1,0 +1,1 @@
+"""Connections to lab machines: SSH, console and power."""

@@ -1,0 +1,160 @@
+"""Records the console of a machine during a trial."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+from netbisect.workers.config.testbed import Console
+from netbisect.workers.transport.panic import plain
+
+_FILE = 16 << 20
+"""Maximal log size in bytes; the older half is dropped when it is full."""
+_KEPT = 1 << 20
+"""Bytes since the mark that are kept in memory."""
+_BLOCK = 1 << 16
+_SHORTEST = 1.0
+_LONGEST = 30.0
+"""Seconds until a failed console command restarts; doubled at each failure."""
+_PATIENCE = 5.0
+"""Seconds for the command to end after SIGTERM."""
+_LASTED = 60.0
+"""Seconds of operation after which the delay is reset."""
+
+
+class ConsoleTap:
+    """Context manager that writes the console to a file.
+
+    The console command is restarted when it ends. Failures are not errors: the trial goes on
+    without a console.
+    """
+
+    def __init__(self, console: Console | None, log: Path | None) -> None:
+        self._console = console
+        self._log = log
+        self._process: subprocess.Popen[bytes] | None = None
+        self._thread: threading.Thread | None = None
+        self._closing = threading.Event()
+        self._lock = threading.Lock()
+        self._heard = bytearray()
+        self._written = 0
+        self.failures = 0
+        """Number of failures of the console command."""
+
+    def __enter__(self) -> Self:
+        if self._log is not None:
+            self._log.parent.mkdir(parents=True, exist_ok=True)
+            self._log.write_bytes(b"")  # what an earlier visit heard is not this one's
+        if self._console is not None:
+            first = self._start(self._console)
+            self._thread = threading.Thread(
+                target=self._listen, args=(self._console, first), daemon=True
+            )
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._closing.set()
+        with self._lock:
+            process = self._process
+        if process is not None:
+            _signal(process, signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_PATIENCE)
+            _signal(process, signal.SIGKILL)
+            process.wait()
+        if self._thread is not None:
+            self._thread.join(_PATIENCE)
+
+    def mark(self) -> None:
+        """Forgets earlier output."""
+        with self._lock:
+            self._heard.clear()
+
+    def said(self) -> str:
+        """Output since the last mark, at most 1 MiB; see `plain`."""
+        with self._lock:
+            heard = bytes(self._heard)
+        return plain(heard)
+
+    def note(self, text: str) -> None:
+        """Writes a comment into the log."""
+        with self._lock:
+            self._write(f"\n[netbisect: {text}]\n".encode())
+
+    # -------------------------------------------------------------------------------- listening
+
+    def _start(self, console: Console) -> subprocess.Popen[bytes] | None:
+        try:
+            process = subprocess.Popen(
+                console.command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,  # so that all that it starts can be ended with it
+            )
+        except OSError as error:
+            self.failures += 1
+            self.note(f"{console.command[0]} cannot be run: {error.strerror}")
+            return None
+        with self._lock:
+            self._process = process
+        if self._closing.is_set():
+            _signal(process, signal.SIGKILL)
+        return process
+
+    def _listen(self, console: Console, process: subprocess.Popen[bytes] | None) -> None:
+        pause = _SHORTEST
+        while not self._closing.is_set():
+            began = time.monotonic()
+            if process is not None:
+                assert process.stdout is not None
+                with process.stdout as stream:
+                    self._copy(stream)
+                status = process.wait()
+                if self._closing.is_set():
+                    return
+                self.failures += 1
+                self.note(f"the console's command ended with status {status}; it is started again")
+            lasted = time.monotonic() - began > _LASTED
+            pause = _SHORTEST if lasted else min(2 * pause, _LONGEST)
+            if not self._closing.wait(pause):
+                process = self._start(console)
+
+    def _copy(self, stream: IO[bytes]) -> None:
+        while block := os.read(stream.fileno(), _BLOCK):
+            with self._lock:
+                self._write(block)
+                self._heard += block
+                del self._heard[:-_KEPT]
+
+    def _write(self, block: bytes) -> None:
+        if self._log is None:
+            return
+        # A full disk of the worker ends the log and not the visit.
+        with contextlib.suppress(OSError):
+            if self._written + len(block) > _FILE:
+                kept = self._log.read_bytes()[-_FILE // 2 :]
+                self._log.write_bytes(b"[netbisect: what was before this is left out]\n" + kept)
+                self._written = self._log.stat().st_size
+            with self._log.open("ab") as stream:
+                stream.write(block)
+            self._written += len(block)
+
+
+def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    """Signals the command and its children, which would keep its pipe open."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)

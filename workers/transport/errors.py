@@ -1,0 +1,134 @@
+"""Exceptions of lab operations; `bisect/model/faults.py` defines the consequences."""
+
+from __future__ import annotations
+
+import re
+import time
+import uuid
+from typing import Self
+
+from netbisect.bisect.model.entities import Failure, Reaction, Stage
+from netbisect.bisect.model.faults import RULES, Fault
+
+_NO_ROOM = "No space left on device"
+_BAD_BUILDER = re.compile(
+    rf"{_NO_ROOM}|disk quota exceeded|[Cc]annot allocate memory|out of memory"
+    r"|(?:c?make|sh|env|bash|ninja)[^\n]*: (?:command )?not found|\bError 127\b|Error code 127\b"
+    r"|unable to execute command: (?:Killed|Terminated)|(?:Killed|Terminated) signal terminated"
+    r"|\*\*\* (?:\[[^\]\n]*\] )?(?:Killed|Terminated|Hangup|Interrupt|Signal (?:1|2|9|15)"
+    r"|Error (?:code )?1(?:30|37|43))\b"
+)
+"""Patterns in build logs that point to the host, not the revision."""
+
+
+class LabFault(Exception):  # noqa: N818 - a fault of the lab, in the lab's own word
+    """A failed operation, with stage, reaction and log."""
+
+    def __init__(
+        self,
+        stage: Stage,
+        reaction: Reaction,
+        why: str,
+        log: str = "",
+        fault: Fault | None = None,
+    ) -> None:
+        super().__init__(why)
+        self.stage = stage
+        self.reaction = reaction
+        self.why = why
+        self.log = log
+        self.fault = fault
+
+    @classmethod
+    def of(cls, fault: Fault, why: str, log: str = "", *, stage: Stage | None = None) -> Self:
+        """The fault with the reaction of its rule.
+
+        Args:
+            fault: Name of the fault.
+            why: One sentence.
+            log: End of the machine's output.
+            stage: Stage, if the rule has none.
+        """
+        rule = RULES[fault]
+        place = rule.stage or stage
+        assert place is not None, f"where did {fault} strike?"
+        return cls(place, rule.reaction, why, log, fault)
+
+    @classmethod
+    def from_failure(cls, dud: Failure, reaction: Reaction) -> Self:
+        """The fault of a recorded failure."""
+        return cls(dud.stage, reaction, dud.why, dud.log, Fault(dud.fault) if dud.fault else None)
+
+    @property
+    def tries(self) -> int:
+        """Attempts, including the first one."""
+        return RULES[self.fault].tries if self.fault else 1
+
+    def dud(
+        self, revision: str, started: float, *, testbed: str = "", scenario: str = "", log: str = ""
+    ) -> Failure:
+        """The failure as a fact; `log` is used if the fault has none."""
+        return Failure(
+            id=uuid.uuid4().hex,
+            revision=revision,
+            stage=self.stage,
+            reaction=self.reaction,
+            why=self.why,
+            at=started,
+            seconds=max(0.0, time.time() - started),
+            testbed=testbed,
+            scenario=scenario,
+            log=self.log or log,
+            fault=self.fault or "",
+        )
+
+
+class UnreachableError(Exception):
+    """A machine did not answer."""
+
+    def __init__(self, machine: str, said: str = "") -> None:
+        super().__init__(f"{machine}: {said.strip() or 'no answer'}")
+        self.machine = machine
+
+
+class HostKeyError(Exception):
+    """A machine has an unknown host key."""
+
+
+class CommandError(Exception):
+    """A command on a machine failed or timed out."""
+
+    def __init__(self, machine: str, command: str, status: int | None, said: str) -> None:
+        how = "did not end in time" if status is None else f"exited with status {status}"
+        super().__init__(f"{machine}: `{command}` {how}: {said.strip() or 'it said nothing'}")
+        self.status = status
+        self.said = said
+
+
+def lab_fault(stage: Stage, error: Exception, fault: Fault = Fault.COMMAND) -> LabFault:
+    """The fault of an exception at a stage.
+
+    An unknown host key and a full disk take precedence over `fault`.
+    """
+    log = error.said if isinstance(error, CommandError) else ""
+    if isinstance(error, HostKeyError):
+        fault = Fault.HOST_KEY
+    elif stage is Stage.DEPLOY and _NO_ROOM in log:
+        fault = Fault.DISK_FULL
+    return LabFault.of(fault, str(error), log, stage=stage)
+
+
+def traffic_fault(error: UnreachableError, generator: str, receiver: str) -> LabFault:
+    """The fault of generator or receiver when a machine does not answer during a run."""
+    names = {receiver: Fault.RECEIVER_DIES, generator: Fault.GENERATOR_DIES}
+    return LabFault.of(names.get(error.machine, Fault.COMMAND), str(error), stage=Stage.BENCH)
+
+
+def build_fault(said: str, why: str) -> LabFault:
+    """The fault of a failed build: the host's if its log shows that, else the revision's."""
+    found = _BAD_BUILDER.search(said)
+    if found is None:
+        return LabFault.of(Fault.DOES_NOT_BUILD, why)
+    start = said.rfind("\n", 0, found.start()) + 1
+    line = said[start:].partition("\n")[0].strip()
+    return LabFault.of(Fault.BUILDER, f"the build host cannot build it: {line}")

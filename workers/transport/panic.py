@@ -1,0 +1,116 @@
+"""Finds the panic in what a machine said on its console: the message and the backtrace.
+
+The forms are those of FreeBSD's kernels: `panic: ...` with the lines of kdb_backtrace() in their
+old and new form, `Fatal trap ...` with the block of registers before it, and what ddb(4) prints
+when it is entered. A console adds to them what it likes: colours of the loader's menu, noise of
+the line while the power comes and goes, lines that were cut or begun by something else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+_ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_]|.)?")
+_NOISE = re.compile(r"[^\n\t\x20-\x7e\xa0-\ufffc]")
+
+_TRAP = re.compile(r"Fatal (?:trap \d+: .*|double fault.*)")
+_PANIC = re.compile(r"(?<!after )panic: *(.*)")
+_PRIORITY = re.compile(r"(?:<\d+>)?")
+"""Optional syslog priority before a kernel message."""
+_FOLLOWS = re.compile(r"cpuid = |time = |KDB: ")
+_FOLLOWS_WITHIN = 3
+_FRAME = re.compile(
+    r"\s*#\d+ 0x[0-9a-f]+ at (?P<new>[\w.$]+)|(?P<old>[\w.$]+)\(.*\) at [\w.$]+\+0x"
+)
+_END = re.compile(
+    r"Uptime: |Dumping |Cannot dump|Automatic reboot|Rebooting|---<<BOOT>>---|Booting |"
+    r"Copyright \(c\)|Consoles: |Loading kernel"
+)
+_MACHINERY = {
+    *("calltrap", "trap", "trap_fatal", "trap_pfault", "trap_check", "nmi_calltrap"),
+    *("panic", "vpanic", "kassert_panic", "kdb_backtrace", "kdb_enter", "kdb_trap"),
+    *("db_trace_self", "db_trace_self_wrapper", "db_trap", "db_command", "db_command_loop"),
+    *("data_abort", "do_el1h_sync", "handle_el1h", "handle_el1h_sync"),
+}
+"""Functions that report a fault; the next function on the stack caused it."""
+_LINES = 200
+"""Maximal lines of a panic."""
+_TEXT = 6000
+"""Maximal characters of a panic; the top of the stack matters most."""
+_MESSAGE = 300
+
+_PROMPTS = (
+    (re.compile(r"mountroot>"), "mountroot>: it finds no root file system"),
+    (re.compile(r"db(?::\d+:[\w.]+)?>"), "db>: it is in the kernel's debugger"),
+    (re.compile(r"OK\Z"), "OK: the loader could not go on"),
+    (re.compile(r"Enter full pathname of shell"), "single user mode: its start did not succeed"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Panic:
+    """A kernel panic."""
+
+    message: str
+    """One line; for a trap with the function, if known."""
+    text: str
+    """Registers, backtrace and debugger output."""
+
+
+def plain(heard: bytes) -> str:
+    """Console output as text without control sequences, noise and carriage returns."""
+    text = _ESCAPE.sub("", heard.decode(errors="replace"))
+    return _NOISE.sub("", re.sub(r"\r+\n?", "\n", text))
+
+
+def find_panic(said: str) -> Panic | None:
+    """The first panic in the output, or None.
+
+    Later ones mostly follow from it. A message about an earlier panic at boot does not count.
+    """
+    lines = said.split("\n")
+    for number, line in enumerate(lines):
+        if "panic: " not in line and "Fatal " not in line:
+            continue
+        message = _begins(line, lines[number + 1 : number + 1 + _FOLLOWS_WITHIN])
+        if message:
+            return _panic(message, lines[number : number + _LINES])
+    return None
+
+
+def prompt_in(said: str) -> str:
+    """The prompt in the last line of the console, or ""."""
+    last = next((line.strip() for line in reversed(said.split("\n")) if line.strip()), "")
+    return next((words for form, words in _PROMPTS if form.match(last)), "")
+
+
+def _begins(line: str, following: Sequence[str]) -> str:
+    """The message if a panic begins in this line, or "".
+
+    If other text precedes it, the next lines must confirm the panic.
+    """
+    trap = _TRAP.search(line)
+    if trap:
+        return trap[0].strip()
+    panic = _PANIC.search(line)
+    if panic is None:
+        return ""
+    alone = _PRIORITY.fullmatch(line, 0, panic.start())
+    if alone or any(_FOLLOWS.match(one) for one in following):
+        return panic[0].strip()
+    return ""
+
+
+def _panic(message: str, lines: Sequence[str]) -> Panic:
+    end = next((n for n, line in enumerate(lines) if n and _END.match(line)), len(lines))
+    body = [line.rstrip() for line in lines[:end]]
+    frames = [found["new"] or found["old"] for line in body if (found := _FRAME.match(line))]
+    culprit = next((name for name in frames if name not in _MACHINERY), "")
+    if message.startswith("Fatal") and culprit:
+        message = f"{message} in {culprit}()"
+    text = "\n".join(body).strip()
+    if len(text) > _TEXT:
+        text = f"{text[:_TEXT]}\n(cut here)"
+    return Panic(message[:_MESSAGE], text)

@@ -1,0 +1,47 @@
+"""Runs the power switch command."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+
+from netbisect.workers.config.testbed import Power
+from netbisect.workers.transport.limited_output import HeadAndTail, OutputReader
+
+_SAID = 500
+"""Kept bytes of the command's output."""
+
+
+def cycle(power: Power) -> str:
+    """Runs the command; returns "" or the reason of failure.
+
+    A command that hangs is killed with its children.
+    """
+    try:
+        process = subprocess.Popen(
+            power.cycle,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    except OSError as error:
+        return f"{power.cycle[0]} cannot be run: {error.strerror}"
+    kept: list[bytes] = []
+    listener = OutputReader(process, HeadAndTail(kept.append, _SAID))
+    try:
+        process.wait(power.timeout)
+    except subprocess.TimeoutExpired:
+        return f"it had not ended after {power.timeout} s"
+    finally:
+        if process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        listener.finish()
+    if process.returncode == 0:
+        return ""
+    text = b"".join(kept).decode(errors="replace").strip() or "it said nothing"
+    return f"exit status {process.returncode}: {text}"

@@ -1,0 +1,421 @@
+"""Runs commands on machines through the OpenSSH client.
+
+The user's own configuration and keys are used; host keys are always checked; nothing asks
+for a password; every call has a time limit. Each command is one ssh(1) over a shared connection,
+which another ssh(1) holds for as long as a trial lasts. All of them end with the trial.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import shlex
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+from netbisect.workers.config.lab import Ssh
+from netbisect.workers.config.vm import (
+    GUEST_ALIAS,
+    GUEST_MARK,
+    GUEST_SSH_CONFIG,
+    HOST_MARK,
+    WIRE_PROGRAMS,
+)
+from netbisect.workers.transport.errors import CommandError, HostKeyError, UnreachableError
+from netbisect.workers.transport.lifetime import ProcessGroup
+from netbisect.workers.transport.limited_output import limited_log
+
+SSH_FAILED = 255
+"""Exit status of ssh(1) when ssh itself failed."""
+MOST_BYTES = 128 << 20
+"""Limit for the output of one command; the largest regular one is a profile, of 64 MiB."""
+_PATIENCE = 5.0
+"""Seconds for a command on this host to end."""
+_POLL = 0.01
+_END = "netbisect: the end of this answer"
+_KEY_SAID = ("REMOTE HOST IDENTIFICATION HAS CHANGED", "Host key verification failed")
+_LONGEST_FOLDER = 60
+"""Bytes: a socket's path has 104, of which ssh(1) itself and our names need some forty."""
+
+Process = subprocess.Popen[bytes]
+"""The ssh(1) of a command that runs on a machine."""
+_Stream = int | IO[bytes]
+
+
+class TooMuchError(Exception):
+    """A command printed more than `MOST_BYTES`."""
+
+
+def _short_folder() -> str:
+    """The folder for temporary files, or /tmp where sockets in that one have too long a path."""
+    folder = tempfile.gettempdir()
+    return folder if len(os.fsencode(folder)) <= _LONGEST_FOLDER else "/tmp"  # noqa: S108 - mkdtemp
+
+
+class Connections:
+    """The shared connections of one process; a context manager that closes them."""
+
+    def __init__(self, settings: Ssh) -> None:
+        self.settings = settings
+        self._sockets = Path(tempfile.mkdtemp(prefix="nb-", dir=_short_folder()))
+        self._group = ProcessGroup(self._sockets)
+        self._machines: dict[str, Machine] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for machine in self._machines.values():
+            machine.forget_connection()
+        self._group.end()
+
+    def machine(self, address: str) -> Machine:
+        """The machine at that ssh address."""
+        if address not in self._machines:
+            socket = self._sockets / str(len(self._machines))
+            self._machines[address] = self._machine_at(address, socket)
+        return self._machines[address]
+
+    def _machine_at(self, address: str, socket: Path) -> Machine:
+        """The machine at an address of a loaded lab file."""
+        settings, group = self.settings, self._group.number
+        if address.startswith(HOST_MARK):
+            return WireEnds(address, settings, socket, group)
+        if address.startswith(GUEST_MARK):
+            config = Path(address.removeprefix(GUEST_MARK)) / GUEST_SSH_CONFIG
+            settings = replace(settings, config=config)
+            return Machine(address, settings, socket, group, destination=GUEST_ALIAS)
+        return Machine(address, settings, socket, group)
+
+
+class Machine:
+    """One machine behind ssh."""
+
+    def __init__(
+        self, address: str, settings: Ssh, socket: Path, group: int, *, destination: str = ""
+    ) -> None:
+        """Nothing is started yet.
+
+        Args:
+            address: As in the lab file.
+            settings: Of ssh.
+            socket: Path for the socket of the shared connection.
+            group: Process group for everything that is started.
+            destination: For ssh, where it is not the address.
+        """
+        self.address = address
+        self._destination = destination or address
+        self.programs: dict[str, str] = {}
+        """By name: where the program is, when it is not the one that the machine would find."""
+        self._settings = settings
+        self._socket = socket
+        self._group = group
+        self._master: Process | None = None
+        """Holds the shared connection."""
+        self._connected = False
+        options = {
+            "BatchMode": "yes",
+            "StrictHostKeyChecking": "yes",
+            "ConnectTimeout": str(settings.connect_timeout),
+            "ServerAliveInterval": "5",
+            "ServerAliveCountMax": "3",
+            "ControlPath": str(socket),
+            "ControlPersist": "no",
+            "LogLevel": "ERROR",
+        }
+        self._ssh = ["ssh", "-T"]
+        if settings.config is not None:
+            self._ssh += ["-F", str(settings.config)]
+        for name, value in options.items():
+            self._ssh += ["-o", f"{name}={value}"]
+
+    def open(self) -> None:
+        """Starts to connect in the background; errors are raised by the next command."""
+        if self._connected and self._master is not None and self._master.poll() is not None:
+            self.forget_connection()
+        if self._master is None:
+            # Not a pipe: nobody would read what comes later.
+            with self._complaints.open("wb") as stderr:
+                self._master = subprocess.Popen(
+                    [*self._ssh, "-o", "ControlMaster=yes", "-N", self._destination],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=stderr,
+                    process_group=self._group,
+                )
+
+    @property
+    def _complaints(self) -> Path:
+        return self._socket.with_suffix(".log")
+
+    def _connect(self, deadline: float) -> None:
+        """Waits until it is connected.
+
+        Raises:
+            UnreachableError, HostKeyError: it cannot be.
+            TimeoutError: it is not, by then (time.monotonic).
+        """
+        self.open()
+        assert self._master is not None
+        while not self._socket.exists():
+            if self._master.poll() is not None:
+                self.forget_connection()
+                raise self._failure(self._complaints.read_text(errors="replace"))
+            _left(deadline)
+            time.sleep(_POLL)
+        self._connected = True
+
+    def _failure(self, said: str) -> UnreachableError | HostKeyError:
+        """What it means that ssh(1) itself failed."""
+        if any(text in said for text in _KEY_SAID):
+            return HostKeyError(f"{self.address}: the host key is not the known one")
+        return UnreachableError(self.address, said)
+
+    def _begin(
+        self, line: str, deadline: float, stdin: _Stream, stdout: int, stderr: int
+    ) -> Process:
+        """Starts a command there.
+
+        On a machine that takes no further session on a connection, ssh(1) makes another one.
+
+        Raises:
+            UnreachableError, HostKeyError: it is not the machine we know, or does not answer.
+            TimeoutError: it is not connected by then (time.monotonic).
+        """
+        self._connect(deadline)
+        return subprocess.Popen(
+            [*self._ssh, "-o", "ControlMaster=no", self._destination, line],
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            process_group=self._group,
+        )
+
+    def run(
+        self,
+        *commands: Sequence[str],
+        stdin: bytes | IO[bytes] | None = None,
+        timeout: float | None = None,
+    ) -> str:
+        """Runs commands one after the other until one fails; returns what they printed.
+
+        Raises:
+            UnreachableError: the machine does not answer.
+            HostKeyError: it is not the machine we know.
+            CommandError: a command failed, or did not end within `timeout` seconds.
+        """
+        line = " && ".join(self._line(command) for command in commands)
+        return self._run_line(line, stdin, timeout)
+
+    def _line(self, command: Sequence[str]) -> str:
+        return shlex.join([self.programs.get(command[0], command[0]), *command[1:]])
+
+    def _run_line(
+        self, line: str, stdin: bytes | IO[bytes] | None = None, timeout: float | None = None
+    ) -> str:
+        with self._running_line(line, stdin, timeout) as said:
+            return said()
+
+    @contextlib.contextmanager
+    def _running_line(
+        self, line: str, stdin: bytes | IO[bytes] | None = None, timeout: float | None = None
+    ) -> Iterator[Callable[[], str]]:
+        """Begins a line; what to call for what it prints, once, within the block."""
+        limit = timeout or self._settings.command_timeout
+        deadline = time.monotonic() + limit
+        pipe = subprocess.PIPE
+        with contextlib.ExitStack() as stack:
+            with self._limited(line, limit):
+                feed = stack.enter_context(_as_stdin(stdin))
+                process = stack.enter_context(self._begin(line, deadline, feed, pipe, pipe))
+                stack.callback(process.kill)
+
+            def said() -> str:
+                with self._limited(line, limit):
+                    out, complaint = _read_both(process, deadline)
+                    status = process.wait(_left(deadline))
+                if status == SSH_FAILED:
+                    self.forget_connection()
+                    raise self._failure(complaint)
+                if status != 0:
+                    raise CommandError(self.address, line, status, complaint or out)
+                return out
+
+            yield said
+
+    @contextlib.contextmanager
+    def _limited(self, line: str, limit: float) -> Iterator[None]:
+        """Says of what takes longer than its limit what it was."""
+        try:
+            yield
+        except (TimeoutError, subprocess.TimeoutExpired):
+            self.forget_connection()
+            raise CommandError(self.address, line, None, f"limit {limit:g} s") from None
+        except TooMuchError as error:
+            self.forget_connection()
+            raise CommandError(self.address, line, -signal.SIGKILL, str(error)) from None
+
+    def try_run(self, *commands: Sequence[str]) -> str | None:
+        """As `run`, but None when a command fails: for what may or may not be there."""
+        try:
+            return self.run(*commands)
+        except CommandError:
+            return None
+
+    def ask(self, *commands: Sequence[str]) -> list[str]:
+        """What each of these prints; "" for one that fails, whatever the others do.
+
+        Raises:
+            UnreachableError: the machine does not answer.
+            HostKeyError: it is not the machine we know.
+            CommandError: they did not end in time, or there are not as many answers.
+        """
+        with self.running_each(*commands) as answer:
+            return answer()
+
+    @contextlib.contextmanager
+    def running_each(self, *commands: Sequence[str]) -> Iterator[Callable[[], list[str]]]:
+        """Begins to ask, so that other machines can be asked meanwhile.
+
+        Yields:
+            What to call for the answers, once, within the block; it returns what `ask` returns,
+            and raises what `ask` raises. So does the beginning.
+        """
+        end = shlex.join(["echo", _END])
+        line = "; ".join(f"{self._line(command)}; {end}" for command in commands)
+        with self._running_line(line) as said:
+
+            def answer() -> list[str]:
+                answers = said().split(f"{_END}\n")
+                if len(answers) <= len(commands):
+                    why = "it said less than it was asked"
+                    raise CommandError(self.address, line, 0, why)
+                return answers[: len(commands)]
+
+            yield answer
+
+    @contextlib.contextmanager
+    def running(self, command: Sequence[str], log: Path) -> Iterator[Process]:
+        """A long command, stopped when the block ends; its output in `log`, up to a limit.
+
+        Raises:
+            UnreachableError, HostKeyError, CommandError: it cannot be begun.
+        """
+        line, limit = shlex.join(command), self._settings.command_timeout
+        nothing = subprocess.DEVNULL
+        with limited_log(log) as stream:
+            with self._limited(line, limit):
+                process = self._begin(line, time.monotonic() + limit, nothing, stream, stream)
+            with process:
+                try:
+                    yield process
+                finally:
+                    process.kill()
+
+    def forget_connection(self) -> None:
+        """Closes the shared connection: what follows connects anew."""
+        master, self._master = self._master, None
+        self._connected = False
+        if master is not None:
+            master.kill()  # also one that hangs
+            master.wait()
+        self._socket.unlink(missing_ok=True)
+
+
+def _left(deadline: float) -> float:
+    """Seconds until then (time.monotonic).
+
+    Raises:
+        TimeoutError: there are none.
+    """
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return left
+
+
+def _read_both(process: Process, deadline: float) -> tuple[str, str]:
+    """Standard output and standard error of a process, until both are closed.
+
+    Raises:
+        TimeoutError: they are not, by then (time.monotonic).
+        TooMuchError: one of them is longer than `MOST_BYTES`.
+    """
+    assert process.stdout is not None
+    assert process.stderr is not None
+    found = {pipe.fileno(): bytearray() for pipe in (process.stdout, process.stderr)}
+    with selectors.DefaultSelector() as open_ones:
+        for pipe in found:
+            open_ones.register(pipe, selectors.EVENT_READ)
+        while open_ones.get_map():
+            for ready, _ in open_ones.select(_left(deadline)):
+                block = os.read(ready.fd, 1 << 16)
+                found[ready.fd] += block
+                if len(found[ready.fd]) > MOST_BYTES:
+                    raise TooMuchError(f"it said more than {MOST_BYTES >> 20} MiB")
+                if not block:
+                    open_ones.unregister(ready.fd)
+    out, error = (text.decode(errors="replace") for text in found.values())
+    return out, error
+
+
+def _as_stdin(data: bytes | IO[bytes] | None) -> contextlib.AbstractContextManager[_Stream]:
+    """What subprocess.Popen takes as standard input."""
+    if data is None:
+        return contextlib.nullcontext(subprocess.DEVNULL)
+    if not isinstance(data, bytes):
+        return contextlib.nullcontext(data)
+    stream = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it
+    stream.write(data)
+    stream.seek(0)
+    return stream
+
+
+class WireEnds(Machine):
+    """This host, as the generator and receiver of a virtual DUT: commands run without ssh.
+
+    Those that mean a data port are in a folder of the virtual machine, first in PATH.
+    """
+
+    def __init__(self, address: str, settings: Ssh, socket: Path, group: int) -> None:
+        super().__init__(address, settings, socket, group)
+        self._programs_at = Path(address.removeprefix(HOST_MARK)) / WIRE_PROGRAMS
+
+    def open(self) -> None:
+        """Nothing to do: there is no connection."""
+
+    def _begin(
+        self,
+        line: str,
+        deadline: float,  # noqa: ARG002 - it begins at once
+        stdin: _Stream,
+        stdout: int,
+        stderr: int,
+    ) -> Process:
+        path = os.pathsep.join([str(self._programs_at), os.environ.get("PATH", os.defpath)])
+        words = ["env", f"PATH={path}", "sh", "-c", line]
+        return _Here(words, stdin=stdin, stdout=stdout, stderr=stderr, process_group=self._group)
+
+
+class _Here(subprocess.Popen[bytes]):
+    """A command on this host, ended so that it can end what it has started."""
+
+    def kill(self) -> None:
+        if self.poll() is None:
+            self.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.wait(_PATIENCE)
+        super().kill()

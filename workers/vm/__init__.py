@@ -1,0 +1,1 @@
+"""Virtual lab of QEMU machines."""

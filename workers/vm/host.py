@@ -1,0 +1,59 @@
+"""Switches a virtual testbed on and makes it reachable by ssh.
+
+Generator and receiver run on this host with the usual commands; those that use a data port are in
+a folder of the virtual machine.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+
+from netbisect.bisect.model.faults import Fault
+from netbisect.workers.config.testbed import Testbed
+from netbisect.workers.config.vm import GUEST_ALIAS, GUEST_SSH_CONFIG, WIRE_PROGRAMS, Vm
+from netbisect.workers.transport.errors import LabFault
+from netbisect.workers.vm import vm
+
+KEY, KNOWN_HOSTS = "id_ed25519", "known_hosts"
+_SHIMS = ("pkt-gen", "ifconfig", "pkill")
+
+
+def furnish(machine: Vm, line_rate_pps: float) -> None:
+    """Writes ssh configuration and programs for the current lab file."""
+    folder = machine.directory
+    (folder / GUEST_SSH_CONFIG).write_text(
+        f"Host *\n  HostName 127.0.0.1\n  Port {machine.ssh_port}\n  User root\n"
+        f"  HostKeyAlias {GUEST_ALIAS}\n  IdentitiesOnly yes\n"
+        f'  IdentityFile "{folder / KEY}"\n  UserKnownHostsFile "{folder / KNOWN_HOSTS}"\n'
+    )
+    programs = folder / WIRE_PROGRAMS
+    programs.mkdir(exist_ok=True)
+    search = os.environ.get("PYTHONPATH", "")
+    way = ["env", f"PYTHONPATH={search}"] if search else []
+    python = [*way, sys.executable, "-P", "-m", "netbisect.workers.vm.pktgen"]
+    for name in _SHIMS:
+        of = [str(folder), f"{line_rate_pps:g}", machine.clock]
+        words = [*vm.traffic_prefix(machine), *python, *of, name]
+        place = programs / name
+        fresh = programs / f".{name}.new"
+        fresh.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
+        fresh.chmod(0o755)
+        fresh.rename(place)  # one that runs has its own
+
+
+def switch_on(testbed: Testbed) -> bool:
+    """Starts the virtual machine if it is off; returns whether it was.
+
+    Raises:
+        LabFault: QEMU does not start.
+    """
+    if testbed.vm is None:
+        return False
+    try:
+        started = vm.start(testbed.vm)
+        furnish(testbed.vm, testbed.line_rate_pps)
+    except (vm.VmError, OSError) as error:
+        raise LabFault.of(Fault.POWER_SWITCH, f"{testbed.name}: {error}") from error
+    return started

@@ -1,0 +1,457 @@
+"""Generator and receiver of a virtual DUT: a modest pkt-gen over the sockets of its data ports.
+
+    python -m netbisect.workers.vm.pktgen FOLDER LINE_RATE_PPS CLOCK PROGRAM ARGUMENTS
+
+It takes the options of netmap's pkt-gen that a bench uses, and prints what that prints. The wire
+is a datagram socket, a frame each. What is sent is paced like a wire of the given line rate, and
+does not wait: a frame for which the guest has no room is lost, as it is on a port whose ring is
+full, and was offered all the same. Frames are counted where they are put on the wire and where
+they leave it. Besides pkt-gen there are `ifconfig` and `pkill`, as far as they are of these ports.
+
+By the clock `instructions` all of this, the pace too, goes by the instructions that the guest has
+executed: a second is so many of them (lab_vm.SECOND), however long that takes. Neither other work
+on the host nor its speed are then in the rates, nor anything that costs a processor time but no
+instructions.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import getopt
+import ipaddress
+import itertools
+import json
+import os
+import re
+import select
+import signal
+import socket
+import struct
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol, Self, TextIO
+
+from netbisect.workers.config.vm import SECOND
+
+MACS = {"ingress": "52:54:00:00:00:21", "egress": "52:54:00:00:00:22"}
+"""Of this host's ends of the wires."""
+_OPTIONS = "46NUWf:i:n:l:d:s:D:S:w:R:"
+_RANGE = re.compile(
+    r"(?:\[(?P<a6>[^\]]+)\]|(?P<a4>[0-9.]+))(?::(?P<p>\d+))?"
+    r"(?:-(?:\[(?P<b6>[^\]]+)\]|(?P<b4>[0-9.]+))(?::(?P<q>\d+))?)?\Z"
+)
+_PORT = 1234
+"""What pkt-gen takes where a range names none."""
+_TICK = 0.0005
+"""Seconds between two looks at what is due."""
+_CATCH_UP = 0.1
+"""Seconds that a sender that was held up makes good; what is beyond was not offered."""
+_LONGEST_WAIT = 0.01
+"""Seconds that a receiver sleeps at most before it looks at the clock."""
+_SILENCE = 1.0
+"""Seconds without a packet, by this host's clock, after which traffic has ended."""
+_CLOCK_SECONDS = 30.0
+"""For the guest's clock to answer."""
+_FRAME_BYTES = 24
+"""CRC, preamble and gap: a longer frame takes the wire longer."""
+_MOST_FLOWS = 1 << 16
+_BUFFER = 1 << 16
+_UDP = 17
+_TTL = 64
+
+
+class VmTrafficError(Exception):
+    """What cannot be sent or received; the message is pkt-gen's."""
+
+
+# ----------------------------------------------------------------------------------------- frames
+
+
+def _sum16(data: bytes) -> int:
+    """The Internet checksum of RFC 1071."""
+    if len(data) % 2:
+        data += b"\0"
+    total: int = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return ~total & 0xFFFF
+
+
+def ends_in(text: str) -> list[tuple[bytes, int]]:
+    """All pairs of address and port of a range such as 198.18.10.1:2001-198.18.10.20.
+
+    Raises:
+        WireError: it is no range.
+    """
+    found = _RANGE.match(text)
+    if found is None:
+        raise VmTrafficError(f"Unable to parse range {text!r}")
+    try:
+        first = ipaddress.ip_address(found["a6"] or found["a4"])
+        last = ipaddress.ip_address(found["b6"] or found["b4"] or str(first))
+    except ValueError:
+        raise VmTrafficError(f"Unable to parse range {text!r}") from None
+    low = int(found["p"] or _PORT)
+    ports = range(low, int(found["q"] or low) + 1)
+    addresses = range(int(first), int(last) + 1)
+    if first.version != last.version or not 0 < len(addresses) * len(ports) <= _MOST_FLOWS:
+        raise VmTrafficError(f"Unable to make flows of range {text!r}")
+    kind = type(first)
+    return [(kind(number).packed, port) for number in addresses for port in ports]
+
+
+def frame(
+    macs: tuple[bytes, bytes],
+    source: tuple[bytes, int],
+    destination: tuple[bytes, int],
+    size: int,
+    *,
+    checksum: bool,
+) -> bytes:
+    """An Ethernet frame with a UDP packet, of `size` bytes without CRC.
+
+    Args:
+        macs: of the sender and of the next hop.
+        source: address and port.
+        destination: address and port.
+        size: with all headers.
+        checksum: fill in the checksum of UDP, without which IPv4 alone works.
+
+    Raises:
+        WireError: the headers do not fit.
+    """
+    v6 = len(source[0]) != 4  # noqa: PLR2004 - bytes of an IPv4 address
+    head = 14 + (40 if v6 else 20)
+    length = size - head
+    if length < 8:  # noqa: PLR2004 - UDP's header
+        raise VmTrafficError(f"Unable to send {size} bytes: headers alone take {head + 8}")
+    addresses = source[0] + destination[0]
+    udp = struct.pack("!HHHH", source[1], destination[1], length, 0)
+    payload = bytes(length - 8)
+    if checksum or v6:
+        pseudo = addresses + struct.pack("!IHBB", length, 0, 0, _UDP)
+        # A sum of zero is sent as its other form, for zero means none (RFC 768).
+        udp = udp[:6] + struct.pack("!H", _sum16(pseudo + udp + payload) or 0xFFFF)
+    if v6:
+        ip = struct.pack("!IHBB", 6 << 28, length, _UDP, _TTL) + addresses
+        kind = b"\x86\xdd"
+    else:
+        ip = struct.pack("!BBHHHBBH", 0x45, 0, 20 + length, 0, 0, _TTL, _UDP, 0) + addresses
+        ip = ip[:10] + struct.pack("!H", _sum16(ip)) + ip[12:]
+        kind = b"\x08\x00"
+    return macs[1] + macs[0] + kind + ip + udp + payload
+
+
+def _mac(text: str) -> bytes:
+    try:
+        found = bytes.fromhex(text.replace(":", ""))
+    except ValueError:
+        found = b""
+    if len(found) != 6:  # noqa: PLR2004 - bytes of a MAC address
+        raise VmTrafficError(f"Unable to parse MAC address {text!r}")
+    return found
+
+
+# ------------------------------------------------------------------------------------- the wire
+
+
+class _Clock(Protocol):
+    """What tells seconds, from anywhere on."""
+
+    def now(self) -> float:
+        """Seconds, or what stands for them."""
+        ...
+
+
+class _Seconds:
+    """This host's clock."""
+
+    @staticmethod
+    def now() -> float:
+        return time.monotonic()
+
+
+class Instructions:
+    """The guest's count of instructions, by QEMU's monitor; a context manager.
+
+    Raises:
+        WireError: it does not answer, also from `now`.
+    """
+
+    def __init__(self, place: Path) -> None:
+        self._open = contextlib.ExitStack()
+        connection = self._open.enter_context(socket.socket(socket.AF_UNIX))
+        connection.settimeout(_CLOCK_SECONDS)
+        try:
+            connection.connect(os.fspath(place))
+            self._stream = self._open.enter_context(connection.makefile("rw"))
+            self._stream.readline()  # its greeting
+            self._ask("qmp_capabilities")
+        except OSError as error:
+            self._open.close()
+            raise VmTrafficError(
+                f"Unable to open {place.name}: {error.strerror or error}"
+            ) from None
+        except VmTrafficError:
+            self._open.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    def now(self) -> float:
+        """What has been executed since the machine was switched on, in seconds of that kind."""
+        count: int = self._ask("query-replay")["icount"]
+        return count / SECOND
+
+    def _ask(self, question: str) -> dict[str, int]:
+        try:
+            self._stream.write(json.dumps({"execute": question}) + "\n")
+            self._stream.flush()
+            while line := self._stream.readline():
+                said: dict[str, dict[str, int]] = json.loads(line)
+                if "return" in said:
+                    return said["return"]
+        except (OSError, ValueError):
+            pass
+        raise VmTrafficError("aborting: the clock of the guest does not answer any more")
+
+
+class _Told:
+    """Whether SIGINT or SIGTERM has come."""
+
+    def __init__(self) -> None:
+        self.stop = False
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._set)
+
+    def _set(self, _number: int, _frame: object) -> None:
+        self.stop = True
+
+
+@contextlib.contextmanager
+def _taken(folder: Path, port: str) -> Iterator[None]:
+    """The port is ours alone, and our number is known to `pkill`.
+
+    Raises:
+        WireError: there is no such port, or somebody else has it.
+    """
+    if port not in MACS:
+        raise VmTrafficError(f"Unable to open {port}: expected {' or '.join(MACS)}")
+    with (folder / f"{port}.pid").open("a+") as stream:
+        try:
+            fcntl.lockf(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise VmTrafficError(f"Unable to open {port}: another pkt-gen has it") from None
+        stream.truncate(0)
+        stream.write(f"{os.getpid()}\n")
+        stream.flush()
+        yield
+
+
+@dataclass
+class _Run:
+    """What was counted, and the lines about it."""
+
+    out: TextIO
+    options: dict[str, str]
+    clock: _Clock = field(default_factory=_Seconds)
+    began: float = 0.0
+    """Of the second that is being counted."""
+    counted: int = 0
+    total: int = 0
+
+    @property
+    def size(self) -> int:
+        return int(self.options.get("-l", "60"))
+
+    def say(self, who: str, line: int, text: str) -> None:
+        self.out.write(f"{time.time() % 1000:010.6f} {who} [{line}] {text}\n")
+        self.out.flush()
+
+    def open(self, rate: str) -> None:
+        """Everything before the first packet."""
+        self.say("main", 3036, f"interface is {self.options.get('-i', '')}")
+        for name in ("-s", "-d"):
+            if name in self.options:
+                self.say("extract_ip_range", 477, f"range is {self.options[name]}")
+        self.say("main", 3370, rate)
+        wait = int(self.options.get("-w", "2"))
+        self.say("start_threads", 2695, f"Wait {wait} secs for phy reset")
+        time.sleep(wait)
+        self.say("start_threads", 2697, "Ready...")
+        self.began = self.clock.now()
+
+    def second(self, now: float) -> int:
+        """The line of a second that has passed; how many packets it had."""
+        length = max(now - self.began, 1e-6)
+        pps, bits = self.counted / length, self.counted * self.size * 8 / length
+        self.say(
+            "main_thread",
+            2786,
+            f"{pps:.0f} pps ({self.counted} pkts {bits:.0f} bps in {length * 1e6:.0f} usec) "
+            "1.00 avg_batch 0 min_space",
+        )
+        found, self.counted, self.began = self.counted, 0, now
+        self.total += found
+        return found
+
+    def sum(self, done: str) -> None:
+        self.out.write(f"{done} {self.total} packets {self.total * self.size} bytes.\n")
+        self.out.flush()
+
+
+def _send(run: _Run, folder: Path, line_rate: float, told: _Told) -> None:
+    options = run.options
+    port = options["-i"]
+    macs = _mac(options.get("-S") or MACS[port]), _mac(options.get("-D", ""))
+    pairs = itertools.product(ends_in(options.get("-s", "")), ends_in(options.get("-d", "")))
+    frames = [
+        frame(macs, source, destination, run.size, checksum="-U" in options)
+        for source, destination in itertools.islice(pairs, _MOST_FLOWS)
+    ]
+    wire = line_rate * (60 + _FRAME_BYTES) / (run.size + _FRAME_BYTES)
+    rate = min(wire, int(options.get("-R", "0")) or wire)
+    count = int(options.get("-n", "0"))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as end:
+        end.setblocking(False)
+        try:
+            end.connect(os.fspath(folder / f"{port}.guest"))
+        except OSError as error:
+            raise VmTrafficError(f"Unable to open {port}: {error.strerror}") from None
+        run.open(f"Sending {len(frames)} flows, {rate:.0f} packets a second")
+        due, last = 0.0, run.began
+        order = itertools.cycle(frames)
+        while count > 0 and not told.stop:
+            now = run.clock.now()
+            due = min(due + (now - last) * rate, _CATCH_UP * rate)
+            last = now
+            batch = min(int(due), count)
+            due -= batch
+            count -= batch
+            run.counted += batch
+            with contextlib.suppress(OSError):  # no room: the rest is lost on the wire
+                for one in itertools.islice(order, batch):
+                    end.send(one)
+            if now - run.began >= 1.0:
+                run.second(now)
+            time.sleep(_TICK)
+    run.second(run.clock.now())
+    run.sum("Sent")
+
+
+def _drain(run: _Run, end: socket.socket, buffer: bytearray) -> bool:
+    """Counts what has come, after a short sleep if that was nothing; whether there was any."""
+    if not select.select([end], [], [], _LONGEST_WAIT)[0]:
+        return False
+    with contextlib.suppress(BlockingIOError):
+        for _ in range(256):
+            end.recv_into(buffer)
+            run.counted += 1
+    return True
+
+
+def _receive(run: _Run, folder: Path, told: _Told) -> None:
+    place = folder / f"{run.options['-i']}.host"
+    place.unlink(missing_ok=True)  # of one that was killed
+    buffer = bytearray(_BUFFER)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as end:
+        end.bind(os.fspath(place))
+        end.setblocking(False)
+        try:
+            run.open("Receiving")
+            heard = time.monotonic()
+            while not told.stop:
+                if _drain(run, end, buffer):
+                    heard = time.monotonic()
+                now = run.clock.now()
+                if now - run.began >= 1.0:
+                    run.second(now)
+                seen = run.total or run.counted
+                if seen and time.monotonic() - heard > _SILENCE and "-W" in run.options:
+                    break
+            run.second(run.clock.now())
+        finally:
+            place.unlink(missing_ok=True)
+    run.sum("Received")
+
+
+def pkt_gen(
+    folder: Path, line_rate: float, clock: str, arguments: Sequence[str], out: TextIO
+) -> int:
+    """Sends or receives until it is done, or told to stop; the exit status."""
+    told = _Told()
+    run = _Run(out, {})
+    try:
+        pairs, _ = getopt.getopt(list(arguments), _OPTIONS)
+        run.options = dict(pairs)
+        port = run.options.get("-i", "")
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(_taken(folder, port))
+            if clock == "instructions":
+                place = folder / f"{port}.clock"
+                run.clock = stack.enter_context(Instructions(place))
+            if run.options.get("-f") == "tx":
+                _send(run, folder, line_rate, told)
+            else:
+                _receive(run, folder, told)
+    except getopt.GetoptError as error:
+        out.write(f"pkt-gen: {error}\n")
+        return 1
+    except VmTrafficError as error:
+        run.say("main", 3247, str(error))
+        return 1
+    return 0
+
+
+# ------------------------------------------------------------------------------ other programs
+
+
+def interfaces(folder: Path) -> str:
+    """The host's ends, as `ifconfig -a` tells; they have a link where there are the guest's."""
+    lines = []
+    for port, mac in MACS.items():
+        link = "active" if (folder / f"{port}.guest").exists() else "no carrier"
+        lines += [
+            f"{port}: flags=8843<UP,BROADCAST,RUNNING,SIMPLEX,MULTICAST> metric 0 mtu 1500",
+            f"\tether {mac}",
+            f"\tstatus: {link}",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def interrupt(folder: Path) -> int:
+    """Ends what sends and receives here, and nothing elsewhere; 1 when there was nothing."""
+    found = 0
+    for port in MACS:
+        with contextlib.suppress(OSError, ValueError):
+            place = folder / f"{port}.pid"
+            with place.open("r+") as stream:
+                try:
+                    fcntl.lockf(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except OSError:
+                    os.kill(int(stream.read()), signal.SIGINT)
+                    found += 1
+    return 0 if found else 1
+
+
+def main() -> int:
+    """The command line; returns the exit status."""
+    folder, line_rate, clock, program, *arguments = sys.argv[1:]
+    if program == "ifconfig":
+        sys.stdout.write(interfaces(Path(folder)))
+        return 0
+    if program == "pkill":
+        return interrupt(Path(folder))
+    return pkt_gen(Path(folder), float(line_rate), clock, arguments, sys.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,311 @@
+"""A virtual machine as a DUT: QEMU's life on the host of the worker.
+
+Its power switch is the process, its console the log of its serial line. Every time it is switched
+on it gets a new overlay over the prepared disk, so whatever a test kernel does to the disk is
+gone with the next power cycle; a reboot within keeps it, as nextboot(8) needs. The process
+belongs to nobody: visits come and go, it stays on, as a machine in a rack does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import platform
+import re
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from netbisect.workers.config.vm import Vm
+
+MACS = {
+    "management": "52:54:00:00:00:10",
+    "ingress": "52:54:00:00:00:11",
+    "egress": "52:54:00:00:00:12",
+}
+"""Of the guest's ports. Its wires lead to this host alone, so they are the same everywhere."""
+PREPARED, OVERLAY, CONSOLE = "prepared.qcow2", "overlay.qcow2", "console.log"
+SERIAL = "serial.socket"
+_PIDFILE, _LOCK = "qemu.pid", "lock"
+_SOCKET_PATH = 100
+"""Bytes that the path of a socket may have: 108 on Linux, 104 on FreeBSD, with the zero."""
+_SECONDS = 60.0
+"""For QEMU to be up, or to end."""
+_POLL = 0.05
+_LONGEST_LOG = 16 << 20
+_LEAST_VERSION = (7, 2)
+_VERSION = re.compile(r"version (\d+)\.(\d+)")
+_BUSY = 0.25
+"""Processors' worth of other work on the host from which on it counts as shared."""
+_QUEUE = Path("/proc/sys/net/unix/max_dgram_qlen")
+"""Frames that may wait on a wire, on Linux; FreeBSD has room by bytes, and more of it."""
+_LEAST_QUEUE = 512
+_SHIFT = 6
+"""An instruction counts for 2**6 ns, so that what the guest's kernel spins away while it boots is
+few of them: with 2 ns a boot takes minutes, with 64 ns a quarter of one."""
+
+
+class VmError(Exception):
+    """A virtual machine that cannot be had; the message is for its owner."""
+
+
+def socket_of(vm: Vm, name: str) -> Path:
+    """The path of one of its sockets.
+
+    Raises:
+        VmError: it is too long for a socket.
+    """
+    path = vm.directory / name
+    if len(os.fsencode(path)) > _SOCKET_PATH:
+        raise VmError(
+            f"{path}: the path of a socket has at most {_SOCKET_PATH} bytes; "
+            "expected a shorter `directory`"
+        )
+    return path
+
+
+def wire_ends(vm: Vm, port: str) -> tuple[Path, Path]:
+    """The sockets of a data port, `ingress` or `egress`: the guest's end and the host's."""
+    return socket_of(vm, f"{port}.guest"), socket_of(vm, f"{port}.host")
+
+
+# ---------------------------------------------------------------------------------- the command
+
+
+def _pinned(cpus: str) -> list[str]:
+    """What a command begins with that shall run on these processors of the host."""
+    if not cpus:
+        return []
+    return ["cpuset", "-l", cpus] if platform.system() == "FreeBSD" else ["taskset", "-c", cpus]
+
+
+def traffic_prefix(vm: Vm) -> list[str]:
+    """What the commands of generator and receiver begin with."""
+    return _pinned(vm.traffic_cpus)
+
+
+def command(vm: Vm, disk: Path) -> list[str]:
+    """The command line of QEMU with that disk; it goes into the background once it runs."""
+    words = [*_pinned(vm.cpus), vm.qemu, "-nodefaults", "-no-user-config", "-display", "none"]
+    words += ["-name", vm.directory.name, "-machine", f"q35,accel={vm.accelerator}"]
+    words += ["-cpu", "host" if vm.accelerator == "kvm" else "max"]
+    words += ["-m", str(vm.memory), "-smp", str(vm.processors)]
+    words += ["-drive", f"if=none,id=disk,format=qcow2,file={_escaped(disk)}"]
+    words += ["-device", "virtio-blk-pci,drive=disk,bootindex=1", "-device", "virtio-rng-pci"]
+    forward = f"tcp:127.0.0.1:{vm.ssh_port}-10.0.2.15:22"
+    words += ["-netdev", f"user,id=management,restrict=on,hostfwd={forward}"]
+    for port in ("ingress", "egress"):
+        guest, host = (_escaped(end) for end in wire_ends(vm, port))
+        ends = f"local.path={guest},remote.type=unix,remote.path={host}"
+        words += ["-netdev", f"dgram,id={port},local.type=unix,{ends}"]
+    for port, mac in MACS.items():
+        words += ["-device", f"virtio-net-pci,netdev={port},mac={mac},romfile=,event_idx=off"]
+    if vm.counts_instructions:
+        words += ["-icount", f"shift={_SHIFT},sleep=on"]
+        for port in ("ingress", "egress"):
+            place = _escaped(socket_of(vm, f"{port}.clock"))
+            words += ["-qmp", f"unix:{place},server=on,wait=off"]
+    serial, log = _escaped(socket_of(vm, SERIAL)), _escaped(vm.directory / CONSOLE)
+    words += [
+        "-chardev",
+        f"socket,id=serial,server=on,wait=off,path={serial},logfile={log},logappend=on",
+    ]
+    words += ["-serial", "chardev:serial"]
+    return [*words, "-pidfile", str(vm.directory / _PIDFILE), "-daemonize"]
+
+
+def _escaped(path: Path) -> str:
+    """As QEMU reads a value in a list with commas."""
+    return str(path).replace(",", ",,")
+
+
+# ----------------------------------------------------------------------------------------- life
+
+
+@contextlib.contextmanager
+def _alone(vm: Vm) -> Iterator[None]:
+    """One at a time switches it on or off."""
+    if not vm.directory.is_dir():
+        raise VmError(f"there is no {vm.directory}: `netbisect-lab vm prepare` makes it")
+    with (vm.directory / _LOCK).open("w") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        yield
+
+
+def process_of(vm: Vm) -> int:
+    """Number of the process that runs it, 0 when it is off.
+
+    QEMU keeps its pidfile locked for as long as it lives, so a number left by one that has died
+    is never taken for another process that has got it since.
+    """
+    try:
+        with (vm.directory / _PIDFILE).open("r+") as stream:
+            try:
+                fcntl.lockf(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                return int(stream.read().strip() or 0)
+    except (FileNotFoundError, ValueError):
+        pass
+    return 0
+
+
+def start(vm: Vm) -> bool:
+    """Switches it on, if it is off, with a fresh overlay over its prepared disk.
+
+    Returns:
+        Whether it was off.
+
+    Raises:
+        VmError: it cannot be started.
+    """
+    with _alone(vm):
+        if process_of(vm):
+            return False
+        prepared = vm.directory / PREPARED
+        if not prepared.exists():
+            raise VmError(f"there is no {prepared}: `netbisect-lab vm prepare` makes it")
+        overlay = vm.directory / OVERLAY
+        make_overlay(prepared, overlay)
+        launch(vm, overlay)
+        return True
+
+
+def stop(vm: Vm) -> None:
+    """Switches it off, as a power switch does: the guest is not asked.
+
+    Raises:
+        VmError: its process does not end.
+    """
+    with _alone(vm):
+        _kill(vm)
+
+
+def make_overlay(backing: Path, overlay: Path) -> None:
+    """Makes a disk that reads from another one and keeps what is written to itself.
+
+    Raises:
+        VmError: qemu-img cannot.
+    """
+    overlay.unlink(missing_ok=True)
+    kind = disk_format(backing)
+    _run(
+        ["qemu-img", "create", "-q", "-f", "qcow2", "-F", kind, "-b", str(backing), str(overlay)],
+        f"{overlay} cannot be made",
+    )
+
+
+def disk_format(image: Path) -> str:
+    """Kind of an image, raw or qcow2, as qemu-img finds; raises VmError where it finds no disk."""
+    said = _run(["qemu-img", "info", "--output=json", str(image)], f"{image} is no disk image")
+    found = str(json.loads(said)["format"])
+    if found not in ("raw", "qcow2"):
+        raise VmError(f"{image} is {found}; expected a raw or a qcow2 image")
+    return found
+
+
+def launch(vm: Vm, disk: Path, *more: str) -> None:
+    """Starts QEMU with that disk and more arguments; it is off before.
+
+    Raises:
+        VmError: QEMU does not start, in its own words.
+    """
+    version(vm)
+    for port in ("ingress", "egress"):
+        wire_ends(vm, port)[0].unlink(missing_ok=True)  # of one that was killed
+    log = vm.directory / CONSOLE
+    if log.exists() and log.stat().st_size > _LONGEST_LOG:
+        log.write_bytes(b"")
+    _run([*command(vm, disk), *more], "QEMU does not start")
+
+
+def _kill(vm: Vm) -> None:
+    process = process_of(vm)
+    if not process:
+        return
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(process, signal.SIGKILL)
+    deadline = time.monotonic() + _SECONDS
+    while process_of(vm):
+        if time.monotonic() > deadline:
+            raise VmError(f"process {process} of {vm.directory} does not end")
+        time.sleep(_POLL)
+
+
+def _run(words: Sequence[str], what: str) -> str:
+    try:
+        done = subprocess.run(
+            words,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_SECONDS,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise VmError(f"{what}: {words[0]} cannot be run: {error.strerror}") from None
+    except subprocess.TimeoutExpired:
+        raise VmError(f"{what}: {words[0]} had not ended after {_SECONDS:g} s") from None
+    if done.returncode:
+        raise VmError(f"{what}: {done.stderr.strip() or 'it said nothing'}")
+    return done.stdout
+
+
+def version(vm: Vm) -> str:
+    """QEMU's version, such as 7.2.
+
+    Raises:
+        VmError: there is no QEMU, or it is too old for the wires.
+    """
+    if shutil.which(vm.qemu) is None:
+        raise VmError(f"there is no {vm.qemu} on this host")
+    found = _VERSION.search(_run([vm.qemu, "--version"], f"{vm.qemu} does not work"))
+    if found is None or tuple(map(int, found.groups())) < _LEAST_VERSION:
+        told = found[0] if found else "of no known version"
+        raise VmError(f"{vm.qemu} is {told}; expected 7.2 or later")
+    return f"{found[1]}.{found[2]}"
+
+
+def conditions(vm: Vm) -> str:
+    """What must be the same for two samples to be comparable, in words."""
+    told = [f"QEMU {version(vm)}", vm.accelerator]
+    told += [f"{vm.processors} processors", f"{vm.memory} MiB"]
+    if queue := _queue():
+        told.append(f"wires of {queue} frames")
+    if vm.counts_instructions:
+        told.append("counted by instructions")
+    return ", ".join(told)
+
+
+def concerns() -> list[str]:
+    """What of this host will be seen in the samples, in words; empty when nothing will.
+
+    To be asked while the guest is idle.
+    """
+    return concerns_of(os.getloadavg()[0], _queue())
+
+
+def concerns_of(load: float, queue: int) -> list[str]:
+    """The same, of a load in processors and of a wire with that many frames, 0 for unknown."""
+    found = []
+    if load >= _BUSY:
+        found.append(f"this host is busy, with a load of {load:.1f}: samples will scatter")
+    if 0 < queue < _LEAST_QUEUE:
+        found.append(
+            f"net.unix.max_dgram_qlen is {queue}, so most frames of a full load are lost on the "
+            f"wires: expected {_LEAST_QUEUE} or more before the virtual machine is started"
+        )
+    return found
+
+
+def _queue() -> int:
+    """Frames that may wait on a wire; 0 where that is not known."""
+    try:
+        return int(_QUEUE.read_text())
+    except (OSError, ValueError):
+        return 0
