@@ -12,13 +12,12 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from netbisect.errors import UserError
 from netbisect.store.git.raw_commit import RawCommit, parse
 
 _ENVIRONMENT = {
-    "LC_ALL": "C",  # for the words `fatal:` and `error:`
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_HTTP_LOW_SPEED_LIMIT": "1",  # gives up on a silent server
     "GIT_HTTP_LOW_SPEED_TIME": "300",
@@ -139,7 +138,7 @@ class Mirror:
         """Fetches everything, and reports the progress that git prints."""
         assert self.progress is not None
         self.progress(f"fetching {self.url} for the first time, which takes minutes if it is large")
-        with self._started(self.fetch_seconds, *arguments, stderr=subprocess.PIPE) as process:
+        with self._started(self.fetch_seconds, *arguments) as process:
             printed, reported = deque[str](maxlen=20), time.monotonic()
             assert process.stderr is not None
             buffer = b""
@@ -205,13 +204,10 @@ class Mirror:
         Raises:
             HistoryError: the command failed or took too long, or git is not installed.
         """
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         with tempfile.TemporaryFile() as source:
             source.write(given)
             source.seek(0)
-            with self._started(
-                seconds or self.read_seconds, *arguments, stdin=source, **pipes
-            ) as process:
+            with self._started(seconds or self.read_seconds, *arguments, stdin=source) as process:
                 output, errors = process.communicate()
         if ask and process.returncode == 1:
             return b""
@@ -227,28 +223,24 @@ class Mirror:
         self,
         seconds: float,
         *arguments: str,
-        stdin: BinaryIO | int = subprocess.DEVNULL,
-        stdout: int = subprocess.DEVNULL,
-        stderr: int = subprocess.DEVNULL,
+        stdin: BinaryIO | None = None,
     ) -> Iterator[subprocess.Popen[bytes]]:
         """A git command; it and its children are killed after so many seconds, or on an error."""
-        # GIT_DIR: the clone may lie within another checkout.
-        environment = {
-            **os.environ,
-            **_ENVIRONMENT,
-            "GIT_DIR": str(self.directory.absolute()),
-        }
+        # Importing GitPython runs git, and fails without it.
         try:
-            process = subprocess.Popen(
-                ["git", *arguments],
-                env=environment,
-                stdin=stdin,
-                stdout=stdout,
-                stderr=stderr,
-                start_new_session=True,
-            )
-        except FileNotFoundError as error:
+            from git import Git  # noqa: PLC0415 - see above
+        except ImportError as error:
             raise HistoryError("git is not installed, or not in PATH") from error
+        # GitPython's own time limit kills git alone, and needs a `ps` that FreeBSD has not.
+        # GIT_DIR: the clone may lie within another checkout.
+        started = Git().execute(
+            ["git", *arguments],
+            istream=stdin,
+            env={**_ENVIRONMENT, "GIT_DIR": str(self.directory.absolute())},
+            as_process=True,
+            start_new_session=True,
+        )
+        process = cast("subprocess.Popen[bytes]", started.proc)
         expired = threading.Event()
 
         def expire() -> None:
