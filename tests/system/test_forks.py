@@ -39,8 +39,8 @@ def test_a_search_by_hand_ends(slower: Repository, threads: dict[str, str]) -> N
         check=False,
     )
 
-    culprit = slower.revisions[37][:12]
-    assert f"Commit {culprit} Change 37 made the number fall" in done.stdout, done.stderr
+    culprit = slower.revisions[17][:12]
+    assert f"Commit {culprit} Change 17 made the number fall" in done.stdout, done.stderr
 
 
 @pytest.mark.slow
