@@ -466,7 +466,7 @@ def test_a_change_is_told_in_the_thread_to_those_who_were_told_before(
     end_mutes(ledger)
     to(ledger, alert, AlertState.INVALID, tell=tell)
     _, reopened, invalid = ledger.waiting_mails()
-    assert "Alert 1 is there again." in reopened.body
+    assert "Alert 1 is reopened." in reopened.body
     assert (invalid.body, invalid.subject) == ("now invalid", "Re: -9.5 %")
     assert invalid.recipients == first.recipients
     assert invalid.references == (first.message_id, reopened.message_id)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from netbisect.bisect.model.entities import Boot, Failure, Reaction, Sample, Stage
 from netbisect.bisect.model.faults import Fault
 from netbisect.bisect.model.jobs import NightlyJob
-from netbisect.steps.service.database_thread import open_ledger
-from netbisect.store.db.database import StoreError
+from netbisect.store.db.database import StoreError, open_database
 from netbisect.store.db.records import ActionStage, JobRecord, Outcome
 from netbisect.store.ledger import Ledger
 
@@ -18,8 +19,10 @@ REVISION = "a" * 40
 
 
 @pytest.fixture
-def ledger(url: str) -> Ledger:
-    return open_ledger(url)
+def ledger(url: str) -> Iterator[Ledger]:
+    engine = open_database(url)
+    yield Ledger(engine)
+    engine.dispose()
 
 
 # ------------------------------------------------------------------------------- what is kept

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,13 @@ from netbisect.bisect.model.entities import (
 from netbisect.store.db.database import open_database
 from netbisect.store.ledger import Ledger
 from netbisect.store.repositories.series import EndedChange, EndedChanges
+
+
+@pytest.fixture
+def ledger(url: str) -> Iterator[Ledger]:
+    engine = open_database(url)
+    yield Ledger(engine)
+    engine.dispose()
 
 
 def test_trails_are_the_series_and_their_baselines(filled: Path, site_plan: Any) -> None:
@@ -47,9 +55,8 @@ def put(ledger: Ledger, number: int, at: float, conditions: Conditions, pps: flo
 
 
 @pytest.mark.both_databases
-def test_epochs_are_in_the_order_of_their_newest_samples(url: str) -> None:
+def test_epochs_are_in_the_order_of_their_newest_samples(ledger: Ledger) -> None:
     """What is measured under the newest conditions is compared; samples of nothing are none."""
-    ledger = Ledger(open_database(url))
     ledger.learn([Commit(f"{i:040x}", i, "s", "", "a", "e", 0.0) for i in range(4)], "main")
     ledger.learn([Commit(f"{i:040x}", i, "s", "", "a", "e", 0.0) for i in range(2)], "stable")
     old, new = (Conditions.of("t", "fwd", {"flows": flows}) for flows in ("1", "2"))
@@ -67,9 +74,8 @@ def test_epochs_are_in_the_order_of_their_newest_samples(url: str) -> None:
 
 
 @pytest.mark.both_databases
-def test_images_of_some_revisions_are_found_in_all_series(url: str) -> None:
+def test_images_of_some_revisions_are_found_in_all_series(ledger: Ledger) -> None:
     """Under the newest conditions only."""
-    ledger = Ledger(open_database(url))
     old, new = (Conditions.of("t", "fwd", {"flows": flows}) for flows in ("1", "2"))
     put(ledger, 0, 1.0, old)
     put(ledger, 1, 2.0, new)
