@@ -118,7 +118,8 @@ function measures(    set, place) {
 }
 
 function sends() {
-    return is("timeout -s INT (-k [0-9]+ )?[0-9]+ pkt-gen( [^ ]+)+") || is("pkill -INT -x pkt-gen")
+    return is("timeout -s INT (-k [0-9]+ )?[0-9]+ pkt-gen( [^ ]+)+") || is("pkill -INT -x pkt-gen") \
+        || is("pkt-gen -h")
 }
 
 function allowed(said) {

@@ -36,8 +36,8 @@ class Traffic:
     """Number of flows in the two ranges, as a check; 0: unchecked."""
     rate: int = 0
     """Packets per second; 0: line rate."""
-    checksums: bool = True
-    """Let the generator compute UDP checksums (pkt-gen -U)."""
+    checksums: bool = False
+    """pkt-gen -U, which only pkt-gen from the port net/pkt-gen of 2019 to 2022 takes."""
 
     def __post_init__(self) -> None:
         check(

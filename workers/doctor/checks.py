@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from netbisect.workers.config import pktgen_options
 from netbisect.workers.config.scenario import Scenario
 from netbisect.workers.config.testbed import Testbed
 from netbisect.workers.dut import freebsd_tools, ports
@@ -219,6 +220,26 @@ def netmap(pkt_gen: str, admode: str | None) -> CheckResult:
             False, f"{NETMAP_SYSCTL}=2: netmap is emulated, which is slow; expected 0"
         )
     return CheckResult(True, pkt_gen.strip())
+
+
+def pkt_gen_options(pkt_gen: str, usage: str, needed: Mapping[str, frozenset[str]]) -> CheckResult:
+    """Checks that pkt-gen has the options that scenarios need.
+
+    Args:
+        pkt_gen: Where it is.
+        usage: What `pkt-gen -h` prints.
+        needed: Letters of the options, by scenario.
+    """
+    has = pktgen_options.described(usage)
+    if not has:
+        return CheckResult(False, f"{pkt_gen} -h prints no usage text")
+    lacks = [
+        f"no option {', '.join(f'-{letter}' for letter in sorted(letters - has))} for {name}"
+        for name, letters in needed.items()
+        if letters - has
+    ]
+    advice = "; -U is `checksums` in [traffic]" if any("-U" in one for one in lacks) else ""
+    return CheckResult(not lacks, f"{pkt_gen}: {'; '.join(lacks)}{advice}" if lacks else pkt_gen)
 
 
 def rates(testbed: Testbed, wanted: float, offered: float, received: float) -> CheckResult:

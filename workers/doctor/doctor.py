@@ -5,6 +5,7 @@ Nothing is changed; packets are sent only on request.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import shutil
@@ -42,6 +43,7 @@ _LEAST_ROOM = 2 << 30
 """Minimal free bytes of a builder: the objects of one FreeBSD kernel."""
 _GIT_SECONDS = 60.0
 _TRAFFIC_SECONDS = 10.0
+_USAGE_SECONDS = 10.0
 _FAULTS = (UnreachableError, HostKeyError, CommandError, LabFault, ports.PortNotFoundError)
 _SYSCTLS = (
     "net.inet.ip.forwarding",
@@ -295,10 +297,27 @@ class _TestbedChecks:
         if self._testbed.vm is not None:
             there = bool(pkt_gen.strip())
             found = pkt_gen.strip() if there else "written when the virtual machine is switched on"
-            self._add(f"pkt-gen on {name}", CheckResult(there, found))
-            return
-        admode = freebsd_tools.parse_sysctls(said).get(checks.NETMAP_SYSCTL)
-        self._add(f"pkt-gen on {name}", checks.netmap(pkt_gen, admode))
+            finding = CheckResult(there, found)
+        else:
+            admode = freebsd_tools.parse_sysctls(said).get(checks.NETMAP_SYSCTL)
+            finding = checks.netmap(pkt_gen, admode)
+        if finding.good:
+            self._try(f"pkt-gen on {name}", lambda: self._options(machine, finding.found))
+        else:
+            self._add(f"pkt-gen on {name}", finding)
+
+    def _options(self, machine: Machine, pkt_gen: str) -> CheckResult:
+        """Checks the options of pkt-gen, by what it says of itself on standard error."""
+        with tempfile.TemporaryDirectory() as folder:
+            log = Path(folder) / "usage"
+            with (
+                machine.running(["pkt-gen", "-h"], log) as process,
+                contextlib.suppress(subprocess.TimeoutExpired),
+            ):
+                process.wait(_USAGE_SECONDS)
+            usage = log.read_text(errors="replace")
+        needed = {one.name: pktgen.needed_options(one) for one in self._scenarios}
+        return checks.pkt_gen_options(pkt_gen, usage, needed)
 
     def _traffic(self, connections: Connections) -> None:
         scenario = self._scenarios[0]

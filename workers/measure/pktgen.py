@@ -14,6 +14,9 @@ import math
 import re
 import statistics
 
+from netbisect.workers.config import pktgen_options
+from netbisect.workers.config.scenario import Scenario
+
 _KEPT = re.compile(r"main_thread[ \t\n\v\f\r]\[[0-9]+\][ \t\n\v\f\r][1-9]")
 _CRASHED = re.compile(r"ouch, thread \d+ exited with error")
 _COMPLAINT = re.compile(
@@ -43,6 +46,11 @@ def complaint(output: str) -> str:
     """Why pkt-gen did not start, or ""."""
     found = _COMPLAINT.search(output)
     return found[1].strip() if found else ""
+
+
+def refused(output: str) -> bool:
+    """Whether it did not take its options; it then exits with 255, as ssh(1) does by itself."""
+    return pktgen_options.USAGE in output
 
 
 def ready(output: str) -> bool:
@@ -118,6 +126,25 @@ def offered_rate(output: str) -> float:
     if len(rates) < 4:  # noqa: PLR2004 - one of ramp, two of tail, one to count
         raise PktGenOutputError(f"the sender reports {len(rates)} seconds of traffic")
     return statistics.median(rates[1:-2])
+
+
+def needed_options(scenario: Scenario) -> frozenset[str]:
+    """Letters of the options of pkt-gen that a run of the scenario uses, at either end."""
+    traffic = scenario.traffic
+    sender = sender_command(
+        "",
+        count=1,
+        size=traffic.size,
+        family=traffic.family,
+        source=traffic.source,
+        destination=traffic.destination,
+        source_mac="any",
+        destination_mac="any",
+        checksums=traffic.checksums,
+        wait=0,
+        rate=traffic.rate,
+    )
+    return frozenset(pktgen_options.used([*sender, *receiver_command("", 0)]))
 
 
 def receiver_command(interface: str, wait: int) -> list[str]:

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import getopt
 import ipaddress
 import itertools
 import json
@@ -35,11 +34,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, Self, TextIO
 
+from netbisect.workers.config import pktgen_options
 from netbisect.workers.config.vm import SECOND
 
 MACS = {"ingress": "52:54:00:00:00:21", "egress": "52:54:00:00:00:22"}
 """Of this host's ends of the wires."""
-_OPTIONS = "46NUWf:i:n:l:d:s:D:S:w:R:"
 _RANGE = re.compile(
     r"(?:\[(?P<a6>[^\]]+)\]|(?P<a4>[0-9.]+))(?::(?P<p>\d+))?"
     r"(?:-(?:\[(?P<b6>[^\]]+)\]|(?P<b4>[0-9.]+))(?::(?P<q>\d+))?)?\Z"
@@ -109,8 +108,6 @@ def frame(
     source: tuple[bytes, int],
     destination: tuple[bytes, int],
     size: int,
-    *,
-    checksum: bool,
 ) -> bytes:
     """An Ethernet frame with a UDP packet, of `size` bytes without CRC.
 
@@ -119,7 +116,6 @@ def frame(
         source: address and port.
         destination: address and port.
         size: with all headers.
-        checksum: fill in the checksum of UDP, without which IPv4 alone works.
 
     Raises:
         WireError: the headers do not fit.
@@ -132,10 +128,9 @@ def frame(
     addresses = source[0] + destination[0]
     udp = struct.pack("!HHHH", source[1], destination[1], length, 0)
     payload = bytes(length - 8)
-    if checksum or v6:
-        pseudo = addresses + struct.pack("!IHBB", length, 0, 0, _UDP)
-        # A sum of zero is sent as its other form, for zero means none (RFC 768).
-        udp = udp[:6] + struct.pack("!H", _sum16(pseudo + udp + payload) or 0xFFFF)
+    pseudo = addresses + struct.pack("!IHBB", length, 0, 0, _UDP)
+    # A sum of zero is sent as its other form, for zero means none (RFC 768).
+    udp = udp[:6] + struct.pack("!H", _sum16(pseudo + udp + payload) or 0xFFFF)
     if v6:
         ip = struct.pack("!IHBB", 6 << 28, length, _UDP, _TTL) + addresses
         kind = b"\x86\xdd"
@@ -314,7 +309,7 @@ def _send(run: _Run, folder: Path, line_rate: float, told: _Told) -> None:
     macs = _mac(options.get("-S") or MACS[port]), _mac(options.get("-D", ""))
     pairs = itertools.product(ends_in(options.get("-s", "")), ends_in(options.get("-d", "")))
     frames = [
-        frame(macs, source, destination, run.size, checksum="-U" in options)
+        frame(macs, source, destination, run.size)
         for source, destination in itertools.islice(pairs, _MOST_FLOWS)
     ]
     wire = line_rate * (60 + _FRAME_BYTES) / (run.size + _FRAME_BYTES)
@@ -390,8 +385,10 @@ def pkt_gen(
     told = _Told()
     run = _Run(out, {})
     try:
-        pairs, _ = getopt.getopt(list(arguments), _OPTIONS)
-        run.options = dict(pairs)
+        run.options = pktgen_options.parse(arguments)
+        if "-h" in run.options:
+            out.write(pktgen_options.usage())
+            return 0
         port = run.options.get("-i", "")
         with contextlib.ExitStack() as stack:
             stack.enter_context(_taken(folder, port))
@@ -402,9 +399,9 @@ def pkt_gen(
                 _send(run, folder, line_rate, told)
             else:
                 _receive(run, folder, told)
-    except getopt.GetoptError as error:
-        out.write(f"pkt-gen: {error}\n")
-        return 1
+    except pktgen_options.OptionError as error:
+        out.write(str(error))
+        return pktgen_options.REFUSED
     except VmTrafficError as error:
         run.say("main", 3247, str(error))
         return 1

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 RECEIVE = "pkt-gen -N -f rx -i igb3 -w 2 -W"
 SEND = (
     "pkt-gen -N -f tx -i igb2 -n 44642850 -l 60 -4 -d 198.19.10.1:2001-198.19.10.100 "
-    "-D 00:08:a2:09:33:da -s 198.18.10.1:2001-198.18.10.20 -S 00:1b:21:c4:95:7a -w 2 -U"
+    "-D 00:08:a2:09:33:da -s 198.18.10.1:2001-198.18.10.20 -S 00:1b:21:c4:95:7a -w 2"
 )
 
 
@@ -71,6 +71,16 @@ def test_pkt_gen_output_is_that_of_freebsd(running_lab: RunningLab) -> None:
         assert all(re.fullmatch(line, one) for one in seconds)
     assert "\nSent 44642850 packets 2678571000 bytes " in sender
     assert "198.18.10.1:2001-198.18.10.20 -> 198.19.10.1:2001-198.19.10.100 (00:1b" in sender
+
+
+def test_pkt_gen_refuses_what_that_of_freebsd_refuses(running_lab: RunningLab) -> None:
+    """By its usage text and with its status, which is that of a ssh(1) that failed."""
+    ssh = ["ssh", "-F", str(running_lab.files.ssh_config), "c2558-gen"]
+    refused = subprocess.run([*ssh, f"{SEND} -U"], capture_output=True, text=True, check=False)
+    assert refused.returncode == 255
+    assert refused.stderr.startswith("pkt-gen: illegal option -- U\nUsage:\npkt-gen arguments\n")
+    asked = subprocess.run([*ssh, "pkt-gen -h"], capture_output=True, text=True, check=True)
+    assert asked.stderr in refused.stderr
 
 
 def test_receiver_exits_after_the_traffic(running_lab: RunningLab) -> None:

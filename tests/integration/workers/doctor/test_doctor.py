@@ -12,7 +12,7 @@ import pytest
 from netbisect.workers.config.builder import Builder, Source
 from netbisect.workers.config.dut import PortSelector
 from netbisect.workers.config.lab import Lab
-from netbisect.workers.config.scenario import load_scenario
+from netbisect.workers.config.scenario import builtin_scenarios, load_scenario
 from netbisect.workers.config.testbed import Console, Power
 from netbisect.workers.doctor import checks as checkup
 from netbisect.workers.doctor.checks import DoctorCheck
@@ -188,6 +188,28 @@ def test_rates_are_measured_when_asked_for(c2558: RunningLab) -> None:
     found = checks(c2558.lab, "c2558", rates=True)["c2558", "rates"]
     assert not found.good
     assert found.found.endswith("c2558 must offer 1,488,095")
+
+
+def test_an_option_that_pkt_gen_lacks_is_told(running_lab: RunningLab, tmp_path: Path) -> None:
+    """On the hosts of the testbed whose scenario needs it."""
+    name = "inet4-checksums"
+    text = (builtin_scenarios() / "inet4-forwarding.toml").read_text()
+    text = text.replace("inet4-forwarding", name).replace(
+        "[traffic]", "[traffic]\nchecksums = true"
+    )
+    (tmp_path / f"{name}.toml").write_text(text)
+    bed = replace(running_lab.lab.testbed("c2558"), scenarios=("inet4-forwarding", name))
+    lab = replace(running_lab.lab, testbeds=(bed,), scenario_directories=(tmp_path,))
+    bad = {what: check.found for (_, what), check in checks(lab, "c2558").items() if not check.good}
+    assert bad == {
+        "pkt-gen on c2558-gen": "/usr/local/bin/pkt-gen: no option -U for inet4-checksums; "
+        "-U is `checksums` in [traffic]"
+    }
+
+
+def test_a_pkt_gen_that_does_not_tell_its_options_is_told() -> None:
+    found = checkup.pkt_gen_options("/usr/bin/pkt-gen", "Segmentation fault\n", {})
+    assert (found.good, found.found) == (False, "/usr/bin/pkt-gen -h prints no usage text")
 
 
 def test_a_disk_without_room_is_told(c2558: RunningLab) -> None:

@@ -151,6 +151,15 @@ def test_pkt_gens_own_words_say_why_nothing_was_sent(
     )
 
 
+def test_an_option_that_pkt_gen_lacks_is_a_bad_run_and_no_lost_connection(
+    running_lab: RunningLab, tmp_path: Path
+) -> None:
+    """It exits with 255, as ssh(1) does when it loses a connection."""
+    traffic = replace(FORWARDING.traffic, checksums=True)
+    (sample,) = measure(running_lab, tmp_path, replace(FORWARDING, traffic=traffic))
+    assert "the generator's pkt-gen says: pkt-gen: illegal option -- U" in sample.problems
+
+
 class Recorder:
     """A machine that keeps what it is told; built to have pf in its kernel."""
 

@@ -218,7 +218,8 @@ def test_a_generator_without_a_guest_says_so(wired: Wired) -> None:
             ["-i", "ingress", "-D", "52:54:00:00:00:11", "-s", "here"],
             "Unable to parse range 'here'",
         ),
-        (["-x"], "pkt-gen: option -x not recognized"),
+        (["-U"], "pkt-gen: illegal option -- U"),
+        (["-i"], "pkt-gen: option requires an argument -- i"),
     ],
 )
 def test_a_wrong_order_is_refused(
@@ -228,7 +229,11 @@ def test_a_wrong_order_is_refused(
     monkeypatch.setattr("signal.signal", lambda *_: None)  # those of the test's own process
     log = tmp_path / "log"
     with log.open("w") as stream:
-        assert vm_wire.pkt_gen(tmp_path, RATE, "seconds", ["-f", "tx", *words], stream) == 1
+        status = vm_wire.pkt_gen(tmp_path, RATE, "seconds", ["-f", "tx", *words], stream)
+
+    refused = pktgen.refused(log.read_text())
+    assert status == (255 if refused else 1)
+    assert refused == complaint.startswith("pkt-gen: ")
 
     assert pktgen.complaint(log.read_text()) == complaint
 
@@ -276,7 +281,7 @@ def test_frames_of_inet4_are_right(
 ) -> None:
     """Length and both checksums, as a receiver checks them."""
     ends = (source.packed, near), (destination.packed, far)  # type: ignore[attr-defined]
-    found = vm_wire.frame(MACS, *ends, size, checksum=True)
+    found = vm_wire.frame(MACS, *ends, size)
     ip, udp = found[14:34], found[34:]
 
     assert len(found) == size
@@ -290,9 +295,9 @@ def test_frames_of_inet4_are_right(
 def test_frames_of_inet6_are_right(
     source: object, destination: object, port: int, size: int
 ) -> None:
-    """The checksum of UDP is there even where none was asked for: without it they are dropped."""
+    """The checksum of UDP is there: without it they are dropped."""
     ends = (source.packed, port), (destination.packed, port)  # type: ignore[attr-defined]
-    found = vm_wire.frame(MACS, *ends, size, checksum=False)
+    found = vm_wire.frame(MACS, *ends, size)
     udp = found[54:]
 
     assert len(found) == size
@@ -308,4 +313,4 @@ def test_ranges_make_the_flows_that_scenarios_count(name: str) -> None:
 
     assert len(set(ends[0])) * len(set(ends[1])) == traffic.flows == 2000
     with pytest.raises(vm_wire.VmTrafficError, match="headers alone take"):
-        vm_wire.frame(MACS, ends[0][0], ends[1][0], 40, checksum=True)
+        vm_wire.frame(MACS, ends[0][0], ends[1][0], 40)

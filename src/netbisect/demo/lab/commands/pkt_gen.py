@@ -6,7 +6,6 @@ standard output.
 
 from __future__ import annotations
 
-import getopt
 import random
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -15,8 +14,8 @@ from netbisect.demo.lab.faults import InjectedFault
 from netbisect.demo.lab.machine import Host, Program
 from netbisect.demo.lab.shell import CommandFailedError, Shell
 from netbisect.demo.lab.traffic import Flow, Network, SimulatedLink, schedule
+from netbisect.workers.config import pktgen_options
 
-_OPTIONS = "46NUWf:i:n:l:d:s:D:S:w:R:"
 _CRASH_AFTER = 5
 """Seconds of traffic."""
 _DEATH_AFTER = 10
@@ -28,10 +27,12 @@ _NOTICE = 1.0635
 async def pkt_gen(host: Host, network: Network, shell: Shell, arguments: list[str]) -> int:
     """`pkt-gen -f tx|rx -i PORT ...`."""
     try:
-        pairs, _ = getopt.getopt(arguments, _OPTIONS)
-    except getopt.GetoptError as error:
-        raise CommandFailedError(f"pkt-gen: {error}\nUsage:\npkt-gen arguments") from error
-    options = dict(pairs)
+        options = pktgen_options.parse(arguments)
+    except pktgen_options.OptionError as error:
+        raise CommandFailedError(str(error).rstrip(), pktgen_options.REFUSED) from error
+    if "-h" in options:
+        shell.err(pktgen_options.usage())
+        return 0
     port, sends = options.get("-i", ""), options.get("-f") == "tx"
     find = network.from_generator if sends else network.to_receiver
     link = find(host.name, port)

@@ -1,0 +1,58 @@
+"""The options of pkt-gen: those of FreeBSD's getopt string, and what its usage text says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from netbisect.workers.config import pktgen_options
+from netbisect.workers.config.scenario import builtin_scenarios, load_scenario
+from netbisect.workers.measure import pktgen
+
+LETTERS = frozenset(pktgen_options.GETOPT) - {":"}
+REAL_USAGE = """\
+Usage:
+pkt-gen arguments
+     -h      Show program usage and exit.
+
+     -i interface
+             Name of the network interface that pkt-gen operates on.
+
+     -4      Use IPv4 addresses.
+
+     -d dst_ip[:port[-dst_ip:port]]
+             Destination IPv4/IPv6 address and port, single or range.
+
+     -o options\t\tdata generation options (parsed using atoi)
+"""
+
+
+def test_the_usage_text_describes_the_options_of_the_getopt_string() -> None:
+    assert pktgen_options.described(pktgen_options.usage()) == LETTERS
+    assert pktgen_options.described(REAL_USAGE) == set("hi4do")
+    assert pktgen_options.described("     -h      Show program usage and exit.\n") == frozenset()
+
+
+@pytest.mark.parametrize("letter", sorted(LETTERS))
+def test_every_option_of_the_string_is_taken(letter: str) -> None:
+    argument = ["1"] if f"{letter}:" in pktgen_options.GETOPT else []
+    assert pktgen_options.parse([f"-{letter}", *argument]) == {f"-{letter}": "".join(argument)}
+
+
+def test_options_of_other_versions_are_refused() -> None:
+    """-U of the port's patch, -e and -m of FreeBSD 11."""
+    for letter in "Uem":
+        with pytest.raises(
+            pktgen_options.OptionError, match=f"pkt-gen: illegal option -- {letter}"
+        ):
+            pktgen_options.parse(["-N", f"-{letter}"])
+    with pytest.raises(pktgen_options.OptionError, match="option requires an argument -- i"):
+        pktgen_options.parse(["-i"])
+
+
+@pytest.mark.parametrize(
+    "path", sorted(builtin_scenarios().glob("*.toml")), ids=lambda path: path.stem
+)
+def test_shipped_scenarios_need_only_what_the_base_system_has(path: Path) -> None:
+    assert pktgen.needed_options(load_scenario(path.stem)) <= LETTERS
