@@ -286,7 +286,7 @@ class RequestSettings:
         _check(self.hours > 0, f"hours {self.hours:g}: expected more than 0")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Settings:
     """A settings file."""
 
@@ -344,6 +344,10 @@ class Settings:
             0 < self.min_effect_percent < 50,  # noqa: PLR2004 - half the packets are no detail
             f"min_effect_percent {self.min_effect_percent}: expected more than 0, less than 50",
         )
+
+    def __repr__(self) -> str:
+        """Branches and folder only: Buildbot logs the arguments of each step."""
+        return f"<Settings of {', '.join(self.branches)} in {self.state}>"
 
     @property
     def min_effect(self) -> float:

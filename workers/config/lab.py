@@ -42,7 +42,7 @@ def worker_name(host: Builder | Testbed) -> str:
     return host.worker or host.name
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Lab:
     """A whole lab file."""
 
@@ -72,6 +72,10 @@ class Lab:
             )
             for peer in self.peers(testbed):
                 check_same_group(testbed, peer)
+
+    def __repr__(self) -> str:
+        """Names only: Buildbot logs the arguments of each step."""
+        return f"<Lab of {', '.join(testbed.name for testbed in self.testbeds)}>"
 
     def peers(self, testbed: Testbed) -> tuple[Testbed, ...]:
         """The other testbeds of its group."""

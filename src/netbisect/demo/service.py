@@ -161,14 +161,16 @@ class DemoService:
         Raises:
             DemoError, ServiceError: A process does not start.
         """
-        self.report_wait("the simulated lab to start")
-        self.start_lab()
         settings, lab = load(self.place / control.SETTINGS)
-        self.report_wait("the mail server to start")
+        machines = self._begin_lab()
         mailbox = [sys.executable, "-m", "netbisect.demo.mailbox"]
-        self.run("mailbox", [*mailbox, str(settings.mail.port), str(self.mails)])
+        mails = self._begin_logged("mailbox", [*mailbox, str(settings.mail.port), str(self.mails)])
         self.report_wait("the folders of the workers")
         workers = self._create_workers(lab, settings.workers.port)
+        self.report_wait("the simulated lab to start")
+        self._wait_until_ready("lab", machines)
+        self.report_wait("the mail server to start")
+        self._wait_until_ready("mailbox", mails)
         self.report_wait("the master to start")
         control.start(self.place, self.environment)
         for name, folder in workers.items():
@@ -177,7 +179,7 @@ class DemoService:
     def start_worker(self, name: str, folder: Path) -> None:
         """Starts a worker."""
         start = ["start", "--nodaemon", str(folder)]
-        self.run(f"worker-{name}", [*_module("buildbot_worker.scripts.runner"), *start], "")
+        self._begin_logged(f"worker-{name}", [*_module("buildbot_worker.scripts.runner"), *start])
 
     def start_lab(self) -> None:
         """Starts the machines.
@@ -185,9 +187,12 @@ class DemoService:
         Raises:
             DemoError: They do not start.
         """
+        self._wait_until_ready("lab", self._begin_lab())
+
+    def _begin_lab(self) -> subprocess.Popen[bytes]:
         self.processes.mkdir(exist_ok=True)
         simulator = str(self.place / "lab" / "simulator.toml")
-        self.run("lab", [sys.executable, "-m", "netbisect.demo.lab", simulator])
+        return self._begin_logged("lab", [sys.executable, "-m", "netbisect.demo.lab", simulator])
 
     def _create_workers(self, lab: Lab, port: int) -> dict[str, Path]:
         password = (self.place / "workers.password").read_text().strip()
@@ -209,19 +214,23 @@ class DemoService:
             tac.write_text(tac.read_text().replace(_NO_PASSWORD, password))
         return folders
 
-    def run(self, name: str, command: Sequence[str], ready: str = "ready") -> None:
-        """Starts a process and waits until it prints `ready`.
+    def _begin_logged(self, name: str, command: Sequence[str]) -> subprocess.Popen[bytes]:
+        """Starts a process with a log and a PID file."""
+        with (self.processes / f"{name}.log").open("wb") as stream:
+            process = self._begin(command, stream)
+        self._children.append(process)
+        (self.processes / f"{name}.pid").write_text(str(process.pid))
+        return process
+
+    def _wait_until_ready(self, name: str, process: subprocess.Popen[bytes]) -> None:
+        """Waits until a process prints `ready`.
 
         Raises:
             DemoError: It exits or stays silent.
         """
         log = self.processes / f"{name}.log"
-        with log.open("wb") as stream:
-            process = self._begin(command, stream)
-        self._children.append(process)
-        (self.processes / f"{name}.pid").write_text(str(process.pid))
         end = time.monotonic() + _SECONDS
-        while ready and ready not in log.read_text().splitlines():
+        while "ready" not in log.read_text().splitlines():
             if process.poll() is not None or time.monotonic() > end:
                 said = log.read_text().strip().splitlines()
                 raise DemoError(f"{name} does not start: {said[-1] if said else 'no output'}")
