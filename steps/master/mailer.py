@@ -21,7 +21,7 @@ from netbisect.steps.service.database_thread import database_thread
 from netbisect.steps.service.secrets import read_password
 from netbisect.steps.service.settings import MailSettings, Settings
 from netbisect.steps.service.watchdog import run_in_thread
-from netbisect.store.db.records import Mail
+from netbisect.store.db.records import OutboxMail
 from netbisect.store.ledger import Ledger
 from netbisect.workers.config.lab import Lab
 from netbisect.workers.config.toml import FileError
@@ -44,7 +44,7 @@ _LONGEST_REASON = 500
 """Longest error message that is stored."""
 
 
-def compose(mail: Mail, settings: MailSettings, page: str = "") -> EmailMessage:
+def compose(mail: OutboxMail, settings: MailSettings, page: str = "") -> EmailMessage:
     """The message of a mail in the outbox; the same for every try."""
     domain = settings.sender.rpartition("@")[2]
     message = EmailMessage()
@@ -101,7 +101,7 @@ def is_refused(error: Exception) -> bool:
     return not isinstance(error, OSError | FileError)
 
 
-def next_try(mail: Mail, error: Exception, now: float) -> float | None:
+def next_try(mail: OutboxMail, error: Exception, now: float) -> float | None:
     """Time of the next try after an error, seconds since the epoch; None to give up."""
     most = MOST_TRIES if is_refused(error) else MOST_TRIES_UNREACHED
     return now + wait_after(mail.attempts) if mail.attempts + 1 < most else None
@@ -187,7 +187,7 @@ class Mailer(BuildbotService):
             else:
                 await store.do(partial(Ledger.mail_sent, identifier=mail.id))
 
-    async def _send(self, mail: Mail) -> None:
+    async def _send(self, mail: OutboxMail) -> None:
         """Sends one mail in a thread, which is abandoned after half of the stall limit.
 
         Raises:
@@ -200,7 +200,7 @@ class Mailer(BuildbotService):
         except defer.TimeoutError:
             raise TimeoutError(f"the mail server took longer than {limit:g} s") from None
 
-    def _deliver(self, mail: Mail) -> None:
+    def _deliver(self, mail: OutboxMail) -> None:
         refused = deliver(
             self.settings.mail, compose(mail, self.settings.mail, self.settings.web.url)
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from netbisect.bisect.model.detection_results import LOOKS
 from netbisect.bisect.model.evidence import Evidence, Prices
@@ -15,38 +14,11 @@ from netbisect.bisect.model.jobs import (
     NightlyJob,
     ProfileJob,
 )
+from netbisect.reports.documents.api import SearchEstimate, TestbedCost
 from netbisect.steps.service.numeric import measurement
 
 _SEARCH_BOOTS = 20
 """Boots of a search besides two per halving, for estimates."""
-
-
-@dataclass(frozen=True, slots=True)
-class SearchEstimate:
-    """Estimated cost of a search after the comparison of its ends, with the verification."""
-
-    commits: int
-    """Number of candidates."""
-    builds: int
-    boots: int
-    seconds: float
-    """Of the testbed."""
-
-
-@dataclass(frozen=True, slots=True)
-class JobCost:
-    """Upper limit of the cost of a job on its testbed."""
-
-    testbed: str
-    builds: tuple[str, ...]
-    """Revisions whose kernels have to be built; of a search only its ends."""
-    boots: int
-    shared: int
-    """Existing boots that count."""
-    seconds: float
-    """Of the testbed."""
-    search: SearchEstimate | None = None
-    """The search, if the ends of a range differ."""
 
 
 def boots_wanted(question: Job) -> int:
@@ -88,7 +60,7 @@ def ends_of(question: Job) -> tuple[str, ...]:
             return (question.revision,)
 
 
-def cost_of(question: Job, evidence: Evidence, prices: Prices) -> JobCost:
+def cost_of(question: Job, evidence: Evidence, prices: Prices) -> TestbedCost:
     """Upper limit of the remaining cost of a job."""
     visit = prices.boot + prices.run * len(question.scenarios)
     builds = tuple(
@@ -99,7 +71,7 @@ def cost_of(question: Job, evidence: Evidence, prices: Prices) -> JobCost:
     wanted = boots_wanted(question)
     if isinstance(question, MeasureJob):
         left = measurement.remaining_boots(question, evidence)
-        return JobCost(question.testbed, builds, left, wanted - left, left * visit)
+        return TestbedCost(question.testbed, builds, left, wanted - left, left * visit)
     made = sum(reading.fresh for reading in evidence.observations)
     left = max(wanted - made, 0)
-    return JobCost(question.testbed, builds, left, 0, left * visit)
+    return TestbedCost(question.testbed, builds, left, 0, left * visit)

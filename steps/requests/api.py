@@ -11,7 +11,7 @@ from netbisect.reports.documents.openapi import MOST_LETTERS, MOST_LISTED
 from netbisect.steps.queries.request_status import follow
 from netbisect.steps.queries.revision import answer, refusal
 from netbisect.steps.requests import api_bodies
-from netbisect.steps.requests.service import RequestService, cost_document
+from netbisect.steps.requests.service import RequestService
 from netbisect.steps.service.rights import Right, User
 from netbisect.store.db.records import AuditEntry, Request, RequestState
 from netbisect.store.git.grammar import RevisionError
@@ -57,7 +57,7 @@ class RequestApi:
             user.require(Right.PRIORITY, "priority high")
         spec = api_bodies.spec_from_body(body, user)
         if body.dry_run:
-            return cost_document(self.service.estimate(spec))
+            return self.service.estimate(spec)
         return self.request(self.service.ask(spec).id)
 
     def cancel(self, user: User, number: int, content: bytes) -> types.RequestDocument:

@@ -11,7 +11,7 @@ from netbisect.reports.documents import api, types
 from netbisect.steps.policy.request_spec import PatchFile, RequestSpec
 from netbisect.steps.requests.api import RequestApi
 from netbisect.steps.requests.http_client import ApiConnection
-from netbisect.steps.requests.service import RequestService, cost_document
+from netbisect.steps.requests.service import RequestService
 
 
 class RequestClient(Protocol):
@@ -49,7 +49,7 @@ class LocalClient(RequestClient):
 
     def cost(self, spec: RequestSpec) -> api.CostEstimate:
         self.service.history.update()
-        return cost_document(self.service.estimate(spec))
+        return self.service.estimate(spec)
 
     def ask(self, spec: RequestSpec) -> types.RequestDocument:
         self.service.history.update()

@@ -7,7 +7,7 @@ master calls them in the database thread.
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.model.evidence import Evidence
@@ -17,14 +17,12 @@ from netbisect.bisect.model.jobs import (
     Job,
     MeasureJob,
 )
-from netbisect.reports.documents import api
+from netbisect.reports.documents.api import CostEstimate, SearchEstimate
 from netbisect.reports.pages import requests
 from netbisect.reports.render import words
 from netbisect.steps.policy import bisections
 from netbisect.steps.policy.kernels import Kernels
 from netbisect.steps.policy.request_cost import (
-    JobCost,
-    SearchEstimate,
     cost_of,
     ends_of,
     search_cost,
@@ -53,29 +51,7 @@ _DAY = 86400.0
 _HOUR = 3600.0
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """Cost of a request."""
-
-    testbeds: tuple[JobCost, ...]
-    build_seconds: float
-    """Build time; each kernel counts once."""
-
-
-def cost_document(estimate: Estimate) -> api.CostEstimate:
-    """Converts an estimate to the document of the API."""
-    return api.CostEstimate(
-        testbeds=tuple(map(_testbed_cost, estimate.testbeds)),
-        build_seconds=estimate.build_seconds,
-    )
-
-
-def _testbed_cost(one: JobCost) -> api.TestbedCost:
-    search = api.SearchEstimate(**asdict(one.search)) if one.search else None
-    return api.TestbedCost(one.testbed, one.builds, one.boots, one.shared, one.seconds, search)
-
-
-def search_cost_lines(found: api.CostEstimate) -> list[str]:
+def search_cost_lines(found: CostEstimate) -> list[str]:
     """Describes the search that follows a comparison, one line per testbed."""
     return [
         f"{one.testbed}: if the ends differ, about {words.count(one.search.boots, 'boot')}, "
@@ -145,7 +121,7 @@ class RequestService:
         except TooManyError as error:
             raise InvalidRequestError({"who": str(error)}) from error
 
-    def estimate(self, spec: RequestSpec) -> Estimate:
+    def estimate(self, spec: RequestSpec) -> CostEstimate:
         """Estimates the cost, without writing anything. Raises InvalidRequestError."""
         resolved = resolve_request(spec, self.history, self.settings, self.lab)
         return self._estimate(resolved, self._parts(resolved))
@@ -230,7 +206,7 @@ class RequestService:
 
     # ---------------------------------------------------------------------------------------- cost
 
-    def _estimate(self, resolved: ResolvedRequest, parts: list[RequestedJob]) -> Estimate:
+    def _estimate(self, resolved: ResolvedRequest, parts: list[RequestedJob]) -> CostEstimate:
         kernels = Kernels(self.lab, self.history)
         found, builds = [], {}
         for part in parts:
@@ -249,7 +225,7 @@ class RequestService:
                     for name in one.builds
                 }
             )
-        return Estimate(tuple(found), sum(builds.values()))
+        return CostEstimate(testbeds=tuple(found), build_seconds=sum(builds.values()))
 
     def _search_cost(
         self, resolved: ResolvedRequest, question: Job, visit: float

@@ -280,7 +280,7 @@ class AlertHistoryEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class Mail:
+class OutboxMail:
     """A mail of the outbox."""
 
     id: int

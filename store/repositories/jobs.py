@@ -13,7 +13,7 @@ from netbisect.bisect.model.alert_state import AlertKind, AlertState
 from netbisect.bisect.model.jobs import Job
 from netbisect.bisect.model.results import Effect, Result
 from netbisect.store.db.database import StoreError
-from netbisect.store.db.records import Alert, JobRecord, JobState, Mail, Request, RequestState
+from netbisect.store.db.records import Alert, JobRecord, JobState, OutboxMail, Request, RequestState
 from netbisect.store.db.sessions import LedgerRepository, WriteTransaction, get_row
 from netbisect.store.db.tables import QuestionRow, RequestQuestionRow
 from netbisect.store.repositories import alert_changes, request_changes
@@ -200,7 +200,7 @@ class JobClosing:
         recipients: Sequence[str],
         body: str,
         alert: int | None = None,
-    ) -> Mail:
+    ) -> OutboxMail:
         """Puts a mail into the outbox, as `Outbox.post` does.
 
         Raises:

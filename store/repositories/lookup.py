@@ -12,7 +12,7 @@ from sqlalchemy import func, select
 from netbisect.bisect.model.entities import Conditions, Fact
 from netbisect.bisect.model.evidence import split_kernel_name
 from netbisect.bisect.model.revision_key import parts_of
-from netbisect.store.db.records import Alert, JobState, Mail, MailState
+from netbisect.store.db.records import Alert, JobState, MailState, OutboxMail
 from netbisect.store.db.rows import conditions_of
 from netbisect.store.db.sessions import LedgerRepository
 from netbisect.store.db.tables import (
@@ -214,7 +214,7 @@ class LookupRepository(LedgerRepository):
             ]
         return said
 
-    def waiting_mails(self) -> list[Mail]:
+    def waiting_mails(self) -> list[OutboxMail]:
         """Mails that are not sent and not given up, oldest first."""
         query = select(MailRow).where(MailRow.state == MailState.WAITING.value).order_by(MailRow.id)
         with self.reading() as session:

@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import Session
 
 from netbisect.store.db.database import StoreError
-from netbisect.store.db.records import Mail, MailState
+from netbisect.store.db.records import MailState, OutboxMail
 from netbisect.store.db.sessions import LedgerRepository, WriteTransaction, get_row
 from netbisect.store.db.tables import AlertRow, MailRow
 
@@ -30,7 +30,7 @@ class OutboxRepository(LedgerRepository):
         body: str,
         alert: int | None = None,
         thread: str = "",
-    ) -> Mail:
+    ) -> OutboxMail:
         """Adds a mail; a known key adds nothing.
 
         Args:
@@ -58,7 +58,7 @@ class OutboxRepository(LedgerRepository):
                 thread=thread,
             )
 
-    def due_mails(self, now: float) -> list[Mail]:
+    def due_mails(self, now: float) -> list[OutboxMail]:
         """Mails to be tried at this time; one whose try came to nothing is behind the others."""
         due = (
             select(MailRow)
@@ -68,7 +68,7 @@ class OutboxRepository(LedgerRepository):
         with self.reading() as session:
             return [mail_of(row) for row in session.scalars(due)]
 
-    def mail(self, identifier: int) -> Mail:
+    def mail(self, identifier: int) -> OutboxMail:
         """The mail.
 
         Raises:
@@ -77,7 +77,7 @@ class OutboxRepository(LedgerRepository):
         with self.reading() as session:
             return mail_of(get_row(session, MailRow, identifier))
 
-    def last_mail(self, prefix: str) -> Mail | None:
+    def last_mail(self, prefix: str) -> OutboxMail | None:
         """The newest mail whose key begins so; None when there is none."""
         mails = select(MailRow).where(MailRow.key.startswith(prefix, autoescape=True))
         with self.reading() as session:
@@ -138,13 +138,13 @@ class OutboxRepository(LedgerRepository):
                 row.next_try_at = next_try_at
             writing.note("mail", state=row.state, subject=row.subject, key=row.key, why=why)
 
-    def given_up_mails(self) -> list[Mail]:
+    def given_up_mails(self) -> list[OutboxMail]:
         """Mails that are not tried any more, oldest first."""
         query = select(MailRow).where(MailRow.state == MailState.FAILED.value).order_by(MailRow.id)
         with self.reading() as session:
             return [mail_of(row) for row in session.scalars(query)]
 
-    def retry_mail(self, identifier: int) -> Mail:
+    def retry_mail(self, identifier: int) -> OutboxMail:
         """Has a mail that was given up, or that waits for its next try, sent as soon as possible.
 
         Raises:
@@ -168,7 +168,7 @@ def post_mail(
     body: str,
     alert: int | None,
     thread: str = "",
-) -> Mail:
+) -> OutboxMail:
     """As `Outbox.post`, as part of a transaction."""
     session = writing.session
     known = session.scalar(select(MailRow).where(MailRow.key == key))
@@ -220,9 +220,9 @@ def _answer(session: Session, row: MailRow, condition: ColumnElement[bool]) -> b
     return True
 
 
-def mail_of(row: MailRow) -> Mail:
+def mail_of(row: MailRow) -> OutboxMail:
     """The record in this row."""
-    return Mail(
+    return OutboxMail(
         id=row.id,
         key=row.key,
         message_id=row.message_id,

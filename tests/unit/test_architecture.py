@@ -97,7 +97,6 @@ def test_files_have_at_most_500_lines(folder: str) -> None:
     assert too_long == TOO_LONG & set(sizes)
 
 
-@pytest.mark.xfail(reason="names are still to be changed")
 def test_public_class_names_are_unique() -> None:
     found = defaultdict(list)
     for folder in FOLDERS:

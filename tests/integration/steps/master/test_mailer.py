@@ -23,13 +23,13 @@ from netbisect.demo.mailbox import read
 from netbisect.steps.master import mailer
 from netbisect.steps.service.database_thread import open_ledger
 from netbisect.steps.service.settings import MailSettings, Settings
-from netbisect.store.db.records import Mail, MailState
+from netbisect.store.db.records import MailState, OutboxMail
 from netbisect.store.ledger import Ledger
 from netbisect.workers.config.toml import FileError
 
 HOSTILE = ("&@[9", "6U@[C\\", "(m@):a")
 """Addresses by which `EmailMessage` raises AttributeError, IndexError or TypeError."""
-MAIL = Mail(
+MAIL = OutboxMail(
     id=1,
     key="one",
     message_id="<1@lab.invalid>",

@@ -33,7 +33,7 @@ from netbisect.steps.scheduler.followups import Followups
 from netbisect.steps.service import control
 from netbisect.steps.service.database_thread import open_ledger
 from netbisect.steps.service.settings import load
-from netbisect.store.db.records import ActionStage, JobRecord, Mail
+from netbisect.store.db.records import ActionStage, JobRecord, OutboxMail
 from netbisect.store.ledger import Ledger
 
 TESTBED = "c2558"
@@ -115,11 +115,11 @@ class Desk:
         for fact in facts:
             self.ledger.record(fact, decision.id)
 
-    def digests(self) -> list[Mail]:
+    def digests(self) -> list[OutboxMail]:
         post_digest(self.ledger, self.settings, self.lab)
         return [mail for mail in self.ledger.waiting_mails() if mail.key.startswith("digest:")]
 
-    def digest(self) -> Mail:
+    def digest(self) -> OutboxMail:
         return self.digests()[-1]
 
 

@@ -24,7 +24,7 @@ from netbisect.bisect.model.results import (
     Posterior,
 )
 from netbisect.store.db.database import StoreError, open_database
-from netbisect.store.db.records import Alert, JobRecord, Mail, MailState
+from netbisect.store.db.records import Alert, JobRecord, MailState, OutboxMail
 from netbisect.store.ledger import Ledger
 
 pytestmark = pytest.mark.both_databases
@@ -67,7 +67,7 @@ def ledger(url: str, clock: Clock) -> Iterator[Ledger]:
     engine.dispose()
 
 
-def post(ledger: Ledger, key: str = "alert:1:opened", alert: int | None = None) -> Mail:
+def post(ledger: Ledger, key: str = "alert:1:opened", alert: int | None = None) -> OutboxMail:
     return ledger.post(
         key, subject="2 % slower", recipients=["net@example.org"], body="Hello.\n", alert=alert
     )
