@@ -161,7 +161,8 @@ def _trend(case: Case) -> list[tuple[str, ...]]:
     lines: list[tuple[str, ...]] = []
     for night in summary.trend(case):
         if night.step:
-            lines.append(("-" * len(night.day), "-" * len(night.label), night.step, "-" * 20))
+            what = words.clean(night.culprit) or "-" * len(night.label)
+            lines.append(("-" * len(night.day), what, night.step, "-" * 20))
         lines.append((night.day, words.clean(night.label), night.rate, night.place))
     return lines
 

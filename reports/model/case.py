@@ -157,6 +157,9 @@ class Case:
     """Of every culprit and its parent, if available."""
     testbeds: tuple[str, ...] = ()
     """All that measured for the search; none where its own one did alone."""
+    stand_ins: Mapping[str, str] = field(default_factory=dict)
+    """By culprit or parent that the search did not boot: the one with the same kernel image that it
+    booted instead."""
     shown: str = ""
     """Of these, the one whose boots are in `pps`; effects count the boots of all of them."""
 

@@ -237,7 +237,7 @@ def part_line(part: RequestPart) -> str:
         said += f", place {part.place} in the queue"
     if part.now:
         said += f", {words.clean(part.now)}"
-    if part.seconds_left is not None:
+    if part.seconds_left:
         said += f", about {words.duration(part.seconds_left)} left"
     return said
 

@@ -94,15 +94,13 @@ def _ends(axes: Axes, case: Case, places: dict[str, int]) -> None:
         marker_line(axes, good, "good", GOOD, style="--", align="right")
     if bad is not None:
         marker_line(axes, bad, "bad", BAD, style="-.", align="left")
-    if not isinstance(case.finding, Culprit):
-        return
-    x: float | None = places.get(case.finding.revision)
     order = [commit.revision for commit in case.commits]
-    if x is None and good is not None and bad is not None and case.finding.revision in order:
-        share = (order.index(case.finding.revision) + 1) / len(order)
-        x = good + share * (bad - good)
-    if x is not None:
-        marker_line(axes, x, "culprit", CULPRIT, row=1)
+    for found in summary.culprits(case):
+        x: float | None = places.get(found.revision)
+        if x is None and good is not None and bad is not None and found.revision in order:
+            x = good + (order.index(found.revision) + 1) / len(order) * (bad - good)
+        if x is not None:
+            marker_line(axes, x, "culprit", CULPRIT, row=1)
 
 
 # ----------------------------------------------------------------------------------- box plot

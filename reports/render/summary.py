@@ -68,6 +68,13 @@ def effects(case: Case) -> tuple[Effect, ...]:
     return case.confirmed.effects if case.confirmed else ()
 
 
+def culprits(case: Case) -> tuple[Culprit, ...]:
+    """The verified commits, that with the largest effect first."""
+    if isinstance(case.finding, SeveralCulprits):
+        return case.finding.culprits
+    return (case.finding,) if isinstance(case.finding, Culprit) else ()
+
+
 def sides(case: Case) -> tuple[str, str]:
     """The two revisions that the published effects compare."""
     if isinstance(case.finding, Culprit):
@@ -301,7 +308,16 @@ def path(case: Case) -> list[Stop]:
         for revision, attempts in visits.items()
     }
     good = rates.get(case.good.revision)
-    return [_stop(case, visits[revision][-1], rates[revision], good) for revision in visits]
+    stops = []
+    for revision in visits:
+        stops.append(_stop(case, visits[revision][-1], rates[revision], good))
+        told = f"same kernel as {case.label(revision)}"
+        stops += [
+            Stop(case.label(side), "", "", told)
+            for side, twin in case.stand_ins.items()
+            if twin == revision
+        ]
+    return stops
 
 
 def _apart(case: Case) -> dict[str, float]:
@@ -351,15 +367,14 @@ class TrendLine:
     """A mark between the slowest and the fastest of these lines."""
     step: str
     """The change, at the first revision of the slower side; otherwise empty."""
+    culprit: str
+    """There: the verified commit, if there is one; otherwise empty."""
 
 
 def trend(case: Case) -> list[TrendLine]:
     """The latest revisions up to the change and a few after it; empty with fewer than three."""
     levels = case.series.get(case.lead, ())
-    names = [level.revision for level in levels]
-    step = names.index(case.bad.revision) if case.bad.revision in names else None
-    if step is None and case.good.revision in names:
-        step = names.index(case.good.revision) + 1
+    step = _first_slow(case, [level.revision for level in levels])
     end = len(levels) if step is None else min(step + _AFTER, len(levels))
     shown = levels[max(end - _TREND, 0) : end]
     if len(shown) < _TREND_MIN:
@@ -367,17 +382,31 @@ def trend(case: Case) -> list[TrendLine]:
     means = [level.mean for level in shown]
     low, wide = min(means), (max(means) - min(means)) or 1.0
     first = end - len(shown)
-    change = words.percent(case.confirmed.effects[0].ln_ratio) if case.confirmed else ""
+    published = effects(case)
+    change = words.percent(published[0].ln_ratio) if published else "change"
+    culprit = next((case.label(one.revision) for one in culprits(case)), "")
     return [
         TrendLine(
             words.day(level.at),
             case.label(level.revision),
             words.pps(math.exp(mean)),
             " " * round((mean - low) / wide * (_MARKS - 1)) + "*",
-            (change or "change") if first + i == step else "",
+            change if first + i == step else "",
+            culprit if first + i == step else "",
         )
         for i, (level, mean) in enumerate(zip(shown, means, strict=True))
     ]
+
+
+def _first_slow(case: Case, names: list[str]) -> int | None:
+    """Place of the first level with the change: of a verified commit, or else of the bad end."""
+    order = {commit.revision: place for place, commit in enumerate(case.commits)}
+    named = [order[one.revision] for one in culprits(case) if one.revision in order]
+    after = named[0] if named else order.get(case.bad.revision, len(order))
+    found = [place for place, name in enumerate(names) if order.get(name, -1) >= after]
+    if found:
+        return found[0]
+    return names.index(case.good.revision) + 1 if case.good.revision in names else None
 
 
 def cost(case: Case) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from netbisect.bisect.model.results import Posterior
 from netbisect.reports.render import words
 
@@ -10,6 +12,11 @@ _WIDTH = 64
 """Of the picture, in characters."""
 _NAMED = 3
 """Labelled commits."""
+_MENTIONED = 0.01
+"""Smallest probability of another explanation that is mentioned."""
+_LIKELIER = 0.5
+"""Probability from which an explanation is more likely than not."""
+_INDENT = " " * 10
 
 
 def posterior(belief: Posterior, label: words.Name) -> list[str]:
@@ -24,9 +31,24 @@ def posterior(belief: Posterior, label: words.Name) -> list[str]:
     groups = [sum(chances[at : at + share]) for at in range(0, len(chances), share)]
     highest = max(groups, default=0.0) or 1.0
     bars = "".join(_BARS[round((len(_BARS) - 1) * group / highest)] for group in groups)
+    others = {"two commits or more": belief.two, "a drift": belief.drift}
+    told = [f"{name}: {words.certainty(p)}" for name, p in others.items() if p >= _MENTIONED]
+    return [f"{_INDENT}│{bars}│", f"{_INDENT}{_single_commit(belief, label)}", *_more(told)]
+
+
+def _single_commit(belief: Posterior, label: words.Name) -> str:
+    """What is known of one commit alone."""
+    alone = math.fsum(belief.chances.values())
+    if alone < _LIKELIER and belief.none < _LIKELIER:
+        return f"one commit alone: {words.certainty(alone)}"
     best = sorted(belief.chances.items(), key=lambda item: -item[1])[:_NAMED]
     named = ", ".join(f"{label(one)} {words.certainty(p)}" for one, p in best)
-    mass = len(belief.credible(0.9))
-    indent = " " * 10
-    summary = f"{named}; 90 % in {words.count(mass, 'commit')}; none of them: "
-    return [f"{indent}│{bars}│", f"{indent}{summary}{words.certainty(belief.none)}"]
+    likely = belief.credible(0.9)
+    # Less than 90 % where other explanations are likely: then these are all of the commits.
+    mass = words.certainty(math.fsum(belief.chances[one] for one in likely))
+    where = words.count(len(likely), "commit")
+    return f"{named}; {mass} in {where}; no change: {words.certainty(belief.none)}"
+
+
+def _more(told: list[str]) -> list[str]:
+    return [f"{_INDENT}{'; '.join(told)}"] if told else []

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from matplotlib.axes import Axes
 
-from netbisect.bisect.model.entities import Level
-from netbisect.bisect.model.results import Culprit, SeveralCulprits
+from netbisect.bisect.model.entities import Commit, Level
 from netbisect.reports.documents.types import AlertSummary
 from netbisect.reports.model.case import Case
 from netbisect.reports.plots.figure import dots, draw, marker_line, rate_axis, segments, x_ticks
-from netbisect.reports.render import words
+from netbisect.reports.render import summary, words
 from netbisect.reports.render.palette import BAD, BOOT, CULPRIT, GOOD, GRID, INK
 from netbisect.reports.site.view_models import RECENT, SeriesView, alert_page, when
 
@@ -62,7 +61,7 @@ def _recent(axes: Axes, view: SeriesView, levels: Sequence[Level]) -> None:
     means = ((x, math.exp(level.mean) / scale) for x, level in enumerate(levels))
     segments(axes, ((x - 0.4, y, x + 0.4, y) for x, y in means), INK, 1.3)
     _days(axes, view, levels)
-    _alerts(axes, view.alerts, {level.revision: x for x, level in enumerate(levels)})
+    _alerts(axes, view, levels)
 
 
 def history(view: SeriesView) -> str:
@@ -103,8 +102,7 @@ def _history(axes: Axes, view: SeriesView, levels: Sequence[Level]) -> None:
         place += len(epoch.levels)
         marker_line(axes, place - 0.5, f"epoch {number}", INK, style=":")
     _days(axes, view, levels)
-    places = {level.revision: earlier + x for x, level in enumerate(view.levels)}
-    _alerts(axes, view.alerts, places)
+    _alerts(axes, view, view.levels, earlier)
 
 
 def _stretches(view: SeriesView) -> Iterator[tuple[int, int, float]]:
@@ -117,13 +115,45 @@ def _stretches(view: SeriesView) -> Iterator[tuple[int, int, float]]:
             yield start, stop, means[len(means) // 2]
 
 
-def _alerts(axes: Axes, alerts: Sequence[AlertSummary], places: dict[str, int]) -> None:
-    """Draws a line for each alert, with a linked name if there is room."""
-    found = [(places[one.bad], one) for one in alerts if one.bad in places]
+def _alerts(axes: Axes, view: SeriesView, levels: Sequence[Level], start: int = 0) -> None:
+    """Draws a line for each alert, with a linked name if there is room.
+
+    Args:
+        axes: The axes.
+        view: The series.
+        levels: Of the figure.
+        start: Place of the first of them.
+    """
+    found = []
+    for one in view.alerts:
+        x = first_changed(one, levels, view.numbers, view.commits.get(one.culprit))
+        found += [] if x is None else [(start + x, one)]
     for x, alert in found:
         name = f"alert {alert.id}" if len(found) <= _NAMED else ""
         style = "-." if alert.wanting else ":"
         marker_line(axes, x - 0.5, name, BAD, style=style, url=alert_page(alert.id))
+
+
+def first_changed(
+    alert: AlertSummary,
+    levels: Sequence[Level],
+    numbers: Mapping[str, int],
+    culprit: Commit | None,
+) -> int | None:
+    """Place of the first level with the change of an alert; None if it is not among the levels.
+
+    Args:
+        alert: The alert.
+        levels: In the order of the branch.
+        numbers: Their places on the branch, by revision.
+        culprit: The verified commit, which need not have a level; None if it is not known.
+    """
+    places = {level.revision: x for x, level in enumerate(levels)}
+    bad = places.get(alert.bad)
+    if culprit is None or bad is None:
+        return places.get(alert.culprit, bad)
+    later = (x for x, one in enumerate(levels) if numbers.get(one.revision, 0) >= culprit.number)
+    return min(next(later, bad), bad)
 
 
 def _days(axes: Axes, view: SeriesView, levels: Sequence[Level]) -> None:
@@ -194,10 +224,10 @@ def _line(axes: Axes, case: Case, boots: Sequence[tuple[int, float]]) -> None:
     skipped = [places[revision] for revision in case.skipped if revision in places]
     low, high = axes.get_ylim()
     axes.plot(skipped, [low + 0.04 * (high - low)] * len(skipped), "x", color=INK, markersize=5.4)
-    for revision in _culprits(case):
-        if revision in places:
-            told = f"culprit {_short(case, revision)}"
-            marker_line(axes, places[revision] - 0.5, told, CULPRIT)
+    for found in summary.culprits(case):
+        if found.revision in places:
+            told = f"culprit {_short(case, found.revision)}"
+            marker_line(axes, places[found.revision] - 0.5, told, CULPRIT)
     ends = {0: ("good", case.good.revision), last: ("bad", case.bad.revision)}
     x_ticks(axes, [(x, (role, _short(case, end))) for x, (role, end) in ends.items()])
     axes.set_xlabel("commits, oldest left")
@@ -206,16 +236,6 @@ def _line(axes: Axes, case: Case, boots: Sequence[tuple[int, float]]) -> None:
 def _places(case: Case) -> dict[str, int]:
     """By revision: its place on the line, the good end at 0."""
     return {one.revision: x for x, one in enumerate((case.good, *case.commits))}
-
-
-def _culprits(case: Case) -> list[str]:
-    match case.finding:
-        case Culprit(revision=revision):
-            return [revision]
-        case SeveralCulprits(culprits=culprits):
-            return [one.revision for one in culprits]
-        case _:
-            return []
 
 
 def _short(case: Case, revision: str) -> str:

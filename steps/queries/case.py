@@ -118,7 +118,9 @@ def case_in(
         for attempt in (_attempt(decision, facts, question.lead), *_built_ahead(decision, facts))
     ]
     evidence = lab.evidence(ledger, asked)
-    testbeds, shown = _places(question, evidence, _sides(question, finding))
+    ends = _compared(question, finding)
+    sides = {end for pair in ends for end in pair}
+    testbeds, shown = _places(question, evidence, sides)
     good, last = _commit(ledger, question.good), _commit(ledger, bad)
     effect = confirmed.effects[0].ln_ratio if isinstance(confirmed, Confirmed) else 0.0
     series = lab.series(ledger, question)
@@ -137,7 +139,7 @@ def case_in(
         bad=last,
         commits=commits,
         confirmed=confirmed if isinstance(confirmed, Confirmed) else None,
-        pps=_pps(_of(evidence, shown), question.scenarios, _sides(question, finding)),
+        pps=_pps(_of(evidence, shown), question.scenarios, sides),
         series=series,
         labels={name: known[name].label for name in sorted(known)},
         finding=finding if isinstance(finding, Ending) else None,
@@ -150,13 +152,14 @@ def case_in(
             **_overlays(evidence),
         },
         links=Links(commit=lab.commit_link),
-        command=lab.command(question.testbed, evidence.kernels, (question.good, bad)),
+        command=lab.command(question.testbed, evidence.kernels, ends[0]),
         unmoved=lab.unmoved(
             ledger, (question.branch, question.testbed), (good, last), effect, until
         )
         if effect and until is not None
         else (),
         testbeds=testbeds,
+        stand_ins=_stand_ins(evidence, attempts, sides),
         shown=shown,
     )
 
@@ -208,15 +211,28 @@ def _commits(ledger: Ledger, question: CompareJob | BisectJob) -> tuple[Commit, 
     return (_commit(ledger, question.bad),)
 
 
-def _sides(question: CompareJob | BisectJob, finding: Result | None) -> set[str]:
-    """The compared revisions."""
+def _compared(
+    question: CompareJob | BisectJob, finding: Result | None
+) -> tuple[tuple[str, str], ...]:
+    """The compared revisions: each culprit with its parent, the earlier one first, or the ends."""
     if isinstance(finding, Culprit):
-        return {finding.revision, finding.parent}
+        return ((finding.parent, finding.revision),)
     if isinstance(finding, SeveralCulprits):
-        return {end for one in finding.culprits for end in (one.revision, one.parent)}
+        return tuple((one.parent, one.revision) for one in finding.culprits)
     if isinstance(question, CompareJob):
-        return {question.good, question.bad}
-    return {question.good, question.candidates[-1].revision}
+        return ((question.good, question.bad),)
+    return ((question.good, question.candidates[-1].revision),)
+
+
+def _stand_ins(evidence: Evidence, attempts: Sequence[Attempt], sides: set[str]) -> dict[str, str]:
+    """By side that was not booted: the first one booted with the same kernel image."""
+    image = {revision: kernel.identity for revision, kernel in evidence.kernels.items()}
+    booted = list(dict.fromkeys(one.revision for one in attempts if one.stage == "trial"))
+    return {
+        side: twin
+        for side in sorted(sides.difference(booted) & image.keys())
+        if (twin := next((one for one in booted if image.get(one) == image[side]), ""))
+    }
 
 
 def _places(

@@ -68,6 +68,7 @@ def view_of(
     before = [level for level in trail.baseline if level is not levels[-1]]
     baseline = pooled([standing[place[id(level)]] for level in before], noise)
     named = {*(one.revision for one in levels[-RECENT:]), *_axis(trail), *_named(found)}
+    named |= {one.culprit for one in alerts if one.culprit}
     named |= {before[0].revision} if before else set()
     judged = health.series_health(
         trail.baseline or levels[-1:], min_effect, noise if levels[1:] else None

@@ -27,7 +27,7 @@ from netbisect.steps.service import stalls
 from netbisect.steps.service.numeric import measurement, plan, series_page
 from netbisect.steps.service.settings import Settings
 from netbisect.steps.site import view_models
-from netbisect.store.db.records import Action, JobRecord
+from netbisect.store.db.records import Action, ActionStage, JobRecord
 from netbisect.store.ledger import Ledger
 from netbisect.store.repositories.samples import SampleCount
 from netbisect.workers.config.lab import Lab
@@ -197,7 +197,10 @@ class DashboardData:
                 evidence = self._names.evidence(ledger, asked)
                 done = boots - measurement.remaining_boots(question, evidence)
                 share, left, said = _of_boots(done, boots, prices, question.scenarios)
-        orders = [one for one in decisions if one.outcome is None] or decisions[-1:]
+        working = [one for one in decisions if one.outcome is None]
+        if left is not None:
+            left = max(left, _least_left(working, prices, question.scenarios)) or None
+        orders = working or decisions[-1:]
         order = "; ".join(_order(ledger, one, question.testbed) for one in orders) or "waits"
         return Progress(
             kind=serialization.tag_of(question),
@@ -230,6 +233,14 @@ def _order(ledger: Ledger, decision: Action, own: str) -> str:
     """Describes an action, with its testbed if that is not the job's own."""
     guest = f" on {decision.testbed}" if decision.testbed != own else ""
     return f"{decision.stage.value} {ledger.label(decision.revision)}{guest}: {decision.why}"
+
+
+def _least_left(working: list[Action], prices: Prices, scenarios: tuple[str, ...]) -> float:
+    """Seconds that the longest of these actions takes; 0.0 without any."""
+    boot = prices.boot + prices.run * len(scenarios)
+    return max(
+        (prices.build if one.stage is ActionStage.KERNEL else boot for one in working), default=0.0
+    )
 
 
 def _boots(ledger: Ledger, asked: JobRecord) -> int:

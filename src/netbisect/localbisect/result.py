@@ -5,7 +5,6 @@ In the terms of the user: a boot is a run of the command, and a kernel is a revi
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -37,8 +36,6 @@ _USER_TERMS = {"kernel": "revision", "testbed": "machine"}
 _ENGINE_TERMS = re.compile(r"\b(boot|booted|kernel|testbed)(s?)\b")
 _SIGNIFICANT = 0.01
 """p-value below which the ends differ."""
-_MENTIONED = 0.01
-"""Smallest probability of another explanation that is mentioned."""
 _LIKELIER = 0.5
 """Probability from which an explanation is more likely than not."""
 
@@ -175,16 +172,7 @@ def posterior_of(finding: Result) -> Posterior | None:
 
 def posterior_plot(belief: Posterior) -> list[str]:
     """A plot of a posterior, with other explanations if relevant."""
-    bars, one_of_them = text_plot.posterior(belief, lambda revision: revision[:12])
-    alone = math.fsum(belief.chances.values())
-    others = {"two commits or more": belief.two, "a drift": belief.drift}
-    others_shown = [
-        f"{name}: {words.certainty(p)}" for name, p in others.items() if p >= _MENTIONED
-    ]
-    if alone < _LIKELIER and belief.none < _LIKELIER:
-        one_of_them = f"{'':>10}one commit alone: {words.certainty(alone)}"
-        return [bars, "; ".join([one_of_them, *others_shown])]
-    return [bars, one_of_them, *([f"{'':>10}{'; '.join(others_shown)}"] if others_shown else [])]
+    return text_plot.posterior(belief, lambda revision: revision[:12])
 
 
 def headline(result: SearchResult) -> str:

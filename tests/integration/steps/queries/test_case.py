@@ -11,13 +11,24 @@ from netbisect.bisect.model.entities import (
     Boot,
     Failure,
     Kernel,
+    Noise,
     Reaction,
     Sample,
     Stage,
 )
 from netbisect.bisect.model.evidence import Evidence, Observation
-from netbisect.reports.model.case import KernelFailure
-from netbisect.steps.queries.case import _attempt, _built_ahead, _failures, _overlays, _pps
+from netbisect.bisect.model.jobs import BisectJob, Candidate
+from netbisect.bisect.model.results import Culprit, Posterior, SeveralCulprits
+from netbisect.reports.model.case import Attempt, KernelFailure
+from netbisect.steps.queries.case import (
+    _attempt,
+    _built_ahead,
+    _compared,
+    _failures,
+    _overlays,
+    _pps,
+    _stand_ins,
+)
 from netbisect.store.db.records import Action, ActionStage, Outcome
 
 
@@ -124,3 +135,41 @@ def test_what_was_built_with_a_fix_is_said() -> None:
         "with fix-pf applied": "1 of 3 kernels",
     }
     assert _overlays(Evidence(kernels={"a": kernels["a"]})) == {}
+
+
+def attempt(revision: str) -> Attempt:
+    return Attempt(1, "trial", revision, "", "booted", None, 13.0, 0.0, 1.0)
+
+
+def test_a_commit_that_stands_in_for_the_culprit_is_known() -> None:
+    """Of the sides, those that were booted themselves have none."""
+    evidence = Evidence(
+        observations=(),
+        kernels={
+            "parent": kernel("parent", "fast"),
+            "culprit": kernel("culprit", "slow"),
+            "page": kernel("page", "slow"),
+        },
+    )
+    attempts = [attempt("parent"), attempt("page"), attempt("page")]
+
+    assert _stand_ins(evidence, attempts, {"parent", "culprit"}) == {"culprit": "page"}
+    assert _stand_ins(evidence, attempts, {"parent", "page"}) == {}
+    assert _stand_ins(evidence, attempts, {"not built"}) == {}
+
+
+def test_a_known_culprit_is_measured_again_with_its_parent() -> None:
+    """And the ends of the range, while no commit is known."""
+    asked = BisectJob(
+        "main", "c2558", "good", (Candidate("parent"), Candidate("culprit"), Candidate("bad")),
+        ("fwd4",), "fwd4", -0.1, Noise(),
+    )  # fmt: skip
+    found = [
+        Culprit(revision, parent, Posterior({}, 0.0), ())
+        for parent, revision in (("parent", "culprit"), ("culprit", "bad"))
+    ]
+
+    assert _compared(asked, None) == (("good", "bad"),)
+    assert _compared(asked, found[0]) == (("parent", "culprit"),)
+    both = (("parent", "culprit"), ("culprit", "bad"))
+    assert _compared(asked, SeveralCulprits(tuple(found), Posterior({}, 0.0))) == both

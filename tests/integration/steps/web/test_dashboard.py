@@ -136,6 +136,32 @@ def test_running_jobs_have_progress_and_time_left(watch: Watch, read_page: Any) 
     assert "is running: 0 of 3 series measured." in page.text
 
 
+@pytest.mark.parametrize("work", [None, ActionStage.TRIAL, ActionStage.KERNEL])
+def test_a_search_at_work_is_not_about_to_end(
+    watch: Watch, monkeypatch: pytest.MonkeyPatch, work: ActionStage | None
+) -> None:
+    """What it works at takes its time, even where no further trial is expected."""
+    alert, revisions = watch.ledger.alerts()[-1], watch.ledger.measured_revisions()[-6:]
+    asked = watch.ledger.ask(
+        BisectJob(
+            "main", alert.testbed, alert.good, tuple(map(Candidate, revisions)), (alert.lead,),
+            alert.lead, -0.1, Noise(),
+        ),
+        key="bisect",
+    )  # fmt: skip
+    prices = watch.ledger.prices(alert.testbed)
+    least = {None: None, ActionStage.TRIAL: prices.boot + prices.run}.get(work, prices.build)
+    if work is not None:
+        watch.ledger.intend(
+            asked.id, work, revisions[0], alert.testbed, config="G", arch="amd64", why="the next"
+        )
+    monkeypatch.setattr(DashboardData, "_search", lambda *_: (0.9, 0.0, "6 commits"))
+    view = watch.look()
+
+    assert [one.left for one in view.running] == [least]
+    assert "about 0 s" not in dashboard.page(view)
+
+
 def test_only_changed_series_are_read_again(watch: Watch) -> None:
     assert len(watch.data.stale(watch.ledger)) == 6
     first = watch.look()

@@ -23,6 +23,7 @@ from netbisect.bisect.model.results import (
 )
 from netbisect.reports.mail import alerts
 from netbisect.reports.model.case import Case, KernelFailure, Links
+from netbisect.reports.pages.page import page
 from netbisect.reports.render import plaintext
 
 HERE = Path(__file__).parents[3]
@@ -158,6 +159,47 @@ def test_the_trend_marks_the_change() -> None:
     assert len(lines) == 13
     before, after = lines[rule - 1].index("*"), lines[rule + 1].index("*")
     assert before > after + 10, "slower is to the left"
+
+
+def with_nights(case: Case, *numbers: int) -> Case:
+    """The case with nightly levels of these commits only."""
+    level = case.series["fwd4"][0]
+    levels = tuple(replace(level, revision=made["revision"](one)) for one in numbers)
+    return replace(case, series={"fwd4": levels})
+
+
+@pytest.mark.parametrize(
+    ("nights", "first"), [((8, 24, 40, 48, 72), 40), ((8, 24, 48, 72), 48), ((8, 24, 72), 72)]
+)
+def test_the_trend_falls_at_a_known_culprit(nights: tuple[int, ...], first: int) -> None:
+    """Which is named, and need not have been measured in a night."""
+    case = with_nights(make("culprit_case"), *nights)
+    lines = section(alerts.outcome(case).text, "Latest revisions, slower to the left").splitlines()
+    [rule] = [i for i, line in enumerate(lines) if line.startswith("  -----")]
+
+    assert made["label"](40) in lines[rule]
+    assert made["label"](first) in lines[rule + 1]
+    assert made["label"](24) in lines[rule - 1]
+
+
+def test_a_commit_that_stands_in_for_the_culprit_is_named() -> None:
+    culprit, twin = made["revision"](40), made["revision"](41)
+    case = make("culprit_case")
+    attempts = tuple(
+        replace(one, revision=twin) if one.revision == culprit else one for one in case.attempts
+    )
+    case = replace(case, attempts=attempts, stand_ins={culprit: twin})
+    stops = section(
+        alerts.outcome(case).text,
+        "Revisions in the order of testing; changes relative to the good end",
+    )
+    rows = [" ".join(line.split()) for line in stops.splitlines()]
+    [place] = [i for i, row in enumerate(rows) if row.startswith(case.label(twin))]
+
+    assert rows[place + 1].startswith(f"{case.label(culprit)} same kernel as")
+    assert case.label(twin) in " ".join(rows[place + 1 : place + 3])
+    told = f"{case.label(culprit)} has the same kernel image as {case.label(twin)}"
+    assert told in page(case)
 
 
 def test_a_short_series_has_no_trend() -> None:
