@@ -19,8 +19,11 @@ from netbisect.workers.config.scenario import Scenario
 
 _KEPT = re.compile(r"main_thread[ \t\n\v\f\r]\[[0-9]+\][ \t\n\v\f\r][1-9]")
 _CRASHED = re.compile(r"ouch, thread \d+ exited with error")
+# A port without virtio-net headers is the usual case: get_vnet_hdr_len() in pkt-gen.c goes on.
 _COMPLAINT = re.compile(
-    r"(?:\] *|^)((?:Unable to|Cannot|No such|nm_open|aborting|pkt-gen: ).*)", re.MULTILINE
+    r"(?:\] *|^)((?:Unable to (?!get virtio-net header length)|Cannot|No such|nm_open|aborting"
+    r"|pkt-gen: ).*)",
+    re.MULTILINE,
 )
 
 _UNITS = {"pps": 1.0, "Kpps": 1e3, "Mpps": 1e6, "Gpps": 1e9}
@@ -126,6 +129,30 @@ def offered_rate(output: str) -> float:
     if len(rates) < 4:  # noqa: PLR2004 - one of ramp, two of tail, one to count
         raise PktGenOutputError(f"the sender reports {len(rates)} seconds of traffic")
     return statistics.median(rates[1:-2])
+
+
+def evaluate(sender: str, receiver: str) -> tuple[float, float, list[str]]:
+    """Received and offered rate (pps; 0: unknown), and problems, by the output of both ends."""
+    ends = (("the receiver", receiver), ("the generator", sender))
+    problems = [f"{who}'s pkt-gen crashed" for who, output in ends if crashed(output)]
+    problems += [
+        f"{who}'s pkt-gen says: {why}" for who, output in ends if (why := complaint(output))
+    ]
+    pps = offered_pps = 0.0
+    try:
+        offered_pps = offered_rate(sender)
+    except PktGenOutputError as error:
+        problems.append(str(error))
+    try:
+        seconds = len(kept_rates(receiver))
+        pps = median_rate(receiver)
+        if seconds < LEAST_SECONDS:
+            problems.append(
+                f"{seconds} seconds of traffic are left after trimming, {LEAST_SECONDS} are needed"
+            )
+    except PktGenOutputError as error:
+        problems.append(f"the receiver: {error}")
+    return pps, offered_pps, problems
 
 
 def needed_options(scenario: Scenario) -> frozenset[str]:

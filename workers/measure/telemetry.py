@@ -217,32 +217,8 @@ def evaluate_run(
         after: Snapshot after the run.
     """
     sender, receiver = said
-    crashed = [
-        f"{who}'s pkt-gen crashed"
-        for who, output in ((_RECEIVER, receiver), (_GENERATOR, sender))
-        if pktgen.crashed(output)
-    ]
-    problems = [*crashed]
-    problems += [
-        f"{who}'s pkt-gen says: {complaint}"
-        for who, output in ((_RECEIVER, receiver), (_GENERATOR, sender))
-        if (complaint := pktgen.complaint(output))
-    ]
-    pps = offered_pps = 0.0
-    try:
-        offered_pps = pktgen.offered_rate(sender)
-    except pktgen.PktGenOutputError as error:
-        problems.append(str(error))
-    try:
-        kept = pktgen.kept_rates(receiver)
-        pps = pktgen.median_rate(receiver)
-        if len(kept) < pktgen.LEAST_SECONDS:
-            problems.append(
-                f"{len(kept)} seconds of traffic are left after trimming, "
-                f"{pktgen.LEAST_SECONDS} are needed"
-            )
-    except pktgen.PktGenOutputError as error:
-        problems.append(f"{_RECEIVER}: {error}")
+    pps, offered_pps, problems = pktgen.evaluate(sender, receiver)
+    crashed = pktgen.crashed(sender) or pktgen.crashed(receiver)
     run = sample_validity.RunRecord(
         pps=pps,
         offered_pps=offered_pps,

@@ -149,6 +149,19 @@ def test_a_crash_of_pkt_gen_is_seen() -> None:
     assert not pktgen.crashed(output([1.0]))
 
 
+def test_a_port_without_virtio_headers_is_no_complaint() -> None:
+    """pkt-gen.c, get_vnet_hdr_len(): it says so and goes on; what follows may be a complaint."""
+    harmless = "667.493 get_vnet_hdr_len [1143] Unable to get virtio-net header length\n"
+    assert pktgen.complaint(harmless) == ""
+    why = "Unable to set virtio-net header length 12"
+    assert pktgen.complaint(f"{harmless}667.5 set_vnet_hdr_len [1171] {why}\n") == why
+    assert pktgen.evaluate(harmless + output([6e5] * 40), harmless + output([6e5] * 40)) == (
+        600_000.0,
+        600_000.0,
+        [],
+    )
+
+
 def test_an_open_port_is_seen() -> None:
     """Before that line a sender's packets would be lost."""
     before, _, _ = HEAD.partition("669.924646")

@@ -1,0 +1,83 @@
+"""Runs the parser and the gate over a folder of raw netbenches logs; lists what is refused and why.
+
+    python -m benchmarks.netbenches FOLDER
+
+FOLDER is a clone of github.com/ocochard/netbenches, or a part of it. A run is a receiver's file
+and the sender's file of the same name beside it. Netbenches does not note the rate that was to be
+offered: the median that the sender reached stands for it, so that only unsteady senders are
+refused for their rate. What needs the state of the machines is not checked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from netbisect.bisect.model.sample_validity import MachineState, RunRecord, problems
+from netbisect.workers.measure import pktgen
+
+_UNKNOWN = MachineState()
+_NUMBER = re.compile(r"[-+]?\d[\d,.]*")
+_EXAMPLES = 3
+
+
+def verdict(sender: str, receiver: str) -> list[str]:
+    """Problems of a run, by the output of both ends."""
+    pps, offered_pps, found = pktgen.evaluate(sender, receiver)
+    record = RunRecord(
+        pps=pps,
+        offered_pps=offered_pps,
+        line_rate=offered_pps,
+        offered=[rate for rate in pktgen.all_rates(sender) if rate > 0],
+        received=pktgen.all_rates(receiver),
+        before=_UNKNOWN,
+        after=_UNKNOWN,
+    )
+    return found + problems(record)
+
+
+def runs(folder: Path) -> Iterator[tuple[Path, Path]]:
+    """Files of receiver and sender of each run, sorted by path; those without a partner are not."""
+    for receiver in sorted(folder.rglob("*.receiver")):
+        sender = receiver.with_suffix(".sender")
+        if sender.is_file():
+            yield sender, receiver
+
+
+def netbenches_counts(receiver: str) -> bool:
+    """Whether netbenches' own rule makes a number of the file."""
+    try:
+        return bool(pktgen.kept_rates(receiver))
+    except pktgen.PktGenOutputError:
+        return False
+
+
+@click.command(help=__doc__.split("\n\n", maxsplit=1)[0])
+@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
+def main(folder: Path) -> None:
+    reasons: Counter[str] = Counter()
+    examples: defaultdict[str, list[str]] = defaultdict(list)
+    total = accepted = counted = 0
+    for sender, receiver in runs(folder):
+        said = [path.read_text(errors="replace") for path in (sender, receiver)]
+        found = verdict(*said)
+        total += 1
+        counted += netbenches_counts(said[1])
+        accepted += not found
+        for reason in dict.fromkeys(_NUMBER.sub("N", one) for one in found):
+            reasons[reason] += 1
+            examples[reason].append(str(receiver.relative_to(folder)))
+    click.echo(f"{total} runs, {accepted} accepted, {total - accepted} refused")
+    click.echo(f"{counted} have a rate by the rule of netbenches")
+    for reason, number in reasons.most_common():
+        click.echo(f"{number:6} {reason}")
+        for example in examples[reason][:_EXAMPLES]:
+            click.echo(f"           {example}")
+
+
+if __name__ == "__main__":
+    main()
