@@ -5,14 +5,15 @@ The pictures are kept in the folder that NETBISECT_SCREENSHOTS names, or in pyte
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
 import shutil
 import subprocess
 import zlib
-from dataclasses import replace
-from itertools import product
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,13 +35,26 @@ PAGES = (
     "testbed-testbed-01.html",
     "revisions-testbed-00.main.html",
 )
-SCHEMES = {"dark": "0", "light": "1"}
+SCHEME = {
+    name: [f"--blink-settings=preferredColorScheme={number}"]
+    for name, number in (("dark", 0), ("light", 1))
+}
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed"),
     pytest.mark.xdist_group("browser"),
 ]
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a browser made of a page."""
+
+    dom: str
+    console: list[str]
+    picture: Path
+    paper: Path
 
 
 @pytest.fixture(scope="module")
@@ -85,41 +99,23 @@ def pixels(path: Path) -> tuple[int, int, set[bytes]]:
     return width, height, {raw[start : start + line] for start in range(0, len(raw), 4 * line)}
 
 
-@pytest.mark.parametrize(("page", "scheme"), list(product(PAGES, SCHEMES)))
-def test_a_page_is_drawn_in_light_and_in_dark(
-    whole_site: Any, artefacts: Path, tmp_path: Path, page: str, scheme: str
-) -> None:
-    """Something is to be seen, and what is behind it is as bright as it should be."""
-    picture = artefacts / f"{page.removesuffix('.html')}-{scheme}.png"
-    browse(
-        whole_site,
-        page,
-        tmp_path,
-        f"--blink-settings=preferredColorScheme={SCHEMES[scheme]}",
-        "--window-size=1300,1800",
-        f"--screenshot={picture}",
-    )
-    width, height, lines = pixels(picture)
+@pytest.fixture(scope="module")
+def looked_at(
+    whole_site: Any, artefacts: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], Look]:
+    """A page in the dark: each is loaded once for its picture, its paper and its console."""
+    profile = tmp_path_factory.mktemp("browser")
 
-    assert (width, height) == (1300, 1800)
-    assert len(lines) > 20
-    assert picture.stat().st_size > 20_000
+    @functools.cache
+    def look(page: str) -> Look:
+        path = artefacts / page.removesuffix(".html")
+        picture, paper = path.with_suffix(".png"), path.with_suffix(".pdf")
+        options = ("--window-size=1300,1800", f"--screenshot={picture}", "--dump-dom")
+        paging = ("--no-pdf-header-footer", f"--print-to-pdf={paper}", "--enable-logging=stderr")
+        done = browse(whole_site, page, profile, *SCHEME["dark"], *options, *paging)
+        return Look(done.stdout, console(done), picture, paper)
 
-
-def test_light_and_dark_differ(whole_site: Any, tmp_path: Path) -> None:
-    found = {}
-    for scheme, number in SCHEMES.items():
-        picture = tmp_path / f"{scheme}.png"
-        browse(
-            whole_site,
-            "index.html",
-            tmp_path,
-            f"--blink-settings=preferredColorScheme={number}",
-            f"--screenshot={picture}",
-        )
-        found[scheme] = picture.read_bytes()
-
-    assert found["light"] != found["dark"]
+    return look
 
 
 def console(done: subprocess.CompletedProcess[str]) -> list[str]:
@@ -127,34 +123,54 @@ def console(done: subprocess.CompletedProcess[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_a_page_asks_for_nothing_and_complains_of_nothing(
-    whole_site: Any, tmp_path: Path, page: str
+def test_a_page_is_drawn_and_printed_and_asks_for_nothing(
+    looked_at: Callable[[str], Look], page: str
 ) -> None:
     """What it may load is nothing; a request for more would be a word on the console."""
-    done = browse(whole_site, page, tmp_path, "--dump-dom", "--enable-logging=stderr")
+    look = looked_at(page)
+    width, height, lines = pixels(look.picture)
+    data = look.paper.read_bytes()
 
-    assert "</html>" in done.stdout
-    assert console(done) == []
+    assert look.console == []
+    assert "</html>" in look.dom
+    assert (width, height) == (1300, 1800)
+    assert len(lines) > 20
+    assert look.picture.stat().st_size > 20_000
+    assert data.startswith(b"%PDF")
+    assert 1 <= len(re.findall(rb"/Type /Page\b", data)) <= 6
 
 
-@pytest.mark.parametrize(
-    "more",
-    ["<img src='https://example.org/x.png'>", "<script>document.title = 1</script>",
-     "<link rel='stylesheet' href='other.css'>"],
-)  # fmt: skip
-def test_a_request_would_be_seen(own_site: Any, tmp_path: Path, more: str) -> None:
-    """The test before this one can fail."""
+def test_light_and_dark_differ(
+    whole_site: Any, looked_at: Callable[[str], Look], tmp_path: Path
+) -> None:
+    picture = tmp_path / "light.png"
+    options = ("--window-size=1300,1800", f"--screenshot={picture}")
+    browse(whole_site, "index.html", tmp_path, *SCHEME["light"], *options)
+
+    light, dark = pixels(picture), pixels(looked_at("index.html").picture)
+    assert light[:2] == dark[:2]
+    assert light[2] != dark[2]
+
+
+def test_a_request_would_be_seen(own_site: Any, tmp_path: Path) -> None:
+    """The test of the console can fail."""
     page = own_site.folder / "alerts.html"
+    more = (
+        "<img src='https://example.org/x.png'><script>document.title = 1</script>"
+        "<link rel='stylesheet' href='other.css'>"
+    )
     page.write_text(page.read_text().replace("</main>", f"{more}</main>"))
 
     done = browse(own_site, "alerts.html", tmp_path, "--dump-dom", "--enable-logging=stderr")
-    assert "Content Security Policy" in " ".join(console(done))
+    refused = [line for line in console(done) if "Content Security Policy" in line]
+    for what in ("x.png", "inline script", "other.css"):
+        assert any(what in line for line in refused), what
 
 
-def test_the_script_compares_two_rows(whole_site: Any, tmp_path: Path) -> None:
+def test_the_script_compares_two_rows(whole_site: Any, looked_at: Callable[[str], Look]) -> None:
     """With the numbers of the table; without it, the table is there all the same."""
     page = "revisions-testbed-00.main.html"
-    told = browse(whole_site, page, tmp_path, "--dump-dom").stdout
+    told = looked_at(page).dom
     text = (whole_site.folder / page).read_text()
 
     assert '<input type="radio"' in told
@@ -167,16 +183,6 @@ def test_the_script_compares_two_rows(whole_site: Any, tmp_path: Path) -> None:
     rows = told.split("Two of them", 1)[1].split("</table>", 1)[0]
     assert rows.count('scope="row"') == 3
     assert re.search(r"~? ?[+-]?\d+\.\d % \([+-]?\d+\.\d to [+-]?\d+\.\d\)", rows)
-
-
-@pytest.mark.parametrize("page", ["index.html", PAGES[4]])
-def test_a_page_prints(whole_site: Any, artefacts: Path, tmp_path: Path, page: str) -> None:
-    paper = artefacts / f"{page.removesuffix('.html')}.pdf"
-    browse(whole_site, page, tmp_path, "--no-pdf-header-footer", f"--print-to-pdf={paper}")
-    data = paper.read_bytes()
-
-    assert data.startswith(b"%PDF")
-    assert 1 <= len(re.findall(rb"/Type /Page\b", data)) <= 6
 
 
 def test_many_scenarios_fit_on_paper(whole_site: Any, tmp_path: Path) -> None:
