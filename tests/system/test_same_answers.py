@@ -78,7 +78,6 @@ LOOKS: dict[str, Callable[[Ledger], Any]] = {
 }
 
 
-@pytest.mark.long
 @pytest.mark.xdist_group("postgresql")
 def test_both_databases_give_the_same_answers(
     migrated: Path, tmp_path: Path, postgresql_url: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -90,9 +90,6 @@ def counts(summary: ImportSummary) -> tuple[int, int, int, int]:
     return summary.kernels, summary.boots, summary.samples, summary.known
 
 
-# ------------------------------------------------------------------------------------ histories
-
-
 def history(**changes: Any) -> str:
     line = {
         "id": "h000",
@@ -126,9 +123,7 @@ def test_a_history_becomes_a_series_in_the_order_of_its_revisions(
         "r293069": [553160.0],
         "r293643": [581881.0, 565413.5],
     }
-    learned = ledger.commit("r293643")
-    assert learned is not None
-    assert learned.number == 293643
+    assert ledger.commits(["r293643"])["r293643"].number == 293643
 
 
 def test_imported_twice_it_is_there_once(ledger: Ledger, tmp_path: Path) -> None:
@@ -246,9 +241,6 @@ def test_all_real_histories_are_taken_in(ledger: Ledger) -> None:
         for point in sorted(line["points"], key=lambda point: point["rev"])
     }
     assert counts(import_into(ledger, HISTORIES, parser=PARSER)) == (0, 0, 0, expected)
-
-
-# -------------------------------------------------------------------------------------- folders
 
 
 def test_a_folder_is_read_from_what_pkt_gen_printed(ledger: Ledger, tmp_path: Path) -> None:
@@ -478,34 +470,27 @@ def test_a_malformed_value_is_named_and_nothing_is_imported(ledger: Ledger, tmp_
     assert ledger.events_since(0) == ([], 0)
 
 
-def _nothing(path: Path) -> None:
-    path.mkdir()
-    (path / "README.md").write_text("no results\n")
-
-
-def _empty_file(path: Path) -> None:
-    path.write_text("")
-
-
-def _unnumbered(path: Path) -> None:
-    path.mkdir()
-    (path / "forwarding.pps").write_text("500000\n")
-
-
 @pytest.mark.parametrize(
-    ("make", "why"),
+    ("name", "text", "why"),
     [
-        (_nothing, "holds nothing to import; a histories.jsonl, or a folder with"),
-        (_empty_file, "holds nothing to import"),
-        (_unnumbered, "forwarding names no revision by number; a histories.jsonl"),
-        (lambda _: None, "No such file or directory"),
+        (
+            "README.md",
+            "no results\n",
+            "holds nothing to import; a histories.jsonl, or a folder with",
+        ),
+        ("", "", "holds nothing to import"),
+        ("forwarding.pps", "500000\n", "forwarding names no revision by number; a histories.jsonl"),
+        ("", None, "No such file or directory"),
     ],
 )
 def test_where_there_is_nothing_to_import_a_sentence_says_so(
-    ledger: Ledger, tmp_path: Path, make: Callable[[Path], None], why: str
+    ledger: Ledger, tmp_path: Path, name: str, text: str | None, why: str
 ) -> None:
     path = tmp_path / "results"
-    make(path)
+    if text is not None:
+        file = path / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text)
 
     with pytest.raises(NetbenchesError, match=str(path)) as caught:
         import_into(ledger, path, parser=PARSER)

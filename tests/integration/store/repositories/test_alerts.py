@@ -2,95 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+from alert_ledger import DAY, DROP, FORWARDING, GAIN, PF, STILL, Clock, announce, named, suspect, to
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from netbisect.bisect.alert_lifecycle import REOPENING_SECONDS
 from netbisect.bisect.model.alert_state import AlertKind, AlertState
-from netbisect.bisect.model.entities import (
-    Boot,
-    Commit,
-    Kernel,
-    Sample,
-)
 from netbisect.bisect.model.jobs import CompareJob, NightlyJob
-from netbisect.bisect.model.results import (
-    Confirmed,
-    Effect,
-    NightlyResult,
-    NotConfirmed,
-)
-from netbisect.steps.policy.alert_recovery import close_recovered, end_mutes
-from netbisect.store.db.database import StoreError, open_database
+from netbisect.bisect.model.results import Confirmed, NightlyResult, NotConfirmed
+from netbisect.steps.policy.alert_recovery import end_mutes
+from netbisect.store.db.database import StoreError
 from netbisect.store.db.records import Alert
 from netbisect.store.ledger import Ledger
-
-pytestmark = pytest.mark.both_databases
-
-DAY = 86400.0
-FORWARDING, PF = "inet4-forwarding", "inet4-pf-stateful"
-DROP = Effect(FORWARDING, -0.1, -0.12, -0.08, 1e-6, 5, 6)
-STILL = Effect(PF, 0.0, -0.01, 0.01, 0.9, 5, 6)
-GAIN = Effect(FORWARDING, 0.1, 0.08, 0.12, 1e-6, 5, 6)
-
-
-class Clock:
-    """Stands still until it is set."""
-
-    now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def ledger(url: str, clock: Clock) -> Iterator[Ledger]:
-    """With forty commits."""
-    engine = open_database(url)
-    ledger = Ledger(engine, clock)
-    ledger.learn([Commit(f"r{i}", i, "", "", "", "", 0.0) for i in range(1, 40)], "main")
-    yield ledger
-    engine.dispose()
-
-
-def announce(
-    ledger: Ledger,
-    good: str = "r10",
-    bad: str = "r20",
-    *effects: Effect,
-    testbed: str = "c2558",
-    what: str = "confirmed",
-) -> Alert:
-    """The alert of a comparison that is confirmed."""
-    effects = effects or (DROP, STILL)
-    lead = effects[0].scenario
-    scenarios = tuple(effect.scenario for effect in effects)
-    question = CompareJob("main", testbed, good, bad, scenarios, lead, -0.1)
-    asked = ledger.ask(question, key=f"{testbed} {good} {bad} {ledger.clock()} {lead}")
-    with ledger.closing(asked, Confirmed(effects)) as closing:
-        return closing.open_alert(effects, what=what)
-
-
-def to(ledger: Ledger, alert: Alert, state: AlertState | None, **given: object) -> Alert:
-    return ledger.change_alert(alert.id, who="olga", what="because", state=state, **given)
-
-
-def named(ledger: Ledger, alert: Alert, culprit: str = "r15") -> Alert:
-    return to(ledger, alert, AlertState.CULPRIT_FOUND, culprit=culprit)
-
 
 # --------------------------------------------------------------------------- what is written
 
 
+@pytest.mark.both_databases
 def test_every_change_has_a_time_a_reason_an_author_and_a_state(
     ledger: Ledger, clock: Clock
 ) -> None:
@@ -112,6 +44,7 @@ def test_every_change_has_a_time_a_reason_an_author_and_a_state(
     ]
 
 
+@pytest.mark.both_databases
 def test_a_change_that_the_table_lacks_is_refused_and_leaves_no_trace(ledger: Ledger) -> None:
     """With a sentence that says what would do."""
     alert = announce(ledger)
@@ -131,8 +64,6 @@ def test_a_change_that_the_table_lacks_is_refused_and_leaves_no_trace(ledger: Le
     assert [event.data["alert"] for event in events if event.kind == "alert"] == [2]
 
 
-# Hundreds of transactions, of the kinds that other tests make on both databases.
-@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
 @settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(
@@ -182,6 +113,7 @@ def test_the_series_of_an_alert_have_their_numbers_and_range(ledger: Ledger) -> 
     assert ledger.alerts_touching("c2558", PF, "stable/15") == []
 
 
+@pytest.mark.both_databases
 def test_numbers_are_frozen_when_they_are_announced(ledger: Ledger, clock: Clock) -> None:
     """What is said later of the same series stands beside them."""
     alert = announce(ledger)
@@ -208,15 +140,6 @@ def test_numbers_are_frozen_when_they_are_announced(ledger: Ledger, clock: Clock
 # ------------------------------------------------------------------------------ candidates
 
 
-def suspect(ledger: Ledger) -> tuple[Alert, int]:
-    """A candidate, and the comparison that is to confirm it."""
-    night = ledger.ask(NightlyJob("main", "c2558", "r20", (FORWARDING,), 3), key="night")
-    question = CompareJob("main", "c2558", "r10", "r20", (FORWARDING,), FORWARDING, -0.3)
-    with ledger.closing(night, NightlyResult(3)) as closing:
-        asked = closing.ask(question, key="comparison")
-        return closing.open_candidate(asked, kind=AlertKind.DROP, what="seen"), asked.id
-
-
 def test_a_candidate_is_nobodys_business_until_it_is_confirmed(
     ledger: Ledger, clock: Clock
 ) -> None:
@@ -239,6 +162,7 @@ def test_a_candidate_is_nobodys_business_until_it_is_confirmed(
     assert ledger.alerts() == [alert]
 
 
+@pytest.mark.both_databases
 def test_alerts_are_found_by_how_they_are_and_by_when_something_was_done(
     ledger: Ledger, clock: Clock
 ) -> None:
@@ -312,6 +236,7 @@ def test_nothing_measured_is_nothing_to_announce(ledger: Ledger) -> None:
 # -------------------------------------------------------------------------------- one event
 
 
+@pytest.mark.both_databases
 def test_one_culprit_is_one_event(ledger: Ledger, clock: Clock) -> None:
     """The alert that was announced first has the series of both from then on."""
     first = named(ledger, announce(ledger))
@@ -367,6 +292,7 @@ def test_what_is_not_one_event_is_not_merged(ledger: Ledger) -> None:
 # ---------------------------------------------------------------------------- coming back
 
 
+@pytest.mark.both_databases
 def test_what_comes_back_within_thirty_days_opens_its_alert_again(
     ledger: Ledger, clock: Clock
 ) -> None:
@@ -481,174 +407,3 @@ def test_what_happened_lately_can_be_looked_up(ledger: Ledger, clock: Clock) -> 
     assert ledger.recent_alerts(1000.0) == [old, fixed]
     assert ledger.recent_alerts(1000.1) == [fixed]
     assert ledger.recent_alerts(2000.1) == []
-
-
-# -------------------------------------------------------------------------------- baselines
-
-
-def measured(
-    ledger: Ledger,
-    testbed: str = "c2558",
-    numbers: Sequence[int] = range(5, 36, 5),
-    pps: float = 1e6,
-) -> None:
-    """Levels of FORWARDING at some revisions, a day for each revision."""
-    for number in numbers:
-        name = f"{testbed} r{number}"
-        ledger.record(Kernel(f"r{number}", "c", "a", name, name, "v", 1, 0.0, 1.0))
-        ledger.record(Boot(name, testbed, name, f"r{number}", number * DAY, 1.0))
-        ledger.record(
-            Sample(name, name, testbed, FORWARDING, pps, 0.0, (), (), (), "", number * DAY, 1.0)
-        )
-
-
-def baseline(ledger: Ledger, testbed: str = "c2558") -> list[int]:
-    levels = ledger.baseline(testbed, FORWARDING, "main")
-    return [int(level.revision.removeprefix("r")) for level in levels]
-
-
-ALL = [5, 10, 15, 20, 25, 30, 35]
-
-
-SINCE_CULPRIT = [15, 20, 25, 30, 35]
-
-
-@pytest.mark.parametrize(
-    ("state", "expected"),
-    [
-        (AlertState.BISECTING, SINCE_CULPRIT),
-        (AlertState.CULPRIT_FOUND, SINCE_CULPRIT),
-        (AlertState.NO_CULPRIT, SINCE_CULPRIT),
-        (AlertState.ACKNOWLEDGED, SINCE_CULPRIT),
-        (AlertState.MUTED, SINCE_CULPRIT),
-        (AlertState.FIXED, [5, 10, 30, 35]),
-        (AlertState.INVALID, ALL),
-        (AlertState.INFRA, ALL),
-        (AlertState.WITHDRAWN, ALL),
-    ],
-)
-def test_a_baseline_begins_with_a_change_that_stands(
-    ledger: Ledger, state: AlertState, expected: list[int]
-) -> None:
-    """What is fixed leaves a gap; what was called off counts for nothing."""
-    measured(ledger)
-    alert = announce(ledger)
-    assert baseline(ledger) == [20, 25, 30, 35]
-
-    to(ledger, alert, state, culprit="r15", until=DAY, recovery="r30")
-    assert baseline(ledger) == expected
-    if state.ended:
-        again = to(ledger, alert, AlertState.REOPENED)
-        assert again.culprit == "r15"
-        assert baseline(ledger) == SINCE_CULPRIT
-
-
-def test_a_candidate_moves_no_baseline(ledger: Ledger) -> None:
-    """It is not confirmed."""
-    measured(ledger)
-    suspect(ledger)
-
-    assert baseline(ledger) == ALL
-
-
-def test_an_improvement_is_a_new_baseline(ledger: Ledger) -> None:
-    """So that what is lost of it later is a drop."""
-    measured(ledger)
-    announce(ledger, "r10", "r20", GAIN)
-
-    assert baseline(ledger) == [20, 25, 30, 35]
-
-
-def test_a_recovery_that_nobody_dated_is_as_old_as_the_word_for_it(
-    ledger: Ledger, clock: Clock
-) -> None:
-    """What was measured before somebody said so may be of the slow kind."""
-    measured(ledger)
-    alert = announce(ledger)
-    clock.now = 27 * DAY
-    to(ledger, alert, AlertState.FIXED)
-
-    assert baseline(ledger) == [5, 10, 15, 30, 35]
-
-
-def test_a_merged_series_keeps_its_new_baseline(ledger: Ledger) -> None:
-    """As long as the event stands for which it was merged."""
-    measured(ledger, "apu2")
-    first, second = (named(ledger, announce(ledger, testbed=name)) for name in ("c2558", "apu2"))
-    ledger.merge_alert(second.id, first.id, who="olga", what="same commit")
-    assert baseline(ledger, "apu2") == [15, 20, 25, 30, 35]
-
-    to(ledger, first, AlertState.INVALID)
-    assert baseline(ledger, "apu2") == ALL
-
-
-def test_an_alert_elsewhere_moves_no_baseline(ledger: Ledger) -> None:
-    """Another scenario of the testbed, which was not measured for it."""
-    measured(ledger)
-    announce(ledger, "r10", "r20", replace(DROP, scenario=PF))
-
-    assert baseline(ledger) == ALL
-
-
-# --------------------------------------------------------------------------------- recovery
-
-
-def around(ledger: Ledger, alert: Alert) -> tuple[list[str], list[str]]:
-    before, since = ledger.around(ledger.alert(alert.id))
-    return [one.revision for one in before], [one.revision for one in since]
-
-
-def test_an_alert_has_levels_before_and_since(ledger: Ledger) -> None:
-    """What lies between its ends belongs to neither, until the culprit is known."""
-    measured(ledger)
-    alert = announce(ledger)
-    assert around(ledger, alert) == (["r5", "r10"], ["r20", "r25", "r30", "r35"])
-
-    named(ledger, alert)
-    assert around(ledger, alert) == (["r5", "r10"], ["r15", "r20", "r25", "r30", "r35"])
-
-
-def test_the_levels_before_begin_with_the_change_before(ledger: Ledger) -> None:
-    """And what came after the alert says nothing of what was before it."""
-    measured(ledger)
-    announce(ledger, "r5", "r10")
-    alert = announce(ledger, "r15", "r20")
-    announce(ledger, "r25", "r30")
-
-    assert around(ledger, alert) == (["r10", "r15"], ["r20", "r25", "r30", "r35"])
-
-
-def test_levels_of_unknown_commits_say_nothing(ledger: Ledger) -> None:
-    """An alert of elsewhere has no place in the branch."""
-    measured(ledger)
-    assert around(ledger, announce(ledger, "other", "another")) == ([], [])
-
-
-def test_a_level_that_is_back_closes_its_alert(ledger: Ledger, clock: Clock) -> None:
-    """With the revision that was back first, and no sooner than three levels are."""
-    measured(ledger, numbers=range(1, 11))
-    measured(ledger, numbers=(20, 22), pps=9e5)
-    alert = announce(ledger)
-    measured(ledger, numbers=(25, 27))
-    clock.now = 30 * DAY
-    assert close_recovered(ledger, "c2558", "main") == []
-    measured(ledger, numbers=(29,))
-    assert close_recovered(ledger, "apu2", "main") == []
-    assert close_recovered(ledger, "c2558", "stable/15") == []
-
-    [fixed] = close_recovered(ledger, "c2558", "main")
-
-    assert (fixed.id, fixed.state, fixed.recovery) == (alert.id, AlertState.FIXED, "r25")
-    assert ledger.alert_changes(alert.id)[-1].what == "the level has recovered since r25"
-    assert baseline(ledger) == [*range(1, 11), 25, 27, 29]
-    assert close_recovered(ledger, "c2558", "main") == []
-
-
-def test_a_gain_that_is_lost_is_left_to_the_alert_of_its_loss(ledger: Ledger) -> None:
-    """An improvement stays the baseline to which that is a drop."""
-    measured(ledger, numbers=range(1, 11))
-    announce(ledger, "r10", "r20", GAIN)
-    measured(ledger, numbers=(20,), pps=1.1e6)
-    measured(ledger, numbers=(25, 27, 29))
-
-    assert close_recovered(ledger, "c2558", "main") == []

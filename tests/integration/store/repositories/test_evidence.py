@@ -1,185 +1,25 @@
-"""What the ledger gives to decide upon: evidence, levels, and what cannot be measured."""
+"""The evidence of a job: boots, conditions and kernels, of all its testbeds."""
 
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 
 import pytest
-
-from netbisect.bisect.model.alert_state import AlertState
-from netbisect.bisect.model.entities import (
-    Boot,
-    Commit,
-    Conditions,
-    Failure,
-    Kernel,
-    Noise,
-    Reaction,
-    Sample,
-    Stage,
+from evidence_lab import (
+    FORWARDING,
+    OTHER,
+    PF,
+    Lab,
+    bisection,
+    boots_of,
+    comparison,
+    group,
+    learn,
+    night,
 )
-from netbisect.bisect.model.evidence import Evidence
-from netbisect.bisect.model.jobs import (
-    BisectJob,
-    Candidate,
-    CompareJob,
-    Job,
-    NightlyJob,
-)
-from netbisect.bisect.model.results import Confirmed, Effect
-from netbisect.store.db.database import open_database
-from netbisect.store.db.records import ActionStage, JobRecord, Outcome
-from netbisect.store.ledger import Ledger
 
-pytestmark = pytest.mark.both_databases
-
-FORWARDING, PF = "inet4-forwarding", "inet4-pf-stateful"
-BOTH = (FORWARDING, PF)
-
-
-@dataclass
-class Lab:
-    """Measures what it is told, a second after the other."""
-
-    ledger: Ledger
-    count: Iterator[int] = field(default_factory=lambda: itertools.count(1))
-    conditions: str = "old"
-    offered: float = 1.0
-
-    def ask(self, question: Job, parent: int | None = None) -> JobRecord:
-        return self.ledger.ask(question, key=f"question {next(self.count)}", parent=parent)
-
-    def decide(self, asked: JobRecord, revision: str, config: str = "GENERIC") -> int:
-        """A decision that is over as soon as it is made."""
-        decision = self.ledger.intend(
-            asked.id,
-            ActionStage.TRIAL,
-            revision,
-            asked.question.testbed,
-            config=config,
-            arch="amd64",
-            why="",
-        )
-        self.ledger.finish(decision.id, Outcome.OK)
-        return decision.id
-
-    def build(self, revision: str, identity: str = "", config: str = "GENERIC") -> Kernel:
-        kernel = Kernel(
-            revision=revision,
-            config=config,
-            arch="amd64",
-            identity=identity or f"identity of {revision}",
-            key=f"key {next(self.count)}",
-            version=revision,
-            size=1,
-            at=float(next(self.count)),
-            seconds=600.0,
-        )
-        self.ledger.record(kernel)
-        return kernel
-
-    def boot(
-        self,
-        asked: JobRecord | None,
-        revision: str,
-        rates: dict[str, float],
-        *,
-        testbed: str = "c2558",
-        kernel: str = "",
-        problems: Sequence[str] = (),
-    ) -> Boot:
-        """A visit for a question, or for none."""
-        decision = None if asked is None else self.decide(asked, revision)
-        at = float(next(self.count))
-        boot = Boot(f"boot {at:.0f}", testbed, kernel or f"key of {revision}", revision, at, 180.0)
-        self.ledger.record(boot, decision)
-        for scenario, pps in rates.items():
-            self.run(boot, decision, scenario, pps, problems)
-        return boot
-
-    def run(
-        self,
-        boot: Boot,
-        decision: int | None,
-        scenario: str,
-        pps: float,
-        problems: Sequence[str] = (),
-    ) -> Sample:
-        at = float(next(self.count))
-        self.ledger.record(Conditions(self.conditions, boot.testbed, scenario, {"a": "b"}))
-        sample = Sample(
-            id=f"sample {at:.0f}",
-            boot=boot.id,
-            testbed=boot.testbed,
-            scenario=scenario,
-            pps=pps,
-            offered_pps=self.offered,
-            received=(),
-            offered=(),
-            problems=tuple(problems),
-            conditions=self.conditions,
-            at=at,
-            seconds=30.0,
-        )
-        self.ledger.record(sample, decision)
-        return sample
-
-    def dud(
-        self,
-        asked: JobRecord | None,
-        revision: str,
-        stage: Stage,
-        reaction: Reaction = Reaction.SKIP,
-        *,
-        scenario: str = "",
-        decision: int | None = None,
-        config: str = "GENERIC",
-        testbed: str = "c2558",
-    ) -> None:
-        if decision is None and asked is not None:
-            decision = self.decide(asked, revision, config)
-        at = float(next(self.count))
-        place = "" if stage in {Stage.CHECKOUT, Stage.BUILD} else testbed
-        why = f"{stage.value} trouble"
-        self.ledger.record(
-            Failure(f"dud {at:.0f}", revision, stage, reaction, why, at, 9.0, place, scenario),
-            decision,
-        )
-
-    def evidence(self, asked: JobRecord, config: str = "GENERIC", arch: str = "amd64") -> Evidence:
-        return self.ledger.evidence(asked, config=config, arch=arch)
-
-    def skipped(self, asked: JobRecord) -> dict[str, str]:
-        return self.evidence(asked).skipped
-
-
-@pytest.fixture
-def lab(url: str) -> Iterator[Lab]:
-    engine = open_database(url)
-    yield Lab(Ledger(engine))
-    engine.dispose()
-
-
-def night(revision: str = "r1", boots: int = 3) -> NightlyJob:
-    return NightlyJob("main", "c2558", revision, BOTH, boots)
-
-
-def comparison(good: str = "r1", bad: str = "r9") -> CompareJob:
-    return CompareJob("main", "c2558", good, bad, BOTH, FORWARDING, -0.1)
-
-
-def bisection(good: str = "r1", candidates: Sequence[str] = ("r5", "r9")) -> BisectJob:
-    suspects = tuple(Candidate(revision) for revision in candidates)
-    return BisectJob("main", "c2558", good, suspects, BOTH, FORWARDING, -0.1, Noise())
-
-
-def boots_of(evidence: Evidence) -> list[tuple[str, bool]]:
-    return [(reading.revision, reading.fresh) for reading in evidence.observations]
-
+from netbisect.bisect.model.entities import Boot, Kernel, Reaction, Sample, Stage
 
 # ------------------------------------------------------------------------------------- readings
 
@@ -206,6 +46,7 @@ def test_a_night_sees_only_the_boots_that_were_made_for_it(lab: Lab) -> None:
     assert boots_of(lab.evidence(earlier)) == [("r1", True)]
 
 
+@pytest.mark.both_databases
 def test_a_comparison_sees_all_boots_of_both_sides_and_knows_its_own(lab: Lab) -> None:
     first = lab.ask(night())
     lab.boot(first, "r1", {FORWARDING: 1e5})
@@ -270,6 +111,7 @@ def test_scenarios_that_were_not_asked_for_are_left_out(lab: Lab) -> None:
 # ----------------------------------------------------------------------------------- conditions
 
 
+@pytest.mark.both_databases
 def test_unlike_conditions_never_meet(lab: Lab) -> None:
     asked = lab.ask(comparison())
     lab.boot(asked, "r1", {FORWARDING: 1e5, PF: 1e5})
@@ -319,6 +161,7 @@ def test_the_conditions_of_another_testbed_are_its_own(lab: Lab) -> None:
 # -------------------------------------------------------------------------------------- kernels
 
 
+@pytest.mark.both_databases
 def test_of_two_builds_the_newest_one_is_used_and_old_boots_keep_their_own(lab: Lab) -> None:
     asked = lab.ask(comparison())
     old = lab.build("r1", "first image")
@@ -363,159 +206,34 @@ def test_a_kernel_built_twice_alike_counts_its_boots_once(lab: Lab) -> None:
     assert lab.evidence(asked).kernels["r1"].at == kernel.at + 1000
 
 
-# -------------------------------------------------------------------------------------- skipped
-
-
-@pytest.mark.parametrize("stage", [Stage.CHECKOUT, Stage.BUILD])
-def test_what_does_not_build_is_skipped_by_every_testbed_of_its_config(
-    lab: Lab, stage: Stage
-) -> None:
-    asked = lab.ask(bisection())
-    elsewhere = lab.ask(dataclasses.replace(bisection(), testbed="twin"))
-    lab.dud(asked, "r5", stage)
-
-    assert lab.skipped(asked) == {"r5": f"{stage.value} trouble"}
-    assert lab.skipped(elsewhere) == {"r5": f"{stage.value} trouble"}
-    assert lab.evidence(asked, config="GENERIC-NODEBUG").skipped == {}
-    assert lab.evidence(asked, arch="arm64").skipped == {}
-
-
-def test_what_builds_after_all_is_not_skipped(lab: Lab) -> None:
-    asked = lab.ask(bisection())
-    lab.dud(asked, "r5", Stage.BUILD)
-    lab.build("r5", config="GENERIC-NODEBUG")
-    assert "r5" in lab.skipped(asked)
-
-    lab.build("r5")
-    assert lab.skipped(asked) == {}
-
-    lab.dud(asked, "r5", Stage.BUILD)
-    assert "r5" in lab.skipped(asked)
-
-
-@pytest.mark.parametrize("stage", [Stage.DEPLOY, Stage.BOOT])
-def test_what_does_not_boot_is_skipped_on_that_testbed(lab: Lab, stage: Stage) -> None:
-    asked = lab.ask(bisection())
-    elsewhere = lab.ask(dataclasses.replace(bisection(), testbed="twin"))
-    later = lab.ask(comparison("r5", "r9"))
-    lab.dud(asked, "r5", stage)
-
-    assert lab.skipped(asked) == {"r5": f"{stage.value} trouble"}
-    assert lab.skipped(later) == {"r5": f"{stage.value} trouble"}
-    assert lab.skipped(elsewhere) == {}
-    assert lab.evidence(asked, config="GENERIC-NODEBUG").skipped == {}
-
-
-def test_what_boots_and_measures_after_all_is_not_skipped(lab: Lab) -> None:
-    asked = lab.ask(bisection())
-    lab.boot(asked, "r5", {FORWARDING: 1e5})
-    lab.dud(asked, "r5", Stage.BOOT)
-    assert "r5" in lab.skipped(asked)
-
-    lab.boot(asked, "r5", {PF: 1e5})
-    assert "r5" in lab.skipped(asked)
-
-    lab.boot(asked, "r5", {FORWARDING: 1e5})
-    assert lab.skipped(asked) == {}
-
-
-def test_a_crash_after_the_leading_scenario_was_measured_does_not_skip(lab: Lab) -> None:
+def test_the_order_in_which_facts_arrive_does_not_matter(lab: Lab) -> None:
     asked = lab.ask(comparison())
-    visit = lab.decide(asked, "r1")
-    boot = Boot("boot", "c2558", "key", "r1", 1.0, 1.0)
-    lab.ledger.record(boot, visit)
-    lab.run(boot, visit, FORWARDING, 1e5)
-    lab.dud(asked, "r1", Stage.BOOT, scenario=PF, decision=visit)
-    assert lab.skipped(asked) == {}
+    visits = [
+        (
+            Boot(f"boot {i}", "c2558", "key", "r1", float(i), 180.0),
+            Sample(
+                f"s{i}", f"boot {i}", "c2558", FORWARDING, 1e5 + i, 0.0, (), (), (), "", i, 30.0
+            ),
+        )
+        for i in range(3)
+    ]
+    decision = lab.decide(asked, "r1")
 
-    lab.dud(asked, "r1", Stage.BOOT, scenario=PF)
-    assert lab.skipped(asked) == {"r1": "boot trouble"}
+    for boot, sample in (visits[2], visits[0], visits[1]):
+        lab.ledger.record(boot, decision)
+        lab.ledger.record(sample, decision)
 
-
-def test_what_cannot_do_the_leading_scenario_is_skipped(lab: Lab) -> None:
-    asked = lab.ask(bisection())
-    lab.dud(asked, "r5", Stage.BENCH, scenario=PF)
-    assert lab.skipped(asked) == {}
-
-    lab.dud(asked, "r5", Stage.BENCH, scenario=FORWARDING)
-    assert lab.skipped(asked) == {"r5": "bench trouble"}
-
-
-def test_a_night_skips_only_what_can_do_none_of_its_scenarios(lab: Lab) -> None:
-    asked = lab.ask(night())
-    lab.dud(asked, "r1", Stage.BENCH, scenario=PF)
-    assert lab.skipped(asked) == {}
-
-    lab.dud(asked, "r1", Stage.BENCH, scenario=FORWARDING)
-    assert lab.skipped(asked) == {"r1": "bench trouble"}
-
-
-def test_passing_trouble_skips_after_three_visits_for_one_question(lab: Lab) -> None:
-    asked, other = lab.ask(bisection()), lab.ask(bisection())
-    lab.dud(other, "r5", Stage.BOOT, Reaction.RETRY)
-    lab.dud(asked, "r5", Stage.CHECKOUT, Reaction.RETRY)
-    visit = lab.decide(asked, "r5")
-    for _ in range(4):
-        lab.dud(asked, "r5", Stage.BENCH, Reaction.RETRY, scenario=FORWARDING, decision=visit)
-    lab.dud(asked, "r5", Stage.BENCH, Reaction.RETRY, scenario=PF)
-    assert lab.skipped(asked) == {}
-
-    lab.dud(asked, "r5", Stage.DEPLOY, Reaction.RETRY)
-    assert lab.skipped(asked) == {"r5": "could not be measured in 3 tries: deploy trouble"}
-    assert lab.skipped(other) == {}
-
-
-def test_passing_trouble_is_forgotten_when_it_has_passed(lab: Lab) -> None:
-    asked = lab.ask(comparison())
-    for _ in range(4):
-        lab.dud(asked, "r1", Stage.DEPLOY, Reaction.RETRY)
-        lab.dud(asked, "r1", Stage.DEPLOY, Reaction.RETRY)
-        lab.boot(asked, "r1", {FORWARDING: 1e5})
-
-    assert lab.skipped(asked) == {}
-
-
-def test_visits_without_a_single_sample_skip_after_three(lab: Lab) -> None:
-    asked = lab.ask(comparison())
-    for _ in range(2):
-        lab.boot(asked, "r1", {FORWARDING: 1e5}, problems=["the generator offered too little"])
-    assert lab.skipped(asked) == {}
-
-    lab.boot(asked, "r1", {FORWARDING: 0.0})
-    assert lab.skipped(asked) == {"r1": "could not be measured in 3 tries: no packet was received"}
-    lab.boot(asked, "r1", {FORWARDING: 1e5})
-    assert lab.skipped(asked) == {}
-
-
-def test_a_visit_that_measured_something_is_no_fruitless_one(lab: Lab) -> None:
-    asked = lab.ask(night())
-    visit = lab.decide(asked, "r1")
-    boot = Boot("half good", "c2558", "key", "r1", float(next(lab.count)), 180.0)
-    lab.ledger.record(boot, visit)
-    lab.run(boot, visit, FORWARDING, 1e5)
-    lab.run(boot, visit, PF, 1e5, problems=["pkt-gen crashed"])
-    for _ in range(2):
-        lab.boot(asked, "r1", {PF: 1e5}, problems=["pkt-gen crashed"])
-    assert lab.skipped(asked) == {}
-
-    lab.boot(asked, "r1", {PF: 1e5}, problems=["pkt-gen crashed"])
-    assert lab.skipped(asked) == {"r1": "could not be measured in 3 tries: pkt-gen crashed"}
-
-
-def test_a_testbed_in_quarantine_says_nothing_of_the_revision(lab: Lab) -> None:
-    asked = lab.ask(comparison())
-    for _ in range(4):
-        lab.dud(asked, "r1", Stage.BOOT, Reaction.QUARANTINE)
-
-    assert lab.skipped(asked) == {}
-
-
-# --------------------------------------------------------------------------------------- levels
+    evidence = lab.evidence(asked)
+    assert [reading.boot for reading in evidence.of("r1")] == ["boot 0", "boot 1", "boot 2"]
+    assert [math.exp(reading.ln_pps[FORWARDING]) for reading in evidence.of("r1")] == (
+        pytest.approx([1e5, 1e5 + 1, 1e5 + 2])
+    )
 
 
 # -------------------------------------------------------------------------- further layouts
 
 
+@pytest.mark.both_databases
 def test_a_search_sees_the_layouts_of_its_revisions_and_nobody_else_does(lab: Lab) -> None:
     """They are images of the revision to the search, and of no revision to all others."""
     searching = lab.ask(dataclasses.replace(bisection(), layouts=3))
@@ -567,116 +285,6 @@ def test_a_layout_is_built_with_the_fixes_of_its_revision(lab: Lab) -> None:
     assert set(seen.kernels) == {"r5#1"}
 
 
-def learn(lab: Lab, *revisions: str, branch: str = "main") -> None:
-    lab.ledger.learn(
-        [Commit(revision, int(revision[1:]), "", "", "", "", 0.0) for revision in revisions],
-        branch,
-    )
-
-
-def test_a_series_has_a_level_for_every_image_in_the_order_of_the_branch(lab: Lab) -> None:
-    learn(lab, "r9", "r1", "r5")
-    first, second = lab.build("r1", "one"), lab.build("r1", "two")
-    for kernel in (first, second, first):
-        lab.boot(None, "r1", {FORWARDING: 1e5, PF: 9e5}, kernel=kernel.key)
-    asked = lab.ask(comparison())
-    lab.boot(asked, "r9", {FORWARDING: 3e5})
-    lab.boot(asked, "r5", {FORWARDING: 2e5})
-    lab.boot(asked, "r7", {FORWARDING: 2e5})
-    lab.boot(asked, "r5", {FORWARDING: 2e5}, problems=["none"])
-
-    series = lab.ledger.series("c2558", FORWARDING, "main")
-
-    assert [(level.revision, level.identity) for level in series] == [
-        ("r1", "one"),
-        ("r1", "two"),
-        ("r5", "key of r5"),
-        ("r9", "key of r9"),
-    ]
-    assert [level.ln_pps for level in series] == [
-        (math.log(1e5), math.log(1e5)),
-        (math.log(1e5),),
-        (math.log(2e5),),
-        (math.log(3e5),),
-    ]
-    assert series[0].at < series[1].at
-    assert lab.ledger.series("apu2", FORWARDING, "main") == []
-    assert lab.ledger.series("c2558", FORWARDING, "stable/15") == []
-
-
-def test_a_level_is_saturated_when_the_generator_limited_most_of_its_boots(lab: Lab) -> None:
-    """Two of three boots at 98 % and more of what was offered; one of two is not most."""
-    learn(lab, "r1", "r5")
-    lab.offered = 1e5
-    for revision, rates in (("r1", (99e3, 80e3, 98e3)), ("r5", (99e3, 80e3))):
-        for rate in rates:
-            lab.boot(None, revision, {FORWARDING: rate})
-    first, second = lab.ledger.series("c2558", FORWARDING, "main")
-    assert first.saturated
-    assert not second.saturated
-
-
-def test_a_series_begins_anew_with_new_conditions(lab: Lab) -> None:
-    learn(lab, "r1", "r5")
-    lab.boot(None, "r1", {FORWARDING: 1e5, PF: 1e5})
-    lab.conditions = "a new generator"
-    lab.boot(None, "r5", {FORWARDING: 1e5})
-
-    assert [level.revision for level in lab.ledger.series("c2558", FORWARDING, "main")] == ["r5"]
-    assert [level.revision for level in lab.ledger.series("c2558", PF, "main")] == ["r1"]
-
-
-def baseline(lab: Lab) -> list[str]:
-    return [level.revision for level in lab.ledger.baseline("c2558", FORWARDING, "main")]
-
-
-def test_the_baseline_begins_with_the_last_confirmed_change(lab: Lab) -> None:
-    learn(lab, "r1", "r2", "r3", "r4", "r5")
-    for revision in ("r1", "r2", "r4", "r5"):
-        lab.boot(None, revision, {FORWARDING: 1e5})
-    assert baseline(lab) == ["r1", "r2", "r4", "r5"]
-
-    asked = lab.ask(comparison("r2", "r4"))
-    effect = Effect(FORWARDING, -0.1, -0.12, -0.08, 1e-6, 5, 5)
-    with lab.ledger.closing(asked, Confirmed((effect,))) as closing:
-        alert = closing.open_alert([effect], what="confirmed")
-    assert baseline(lab) == ["r4", "r5"]
-
-    def change(state: AlertState, culprit: str) -> None:
-        lab.ledger.change_alert(alert.id, who="me", what="why", state=state, culprit=culprit)
-
-    change(AlertState.CULPRIT_FOUND, "r3")
-    assert baseline(lab) == ["r4", "r5"]
-    change(AlertState.CULPRIT_FOUND, "r5")
-    assert baseline(lab) == ["r5"]
-    change(AlertState.INVALID, "")
-    assert baseline(lab) == ["r1", "r2", "r4", "r5"]
-
-
-def test_the_order_in_which_facts_arrive_does_not_matter(lab: Lab) -> None:
-    asked = lab.ask(comparison())
-    visits = [
-        (
-            Boot(f"boot {i}", "c2558", "key", "r1", float(i), 180.0),
-            Sample(
-                f"s{i}", f"boot {i}", "c2558", FORWARDING, 1e5 + i, 0.0, (), (), (), "", i, 30.0
-            ),
-        )
-        for i in range(3)
-    ]
-    decision = lab.decide(asked, "r1")
-
-    for boot, sample in (visits[2], visits[0], visits[1]):
-        lab.ledger.record(boot, decision)
-        lab.ledger.record(sample, decision)
-
-    evidence = lab.evidence(asked)
-    assert [reading.boot for reading in evidence.of("r1")] == ["boot 0", "boot 1", "boot 2"]
-    assert [math.exp(reading.ln_pps[FORWARDING]) for reading in evidence.of("r1")] == (
-        pytest.approx([1e5, 1e5 + 1, 1e5 + 2])
-    )
-
-
 # --------------------------------------------------------------------- builds with an overlay
 
 
@@ -719,12 +327,6 @@ def test_what_failed_without_a_fix_is_not_held_against_a_build_with_it(
 
 # ------------------------------------------------------------------- several testbeds of one make
 
-OTHER = "c2558-2"
-
-
-def group() -> BisectJob:
-    return dataclasses.replace(bisection(), others={OTHER: Noise()})
-
 
 def test_a_search_of_several_testbeds_sees_the_boots_of_all_and_which_is_whose(lab: Lab) -> None:
     """Those of testbeds that do not belong to it stay out of it."""
@@ -737,6 +339,7 @@ def test_a_search_of_several_testbeds_sees_the_boots_of_all_and_which_is_whose(l
     assert [one.testbed for one in lab.evidence(alone).observations] == ["c2558"]
 
 
+@pytest.mark.both_databases
 def test_conditions_are_those_of_each_testbed(lab: Lab) -> None:
     """New ones of one do not put the boots of another aside."""
     asked = lab.ask(group())

@@ -1,0 +1,188 @@
+"""The levels before and since an alert, and the recovery of its series."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from alert_ledger import DAY, DROP, FORWARDING, GAIN, PF, Clock, announce, named, suspect, to
+
+from netbisect.bisect.model.alert_state import AlertState
+from netbisect.bisect.model.entities import Boot, Kernel, Sample
+from netbisect.steps.policy.alert_recovery import close_recovered
+from netbisect.store.db.records import Alert
+from netbisect.store.ledger import Ledger
+
+# -------------------------------------------------------------------------------- baselines
+
+
+def measured(
+    ledger: Ledger,
+    testbed: str = "c2558",
+    numbers: Sequence[int] = range(5, 36, 5),
+    pps: float = 1e6,
+) -> None:
+    """Levels of FORWARDING at some revisions, a day for each revision."""
+    for number in numbers:
+        name = f"{testbed} r{number}"
+        ledger.record(Kernel(f"r{number}", "c", "a", name, name, "v", 1, 0.0, 1.0))
+        ledger.record(Boot(name, testbed, name, f"r{number}", number * DAY, 1.0))
+        ledger.record(
+            Sample(name, name, testbed, FORWARDING, pps, 0.0, (), (), (), "", number * DAY, 1.0)
+        )
+
+
+def baseline(ledger: Ledger, testbed: str = "c2558") -> list[int]:
+    levels = ledger.baseline(testbed, FORWARDING, "main")
+    return [int(level.revision.removeprefix("r")) for level in levels]
+
+
+ALL = [5, 10, 15, 20, 25, 30, 35]
+
+
+SINCE_CULPRIT = [15, 20, 25, 30, 35]
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        (AlertState.BISECTING, SINCE_CULPRIT),
+        (AlertState.CULPRIT_FOUND, SINCE_CULPRIT),
+        (AlertState.NO_CULPRIT, SINCE_CULPRIT),
+        (AlertState.ACKNOWLEDGED, SINCE_CULPRIT),
+        (AlertState.MUTED, SINCE_CULPRIT),
+        (AlertState.FIXED, [5, 10, 30, 35]),
+        (AlertState.INVALID, ALL),
+        (AlertState.INFRA, ALL),
+        (AlertState.WITHDRAWN, ALL),
+    ],
+)
+def test_a_baseline_begins_with_a_change_that_stands(
+    ledger: Ledger, state: AlertState, expected: list[int]
+) -> None:
+    """What is fixed leaves a gap; what was called off counts for nothing."""
+    measured(ledger)
+    alert = announce(ledger)
+    assert baseline(ledger) == [20, 25, 30, 35]
+
+    to(ledger, alert, state, culprit="r15", until=DAY, recovery="r30")
+    assert baseline(ledger) == expected
+    if state.ended:
+        again = to(ledger, alert, AlertState.REOPENED)
+        assert again.culprit == "r15"
+        assert baseline(ledger) == SINCE_CULPRIT
+
+
+def test_a_candidate_moves_no_baseline(ledger: Ledger) -> None:
+    """It is not confirmed."""
+    measured(ledger)
+    suspect(ledger)
+
+    assert baseline(ledger) == ALL
+
+
+def test_an_improvement_is_a_new_baseline(ledger: Ledger) -> None:
+    """So that what is lost of it later is a drop."""
+    measured(ledger)
+    announce(ledger, "r10", "r20", GAIN)
+
+    assert baseline(ledger) == [20, 25, 30, 35]
+
+
+def test_a_recovery_that_nobody_dated_is_as_old_as_the_word_for_it(
+    ledger: Ledger, clock: Clock
+) -> None:
+    """What was measured before somebody said so may be of the slow kind."""
+    measured(ledger)
+    alert = announce(ledger)
+    clock.now = 27 * DAY
+    to(ledger, alert, AlertState.FIXED)
+
+    assert baseline(ledger) == [5, 10, 15, 30, 35]
+
+
+@pytest.mark.both_databases
+def test_a_merged_series_keeps_its_new_baseline(ledger: Ledger) -> None:
+    """As long as the event stands for which it was merged."""
+    measured(ledger, "apu2")
+    first, second = (named(ledger, announce(ledger, testbed=name)) for name in ("c2558", "apu2"))
+    ledger.merge_alert(second.id, first.id, who="olga", what="same commit")
+    assert baseline(ledger, "apu2") == [15, 20, 25, 30, 35]
+
+    to(ledger, first, AlertState.INVALID)
+    assert baseline(ledger, "apu2") == ALL
+
+
+def test_an_alert_elsewhere_moves_no_baseline(ledger: Ledger) -> None:
+    """Another scenario of the testbed, which was not measured for it."""
+    measured(ledger)
+    announce(ledger, "r10", "r20", replace(DROP, scenario=PF))
+
+    assert baseline(ledger) == ALL
+
+
+# --------------------------------------------------------------------------------- recovery
+
+
+def around(ledger: Ledger, alert: Alert) -> tuple[list[str], list[str]]:
+    before, since = ledger.around(ledger.alert(alert.id))
+    return [one.revision for one in before], [one.revision for one in since]
+
+
+def test_an_alert_has_levels_before_and_since(ledger: Ledger) -> None:
+    """What lies between its ends belongs to neither, until the culprit is known."""
+    measured(ledger)
+    alert = announce(ledger)
+    assert around(ledger, alert) == (["r5", "r10"], ["r20", "r25", "r30", "r35"])
+
+    named(ledger, alert)
+    assert around(ledger, alert) == (["r5", "r10"], ["r15", "r20", "r25", "r30", "r35"])
+
+
+@pytest.mark.both_databases
+def test_the_levels_before_begin_with_the_change_before(ledger: Ledger) -> None:
+    """And what came after the alert says nothing of what was before it."""
+    measured(ledger)
+    announce(ledger, "r5", "r10")
+    alert = announce(ledger, "r15", "r20")
+    announce(ledger, "r25", "r30")
+
+    assert around(ledger, alert) == (["r10", "r15"], ["r20", "r25", "r30", "r35"])
+
+
+def test_levels_of_unknown_commits_say_nothing(ledger: Ledger) -> None:
+    """An alert of elsewhere has no place in the branch."""
+    measured(ledger)
+    assert around(ledger, announce(ledger, "other", "another")) == ([], [])
+
+
+@pytest.mark.both_databases
+def test_a_level_that_is_back_closes_its_alert(ledger: Ledger, clock: Clock) -> None:
+    """With the revision that was back first, and no sooner than three levels are."""
+    measured(ledger, numbers=range(1, 11))
+    measured(ledger, numbers=(20, 22), pps=9e5)
+    alert = announce(ledger)
+    measured(ledger, numbers=(25, 27))
+    clock.now = 30 * DAY
+    assert close_recovered(ledger, "c2558", "main") == []
+    measured(ledger, numbers=(29,))
+    assert close_recovered(ledger, "apu2", "main") == []
+    assert close_recovered(ledger, "c2558", "stable/15") == []
+
+    [fixed] = close_recovered(ledger, "c2558", "main")
+
+    assert (fixed.id, fixed.state, fixed.recovery) == (alert.id, AlertState.FIXED, "r25")
+    assert ledger.alert_changes(alert.id)[-1].what == "the level has recovered since r25"
+    assert baseline(ledger) == [*range(1, 11), 25, 27, 29]
+    assert close_recovered(ledger, "c2558", "main") == []
+
+
+def test_a_gain_that_is_lost_is_left_to_the_alert_of_its_loss(ledger: Ledger) -> None:
+    """An improvement stays the baseline to which that is a drop."""
+    measured(ledger, numbers=range(1, 11))
+    announce(ledger, "r10", "r20", GAIN)
+    measured(ledger, numbers=(20,), pps=1.1e6)
+    measured(ledger, numbers=(25, 27, 29))
+
+    assert close_recovered(ledger, "c2558", "main") == []
