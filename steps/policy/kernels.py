@@ -34,26 +34,34 @@ class Kernels:
         self.lab = lab
         self._history = history
 
-    def config_of(self, testbed: Testbed, revision: str) -> str:
+    def config_of(self, testbed: Testbed, branch: str, revision: str) -> str:
         """The configuration of a revision's kernel, with overlays and patch.
+
+        Args:
+            testbed: Where it runs.
+            branch: Of the job that asks for it.
+            revision: With its patch.
 
         Raises:
             HistoryError: the tree cannot be read, or lacks a commit of an overlay.
+            FileError: the lab file has no configuration for that branch.
         """
         commit, patch = parts_of(revision)
         fixes = self._overlays.get(commit, [])
-        return with_patch(OVERLAY_MARK.join([testbed.kernel_config, *fixes]), patch)
+        return with_patch(OVERLAY_MARK.join([testbed.config_on(branch), *fixes]), patch)
 
     def evidence(self, ledger: Ledger, asked: JobRecord) -> Evidence:
         """All facts about a job.
 
         Raises:
-            HistoryError: see `config_of`.
+            HistoryError, FileError: see `config_of`.
         """
-        testbed = self.lab.testbed(asked.question.testbed)
+        testbed, branch = self.lab.testbed(asked.question.testbed), asked.question.branch
         patched = (one for one in scope_of(asked).revisions if parts_of(one)[1])
-        variants = {name: self.config_of(testbed, name) for name in (*self._overlays, *patched)}
-        config, arch = testbed.kernel_config, testbed.arch
+        variants = {
+            name: self.config_of(testbed, branch, name) for name in (*self._overlays, *patched)
+        }
+        config, arch = testbed.config_on(branch), testbed.arch
         return ledger.evidence(asked, config=config, arch=arch, variants=variants)
 
     @cached_property

@@ -221,7 +221,11 @@ class RequestService:
             found.append(replace(one, boots=boots, seconds=boots * visit, search=search))
             builds.update(
                 {
-                    (kernels.config_of(testbed, name), testbed.arch, name): prices.build
+                    (
+                        kernels.config_of(testbed, part.question.branch, name),
+                        testbed.arch,
+                        name,
+                    ): prices.build
                     for name in one.builds
                 }
             )
@@ -237,10 +241,10 @@ class RequestService:
         return search_cost(len(between), visit)
 
     def _evidence(self, question: Job, testbed: Testbed, kernels: Kernels) -> Evidence:
-        revisions = ends_of(question)
-        variants = {name: kernels.config_of(testbed, name) for name in revisions}
+        revisions, branch = ends_of(question), question.branch
+        variants = {name: kernels.config_of(testbed, branch, name) for name in revisions}
         return self.ledger.evidence_ahead(
-            question, config=testbed.kernel_config, arch=testbed.arch, variants=variants
+            question, config=testbed.config_on(branch), arch=testbed.arch, variants=variants
         )
 
     # -------------------------------------------------------------------------------------- change

@@ -45,7 +45,7 @@ class _Prefetch:
 
 def _fits(arch: str, config: str, testbed: Testbed) -> bool:
     """Whether a kernel, with any overlays, is one for this testbed."""
-    return (arch, config.partition(OVERLAY_MARK)[0]) == (testbed.arch, testbed.kernel_config)
+    return arch == testbed.arch and config.partition(OVERLAY_MARK)[0] in testbed.kernel_configs
 
 
 class Prefetcher:
@@ -117,7 +117,7 @@ class Prefetcher:
             evidence = self._kernels.evidence(ledger, asked)
             prices = ledger.prices(testbed.name)
             found = plan.revisions_to_prefetch(question, evidence, prices, room, sorted(building))
-            return {name: self._kernels.config_of(testbed, name) for name in found}
+            return {name: self._kernels.config_of(testbed, question.branch, name) for name in found}
 
         configs = await self._database.do(wanted)
         for revision, config in configs.items():

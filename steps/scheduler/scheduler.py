@@ -334,7 +334,7 @@ class BisectScheduler(ReconfigurableBaseScheduler):
             return move
         if asked.request is not None and fair_share.is_in_flight(ledger, asked, move.revision):
             return None
-        config = self.followups.kernels.config_of(testbed, move.revision)
+        config = self.followups.kernels.config_of(testbed, asked.question.branch, move.revision)
         wanted = kernel_name(move.revision, move.layout)
         kernel = evidence.kernels.get(wanted)
         if kernel is not None and (self.settings.kernels / kernel.key / FACT).is_file():

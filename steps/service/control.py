@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -24,7 +24,7 @@ from netbisect.steps.service.settings import Settings, load
 from netbisect.steps.service.shipped_files import fill_template
 from netbisect.store.db.database import StoreError, open_database
 from netbisect.store.db.schema import migrate
-from netbisect.store.git.history import HistoryError
+from netbisect.store.git.history import History, HistoryError
 from netbisect.workers.config.lab import Lab
 from netbisect.workers.config.toml import FileError
 from netbisect.workers.transport.processes import has_working_directory
@@ -37,6 +37,8 @@ _UPGRADE_SECONDS = 600.0
 """Time limit of the migration of Buildbot's database."""
 _FETCH = "fetch"
 """The check that may fail under a supervisor if a mirror exists."""
+_CONFIG = "kernel_config"
+"""The check that a start does not need: other branches can be measured."""
 _PID = "twistd.pid"
 _TWISTD = "from twisted.scripts import twistd; twistd.run()"
 _FREE_BYTES = 16 << 20
@@ -128,12 +130,40 @@ def _tree(settings: Settings, lab: Lab) -> Iterator[StartCheck]:
         what = "branch"
         for branch in settings.branches:
             yield StartCheck(what, True, f"{branch} is at {history.head(branch)[:12]}")
+        yield from kernel_configs(settings.branches, lab, history)
         what = "overlay"
         for one in lab.source.overlays:
             commits = len(history.stretch(one.first, one.last))
             yield StartCheck(what, True, f"{one.name} is for {commits:,} commits")
     except HistoryError as error:
         yield StartCheck(what, False, str(error))
+
+
+def kernel_configs(branches: Iterable[str], lab: Lab, history: History) -> Iterator[StartCheck]:
+    """Whether each watched branch has the kernel configurations of the testbeds.
+
+    Raises:
+        HistoryError: The clone cannot be read.
+    """
+    folder = lab.source.kernel_configs
+    own = {one.name for one in folder.iterdir()} if folder else set()
+    for branch in branches:
+        for bed in lab.testbeds:
+            place = f"sys/{bed.arch}/conf"
+            there = history.files_in(branch, place)
+            try:
+                name = bed.config_on(branch)
+            except FileError as error:
+                yield StartCheck(_CONFIG, False, str(error))
+                continue
+            if not there:
+                yield StartCheck(_CONFIG, True, f"{branch} has no {place} to look for {name} in")
+                continue
+            good = name in own or name in there
+            found = f"{place}/{name} {'is' if good else 'is not'} on {branch}, for {bed.name}"
+            if not good:
+                found += f"; expected one of {', '.join(sorted({*own, *there}))}"
+            yield StartCheck(_CONFIG, good, found)
 
 
 def _port(name: str, interface: str, port: int) -> StartCheck:
@@ -192,7 +222,9 @@ def prepare_start(
         raise ServiceError(f"the disk of {folder} has less than {_FREE_BYTES >> 20} MiB free")
     private_files.restrict(folder, load(folder / SETTINGS)[0])
     for check in check_folder(folder):
-        if not check.good and not (supervised and check.what == _FETCH):
+        if check.what == _CONFIG and not check.good:
+            _progress(check.found)
+        elif not check.good and not (supervised and check.what == _FETCH):
             raise ServiceError(check.found)
     settings, _ = load(folder / SETTINGS)
     if not (folder / TAC).is_file():

@@ -65,6 +65,15 @@ class History(Mirror):
             )
         return revision
 
+    def files_in(self, branch: str, folder: str) -> frozenset[str]:
+        """Names of what a folder holds at the head of a branch; none if it is not there.
+
+        Raises:
+            HistoryError: there is no such branch, or the clone cannot be read.
+        """
+        listed = self.read("ls-tree", "--name-only", "-z", self.head(branch), f"{folder}/")
+        return frozenset(one.rpartition("/")[2] for one in listed.split("\0") if one)
+
     def resolve(self, name: str) -> str:
         """Full hash of a branch, a tag or a short hash.
 

@@ -59,7 +59,7 @@ def needs_of(lab: Lab, arch: str, conf: str) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for testbed in lab.testbeds:
         dut = testbed.dut
-        if (testbed.arch, testbed.kernel_config) != (arch, conf) or not dut.userland:
+        if testbed.arch != arch or conf not in testbed.kernel_configs or not dut.userland:
             continue
         tools = dut.tools
         if tools is None:

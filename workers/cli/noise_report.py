@@ -24,6 +24,9 @@ from netbisect.workers.measure import calibrate, image_noise, noise_report
 @click.option(
     "--revision", type=options.CommitHash(), required=True, help="Full hash of the commit."
 )
+@click.option(
+    "--config", default="", help="Kernel configuration (default: the only one of the testbed)."
+)
 @click.option("--builds", type=options.SEVERAL, required=True, help="Images to build.")
 @click.option(
     "--boots", type=options.SEVERAL, default=3, show_default=True, help="Boots of each image."
@@ -38,6 +41,7 @@ def image_noise_command(
     testbed: str,
     builder: str | None,
     revision: str,
+    config: str,
     builds: int,
     boots: int,
     logs: Path | None,
@@ -50,12 +54,18 @@ def image_noise_command(
     and separates image noise from boot noise. Run it on the build host.
     """
     bed = lab.testbed(testbed)
+    if not config and len(bed.kernel_configs) > 1:
+        raise click.UsageError(
+            f"{bed.name} has several kernel configurations; "
+            f"expected --config {' or '.join(bed.kernel_configs)}"
+        )
     same = [one.name for one in lab.builders if one.arch == bed.arch]
     plan = image_noise.ImageNoisePlan(
         lab=lab,
         testbed=bed,
         builder=lab.builder(builder or same[0]),
         revision=revision,
+        config=config or bed.kernel_configs[0],
         builds=builds,
         boots=boots,
         scenarios=options.load_scenarios(lab, names or bed.scenarios),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 
 from netbisect.workers.config.dut import Dut, PortSelector
 from netbisect.workers.config.scenario import Traffic
+from netbisect.workers.config.toml import FileError, TextOrTable
 from netbisect.workers.config.validation import IDENT, NAME, check, check_modules, check_name
 from netbisect.workers.config.vm import ADDRESS, GUEST_MARK, HOST_MARK, Vm
 
@@ -79,7 +81,8 @@ class Testbed:
 
     name: str
     arch: str
-    kernel_config: str
+    kernel_config: TextOrTable
+    """KERNCONF, or a table of them by pattern of branches, of which the first that fits counts."""
     line_rate_pps: int
     """Packets of 60 bytes without CRC per second that the generator must offer; scaled for
     longer packets.
@@ -114,10 +117,12 @@ class Testbed:
     def __post_init__(self) -> None:
         check_name(self.name)
         self._check_vm()
-        check(
-            IDENT.match(self.kernel_config),
-            f"kernel_config {self.kernel_config!r}: expected the name of a file in sys/ARCH/conf",
-        )
+        check(self.kernel_configs, "kernel_config: expected a string, or at least one branch")
+        for name in self.kernel_configs:
+            check(
+                IDENT.match(name),
+                f"kernel_config {name!r}: expected the name of a file in sys/ARCH/conf",
+            )
         check(self.line_rate_pps > 0, f"line_rate_pps {self.line_rate_pps}: expected packets/s > 0")
         check(self.scenarios, "scenarios: expected at least one")
         check(
@@ -159,6 +164,29 @@ class Testbed:
                 traffic.port.interface == wanted,
                 f"{name}.port: expected {{ interface = {wanted!r} }} for a virtual machine",
             )
+
+    @property
+    def kernel_configs(self) -> tuple[str, ...]:
+        """The kernel configurations of all branches."""
+        table = self.kernel_config
+        return (table,) if isinstance(table, str) else tuple(dict.fromkeys(table.values()))
+
+    def config_on(self, branch: str) -> str:
+        """The kernel configuration for revisions of a branch.
+
+        Raises:
+            FileError: the lab file names none.
+        """
+        table = self.kernel_config
+        if isinstance(table, str):
+            return table
+        for pattern, name in table.items():
+            if fnmatchcase(branch, pattern):
+                return name
+        raise FileError(
+            f"testbed {self.name!r}: kernel_config has nothing for the branch {branch!r}; "
+            f"expected one of {', '.join(table)}, or a pattern such as '*' as the last one"
+        )
 
     def line_rate(self, size: int) -> float:
         """Line rate in packets of `size` bytes without CRC per second."""

@@ -18,6 +18,7 @@ from netbisect.errors import UserError
 
 T = TypeVar("T")
 Scalar: TypeAlias = str | int
+TextOrTable: TypeAlias = str | dict[str, str]
 
 _NAMES: Mapping[type, str] = {
     str: "a string",
@@ -65,6 +66,14 @@ def _scalar(value: object, _: Any) -> object:
     raise _wrong_type("a string or a whole number", value)
 
 
+def _text_or_table(value: object, _: Any) -> object:
+    if type(value) is str:
+        return value
+    if isinstance(value, dict) and all(type(one) is str for one in value.values()):
+        return value
+    raise _wrong_type("a string or a table of strings", value)
+
+
 def _container(kind: type, hook: Any) -> Any:
     def structure(value: object, wanted: Any) -> object:
         if not isinstance(value, kind):
@@ -81,6 +90,7 @@ def strict_converter() -> Converter:
     for kind in (str, int, float, bool):
         converter.register_structure_hook(kind, _exactly(kind))
     converter.register_structure_hook(Scalar, _scalar)
+    converter.register_structure_hook(TextOrTable, _text_or_table)
     converter.register_structure_hook(Path, lambda value, _: Path(_exactly(str)(value, str)))
     converter.register_structure_hook_factory(
         lambda kind: _origin(kind) is tuple,

@@ -325,7 +325,7 @@ class Bench:
         described = json.dumps(asdict(scenario), sort_keys=True)
         values = {
             **self._hosts,
-            "kernel_config": self.testbed.kernel_config,
+            "kernel_config": " ".join(self.testbed.kernel_configs),
             "line_rate_pps": str(self.testbed.line_rate_pps),
             "run_seconds": f"{self.testbed.timing.run:g}",
             "scenario": hashlib.sha256(described.encode()).hexdigest()[:16],

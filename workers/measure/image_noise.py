@@ -40,6 +40,8 @@ class ImageNoisePlan:
     testbed: Testbed
     builder: Builder
     revision: str
+    config: str
+    """KERNCONF."""
     builds: int
     boots: int
     scenarios: Sequence[Scenario]
@@ -79,10 +81,10 @@ def measure(plan: ImageNoisePlan) -> ImageRates | Failure:
             plan.builder,
             plan.lab.source,
             plan.revision,
-            plan.testbed.kernel_config,
+            plan.config,
             plan.say,
             layout,
-            userland.needs_of(plan.lab, plan.builder.arch, plan.testbed.kernel_config),
+            userland.needs_of(plan.lab, plan.builder.arch, plan.config),
         ).run()
         if isinstance(kernel, Failure):
             return kernel

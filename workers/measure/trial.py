@@ -13,6 +13,7 @@ from pathlib import Path
 
 from netbisect.bisect.model.entities import Boot, Fact, Failure, Kernel, Reaction, Sample, Stage
 from netbisect.bisect.model.faults import RULES, Fault, fault_of_run
+from netbisect.bisect.model.revision_key import OVERLAY_MARK
 from netbisect.workers.config.scenario import Scenario
 from netbisect.workers.config.testbed import Testbed
 from netbisect.workers.dut.device import DeviceUnderTest
@@ -85,7 +86,10 @@ class _TrialRun:
         boot = self._boot()
         if isinstance(boot, LabFault):
             return self._end(boot, boot=None)
-        bench = Bench(self.testbed, self.connections, self.say, self.trial.logs)
+        config = self.trial.kernel.config.partition(OVERLAY_MARK)[0]
+        bench = Bench(
+            replace(self.testbed, kernel_config=config), self.connections, self.say, self.trial.logs
+        )
         waiting = [*self.trial.scenarios] * self.trial.runs
         worst: LabFault | None = None
         try:

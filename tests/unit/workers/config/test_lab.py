@@ -57,6 +57,34 @@ def grouped(text: str) -> str:
     return before + mark + first + mark + first.replace('"c2558"', '"c2558-2"')
 
 
+def test_a_kernel_config_can_depend_on_the_branch(tmp_path: Path, text: str) -> None:
+    """The first pattern that fits counts; a string is for all branches."""
+    bed = load(tmp_path, text).testbeds[0]
+    assert (bed.config_on("any"), bed.kernel_configs) == ("GENERIC-NODEBUG", ("GENERIC-NODEBUG",))
+    table = '{ main = "GENERIC-NODEBUG", "stable/*" = "GENERIC", "releng/*" = "GENERIC" }'
+    text = text.replace('"GENERIC-NODEBUG"', table, 1)
+    bed = load(tmp_path, text).testbeds[0]
+    assert [bed.config_on(one) for one in ("main", "stable/14", "releng/14.2")] == [
+        "GENERIC-NODEBUG",
+        "GENERIC",
+        "GENERIC",
+    ]
+    assert bed.kernel_configs == ("GENERIC-NODEBUG", "GENERIC")
+    with pytest.raises(FileError, match="kernel_config has nothing for the branch 'vendor/x'"):
+        bed.config_on("vendor/x")
+
+
+def test_what_is_no_kernel_config_is_refused(tmp_path: Path, text: str) -> None:
+    for wrong, said in {
+        "5": "expected a string or a table of strings, found a whole number",
+        "{ main = 5 }": "expected a string or a table of strings",
+        "{}": "kernel_config: expected a string, or at least one branch",
+        '{ main = "../x" }': "'../x': expected the name of a file in sys/ARCH/conf",
+    }.items():
+        with pytest.raises(FileError, match=said):
+            load(tmp_path, text.replace('"GENERIC-NODEBUG"', wrong, 1))
+
+
 def test_peers_are_testbeds_of_the_same_group(tmp_path: Path, text: str) -> None:
     lab = load(tmp_path, grouped(text))
     one, two = lab.testbeds

@@ -1,0 +1,78 @@
+"""Whether the trees of the watched branches have the kernel configurations of the testbeds."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from netbisect.demo.lab.testbeds import TESTBEDS, lab_toml
+from netbisect.steps.service.control import kernel_configs
+from netbisect.store.git.history import History
+from netbisect.workers.config.lab import Lab, load_lab
+
+_COMMIT = """\
+commit refs/heads/{branch}
+committer C <c@example.org> 1700000000 +0000
+data 1
+x
+"""
+_FILE = "M 644 inline sys/amd64/conf/{name}\ndata 0\n\n"
+TREES = {"main": ["GENERIC", "GENERIC-NODEBUG"], "stable/14": ["GENERIC"], "bare": []}
+
+
+def history(folder: Path) -> History:
+    """The clone of a repository with these branches."""
+    subprocess.run(["git", "init", "--quiet", "--bare", folder / "tree.git"], check=True)
+    stream = "".join(
+        _COMMIT.format(branch=branch) + "".join(_FILE.format(name=name) for name in names)
+        for branch, names in TREES.items()
+    )
+    subprocess.run(
+        ["git", "-C", folder / "tree.git", "fast-import", "--quiet"],
+        input=stream.encode(),
+        check=True,
+    )
+    found = History(folder / "clone", str(folder / "tree.git"))
+    found.update()
+    return found
+
+
+def lab(folder: Path, config: str) -> Lab:
+    (folder / "ssh").mkdir(exist_ok=True)
+    (folder / "ssh" / "config").touch()
+    text = lab_toml([TESTBEDS["c2558"]], folder / "tree.git", folder / "ssh" / "config", "NAME")
+    (folder / "lab.toml").write_text(text.replace('"NAME"', config))
+    return load_lab(folder / "lab.toml")
+
+
+def test_a_configuration_that_a_branch_lacks_is_told(tmp_path: Path) -> None:
+    """GENERIC-NODEBUG exists on main only."""
+    tree = history(tmp_path)
+    found = list(kernel_configs(TREES, lab(tmp_path, '"GENERIC-NODEBUG"'), tree))
+    lacking = "sys/amd64/conf/GENERIC-NODEBUG is not on stable/14, for c2558; "
+    lacking += "expected one of GENERIC"
+    assert [(one.what, one.good, one.found) for one in found] == [
+        ("kernel_config", True, "sys/amd64/conf/GENERIC-NODEBUG is on main, for c2558"),
+        ("kernel_config", False, lacking),
+        ("kernel_config", True, "bare has no sys/amd64/conf to look for GENERIC-NODEBUG in"),
+    ]
+
+
+def test_a_configuration_of_each_branch_is_looked_for_there(tmp_path: Path) -> None:
+    tree = history(tmp_path)
+    table = '{ main = "GENERIC-NODEBUG", "stable/*" = "GENERIC" }'
+    found = list(kernel_configs(TREES, lab(tmp_path, table), tree))
+    assert [one.good for one in found] == [True, True, False]
+    assert "kernel_config has nothing for the branch 'bare'" in found[2].found
+
+
+def test_a_configuration_beside_the_lab_file_is_on_every_branch(tmp_path: Path) -> None:
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "ROUTER").touch()
+    tree, mine = history(tmp_path), lab(tmp_path, '"ROUTER"')
+    text = (tmp_path / "lab.toml").read_text()
+    (tmp_path / "lab.toml").write_text(
+        text.replace("[source]", '[source]\nkernel_configs = "conf"')
+    )
+    assert not any(one.good for one in kernel_configs(["main"], mine, tree))
+    assert all(one.good for one in kernel_configs(["main"], load_lab(tmp_path / "lab.toml"), tree))
