@@ -15,6 +15,7 @@ from netbisect.bisect.model.results import (
     Suspects,
     Unfinished,
 )
+from netbisect.reports.mail import opening
 from netbisect.reports.model.case import HASH_LENGTH, Case
 from netbisect.reports.render import summary, words
 from netbisect.reports.render.templating import environment
@@ -41,19 +42,19 @@ def alert(case: Case) -> Mail:
     """
     if case.confirmed is None:
         raise ValueError(f"case {case.number}: no drop was confirmed, so there is no alert")
-    return Mail(_subject(case), environment.get_template("mail.txt").render(_view(case)))
+    return Mail(opening.subject(case), environment.get_template("mail.txt").render(_view(case)))
 
 
 def outcome(case: Case) -> Mail:
-    """Mail about the result of a search; a reply to the alert if there was one.
+    """Mail about the result of a search, in the thread of the alert if there was one.
 
     Raises:
         ValueError: The search is running.
     """
     if case.finding is None:
         raise ValueError(f"case {case.number}: the search has not ended")
-    subject = f"Re: {_subject(case)}" if case.confirmed else _subject(case)
-    return Mail(subject, environment.get_template("outcome.txt").render(_view(case)))
+    text = environment.get_template("outcome.txt").render(_view(case))
+    return Mail(opening.subject(case), text)
 
 
 def trouble(question: NightlyJob | CompareJob, finding: Unfinished) -> Mail:
@@ -92,22 +93,17 @@ def change(number: int, now: str, place: str, effect: Effect, *, who: str, why: 
     )
 
 
-def _subject(case: Case) -> str:
-    effect = f" {words.percent(case.confirmed.effects[0].ln_ratio)}" if case.confirmed else ""
-    good, bad = summary.subject_name(case.good), summary.subject_name(case.bad)
-    return words.clean(
-        f"[netbisect] {case.branch} {case.testbed}: {case.title(case.lead)}{effect} "
-        f"between {good} and {bad}"
-    )
-
-
 def _view(case: Case) -> dict[str, Any]:
     rows = summary.rows(case)
     stops = summary.path(case)
     conditions = [(words.clean(k), words.clean(v)) for k, v in case.conditions.items()]
     return {
         "case": case,
-        "headline": words.clean(summary.headline(case)),
+        "opening": opening.five_lines(case),
+        # The five lines say all of it where the search runs or has found one commit.
+        "headline": ""
+        if isinstance(case.finding, Culprit | None)
+        else words.clean(summary.headline(case)),
         "place": _place(case),
         "culprit": _culprit(case),
         "stable": [words.clean(sentence) for sentence in case.stable],
@@ -203,6 +199,7 @@ def _card(case: Case, commit: Commit) -> dict[str, Any]:
         "subject": words.clean(commit.subject),
         "link": words.clean(case.links.to_commit(commit.revision)),
         "trailers": summary.trailers(commit),
+        "diffstat": words.block(case.diffstat).rstrip(),
     }
 
 

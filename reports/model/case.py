@@ -147,6 +147,10 @@ class Case:
     links: Links = Links()
     command: str = ""
     """A shell command that measures the difference again."""
+    committer: str = ""
+    """Mail address of the committer of the verified commit; empty: that of its author."""
+    diffstat: str = ""
+    """Of the verified commit, as `git diff --stat` prints it."""
     stable: tuple[str, ...] = ()
     """Sentences about the culprit on the stable branches."""
     unmoved: tuple[str, ...] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -22,6 +23,7 @@ from netbisect.steps.policy.kernels import Kernels
 from netbisect.steps.service.settings import Settings
 from netbisect.store.db.records import JobRecord
 from netbisect.store.git.history import History
+from netbisect.store.git.mirror import HistoryError
 from netbisect.store.ledger import Ledger
 from netbisect.workers.config.lab import Lab
 from netbisect.workers.config.scenario import load_scenario
@@ -211,6 +213,12 @@ class LedgerLab:
         return tuple(
             bisections.backport_sentences(self._history, culprit, branch, others, label, now)
         )
+
+    def diffstat(self, culprit: str) -> str:
+        """Of a culprit; "" without one, and where the tree is not there."""
+        with contextlib.suppress(HistoryError):
+            return self._history.diffstat(culprit) if self._history and culprit else ""
+        return ""
 
     def profiles(self, ledger: Ledger, search: JobRecord) -> tuple[ProfilePair, ...]:
         """Of the culprits of a search and their parents, where visits' folders are there."""

@@ -366,6 +366,13 @@ class Followups:
         stable = bisections.backport_sentences(
             self.history, culprit, alert.branch, others, case.label, now
         )
+        with contextlib.suppress(HistoryError):  # an unreadable tree delays no mail
+            if culprit is not None:
+                case = replace(
+                    case,
+                    committer=self.history.committer(culprit),
+                    diffstat=self.history.diffstat(culprit),
+                )
         return replace(numbered(case, self.settings, alert.id), stable=tuple(stable))
 
     def page_of(self, alert: int) -> Path:

@@ -149,6 +149,7 @@ def alert_case(ledger: Ledger, alert: Alert, lab: LedgerLab, now: float) -> Case
         number=alert.id,
         history=history(ledger, alert.id),
         stable=lab.stable(alert.culprit or None, alert.branch, case.label, now) if followed else (),
+        diffstat=lab.diffstat(alert.culprit) if followed else "",
         profiles=lab.profiles(ledger, asked),
     )
 

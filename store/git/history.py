@@ -13,6 +13,8 @@ from netbisect.store.git.mirror import HistoryError, Mirror
 __all__ = ["History", "HistoryError"]
 
 _CHANGED = re.compile(r"(\d+|-)\t(\d+|-)\t(.*)", re.DOTALL)
+_STAT = ("--stat=75", "--stat-count=12")
+"""Columns and files of a diffstat."""
 _SHOWN = 8
 """Branches named in an error; FreeBSD has hundreds."""
 
@@ -166,6 +168,16 @@ class History(Mirror):
         """
         [commit] = self.commits([self.resolve(revision)])
         return commit.committer_email
+
+    def diffstat(self, revision: str) -> str:
+        """What `git diff --stat` prints of a commit against its first parent, in 75 columns.
+
+        Raises:
+            HistoryError: as `resolve`.
+        """
+        [(commit, parent)] = self.line("-1", self.resolve(revision))
+        options = ("--root", "--no-commit-id", "--no-renames", "-r", *_STAT)
+        return self.read("diff-tree", *options, *filter(None, (parent, commit)))
 
     def between(self, good: str, bad: str, *, paths: bool = True) -> list[Commit]:
         """The commits that lead from `good` to `bad` on the first-parent line, oldest first.

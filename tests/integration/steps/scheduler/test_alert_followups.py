@@ -264,6 +264,9 @@ def test_the_committer_of_a_verified_culprit_gets_a_mail_if_allowed(alerts: Aler
 
     assert mails["outcome"] == (*alerts.settings.mail.to, committer)
     assert mails["alert"] == alerts.settings.mail.to, "not verified yet"
+    [letter] = [one for one in alerts.ledger.waiting_mails() if one.key.startswith("outcome")]
+    assert committer in letter.body
+    assert re.search(r"^ \d+ files? changed, ", letter.body, re.MULTILINE)
 
 
 @pytest.mark.parametrize(("committers", "finding"), [(False, "culprit"), (True, "suspects")])

@@ -118,6 +118,26 @@ def test_a_commit_says_who_changed_what_and_where_it_stands(
     assert commit.lines == 3
 
 
+def test_a_diffstat_is_that_against_the_first_parent(
+    repository: Repository, history: History
+) -> None:
+    """Of the first commit of all, against nothing; long ones are cut."""
+    first = repository.commit("first", sys__net__route_DOT_c="a\nb\n")
+    second = repository.commit("second", sys__net__route_DOT_c="a\nc\nd\n", README="x\n")
+    many = repository.commit("many", **{f"file{i:02}": "x" * 99 for i in range(20)})
+    history.update()
+
+    assert history.diffstat(first).splitlines()[-1] == " 1 file changed, 2 insertions(+)"
+    assert history.diffstat(second).splitlines() == [
+        " README          | 1 +",
+        " sys/net/route.c | 3 ++-",
+        " 2 files changed, 3 insertions(+), 1 deletion(-)",
+    ]
+    assert len(history.diffstat(many).splitlines()) == 14
+    with pytest.raises(HistoryError, match="is no branch, tag or commit"):
+        history.diffstat("f" * 40)
+
+
 def test_between_tells_what_came_after_good_up_to_bad(
     repository: Repository, history: History
 ) -> None:
