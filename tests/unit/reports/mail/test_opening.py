@@ -1,0 +1,113 @@
+"""The subject of a mail about an alert, and its first five lines."""
+
+from __future__ import annotations
+
+import runpy
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from netbisect.bisect.model.results import SeveralCulprits
+from netbisect.reports.mail import alerts
+from netbisect.reports.model.case import Case
+
+made = runpy.run_path(str(Path(__file__).parents[3] / "fixtures" / "report_cases.py"))
+
+
+def make(name: str, **changes: object) -> Case:
+    case: Case = made[name](**changes)
+    return case
+
+
+@pytest.mark.parametrize("name", ["suspects_case", "not_reproduced_case", "unfinished_case"])
+def test_a_result_without_a_commit_replies_to_its_alert(name: str) -> None:
+    case = make(name)
+    first = alerts.alert(replace(case, finding=None))
+
+    assert alerts.outcome(case).subject == f"Re: {first.subject}"
+
+
+def with_subject(case: Case, subject: str) -> Case:
+    """The same with another subject of every commit."""
+    return replace(case, commits=tuple(replace(one, subject=subject) for one in case.commits))
+
+
+def test_the_subject_names_a_verified_commit() -> None:
+    case = with_subject(make("culprit_case"), "e1000: Migrate igb(4) to iflib")
+    several = replace(case, finding=SeveralCulprits((case.finding,) * 3, case.finding.belief))  # type: ignore[arg-type, union-attr]
+    start = "[netbisect] main: 84363a3ebf e1000: Migrate igb(4) to iflib"
+
+    assert alerts.outcome(case).subject == f"{start}: forwarding, inet4 -10.9 % on c2558"
+    assert alerts.outcome(several).subject.startswith(f"{start} (and 2 more): forwarding")
+
+
+def test_long_commits_and_scenarios_are_cut_in_the_subject() -> None:
+    case = with_subject(make("culprit_case"), "e1000: " + "x" * 300)
+    subject = alerts.outcome(case).subject
+
+    assert f"{'x' * 50}...: forwarding, inet4 -10.9 % on c2558" in subject
+    case = replace(case, titles={"fwd4": "forwarding " * 90})
+    assert 150 < len(alerts.outcome(case).subject) <= 160
+
+
+@pytest.mark.parametrize(
+    ("name", "certainty", "by", "action"),
+    [
+        ("alert_case", "by chance: below 1 in a million", "one of 64 commits", "nothing yet"),
+        ("culprit_case", "99.6 %, verified", "A Committer <committer@", "fix or revert it, or net"),
+        ("suspects_case", "97.0 % that it is one of", "one of 3 commits", "look at these commits"),
+        ("not_reproduced_case", "97.0 % that nothing", "nobody", "nothing; the alert is withdrawn"),
+        ("unfinished_case", "by chance", "one of 64 commits", "look at the lab"),
+    ],
+)
+def test_the_first_five_lines_tell_what_matters(
+    name: str, certainty: str, by: str, action: str
+) -> None:
+    """What, how much, how sure, by whom, and what to do."""
+    case = make(name)
+    text = (alerts.alert if case.finding is None else alerts.outcome)(case).text
+    lines = text.splitlines()[:6]
+
+    assert [line[2:14].rstrip() for line in lines] == [
+        "what", "how much", "how sure", "committed by", "to do", "",
+    ]  # fmt: skip
+    assert "-10.9 % (-12.1 to -9.7), forwarding, inet4 on c2558" in lines[1]
+    for line, said in zip(lines[2:], (certainty, by, action), strict=False):
+        assert said in line
+
+
+def test_a_committer_who_is_not_the_author_is_named() -> None:
+    text = alerts.outcome(make("culprit_case", committer="olga@example.org")).text
+
+    assert text.splitlines()[3].startswith(
+        "  committed by  olga@example.org, 2026-03-02; author: A"
+    )
+
+
+def test_a_culprit_has_its_diffstat_before_the_link() -> None:
+    text = alerts.outcome(make("culprit_case")).text
+
+    order = ["Changes by this commit", "Difference at 95.0% confidence", "The commit", "Where"]
+    order[3:3] = [made["DIFFSTAT"], "Full report with plots"]
+    places = [text.index(one) for one in order]
+    assert places == sorted(places)
+
+
+def test_a_result_without_an_alert_is_no_reply() -> None:
+    mail = alerts.outcome(make("culprit_case", confirmed=None))
+
+    assert mail.subject == (
+        "[netbisect] main: 84363a3ebf net: tidy up the route lookup, part 40: "
+        "forwarding, inet4 -10.9 % on c2558"
+    )
+    unknown = alerts.outcome(make("unfinished_case", confirmed=None))
+    assert unknown.subject == "[netbisect] main: forwarding, inet4 on c2558 between n8 and n72"
+
+
+def test_subversion_revisions_appear_in_the_subject() -> None:
+    case = make("alert_case")
+    good, bad = replace(case.good, revision="r311848"), replace(case.bad, revision="r311849")
+
+    subject = alerts.alert(replace(case, good=good, bad=bad)).subject
+    assert subject.endswith("between r311848 and r311849")
