@@ -14,6 +14,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT))  # benchmarks/ is run from the checkout, and not installed
 
+from benchmarks.chaos import __main__ as benchmark  # noqa: E402 - see above
 from benchmarks.chaos import script  # noqa: E402 - see above
 from benchmarks.chaos.script import (  # noqa: E402
     DATABASE,
@@ -161,6 +162,30 @@ def test_faults_take_turns_at_their_places(begin: Begin) -> None:
     for step in ("a", "dut runs sysctl -n", "an order", "b", "dut runs sysctl -n"):
         one.point(step)
     assert hits(one) == [["an order", MASTER], ["dut runs sysctl -n", VISIT]]
+
+
+@pytest.mark.parametrize("fault", script.FAULTS)
+def test_every_fault_does_something(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    """It kills, takes the room of files, or has the commit fail."""
+    done: list[object] = []
+    monkeypatch.setattr(script, "_kill", done.append)
+    monkeypatch.setattr(script, "limit_files", lambda *limit: done.append(limit))
+    one = begin(fault)
+    step = "before commit of night 1: while c2558-dut runs sysctl"
+
+    assert one.point(step) == (fault == DATABASE)
+    assert hits(one) == [[step, fault]]
+    assert bool(done) == (fault != DATABASE)
+
+
+def test_every_fault_has_its_runs() -> None:
+    """Mixed or alone, and while the service deals with another; the short form kills no lab."""
+    faults = sorted(script.FAULTS)
+    assert sorted((*benchmark._TOGETHER, *benchmark._APART)) == faults
+    assert sorted(benchmark._AFTER) == faults
+    assert {fault for fault, _ in benchmark.SHORT} == {*faults} - {LAB}
 
 
 def test_what_was_hit_in_a_run_that_went_wrong_is_hit_once_more() -> None:

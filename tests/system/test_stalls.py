@@ -52,7 +52,7 @@ class Supervised:
         self.tree: SampleTree = self.house.build(culprit=False, seed=3, testbeds=(TESTBED,))
         settings = self.house.place / control.SETTINGS
         text = settings.read_text()
-        text = text.replace("tick = 1.0", "tick = 1.0\nstall_minutes = 0.25")
+        text = text.replace("tick = 1.0", "tick = 1.0\nstall_minutes = 0.15")
         settings.write_text(f"{text}patience_minutes = 0\n")
         self.settings, self.lab = load(settings)
         self.ledger = open_service_ledger(self.settings)
@@ -66,7 +66,8 @@ class Supervised:
         """Starts all but the master, and then the master."""
         self.house.start_lab()
         mailbox = [sys.executable, "-m", "netbisect.demo.mailbox", str(self.settings.mail.port)]
-        self.house.run("mailbox", [*mailbox, str(self.house.mails)])
+        mails = self.house._begin_logged("mailbox", [*mailbox, str(self.house.mails)])
+        self.house._wait_until_ready("mailbox", mails)
         workers = self.house._create_workers(self.lab, self.settings.workers.port)
         self.start_master()
         for name, folder in workers.items():
