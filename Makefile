@@ -22,13 +22,14 @@ up: $(VENV)/runtime
 down: $(VENV)/runtime
 	@$(RUN) -m netbisect.demo down
 
-# Runs all tests except those marked `long`.
+# Runs all tests except those marked `long`. Tests start hundreds of programs, which take less time
+# where Python may keep what it compiles.
 test: $(VENV)/development
-	$(RUN) -m pytest -n 2 --dist loadgroup -m "not long" $(PYTEST_OPTIONS)
+	PYTHONDONTWRITEBYTECODE= $(RUN) -m pytest -n 2 --dist loadgroup -m "not long" $(PYTEST_OPTIONS)
 
 # Runs the tests marked `long`.
 test-long: $(VENV)/development
-	$(RUN) -m pytest -n 2 --dist loadgroup -m long $(PYTEST_OPTIONS)
+	PYTHONDONTWRITEBYTECODE= $(RUN) -m pytest -n 2 --dist loadgroup -m long $(PYTEST_OPTIONS)
 
 # Installs Crossbar, the router between several masters, in an environment of its own.
 crossbar: $(VENV)/crossbar/installed
