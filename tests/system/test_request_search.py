@@ -9,11 +9,7 @@ import numpy as np
 import pytest
 from played_lab import PlayedHouse, build
 
-from netbisect.bisect.model.jobs import (
-    BisectJob,
-    CompareJob,
-    NightlyJob,
-)
+from netbisect.bisect.model.jobs import BisectJob, CompareJob, NightlyJob
 from netbisect.store.db.records import RequestState
 
 FORWARDING = "inet4-forwarding"

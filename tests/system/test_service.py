@@ -22,11 +22,7 @@ import pytest
 from buildbot.process.results import SUCCESS
 
 from netbisect.bisect.model.entities import Noise
-from netbisect.bisect.model.jobs import (
-    BisectJob,
-    Candidate,
-    CompareJob,
-)
+from netbisect.bisect.model.jobs import BisectJob, Candidate, CompareJob
 from netbisect.bisect.model.results import Culprit, NightlyResult
 from netbisect.demo.lab.testbeds import TESTBEDS, SimulatedTestbed, copies
 from netbisect.demo.mailbox import read

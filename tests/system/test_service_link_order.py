@@ -8,11 +8,7 @@ import pytest
 from real_master import RealMaster, case
 
 from netbisect.bisect.model.entities import Noise
-from netbisect.bisect.model.jobs import (
-    BisectJob,
-    Candidate,
-    CompareJob,
-)
+from netbisect.bisect.model.jobs import BisectJob, Candidate, CompareJob
 from netbisect.bisect.model.results import Culprit
 from netbisect.store.db.records import ActionStage, JobRecord
 

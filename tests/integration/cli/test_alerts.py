@@ -14,11 +14,7 @@ from click.testing import CliRunner, Result
 
 from netbisect.bisect.model.alert_state import AlertKind, AlertState
 from netbisect.bisect.model.jobs import CompareJob, NightlyJob
-from netbisect.bisect.model.results import (
-    Confirmed,
-    Effect,
-    NightlyResult,
-)
+from netbisect.bisect.model.results import Confirmed, Effect, NightlyResult
 from netbisect.cli import main
 from netbisect.steps.service.database_thread import open_ledger
 from netbisect.store.ledger import Ledger

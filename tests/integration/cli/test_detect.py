@@ -13,14 +13,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from netbisect.bisect.model.entities import (
-    Boot,
-    Commit,
-    Conditions,
-    Fact,
-    Kernel,
-    Sample,
-)
+from netbisect.bisect.model.entities import Boot, Commit, Conditions, Fact, Kernel, Sample
 from netbisect.cli import main
 from netbisect.steps.service.database_thread import open_ledger
 

@@ -15,14 +15,7 @@ from twisted.python import failure
 from twisted.trial import unittest
 
 from netbisect.bisect.model import serialization
-from netbisect.bisect.model.entities import (
-    Boot,
-    Failure,
-    Kernel,
-    Reaction,
-    Sample,
-    Stage,
-)
+from netbisect.bisect.model.entities import Boot, Failure, Kernel, Reaction, Sample, Stage
 from netbisect.steps.master.lab_step import LabStep
 from netbisect.steps.service.database_thread import open_ledger
 from netbisect.steps.service.settings import MailSettings, Settings

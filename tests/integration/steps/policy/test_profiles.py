@@ -8,11 +8,7 @@ import pytest
 from real_master import REVISION, RealMaster, case
 
 from netbisect.bisect.model.jobs import NightlyJob, ProfileJob
-from netbisect.bisect.model.results import (
-    NightlyResult,
-    ProfileResult,
-    Unfinished,
-)
+from netbisect.bisect.model.results import NightlyResult, ProfileResult, Unfinished
 from netbisect.steps.policy import profiles
 from netbisect.steps.scheduler.scheduler import SCHEDULER_NAME
 from netbisect.store.db.records import ActionStage, JobRecord

@@ -10,13 +10,7 @@ import numpy as np
 import pytest
 from sqlalchemy import event
 
-from netbisect.bisect.model.entities import (
-    Boot,
-    Commit,
-    Fact,
-    Kernel,
-    Sample,
-)
+from netbisect.bisect.model.entities import Boot, Commit, Fact, Kernel, Sample
 from netbisect.bisect.stats.unaffected import is_unaffected
 from netbisect.steps.policy.unaffected import unaffected_testbeds
 from netbisect.steps.service import control

@@ -7,15 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from netbisect.bisect.model.entities import (
-    Boot,
-    Failure,
-    Kernel,
-    Noise,
-    Reaction,
-    Sample,
-    Stage,
-)
+from netbisect.bisect.model.entities import Boot, Failure, Kernel, Noise, Reaction, Sample, Stage
 from netbisect.bisect.model.evidence import Evidence, Observation
 from netbisect.bisect.model.jobs import BisectJob, Candidate
 from netbisect.bisect.model.results import Culprit, Posterior, SeveralCulprits

@@ -10,22 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from netbisect.bisect.model.entities import (
-    Boot,
-    Fact,
-    Failure,
-    Kernel,
-    Reaction,
-    Sample,
-    Stage,
-)
+from netbisect.bisect.model.entities import Boot, Fact, Failure, Kernel, Reaction, Sample, Stage
 from netbisect.bisect.model.jobs import CompareJob, NightlyJob
-from netbisect.bisect.model.results import (
-    Confirmed,
-    Effect,
-    NightlyResult,
-    Unfinished,
-)
+from netbisect.bisect.model.results import Confirmed, Effect, NightlyResult, Unfinished
 from netbisect.reports.documents.digest_types import DigestDocument, DigestItem, MissingScenarios
 from netbisect.reports.mail import digest
 from netbisect.steps.queries.digest import last_due, post_digest

@@ -14,29 +14,10 @@ from click.testing import CliRunner
 
 from netbisect.bisect.detection.health import series_health
 from netbisect.bisect.model.alert_state import AlertKind, AlertState
-from netbisect.bisect.model.detection_results import (
-    RepeatedNights,
-    SplitHalfTest,
-)
-from netbisect.bisect.model.entities import (
-    Boot,
-    Commit,
-    Fact,
-    Kernel,
-    Level,
-    Noise,
-    Sample,
-)
-from netbisect.bisect.model.jobs import (
-    CompareJob,
-    Job,
-    NightlyJob,
-)
-from netbisect.bisect.model.results import (
-    Confirmed,
-    Effect,
-    NotConfirmed,
-)
+from netbisect.bisect.model.detection_results import RepeatedNights, SplitHalfTest
+from netbisect.bisect.model.entities import Boot, Commit, Fact, Kernel, Level, Noise, Sample
+from netbisect.bisect.model.jobs import CompareJob, Job, NightlyJob
+from netbisect.bisect.model.results import Confirmed, Effect, NotConfirmed
 from netbisect.cli import main
 from netbisect.reports.console.health import warnings
 from netbisect.steps.queries.health import judge

@@ -8,12 +8,7 @@ import shutil
 import pytest
 from real_master import RealMaster, case
 
-from netbisect.bisect.model.entities import (
-    Failure,
-    Kernel,
-    Reaction,
-    Stage,
-)
+from netbisect.bisect.model.entities import Failure, Kernel, Reaction, Stage
 from netbisect.bisect.model.jobs import NightlyJob
 from netbisect.bisect.model.results import NightlyResult, Unfinished
 from netbisect.demo.tree.create import create

@@ -16,11 +16,7 @@ from real_master import RealMaster, case
 from twisted.internet import reactor, task
 
 from netbisect.bisect.model.entities import Noise, Sample
-from netbisect.bisect.model.jobs import (
-    BisectJob,
-    Candidate,
-    NightlyJob,
-)
+from netbisect.bisect.model.jobs import BisectJob, Candidate, NightlyJob
 from netbisect.bisect.model.results import Culprit, NightlyResult
 from netbisect.steps.scheduler.buildsets import Buildsets
 from netbisect.steps.scheduler.scheduler import SCHEDULER_NAME

@@ -17,12 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netbisect.bisect.model.alert_state import AlertState
-from netbisect.bisect.model.entities import (
-    Boot,
-    Commit,
-    Conditions,
-    Sample,
-)
+from netbisect.bisect.model.entities import Boot, Commit, Conditions, Sample
 from netbisect.bisect.model.jobs import CompareJob
 from netbisect.bisect.model.results import Confirmed, Effect
 from netbisect.reports.documents.json_schema import as_data, schema

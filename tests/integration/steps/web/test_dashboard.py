@@ -12,17 +12,8 @@ from typing import Any
 
 import pytest
 
-from netbisect.bisect.model.entities import (
-    Boot,
-    Noise,
-    Sample,
-)
-from netbisect.bisect.model.jobs import (
-    BisectJob,
-    Candidate,
-    CompareJob,
-    NightlyJob,
-)
+from netbisect.bisect.model.entities import Boot, Noise, Sample
+from netbisect.bisect.model.jobs import BisectJob, Candidate, CompareJob, NightlyJob
 from netbisect.bisect.model.results import Unfinished
 from netbisect.reports.site import dashboard
 from netbisect.reports.site.dashboard import Dashboard

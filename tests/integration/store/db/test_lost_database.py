@@ -17,17 +17,9 @@ import pytest
 from sqlalchemy import text
 
 from netbisect.bisect.model.alert_state import AlertKind
-from netbisect.bisect.model.entities import (
-    Boot,
-    Conditions,
-    Sample,
-)
+from netbisect.bisect.model.entities import Boot, Conditions, Sample
 from netbisect.bisect.model.jobs import CompareJob, NightlyJob
-from netbisect.bisect.model.results import (
-    Confirmed,
-    Effect,
-    NightlyResult,
-)
+from netbisect.bisect.model.results import Confirmed, Effect, NightlyResult
 from netbisect.store.db import postgresql
 from netbisect.store.db.database import (
     ConnectionLostError,

@@ -10,19 +10,8 @@ import pytest
 
 from netbisect.bisect.model.alert_state import AlertState
 from netbisect.bisect.model.entities import Noise
-from netbisect.bisect.model.jobs import (
-    BisectJob,
-    Candidate,
-    CompareJob,
-    NightlyJob,
-)
-from netbisect.bisect.model.results import (
-    Confirmed,
-    Culprit,
-    Effect,
-    NightlyResult,
-    Posterior,
-)
+from netbisect.bisect.model.jobs import BisectJob, Candidate, CompareJob, NightlyJob
+from netbisect.bisect.model.results import Confirmed, Culprit, Effect, NightlyResult, Posterior
 from netbisect.store.db.database import StoreError, open_database
 from netbisect.store.db.records import Alert, JobRecord, MailState, OutboxMail
 from netbisect.store.ledger import Ledger

@@ -10,14 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netbisect.bisect.model.entities import (
-    Boot,
-    Commit,
-    Conditions,
-    Kernel,
-    Level,
-    Sample,
-)
+from netbisect.bisect.model.entities import Boot, Commit, Conditions, Kernel, Level, Sample
 from netbisect.store.db.database import open_database
 from netbisect.store.ledger import Ledger
 from netbisect.store.repositories.series import EndedChange, EndedChanges
