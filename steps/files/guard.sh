@@ -82,22 +82,27 @@ function looks() {
 }
 
 # Kernels of ours in a folder /boot, and the order to boot one of them once.
-function kernels(boot,    ours, any) {
+function kernels(boot,    ours, any, conf) {
     ours = boot "/kernel[.]nb-[0-9a-f]+([.]new)?"
     any = boot "/nextboot[.]conf"
+    conf = boot "/loader[.]conf[.]d/netbisect[.]conf"
     return is("df -kT? " boot) || is("ls -1t? " boot "(/[A-Za-z0-9._-]+/netbisect-tools)?") || is("cd " ours) \
         || is("sha256 -r( [A-Za-z0-9._/-]+)*") && tried !~ / \// \
         || is("rm -rf( " ours ")+") || is("mkdir -p " ours) || is("tar -xzpf - -C " ours) \
         || is("kldxref " ours) || is("mv " ours " " ours) || is("sync") \
         || is("tee " any "[.]new") || is("mv " any "[.]new " any) \
-        || is("rm -f " any " " any "[.]new")
+        || is("rm -f " any " " any "[.]new") || is("mkdir -p " boot "/loader[.]conf[.]d") \
+        || is("tee " conf "[.]new") || is("mv " conf "[.]new " conf)
 }
 
 function boots() {
     return is("kenv netbisect[.](before|proven|done)=[0-9a-f]+") \
         || is("kenv net[.]inet[.]ip[.]fw[.]default_to_accept=1") || is("shutdown -r now") \
         || is("nextboot( -e [a-z0-9._]+=[a-z0-9._]+)* -k kernel[.]nb-[0-9a-f]+") \
-        || is("nextboot -D") || is("dumpon off") || is("ls /dev/fido") \
+        || is("nextboot -D") || is("dumpon off") || is("bectl list -H") \
+        || is("bectl (create|umount|activate -[tT]) netbisect") \
+        || is("bectl mount netbisect /tmp/netbisect[.]root") \
+        || is("grep -c nvstore /sbin/nextboot /boot/lua/config[.]lua") || is("ls /dev/fido") \
         || is("watchdogd -t [0-9]+") || is("du -sk /boot/[A-Za-z0-9._-]+") \
         || is("mount -u[wr] /") || is("umount /tmp/netbisect[.]root") \
         || is("fsck_ffs -p /dev/gpt/[A-Za-z0-9._-]+") || is("mkdir -p /tmp/netbisect[.]root") \

@@ -23,6 +23,8 @@ _PAUSES = ("rxpause", "txpause")
 PANIC_SYSCTL = "debug.debugger_on_panic"
 NETMAP_SYSCTL = "dev.netmap.admode"
 _EMULATED = "2"
+_ON_ZFS = ("nextboot-zfs", "bootenv")
+"""Boot methods."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +45,16 @@ class CheckResult:
     found: str
 
 
-def room(df: str, du: str, known_good: str) -> Iterator[tuple[str, CheckResult]]:
+def room(
+    df: str, du: str, known_good: str, deploy: str = "nextboot"
+) -> Iterator[tuple[str, CheckResult]]:
     """Known-good kernel, file system of /boot and free space.
 
     Args:
         df: Output of `df -kT /boot`.
         du: Output of `du -sk /boot/KNOWN_GOOD`.
         known_good: That folder.
+        deploy: The boot method.
     """
     size = freebsd_tools.parse_count(du.split(maxsplit=1)[0]) if du.split() else None
     if size is not None:
@@ -67,12 +72,15 @@ def room(df: str, du: str, known_good: str) -> Iterator[tuple[str, CheckResult]]
     if free < needed:
         said += f", {int(needed) >> 10} are needed"
     yield "room in /boot", CheckResult(free >= needed, said)
-    if kind == "zfs":
+    said = kind
+    if kind == "zfs" and deploy == "nextboot":
         said = (
             "zfs: its loader cannot reset nextboot.conf, so a kernel that panics would be booted "
-            "for ever; expected ufs"
+            "for ever; expected ufs, or deploy = 'nextboot-zfs' or 'bootenv'"
         )
-    yield "file system of /boot", CheckResult(kind != "zfs", said if kind == "zfs" else kind)
+    elif kind != "zfs" and deploy in _ON_ZFS:
+        said = f"{kind}: deploy = {deploy!r} needs zfs"
+    yield "file system of /boot", CheckResult(said == kind, said)
 
 
 def settings(

@@ -26,7 +26,7 @@ from netbisect.workers.config.testbed import Testbed
 from netbisect.workers.config.vm import Vm
 from netbisect.workers.doctor import checks
 from netbisect.workers.doctor.checks import CheckResult, DoctorCheck
-from netbisect.workers.dut import freebsd_tools, ports
+from netbisect.workers.dut import freebsd_tools, nextboot_zfs, ports
 from netbisect.workers.dut.device import DeviceUnderTest
 from netbisect.workers.measure import pktgen
 from netbisect.workers.measure.bench import Bench
@@ -239,8 +239,12 @@ class _TestbedChecks:
             after = time.time()
             self._add("release of the dut", CheckResult(bool(release.strip()), release.strip()))
             self._add("clock of the dut", checks.clock(date, before, after))
-            for what, finding in checks.room(df, du, good):
+            for what, finding in checks.room(df, du, good, self._testbed.dut.deploy):
                 self._add(what, finding)
+            if self._testbed.dut.deploy == "nextboot-zfs":
+                why = nextboot_zfs.lacking(router.ask(nextboot_zfs.QUESTION)[0])
+                said = why or "nextboot and loader know the label of the pool"
+                self._add("order in the label of the pool", CheckResult(not why, said))
             for what, finding in checks.settings(
                 freebsd_tools.parse_sysctls(said), self._scenarios
             ):

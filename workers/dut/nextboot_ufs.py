@@ -21,7 +21,7 @@ class NextbootUfs(BootMethod):
         if running.root.startswith("zfs:"):
             raise self.unfit(
                 f"has its root on ZFS ({running.root}), where a kernel that panics would be booted "
-                "again and again: set deploy to nanobsd or pxe, or use UFS"
+                "again and again: set deploy to nextboot-zfs or bootenv, or use UFS"
             )
         return super().deploy(running, kernel, archive)
 

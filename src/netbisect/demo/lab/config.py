@@ -91,7 +91,7 @@ class RouterConfig:
     panic_seconds: float = 15.0
     """From a panic to the reboot."""
     root: str = "disk"
-    """Location of the root file system: disk, partitions (two) or network."""
+    """Location of the root file system: disk, zfs, partitions (two) or network."""
     server: str = ""
     """Host of the root file system, with `network`."""
     watchdog: bool = False
@@ -100,8 +100,10 @@ class RouterConfig:
     """Relative speed among machines of the same profile."""
 
     def __post_init__(self) -> None:
-        if self.root not in ("disk", "partitions", "network"):
-            raise ValueError(f"root {self.root!r}: expected 'disk', 'partitions' or 'network'")
+        if self.root not in ("disk", "zfs", "partitions", "network"):
+            raise ValueError(
+                f"root {self.root!r}: expected 'disk', 'zfs', 'partitions' or 'network'"
+            )
         if (self.root == "network") != bool(self.server):
             raise ValueError("root 'network' and `server` go together")
 

@@ -90,6 +90,13 @@ class SimulatedRouter(SimulatedMachine):
         self.partitions: list[Partition] = []
         self.booted: Partition | None = None
         self.root_writable = False
+        self.environments: dict[str, Path] = {}
+        """Host folders of boot environments on ZFS."""
+        self.running_environment = self.environment_once = ""
+        self.labelled = False
+        """Whether the label of the pool has the order of nextboot(8)."""
+        if config.root == "zfs":
+            self._make_pool()
         if config.root == "partitions":
             folders = (self.disk, place / "upgrade")
             self.partitions = [
@@ -105,11 +112,21 @@ class SimulatedRouter(SimulatedMachine):
         """The output of `uname -v`."""
         return self.image.version if self.image else ""
 
+    def _make_pool(self) -> None:
+        self.environments = {"default": self.disk}
+        for place in sorted(self.place.glob("environment-*")):
+            self.environments[place.name.removeprefix("environment-")] = place
+        for name in ("sbin/nextboot", "boot/lua/config.lua"):  # as those of FreeBSD 13 and later
+            (self.disk / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.disk / name).write_text("nvstore\n")
+
     @property
     def root(self) -> Path:
         """On the disk, in the booted partition, or on another machine."""
         if self.booted is not None:
             return self.booted.folder
+        if self.environments:
+            return self.environments[self.running_environment or "default"]
         if self.config.server:
             return root_on_server(self.place.parent, self.config)
         return self.disk
@@ -226,6 +243,8 @@ class SimulatedRouter(SimulatedMachine):
             return None
         if self.partitions:
             self.booted = choose(self.partitions)
+        self.running_environment = self.environment_once or "default"
+        self.environment_once = ""
         self.mounts.clear()
         self.folder, extra = self._loader()
         self.environment = {
@@ -250,6 +269,9 @@ class SimulatedRouter(SimulatedMachine):
 
     def _loader(self) -> tuple[str, dict[str, str]]:
         """Kernel folder and settings of nextboot.conf, once, or of loader.conf."""
+        if self.environments and not self.labelled:
+            return self._loader_conf()
+        self.labelled = False
         nextboot = self.path("nextboot.conf", "/boot")
         if InjectedFault.IGNORES_NEXTBOOT in self.faults or not nextboot.is_file():
             return _GOOD, {}
@@ -266,9 +288,18 @@ class SimulatedRouter(SimulatedMachine):
             folder = _GOOD
         return folder, settings
 
+    def _loader_conf(self) -> tuple[str, dict[str, str]]:
+        """Kernel folder and settings of the files in loader.conf.d."""
+        folder = self.path("loader.conf.d", "/boot")
+        text = "".join(path.read_text() for path in sorted(folder.glob("*.conf")))
+        settings = dict(re.findall(r'^([\w.]+)="(.*)"$', text, re.MULTILINE))
+        return settings.pop("kernel", _GOOD), settings
+
     def _mounted_from(self) -> str:
         if self.booted is not None:
             return f"ufs:/dev/gpt/{self.booted.label}"
+        if self.environments:
+            return f"zfs:zroot/ROOT/{self.running_environment}"
         return f"nfs:{self.config.server}:/{self.name}" if self.config.server else "ufs:/dev/ada0p2"
 
     async def _come_up(self, image: kernel.LoadedImage) -> None:

@@ -18,6 +18,7 @@ import asyncssh
 
 from netbisect.demo.lab.clock import Clock
 from netbisect.demo.lab.commands.disks import DISKS
+from netbisect.demo.lab.commands.environments import ENVIRONMENTS
 from netbisect.demo.lab.commands.files import FILES
 from netbisect.demo.lab.commands.firewalls import FIREWALLS
 from netbisect.demo.lab.commands.pkt_gen import pkt_gen
@@ -183,6 +184,8 @@ class LabSimulator:
             tables = {**FILES, **SYSTEM, **PROGRAMS, **START, **FIREWALLS, **ROUTES, **COUNTERS}
             if router.root == "partitions":
                 tables |= DISKS
+            if router.root == "zfs":
+                tables |= ENVIRONMENTS
             commands = _bound(tables, self.routers[router.name])
             commands["pmcstat"] = partial(pmcstat, self.routers[router.name], self.network)
             plans[router.name] = (router.port, commands)

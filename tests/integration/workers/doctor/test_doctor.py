@@ -254,6 +254,13 @@ def test_nextboot_needs_a_file_system_that_its_loader_writes(
     assert found["known-good kernel"].found == "/boot/kernel, 39 MiB"
 
 
+@pytest.mark.parametrize("deploy", ["nextboot-zfs", "bootenv"])
+def test_methods_for_zfs_need_zfs(deploy: str) -> None:
+    for kind in ("zfs", "ufs"):
+        found = dict(checkup.room(DF.format(kind, 90_000), "40000\tx\n", "kernel", deploy))
+        assert found["file system of /boot"].good is (kind == "zfs")
+
+
 def test_two_test_kernels_must_fit_and_the_good_one_must_be_there() -> None:
     found = dict(checkup.room(DF.format("ufs", 70_000), "40000\t/boot/kernel\n", "kernel"))
     assert found["room in /boot"].found == "68 MiB free, 78 are needed"

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from netbisect.workers.config.testbed import Testbed
 
 FORWARDING = load_scenario("inet4-forwarding")
-TESTBEDS = ("apu2", "d1518")
-"""With NanoBSD, and with PXE."""
+TESTBEDS = ("apu2", "d1518", "atom-zfs", "atom-be")
+"""With NanoBSD, PXE, nextboot on ZFS, and a boot environment."""
 
 
 @dataclass
@@ -87,6 +87,10 @@ class MethodLab:
         machines = self.files.place / "machines"
         if name == "apu2":
             return machines / "apu2-dut" / "upgrade" / "boot"
+        if name == "atom-zfs":
+            return machines / "atom-zfs-dut" / "disk" / "boot"
+        if name == "atom-be":
+            return machines / "atom-be-dut" / "environment-netbisect" / "boot"
         return machines / "boot-server" / "disk" / "roots" / "d1518-dut" / "boot"
 
     def kernels(self, name: str) -> list[str]:
@@ -110,7 +114,7 @@ def started(
 def lab(started: MethodLab) -> Iterator[MethodLab]:
     started.said.clear()
     yield started
-    for machine in ("apu2-dut", "d1518-dut", "boot-server"):
+    for machine in (*(f"{name}-dut" for name in TESTBEDS), "boot-server"):
         started.ssh("power", "mend", machine)
     for name in TESTBEDS:
         started.device(started.testbed(name)).recover()
@@ -240,6 +244,50 @@ def test_gptboot_tries_bootonce_once(tmp_path: Path) -> None:
     assert test.attributes == {"bootonce"}
     assert choose([good, test]) is good
     assert test.attributes == {"bootfailed"}
+
+
+# ---------------------------------------------------------------------------------------- ZFS
+
+
+def test_good_boot_environment_is_not_written_to(lab: MethodLab) -> None:
+    good = lab.files.place / "machines" / "atom-be-dut" / "disk"
+    before = {path: path.read_bytes() for path in good.rglob("*") if path.is_file()}
+    sound, facts = lab.trial(10, lab.testbed("atom-be"))
+    assert sound
+    assert isinstance(facts[0], Boot)
+    after = {path: path.read_bytes() for path in good.rglob("*") if path.is_file()}
+    assert after == before
+
+
+@pytest.mark.parametrize(
+    ("name", "deploy", "why"),
+    [
+        ("atom-zfs", "nextboot", "has its root on ZFS (zfs:zroot/ROOT/default)"),
+        ("apu2", "nextboot-zfs", "has its root on ufs:/dev/gpt/BSDRP1, not on ZFS"),
+        ("apu2", "bootenv", "has its root on ufs:/dev/gpt/BSDRP1, not on ZFS"),
+    ],
+)
+def test_method_for_another_root_quarantines_the_testbed(
+    lab: MethodLab, name: str, deploy: str, why: str
+) -> None:
+    testbed = lab.testbed(name)
+    dut = replace(testbed.dut, deploy=deploy, nanobsd=None)
+    sound, facts = lab.trial(10, replace(testbed, dut=dut))
+    assert not sound
+    assert why in only_dud(facts).why
+
+
+def test_system_without_the_label_quarantines_the_testbed(lab: MethodLab) -> None:
+    """As one before 13.0: its loader would boot the kernel again and again."""
+    place = lab.files.place / "machines" / "atom-zfs-dut" / "disk" / "boot" / "lua" / "config.lua"
+    text = place.read_text()
+    place.write_text("")
+    try:
+        sound, facts = lab.trial(10, lab.testbed("atom-zfs"))
+    finally:
+        place.write_text(text)
+    assert not sound
+    assert "/boot/lua/config.lua know nothing of it" in only_dud(facts).why
 
 
 # -------------------------------------------------------------------------------- the network

@@ -20,7 +20,10 @@ from netbisect.bisect.model.entities import Kernel
 from netbisect.workers.build.artifacts import key_of
 from netbisect.workers.config.dut import Dut, NanoBsd, PortSelector, Pxe
 from netbisect.workers.config.lab import Ssh
+from netbisect.workers.dut.base import BootMethod
+from netbisect.workers.dut.boot_environment import BootEnvironment
 from netbisect.workers.dut.nanobsd import NanoBsdBoot
+from netbisect.workers.dut.nextboot_zfs import NextbootZfs
 from netbisect.workers.dut.pxe import PxeBoot
 from netbisect.workers.dut.running_kernel import RunningKernel
 from netbisect.workers.transport.ssh import Machine
@@ -88,6 +91,11 @@ def test_what_netbisect_says_is_run(tmp_path: Path, awk: str) -> None:
         ("dut", "tee /etc/rc.conf"),
         ("dut", "sha256 -r /etc/master.passwd"),
         ("dut", "nextboot -k kernel"),
+        ("dut", "bectl destroy netbisect"),
+        ("dut", "bectl activate -t default"),
+        ("dut", "bectl mount netbisect /mnt"),
+        ("dut", "grep -c nvstore /etc/master.passwd"),
+        ("dut", "tee /boot/loader.conf.d/other.conf.new"),
         ("dut", "pmcstat -R /var/tmp/netbisect-profile/samples -z 50 -k /boot/x -G /etc/passwd"),
         ("dut", "/tmp/kernel.nb-0/netbisect-tools/pfctl -q -d"),
         ("traffic", "shutdown -r now"),
@@ -202,6 +210,9 @@ class Obliging(Machine):
         yield lambda: self._answer(line)
 
     def _answer(self, line: str) -> str:
+        if line.startswith("grep "):
+            end = "netbisect: the end of this answer"
+            return f"/sbin/nextboot:1\n/boot/lua/config.lua:2\n{end}\n"
         if "gpart show" in line:
             return GPART
         if line.startswith("df "):
@@ -209,14 +220,41 @@ class Obliging(Machine):
         return self._hashes if "tar " in line else "ufs:/dev/gpt/BSDRP1\n"
 
 
+def _archive(folder: Path) -> Kernel:
+    """A kernel, whose archive is kernel.tar in the folder."""
+    (folder / "kernel").write_bytes(b"x")
+    with tarfile.open(folder / "kernel.tar", "w:gz") as tar:
+        tar.add(folder / "kernel", "kernel")
+    key = key_of(folder / "kernel.tar")
+    return Kernel(40 * "a", "GENERIC", "amd64", 64 * "b", key, "n1", 1, 0.0, 1.0)
+
+
+@pytest.mark.parametrize("environment", ["default", "netbisect"])
+@pytest.mark.parametrize(
+    ("name", "method"), [("nextboot-zfs", NextbootZfs), ("bootenv", BootEnvironment)]
+)
+def test_guard_accepts_the_commands_for_zfs(
+    tmp_path: Path, name: str, method: type[BootMethod], environment: str
+) -> None:
+    kernel = _archive(tmp_path)
+    root = {"vfs.root.mountfrom": f"zfs:zroot/ROOT/{environment}"}
+    running = RunningKernel("/boot/kernel/kernel", 0.0, "FreeBSD", root)
+    machine = Obliging(f"{hashlib.sha256(b'x').hexdigest()} kernel\n")
+    ports = PortSelector(interface="a"), PortSelector(interface="b")
+    connections = SimpleNamespace(machine=lambda _: machine)
+    dut = Dut("d", *ports, kept_kernels=1, deploy=name)
+    boot = method(dut, connections)  # type: ignore[arg-type]  # all it calls
+    folder, _ = boot.deploy(running, kernel, tmp_path / "kernel.tar")
+    boot.boot_once(folder, {"netbisect.order": 32 * "0", "debug.debugger_on_panic": "0"})
+    boot.clean_up()
+
+    assert len(machine.lines) > 5
+    assert [one for one in machine.lines if verdict(tmp_path, one) != RAN] == []
+
+
 @pytest.mark.parametrize("on_test", [False, True])
 def test_guard_accepts_nanobsd_and_pxe_commands(tmp_path: Path, *, on_test: bool) -> None:
-    (tmp_path / "kernel").write_bytes(b"x")
-    with tarfile.open(tmp_path / "kernel.tar", "w:gz") as tar:
-        tar.add(tmp_path / "kernel", "kernel")
-    kernel = Kernel(
-        40 * "a", "GENERIC", "amd64", 64 * "b", key_of(tmp_path / "kernel.tar"), "n1", 1, 0.0, 1.0
-    )
+    kernel = _archive(tmp_path)
     label = "BSDRP2" if on_test else "BSDRP1"
     root = {"vfs.root.mountfrom": f"ufs:/dev/gpt/{label}"}
     running = RunningKernel("/boot/kernel/kernel", 0.0, "FreeBSD", root)

@@ -45,6 +45,14 @@ def cat(machine: SimulatedMachine, shell: Shell, arguments: list[str]) -> None:
         shell.out(_read(machine, shell, "cat", name).decode(errors="replace"))
 
 
+def grep(machine: SimulatedMachine, shell: Shell, arguments: list[str]) -> None:
+    """`grep -c TEXT FILE FILE ...`."""
+    text, *names = arguments[1:]
+    for name in names:
+        lines = _read(machine, shell, "grep", name).decode(errors="replace").splitlines()
+        shell.out(f"{name}:{sum(text in line for line in lines)}\n")
+
+
 def head(machine: SimulatedMachine, shell: Shell, arguments: list[str]) -> None:
     """`head -c BYTES FILE`."""
     data = _read(machine, shell, "head", arguments[-1])
@@ -158,7 +166,8 @@ def df(machine: SimulatedMachine, shell: Shell, arguments: list[str]) -> None:
     """`df -k`, `df -kT`."""
     free = 0 if InjectedFault.DISK_FULL in machine.faults else _DISK_KIB - _USED_KIB
     used = _DISK_KIB - free
-    kind = ("  Type", "   ufs") if "-kT" in arguments else ("", "")
+    root = machine.environment.get("vfs.root.mountfrom", "ufs:").partition(":")[0]
+    kind = ("  Type", f"   {root}") if "-kT" in arguments else ("", "")
     shell.out(
         f"Filesystem{kind[0]} 1024-blocks    Used    Avail Capacity  Mounted on\n"
         f"/dev/ada0p2{kind[1]}   {_DISK_KIB:9} {used:7} {free:8} {100 * used // _DISK_KIB:6}%   /\n"
@@ -183,6 +192,7 @@ FILES = {
     "cd": cd,
     "df": df,
     "du": du,
+    "grep": grep,
     "head": head,
     "kldxref": kldxref,
     "ls": ls,

@@ -106,6 +106,7 @@ def nextboot(router: SimulatedRouter, shell: Shell, arguments: list[str]) -> Non
         raise CommandFailedError("nextboot: /boot/nextboot.conf: Read-only file system")
     if arguments == ["-D"]:
         place.unlink(missing_ok=True)
+        router.labelled = False
         return
     lines = ['nextboot_enable="YES"']
     for option, value in zip(arguments[::2], arguments[1::2], strict=True):
@@ -120,6 +121,7 @@ def nextboot(router: SimulatedRouter, shell: Shell, arguments: list[str]) -> Non
             shell.err("Usage: nextboot [-e variable=value] [-f] [-k kernel] [-o options]\n")
             raise CommandFailedError("       nextboot -D")
     place.write_text("\n".join(lines) + "\n")
+    router.labelled = True
 
 
 def shutdown(router: SimulatedRouter, shell: Shell, _: list[str]) -> None:
