@@ -105,7 +105,7 @@ def read_running(text: str) -> None:
 def read_sensors(text: str) -> None:
     values, lines = freebsd_tools.parse_sysctls(text), text.splitlines()
     freebsd_tools.parse_sensors(values)
-    freebsd_tools.parse_port("igb2", "active", text, values, overloaded=False)
+    freebsd_tools.parse_port("igb2", "active", text, values.values(), overloaded=False)
     freebsd_tools.parse_ps(text)
     freebsd_tools.new_lines(lines[: len(lines) // 2], lines[len(lines) // 3 :])
     look = telemetry._router_look(values, text, text, text)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from netbisect.workers.config import pktgen_options
 from netbisect.workers.config.scenario import Scenario
 from netbisect.workers.config.testbed import Testbed
-from netbisect.workers.dut import freebsd_tools, ports
+from netbisect.workers.dut import drivers, freebsd_tools, ports
 
 CLOCK_SECONDS = 10.0
 """Tolerated difference of a machine's clock."""
@@ -120,7 +120,7 @@ def link(interface: ports.Interface, values: Mapping[str, str], line_rate_pps: i
 
     Args:
         interface: The interface.
-        values: Sysctls with `flow_control`.
+        values: Sysctls with those of its flow control.
         line_rate_pps: Required rate in packets of 60 bytes.
     """
     said = " ".join(filter(None, (interface.name, interface.mac, interface.status)))
@@ -136,16 +136,19 @@ def link(interface: ports.Interface, values: Mapping[str, str], line_rate_pps: i
                 False, f"{said}: {fits:,.0f} pps fit, line_rate_pps is {line_rate_pps:,}"
             )
     paused = [word for word in _PAUSES if word in interface.media]
-    control = values.get(flow_control(interface.name), "0")
-    if paused or control != "0":
-        told = ", ".join(paused) or f"{flow_control(interface.name)}={control}"
-        return CheckResult(False, f"{said}: flow control is on ({told}); expected off")
+    paused = paused or drivers.pausing(interface.name, values)
+    driver = drivers.driver_of(interface.name)
+    if paused:
+        where = " in loader.conf" if driver and driver.tunable else ""
+        told = ", ".join(paused)
+        return CheckResult(False, f"{said}: flow control is on ({told}); expected off{where}")
+    if driver is None:
+        return CheckResult(
+            False,
+            f"{said}: its driver is unknown, so neither flow control nor CRC errors are looked "
+            f"at; known are {', '.join(drivers.DRIVERS)}",
+        )
     return CheckResult(True, said)
-
-
-def flow_control(name: str) -> str:
-    """The flow control sysctl of Intel's drivers."""
-    return f"dev.{freebsd_tools.device(name) or name}.fc"
 
 
 def ends(scenarios: Iterable[Scenario]) -> Iterator[tuple[str, str, str]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import platform
 import shutil
 import statistics
 import subprocess
@@ -26,7 +27,7 @@ from netbisect.workers.config.testbed import Testbed
 from netbisect.workers.config.vm import Vm
 from netbisect.workers.doctor import checks
 from netbisect.workers.doctor.checks import CheckResult, DoctorCheck
-from netbisect.workers.dut import freebsd_tools, nextboot_zfs, ports
+from netbisect.workers.dut import drivers, freebsd_tools, nextboot_zfs, ports
 from netbisect.workers.dut.device import DeviceUnderTest
 from netbisect.workers.measure import pktgen
 from netbisect.workers.measure.bench import Bench
@@ -41,6 +42,7 @@ from netbisect.workers.vm import vm
 
 _LEAST_ROOM = 2 << 30
 """Minimal free bytes of a builder: the objects of one FreeBSD kernel."""
+_HEADERS = (Path("/usr/include"), Path("/usr/local/include"))
 _GIT_SECONDS = 60.0
 _TRAFFIC_SECONDS = 10.0
 _USAGE_SECONDS = 10.0
@@ -113,7 +115,23 @@ def _builder(builder: Builder) -> Iterator[DoctorCheck]:
     if builder.cross_bindir is not None:
         yield _tool(builder.name, "compiler", [compiler_of(builder)], "")
         yield _tool(builder.name, "linker", [f"{builder.cross_bindir}/ld.lld"], "")
+        if platform.system() == "Linux":
+            yield _cross_tools(builder.name)
     yield _disk(builder)
+
+
+def _cross_tools(where: str) -> DoctorCheck:
+    """Checks what the bootstrap of FreeBSD's tools needs on Linux besides the compiler."""
+    missing = [name for name in ("bison", "flex", "bc") if shutil.which(name) is None]
+    missing += [
+        name
+        for name in ("archive.h", "bzlib.h")
+        if not any((folder / name).is_file() for folder in _HEADERS)
+    ]
+    found = "bison, flex, bc, headers of libarchive and libbz2"
+    if missing:
+        found = f"no {', '.join(missing)}: install bison flex bc libarchive-dev libbz2-dev"
+    return DoctorCheck(where, "tools of the bootstrap", good=not missing, found=found)
 
 
 def _disk(builder: Builder) -> DoctorCheck:
@@ -217,13 +235,24 @@ class _TestbedChecks:
             ) -> CheckResult:
                 found = ports.read_inventory(machine, [port]).find(port)
                 self._interfaces[part] = found
-                (said,) = machine.ask(["sysctl", "-ie", checks.flow_control(found.name)])
-                values = freebsd_tools.parse_sysctls(said)
-                if all(f"dev.{{{part}}}.fc" in one.optional for one in self._scenarios):
-                    values = {}  # the scenarios see to it
+                values = self._flow_control(machine, part, found.name)
                 return checks.link(found, values, self._testbed.line_rate_pps)
 
             self._try(f"{part} {address}", look)
+
+    def _flow_control(self, machine: Machine, part: str, name: str) -> dict[str, str]:
+        """Sysctls of a port's flow control without those that every scenario sets."""
+        device = freebsd_tools.device(name)
+        names = [
+            one
+            for one in drivers.flow_control(name)
+            if not all(
+                one.replace(device, f"{{{part}}}") in scenario.optional
+                for scenario in self._scenarios
+            )
+        ]
+        said = machine.ask(["sysctl", "-ie", *names])[0] if names else ""
+        return freebsd_tools.parse_sysctls(said)
 
     def _dut(self, router: Machine) -> None:
         good = self._testbed.dut.known_good

@@ -22,8 +22,16 @@ _DISABLE = {
     ],
 }
 _UPON = {
-    "pf": ("pflog", "pfsync"),
-    "ipfw": ("dummynet", "ipfw_nat64", "ipfw_nptv6", "ipfw_nat"),
+    "pf": ("pflog", "pfsync", "pflow"),
+    "ipfw": (
+        "dummynet",
+        "ipfw_nat64",
+        "ipfw_nptv6",
+        "ipfw_nat",
+        "ipfw_pmod",
+        "ng_ipfw",
+        "ipdivert",
+    ),
 }
 """Modules to unload before the firewall."""
 

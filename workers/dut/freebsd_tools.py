@@ -12,8 +12,6 @@ from typing import Any
 
 from netbisect.bisect.model.sample_validity import MachineState, PortState
 
-_DAMAGED = ("mac_stats.crc_errs", "stats.rx_fcs_err")
-"""Sysctls of CRC errors below the device: Intel, Chelsio."""
 HARDWARE_CLOCK = "dev.hwpstate_intel.0.%driver"
 """Exists if the processor chooses its clock itself; a low clock then means idle."""
 _DEVICE = re.compile(r"([a-z]\w*?)(\d+)\Z")
@@ -30,12 +28,6 @@ def parse_sysctls(said: str) -> dict[str, str]:
     return {name: value.strip() for name, equals, value in pairs if equals}
 
 
-def crc_sysctls(names: Iterable[str]) -> list[str]:
-    """Sysctls that may count CRC errors of these interfaces."""
-    devices = [found for name in names if (found := device(name))]
-    return [f"dev.{one}.{leaf}" for one in devices for leaf in _DAMAGED]
-
-
 def device(name: str) -> str:
     """An interface as in sysctl(8): `igb.2` for igb2; "" if it has no unit number."""
     found = _DEVICE.match(name)
@@ -43,14 +35,21 @@ def device(name: str) -> str:
 
 
 def parse_port(
-    name: str, link: str, netstat: str, values: Mapping[str, str], *, overloaded: bool
+    name: str, link: str, netstat: str, damaged_values: Iterable[str], *, overloaded: bool
 ) -> PortState:
-    """State of a port; `link` from ifconfig(8), or "".
+    """State of a port.
 
     An overloaded router counts dropped packets as errors, so only CRC errors count there.
+
+    Args:
+        name: The interface.
+        link: From ifconfig(8), or "".
+        netstat: As `parse_netstat` takes it.
+        damaged_values: Counters of CRC errors, "" for unknown ones; the first known one counts.
+        overloaded: Whether it is a port of the router.
     """
     counters = parse_netstat(netstat)
-    damaged = [parse_count(values.get(place, "")) for place in crc_sysctls([name])]
+    damaged = [parse_count(value) for value in damaged_values]
     return PortState(
         name=name,
         link=link,

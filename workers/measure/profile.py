@@ -170,7 +170,7 @@ class ProfileOrder:
         try:
             machine.run(["kldload", "-n", "hwpmc"])
             wanted = self.event or self.testbed.dut.pmc_event
-            return wanted or choose(machine.run(["pmccontrol", "-L"]))
+            return wanted or choose(machine.run(["pmccontrol", "-L"]), _counters(machine))
         except CommandError as error:
             raise NoProfileError(
                 f"{error} (the kernel needs `options HWPMC_HOOKS` and the module hwpmc)"
@@ -215,12 +215,21 @@ class ProfileOrder:
             raise NoProfileError(f"what pmcstat tells cannot be used: {error}") from error
 
 
-def choose(listed: str) -> str:
-    """The first of `EVENTS` in the output of `pmccontrol -L`.
+def choose(listed: str, counters: bool = True) -> str:
+    """The first of `EVENTS` in the output of `pmccontrol -L`, or else the clock interrupt.
+
+    `pmccontrol -L` leaves out the soft events, such as clock.hard, where libpmc knows the
+    processor (pmccontrol.c:294), also in a virtual machine without its counters.
+
+    Args:
+        listed: That output.
+        counters: Whether the kernel has counters of the processor.
 
     Raises:
         NoProfileError: none is supported.
     """
+    if not counters:
+        return EVENTS[-1].upper()
     known = {words[0].lower(): words[0] for line in listed.splitlines() if (words := line.split())}
     for event in EVENTS:
         if event in known:
@@ -228,6 +237,18 @@ def choose(listed: str) -> str:
     raise NoProfileError(
         "`pmccontrol -L` lists no event that is known here; the key pmc_event of the DUT names one"
     )
+
+
+def _counters(machine: Machine) -> bool:
+    """Whether hwpmc has found counters of the processor, by its line in the log of the kernel.
+
+    It tells each class with its number of counters: `hwpmc: SOFT/16/64/0x67<...> TSC/1/...`
+    (hwpmc_mod.c, pmc_initialize()); a line without a class beside these two has none.
+    """
+    (log,) = machine.ask(["dmesg"])
+    lines = [line for line in log.splitlines() if line.startswith("hwpmc: SOFT/")]
+    classes = [word.partition("/")[0] for line in lines[-1:] for word in line.split()[1:]]
+    return not lines or any(name not in ("SOFT", "TSC") for name in classes)
 
 
 def _counter(machine: Machine) -> int | None:

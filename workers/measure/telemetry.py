@@ -18,7 +18,7 @@ from netbisect.bisect.model import sample_validity
 from netbisect.bisect.model.sample_validity import MachineState
 from netbisect.workers.config.scenario import Scenario
 from netbisect.workers.config.testbed import Testbed
-from netbisect.workers.dut import freebsd_tools, ports
+from netbisect.workers.dut import drivers, freebsd_tools, ports
 from netbisect.workers.measure import pktgen
 from netbisect.workers.transport.errors import CommandError, UnreachableError
 from netbisect.workers.transport.ssh import Machine
@@ -117,7 +117,7 @@ class Telemetry:
                 "sysctl",
                 "-ie",
                 *(_ROUTER_SYSCTLS if router else ()),
-                *freebsd_tools.crc_sysctls(names),
+                *drivers.crc_sysctls(names),
             ],
             *(["netstat", "-I", name, "-bn", "--libxo", "json"] for name in names),
             *(_router_questions(scenario) if router else ()),
@@ -142,8 +142,9 @@ class Telemetry:
             if name in interfaces:
                 one = interfaces[name]
                 link = one.status if one.up else ""
+                damaged = [values.get(place, "") for place in drivers.crc_sysctls([name])]
                 found[part] = freebsd_tools.parse_port(
-                    name, link, counters, values, overloaded=router
+                    name, link, counters, damaged, overloaded=router
                 )
                 counted["ports"][part] = {
                     "interface": name,

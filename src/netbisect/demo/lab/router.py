@@ -29,6 +29,8 @@ _CLOCK = re.compile(r"@ ([0-9.]+)GHz")
 _LOAD_SECONDS = 5.0
 """Seconds of traffic until a faulty kernel panics."""
 _JUMP_SECONDS = 3600.0
+_FLOW_CONTROL = {"cxl": "pause_settings"}
+"""By driver; others have `fc`."""
 
 
 _TRAP = (
@@ -327,7 +329,10 @@ class SimulatedRouter(SimulatedMachine):
             "kern.ident": image.version.rsplit(" ", 1)[-1],
             "kern.build_id": image.build_id,
             "kern.random.harvest.mask": "511",
-            **{f"dev.{port.device}.fc": "3" for port in self.ports},
+            **{
+                f"dev.{port.device}.{_FLOW_CONTROL.get(port.driver, 'fc')}": "3"
+                for port in self.ports
+            },
             "debug.debugger_on_panic": "0",
             "kern.hwpmc.stats.intr_bufferfull": "0",
             "net.inet.ip.forwarding": "1",

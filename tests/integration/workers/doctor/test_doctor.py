@@ -292,6 +292,46 @@ def test_flow_control_is_told_by_sysctl_and_by_media() -> None:
     assert "(dev.igb.0.fc=3)" in checkup.link(port, {"dev.igb.0.fc": "3"}, 1).found
 
 
+@pytest.mark.parametrize(
+    ("name", "values", "said"),
+    [
+        ("ice0", {"dev.ice.0.fc": "Full"}, "flow control is on (dev.ice.0.fc=Full); expected off"),
+        ("ice0", {"dev.ice.0.fc": "None"}, ""),
+        ("igc1", {"dev.igc.1.fc": "1"}, "flow control is on (dev.igc.1.fc=1); expected off"),
+        ("cxl1", {"dev.cxl.1.pause_settings": "7<PAUSE_RX,PAUSE_TX,PAUSE_AUTONEG>"}, "is on"),
+        ("cxl1", {"dev.cxl.1.pause_settings": "0"}, ""),
+        (
+            "mce0",
+            {"dev.mce.0.rx_pauseframe_control": "1", "dev.mce.0.tx_pauseframe_control": "0"},
+            "(dev.mce.0.rx_pauseframe_control=1); expected off in loader.conf",
+        ),
+        ("vtnet0", {}, ""),
+        ("re0", {}, "its driver is unknown, so neither flow control nor CRC errors are looked at"),
+    ],
+)
+def test_each_driver_has_its_own_flow_control(name: str, values: dict[str, str], said: str) -> None:
+    found = checkup.link(Interface(name, "", "active", ""), values, 1)
+    assert found.good is (said == "")
+    assert said in found.found
+
+
+def test_what_a_cross_build_needs_on_linux_is_told(
+    running_lab: RunningLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    builder = Builder("b", "amd64", tmp_path / "b", cross_bindir=tmp_path)
+    lab = replace(running_lab.lab, builders=(builder,))
+    monkeypatch.setattr("platform.system", lambda: "Linux")
+    monkeypatch.setattr("netbisect.workers.doctor.doctor._HEADERS", (tmp_path,))
+    monkeypatch.setattr("shutil.which", lambda name: None if name == "flex" else f"/bin/{name}")
+    found = checks(lab)["b", "tools of the bootstrap"]
+    assert not found.good
+    assert found.found.startswith("no flex, archive.h, bzlib.h: install bison flex bc ")
+    for name in ("archive.h", "bzlib.h"):
+        (tmp_path / name).touch()
+    monkeypatch.setattr("shutil.which", lambda name: f"/bin/{name}")
+    assert checks(lab)["b", "tools of the bootstrap"].good
+
+
 def test_ways_that_lead_elsewhere_are_told() -> None:
     text = "   route to: 198.19.10.1\ndestination: {}\n    gateway: 10.0.0.1\n  interface: {}\n"
     text += "      flags: <UP,GATEWAY,DONE,STATIC>\n"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -16,8 +17,9 @@ from netbisect.bisect.model.entities import (
     Failure,
     Profile,
 )
+from netbisect.workers.measure import profile
 from netbisect.workers.measure.profile import NoProfileError, ProfileOrder, choose
-from netbisect.workers.transport.ssh import Connections
+from netbisect.workers.transport.ssh import Connections, Machine
 
 RATE = 500_000.0
 SCENARIO = "inet4-forwarding"
@@ -153,6 +155,24 @@ def test_rules_that_the_kernel_refuses_are_a_reason(c2558: Any, take: Take) -> N
 def test_the_event_is_one_that_the_processor_knows(listed: str, event: str) -> None:
     """Cycles of work before all, the clock of a virtual machine at last."""
     assert choose(listed) == event
+
+
+@pytest.mark.parametrize(
+    ("log", "event"),
+    [
+        ("hwpmc: SOFT/16/64/0x67<INT,USR,SYS,REA,WRI> TSC/1/64/0x20<REA>\n", "CLOCK.HARD"),
+        (
+            "hwpmc: SOFT/16/64/0x67<INT> TSC/1/64/0x20<REA> IAP/4/48/0x3ff<INT>\n",
+            "INST_RETIRED.ANY",
+        ),
+        ("", "INST_RETIRED.ANY"),
+    ],
+    ids=["virtual", "real", "old"],
+)
+def test_the_clock_is_the_event_where_there_are_no_counters(log: str, event: str) -> None:
+    """Where libpmc knows the processor, pmccontrol lists no soft event: the log has to tell."""
+    machine = cast("Machine", SimpleNamespace(ask=lambda *_: [log]))
+    assert choose("\tINST_RETIRED.ANY\n", profile._counters(machine)) == event
 
 
 def test_without_any_known_event_the_key_is_named() -> None:
