@@ -31,6 +31,7 @@ from netbisect.workers.transport.processes import has_working_directory
 
 TAC = "buildbot.tac"
 """Marks a folder of Buildbot."""
+_PORT_SECONDS = 1.0
 _START_SECONDS = 120
 """Time limit of a start."""
 _UPGRADE_SECONDS = 600.0
@@ -99,7 +100,11 @@ def _passwords(settings: Settings, lab: Lab) -> str:
 
 def _database(settings: Settings) -> Iterator[StartCheck]:
     try:
-        migrate(open_database(settings.database))
+        engine = open_database(settings.database)
+        try:
+            migrate(engine)
+        finally:
+            engine.dispose()
         yield StartCheck("database", True, settings.database)
     except StoreError as error:
         yield StartCheck("database", False, str(error))
@@ -167,14 +172,20 @@ def kernel_configs(branches: Iterable[str], lab: Lab, history: History) -> Itera
 
 
 def _port(name: str, interface: str, port: int) -> StartCheck:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((interface, port))
-        except OSError as error:
-            detail = f"{name}: {interface}:{port} is unavailable: {error.strerror}"
-            return StartCheck("port", False, detail)
-    return StartCheck("port", True, f"{name} {port} is free")
+    # The last thread of a killed master releases its ports a moment after the first.
+    end = time.monotonic() + _PORT_SECONDS
+    while True:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((interface, port))
+            except OSError as error:
+                if time.monotonic() > end:
+                    detail = f"{name}: {interface}:{port} is unavailable: {error.strerror}"
+                    return StartCheck("port", False, detail)
+            else:
+                return StartCheck("port", True, f"{name} {port} is free")
+        time.sleep(0.05)
 
 
 def master_pid(folder: Path) -> int | None:

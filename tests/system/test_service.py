@@ -120,7 +120,7 @@ def begin(
 def come_with_a_token(play: DemoRun) -> None:
     """As somebody does who asks by the API."""
     token = tokens.create(play.ledger, "ann", parse_rights(["read"]), by="root", days=1)[1]
-    (play.house.place / "ann.token").write_text(token)
+    (play.service.place / "ann.token").write_text(token)
     address = f"{play.settings.web.url}plugins/netbisect/api/v1/caller"
     asking = urllib.request.Request(address, headers={"Authorization": f"Bearer {token}"})
     with urllib.request.urlopen(asking, timeout=300) as answer:

@@ -163,10 +163,10 @@ def pair(tmp_path: Path, cluster: Any, postgresql_url: str, router: str) -> Iter
         ports = [str(one) for one in (front, settings.workers.port, port)]
         house.run("proxy", [sys.executable, "-c", _PROXY, *ports])
         for name, folder in house._create_workers(lab, front).items():
-            runner = "from buildbot_worker.scripts.runner import run; run()"
-            start = [sys.executable, "-c", runner, "start", "--nodaemon", str(folder)]
-            house.run(f"worker-{name}", start, "")
-        yield Pair(house, second.parent, settings, lab, open_service_ledger(settings), buildbots)
+            house.start_worker(name, folder)
+        ledger = open_service_ledger(settings)
+        yield Pair(house, second.parent, settings, lab, ledger, buildbots)
+        ledger.engine.dispose()
     finally:
         for folder in (house.place, second.parent):
             control.stop(folder)

@@ -164,7 +164,7 @@ class DemoService:
         settings, lab = load(self.place / control.SETTINGS)
         machines = self._begin_lab()
         mailbox = [sys.executable, "-m", "netbisect.demo.mailbox"]
-        mails = self._begin_logged("mailbox", [*mailbox, str(settings.mail.port), str(self.mails)])
+        mails = self._begin("mailbox", [*mailbox, str(settings.mail.port), str(self.mails)])
         self.report_wait("the folders of the workers")
         workers = self._create_workers(lab, settings.workers.port)
         self.report_wait("the simulated lab to start")
@@ -179,7 +179,7 @@ class DemoService:
     def start_worker(self, name: str, folder: Path) -> None:
         """Starts a worker."""
         start = ["start", "--nodaemon", str(folder)]
-        self._begin_logged(f"worker-{name}", [*_module("buildbot_worker.scripts.runner"), *start])
+        self._begin(f"worker-{name}", [*_module("buildbot_worker.scripts.runner"), *start])
 
     def start_lab(self) -> None:
         """Starts the machines.
@@ -189,10 +189,17 @@ class DemoService:
         """
         self._wait_until_ready("lab", self._begin_lab())
 
+    def run(self, name: str, command: Sequence[str]) -> None:
+        """Starts a process and waits until it prints `ready`.
+
+        Raises:
+            DemoError: It exits or stays silent.
+        """
+        self._wait_until_ready(name, self._begin(name, command))
+
     def _begin_lab(self) -> subprocess.Popen[bytes]:
-        self.processes.mkdir(exist_ok=True)
         simulator = str(self.place / "lab" / "simulator.toml")
-        return self._begin_logged("lab", [sys.executable, "-m", "netbisect.demo.lab", simulator])
+        return self._begin("lab", [sys.executable, "-m", "netbisect.demo.lab", simulator])
 
     def _create_workers(self, lab: Lab, port: int) -> dict[str, Path]:
         password = (self.place / "workers.password").read_text().strip()
@@ -205,7 +212,7 @@ class DemoService:
                 folder.parent.mkdir(exist_ok=True)
                 command = [*_module("buildbot_worker.scripts.runner"), "create-worker", "--quiet"]
                 command += [str(folder), f"127.0.0.1:{port}", name, _NO_PASSWORD]
-                creating.append(self._begin(command, None))
+                creating.append(self._popen(command, None))
         if any(process.wait() != 0 for process in creating):
             raise DemoError("a worker could not be created")
         for folder in folders.values():
@@ -214,10 +221,11 @@ class DemoService:
             tac.write_text(tac.read_text().replace(_NO_PASSWORD, password))
         return folders
 
-    def _begin_logged(self, name: str, command: Sequence[str]) -> subprocess.Popen[bytes]:
+    def _begin(self, name: str, command: Sequence[str]) -> subprocess.Popen[bytes]:
         """Starts a process with a log and a PID file."""
+        self.processes.mkdir(exist_ok=True)
         with (self.processes / f"{name}.log").open("wb") as stream:
-            process = self._begin(command, stream)
+            process = self._popen(command, stream)
         self._children.append(process)
         (self.processes / f"{name}.pid").write_text(str(process.pid))
         return process
@@ -236,7 +244,7 @@ class DemoService:
                 raise DemoError(f"{name} does not start: {said[-1] if said else 'no output'}")
             time.sleep(0.02)
 
-    def _begin(self, command: Sequence[str], output: IO[bytes] | None) -> subprocess.Popen[bytes]:
+    def _popen(self, command: Sequence[str], output: IO[bytes] | None) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             command,
             cwd=self.place,
