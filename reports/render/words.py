@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Protocol, assert_never
 
@@ -225,6 +225,17 @@ _STATES = {
     AlertState.WITHDRAWN: "withdrawn; the retest did not confirm it",
     AlertState.MERGED: "merged into an earlier alert",
 }
+
+
+def changed_conditions(before: Mapping[str, str], after: Mapping[str, str]) -> str:
+    """What differs between the conditions of two epochs, as `NAME: OLD → NEW; ...`."""
+    names = [*before, *(name for name in after if name not in before)]
+    told = [
+        f"{name}: {before.get(name, 'not recorded')} → {after.get(name, 'not recorded')}"
+        for name in names
+        if before.get(name) != after.get(name)
+    ]
+    return "; ".join(told) or "it was not written down"
 
 
 def kind(what: AlertKind) -> str:

@@ -166,13 +166,7 @@ def _epochs(epochs: Sequence[SeriesEpoch]) -> Iterator[dict[str, Any]]:
 def _changed(before: SeriesEpoch | None, epoch: SeriesEpoch) -> str:
     if before is None:
         return ""
-    names = [*before.values, *(name for name in epoch.values if name not in before.values)]
-    told = [
-        f"{name}: {before.values.get(name, 'not told')} to {epoch.values.get(name, 'not told')}"
-        for name in names
-        if before.values.get(name) != epoch.values.get(name)
-    ]
-    return "; ".join(told) or "it was not written down"
+    return words.changed_conditions(before.values, epoch.values)
 
 
 def _scatter(level: Level) -> float:

@@ -99,7 +99,7 @@ function boots() {
     return is("kenv netbisect[.](before|proven|done)=[0-9a-f]+") \
         || is("kenv net[.]inet[.]ip[.]fw[.]default_to_accept=1") || is("shutdown -r now") \
         || is("nextboot( -e [a-z0-9._]+=[a-z0-9._]+)* -k kernel[.]nb-[0-9a-f]+") \
-        || is("nextboot -D") || is("dumpon off") || is("bectl list -H") \
+        || is("nextboot -D") || is("dumpon off") || is("cat /etc/sysctl[.]conf") || is("bectl list -H") \
         || is("bectl (create|umount|activate -[tT]) netbisect") \
         || is("bectl mount netbisect /tmp/netbisect[.]root") \
         || is("grep -c nvstore /sbin/nextboot /boot/lua/config[.]lua") || is("ls /dev/fido") \
@@ -124,7 +124,7 @@ function measures(    set, place) {
 
 function sends() {
     return is("timeout -s INT (-k [0-9]+ )?[0-9]+ pkt-gen( [^ ]+)+") || is("pkill -INT -x pkt-gen") \
-        || is("pkt-gen -h")
+        || is("pkt-gen -h") || is("sha256 -r /[A-Za-z0-9._/-]+/pkt-gen")
 }
 
 function allowed(said) {

@@ -17,6 +17,7 @@ from netbisect.bisect.model.detection_results import (
     SplitHalfTest,
 )
 from netbisect.bisect.model.entities import Level
+from netbisect.reports.render import words
 from netbisect.steps.service.numeric import grouping, health, histories, self_check
 from netbisect.store.db.records import Alert
 from netbisect.store.ledger import Ledger
@@ -74,6 +75,26 @@ def judge(ledger: Ledger, min_effect: float = MIN_EFFECT) -> LabHealth:
         repeats=self_check.count_repeated_nights(twice),
         mails_given_up=len(ledger.given_up_mails()),
     )
+
+
+def new_epochs(ledger: Ledger) -> list[str]:
+    """What changed at the lab in the last `DAYS` days: a sentence for each change of conditions."""
+    after = max(ledger.clock() - DAYS * _DAY, _TIMES)
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for testbed, scenario in dict.fromkeys(
+        (name.testbed, name.scenario) for name in ledger.known_series()
+    ):
+        for history in ledger.series_histories(testbed, scenario):
+            for before, epoch in pairwise(history.epochs):
+                since = min(level.at for level in epoch.levels)
+                if since >= after:
+                    changed = words.changed_conditions(before.values, epoch.values)
+                    scenarios = found.setdefault((testbed, words.day(since), changed), [])
+                    scenarios += [scenario] if scenario not in scenarios else []
+    return [
+        f"{testbed}: new epoch of {', '.join(scenarios)} since {day}: {changed}"
+        for (testbed, day, changed), scenarios in found.items()
+    ]
 
 
 def _with_q(reports: list[SeriesReport]) -> tuple[SeriesReport, ...]:

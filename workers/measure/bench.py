@@ -25,7 +25,7 @@ from netbisect.workers.build import userland
 from netbisect.workers.config.scenario import Scenario
 from netbisect.workers.config.testbed import Testbed
 from netbisect.workers.dut import firewall, freebsd_tools, ports
-from netbisect.workers.measure import pktgen
+from netbisect.workers.measure import lab_settings, pktgen
 from netbisect.workers.measure.telemetry import Snapshot, Telemetry, as_data, evaluate_run
 from netbisect.workers.transport.errors import (
     CommandError,
@@ -314,12 +314,22 @@ class Bench:
                 said = self.router.run(["sysctl", "-n", "hw.ncpu"], ["sysctl", "-n", "hw.model"])
                 processors, _, cpu = said.strip().partition("\n")
                 generator = self.generator.run(["uname", "-v"]).strip()
+                settings = lab_settings.of_router(
+                    self.router.run(["kenv"]), self.router.ask(["cat", "/etc/sysctl.conf"])[0]
+                )
+                settings["pkt-gen of the generator"] = _pkt_gen(self.generator)
+                settings["pkt-gen of the receiver"] = _pkt_gen(self.receiver)
             except UnreachableError as error:
                 generator, receiver = self.generator.address, self.receiver.address
                 raise traffic_fault(error, generator, receiver) from error
             except (HostKeyError, CommandError) as error:
                 raise lab_fault(Stage.BENCH, error) from error
-            self._hosts = {"cpu": cpu, "processors": processors, "generator": generator}
+            self._hosts = {
+                "cpu": cpu,
+                "processors": processors,
+                "generator": generator,
+                **{name: value for name, value in settings.items() if value},
+            }
             if self.testbed.vm is not None:
                 self._hosts["virtual machine"] = vm.conditions(self.testbed.vm)
         described = json.dumps(asdict(scenario), sort_keys=True)
@@ -331,6 +341,13 @@ class Bench:
             "scenario": hashlib.sha256(described.encode()).hexdigest()[:16],
         }
         return Conditions.of(self.testbed.name, scenario.name, values)
+
+
+def _pkt_gen(machine: Machine) -> str:
+    """Beginning of the SHA-256 of a host's pkt-gen, or ""."""
+    place = machine.ask(["which", "pkt-gen"])[0].strip()
+    said = machine.ask(["sha256", "-r", place])[0] if place else ""
+    return said.partition(" ")[0][:16]
 
 
 def _must_have_stayed(machine: Machine, status: int | None, log: Path) -> None:

@@ -9,7 +9,7 @@ import click
 from netbisect.bisect.model.detection_results import MIN_EFFECT
 from netbisect.reports.console import health as console
 from netbisect.reports.documents.json_schema import as_text
-from netbisect.steps.queries.health import judge
+from netbisect.steps.queries.health import judge, new_epochs
 from netbisect.steps.service import stalls
 from netbisect.steps.service.control import SETTINGS
 from netbisect.steps.service.database_thread import open_ledger
@@ -25,10 +25,13 @@ def health(folder: Path | None, database: str | None, *, as_json: bool) -> None:
     check_one_of(folder, database)
     stalled: list[str] = []
     if database is not None:
-        found = judge(open_ledger(database), MIN_EFFECT)
+        ledger = open_ledger(database)
+        found = judge(ledger, MIN_EFFECT)
     else:
         settings = load_settings((folder or Path()) / SETTINGS)
-        found = judge(open_ledger(settings.database), settings.min_effect)
-        stalled = stalls.read(settings.state).recent
+        ledger = open_ledger(settings.database)
+        found = judge(ledger, settings.min_effect)
+        stalled = [*stalls.read(settings.state).recent]
+    stalled += new_epochs(ledger)
     document = console.document(found, stalled)
     click.echo(as_text(document) if as_json else console.as_text(found, stalled))

@@ -170,3 +170,6 @@ class Host(SimulatedMachine):
             "hw.ncpu": str(self.processors),
             "dev.netmap.admode": "0",
         }
+        program = self.disk / "usr" / "local" / "bin" / "pkt-gen"
+        program.parent.mkdir(parents=True, exist_ok=True)
+        program.touch()

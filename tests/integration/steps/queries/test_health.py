@@ -15,12 +15,21 @@ from click.testing import CliRunner
 from netbisect.bisect.detection.health import series_health
 from netbisect.bisect.model.alert_state import AlertKind, AlertState
 from netbisect.bisect.model.detection_results import RepeatedNights, SplitHalfTest
-from netbisect.bisect.model.entities import Boot, Commit, Fact, Kernel, Level, Noise, Sample
+from netbisect.bisect.model.entities import (
+    Boot,
+    Commit,
+    Conditions,
+    Fact,
+    Kernel,
+    Level,
+    Noise,
+    Sample,
+)
 from netbisect.bisect.model.jobs import CompareJob, Job, NightlyJob
 from netbisect.bisect.model.results import Confirmed, Effect, NotConfirmed
 from netbisect.cli import main
 from netbisect.reports.console.health import warnings
-from netbisect.steps.queries.health import judge
+from netbisect.steps.queries.health import judge, new_epochs
 from netbisect.steps.service.database_thread import open_ledger
 from netbisect.store.db.records import ActionStage, Outcome
 from netbisect.store.ledger import Ledger
@@ -40,6 +49,25 @@ def ledger(url: str) -> Iterator[Ledger]:
     )
     yield ledger
     ledger.engine.dispose()
+
+
+def test_what_changed_at_the_lab_is_told_for_each_epoch(ledger: Ledger) -> None:
+    """With both values; of the last days only."""
+    days = (200.0, 150.0, 3.0)
+    for number, (ago, queues) in enumerate(zip(days, ("8", "6", "4"), strict=True)):
+        values = {"cpu": "Xeon", "hw.ix.num_queues": queues}
+        one = Conditions.of("c2558", FORWARDING, values)
+        boot = Boot(f"b{number}", "c2558", f"k{number}", LINE[number], NOW - ago * DAY, 60.0)
+        kernel = Kernel(
+            LINE[number], "GENERIC", "amd64", f"i{number}", boot.kernel, "v", 1, 0.0, 60.0
+        )
+        sample = Sample(
+            boot.id, boot.id, "c2558", FORWARDING, 5e5, 1e7, (), (), (), one.digest, boot.at, 30.0
+        )
+        ledger.record_all([kernel, boot, one, sample], "test")
+    assert new_epochs(ledger) == [
+        f"c2558: new epoch of {FORWARDING} since 2027-01-12: hw.ix.num_queues: 6 → 4"
+    ]
 
 
 class Measuring:

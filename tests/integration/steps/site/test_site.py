@@ -201,7 +201,7 @@ def test_a_series_tells_steps_alerts_and_what_it_can_show(whole_site: Any) -> No
 def test_new_conditions_begin_an_epoch(changed_site: Any) -> None:
     text = changed_site.page("series-testbed-00.inet6-path-01.main.html").text
 
-    assert "flows: 2000 to 1" in text
+    assert "flows: 2000 → 1" in text
     assert "learning" in text
 
 

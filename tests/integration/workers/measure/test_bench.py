@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -149,6 +150,38 @@ def test_pkt_gens_own_words_say_why_nothing_was_sent(
         "the receiver's pkt-gen says: Unable to open netmap:lo0: Device not configured"
         in sample.problems
     )
+
+
+def conditions(lab: RunningLab, logs: Path) -> dict[str, str]:
+    """Those of a run on whatever the router runs now."""
+    with Connections(lab.lab.ssh) as connections:
+        bench = Bench(lab.lab.testbed("c2558"), connections, lambda _: None, logs)
+        return bench.measure(FORWARDING, BY_HAND)[0].values
+
+
+def test_a_tunable_and_another_pkt_gen_are_other_conditions(
+    c2558: RunningLab, tmp_path: Path
+) -> None:
+    before = conditions(c2558, tmp_path)
+    place = "/usr/local/bin/pkt-gen"
+    program = c2558.files.disk("c2558-gen") / place[1:]
+    program.write_text("another version")
+    c2558.ssh("c2558-dut", "kenv hw.igb.num_queues=2")
+    try:
+        after = conditions(c2558, tmp_path)
+    finally:
+        program.write_text("")
+        c2558.control("cycle", "c2558-dut")
+        with Connections(c2558.lab.ssh) as connections:
+            bed = c2558.lab.testbed("c2558")
+            DeviceUnderTest(bed, connections, lambda _: None).reach()
+    ends = [f"pkt-gen of the {end}" for end in ("generator", "receiver")]
+    assert {name for name in {*before, *after} if before.get(name) != after.get(name)} == {
+        "hw.igb.num_queues",
+        *ends,
+    }
+    assert [after[name] for name in ends] == 2 * [sha256(b"another version").hexdigest()[:16]]
+    assert "net.inet.ip.fw.default_to_accept" not in after
 
 
 def test_an_option_that_pkt_gen_lacks_is_a_bad_run_and_no_lost_connection(

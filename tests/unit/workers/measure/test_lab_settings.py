@@ -1,0 +1,54 @@
+"""What of a router's settings is a condition of its samples."""
+
+from __future__ import annotations
+
+from netbisect.workers.measure import lab_settings
+
+KENV = """\
+hint.acpi.0.rsdp="0xf0490"
+hint.uart.0.at="isa"
+hw.ix.num_queues="4"
+kern.hz="1000"
+kern.panic_reboot_wait_time="5"
+kernelname="/boot/kernel.nb-0123456789ab/kernel"
+net.inet.ip.fw.default_to_accept="1"
+net.isr.maxthreads="-1"
+netbisect.order="0123"
+smbios.bios.reldate="03/09/2020"
+smbios.bios.vendor="American Megatrends Inc."
+smbios.bios.version="1.0"
+"""
+SYSCTL_CONF = """\
+# of the lab
+net.inet.ip.redirect=0
+security.bsd.see_other_uids=0
+dev.ix.0.fc=0  # no pauses
+"""
+
+
+def test_what_the_owner_set_is_taken() -> None:
+    """By prefix; what the loader, netbisect and other parts of the system note is not."""
+    found = lab_settings.of_router(KENV, SYSCTL_CONF)
+    hints = found.pop("hints")
+    assert len(hints) == 16
+    assert found == {
+        "hw.ix.num_queues": "4",
+        "kern.hz": "1000",
+        "net.isr.maxthreads": "-1",
+        "net.inet.ip.redirect (sysctl.conf)": "0",
+        "dev.ix.0.fc (sysctl.conf)": "0",
+        "BIOS": "American Megatrends Inc. 1.0 03/09/2020",
+    }
+
+
+def test_another_kernel_and_another_address_of_a_table_are_no_other_setting() -> None:
+    """Else every boot of a test kernel would begin an epoch."""
+    other = KENV.replace("0123456789ab", "ba9876543210").replace("0xf0490", "0xf1000")
+    other = other.replace('order="0123"', 'order="4567"')
+    assert lab_settings.of_router(other, "") == lab_settings.of_router(KENV, "")
+    changed = KENV.replace('"isa"', '"acpi"')
+    assert lab_settings.of_router(changed, "") != lab_settings.of_router(KENV, "")
+
+
+def test_nothing_told_is_nothing_set() -> None:
+    assert lab_settings.of_router("", "") == {}

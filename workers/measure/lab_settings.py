@@ -1,0 +1,55 @@
+"""What the owner of a lab has set on its machines, as conditions of samples.
+
+Only what was set counts, by loader.conf and sysctl.conf, not what a kernel makes of it: a commit
+may change a default, and is to be found then.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+PREFIXES = ("hw.", "net.", "dev.", "kern.hz", "kern.sched.", "kern.ipc.", "machdep.", "vm.pmap.")
+"""Of tunables and sysctls that can change a rate; docs/lab.md lists them."""
+_OWN = {"net.inet.ip.fw.default_to_accept"}
+"""Set by netbisect itself."""
+_HINT = re.compile(r"hint\.(?!acpi\.|smbios\.)")
+"""Hints for devices; the loader itself notes addresses of tables, which move, below these two."""
+_BIOS = ("smbios.bios.vendor", "smbios.bios.version", "smbios.bios.reldate")
+
+
+def of_router(kenv: str, sysctl_conf: str) -> dict[str, str]:
+    """Tunables, sysctls, hash of the hints, and BIOS, by name.
+
+    Args:
+        kenv: Output of kenv(1).
+        sysctl_conf: Text of /etc/sysctl.conf, or "".
+    """
+    environment = _pairs(kenv)
+    found = _chosen(environment)
+    for name, value in _chosen(_pairs(sysctl_conf)).items():
+        found[f"{name} (sysctl.conf)"] = value
+    hints = sorted(f"{name}={value}" for name, value in environment.items() if _HINT.match(name))
+    if hints:
+        found["hints"] = hashlib.sha256("\n".join(hints).encode()).hexdigest()[:16]
+    if bios := " ".join(environment[name] for name in _BIOS if name in environment):
+        found["BIOS"] = bios
+    return found
+
+
+def _chosen(values: dict[str, str]) -> dict[str, str]:
+    return {
+        name: value
+        for name, value in values.items()
+        if name.startswith(PREFIXES) and name not in _OWN
+    }
+
+
+def _pairs(text: str) -> dict[str, str]:
+    """Values by name, without comments and quotes."""
+    found = {}
+    for line in text.splitlines():
+        name, equals, value = line.partition("#")[0].partition("=")
+        if equals:
+            found[name.strip()] = value.strip().strip('"')
+    return found
