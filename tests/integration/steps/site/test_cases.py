@@ -29,8 +29,6 @@ from netbisect.store.db.records import ActionStage, Alert, Outcome
 from netbisect.store.ledger import Ledger
 from netbisect.workers.measure.profile import file_of
 
-NOW = 2e9
-
 
 class Told:
     """The last alert of a filled ledger, in the home of a service."""

@@ -112,12 +112,18 @@ def shop(tmp_path: Path, sample_tree: SampleTree) -> Shop:
     return Shop(tmp_path, sample_tree)
 
 
-def test_only_what_changed_is_compiled(shop: Shop) -> None:
+def test_only_what_changed_is_made(shop: Shop) -> None:
+    """The tools are made once, and the configuration step is left out."""
     shop.kernel()
+    assert shop.targets == ["kernel-toolchain", "buildkernel", "installkernel"]
     assert len(shop.compiled()) > 10
+    assert "KERNFAST=1" not in shop.arguments("buildkernel")
+    assert "WITHOUT_CLEAN=yes" in shop.arguments("buildkernel")
     revision = shop.commit(FASTFWD, lambda text: text.replace("{\n", "{\n\tx++;\n", 1))
     shop.kernel(revision)
+    assert shop.targets == ["buildkernel", "installkernel"]
     assert shop.compiled(revision) == [FASTFWD]
+    assert "KERNFAST=1" in shop.arguments("buildkernel")
 
 
 def test_a_revision_gives_the_same_kernel_from_kept_objects_and_from_none(shop: Shop) -> None:
@@ -126,13 +132,6 @@ def test_a_revision_gives_the_same_kernel_from_kept_objects_and_from_none(shop: 
     after, alone = shop.kernel(), replace(shop.builder, directory=shop.folder / "other")
     shop.builder = alone
     assert shop.kernel().key == after.key
-
-
-def test_the_tools_are_made_once(shop: Shop) -> None:
-    shop.kernel()
-    assert shop.targets == ["kernel-toolchain", "buildkernel", "installkernel"]
-    shop.kernel(shop.next)
-    assert shop.targets == ["buildkernel", "installkernel"]
 
 
 def test_the_tools_are_made_anew_where_the_tree_has_others(shop: Shop) -> None:
@@ -178,9 +177,14 @@ def test_what_fails_among_old_objects_is_made_again_without_them(shop: Shop) -> 
 
 
 def test_what_does_not_compile_is_tried_without_old_objects_and_then_skipped(shop: Shop) -> None:
-    """The error told is that of the second attempt; the next revision builds on the objects."""
-    shop.kernel()
+    """The error told is that of the second attempt; the next revision builds on the objects.
+
+    From nothing it is tried once. The configuration step is made again: it may be what failed.
+    """
     broken = shop.commit(FASTFWD, lambda text: text + "}\n")
+    assert isinstance(shop.build(broken), Failure)
+    assert shop.targets == ["kernel-toolchain", "buildkernel"]
+    shop.kernel()
     dud = shop.build(broken)
     assert isinstance(dud, Failure)
     assert (dud.stage, dud.reaction) == (Stage.BUILD, Reaction.SKIP)
@@ -189,38 +193,19 @@ def test_what_does_not_compile_is_tried_without_old_objects_and_then_skipped(sho
     mended = shop.commit(FASTFWD, lambda text: text.removesuffix("}\n"), broken)
     shop.kernel(mended)
     assert shop.compiled(mended) == [FASTFWD]
-
-
-def test_what_does_not_compile_from_nothing_is_tried_once(shop: Shop) -> None:
-    assert isinstance(shop.build(shop.commit(FASTFWD, lambda text: text + "}\n")), Failure)
-    assert shop.targets == ["kernel-toolchain", "buildkernel"]
+    assert "KERNFAST=1" not in shop.arguments("buildkernel")
 
 
 # -------------------------------------------------------------------------------- config(8)
 
 
-def test_the_configuration_step_is_left_out_where_it_has_nothing_new_to_say(shop: Shop) -> None:
+def test_the_configuration_step_is_made_where_what_it_reads_has_changed(shop: Shop) -> None:
     shop.kernel()
-    assert "KERNFAST=1" not in shop.arguments("buildkernel")
-    shop.kernel(shop.next)
-    assert "KERNFAST=1" in shop.arguments("buildkernel")
-
-
-@pytest.mark.parametrize("path", ["sys/amd64/conf/GENERIC", "sys/conf/newvers.sh"])
-def test_the_configuration_step_is_made_where_what_it_reads_has_changed(
-    shop: Shop, path: str
-) -> None:
-    shop.kernel()
-    shop.kernel(shop.commit(path, lambda text: text + "# more\n"))
-    assert "KERNFAST=1" not in shop.arguments("buildkernel")
-
-
-def test_the_configuration_step_is_made_after_a_failure(shop: Shop) -> None:
-    """It may be what failed."""
-    shop.kernel()
-    shop.build(shop.commit(FASTFWD, lambda text: text + "}\n"))
-    shop.kernel()
-    assert "KERNFAST=1" not in shop.arguments("buildkernel")
+    last = shop.first
+    for path in ("sys/amd64/conf/GENERIC", "sys/conf/newvers.sh"):
+        last = shop.commit(path, lambda text: text + "# more\n", last)
+        shop.kernel(last)
+        assert "KERNFAST=1" not in shop.arguments("buildkernel"), path
 
 
 def test_a_configuration_of_ones_own_is_built(shop: Shop) -> None:
@@ -292,17 +277,14 @@ def test_tools_whose_build_was_killed_are_not_used(shop: Shop) -> None:
 
 
 def test_a_git_that_was_killed_stops_nobody(shop: Shop) -> None:
-    shop.kernel()
-    for name in ("index.lock", "HEAD.lock"):
-        (shop.builder.directory / "source" / ".git" / name).write_text("")
-    shop.kernel(shop.next)
-
-
-def test_a_clone_that_was_killed_is_made_again(shop: Shop) -> None:
+    """Neither in its clone, which is made again, nor in what came after."""
     half = shop.builder.directory / "source.new" / ".git"
     half.mkdir(parents=True)
     (half / "HEAD").write_text("ref: refs/heads/main\n")
     shop.kernel()
+    for name in ("index.lock", "HEAD.lock"):
+        (shop.builder.directory / "source" / ".git" / name).write_text("")
+    shop.kernel(shop.next)
 
 
 # ---------------------------------------------------------------------- tools that do not build
@@ -339,10 +321,8 @@ def test_tools_that_fail_on_a_builder_that_works_are_the_revisions(shop: Shop) -
 # ----------------------------------------------------------------------------------- the host
 
 
-def test_what_a_tree_calls_a_build_without_cleaning(shop: Shop) -> None:
+def test_what_an_old_tree_calls_a_build_without_cleaning(shop: Shop) -> None:
     """NO_CLEAN before FreeBSD 13, WITHOUT_CLEAN since."""
-    shop.kernel()
-    assert "WITHOUT_CLEAN=yes" in shop.arguments("buildkernel")
     old = shop.commit("Makefile", lambda text: text)
     text = shop.git("show", f"{old}:Makefile")
     blob = shop.git("hash-object", "-w", "--stdin", feed=f"# NO_CLEAN\n{text}\n")

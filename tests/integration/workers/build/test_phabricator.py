@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 FILE = "sys/netinet/ip_input.c"
 PAGE = "<!DOCTYPE html><html><head><title>Login</title></head></html>\n"
-TOPS = ("Makefile", "sys", "share", "tools")
 
 
 def diff(path: str = f"a/{FILE}", to: str = f"b/{FILE}") -> str:
