@@ -10,7 +10,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-hypothesis.settings.register_profile("settled", derandomize=True, deadline=None)
+hypothesis.settings.register_profile("settled", derandomize=True, deadline=None, max_examples=50)
 hypothesis.settings.load_profile("settled")
 
 
