@@ -16,6 +16,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[2]
+pytestmark = pytest.mark.xdist_group("packaging")  # the wheel is built once
 FOLDERS = ("bisect", "store", "workers", "steps", "reports")
 
 

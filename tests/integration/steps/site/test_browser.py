@@ -43,7 +43,7 @@ SCHEME = {
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed"),
-    pytest.mark.xdist_group("browser"),
+    pytest.mark.xdist_group("site"),
 ]
 
 

@@ -26,6 +26,8 @@ from netbisect.steps.site.source import SiteSource
 from netbisect.store.db.database import open_database
 from netbisect.store.ledger import Ledger
 
+pytestmark = pytest.mark.xdist_group("site")  # which is made once
+
 
 def later(database: str, plan: Any) -> Ledger:
     """The ledger, whose clock stands at the end of the next night."""

@@ -28,6 +28,7 @@ from netbisect.steps.queries.documents import DocumentQueries
 from netbisect.steps.service.database_thread import open_ledger
 from netbisect.store.repositories.lookup import SeriesName
 
+pytestmark = pytest.mark.xdist_group("site")  # which is made once
 EVIL = '<script>alert("x")</script><img src=x onerror=y>&amp;{{ 7 * 7 }}\x00\x1b[31m\ud800\u202e$x$'
 SHOWN = '<script>alert("x")</script><img src=x onerror=y>&amp;{{ 7 * 7 }}'
 
