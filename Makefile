@@ -71,8 +71,15 @@ schemas: $(VENV)/runtime
 	    $(VENV)/bin/netbisect schema $$name > build/schemas/$$(echo $$kind | tr / -).json || exit 1; \
 	done
 
+# Builds a wheel in dist/.
+dist: $(VENV)/runtime
+	rm -rf dist
+	$(RUN) -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation \
+	    --wheel-dir dist .
+	@ls dist/*.whl
+
 clean:
-	rm -rf $(VENV) .demo build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(VENV)/runtime: requirements.txt pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed: make PYTHON=python3.11")'
@@ -91,4 +98,4 @@ $(VENV)/development: $(VENV)/runtime tests/requirements.txt
 	$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes -r tests/requirements.txt
 	touch $@
 
-.PHONY: all venv demo up down test test-long crossbar check size bench requirements audit manual schemas clean
+.PHONY: all venv demo up down test test-long crossbar check size bench requirements audit manual schemas dist clean

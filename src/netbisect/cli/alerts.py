@@ -48,7 +48,7 @@ def _ledger(folder: Path | None, database: str | None) -> Ledger:
     multiple=True,
     metavar="STATE",
     type=click.Choice([state.value for state in AlertState]),
-    help="Only alerts in this state, such as muted. May be repeated.",
+    help="Only alerts in this state. May be repeated.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 @click.pass_context
@@ -61,10 +61,7 @@ def alerts(
     everything: bool,
     as_json: bool,
 ) -> None:
-    """List open alerts and change their state.
-
-    Without a subcommand, lists the open alerts that are not acknowledged.
-    """
+    """List open alerts and change their state. The list leaves out acknowledged ones."""
     if ctx.invoked_subcommand is not None:
         if everything or states or as_json:
             raise click.UsageError(

@@ -39,7 +39,7 @@ def _print(document: Document) -> None:
     click.echo(json_schema.as_text(document))
 
 
-@click.group("export")
+@click.group("export", epilog="Example: netbisect export alert 7 > alert-7.json")
 def export() -> None:
     """Export documents as JSON.
 

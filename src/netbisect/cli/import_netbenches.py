@@ -14,7 +14,7 @@ from netbisect.store.netbenches.files import Parser
 from netbisect.workers.measure import pktgen
 
 
-@click.group("import")
+@click.group("import", epilog="Example: netbisect import netbenches results/fbsd12-head.iflib")
 def import_group() -> None:
     """Import measurements made elsewhere."""
 

@@ -7,6 +7,7 @@ import of another.
 from __future__ import annotations
 
 import importlib
+from textwrap import shorten
 from typing import Any, NamedTuple
 
 import click
@@ -27,6 +28,8 @@ class _Subcommand(NamedTuple):
 
 
 _CLI = "netbisect.cli"
+_NAMES_WIDTH = 14
+"""Columns of the names of commands in the help."""
 _COMMANDS = {
     "alerts": _Subcommand(f"{_CLI}.alerts", "alerts", "List open alerts and change their state."),
     "backup": _Subcommand(
@@ -86,7 +89,9 @@ _COMMANDS = {
     ),
     "report": _Subcommand(f"{_CLI}.report", "report", "Write comparisons for publication."),
     "request": _Subcommand(
-        f"{_CLI}.request", "request", "Request a comparison, a bisection or a series."
+        f"{_CLI}.request",
+        "request",
+        "Request a comparison, a bisection or a series; REV+D5180 adds a patch.",
     ),
     "restore": _Subcommand(
         f"{_CLI}.backup",
@@ -159,15 +164,30 @@ class _LazyGroup(click.Group):
             *click.Command.shell_complete(self, ctx, incomplete),
         ]
 
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Only the commands: the text above them names the options."""
+        self.format_commands(ctx, formatter)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, _COMMANDS[name].help) for name in sorted(_COMMANDS)])
+            room = formatter.width - _NAMES_WIDTH
+            formatter.write_dl(
+                [
+                    (name, shorten(_COMMANDS[name].help, room, placeholder="..."))
+                    for name in sorted(_COMMANDS)
+                ]
+            )
 
 
-@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=_LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Example: netbisect bisect run --good v1.4 --bad main -- ./bench",
+)
 @click.version_option(package_name="netbisect")
 def main() -> None:
     """Finds the commit that made a FreeBSD router slower, and verifies it.
 
-    FOLDER contains netbisect.toml (default: the current folder).
+    FOLDER contains netbisect.toml (default: the current folder). `netbisect COMMAND --help`
+    explains a command, --version prints the version.
     """

@@ -27,7 +27,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _VARIANTS = [one.value for one in Variant]
 
 
-@click.group("report")
+@click.group("report", epilog="Example: netbisect report flamegraph before.folded after.folded")
 def report() -> None:
     """Write comparisons for publication."""
 

@@ -69,7 +69,7 @@ def _fail(error: click.ClickException) -> NoReturn:
     raise _Failed(error.format_message()) from error
 
 
-@click.group("request", cls=_RequestGroup)
+@click.group("request", cls=_RequestGroup, epilog="Example: netbisect request show 7 --wait")
 @folder_option
 @click.option("--server", metavar="URL", help="As for the subcommands.")
 @click.option(
@@ -78,11 +78,7 @@ def _fail(error: click.ClickException) -> NoReturn:
     help="As for the subcommands.",
 )
 def request(**_: Any) -> None:
-    """Request a comparison, a bisection or a series.
-
-    REV is any name that `netbisect revision` resolves; REV+D5180 adds the patch of a review. With
-    --wait, the exit status is 0 for no regression, 1 regression, 2 inconclusive, 3 error.
-    """
+    """Request a comparison, a bisection or a series; REV+D5180 adds a patch."""
 
 
 def _request_options(command: Command) -> Command:

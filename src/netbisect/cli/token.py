@@ -22,7 +22,7 @@ from netbisect.store.db.records import Token
 from netbisect.store.ledger import Ledger
 
 
-@click.group("token")
+@click.group("token", epilog="Example: netbisect token list")
 def token() -> None:
     """Create, list and revoke API tokens."""
 

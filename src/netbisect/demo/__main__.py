@@ -141,12 +141,15 @@ def lab_command(place: Path, seed: int) -> None:
 @place_option
 def down(place: Path) -> None:
     """Stop everything and remove the folder."""
-    house = DemoService(place)
+    service = DemoService(place)
+    was_there = service.place.exists()
     try:
-        house.remove_old()
+        stopped = service.remove_old()
     except DemoError as error:
         raise click.ClickException(str(error)) from error
-    click.echo("stopped and removed")
+    number = f"{stopped} process{'' if stopped == 1 else 'es'}" if stopped else "no process"
+    removed = f"removed {service.place}" if was_there else f"there was no {service.place}"
+    click.echo(f"stopped {number} of the demonstration; {removed}")
 
 
 if __name__ == "__main__":

@@ -255,8 +255,11 @@ class DemoService:
             start_new_session=True,
         )
 
-    def stop(self) -> None:
+    def stop(self) -> int:
         """Stops all processes: master and workers by SIGTERM first, then all by SIGKILL.
+
+        Returns:
+            Number of processes that ran.
 
         Raises:
             DemoError: A process cannot be killed.
@@ -264,6 +267,7 @@ class DemoService:
         files = [self.place / "twistd.pid", *self.processes.glob("*.pid")]
         terminated = _process_numbers(path for path in files if path.name not in _KILLED)
         running = self._running()
+        number = len(running)
         for process in terminated & running:
             _signal(process, signal.SIGTERM)
         end = time.monotonic() + _STOP_SECONDS
@@ -274,6 +278,7 @@ class DemoService:
         if self.bears_mark:
             for path in files:
                 path.unlink(missing_ok=True)
+        return number
 
     def _kill(self, running: set[int]) -> None:
         end = time.monotonic() + _KILL_SECONDS
@@ -296,15 +301,19 @@ class DemoService:
         """Whether the folder belongs to a demonstration."""
         return (self.place / _MARK).is_file()
 
-    def remove_old(self) -> None:
+    def remove_old(self) -> int:
         """Stops an earlier demonstration and removes its folder.
+
+        Returns:
+            Number of processes that ran.
 
         Raises:
             DemoError: The folder does not belong to a demonstration.
         """
         self._check_mark()
-        self.stop()
+        number = self.stop()
         self.remove()
+        return number
 
     def _check_mark(self) -> None:
         if self.place.exists() and not (self.bears_mark or _is_empty(self.place)):

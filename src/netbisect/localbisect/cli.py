@@ -41,7 +41,7 @@ class _BisectGroup(click.Group):
             sys.exit(ExitStatus.USAGE)
 
 
-@click.group(cls=_BisectGroup)
+@click.group(cls=_BisectGroup, epilog="Example: netbisect bisect explain")
 def bisect() -> None:
     """Bisect any git repository with any command that prints a number.
 
@@ -53,13 +53,9 @@ def bisect() -> None:
 _STATUSES = """
 \b
 Exit status:
-  0  one or more commits found and verified
-  1  nothing changed
-  2  error: an option, a revision, the log, or no number at an end of the
-     range; --good and --bad swapped
-  3  inconclusive: indistinguishable suspects, gradual change, a good end
-     that has changed, noise, the budget
-  130  interrupted; the same call resumes
+  0  commits found and verified     3  inconclusive
+  1  nothing changed                130  interrupted; the same call resumes
+  2  error: options, revisions, the log, or no number at an end of the range
 
 \b
 Example: netbisect bisect run --good v1.4 --bad main \\
@@ -75,26 +71,23 @@ Example: netbisect bisect run --good v1.4 --bad main \\
     metavar="REGEX",
     default="",
     callback=regular_expression,
-    help="Pattern of the number in the output of COMMAND: its last match, or the first group of it "
-    "(default: the last number on standard output).",
+    help="Pattern of the number (default: the last number).",
 )
 @click.option(
     "--direction",
     type=click.Choice(["higher", "lower"]),
     default="higher",
     show_default=True,
-    help="Better numbers: higher for rates, lower for times.",
+    help="Better numbers.",
 )
 @click.option(
     "--min-effect",
     type=Percent(),
     default=2.0,
     show_default=True,
-    help="Smallest change to search for, in percent.",
+    help="Smallest change to find.",
 )
-@click.option(
-    "--effect", type=Percent(), help="Expected change in percent (default: measured at the ends)."
-)
+@click.option("--effect", type=Percent(), help="Expected change (default: that of the ends).")
 @click.option(
     "--setup", metavar="SHELL", default="", help="Build command, run after every checkout."
 )
@@ -103,55 +96,51 @@ Example: netbisect bisect run --good v1.4 --bad main \\
     "paths",
     metavar="GLOB",
     multiple=True,
-    help="Commits that touch matching files are more likely. May be repeated.",
+    help="Files of likely commits. May be repeated.",
 )
 @click.option(
     "--overlay",
     "overlays",
     metavar="FILE",
     multiple=True,
-    help="Patch for revisions that lack it, such as the fix of a broken build; "
-    "FILE@FIRST..LAST restricts it to a range. May be repeated.",
+    help="Patch, or FILE@FIRST..LAST. May be repeated.",
 )
-@click.option("--noise", type=Percent(), help="Standard deviation of a run, in percent.")
+@click.option("--noise", type=Percent(), help="Standard deviation of a run.")
 @click.option(
     "--duts",
+    metavar="N",
     type=click.IntRange(1, 8),
     default=1,
     show_default=True,
-    help="Number of similar devices under test: as many commands run at once, each in its own "
-    "checkout, with its number in NETBISECT_DUT. Their levels may differ.",
+    help="Similar devices, 1 to 8, measured at once.",
 )
 @click.option(
     "--layouts",
+    metavar="N",
     type=click.IntRange(0, 99),
     default=0,
     show_default=True,
-    help="Number of additional link layouts; --setup and COMMAND find the layout, 0 to N, in "
-    "NETBISECT_LAYOUT.",
+    help="Additional link layouts, 0 to 99.",
 )
 @click.option(
     "--image-noise",
     type=Percent(),
-    help="Standard deviation between equivalent builds, in percent (default: 1 % with --layouts).",
+    help="Standard deviation between equal builds.",
 )
 @click.option(
     "--timeout", type=Duration(), default="1h", show_default=True, help="Limit of one run."
 )
-@click.option(
-    "--budget", type=Duration(), help="Limit of all runs and builds, over all calls and devices."
-)
+@click.option("--budget", type=Duration(), help="Limit of all runs and builds together.")
 @click.option(
     "--worktree",
     type=click.Path(path_type=Path),
-    help="Folder for the checkout, new or empty (default: a temporary one); with --duts, the "
-    "parent of the checkouts.",
+    help="New or empty folder (default: a temporary one).",
 )
 @click.option(
     "--log",
     "log_path",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Log file (default: netbisect/bisect.log in the git folder).",
+    help="Log (default: .git/netbisect/bisect.log).",
 )
 @click.option("--reset", is_flag=True, help="Start over; the old log is kept as .old.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
@@ -169,13 +158,8 @@ def run_command(
 ) -> None:
     """Find the commit between two revisions that made a number worse.
 
-    COMMAND runs without a shell at the top of a checkout of its own, as often as needed, and
-    prints a number above 0. NETBISECT_REVISION is the commit. Exit status 125 of COMMAND or
-    --setup skips a revision, as in `git bisect run`; so does a failed --setup, or a COMMAND that
-    fails twice.
-
-    The two ends are compared first, interleaved; the search starts only if they differ. Every
-    measurement is logged: the same call resumes after an interruption.
+    COMMAND runs in a checkout of its own and prints a number above 0; exit status 125 skips the
+    revision. The same call resumes after an interruption. See docs/bisect-run.md.
     """
     repository = Repository.containing(Path.cwd())
     spec, patches = resolve_search(

@@ -17,7 +17,6 @@ from netbisect.localbisect import command, overlay, search
 from netbisect.localbisect.command import BudgetError, MeasurementError, SearchStoppedError
 from netbisect.localbisect.log import SearchLog
 from netbisect.localbisect.repository import Worktree
-from netbisect.localbisect.result import in_user_terms
 from netbisect.localbisect.search import METRIC, Entry
 from netbisect.reports.render import words
 
@@ -203,11 +202,9 @@ class LocalDut:
                     ended.seconds,
                 ),
             )
-            why = (
-                f"run {run + 1} of {trial.runs} of this trial" if run else in_user_terms(trial.why)
-            )
-            line = f"{number:>5}  {trial.revision[:12]}  {value:<12.6g}  {why}{self._dut_suffix}"
-            session.report(line)
+            part = f"  run {run + 1} of {trial.runs} of this trial" if run else ""
+            line = f"{number:>5}  {trial.revision[:12]}  {value:<12.6g}{part}{self._dut_suffix}"
+            session.report(line.rstrip())
         return boot
 
     def _run(

@@ -123,6 +123,33 @@ def _runs_to_next_look(job: CompareJob, evidence: Evidence) -> float:
     return float(sum(max(look - number, 0) for number in done))
 
 
+def decision_line(entries: Sequence[Entry], trial: Trial, dut: str = "") -> str:
+    """A decision in a line: what is measured next, why, the best candidate, cost, and time left.
+
+    Args:
+        entries: The log before the decision.
+        trial: The decision, with its posterior.
+        dut: Number of the device; empty if there is only one.
+    """
+    seconds = search_status(entries).seconds / search.spec_of(entries).duts
+    runs = words.count(sum(isinstance(entry, Sample) for entry in entries), "run")
+    said = [
+        f"Next {trial.revision[:12]}{f' on DUT {dut}' if dut else ''}: {in_user_terms(trial.why)}",
+        *([f"best {leader(trial.belief)}"] if trial.belief else []),
+        f"{runs}, {words.elapsed(search.seconds_spent(entries))} so far",
+        *([f"about {words.elapsed(seconds)} left"] if seconds else []),
+    ]
+    return "; ".join(said)
+
+
+def leader(belief: Posterior) -> str:
+    """The most probable explanation with its probability."""
+    known = {revision[:12]: chance for revision, chance in belief.chances.items()}
+    known |= {"no change": belief.none, "two commits": belief.two, "a drift": belief.drift}
+    best = max(known, key=lambda name: known[name])
+    return f"{best} {words.certainty(known[best])}"
+
+
 def as_text(entries: Sequence[Entry]) -> str:
     """The state of a search as text."""
     spec, seen = _state(entries)[0], search_status(entries)
@@ -146,7 +173,7 @@ def as_text(entries: Sequence[Entry]) -> str:
     lines.append(
         wrap(
             f"Remaining, about: {setups}{words.count(math.ceil(seen.runs), 'run')}, "
-            f"{words.duration(seen.seconds)}{differ}."
+            f"{words.elapsed(seen.seconds)}{differ}."
         )
     )
     return "\n".join(lines)

@@ -11,9 +11,8 @@ from netbisect.bisect import plan
 from netbisect.bisect.model.in_flight import Wait
 from netbisect.bisect.model.jobs import BisectJob, CompareJob
 from netbisect.bisect.model.results import Result, Trial
-from netbisect.localbisect import search
+from netbisect.localbisect import explain, search
 from netbisect.localbisect.dut import LocalDut, SearchSession
-from netbisect.localbisect.result import posterior_plot
 from netbisect.localbisect.search import Entry
 from netbisect.reports.render import words
 
@@ -39,7 +38,6 @@ class SearchRunner:
         self._session = session
         self._log = session.log
         self._duts = duts
-        self._shown: list[str] = []
 
     def go(self) -> Result:
         """Runs until the search ends.
@@ -76,7 +74,7 @@ class SearchRunner:
             evidence = search.evidence(spec, entries)
             move = plan.next_move(job, evidence, search.prices(spec, entries))
             if isinstance(move, Trial):
-                self._report_posterior(move)
+                self._report_decision(move)
                 self._session.time_left()
                 self._decide(move)
                 dut.run_trial(move)
@@ -128,7 +126,7 @@ class SearchRunner:
             if isinstance(move, Wait):
                 continue
             if isinstance(move, Trial):
-                self._report_posterior(move)
+                self._report_decision(move, dut.name)
                 self._session.time_left()
             self._decide(move)
             if not isinstance(move, Trial):
@@ -155,13 +153,8 @@ class SearchRunner:
             f"deviation of a run {100 * math.sqrt(job.noise.variance_of_boot()):.2g} %."
         )
 
-    def _report_posterior(self, trial: Trial) -> None:
-        if trial.belief is None:
-            return
-        lines = posterior_plot(trial.belief)
-        if lines != self._shown:
-            self._session.report("\n".join(lines))
-        self._shown = lines
+    def _report_decision(self, trial: Trial, dut: str = "") -> None:
+        self._session.report(explain.decision_line(self._log.entries, trial, dut))
 
 
 def _wait_for_trial(running: dict[str, Future[None]]) -> None:

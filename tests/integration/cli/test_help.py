@@ -1,0 +1,90 @@
+"""The help of every command, and the commands of the cheat sheet."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from netbisect.cli.main import main
+from netbisect.workers.cli.main import netbisect_lab
+
+ROOT = Path(__file__).resolve().parents[3]
+PROGRAMS: dict[str, click.Group] = {"netbisect": main, "netbisect-lab": netbisect_lab}
+SCREEN, LONG = 24, 40
+"""Lines of a help text, and of one with many options or commands."""
+MANY = 8
+
+
+def below(command: click.Command, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """The words of a command and of its subcommands."""
+    yield path
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            found = command.get_command(context, name)
+            assert found is not None
+            yield from below(found, (*path, name))
+
+
+def named(words: list[str]) -> click.Command:
+    """The command of a command line."""
+    found: click.Command = PROGRAMS[words[0]]
+    for word in words[1:]:
+        if not isinstance(found, click.Group) or word.startswith("-"):
+            break
+        following = found.get_command(click.Context(found), word)
+        assert following is not None, words
+        found = following
+    return found
+
+
+COMMANDS = [path for name, group in PROGRAMS.items() for path in below(group, (name,))]
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+def test_help_fits_a_screen_and_ends_with_an_example(path: tuple[str, ...]) -> None:
+    done = CliRunner().invoke(
+        PROGRAMS[path[0]], [*path[1:], "--help"], prog_name=path[0], terminal_width=80
+    )
+    lines = done.output.splitlines()
+    command = named(list(path))
+    options = sum(isinstance(one, click.Option) for one in command.params)
+    many = max(options, len(getattr(command, "commands", ()))) > MANY or command is main
+
+    assert done.exit_code == 0
+    assert len(lines) <= (LONG if many else SCREEN)
+    assert max(map(len, lines)) <= 80
+    assert re.match("  Examples?: netbisect", done.output.rpartition("\n\n")[2])
+
+
+SHEET = (ROOT / "docs" / "cheatsheet.md").read_text()
+
+
+def commands() -> list[str]:
+    blocks = "".join(re.findall(r"^```\n(.*?)^```$", SHEET, re.MULTILINE | re.DOTALL))
+    lines = blocks.replace("\\\n", " ").splitlines()
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+@pytest.mark.parametrize("line", commands())
+def test_commands_of_the_cheat_sheet_exist(line: str) -> None:
+    """With their options; those of make are targets."""
+    words = shlex.split(line, comments=True)
+    if words[0] == "make":
+        assert re.search(rf"^{words[1]}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
+        return
+    command = named(words)
+    own = words[: words.index("--")] if "--" in words else words
+    known = {name for one in command.params for name in (*one.opts, *one.secondary_opts)}
+    assert {word.partition("=")[0] for word in own if word.startswith("-")} <= known
+
+
+def test_the_cheat_sheet_is_one_page() -> None:
+    assert len(SHEET.splitlines()) <= 80
+    assert len(commands()) > 30
