@@ -241,7 +241,7 @@ PORT = PortSelector(interface="igb0")
 @pytest.mark.parametrize(
     ("keys", "complaint"),
     [
-        ({"deploy": "kexec"}, "deploy 'kexec': expected one of 'nextboot', 'nanobsd', 'pxe'"),
+        ({"deploy": "kexec"}, "deploy 'kexec': expected one of 'nextboot', 'nextboot-zfs', "),
         ({"deploy": "pxe"}, "pxe: expected this table because of deploy = 'pxe'"),
         ({"nanobsd": NanoBsd("A", "B")}, "nanobsd: expected deploy = 'nanobsd' where this table"),
         ({"watchdog": -1}, "watchdog -1: expected seconds, or 0 for none"),
