@@ -19,6 +19,8 @@ GOOD = (1_584_773.0, 20_518.0)
 BAD = (1_534_220.0, 13_967.0)
 LAYOUTS = 40
 """Further layouts of a revision, if supported."""
+WANDER_SD = (0.01, 0.02, 0.03, 0.04)
+WANDER_HOURS = (0.5, 2.0, 6.0)
 _RUN_SD = 0.0013
 """Run noise within a boot: the median of the corpus."""
 
@@ -175,6 +177,27 @@ def measured(random: Random, *, layouts: int) -> World:
     )
 
 
+def wander(random: Random, *, sd: float, hours: float) -> World:
+    """128 commits, a drop of 5 %, and a level that wanders (AR(1) in time); begins with a retest.
+
+    Args:
+        random: Draws the culprit.
+        sd: Standard deviation of the level, ratio.
+        hours: Correlation time.
+    """
+    commits = 128
+    culprit = int(random.integers(1, commits + 1))
+    world = _world(culprit, (GOOD[0] * 0.95, BAD[1]), commits=commits)
+    run_sd = _RUN_SD * world.levels
+    return replace(world, run_sd=run_sd, wander=(sd, 3600 * hours), retest=True)
+
+
+def wander_any(random: Random) -> World:
+    """`wander` in a cell drawn at random."""
+    sd, hours = random.choice(WANDER_SD), random.choice(WANDER_HOURS)
+    return wander(random, sd=float(sd), hours=float(hours))
+
+
 CASES = {
     case.name: case
     for case in (
@@ -213,6 +236,7 @@ CASES = {
             partial(measured, layouts=LAYOUTS),
             corpus.missing,
         ),
+        Case("wander", "levels wander by 1 to 4 %, drop of 5 %, retest included", wander_any),
         Case(
             "corpus-one-layout",
             "as `corpus`, but a revision has one image",

@@ -63,6 +63,10 @@ class World:
     """Ratio: offset of each machine under test from the first."""
     layouts: int = 0
     """Maximum further layouts of a revision, each with its own offset."""
+    wander: tuple[float, float] = (0.0, 3600.0)
+    """Standard deviation (ratio) and correlation time (seconds) of noise common to all boots."""
+    retest: bool = False
+    """Whether the search begins with a retest of the ends, instead of a confirmed effect."""
     drifts: bool = False
     """Gradual drop without a culprit; no change is a right verdict too."""
 
@@ -92,6 +96,8 @@ class Lab:
         self._layout = 0
         self._streams: dict[tuple[int, int, int], np.random.Generator] = {}
         self._offsets: dict[tuple[int, int], float] = {}
+        self._wander = (0.0, 0.0)
+        """Time and value of the last draw."""
 
     def build(self, position: int) -> bool:
         """Builds a revision if needed and returns success; failures cost as much."""
@@ -159,5 +165,18 @@ class Lab:
         normal = self._stream(2, int(self.world.image[position])).standard_normal()
         level = self.world.levels[position] * (1 + self._offset)
         level *= 1 + self.world.apart[self._machine]
+        level *= math.exp(self._draw_wander())
         # A rate has a floor, and a logarithm.
         return float(max(level + self.world.run_sd[position] * normal, 1.0))
+
+    def _draw_wander(self) -> float:
+        """AR(1) noise in time, at the end of this run (Ornstein-Uhlenbeck)."""
+        sd, scale = self.world.wander
+        if not sd:
+            return 0.0
+        before, value = self._wander
+        kept = math.exp((before - self.seconds) / scale) if before else 0.0
+        normal = float(self._stream(3, 0).standard_normal())
+        value = kept * value + sd * math.sqrt(1 - kept**2) * normal
+        self._wander = (self.seconds, value)
+        return value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,10 +16,12 @@ from netbisect.bisect.model.evidence import (
     Observation,
     kernel_name,
 )
-from netbisect.bisect.model.jobs import BisectJob, Candidate
+from netbisect.bisect.model.jobs import BisectJob, Candidate, CompareJob
 from netbisect.bisect.model.results import (
+    Confirmed,
     Culprit,
     Drift,
+    NotConfirmed,
     NotReproduced,
     Result,
     SeveralCulprits,
@@ -56,31 +59,62 @@ class _Bench(simulate.LabSimulation):
         runs: int = 1,
         testbed: str = "",
         layout: int = 0,
+        order: str = "",
     ) -> Evidence:
         """The evidence with one more boot of the lab."""
         position = self.position[revision]
         self._lab.built.add(position)
         self._lab.relinked.add((position, layout))
+        self._lab.seconds = self.seconds  # builds took time too
         self._lab.boot(position, TESTBEDS.index(testbed or TESTBEDS[0]), layout)
         level = math.fsum(math.log(self._lab.run()) for _ in range(runs)) / runs
         self.boots += 1
         self.runs += runs
         self.seconds += PRICES.boot + PRICES.run * runs * len(scenarios)
-        boot = f"boot {self.boots}"
         identity = evidence.kernels[kernel_name(revision, layout)].identity
         values = dict.fromkeys(scenarios, level)
-        reading = Observation(boot, revision, identity, values, fresh, runs, testbed, layout)
+        boot = f"boot {self.boots}", revision, identity
+        reading = Observation(*boot, values, fresh, runs, testbed, layout, order)
         return Evidence((*evidence.observations, reading), evidence.kernels, evidence.skipped)
 
 
 def play(world: World, lab: Lab) -> Outcome:
-    """Runs the search to its verdict."""
+    """Runs the search to its verdict, after the retest of the ends where the world asks for it."""
     bench = _Bench(lab)
     go = simulate.simulate_job if len(world.apart) == 1 else simulate.simulate_shared_job
-    question = _question(world, bench.names)
-    played = go(question, bench, _known(world, lab, bench), world.builders)
-    verdict = _verdict(played.result, bench.position)
+    question, known = _question(world, bench.names), _known(world, lab, bench)
+    if world.retest:
+        question, known = _retested(question, bench, known)
+    if isinstance(question, BisectJob):
+        result = go(question, bench, known, world.builders).result
+        verdict = _verdict(result, bench.position)
+    else:
+        verdict = question
     return Outcome(verdict, bench.builds, bench.boots, bench.runs, bench.seconds / 3600)
+
+
+def _retested(
+    question: BisectJob, bench: _Bench, known: Evidence
+) -> tuple[BisectJob | Verdict, Evidence]:
+    """The search for the effect that the retest found, or the verdict of the retest."""
+    ends = question.good, question.candidates[-1].revision
+    of = question.branch, question.testbed, *ends, question.scenarios, question.lead
+    job = CompareJob(*of, question.effect, noise=question.noise)
+    played = simulate.simulate_job(job, bench, known)
+    if isinstance(played.result, Confirmed):
+        inherited = tuple(replace(r, fresh=False) for r in played.evidence.observations)
+        effect = played.result.effects[0].ln_ratio
+        known = replace(played.evidence, observations=inherited)
+        return replace(question, effect=effect), known
+    found = played.result
+    decided = isinstance(found, NotConfirmed) and not undecided(found, job.min_effect)
+    return Verdict(none=decided), known
+
+
+def undecided(found: NotConfirmed, least: float) -> bool:
+    """Whether the interval leaves room for a drop of the least effect."""
+    lead = found.effects[0]
+    return lead.p >= 0.01 and lead.low <= -least
 
 
 def _question(world: World, names: list[str]) -> BisectJob:
@@ -108,7 +142,7 @@ def _noise(world: World) -> Noise:
     """True noise of the lab, with run noise pooled over both sides."""
     ratios = (world.run_sd / world.levels)[[0, -1]]
     return Noise(
-        boot=world.boot.sd,
+        boot=math.hypot(world.boot.sd, world.wander[0]),
         image=world.image_sd,
         run=float(np.sqrt(np.mean(ratios**2))),
         slow_share=world.boot.low_share,

@@ -100,6 +100,7 @@ class LabSimulation:
         runs: int = 1,
         testbed: str = "",
         layout: int = 0,
+        order: str = "",
     ) -> Evidence:
         """The evidence with one more boot of a built kernel."""
         identity = evidence.kernels[kernel_name(revision, layout)].identity
@@ -117,8 +118,8 @@ class LabSimulation:
         self.runs += runs
         self.seconds += self.prices.boot + self.prices.run * runs * len(scenarios)
         values = dict.fromkeys(scenarios, level)
-        boot = f"boot {self.boots}"
-        observation = Observation(boot, revision, identity, values, fresh, runs, testbed, layout)
+        boot = f"boot {self.boots}", revision, identity
+        observation = Observation(*boot, values, fresh, runs, testbed, layout, order)
         return Evidence((*evidence.observations, observation), evidence.kernels, evidence.skipped)
 
 
@@ -208,6 +209,7 @@ def _begin(job: BisectJob, lab: LabSimulation, evidence: Evidence, trial: Trial)
         runs=trial.runs,
         testbed=trial.testbed,
         layout=trial.layout,
+        order=trial.why,
     )
     ends, lab.seconds = lab.seconds, now
     return _RunningTrial(trial, ends, seen.observations[-1])
@@ -245,7 +247,12 @@ def simulate_job(
             queue.prefetch(job, evidence)
         trials.append(move)
         evidence = lab.boot(
-            evidence, move.revision, job.scenarios, runs=move.runs, layout=move.layout
+            evidence,
+            move.revision,
+            job.scenarios,
+            runs=move.runs,
+            layout=move.layout,
+            order=move.why,
         )
         evidence = queue.collect(evidence)
     return JobSimulation(

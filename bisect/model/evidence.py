@@ -24,6 +24,8 @@ class Observation:
     """Empty for the testbed of the job."""
     layout: int = 0
     """Of the kernel."""
+    order: str = ""
+    """`why` of the trial that ordered it; empty if unknown."""
 
 
 def kernel_name(revision: str, layout: int = 0) -> str:

@@ -38,6 +38,7 @@ from netbisect.bisect.search.information_gain import information_gain
 from netbisect.bisect.search.posterior import JointPosterior, as_posterior, infer
 from netbisect.bisect.search.search_space import SearchSpace, Target, build_search_space
 from netbisect.bisect.search.verification import (
+    CLEAR,
     NAMING_THRESHOLD,
     PROOF_THRESHOLD,
     RUNS,
@@ -77,8 +78,6 @@ _NO_GAIN = 1e-4
 """Minimum gain in bits, without image noise."""
 _BIT_VALUE = 1.3
 """Value of a bit in seconds, relative to its cost at the chosen target with one run."""
-_CLEAR_END = 5.5
-"""Ratio of the effect to the standard deviation of the mean of the runs, at an end."""
 _FAILURE_REACH = 5.0
 """Distance in commits over which a failure makes failures of neighbours likely."""
 
@@ -302,7 +301,7 @@ def _measure_end(space: SearchSpace, joint: JointPosterior, in_flight: InFlight)
     A further testbed starts with the good end too, as its reference.
     """
     first, last = space.targets[0], space.targets[-1]
-    runs = runs_per_boot(space.job.noise, space.job.effect, _CLEAR_END)
+    runs = runs_per_boot(space.job.noise, space.job.effect, CLEAR)
     if not space.images or (in_flight.testbed and in_flight.testbed not in space.testbeds):
         target = first if first.position == 0 else last
         return _trial(space, joint, target, runs, in_flight)

@@ -34,6 +34,7 @@ from netbisect.bisect.search.testbed_offsets import (
     rough_offsets,
     summarize,
 )
+from netbisect.bisect.search.verification import without_refuted
 
 PRIOR_NONE = 0.1
 """Prior probability of no change after a confirmed drop: two images with different offsets."""
@@ -177,7 +178,7 @@ def infer(space: SearchSpace, testbed: str = "") -> JointPosterior:
         testbed: Predict the levels of this testbed; by default, and without boots on it, of the
             testbed with most boots.
     """
-    space = rough_offsets(space)
+    space = rough_offsets(without_refuted(space))
     prior, levels = _prior(space), level_grid(space)
     steps = _StepProbabilities.of(levels, space.job.effect)
     start = _start_prior(space, levels)

@@ -15,8 +15,8 @@ from netbisect.bisect.model.jobs import BisectJob
 from netbisect.bisect.model.results import Trial
 from netbisect.bisect.search import engine
 from netbisect.bisect.search.posterior import JointPosterior, as_posterior, infer
-from netbisect.bisect.search.search_space import SearchSpace, build_search_space
-from netbisect.bisect.search.verification import LEAST_BOOTS, NAMING_THRESHOLD, candidate_groups
+from netbisect.bisect.search.search_space import build_search_space
+from netbisect.bisect.stats.sequential import BLOCK
 
 _LEAST_PIECE = 0.13
 """Minimum mass that a prefetched kernel splits off. An eighth is the share of the third build;
@@ -73,7 +73,7 @@ def _halving(sums: np.ndarray, cuts: list[int], free: np.ndarray) -> int | None:
 def forecast(job: BisectJob, evidence: Evidence, prices: Prices) -> SearchForecast:
     """Posterior, next move and estimated remaining cost of a search.
 
-    Each missing bit takes one build and 1 / `bits_per_boot` boots; the rest of the verification is
+    Each missing bit takes one build and 1 / `bits_per_boot` boots; a block of the verification is
     added.
     """
     space = build_search_space(job, evidence)
@@ -86,7 +86,7 @@ def forecast(job: BisectJob, evidence: Evidence, prices: Prices) -> SearchForeca
     bits = _bits(joint)
     per_boot = engine.bits_per_boot(job, move.runs)
     builds = min(bits, float(sum(not target.built for target in space.targets)))
-    boots = bits / per_boot + _proof_left(space, joint)
+    boots = bits / per_boot + BLOCK
     run = prices.run * len(job.scenarios) * move.runs
     seconds = builds * prices.build + boots * (prices.boot + run)
     return SearchForecast(posterior, move, builds, boots, seconds / 3600)
@@ -95,16 +95,3 @@ def forecast(job: BisectJob, evidence: Evidence, prices: Prices) -> SearchForeca
 def _bits(joint: JointPosterior) -> float:
     chances = np.append(joint.single_step, [joint.none, joint.two, joint.drift])
     return float(special.entr(chances).sum()) / math.log(2)
-
-
-def _proof_left(space: SearchSpace, joint: JointPosterior) -> float:
-    found = candidate_groups(space, joint.any_step, 1)
-    if not found or found[0].probability < 1 - NAMING_THRESHOLD:
-        return 2.0 * LEAST_BOOTS
-    lead = space.job.lead
-    sides = [target for target in (found[0].good, found[0].bad) if target is not None]
-    made = sum(
-        min(LEAST_BOOTS, sum(r.fresh and lead in r.ln_pps for r in target.observations))
-        for target in sides
-    )
-    return max(0.0, 2.0 * LEAST_BOOTS - made)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +26,13 @@ from netbisect.bisect.search import link_order
 from netbisect.bisect.search.likelihood import LEAST_BOOT_SD
 from netbisect.bisect.search.search_space import SearchSpace, Target, testbed_of
 from netbisect.bisect.stats.effect import SpreadPrior, difference, effects, sides
-from netbisect.bisect.stats.interleave import good_is_next
+from netbisect.bisect.stats.sequential import (
+    BLOCK,
+    SequentialTest,
+    effects_between,
+    good_is_next,
+    sequential_test,
+)
 
 NAMING_THRESHOLD = 0.99
 """Probability at which a verified candidate, or group of candidates, is named."""
@@ -35,20 +40,22 @@ RANGE_MASS = 0.95
 """Probability of a range of suspects within which image noise hides the culprit."""
 PROOF_THRESHOLD = 0.8
 """Probability at which verification begins: its boots are as informative as others."""
-LEAST_BOOTS = 3
-"""Minimum fresh boots of each side."""
 ALPHA = 0.01
 RUNS = (1, 2, 4, 8, 12)
 """Possible numbers of runs per boot."""
 _MOST_BOOTS = 10
-"""Boots of each side at which an undecided verification fails: enough for a drop of three standard
-deviations of a boot, with one outlier on each side."""
+"""Boots of each side at which an undecided verification fails, at least."""
 _LEAST_SHARE, _LEAST_PART = 0.5, 0.2
 """Minimum difference, as a share of the expected effect; the second value for two steps."""
 _KNOWN_WEIGHT = 4.0
 """Degrees of freedom of the noise of the job, on each side."""
-_CLEAR = 4.0
-"""Ratio of the effect to the standard deviation of the mean of a boot's runs."""
+CLEAR = 5.5
+"""Ratio of the effect to the standard deviation of the mean of a boot's runs, at an end and in a
+verification."""
+_MOST_SHARE = 1.5
+"""Maximum effect, as a share of the expected effect."""
+_VERIFIES = "verifies "
+"""Begins the reason of the trials of a verification."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +102,7 @@ def max_boots(job: BisectJob) -> int:
     return max(_MOST_BOOTS, math.ceil(min(40 * ratio, 120)))
 
 
-def runs_per_boot(noise: Noise, effect: float, clear: float = _CLEAR) -> int:
+def runs_per_boot(noise: Noise, effect: float, clear: float) -> int:
     """Smallest number of runs that makes run noise small compared with the effect."""
     if not noise.run:
         return 1
@@ -112,11 +119,10 @@ def verify(
 ) -> Trial | Culprit | Suspects | Unfinished | Wait | None:
     """Next step of the verification that the culprit is in `group`.
 
-    Verification uses all fresh boots of the two kernels: at least three of each, interleaved, up
-    to ten of each. They must differ with p below 1 % and by at least half the expected effect.
-    With image noise, the images on both sides must differ too; if the lab can link other layouts,
-    culprit and parent are compared by their means over layouts instead. Boots are compared within
-    their testbed.
+    Only boots that were ordered for it count, in whole blocks of one testbed (`stats.sequential`):
+    a boot that the search chose was chosen for the value of others. With image noise, the images
+    on both sides must differ too; if the lab can link other layouts, culprit and parent are
+    compared by their means over layouts instead.
 
     Args:
         space: The job and its evidence.
@@ -136,34 +142,132 @@ def verify(
         return Unfinished(
             f"the {end} end cannot be measured: {_skip_reason(space, revision)}", posterior
         )
-    job = space.job
-    good, bad = (
-        [r for r in link_order.observations_of(space, target) if r.fresh]
-        for target in (group.good, group.bad)
-    )
-    fast, slow, strata = sides(good, bad, job.lead)
-    boots = min(len(fast), len(slow))
-    if boots >= LEAST_BOOTS:
-        known = _known(job.noise, (*good, *bad))
-        effect = difference(fast, slow, job.lead, known=known, strata=strata)
+    job, why = space.job, _why(space, group)
+    blocks = proof_blocks(space, group.good, group.bad, why)
+    two = posterior.two > 0.5  # noqa: PLR2004 - one of two may have the other sign
+    tested = _tested(job, blocks, _smallest_effect(job, posterior), both_signs=two)
+    if tested is not None:
         images = link_order.difference(space, group.good, group.bad)
         if link_order.can_average(job) and images is not None:
-            beyond_luck, effect_seen = _significant(job, images, posterior), images
+            shown = _significant(job, images, posterior)
+            refuted = _refuted(job, images, posterior)
         else:
-            beyond_luck, effect_seen = sides_differ(space, group, other), effect
-        if _significant(job, effect, posterior) and beyond_luck:
-            return _name(space, group, posterior, good, bad)
-        if _refuted(job, effect_seen, posterior) or boots >= max_boots(job):
+            shown = tested.shown and sides_differ(space, group, other)
+            refuted = tested.refuted
+        if shown:
+            return _name(space, group, posterior, tested)
+        if refuted or tested.pairs >= max_boots(job):
             return None
-    turns = _Interleaving.of(space, (group.good, group.bad), in_flight)
-    if boots < LEAST_BOOTS <= turns.planned():
+    testbed = in_flight.testbed or job.testbed
+    own = blocks.get(testbed, ProofBlocks())
+    if not own.begun and _ends_a_block(blocks, why, in_flight, job.testbed):
         return Wait.WAIT
-    target = group.good if turns.good_is_next(in_flight.testbed or job.testbed) else group.bad
+    fast = good_is_next(f"{why} {testbed}", own.number, len(own.begun))
+    target = group.good if fast else group.bad
     if link_order.can_average(job):
+        boots = tested.pairs if tested is not None else 0
         target = _layout(space, target, boots, 2 * _smallest_effect(job, posterior), in_flight)
-    runs = runs_per_boot(job.noise, 2 * _smallest_effect(job, posterior))
-    why = _why(space, group)
+    runs = runs_per_boot(job.noise, 2 * _smallest_effect(job, posterior), CLEAR)
     return Trial(target.revision, why, posterior, runs, in_flight.testbed, target.layout)
+
+
+@dataclass(slots=True)
+class ProofBlocks:
+    """The blocks of one verification on one testbed."""
+
+    differences: list[float] = field(default_factory=list)
+    """Bad minus good of each pair of the whole blocks, ln ratio."""
+    begun: list[tuple[bool, float]] = field(default_factory=list)
+    """Boots of the block under way: whether good, and ln pps."""
+    number: int = 0
+    """Of the block under way."""
+    runs: int = 10**6
+    """Fewest runs of a boot."""
+
+    def add(self, good: bool, ln_pps: float, runs: int) -> None:
+        """Adds the next boot."""
+        self.runs = min(self.runs, runs)
+        self.begun.append((good, ln_pps))
+        if len(self.begun) == BLOCK:
+            for pair in (self.begun[:2], self.begun[2:]):
+                self.differences.append(math.fsum(-x if fast else x for fast, x in pair))
+            self.end()
+
+    def end(self) -> None:
+        """Ends the block under way; without all its boots it does not count."""
+        self.begun, self.number = [], self.number + 1
+
+
+def proof_blocks(space: SearchSpace, good: Target, bad: Target, why: str) -> dict[str, ProofBlocks]:
+    """The blocks of a verification by testbed, from the order of the boots.
+
+    Args:
+        space: The job and its evidence.
+        good: Last kernel before the candidates.
+        bad: First kernel from the candidates on.
+        why: The reason of its trials.
+    """
+    job, found = space.job, dict[str, ProofBlocks]()
+    fast = {id(r) for r in link_order.observations_of(space, good)}
+    slow = {id(r) for r in link_order.observations_of(space, bad)}
+    for r in space.evidence.observations:
+        blocks = found.setdefault(testbed_of(job, r), ProofBlocks())
+        is_good = id(r) in fast
+        if r.order != why or not r.fresh:
+            if blocks.begun:
+                blocks.end()
+        elif job.lead in r.ln_pps and (is_good or id(r) in slow):
+            expected = good_is_next(f"{why} {testbed_of(job, r)}", blocks.number, len(blocks.begun))
+            if is_good == expected:
+                blocks.add(is_good, r.ln_pps[job.lead], r.runs)
+    return found
+
+
+def _tested(
+    job: BisectJob, blocks: dict[str, ProofBlocks], least: float, *, both_signs: bool
+) -> SequentialTest | None:
+    """The test of all whole blocks for an effect from `least` on; None if there is none."""
+    differences = [x for own in blocks.values() for x in own.differences]
+    if not differences:
+        return None
+    runs = min(own.runs for own in blocks.values() if own.differences)
+    most = _MOST_SHARE * job.effect
+    mixture = effects_between(math.copysign(least, most), most)
+    if both_signs:
+        mixture = np.concatenate([mixture, -mixture])
+    return sequential_test(differences, math.sqrt(job.noise.variance_of_boot(runs)), mixture)
+
+
+def _ends_a_block(
+    blocks: dict[str, ProofBlocks], why: str, in_flight: InFlight, default: str
+) -> bool:
+    """Whether a running trial is the last boot of a block."""
+    return any(
+        trial.why == why
+        and len(blocks.get(trial.testbed or default, ProofBlocks()).begun) == BLOCK - 1
+        for trial in in_flight.under_way
+    )
+
+
+def without_refuted(space: SearchSpace) -> SearchSpace:
+    """The space without the candidates whose verification refuted them; unless these are all."""
+    reasons = {r.order for r in space.evidence.observations if r.order.startswith(_VERIFIES)}
+    if not reasons:
+        return space
+    possible = space.possible.copy()
+    for position in np.flatnonzero(space.possible).tolist():
+        good, bad = space.target_at[position - 1], space.target_at[position]
+        if good is None or bad is None or link_order.can_average(space.job):
+            continue
+        why = _why(space, CandidateGroup((position,), 1.0, good, bad))
+        if why in reasons:
+            blocks, least = (
+                proof_blocks(space, good, bad, why),
+                _LEAST_SHARE * abs(space.job.effect),
+            )
+            tested = _tested(space.job, blocks, least, both_signs=True)
+            possible[position] = tested is None or not tested.refuted
+    return replace(space, possible=possible) if possible.any() else space
 
 
 def _layout(
@@ -171,56 +275,9 @@ def _layout(
 ) -> Target:
     """The next layout of this side; further ones if the boots are not conclusive."""
     wanted = link_order.layouts_needed(space, effect)
-    if boots >= LEAST_BOOTS:
+    if boots > BLOCK // 2:
         wanted = max(wanted, space.job.layouts + 1)
     return link_order.next_layout(space, target, wanted, in_flight)
-
-
-@dataclass(frozen=True, slots=True)
-class _Interleaving:
-    """Fresh boots of the two sides by testbed, including running ones."""
-
-    counts: dict[str, tuple[int, int]]
-    waits: bool
-    """Whether any of them is running."""
-
-    @classmethod
-    def of(
-        cls, space: SearchSpace, targets: tuple[Target, Target], in_flight: InFlight
-    ) -> _Interleaving:
-        job = space.job
-        boots = [
-            Counter(
-                testbed_of(job, r)
-                for r in link_order.observations_of(space, target)
-                if r.fresh and job.lead in r.ln_pps
-            )
-            for target in targets
-        ]
-        ahead = [
-            Counter(
-                trial.testbed or job.testbed
-                for trial in in_flight.under_way
-                if space.target_at[space.revisions.index(trial.revision)] is target
-            )
-            for target in targets
-        ]
-        fast, slow = (own + more for own, more in zip(boots, ahead, strict=True))
-        counts = {name: (fast[name], slow[name]) for name in fast.keys() | slow.keys()}
-        return cls(counts, any(ahead))
-
-    def planned(self) -> int:
-        """Comparable boots of each side once all trials end; 0 if none is running."""
-        both = [pair for pair in self.counts.values() if min(pair) > 0]
-        return min(sum(column) for column in zip(*both, strict=True)) if both and self.waits else 0
-
-    def good_is_next(self, testbed: str) -> bool:
-        """Whether this testbed boots the good side next: interleaved, and balanced overall."""
-        own = self.counts.get(testbed, (0, 0))
-        good, bad = (sum(pair[i] for pair in self.counts.values()) for i in (0, 1))
-        if own[0] == own[1] and good != bad:
-            return good < bad
-        return good_is_next(*own)
 
 
 def _smallest_effect(job: BisectJob, posterior: Posterior) -> float:
@@ -301,23 +358,16 @@ def sides_differ(
 
 
 def _name(
-    space: SearchSpace,
-    group: CandidateGroup,
-    posterior: Posterior,
-    good: list[Observation],
-    bad: list[Observation],
+    space: SearchSpace, group: CandidateGroup, posterior: Posterior, tested: SequentialTest
 ) -> Culprit | Suspects:
-    job, revisions = space.job, space.revisions
+    revisions = space.revisions
     if len(group.positions) == 1:
         (culprit,) = group.positions
-        known = _known(job.noise, (*good, *bad))
-        found = link_order.effects(job, good, bad) if link_order.can_average(job) else ()
-        found = found or effects(good, bad, job.lead, job.scenarios, known)
         return Culprit(
             revisions[culprit],
             revisions[culprit - 1],
             posterior,
-            found,
+            _effects(space, group, tested),
             min(1.0, group.probability),
         )
     suspects = tuple(revisions[position] for position in group.positions)
@@ -328,6 +378,25 @@ def _name(
         f"{len(blocked)} of them cannot be measured; "
         f"{blocked[0][:12]}: {_skip_reason(space, blocked[0])}",
     )
+
+
+def _effects(
+    space: SearchSpace, group: CandidateGroup, tested: SequentialTest
+) -> tuple[Effect, ...]:
+    """The effects of a culprit: the lead by its proof, the others by all fresh boots."""
+    job = space.job
+    assert group.good is not None
+    assert group.bad is not None
+    good, bad = (
+        [r for r in link_order.observations_of(space, target) if r.fresh]
+        for target in (group.good, group.bad)
+    )
+    if link_order.can_average(job) and (found := link_order.effects(job, good, bad)):
+        return found
+    pairs = tested.pairs
+    lead = Effect(job.lead, tested.mean, tested.low, tested.high, tested.p, pairs, pairs)
+    others = effects(good, bad, job.lead, job.scenarios)
+    return (lead, *(one for one in others if one.scenario != job.lead))
 
 
 def credible_range(
@@ -369,8 +438,10 @@ def _why(space: SearchSpace, group: CandidateGroup) -> str:
     first, last = group.positions[0], group.positions[-1]
     culprit, parent = space.revisions[last][:12], space.revisions[first - 1][:12]
     if first == last:
-        return f"verifies {culprit} against its parent {parent}"
-    return f"verifies that the change lies among {len(group.positions)} neighbours up to {culprit}"
+        return f"{_VERIFIES}{culprit} against its parent {parent}"
+    return (
+        f"{_VERIFIES}that the change lies among {len(group.positions)} neighbours up to {culprit}"
+    )
 
 
 def _skip_reason(space: SearchSpace, revision: str) -> str:

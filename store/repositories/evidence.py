@@ -221,6 +221,7 @@ def _readings(session: Session, scope: Scope) -> tuple[Observation, ...]:
             BootRow.testbed,
             image_of_boot(),
             DecisionRow.question_id,
+            DecisionRow.why,
             SampleRow.scenario,
             SampleRow.pps,
         )
@@ -238,9 +239,12 @@ def _readings(session: Session, scope: Scope) -> tuple[Observation, ...]:
     if scope.shared_since is not None:
         query = query.where(_counted(scope.question, scope.shared_since))
     # One boot is one sample, however many runs it made.
-    rates: dict[tuple[str, str, str, str, bool], defaultdict[str, list[float]]] = {}
-    for boot, revision, testbed, image, question, scenario, pps in session.execute(query):
-        of_boot = (boot, revision, testbed, image, question == scope.question)
+    rates: dict[tuple[str, str, str, str, str], defaultdict[str, list[float]]] = {}
+    fresh: set[str] = set()
+    for boot, revision, testbed, image, question, why, scenario, pps in session.execute(query):
+        of_boot = (boot, revision, testbed, image, why or "")
+        if question == scope.question:
+            fresh.add(boot)
         rates.setdefault(of_boot, defaultdict(list))[scenario].append(math.log(pps))
     return tuple(
         Observation(
@@ -249,11 +253,12 @@ def _readings(session: Session, scope: Scope) -> tuple[Observation, ...]:
             layout=split_kernel_name(revision)[1],
             identity=image,
             ln_pps={scenario: statistics.fmean(runs) for scenario, runs in found.items()},
-            fresh=fresh,
+            fresh=boot in fresh,
             runs=min((len(found[one]) for one in scope.deciding if one in found), default=1),
             testbed=testbed,
+            order=why if boot in fresh else "",
         )
-        for (boot, revision, testbed, image, fresh), found in rates.items()
+        for (boot, revision, testbed, image, why), found in rates.items()
     )
 
 

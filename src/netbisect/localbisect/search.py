@@ -243,6 +243,8 @@ def evidence(spec: SearchSpec, entries: Sequence[Entry], dut: str = "") -> Evide
         default=0,
     )
     boots: dict[str, tuple[Boot, bool]] = {}
+    orders: dict[str, str] = {}
+    trials: dict[str, Trial] = {}
     kernels: dict[str, Kernel] = {}
     layouts: dict[str, int] = {}
     skipped: dict[str, str] = {}
@@ -255,6 +257,9 @@ def evidence(spec: SearchSpec, entries: Sequence[Entry], dut: str = "") -> Evide
                     kernels = {kernel_name(entry.revision, entry.layout): entry}
             case Boot():
                 boots[entry.id] = entry, place > last_job_index
+                orders[entry.id] = trials[entry.testbed].why if entry.testbed in trials else ""
+            case Trial():
+                trials[entry.testbed] = entry
             case Failure(reaction=Reaction.SKIP):
                 skipped[kernel_name(entry.revision, entry.layout)] = entry.why
             case Sample():
@@ -268,7 +273,8 @@ def evidence(spec: SearchSpec, entries: Sequence[Entry], dut: str = "") -> Evide
         # After an interruption there may be fewer runs than planned.
         means = {METRIC: fmean(found)}
         of_boot = (boot.id, boot.revision, boot.kernel, means, fresh, len(found), boot.testbed)
-        readings.append(Observation(*of_boot, layout))
+        order = orders[name] if fresh else ""
+        readings.append(Observation(*of_boot, layout, order))
     return Evidence(tuple(readings), kernels, skipped)
 
 

@@ -79,7 +79,7 @@ def test_two_culprits_are_found() -> None:
     assert {int(one.revision[1:]) for one in found.culprits} == set(steps)
     for one in found.culprits:
         assert one.effects[0].ln_ratio * steps[int(one.revision[1:])] > 0
-        assert min(one.effects[0].good_boots, one.effects[0].bad_boots) >= 3
+        assert min(one.effects[0].good_boots, one.effects[0].bad_boots) >= 2
 
 
 def test_drift_has_no_culprit() -> None:

@@ -47,7 +47,7 @@ def fresh_boots(played: JobSimulation, revision: str) -> int:
 
 @pytest.mark.parametrize("culprit", [1, 9, 20])
 def test_culprit_is_found_and_verified(culprit: int) -> None:
-    """Three fresh boots of culprit and parent, with a significant difference."""
+    """By whole blocks of boots that were ordered for it, with a significant difference."""
     played = simulated(culprit, 20, culprit)
 
     assert isinstance(played.result, Culprit)
@@ -57,9 +57,10 @@ def test_culprit_is_found_and_verified(culprit: int) -> None:
     lead = played.result.effects[0]
     assert lead.scenario == LEAD
     assert [effect.scenario for effect in played.result.effects] == list(SCENARIOS)
-    assert min(lead.good_boots, lead.bad_boots) >= 3
-    assert lead.good_boots == fresh_boots(played, played.result.parent)
-    assert lead.bad_boots == fresh_boots(played, played.result.revision)
+    ordered = Counter(t.revision for t in played.trials if t.why.startswith("verifies"))
+    assert lead.good_boots == lead.bad_boots >= 2
+    assert lead.good_boots == ordered[played.result.parent]
+    assert lead.bad_boots == ordered[played.result.revision]
     assert lead.p < 0.01
     assert lead.ln_ratio < math.log(0.95) / 2
 
@@ -231,7 +232,7 @@ def test_suspects_are_verified_by_their_neighbours() -> None:
     assert played.result.revisions == ("r7", "r8", "r9", "r10")
     assert "3 of them cannot be measured" in played.result.why
     assert "it does not build" in played.result.why
-    assert min(fresh_boots(played, "r6"), fresh_boots(played, "r10")) >= 3
+    assert min(fresh_boots(played, "r6"), fresh_boots(played, "r10")) >= 2
 
 
 @pytest.mark.parametrize(("broken", "end"), [(8, "bad"), (0, "good")])

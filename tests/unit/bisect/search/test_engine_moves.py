@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,6 +16,7 @@ from search_fixtures import (
     bisection,
     evidence_of,
     names,
+    proof,
     simulated,
 )
 
@@ -62,8 +63,16 @@ def test_parent_with_a_measured_kernel_is_not_booted_again() -> None:
         {"r1": [14.0, 14.001, 14.002], "r3": [13.95, 13.951, 13.952]}, r1="a", r2="a", r3="b"
     )
 
-    found = next_move(bisection(4), known, PRICES)
+    move = next_move(bisection(4), known, PRICES)
+    ordered = proof("r2", "r3", (14.0, 13.95), identities=("a", "b"))
+    boots = (replace(r, revision="r1") if r.revision == "r2" else r for r in ordered)
+    found = next_move(
+        bisection(4), replace(known, observations=(*known.observations, *boots)), PRICES
+    )
 
+    assert isinstance(move, Trial)
+    assert move.why == "verifies r3 against its parent r2"
+    assert move.revision in {"r1", "r3"}
     assert isinstance(found, Culprit)
     assert (found.revision, found.parent) == ("r3", "r2")
 
@@ -118,7 +127,7 @@ def test_every_move_is_valid(facts, skips) -> None:  # noqa: ANN001
     assert move.belief == posterior_of(bisection(6), evidence)  # type: ignore[union-attr] - all of a search have one
     if isinstance(move, Culprit):
         for name in (move.revision, move.parent):
-            assert sum(r.fresh for r in evidence.of(name)) >= 3
+            assert sum(r.order.startswith("verifies") for r in evidence.of(name)) >= 2
 
 
 def test_ends_are_measured_first() -> None:
@@ -164,7 +173,8 @@ def test_uncertain_end_is_measured_again() -> None:
     assert (move.revision, move.why) == ("r0", "measures the good end again")
 
 
-def test_likely_culprit_is_verified_by_fresh_boots() -> None:
+def test_likely_culprit_is_verified_by_boots_ordered_for_it() -> None:
+    """Neither inherited boots count, nor fresh ones that the search chose."""
     known = evidence_of({"r2": [14.0, 14.001, 13.999], "r3": [13.95, 13.951, 13.949]})
     inherited = Evidence(
         tuple(
@@ -172,12 +182,37 @@ def test_likely_culprit_is_verified_by_fresh_boots() -> None:
         )
     )
 
-    move = next_move(bisection(6), inherited, PRICES)
-    found = next_move(bisection(6), known, PRICES)
+    for evidence in (inherited, known):
+        move = next_move(bisection(6), evidence, PRICES)
+        boots = (*evidence.observations, *proof("r2", "r3", (14.0, 13.95)))
+        found = next_move(bisection(6), Evidence(boots), PRICES)
 
-    assert isinstance(move, Trial)
-    assert (move.revision, move.why) == ("r2", "verifies r3 against its parent r2")
-    assert isinstance(found, Culprit)
+        assert isinstance(move, Trial)
+        assert move.why == "verifies r3 against its parent r2"
+        assert isinstance(found, Culprit)
+        assert found.effects[0].good_boots == found.effects[0].bad_boots == 2
+
+
+def test_incomplete_block_does_not_verify() -> None:
+    """Another boot in between ends a block: its boots no longer share their time."""
+    known = evidence_of({"r2": [14.0, 14.001, 13.999], "r3": [13.95, 13.951, 13.949]})
+    boots = proof("r2", "r3", (14.0, 13.95))
+    between = Observation("between", "r6", "", {LEAD: 13.95})
+    torn = (*known.observations, *boots[:2], between, *boots[2:])
+
+    for observations in ((*known.observations, *boots[:3]), torn):
+        move = next_move(bisection(6), Evidence(observations), PRICES)
+
+        assert isinstance(move, Trial)
+        assert move.why == "verifies r3 against its parent r2"
+
+
+def test_refuted_candidate_is_no_longer_possible() -> None:
+    known = evidence_of({"r2": [14.0] * 3, "r3": [13.95] * 3, "r6": [13.95] * 3})
+    refuted = Evidence((*known.observations, *proof("r2", "r3", (13.98, 13.98), blocks=4)))
+
+    assert posterior_of(bisection(6), known).chances["r3"] > 0.9
+    assert posterior_of(bisection(6), refuted).chances["r3"] == 0
 
 
 def test_verification_is_interleaved() -> None:
@@ -198,7 +233,9 @@ def test_verification_is_interleaved() -> None:
 
     assert isinstance(played.result, Culprit)
     assert len(turns) > 8
-    assert turns[:9] == ["r2", "r3", "r3", "r2", "r2", "r3", "r3", "r2", "r2"]
+    for first, second, third, last in zip(*(turns[i:8:4] for i in range(4)), strict=True):
+        assert first == last
+        assert {first} != {second} == {third}
 
 
 def failing_verification(good: str, bad: str, old: int) -> Evidence:
@@ -208,19 +245,15 @@ def failing_verification(good: str, bad: str, old: int) -> Evidence:
         for name, level in ((good, 14.0), (bad, 13.9))
         for i in range(old)
     ]
-    fresh = [
-        Observation(f"new {name} {i}", name, "", {LEAD: 13.98 + 0.02 * math.sin(i)})
-        for name in (good, bad)
-        for i in range(10)
-    ]
+    fresh = proof(good, bad, (13.98, 13.98), blocks=5)
     return Evidence((*inherited, *fresh))
 
 
 def test_failed_verification_names_no_culprit() -> None:
     move = next_move(bisection(6), failing_verification("r2", "r3", 60), PRICES)
 
-    assert isinstance(move, Trial | Unfinished)
-    assert not (isinstance(move, Trial) and move.why.startswith("verifies"))
+    assert not isinstance(move, Culprit)
+    assert not (isinstance(move, Trial) and move.why.startswith("verifies r3"))
 
     alone = next_move(bisection(1), failing_verification("r0", "r1", 90), PRICES)
 

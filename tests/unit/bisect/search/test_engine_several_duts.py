@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from search_fixtures import proof
 
 from netbisect.bisect.detection import shared_retest
 from netbisect.bisect.model.entities import Noise
@@ -211,17 +212,18 @@ def test_boots_are_compared_within_their_testbed() -> None:
 
 
 def test_testbed_waits_for_the_last_boots_of_a_verification() -> None:
-    proof = [("r11", 14.0, "dut1"), ("r11", 14.001, "dut2"), ("r11", 13.999, "dut1")]
-    proof += [("r12", 13.96, "dut1"), ("r12", 13.961, "dut2"), ("r0", 14.0, "dut2")]
-    job = bisection()
-    evidence = Evidence(observations([*SPREAD[:3], *proof], runs=4))
-    alone = engine.next_move_on(job, evidence, PRICES, InFlight(testbed="dut2"))
-    last = (Trial("r12", "", testbed="dut1"),)
+    """The running boot ends a block, which may be enough."""
+    clear = [("r11", 14.0, "dut1"), ("r12", 13.96, "dut1")] * 3
+    names = "kernel of r11", "kernel of r12"
+    begun = proof("r11", "r12", (14.0, 13.96), testbed="dut1", lead="v4", identities=names)
+    evidence = Evidence((*observations([*SPREAD[:3], *clear], runs=4), *begun[:3]))
+    alone = engine.next_move_on(bisection(), evidence, PRICES, InFlight(testbed="dut2"))
+    last = (Trial(begun[3].revision, begun[3].order, testbed="dut1"),)
     there = InFlight(testbed="dut2", under_way=last)
 
     assert isinstance(alone, Trial)
-    assert alone.revision == "r12"
-    assert engine.next_move_on(job, evidence, PRICES, there) is Wait.WAIT
+    assert alone.why == begun[3].order
+    assert engine.next_move_on(bisection(), evidence, PRICES, there) is Wait.WAIT
 
 
 def test_busy_builder_gets_no_further_kernels() -> None:

@@ -1,0 +1,122 @@
+"""The sequential test of two kernels: blocks of interleaved boots, valid whenever one looks.
+
+A block is four boots, ABBA or BAAB, and gives two differences of neighbours in time. Levels that
+wander more slowly than a block cancel in them. The statistic is the likelihood ratio of a mixture
+of effects to no effect (mixture SPRT: H. Robbins, Annals of Mathematical Statistics 41, 1970).
+Without an effect it is a martingale of mean 1, so that it exceeds 1 / alpha at any time with a
+probability of at most alpha (J. Ville, 1939); alpha need not be spent on looks, whose number is not
+known before. A group-sequential test would need that number, and its bounds a known variance.
+
+The variance is unknown: it is integrated over a scaled inverse chi-squared prior with the noise of
+the job (moderated t, G. K. Smyth, Statistical Applications in Genetics and Molecular Biology 3,
+2004), so that the bound holds on average over this prior. Two differences that disagree count as
+noise: one outlier cannot decide.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+BLOCK = 4
+"""Boots of a block."""
+ALPHA = 0.01
+"""Type I error, and probability to refute a true effect, over all looks."""
+_WEIGHT = 4.0
+"""Degrees of freedom of the prior of the variance."""
+_POINTS = 41
+"""Effects of a mixture."""
+_LEAST_SD = 2e-4
+"""Of a difference, ln pps; simulated and saturated routers repeat every digit."""
+
+
+@dataclass(frozen=True, slots=True)
+class SequentialTest:
+    """State of the test."""
+
+    mean: float
+    """Mean difference, ln ratio."""
+    low: float
+    high: float
+    """Of the confidence sequence, at 1 - alpha for all times together."""
+    log_ratio: float
+    """Of the likelihoods: effect over no effect, nats."""
+    pairs: int
+
+    @property
+    def shown(self) -> bool:
+        """Whether there is an effect."""
+        return self.log_ratio >= -math.log(ALPHA)
+
+    @property
+    def refuted(self) -> bool:
+        """Whether the effect is not there."""
+        return self.log_ratio <= math.log(ALPHA)
+
+    @property
+    def p(self) -> float:
+        """Valid at any time: the inverse of the likelihood ratio."""
+        return min(1.0, math.exp(-self.log_ratio))
+
+
+def good_is_next(seed: str, block: int, done: int) -> bool:
+    """Whether the good side boots next: ABBA or BAAB, drawn at random.
+
+    Args:
+        seed: Of the comparison.
+        block: Number of the block.
+        done: Boots of this block so far, 0 to 3.
+    """
+    begins = bool(zlib.crc32(f"{seed} {block}".encode()) & 1)
+    return begins == (done in (0, BLOCK - 1))
+
+
+def sequential_test(
+    differences: Sequence[float], boot_sd: float, effects: NDArray[np.float64]
+) -> SequentialTest:
+    """Tests the differences of the pairs so far.
+
+    Args:
+        differences: Bad minus good, ln ratio; at least one.
+        boot_sd: Expected standard deviation of a boot, ln pps.
+        effects: Equally likely effects, ln ratios.
+    """
+    y = np.asarray(differences, dtype=np.float64)
+    power = (_WEIGHT + len(y)) / 2
+    prior = _WEIGHT * max(math.sqrt(2) * boot_sd, _LEAST_SD) ** 2
+
+    def log_likelihood(shifts: NDArray[np.float64]) -> NDArray[np.float64]:
+        squares = ((y - shifts[:, None]) ** 2).sum(axis=1)
+        found: NDArray[np.float64] = -power * np.log(prior + squares)
+        return found
+
+    mixture = _log_mean(log_likelihood(effects))
+    ratio = mixture - float(log_likelihood(np.zeros(1))[0])
+    # The interval excludes what is refuted by this mixture or by one around zero, half each.
+    both = np.concatenate([effects, normal_effects(float(np.abs(effects).max()))])
+    reach = _log_mean(log_likelihood(both)) + math.log(ALPHA)
+    mean, scatter = float(y.mean()), float(((y - y.mean()) ** 2).sum())
+    width = math.sqrt(max(math.exp(-reach / power) - prior - scatter, 0.0) / len(y))
+    return SequentialTest(mean, mean - width, mean + width, ratio, len(y))
+
+
+def _log_mean(logs: NDArray[np.float64]) -> float:
+    return float(special.logsumexp(logs)) - math.log(len(logs))
+
+
+def effects_between(least: float, most: float) -> NDArray[np.float64]:
+    """A uniform mixture of effects."""
+    return np.linspace(least, most, _POINTS)
+
+
+def normal_effects(sd: float) -> NDArray[np.float64]:
+    """A normal mixture of effects of both signs: its quantiles."""
+    shares = (np.arange(_POINTS) + 0.5) / _POINTS
+    found: NDArray[np.float64] = sd * special.ndtri(shares)
+    return found

@@ -1,0 +1,86 @@
+"""The sequential test on blocks of interleaved boots."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from netbisect.bisect.stats.sequential import (
+    BLOCK,
+    SequentialTest,
+    effects_between,
+    good_is_next,
+    sequential_test,
+)
+
+EFFECT = -0.05
+MIXTURE = effects_between(EFFECT / 2, 1.5 * EFFECT)
+
+
+def difference_of_block(x: np.ndarray, effect: float) -> list[float]:
+    """Of boots in the order good, bad, bad, good."""
+    return [effect + x[1] - x[0], effect + x[2] - x[3]]
+
+
+def played(
+    random: np.random.Generator, effect: float, sd: float, known: float, kept: float = 0.0
+) -> SequentialTest:
+    """A test to its end, at most twelve blocks; AR(1) noise that keeps `kept` from boot to boot."""
+    differences: list[float] = []
+    found = None
+    for _ in range(12):
+        x = random.normal(0, sd, BLOCK)
+        for i in range(1, BLOCK):
+            x[i] = kept * x[i - 1] + math.sqrt(1 - kept**2) * x[i]
+        differences += difference_of_block(x, effect)
+        found = sequential_test(differences, known, MIXTURE)
+        if found.shown or found.refuted:
+            break
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("sd", "known", "kept"),
+    [(0.01, 0.01, 0.0), (0.03, 0.03, 0.0), (0.04, 0.04, 0.9), (0.02, 0.01, 0.0)],
+)
+def test_nothing_is_seldom_shown_however_often_one_looks(
+    sd: float, known: float, kept: float
+) -> None:
+    """Independent and wandering noise, and noise twice as large as known: 1 % of 500, and luck."""
+    random = np.random.default_rng(1)
+
+    assert sum(played(random, 0.0, sd, known, kept).shown for _ in range(500)) <= 11
+
+
+@pytest.mark.parametrize(("sd", "kept"), [(0.009, 0.0), (0.02, 0.0), (0.04, 0.9)])
+def test_effect_is_shown(sd: float, kept: float) -> None:
+    random = np.random.default_rng(2)
+    tests = [played(random, EFFECT, sd, sd, kept) for _ in range(200)]
+
+    assert sum(one.shown for one in tests) >= 198
+    assert sum(one.low < EFFECT < one.high for one in tests) >= 196
+
+
+def test_drift_within_blocks_cancels() -> None:
+    """A slope of 2 % from boot to boot is noise, not an effect."""
+    slope = difference_of_block(0.02 * np.arange(BLOCK), 0.0)
+
+    assert sequential_test(slope * 3, 0.009, MIXTURE).mean == pytest.approx(0, abs=1e-12)
+    assert sequential_test(slope * 3, 0.009, MIXTURE).refuted
+
+
+def test_one_outlier_does_not_decide() -> None:
+    for depth in np.linspace(0.02, 0.5, 25):
+        assert not sequential_test([-depth, 0.0], 0.001, MIXTURE).shown
+
+
+def test_order_of_blocks_is_random_and_balanced() -> None:
+    blocks = [[good_is_next("seed", i, done) for done in range(BLOCK)] for i in range(100)]
+
+    assert all(
+        block in ([True, False, False, True], [False, True, True, False]) for block in blocks
+    )
+    assert 30 < sum(block[0] for block in blocks) < 70
