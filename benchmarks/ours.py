@@ -99,7 +99,8 @@ def _retested(
     """The search for the effect that the retest found, or the verdict of the retest."""
     ends = question.good, question.candidates[-1].revision
     of = question.branch, question.testbed, *ends, question.scenarios, question.lead
-    job = CompareJob(*of, question.effect, noise=question.noise)
+    commits = len(question.candidates)
+    job = CompareJob(*of, question.effect, noise=question.noise, commits=commits)
     played = simulate.simulate_job(job, bench, known)
     if isinstance(played.result, Confirmed):
         inherited = tuple(replace(r, fresh=False) for r in played.evidence.observations)
@@ -113,8 +114,7 @@ def _retested(
 
 def undecided(found: NotConfirmed, least: float) -> bool:
     """Whether the interval leaves room for a drop of the least effect."""
-    lead = found.effects[0]
-    return lead.p >= 0.01 and lead.low <= -least
+    return found.effects[0].low <= -least
 
 
 def _question(world: World, names: list[str]) -> BisectJob:

@@ -415,15 +415,3 @@ def _why_stuck(space: SearchSpace, joint: JointPosterior) -> str:
         revision = space.revisions[found[0].positions[-1]]
         return f"boots of {revision[:12]} and of its parent do not differ as the search expects"
     return "the offsets of the kernels hide the rest: further boots would hardly add information"
-
-
-def bits_per_boot(job: BisectJob, runs: int) -> float:
-    """Information of one boot about a kernel being fast or slow, both levels known, in bits."""
-    noise = job.noise
-    variance = max(noise.variance_of_boot(runs) + noise.image**2, 1e-12)
-    distance = abs(job.effect) / math.sqrt(variance)
-    y = np.linspace(-8, 8 + distance, 801)
-    sides = np.exp(-((y - np.array([[0.0], [distance]])) ** 2) / 2)
-    sides /= sides.sum(axis=1, keepdims=True)
-    nats = special.entr(sides.mean(axis=0)).sum() - special.entr(sides).sum(axis=1).mean()
-    return max(float(nats) / math.log(2), 1e-3)

@@ -16,6 +16,7 @@ from netbisect.bisect.model.results import Trial
 from netbisect.bisect.search import engine
 from netbisect.bisect.search.posterior import JointPosterior, as_posterior, infer
 from netbisect.bisect.search.search_space import build_search_space
+from netbisect.bisect.stats.information import bits_of_boot
 from netbisect.bisect.stats.sequential import BLOCK
 
 _LEAST_PIECE = 0.13
@@ -73,7 +74,7 @@ def _halving(sums: np.ndarray, cuts: list[int], free: np.ndarray) -> int | None:
 def forecast(job: BisectJob, evidence: Evidence, prices: Prices) -> SearchForecast:
     """Posterior, next move and estimated remaining cost of a search.
 
-    Each missing bit takes one build and 1 / `bits_per_boot` boots; a block of the verification is
+    Each missing bit takes one build and 1 / `bits_of_boot` boots; a block of the verification is
     added.
     """
     space = build_search_space(job, evidence)
@@ -84,7 +85,7 @@ def forecast(job: BisectJob, evidence: Evidence, prices: Prices) -> SearchForeca
     if not isinstance(move, Trial):
         return SearchForecast(posterior, move, 0.0, 0.0, 0.0)
     bits = _bits(joint)
-    per_boot = engine.bits_per_boot(job, move.runs)
+    per_boot = bits_of_boot(job.noise, job.effect, move.runs)
     builds = min(bits, float(sum(not target.built for target in space.targets)))
     boots = bits / per_boot + BLOCK
     run = prices.run * len(job.scenarios) * move.runs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,9 +28,13 @@ from netbisect.bisect.search.search_space import SearchSpace, Target, testbed_of
 from netbisect.bisect.stats.effect import SpreadPrior, difference, effects, sides
 from netbisect.bisect.stats.sequential import (
     BLOCK,
+    Blocks,
+    Boot,
     SequentialTest,
+    blocks_of,
+    differences_of,
     effects_between,
-    good_is_next,
+    next_side,
     sequential_test,
 )
 
@@ -159,10 +163,10 @@ def verify(
         if refuted or tested.pairs >= max_boots(job):
             return None
     testbed = in_flight.testbed or job.testbed
-    own = blocks.get(testbed, ProofBlocks())
-    if not own.begun and _ends_a_block(blocks, why, in_flight, job.testbed):
+    running = [v.testbed or job.testbed for v in in_flight.under_way if v.why == why]
+    fast = next_side(blocks, why, testbed, running)
+    if fast is None:
         return Wait.WAIT
-    fast = good_is_next(f"{why} {testbed}", own.number, len(own.begun))
     target = group.good if fast else group.bad
     if link_order.can_average(job):
         boots = tested.pairs if tested is not None else 0
@@ -171,34 +175,7 @@ def verify(
     return Trial(target.revision, why, posterior, runs, in_flight.testbed, target.layout)
 
 
-@dataclass(slots=True)
-class ProofBlocks:
-    """The blocks of one verification on one testbed."""
-
-    differences: list[float] = field(default_factory=list)
-    """Bad minus good of each pair of the whole blocks, ln ratio."""
-    begun: list[tuple[bool, float]] = field(default_factory=list)
-    """Boots of the block under way: whether good, and ln pps."""
-    number: int = 0
-    """Of the block under way."""
-    runs: int = 10**6
-    """Fewest runs of a boot."""
-
-    def add(self, good: bool, ln_pps: float, runs: int) -> None:
-        """Adds the next boot."""
-        self.runs = min(self.runs, runs)
-        self.begun.append((good, ln_pps))
-        if len(self.begun) == BLOCK:
-            for pair in (self.begun[:2], self.begun[2:]):
-                self.differences.append(math.fsum(-x if fast else x for fast, x in pair))
-            self.end()
-
-    def end(self) -> None:
-        """Ends the block under way; without all its boots it does not count."""
-        self.begun, self.number = [], self.number + 1
-
-
-def proof_blocks(space: SearchSpace, good: Target, bad: Target, why: str) -> dict[str, ProofBlocks]:
+def proof_blocks(space: SearchSpace, good: Target, bad: Target, why: str) -> dict[str, Blocks]:
     """The blocks of a verification by testbed, from the order of the boots.
 
     Args:
@@ -207,46 +184,29 @@ def proof_blocks(space: SearchSpace, good: Target, bad: Target, why: str) -> dic
         bad: First kernel from the candidates on.
         why: The reason of its trials.
     """
-    job, found = space.job, dict[str, ProofBlocks]()
+    job, boots = space.job, list[Boot]()
     fast = {id(r) for r in link_order.observations_of(space, good)}
     slow = {id(r) for r in link_order.observations_of(space, bad)}
     for r in space.evidence.observations:
-        blocks = found.setdefault(testbed_of(job, r), ProofBlocks())
         is_good = id(r) in fast
-        if r.order != why or not r.fresh:
-            if blocks.begun:
-                blocks.end()
-        elif job.lead in r.ln_pps and (is_good or id(r) in slow):
-            expected = good_is_next(f"{why} {testbed_of(job, r)}", blocks.number, len(blocks.begun))
-            if is_good == expected:
-                blocks.add(is_good, r.ln_pps[job.lead], r.runs)
-    return found
+        mine = r.order == why and r.fresh and (is_good or id(r) in slow)
+        value = r.ln_pps.get(job.lead)
+        boots.append(Boot(testbed_of(job, r), is_good if mine else None, value, r.runs))
+    return blocks_of(boots, why)
 
 
 def _tested(
-    job: BisectJob, blocks: dict[str, ProofBlocks], least: float, *, both_signs: bool
+    job: BisectJob, blocks: dict[str, Blocks], least: float, *, both_signs: bool
 ) -> SequentialTest | None:
     """The test of all whole blocks for an effect from `least` on; None if there is none."""
-    differences = [x for own in blocks.values() for x in own.differences]
+    differences, runs = differences_of(blocks)
     if not differences:
         return None
-    runs = min(own.runs for own in blocks.values() if own.differences)
     most = _MOST_SHARE * job.effect
     mixture = effects_between(math.copysign(least, most), most)
     if both_signs:
         mixture = np.concatenate([mixture, -mixture])
     return sequential_test(differences, math.sqrt(job.noise.variance_of_boot(runs)), mixture)
-
-
-def _ends_a_block(
-    blocks: dict[str, ProofBlocks], why: str, in_flight: InFlight, default: str
-) -> bool:
-    """Whether a running trial is the last boot of a block."""
-    return any(
-        trial.why == why
-        and len(blocks.get(trial.testbed or default, ProofBlocks()).begun) == BLOCK - 1
-        for trial in in_flight.under_way
-    )
 
 
 def without_refuted(space: SearchSpace) -> SearchSpace:
@@ -384,7 +344,7 @@ def _effects(
     space: SearchSpace, group: CandidateGroup, tested: SequentialTest
 ) -> tuple[Effect, ...]:
     """The effects of a culprit: the lead by its proof, the others by all fresh boots."""
-    job = space.job
+    job, why = space.job, _why(space, group)
     assert group.good is not None
     assert group.bad is not None
     good, bad = (
@@ -393,10 +353,10 @@ def _effects(
     )
     if link_order.can_average(job) and (found := link_order.effects(job, good, bad)):
         return found
-    pairs = tested.pairs
-    lead = Effect(job.lead, tested.mean, tested.low, tested.high, tested.p, pairs, pairs)
-    others = effects(good, bad, job.lead, job.scenarios)
-    return (lead, *(one for one in others if one.scenario != job.lead))
+    fast, slow = ([r for r in side if r.order == why] for side in (good, bad))
+    (lead,) = effects(fast, slow, job.lead, (), _known(job.noise, (*fast, *slow)))
+    others = effects(good, bad, job.lead, job.scenarios)[1:]
+    return (replace(lead, p=tested.p), *others)
 
 
 def credible_range(

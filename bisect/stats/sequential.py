@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +48,8 @@ class SequentialTest:
     log_ratio: float
     """Of the likelihoods: effect over no effect, nats."""
     pairs: int
+    boot_sd: float
+    """Standard deviation of a boot, ln pps: prior and differences, pooled."""
 
     @property
     def shown(self) -> bool:
@@ -77,6 +79,90 @@ def good_is_next(seed: str, block: int, done: int) -> bool:
     return begins == (done in (0, BLOCK - 1))
 
 
+@dataclass(frozen=True, slots=True)
+class Boot:
+    """A boot, in the order of time."""
+
+    testbed: str
+    good: bool | None
+    """Which side; None if it was not ordered for the comparison."""
+    ln_pps: float | None
+    """None without a valid sample."""
+    runs: int = 1
+
+
+@dataclass(slots=True)
+class Blocks:
+    """The blocks of one comparison on one testbed."""
+
+    differences: list[float] = field(default_factory=list)
+    """Bad minus good of each pair of the whole blocks, ln ratio."""
+    begun: list[Boot] = field(default_factory=list)
+    """Boots of the block under way."""
+    number: int = 0
+    """Of the block under way."""
+    runs: int = 0
+    """Fewest runs of a boot; 0 without boots."""
+
+    def add(self, boot: Boot) -> None:
+        """Adds the next boot with a sample."""
+        self.runs = min(self.runs or boot.runs, boot.runs)
+        self.begun.append(boot)
+        if len(self.begun) == BLOCK:
+            for pair in (self.begun[:2], self.begun[2:]):
+                signed = (-(b.ln_pps or 0) if b.good else b.ln_pps or 0 for b in pair)
+                self.differences.append(math.fsum(signed))
+            self.end()
+
+    def end(self) -> None:
+        """Ends the block under way; without all its boots it does not count."""
+        self.begun, self.number = [], self.number + 1
+
+
+def blocks_of(boots: Iterable[Boot], seed: str) -> dict[str, Blocks]:
+    """The blocks of a comparison by testbed.
+
+    Another boot of the testbed in between ends a block, for its boots no longer share their time.
+    """
+    found: dict[str, Blocks] = {}
+    for boot in boots:
+        own = found.setdefault(boot.testbed, Blocks())
+        if boot.good is None:
+            if own.begun:
+                own.end()
+        elif boot.ln_pps is not None and boot.good == good_is_next(
+            f"{seed} {boot.testbed}", own.number, len(own.begun)
+        ):
+            own.add(boot)
+    return found
+
+
+def differences_of(blocks: Mapping[str, Blocks]) -> tuple[list[float], int]:
+    """The differences of all testbeds, and the fewest runs of a boot."""
+    whole = [own for own in blocks.values() if own.differences]
+    return [x for own in whole for x in own.differences], min(
+        (own.runs for own in whole), default=1
+    )
+
+
+def next_side(
+    blocks: Mapping[str, Blocks], seed: str, testbed: str, running: Iterable[str]
+) -> bool | None:
+    """Whether a testbed boots the good side next; None if a running block may be enough.
+
+    Args:
+        blocks: By testbed.
+        seed: Of the comparison.
+        testbed: The idle one.
+        running: Testbeds with a running boot of the comparison.
+    """
+    own = blocks.get(testbed, Blocks())
+    last = any(len(blocks[one].begun) == BLOCK - 1 for one in running if one in blocks)
+    if last and not own.begun:
+        return None
+    return good_is_next(f"{seed} {testbed}", own.number, len(own.begun))
+
+
 def sequential_test(
     differences: Sequence[float], boot_sd: float, effects: NDArray[np.float64]
 ) -> SequentialTest:
@@ -98,12 +184,14 @@ def sequential_test(
 
     mixture = _log_mean(log_likelihood(effects))
     ratio = mixture - float(log_likelihood(np.zeros(1))[0])
-    # The interval excludes what is refuted by this mixture or by one around zero, half each.
-    both = np.concatenate([effects, normal_effects(float(np.abs(effects).max()))])
-    reach = _log_mean(log_likelihood(both)) + math.log(ALPHA)
+    # The interval excludes what is refuted by effects of either sign, and by small ones.
+    small = normal_effects(float(np.abs(effects).min()))
+    reach = _log_mean(log_likelihood(np.concatenate([effects, -effects, small])))
+    reach += math.log(ALPHA)
     mean, scatter = float(y.mean()), float(((y - y.mean()) ** 2).sum())
     width = math.sqrt(max(math.exp(-reach / power) - prior - scatter, 0.0) / len(y))
-    return SequentialTest(mean, mean - width, mean + width, ratio, len(y))
+    boot_sd = math.sqrt((prior + scatter) / (_WEIGHT + len(y) - 1) / 2)
+    return SequentialTest(mean, mean - width, mean + width, ratio, len(y), boot_sd)
 
 
 def _log_mean(logs: NDArray[np.float64]) -> float:

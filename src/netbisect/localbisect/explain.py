@@ -11,12 +11,12 @@ from typing import Any
 
 from netbisect.bisect import plan
 from netbisect.bisect.model import serialization
-from netbisect.bisect.model.detection_results import LOOKS
 from netbisect.bisect.model.entities import Sample
 from netbisect.bisect.model.evidence import Evidence, Prices
 from netbisect.bisect.model.jobs import BisectJob, CompareJob
 from netbisect.bisect.model.results import Move, Posterior, Result, Trial
 from netbisect.bisect.search.posterior import posterior_of
+from netbisect.bisect.stats.sequential import BLOCK
 from netbisect.localbisect import search
 from netbisect.localbisect.json_report import posterior_data
 from netbisect.localbisect.result import (
@@ -118,9 +118,8 @@ def _searching(job: BisectJob, evidence: Evidence, prices: Prices) -> SearchStat
 
 def _runs_to_next_look(job: CompareJob, evidence: Evidence) -> float:
     """Runs until the next look at the two ends."""
-    done = [len(evidence.of(revision)) for revision in (job.good, job.bad)]
-    look = next((number for number in LOOKS if number > min(done)), LOOKS[-1])
-    return float(sum(max(look - number, 0) for number in done))
+    done = sum(len(evidence.of(revision)) for revision in (job.good, job.bad))
+    return float(BLOCK - done % BLOCK)
 
 
 def decision_line(entries: Sequence[Entry], trial: Trial, dut: str = "") -> str:

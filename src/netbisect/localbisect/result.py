@@ -34,8 +34,6 @@ from netbisect.reports.render import text_plot, words
 
 _USER_TERMS = {"kernel": "revision", "testbed": "machine"}
 _ENGINE_TERMS = re.compile(r"\b(boot|booted|kernel|testbed)(s?)\b")
-_SIGNIFICANT = 0.01
-"""p-value below which the ends differ."""
 _LIKELIER = 0.5
 """Probability from which an explanation is more likely than not."""
 
@@ -113,15 +111,15 @@ class SearchResult:
         if not isinstance(self.finding, NotConfirmed) or not self.finding.effects:
             return False
         lead = self.finding.effects[0]
-        return lead.p < _SIGNIFICANT and lead.ln_ratio >= self.spec.drop(self.spec.min_effect)
+        return lead.low > 0 and lead.ln_ratio >= self.spec.drop(self.spec.min_effect)
 
     @property
     def undecided(self) -> bool:
-        """Whether noise may hide a relevant difference of the ends."""
+        """Whether the interval leaves room for a relevant difference of the ends."""
         if not isinstance(self.finding, NotConfirmed) or not self.finding.effects:
             return False
         lead = self.finding.effects[0]
-        return lead.p >= _SIGNIFICANT and lead.low <= -self.spec.drop(self.spec.min_effect)
+        return not self.swapped and lead.low <= -self.spec.drop(self.spec.min_effect)
 
     @property
     def moved(self) -> Effect | None:
@@ -254,7 +252,8 @@ def _not_confirmed(result: SearchResult, finding: NotConfirmed) -> str:
     if result.undecided:
         return (
             f"The noise is too large to distinguish the two ends: {words.change(lead)}, "
-            f"{result.sides(lead)}. Measure longer, or print the mean of several measurements."
+            f"{result.sides(lead)}: {result.plain(finding.why)}. Print the mean of several "
+            "measurements, or measure longer."
         )
     return (
         f"No relevant change between the two ends: {words.change(lead)}, "

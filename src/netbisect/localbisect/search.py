@@ -149,6 +149,8 @@ def comparison_of_ends(spec: SearchSpec) -> CompareJob:
         lead=METRIC,
         suspected=-spec.drop(spec.effect or spec.min_effect),
         min_effect=spec.drop(spec.min_effect),
+        noise=Noise(boot=spec.noise / 100 if spec.noise else _NOISE),
+        commits=len(spec.line),
     )
 
 
@@ -231,7 +233,8 @@ def evidence(spec: SearchSpec, entries: Sequence[Entry], dut: str = "") -> Evide
     """The evidence of a log for its last job.
 
     Only the checked-out revision counts as built: a device has one worktree. Runs of earlier jobs
-    are not fresh. The runs of a trial form one observation.
+    are not fresh. The runs of a trial form one observation. Where the effect was measured, the
+    runs of the bad end behind it are no evidence of the search too.
 
     Args:
         spec: The search.
@@ -267,8 +270,11 @@ def evidence(spec: SearchSpec, entries: Sequence[Entry], dut: str = "") -> Evide
             case _:
                 pass
     readings = []
+    measured = spec.effect is None and isinstance(last_job(entries), BisectJob)
     for name, found in values.items():
         boot, fresh = boots[name]
+        if measured and not fresh and boot.revision == spec.line[-1].revision:
+            continue
         layout = layouts.get(boot.kernel, 0)
         # After an interruption there may be fewer runs than planned.
         means = {METRIC: fmean(found)}

@@ -47,7 +47,6 @@ def test_search_reports_culprit_with_author_effect_and_proof(slower: Repository)
     assert f"Commit {culprit[:12]} Change 17 made the number fall: -" in done.stdout
     assert "Ann Author <ann@netbisect.invalid>" in done.stdout
     assert "2023-11-15 15:13 UTC" in done.stdout
-    assert "Difference at 95.0% confidence" in done.stdout
     assert f"{slower.revisions[0][:12]} Change 0 " in done.stdout
     assert "Comparing the two ends first, interleaved." in done.stderr
     line = r"^Next \w{12}: splits what is left in two halves.*; best \w{12} [\d.]+ %; \d+ runs, "

@@ -50,8 +50,6 @@ def test_two_culprits_are_both_verified(make_repository: MakeRepository) -> None
     for one, revision in zip((8, 24), culprits, strict=True):
         assert f"Commit {revision[:12]} Change {one} made the number fall: -" in told
         assert f"commit {revision} subject Change {one} author Ann Author" in told
-        parent = repository.revisions[one - 1]
-        assert f"x {parent[:12]} + {revision[:12]}" in told
     for culprit in found["culprits"]:
         assert culprit["commit"]["author"] == "Ann Author"
         assert -6 < culprit["effects"][0]["percent"] < -2

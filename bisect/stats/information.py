@@ -1,0 +1,27 @@
+"""Information of a boot."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy import special
+
+from netbisect.bisect.model.entities import Noise
+
+
+def bits_of_boot(noise: Noise, effect: float, runs: int = 1) -> float:
+    """Information of one boot about a kernel being fast or slow, both levels known, in bits.
+
+    Args:
+        noise: Of the testbed.
+        effect: Difference of the levels, ln ratio.
+        runs: Of the boot.
+    """
+    variance = max(noise.variance_of_boot(runs) + noise.image**2, 1e-12)
+    distance = abs(effect) / math.sqrt(variance)
+    y = np.linspace(-8, 8 + distance, 801)
+    sides = np.exp(-((y - np.array([[0.0], [distance]])) ** 2) / 2)
+    sides /= sides.sum(axis=1, keepdims=True)
+    nats = special.entr(sides.mean(axis=0)).sum() - special.entr(sides).sum(axis=1).mean()
+    return max(float(nats) / math.log(2), 1e-3)
