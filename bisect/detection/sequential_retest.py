@@ -31,8 +31,8 @@ from netbisect.bisect.stats.sequential import (
 
 _PRICE = 2.0
 """Maximum price of a retest, relative to the expected price of the search."""
-_LEAST_BLOCKS = 4
-"""Blocks that a retest may always take."""
+_LEAST_BLOCKS, _MOST_BLOCKS = 4, 25
+"""Blocks that a retest may always take, and its most."""
 _MOST_EFFECT = 8.0
 """Largest effect of the mixture, relative to the least effect; larger ones are as clear."""
 _WHY = "compares the two ends, interleaved"
@@ -95,7 +95,8 @@ def _reason_to_end(job: CompareJob, tested: SequentialTest, prices: Prices) -> s
     counts = f"{tested.pairs} good and {tested.pairs} bad boots"
     if tested.shown and seen >= job.min_effect:
         return ""
-    if room < job.min_effect:
+    opposite = seen <= -job.min_effect and room > 0  # perhaps the ends are swapped
+    if room < job.min_effect and not opposite:
         return f"{counts} leave no room for a {word} of {least} %"
     boots, further = 2 * tested.pairs, _boots_to_decide(job, tested, seen)
     if boots >= BLOCK * _LEAST_BLOCKS and boots + further / 2 > _most_boots(job, tested, prices):
@@ -114,7 +115,8 @@ def _most_boots(job: CompareJob, tested: SequentialTest, prices: Prices) -> floa
     per_boot = bits_of_boot(Noise(tested.boot_sd), effect)
     price = bits * (prices.build + boot / per_boot) + BLOCK * boot
     # Without a device that keeps both, every second boot of the ends takes a set-up.
-    return _PRICE * price / max(boot + prices.build / 2, 1e-9)
+    affordable = _PRICE * price / max(boot + prices.build / 2, 1e-9)
+    return min(affordable, float(BLOCK * _MOST_BLOCKS))
 
 
 def _boots_to_decide(job: CompareJob, tested: SequentialTest, seen: float) -> int:
