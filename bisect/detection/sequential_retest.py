@@ -19,8 +19,8 @@ from netbisect.bisect.stats.effect import effects
 from netbisect.bisect.stats.information import bits_of_boot
 from netbisect.bisect.stats.sequential import (
     BLOCK,
+    BlockBoot,
     Blocks,
-    Boot,
     SequentialTest,
     blocks_of,
     differences_of,
@@ -52,7 +52,7 @@ def next_move(
     if (ended := not_comparable(job, evidence, good, bad)) is not None:
         return ended
     boots = [
-        Boot(r.testbed or job.testbed, r.revision == job.good, r.ln_pps.get(job.lead), r.runs)
+        BlockBoot(r.testbed or job.testbed, r.revision == job.good, r.ln_pps.get(job.lead), r.runs)
         for r in evidence.observations
         if r.fresh and r.revision in (job.good, job.bad) and not r.layout
     ]

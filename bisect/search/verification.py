@@ -28,8 +28,8 @@ from netbisect.bisect.search.search_space import SearchSpace, Target, testbed_of
 from netbisect.bisect.stats.effect import SpreadPrior, difference, effects, sides
 from netbisect.bisect.stats.sequential import (
     BLOCK,
+    BlockBoot,
     Blocks,
-    Boot,
     SequentialTest,
     blocks_of,
     differences_of,
@@ -184,14 +184,14 @@ def proof_blocks(space: SearchSpace, good: Target, bad: Target, why: str) -> dic
         bad: First kernel from the candidates on.
         why: The reason of its trials.
     """
-    job, boots = space.job, list[Boot]()
+    job, boots = space.job, list[BlockBoot]()
     fast = {id(r) for r in link_order.observations_of(space, good)}
     slow = {id(r) for r in link_order.observations_of(space, bad)}
     for r in space.evidence.observations:
         is_good = id(r) in fast
         mine = r.order == why and r.fresh and (is_good or id(r) in slow)
         value = r.ln_pps.get(job.lead)
-        boots.append(Boot(testbed_of(job, r), is_good if mine else None, value, r.runs))
+        boots.append(BlockBoot(testbed_of(job, r), is_good if mine else None, value, r.runs))
     return blocks_of(boots, why)
 
 

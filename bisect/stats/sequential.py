@@ -80,7 +80,7 @@ def good_is_next(seed: str, block: int, done: int) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Boot:
+class BlockBoot:
     """A boot, in the order of time."""
 
     testbed: str
@@ -97,14 +97,14 @@ class Blocks:
 
     differences: list[float] = field(default_factory=list)
     """Bad minus good of each pair of the whole blocks, ln ratio."""
-    begun: list[Boot] = field(default_factory=list)
+    begun: list[BlockBoot] = field(default_factory=list)
     """Boots of the block under way."""
     number: int = 0
     """Of the block under way."""
     runs: int = 0
     """Fewest runs of a boot; 0 without boots."""
 
-    def add(self, boot: Boot) -> None:
+    def add(self, boot: BlockBoot) -> None:
         """Adds the next boot with a sample."""
         self.runs = min(self.runs or boot.runs, boot.runs)
         self.begun.append(boot)
@@ -119,7 +119,7 @@ class Blocks:
         self.begun, self.number = [], self.number + 1
 
 
-def blocks_of(boots: Iterable[Boot], seed: str) -> dict[str, Blocks]:
+def blocks_of(boots: Iterable[BlockBoot], seed: str) -> dict[str, Blocks]:
     """The blocks of a comparison by testbed.
 
     Another boot of the testbed in between ends a block, for its boots no longer share their time.
