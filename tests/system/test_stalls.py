@@ -66,8 +66,7 @@ class Supervised:
         """Starts all but the master, and then the master."""
         self.house.start_lab()
         mailbox = [sys.executable, "-m", "netbisect.demo.mailbox", str(self.settings.mail.port)]
-        mails = self.house._begin_logged("mailbox", [*mailbox, str(self.house.mails)])
-        self.house._wait_until_ready("mailbox", mails)
+        self.house.run("mailbox", [*mailbox, str(self.house.mails)])
         workers = self.house._create_workers(self.lab, self.settings.workers.port)
         self.start_master()
         for name, folder in workers.items():
