@@ -82,33 +82,33 @@ def play(world: World, lab: Lab) -> Outcome:
     """Runs the search to its verdict, after the retest of the ends where the world asks for it."""
     bench = _Bench(lab)
     go = simulate.simulate_job if len(world.apart) == 1 else simulate.simulate_shared_job
-    question, known = _question(world, bench.names), _known(world, lab, bench)
+    job, known = _job(world, bench.names), _known(world, lab, bench)
     if world.retest:
-        question, known = _retested(question, bench, known)
-    if isinstance(question, BisectJob):
-        result = go(question, bench, known, world.builders).result
+        job, known = _retested(job, bench, known)
+    if isinstance(job, BisectJob):
+        result = go(job, bench, known, world.builders).result
         verdict = _verdict(result, bench.position)
     else:
-        verdict = question
+        verdict = job
     return Outcome(verdict, bench.builds, bench.boots, bench.runs, bench.seconds / 3600)
 
 
 def _retested(
-    question: BisectJob, bench: _Bench, known: Evidence
+    job: BisectJob, bench: _Bench, known: Evidence
 ) -> tuple[BisectJob | Verdict, Evidence]:
     """The search for the effect that the retest found, or the verdict of the retest."""
-    ends = question.good, question.candidates[-1].revision
-    of = question.branch, question.testbed, *ends, question.scenarios, question.lead
-    commits = len(question.candidates)
-    job = CompareJob(*of, question.effect, noise=question.noise, commits=commits)
-    played = simulate.simulate_job(job, bench, known)
+    ends = job.good, job.candidates[-1].revision
+    of = job.branch, job.testbed, *ends, job.scenarios, job.lead
+    commits = len(job.candidates)
+    retest = CompareJob(*of, job.effect, noise=job.noise, commits=commits)
+    played = simulate.simulate_job(retest, bench, known)
     if isinstance(played.result, Confirmed):
         inherited = tuple(replace(r, fresh=False) for r in played.evidence.observations)
         effect = played.result.effects[0].ln_ratio
         known = replace(played.evidence, observations=inherited)
-        return replace(question, effect=effect), known
+        return replace(job, effect=effect), known
     found = played.result
-    decided = isinstance(found, NotConfirmed) and not undecided(found, job.min_effect)
+    decided = isinstance(found, NotConfirmed) and not undecided(found, retest.min_effect)
     return Verdict(none=decided), known
 
 
@@ -117,7 +117,7 @@ def undecided(found: NotConfirmed, least: float) -> bool:
     return found.effects[0].low <= -least
 
 
-def _question(world: World, names: list[str]) -> BisectJob:
+def _job(world: World, names: list[str]) -> BisectJob:
     weights = world.weights.tolist()
     candidates = tuple(
         Candidate(name, weight) for name, weight in zip(names[1:], weights, strict=True)

@@ -81,13 +81,13 @@ def search(candidates: int) -> BisectJob:
     )
 
 
-def decide(ledger: Ledger, followups: Followups, asked: JobRecord) -> None:
+def decide(ledger: Ledger, followups: Followups, record: JobRecord) -> None:
     """A decision like the scheduler's: evidence, next boot and ledger row."""
-    evidence = followups.kernels.evidence(ledger, asked)
-    move = plan.next_move(asked.question, evidence, ledger.prices("c2558"))
+    evidence = followups.kernels.evidence(ledger, record)
+    move = plan.next_move(record.job, evidence, ledger.prices("c2558"))
     assert isinstance(move, Trial)
     decision = ledger.intend(
-        asked.id,
+        record.id,
         ActionStage.KERNEL,
         move.revision,
         "kernel-amd64",
@@ -130,8 +130,8 @@ async def measure(folder: Path, candidates: int, rounds: int) -> dict[str, objec
     heart.start()
     for _ in range(rounds):
         begun = time.perf_counter()
-        asked = (await store.do(lambda ledger: ledger.open_questions()))[0]
-        await store.do(lambda ledger, asked=asked: decide(ledger, followups, asked))
+        record = (await store.do(lambda ledger: ledger.open_jobs()))[0]
+        await store.do(lambda ledger, record=record: decide(ledger, followups, record))
         took.append(time.perf_counter() - begun)
     process.close()
     loaded = sorted(_NUMERIC & {name.partition(".")[0] for name in sys.modules})

@@ -185,23 +185,23 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=1e9, help="time limit to start a run")
     parser.add_argument("--after", type=Path, help="continue from this JSON output")
     parser.add_argument("--keep", type=Path, help="folder of the service, kept at the end")
-    asked = parser.parse_args()
+    record = parser.parse_args()
     signal.signal(signal.SIGTERM, _stop)
-    end = time.monotonic() + asked.seconds
-    told = tally.read(asked.after) if asked.after else Tally()
+    end = time.monotonic() + record.seconds
+    told = tally.read(record.after) if record.after else Tally()
     with tempfile.TemporaryDirectory() as folder:
-        stage = Stage((asked.keep or Path(folder)) / "house")
+        stage = Stage((record.keep or Path(folder)) / "house")
         with stage.nursery():
-            if asked.short:
+            if record.short:
                 hits, wrong = short(stage)
                 brief = {"hits": hits, "wrong": wrong}
-                print(json.dumps(brief, indent=1) if asked.json else brief)
+                print(json.dumps(brief, indent=1) if record.json else brief)
                 return int(bool(wrong) or len(hits) < len(SHORT))
             try:
                 prepare(stage, told)
-                every_kind(stage, told, asked.fault or list(FAULTS), end)
+                every_kind(stage, told, record.fault or list(FAULTS), end)
             finally:  # what was played counts, whatever ends it
-                if asked.json:
+                if record.json:
                     print(json.dumps({**asdict(told), "load": os.getloadavg()[0]}, indent=1))
                 else:
                     print(tally.as_text(told))

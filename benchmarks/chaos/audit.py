@@ -39,10 +39,10 @@ class Answer:
 
 def answer(stage: Stage) -> Answer:
     """Results."""
-    asked = [one for one in stage.questions() if not _over(one.finding)]
+    record = [one for one in stage.jobs() if not _over(one.finding)]
     alerts = stage.ledger.alerts()
     return Answer(
-        tuple(sorted({(one.key.partition(":")[0], _kind(one.finding)) for one in asked})),
+        tuple(sorted({(one.key.partition(":")[0], _kind(one.finding)) for one in record})),
         tuple((one.state.value, one.culprit or "") for one in alerts),
         sum(key.startswith(_ANSWERS) for key in stage.posted().values()),
     )
@@ -69,7 +69,7 @@ def faults(stage: Stage, expected: Answer | None) -> Iterator[str]:
         if found.mails != expected.mails:
             yield f"{found.mails} mails were posted, without faults {expected.mails}"
     yield from _mail(stage, hits)
-    decisions = [one for asked in stage.questions() for one in stage.ledger.decisions(asked.id)]
+    decisions = [one for record in stage.jobs() for one in stage.ledger.decisions(record.id)]
     yield from _boots(stage, decisions, len(hits), of_lab=of_lab)
     yield from _orders(stage, decisions)
     if not of_lab and stage.ledger.quarantines(TESTBED):
@@ -119,9 +119,9 @@ def _boots(stage: Stage, decisions: list[Action], hits: int, *, of_lab: bool) ->
             continue
         if not any(isinstance(fact, Boot) for fact in stage.ledger.facts_from(one.id)):
             yield f"{one.external_id} is said to be done, and has no boot"
-    duds = [fact for fact in facts if isinstance(fact, Failure)]
-    if duds and not of_lab:
-        yield f"{len(duds)} visits came to nothing: {duds[0].why}"
+    failures = [fact for fact in facts if isinstance(fact, Failure)]
+    if failures and not of_lab:
+        yield f"{len(failures)} visits came to nothing: {failures[0].why}"
 
 
 def _orders(stage: Stage, decisions: list[Action]) -> Iterator[str]:

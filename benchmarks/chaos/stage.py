@@ -258,10 +258,10 @@ class Stage:
         return (self.place / "phase").read_text()
 
     def _idle(self) -> bool:
-        asked = self.ledger.open_questions()
-        self._mend(asked)
-        if asked:
-            phase = serialization.tag_of(asked[0].question)
+        record = self.ledger.open_jobs()
+        self._mend(record)
+        if record:
+            phase = serialization.tag_of(record[0].job)
             if self.phase() != phase:
                 (self.place / "phase").write_text(phase)
             return False
@@ -269,35 +269,31 @@ class Stage:
             not self.ledger.quarantined()
             and not self.ledger.waiting_mails()
             and not self.orders_open()
-            and self.home_asked()
+            and self.home_record()
         )
 
-    def _mend(self, asked: list[JobRecord]) -> None:
+    def _mend(self, record: list[JobRecord]) -> None:
         """Releases testbeds from quarantine, like their owners, and starts the next night."""
         for held in self.ledger.quarantined().values():
             if held.wanted_at is None:
                 self.ledger.ask_release(held.testbed, by="owner", note="the lab runs again")
-        nights = (
-            []
-            if asked
-            else [one for one in self.questions() if isinstance(one.question, NightlyJob)]
-        )
+        nights = [] if record else [one for one in self.jobs() if isinstance(one.job, NightlyJob)]
         if nights and isinstance(nights[-1].finding, Unfinished):
             self.night()
 
-    def questions(self) -> list[JobRecord]:
+    def jobs(self) -> list[JobRecord]:
         """All jobs in order."""
         found: list[JobRecord] = []
         with contextlib.suppress(NotFoundError):
             while True:
-                found.append(self.ledger.question(len(found) + 1))
+                found.append(self.ledger.job(len(found) + 1))
         return found
 
     def _waits(self) -> str:
-        asked = [f"question {one.id} ({one.key})" for one in self.ledger.open_questions()]
+        record = [f"question {one.id} ({one.key})" for one in self.ledger.open_jobs()]
         decisions = [one.external_id for one in self.ledger.open_decisions()]
         return (
-            f"{', '.join(asked) or 'no question'}; {', '.join(decisions) or 'no decision'}; "
+            f"{', '.join(record) or 'no question'}; {', '.join(decisions) or 'no decision'}; "
             f"{len(self.ledger.waiting_mails())} mails; {self.orders_open()} orders"
         )
 
@@ -327,7 +323,7 @@ class Stage:
         assert isinstance(number, int)
         return number
 
-    def home_asked(self) -> bool:
+    def home_record(self) -> bool:
         """Whether the testbed was recovered after its last boot."""
         last = self.ledger.last_boots().get(TESTBED)
         if last is None:

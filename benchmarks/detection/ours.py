@@ -128,15 +128,14 @@ class Watch:
             pair = grouping.next_pair(one.pairs, one.levels, one.noise)
         return None  # the next night brings another image
 
-    def _turns(self, index: int, question: CompareJob, night: int) -> Confirmed | NotConfirmed:
+    def _turns(self, index: int, job: CompareJob, night: int) -> Confirmed | NotConfirmed:
         self.retests += 1
         readings: list[Observation] = []
         turns = {
-            name: self.lab.boots(index, int(name), night, 1, 30)
-            for name in (question.good, question.bad)
+            name: self.lab.boots(index, int(name), night, 1, 30) for name in (job.good, job.bad)
         }
         while True:
-            move = retest.next_move(question, Evidence(tuple(readings)))
+            move = retest.next_move(job, Evidence(tuple(readings)))
             if not isinstance(move, Trial):
                 assert isinstance(move, Confirmed | NotConfirmed)
                 return move

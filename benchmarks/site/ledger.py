@@ -110,10 +110,10 @@ def night(ledger: Ledger, plan: Plan, number: int, testbeds: int) -> None:
     names = tuple(map(scenario, range(plan.scenarios)))
     for testbed in range(testbeds):
         name = bed(testbed)
-        question = NightlyJob(BRANCH, name, revision(head(number)), names, plan.boots)
-        asked = ledger.ask(question, key=f"night:{name}:{number}")
+        job = NightlyJob(BRANCH, name, revision(head(number)), names, plan.boots)
+        record = ledger.ask(job, key=f"night:{name}:{number}")
         ledger.record_all(_facts(plan, testbed, range(number, number + 1)), "a night")
-        with ledger.closing(asked, NightlyResult(plan.boots)):
+        with ledger.closing(record, NightlyResult(plan.boots)):
             pass
 
 
@@ -205,9 +205,9 @@ def _case(ledger: Ledger, plan: Plan, drop: int, now: list[float]) -> None:
     moved = list(map(scenario, paths[:_MOVED]))
     effects = tuple(Effect(one, -0.04, -0.05, -0.03, 1e-8, 12, 12) for one in moved)
     lead = moved[0]
-    question = CompareJob(BRANCH, name, revision(good), revision(bad), tuple(moved), lead, -0.04)
-    asked = ledger.ask(question, key=f"compare:{drop}")
-    with ledger.closing(asked, Confirmed(effects)) as closing:
+    job = CompareJob(BRANCH, name, revision(good), revision(bad), tuple(moved), lead, -0.04)
+    record = ledger.ask(job, key=f"compare:{drop}")
+    with ledger.closing(record, Confirmed(effects)) as closing:
         alert = closing.open_alert(effects, what="confirmed by boots in turns of one pair")
         search = closing.ask(
             BisectJob(
@@ -270,10 +270,10 @@ def _boot(
     decision: int,
     name: str,
     levels: dict[str, float],
-    asked: tuple[int, int],
+    record: tuple[int, int],
     at: float,
 ) -> None:
-    number, of_night = asked
+    number, of_night = record
     one, key = revision(number), f"{revision(number)[:20]}{name}"
     boot = Boot(f"search-{decision}", name, key, one, at, 170.0)
     ledger.record(

@@ -25,8 +25,8 @@ from pathlib import Path
 
 import click
 
+from benchmarks.soak.answers import jobs
 from benchmarks.soak.answers import nights as nights_of
-from benchmarks.soak.answers import questions
 from benchmarks.soak.growth import a_night, kib_a_night, resident
 from netbisect.bisect.model import serialization
 from netbisect.bisect.model.jobs import CompareJob
@@ -91,7 +91,7 @@ class Told:
     seconds: float = 0.0
     boots: int = 0
     faults: dict[str, int] = field(default_factory=dict)
-    asked: dict[str, int] = field(default_factory=dict)
+    record: dict[str, int] = field(default_factory=dict)
     complete: int = 0
     """Completed nights of testbeds."""
     without: dict[str, int] = field(default_factory=dict)
@@ -225,7 +225,7 @@ class Soak:
 
     def _idle(self) -> bool:
         """Whether no job, mail or build is open."""
-        if self.ledger.open_questions() or self.ledger.waiting_mails():
+        if self.ledger.open_jobs() or self.ledger.waiting_mails():
             return False
         open_orders = "SELECT count(*) FROM buildsets WHERE complete = 0"
         [(number,)] = self._query("state.sqlite", open_orders)
@@ -255,17 +255,17 @@ class Soak:
         told.culprits = len(planted)
         told.faults = dict(self.struck)
         [(told.boots,)] = self._query("netbisect.sqlite", "SELECT count(*) FROM boots")
-        asked = questions(ledger)
-        told.asked = dict(Counter(serialization.tag_of(one.question) for one in asked))
-        told.complete, told.without = nights_of(asked)
+        record = jobs(ledger)
+        told.record = dict(Counter(serialization.tag_of(one.job) for one in record))
+        told.complete, told.without = nights_of(record)
         slowed = dict(zip(planted, _SLOWED, strict=True))
         for alert in ledger.alerts():
             here = [one for one, kind in slowed.items() if alert.testbed.startswith(kind)]
             right = alert.culprit in here
             if not alert.culprit:
-                question = ledger.question(alert.comparison or 0).question
-                assert isinstance(question, CompareJob)
-                ends = sorted((line.index(question.good), line.index(question.bad)))
+                job = ledger.job(alert.comparison or 0).job
+                assert isinstance(job, CompareJob)
+                ends = sorted((line.index(job.good), line.index(job.bad)))
                 right = any(ends[0] < line.index(one) <= ends[1] for one in here)
             said = f"{alert.testbed}, {alert.kind.value}, {alert.state.value}, {alert.culprit}"
             told.named[str(alert.id)] = f"{said}: {'right' if right else 'wrong'}"

@@ -12,19 +12,19 @@ from netbisect.store.db.records import JobRecord
 from netbisect.store.ledger import Ledger
 
 
-def questions(ledger: Ledger) -> list[JobRecord]:
+def jobs(ledger: Ledger) -> list[JobRecord]:
     """All jobs."""
     found: list[JobRecord] = []
     try:
         while True:
-            found.append(ledger.question(len(found) + 1))
+            found.append(ledger.job(len(found) + 1))
     except NotFoundError:
         return found
 
 
-def nights(asked: Sequence[JobRecord]) -> tuple[int, dict[str, int]]:
+def nights(record: Sequence[JobRecord]) -> tuple[int, dict[str, int]]:
     """Completed nights, and failed ones by reason."""
-    found = [one.finding for one in asked if isinstance(one.question, NightlyJob)]
+    found = [one.finding for one in record if isinstance(one.job, NightlyJob)]
     without = [one for one in found if not isinstance(one, NightlyResult)]
     why = Counter(getattr(one, "why", "it is open")[:60] for one in without)
     return len(found) - len(without), dict(why)

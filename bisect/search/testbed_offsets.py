@@ -57,8 +57,8 @@ def offset_combinations(
     while len(found[0][1]) < len(space.testbeds):
         best = max(found)[1]
         nodes = _nodes(space, hypothesis, best, lambda own: evidence_of(own) + _prior(own))
-        asked = [(*offsets, node) for _, offsets in found for node in nodes]
-        weighed = sorted(((evidence_of(one) + _prior(one), one) for one in asked), reverse=True)
+        record = [(*offsets, node) for _, offsets in found for node in nodes]
+        weighed = sorted(((evidence_of(one) + _prior(one), one) for one in record), reverse=True)
         found = [one for one in weighed if one[0] > weighed[0][0] - _DROP][:_MOST_KEPT]
     return [(offsets, _prior(offsets)) for _, offsets in found]
 

@@ -57,17 +57,17 @@ def outcome(case: Case) -> Mail:
     return Mail(opening.subject(case), text)
 
 
-def trouble(question: NightlyJob | CompareJob, finding: Unfinished) -> Mail:
+def trouble(job: NightlyJob | CompareJob, finding: Unfinished) -> Mail:
     """Mail about a night or a confirmation without a result."""
-    if isinstance(question, NightlyJob):
-        what, revisions = "the night", {"revision": question.revision}
+    if isinstance(job, NightlyJob):
+        what, revisions = "the night", {"revision": job.revision}
     else:
-        what, revisions = "the confirmation", {"good": question.good, "bad": question.bad}
+        what, revisions = "the confirmation", {"good": job.good, "bad": job.bad}
     headline = f"{what[0].upper()}{what[1:]} ended without a result: {words.reason(finding.why)}."
-    place = [("branch", words.clean(question.branch)), ("testbed", words.clean(question.testbed))]
+    place = [("branch", words.clean(job.branch)), ("testbed", words.clean(job.testbed))]
     place += [(name, words.clean(revision)) for name, revision in revisions.items()]
     text = environment.get_template("trouble.txt").render(headline=headline, place=place)
-    subject = f"[netbisect] {question.branch} {question.testbed}: {what} has no result"
+    subject = f"[netbisect] {job.branch} {job.testbed}: {what} has no result"
     return Mail(words.clean(subject), text)
 
 

@@ -146,10 +146,10 @@ def proof(confirmed: Confirmed) -> str:
 def why(case: Case) -> list[str]:
     """The rule behind the verdict with its numbers, a paragraph each."""
     paragraphs = [proof(case.confirmed)] if case.confirmed else []
-    asked = len({attempt.revision for attempt in steps(case)})
-    if asked:
+    record = len({attempt.revision for attempt in steps(case)})
+    if record:
         paragraphs.append(
-            f"The search tested {words.count(asked, 'revision')} of {len(case.commits) + 1}, each "
+            f"The search tested {words.count(record, 'revision')} of {len(case.commits) + 1}, each "
             "time the one with the largest expected information per cost. Every boot updates the "
             "probabilities of all candidates, according to the noise of the testbed."
         )

@@ -48,7 +48,7 @@ def alert(
     case: Case | None,
     *,
     title: Callable[[str], str],
-    questions: Sequence[QuestionLink],
+    jobs: Sequence[QuestionLink],
 ) -> str:
     """The page of an alert.
 
@@ -57,7 +57,7 @@ def alert(
         document: The alert.
         case: Its measurements; None without a retest.
         title: Returns the name of a scenario for people.
-        questions: Its comparison and its search.
+        jobs: Its comparison and its search.
     """
     told = case_page.template_values(case) if case else {"case": None}
     pictures: dict[str, object] = {}
@@ -78,7 +78,7 @@ def alert(
         seen=_latest_series(document),
         title=title,
         history=document.history,
-        questions=questions,
+        jobs=jobs,
     )
 
 

@@ -81,10 +81,10 @@ def index(view: SiteOverview) -> str:
 def _night_line(view: SiteOverview) -> str:
     if view.night_at is None:
         return "No night yet."
-    asked = sum(one.asked for one in view.nights)
+    record = sum(one.record for one in view.nights)
     done = sum(one.measured for one in view.nights)
-    kinds = "all" if asked == done else f"{done} of {asked}"
-    return f"Last night, {words.day(view.night_at)}: {kinds} series measured ({asked} asked for)."
+    kinds = "all" if record == done else f"{done} of {record}"
+    return f"Last night, {words.day(view.night_at)}: {kinds} series measured ({record} asked for)."
 
 
 def _alert_line(view: SiteOverview, wanting: Sequence[AlertSummary]) -> str:
@@ -97,11 +97,11 @@ def _alert_line(view: SiteOverview, wanting: Sequence[AlertSummary]) -> str:
 
 
 def _missing(view: SiteOverview) -> Iterator[str]:
-    late = [one for one in view.nights if one.measured < one.asked]
+    late = [one for one in view.nights if one.measured < one.record]
     for one in late[:_MISSED]:
         yield (
-            f"{one.branch} on {one.testbed}: {one.asked - one.measured} of "
-            f"{words.count(one.asked, 'scenario')}: {words.reason(one.why)}"
+            f"{one.branch} on {one.testbed}: {one.record - one.measured} of "
+            f"{words.count(one.record, 'scenario')}: {words.reason(one.why)}"
         )
     if len(late) > _MISSED:
         yield f"and {len(late) - _MISSED} more testbeds and branches"

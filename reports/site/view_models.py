@@ -231,7 +231,7 @@ class NightView:
     testbed: str
     branch: str
     revision: str
-    asked: int
+    record: int
     """Scenarios."""
     measured: int
     why: str

@@ -69,7 +69,7 @@ def lines(ledger: Ledger, events: list[LedgerEvent]) -> list[str]:
 def _posterior(ledger: Ledger, decision: int) -> list[str]:
     """Plot of the posterior of a decision, unless the decision before it had the same."""
     made = ledger.decision(decision)
-    before = [one for one in ledger.decisions(made.question) if one.id < decision]
+    before = [one for one in ledger.decisions(made.job) if one.id < decision]
     if made.belief is None or (before and before[-1].belief == made.belief):
         return []
     return text_plot.posterior(made.belief, ledger.label)

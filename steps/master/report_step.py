@@ -155,17 +155,17 @@ def build_report(
 ) -> BuildReport:
     """The report on a job after a trial, which is a testbed and a revision."""
     testbed, revision = trial
-    asked = ledger.question(number)
-    question = replace(asked.question, testbed=testbed)
+    record = ledger.job(number)
+    job = replace(record.job, testbed=testbed)
     found = [
         ScenarioProgress(
             title=load_scenario(name, lab.scenario_directories).title,
             testbed=testbed,
-            sides=_measured(ledger, asked, question, name)
-            if isinstance(question, MeasureJob)
-            else _sides(ledger, question, name, revision),
+            sides=_measured(ledger, record, job, name)
+            if isinstance(job, MeasureJob)
+            else _sides(ledger, job, name, revision),
         )
-        for name in _scenarios(question)
+        for name in _scenarios(job)
     ]
     alert = ledger.alert_about(number)
     links = [("dashboard", f"{settings.web.url}plugins/netbisect/dashboard")]
@@ -180,40 +180,38 @@ def build_report(
     )
 
 
-def _scenarios(question: Job) -> list[str]:
+def _scenarios(job: Job) -> list[str]:
     """Scenarios of a job, the leading one first."""
-    lead = question.lead if isinstance(question, CompareJob | BisectJob) else ""
-    return sorted(question.scenarios, key=lambda name: name != lead)
+    lead = job.lead if isinstance(job, CompareJob | BisectJob) else ""
+    return sorted(job.scenarios, key=lambda name: name != lead)
 
 
-def _measured(ledger: Ledger, asked: JobRecord, question: MeasureJob, scenario: str) -> list[Side]:
+def _measured(ledger: Ledger, record: JobRecord, job: MeasureJob, scenario: str) -> list[Side]:
     """Boots that count for a measurement; its revisions may have patches."""
-    evidence = LedgerLab().evidence(ledger, asked)
+    evidence = LedgerLab().evidence(ledger, record)
     rates: dict[str, list[float]] = {}
     for reading in evidence.observations:
         if scenario in reading.ln_pps:
             rates.setdefault(reading.revision, []).append(math.exp(reading.ln_pps[scenario]))
-    return [
-        Side(ledger.label(name), tuple(rates[name])) for name in question.revisions if name in rates
-    ]
+    return [Side(ledger.label(name), tuple(rates[name])) for name in job.revisions if name in rates]
 
 
-def _sides(ledger: Ledger, question: Job, scenario: str, revision: str) -> list[Side]:
+def _sides(ledger: Ledger, job: Job, scenario: str, revision: str) -> list[Side]:
     """Boots of the kernels compared, without kernels that have none."""
-    levels = ledger.levels(question.testbed, scenario, question.branch)
+    levels = ledger.levels(job.testbed, scenario, job.branch)
     wanted: list[str] = []
-    match question:
+    match job:
         case NightlyJob():
-            before = [one for one in levels.baseline if one.revision != question.revision]
-            wanted = [*(one.revision for one in before[-1:]), question.revision]
+            before = [one for one in levels.baseline if one.revision != job.revision]
+            wanted = [*(one.revision for one in before[-1:]), job.revision]
         case CompareJob():
-            wanted = [question.good, question.bad]
+            wanted = [job.good, job.bad]
         case BisectJob():
-            wanted = [question.good, revision, question.candidates[-1].revision]
+            wanted = [job.good, revision, job.candidates[-1].revision]
         case ProfileJob():
-            wanted = [*question.revisions]
+            wanted = [*job.revisions]
         case MeasureJob():
-            wanted = [*question.revisions]
+            wanted = [*job.revisions]
     by_revision: dict[str, list[Level]] = {}
     for level in levels.whole:
         by_revision.setdefault(level.revision, []).append(level)

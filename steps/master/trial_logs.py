@@ -91,13 +91,13 @@ def retained_decisions(ledger: Ledger) -> set[int]:
     found = ledger.failed_decisions()
     for alert in ledger.open_alerts():
         for number in (alert.comparison, alert.bisection):
-            question = number
-            while question is not None:  # a comparison may follow from another one
-                found |= {decision.id for decision in ledger.decisions(question)}
-                question = ledger.question(question).parent
+            job = number
+            while job is not None:  # a comparison may follow from another one
+                found |= {decision.id for decision in ledger.decisions(job)}
+                job = ledger.job(job).parent
         if alert.bisection is not None:  # profiles of the commit
-            for asked in ledger.children(alert.bisection):
-                found |= {decision.id for decision in ledger.decisions(asked.id)}
+            for record in ledger.children(alert.bisection):
+                found |= {decision.id for decision in ledger.decisions(record.id)}
     return found
 
 

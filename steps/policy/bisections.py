@@ -28,14 +28,12 @@ _LEAST_BOOT_SHARE = 0.25
 """Least share of the boot-to-boot deviation in that of boots with one run."""
 
 
-def commits_between(
-    ledger: Ledger, history: History, question: CompareJob
-) -> tuple[list[Commit], str]:
+def commits_between(ledger: Ledger, history: History, job: CompareJob) -> tuple[list[Commit], str]:
     """The commits between the ends of a comparison, or the reason why there is no search."""
     try:
         history.update()
-        commits = history.between(question.good, question.bad)
-        ledger.learn([history.commit(question.good), *commits], question.branch)
+        commits = history.between(job.good, job.bad)
+        ledger.learn([history.commit(job.good), *commits], job.branch)
     except HistoryError as error:
         return [], f"No search for the commit: {error}"
     return commits, ""
@@ -44,7 +42,7 @@ def commits_between(
 def bisect_job(
     ledger: Ledger,
     testbed: Testbed,
-    question: CompareJob,
+    job: CompareJob,
     confirmed: Confirmed,
     commits: Sequence[Commit],
     peers: Sequence[Testbed] = (),
@@ -53,20 +51,18 @@ def bisect_job(
     if not commits:
         return None
     lead = confirmed.effects[0]
-    noise = _noise_before(ledger, testbed, question, lead.scenario) or noise_of((), testbed)
+    noise = _noise_before(ledger, testbed, job, lead.scenario) or noise_of((), testbed)
     return BisectJob(
-        branch=question.branch,
-        testbed=question.testbed,
-        good=question.good,
+        branch=job.branch,
+        testbed=job.testbed,
+        good=job.good,
         candidates=prior.candidates(commits, testbed.drivers),
-        scenarios=question.scenarios,
+        scenarios=job.scenarios,
         lead=lead.scenario,
         effect=lead.ln_ratio,
         noise=noise,
         layouts=testbed.layouts,
-        others={
-            one.name: _noise_before(ledger, one, question, lead.scenario) or noise for one in peers
-        },
+        others={one.name: _noise_before(ledger, one, job, lead.scenario) or noise for one in peers},
     )
 
 
@@ -75,8 +71,8 @@ def search_of_peer(ledger: Ledger, wanted: BisectJob, confirmed: Confirmed) -> J
 
     It has the same ends as `wanted`, and its effect was confirmed here too.
     """
-    for asked in ledger.open_questions():
-        other = asked.question
+    for record in ledger.open_jobs():
+        other = record.job
         if not isinstance(other, BisectJob) or wanted.testbed not in other.others:
             continue
         ends = (other.branch, other.good, other.candidates[-1].revision)
@@ -88,17 +84,15 @@ def search_of_peer(ledger: Ledger, wanted: BisectJob, confirmed: Confirmed) -> J
         )
         same = ends == (wanted.branch, wanted.good, wanted.candidates[-1].revision)
         if same and seen_here:
-            return asked
+            return record
     return None
 
 
-def _noise_before(
-    ledger: Ledger, testbed: Testbed, question: CompareJob, scenario: str
-) -> Noise | None:
+def _noise_before(ledger: Ledger, testbed: Testbed, job: CompareJob, scenario: str) -> Noise | None:
     """Noise of a testbed up to the good end; None without measurements."""
-    levels = ledger.series(testbed.name, scenario, question.branch)
+    levels = ledger.series(testbed.name, scenario, job.branch)
     places = {level.revision: i for i, level in enumerate(levels)}
-    end = places.get(question.good, len(levels) - 1) + 1
+    end = places.get(job.good, len(levels) - 1) + 1
     return noise_of(levels[:end], testbed) if levels else None
 
 

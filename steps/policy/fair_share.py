@@ -15,15 +15,13 @@ _DAY = 86400.0
 
 
 def why_waiting(
-    ledger: Ledger, settings: Settings, lab: Lab, asked: JobRecord, stage: ActionStage, where: str
+    ledger: Ledger, settings: Settings, lab: Lab, record: JobRecord, stage: ActionStage, where: str
 ) -> str:
     """Why a job of a request has to wait before a decision of this stage; "" if it may continue."""
-    who = asked.requested_by
+    who = record.requested_by
     testbed = lab.testbed(where)
     theirs = [
-        one
-        for one in _open_decisions(ledger, who)
-        if one.question != asked.id and one.stage is stage
+        one for one in _open_decisions(ledger, who) if one.job != record.id and one.stage is stage
     ]
     if stage is ActionStage.KERNEL:
         builders = sum(builder.arch == testbed.arch for builder in lab.builders)
@@ -40,30 +38,28 @@ def why_waiting(
 def _open_decisions(ledger: Ledger, who: str) -> list[Action]:
     """Open decisions for the requests of a user."""
     of_requests = {
-        one.id
-        for one in ledger.open_questions()
-        if one.request is not None and one.requested_by == who
+        one.id for one in ledger.open_jobs() if one.request is not None and one.requested_by == who
     }
-    return [one for one in ledger.open_decisions() if one.question in of_requests]
+    return [one for one in ledger.open_decisions() if one.job in of_requests]
 
 
-def is_in_flight(ledger: Ledger, asked: JobRecord, revision: str) -> bool:
+def is_in_flight(ledger: Ledger, record: JobRecord, revision: str) -> bool:
     """Whether the next boot of a measurement is in flight for another one, and counts."""
-    question = asked.question
-    if not isinstance(question, MeasureJob):
+    job = record.job
+    if not isinstance(job, MeasureJob):
         return False
     for decision in ledger.open_decisions():
-        if decision.stage is not ActionStage.TRIAL or decision.question == asked.id:
+        if decision.stage is not ActionStage.TRIAL or decision.job == record.id:
             continue
-        if (decision.target, decision.revision) != (question.testbed, revision):
+        if (decision.target, decision.revision) != (job.testbed, revision):
             continue
-        other = ledger.question(decision.question)
+        other = ledger.job(decision.job)
         if (
-            isinstance(other.question, MeasureJob)
-            and other.request != asked.request
-            and other.priority >= asked.priority
-            and set(question.scenarios) <= set(other.question.scenarios)
-            and decision.intended_at >= question.shared_since
+            isinstance(other.job, MeasureJob)
+            and other.request != record.request
+            and other.priority >= record.priority
+            and set(job.scenarios) <= set(other.job.scenarios)
+            and decision.intended_at >= job.shared_since
         ):
             return True
     return False

@@ -50,19 +50,19 @@ class Kernels:
         fixes = self._overlays.get(commit, [])
         return with_patch(OVERLAY_MARK.join([testbed.config_on(branch), *fixes]), patch)
 
-    def evidence(self, ledger: Ledger, asked: JobRecord) -> Evidence:
+    def evidence(self, ledger: Ledger, record: JobRecord) -> Evidence:
         """All facts about a job.
 
         Raises:
             HistoryError, FileError: see `config_of`.
         """
-        testbed, branch = self.lab.testbed(asked.question.testbed), asked.question.branch
-        patched = (one for one in scope_of(asked).revisions if parts_of(one)[1])
+        testbed, branch = self.lab.testbed(record.job.testbed), record.job.branch
+        patched = (one for one in scope_of(record).revisions if parts_of(one)[1])
         variants = {
             name: self.config_of(testbed, branch, name) for name in (*self._overlays, *patched)
         }
         config, arch = testbed.config_on(branch), testbed.arch
-        return ledger.evidence(asked, config=config, arch=arch, variants=variants)
+        return ledger.evidence(record, config=config, arch=arch, variants=variants)
 
     @cached_property
     def _overlays(self) -> dict[str, list[str]]:

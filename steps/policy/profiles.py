@@ -32,10 +32,10 @@ _LOAD = 0.7
 """Share of the slowest side's rate: shows every function, and leaves room for pmcstat."""
 
 
-def key_of(question: ProfileJob) -> str:
+def key_of(job: ProfileJob) -> str:
     """Key of the one job for these kernels, testbed and scenario."""
-    names = ":".join(question.revisions)
-    return f"profile:{question.branch}:{question.testbed}:{question.scenarios[0]}:{names}"
+    names = ":".join(job.revisions)
+    return f"profile:{job.branch}:{job.testbed}:{job.scenarios[0]}:{names}"
 
 
 def profile_jobs(ledger: Ledger, search: JobRecord, finding: Result) -> list[ProfileJob]:
@@ -47,28 +47,28 @@ def _of_culprits(search: JobRecord, finding: Result | None) -> list[ProfileJob]:
     culprits = finding.culprits if isinstance(finding, SeveralCulprits) else ()
     if isinstance(finding, Culprit):
         culprits = (finding,)
-    where = (search.question.branch, search.question.testbed)
+    where = (search.job.branch, search.job.testbed)
     return [
         ProfileJob(*where, (one.parent, one.revision), (one.effects[0].scenario,))
         for one in culprits
     ]
 
 
-def with_load(ledger: Ledger, question: ProfileJob) -> ProfileJob:
+def with_load(ledger: Ledger, job: ProfileJob) -> ProfileJob:
     """The job with a load, a share of the slowest known rate of its revisions, if known."""
-    [scenario] = question.scenarios
-    rates = ledger.known_rates(question.testbed, scenario, question.revisions)
+    [scenario] = job.scenarios
+    rates = ledger.known_rates(job.testbed, scenario, job.revisions)
     if not rates:
-        return question
-    return replace(question, pps=float(math.floor(_LOAD * min(rates.values()))))
+        return job
+    return replace(job, pps=float(math.floor(_LOAD * min(rates.values()))))
 
 
-def must_wait(ledger: Ledger, asked: JobRecord) -> bool:
+def must_wait(ledger: Ledger, record: JobRecord) -> bool:
     """Whether the testbed has a job of higher priority."""
     return any(
-        other.priority > asked.priority
-        for other in ledger.open_questions()
-        if other.question.testbed == asked.question.testbed
+        other.priority > record.priority
+        for other in ledger.open_jobs()
+        if other.job.testbed == record.job.testbed
     )
 
 
@@ -76,50 +76,50 @@ def profiles_of_search(ledger: Ledger, visits: Path, search: JobRecord) -> tuple
     """Profiles of the culprits of a search and their parents, as far as their jobs have ended."""
     found = (ledger.job_by_key(key_of(one)) for one in _of_culprits(search, search.finding))
     return tuple(
-        compared(ledger, visits, asked)
-        for asked in found
-        if asked is not None and asked.finding is not None
+        compared(ledger, visits, record)
+        for record in found
+        if record is not None and record.finding is not None
     )
 
 
-def alerts_with_profiles(ledger: Ledger, asked: JobRecord) -> list[Alert]:
+def alerts_with_profiles(ledger: Ledger, record: JobRecord) -> list[Alert]:
     """The alerts whose pages show these profiles."""
-    question = asked.question
-    assert isinstance(question, ProfileJob)
-    alert = ledger.alert_about(asked.parent) if asked.parent is not None else None
+    job = record.job
+    assert isinstance(job, ProfileJob)
+    alert = ledger.alert_about(record.parent) if record.parent is not None else None
     if alert is not None:
         return [alert]
     return [
         one
-        for one in ledger.alerts_of_culprit(question.revisions[-1])
-        if (one.testbed, one.branch) == (question.testbed, question.branch)
+        for one in ledger.alerts_of_culprit(job.revisions[-1])
+        if (one.testbed, one.branch) == (job.testbed, job.branch)
     ]
 
 
-def compared(ledger: Ledger, visits: Path, asked: JobRecord) -> ProfilePair:
+def compared(ledger: Ledger, visits: Path, record: JobRecord) -> ProfilePair:
     """The profiles of a job, or the reason why there are none."""
-    question, finding = asked.question, asked.finding
-    assert isinstance(question, ProfileJob)
+    job, finding = record.job, record.finding
+    assert isinstance(job, ProfileJob)
     if isinstance(finding, Unfinished):
-        return ProfilePair(question.revisions, (), finding.why)
-    found = taken(ledger, visits, asked)
-    if len(found) < len(question.revisions):
-        return ProfilePair(question.revisions, (), "its files were removed")
-    return ProfilePair(question.revisions, tuple(found))
+        return ProfilePair(job.revisions, (), finding.why)
+    found = taken(ledger, visits, record)
+    if len(found) < len(job.revisions):
+        return ProfilePair(job.revisions, (), "its files were removed")
+    return ProfilePair(job.revisions, tuple(found))
 
 
-def taken(ledger: Ledger, visits: Path, asked: JobRecord) -> list[StoredProfile]:
+def taken(ledger: Ledger, visits: Path, record: JobRecord) -> list[StoredProfile]:
     """The stored profiles of a job, in the order of its revisions."""
-    question = asked.question
-    assert isinstance(question, ProfileJob)
+    job = record.job
+    assert isinstance(job, ProfileJob)
     folders = {
         one.revision: visits / str(one.id)
-        for one in ledger.decisions(asked.id)
+        for one in ledger.decisions(record.id)
         if one.stage is ActionStage.PROFILE and one.outcome is Outcome.OK
     }
     found = (
-        read(folders[revision], question.scenarios[0])
-        for revision in question.revisions
+        read(folders[revision], job.scenarios[0])
+        for revision in job.revisions
         if revision in folders
     )
     return [one for one in found if one is not None]
@@ -135,17 +135,17 @@ def read(folder: Path, scenario: str) -> StoredProfile | None:
         return None
 
 
-def write_page(ledger: Ledger, settings: Settings, lab: Lab, asked: JobRecord) -> None:
+def write_page(ledger: Ledger, settings: Settings, lab: Lab, record: JobRecord) -> None:
     """Writes the page of a profile job."""
-    question = asked.question
-    assert isinstance(question, ProfileJob)
-    scenario = load_scenario(question.scenarios[0], lab.scenario_directories)
+    job = record.job
+    assert isinstance(job, ProfileJob)
+    scenario = load_scenario(job.scenarios[0], lab.scenario_directories)
     text = profiles.page(
-        compared(ledger, settings.visits, asked),
-        f"Where the time goes: {scenario.title} on {question.testbed}",
+        compared(ledger, settings.visits, record),
+        f"Where the time goes: {scenario.title} on {job.testbed}",
         ledger.label,
     )
-    write_atomically(settings.reports / f"profile-{asked.id}.html", text)
+    write_atomically(settings.reports / f"profile-{record.id}.html", text)
 
 
 def write_atomically(path: Path, text: str) -> None:

@@ -17,9 +17,9 @@ _EARLY = 0.5 * _DAY
 """Tolerance: nightly jobs do not begin at the same second."""
 
 
-def is_repeat(asked: JobRecord) -> bool:
+def is_repeat(record: JobRecord) -> bool:
     """Whether this is a repetition of an earlier nightly job."""
-    return isinstance(asked.question, NightlyJob) and asked.parent is not None
+    return isinstance(record.job, NightlyJob) and record.parent is not None
 
 
 def repeat_night(ledger: Ledger, settings: NightSettings, testbed: Testbed, branch: str) -> str:
@@ -37,9 +37,9 @@ def repeat_night(ledger: Ledger, settings: NightSettings, testbed: Testbed, bran
     if last is None or now - last < settings.against_itself * _DAY - _EARLY:
         return ""
     first = ledger.last_night(testbed.name, branch)
-    if first is None or not isinstance(first.question, NightlyJob):
+    if first is None or not isinstance(first.job, NightlyJob):
         return ""
-    revision, day = first.question.revision, time.strftime("%Y-%m-%d", time.gmtime(now))
+    revision, day = first.job.revision, time.strftime("%Y-%m-%d", time.gmtime(now))
     ledger.ask(
         NightlyJob(branch, testbed.name, revision, testbed.scenarios, settings.boots),
         key=f"night:{branch}:{testbed.name}:{revision}:again:{day}",

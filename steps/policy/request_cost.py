@@ -21,57 +21,55 @@ _SEARCH_BOOTS = 20
 """Boots of a search besides two per halving, for estimates."""
 
 
-def boots_wanted(question: Job) -> int:
+def boots_wanted(job: Job) -> int:
     """Upper limit of the boots of a job; an estimate for a search."""
-    match question:
+    match job:
         case MeasureJob():
-            return question.boots * len(question.revisions)
+            return job.boots * len(job.revisions)
         case CompareJob():
             return 2 * LOOKS[-1]
         case BisectJob():
-            return _search_boots(len(question.candidates))
+            return _search_boots(len(job.candidates))
         case NightlyJob():
-            return question.boots
+            return job.boots
         case ProfileJob():
-            return len(question.revisions) * (1 if question.pps else 2)
+            return len(job.revisions) * (1 if job.pps else 2)
 
 
 def _search_boots(commits: int) -> int:
     return _SEARCH_BOOTS + math.ceil(2 * math.log2(commits + 1))
 
 
-def search_cost(commits: int, visit: float) -> SearchEstimate:
+def search_cost(commits: int, trial: float) -> SearchEstimate:
     """Estimated cost of a search, with the seconds per boot and its runs."""
     boots = _search_boots(commits)
     builds = min(math.ceil(math.log2(commits + 1)) + 1, max(commits - 1, 0))  # the end has one
-    return SearchEstimate(commits, builds, boots, boots * visit)
+    return SearchEstimate(commits, builds, boots, boots * trial)
 
 
-def ends_of(question: Job) -> tuple[str, ...]:
+def ends_of(job: Job) -> tuple[str, ...]:
     """The revisions that a job measures in any case."""
-    match question:
+    match job:
         case MeasureJob() | ProfileJob():
-            return question.revisions
+            return job.revisions
         case CompareJob():
-            return question.good, question.bad
+            return job.good, job.bad
         case BisectJob():
-            return question.good, question.candidates[-1].revision
+            return job.good, job.candidates[-1].revision
         case NightlyJob():
-            return (question.revision,)
+            return (job.revision,)
 
 
-def cost_of(question: Job, evidence: Evidence, prices: Prices) -> TestbedCost:
+def cost_of(job: Job, evidence: Evidence, prices: Prices) -> TestbedCost:
     """Upper limit of the remaining cost of a job."""
-    visit = prices.boot + prices.run * len(question.scenarios)
+    trial = prices.boot + prices.run * len(job.scenarios)
     builds = tuple(
-        one
-        for one in ends_of(question)
-        if one not in evidence.kernels and one not in evidence.skipped
+        one for one in ends_of(job) if one not in evidence.kernels and one not in evidence.skipped
     )
-    wanted = boots_wanted(question)
-    if isinstance(question, MeasureJob):
-        left = measurement.remaining_boots(question, evidence)
-        return TestbedCost(question.testbed, builds, left, wanted - left, left * visit)
+    wanted = boots_wanted(job)
+    if isinstance(job, MeasureJob):
+        left = measurement.remaining_boots(job, evidence)
+        return TestbedCost(job.testbed, builds, left, wanted - left, left * trial)
     made = sum(reading.fresh for reading in evidence.observations)
     left = max(wanted - made, 0)
-    return TestbedCost(question.testbed, builds, left, 0, left * visit)
+    return TestbedCost(job.testbed, builds, left, 0, left * trial)

@@ -47,13 +47,13 @@ def doubtful(ledger: Ledger, testbed: str, branch: str) -> tuple[Alert, JobRecor
     for alert in ledger.pending_alerts():
         here = (alert.testbed, alert.branch) == (testbed, branch)
         if here and alert.state is AlertState.CONFIRMING and alert.comparison is not None:
-            return alert, ledger.question(alert.comparison)
+            return alert, ledger.job(alert.comparison)
     return None
 
 
-def next_pair(ledger: Ledger, asked: JobRecord) -> CompareJob | None:
+def next_pair(ledger: Ledger, record: JobRecord) -> CompareJob | None:
     """The comparison of two further images after an uncertain one."""
-    pairs = [one.question for one in _compared(ledger, asked)]
+    pairs = [one.job for one in _compared(ledger, record)]
     first = pairs[0]
     if first.noise is None:
         return None
@@ -62,18 +62,18 @@ def next_pair(ledger: Ledger, asked: JobRecord) -> CompareJob | None:
 
 
 def combined_result(
-    ledger: Ledger, asked: JobRecord, finding: Confirmed | NotConfirmed
+    ledger: Ledger, record: JobRecord, finding: Confirmed | NotConfirmed
 ) -> RetestResult:
     """Combines a comparison with the earlier ones of the same change."""
-    compared = _compared(ledger, asked)
-    first = compared[0].question
+    compared = _compared(ledger, record)
+    first = compared[0].job
     retests = [one.finding.effects for one in compared[:-1]] + [finding.effects]
     noise = first.noise or Noise()
     if isinstance(finding, NotConfirmed) and (len(compared) == 1 or not finding.effects):
         return RetestResult(RetestVerdict.NO, finding.effects, finding.why, first)
     sign = 1 if first.suspected > 0 else -1
     leads = [effects[0] for effects in retests]
-    goods = len({one.question.good for one in compared})
+    goods = len({one.job.good for one in compared})
     verdict = confirmation.judge(
         leads, noise.image, first.min_effect, sign, goods, noise.image_weight
     )
@@ -83,27 +83,27 @@ def combined_result(
 
 @dataclass(frozen=True, slots=True)
 class _Compared:
-    question: CompareJob
+    job: CompareJob
     finding: Confirmed | NotConfirmed
 
 
-def chain(ledger: Ledger, asked: JobRecord) -> list[JobRecord]:
+def chain(ledger: Ledger, record: JobRecord) -> list[JobRecord]:
     """The comparisons of one change up to this one, by age."""
     found = []
-    one: JobRecord | None = asked
-    while one is not None and isinstance(one.question, CompareJob):
+    one: JobRecord | None = record
+    while one is not None and isinstance(one.job, CompareJob):
         found.append(one)
-        one = ledger.question(one.parent) if one.parent is not None else None
+        one = ledger.job(one.parent) if one.parent is not None else None
     return found[::-1]
 
 
-def _compared(ledger: Ledger, asked: JobRecord) -> list[_Compared]:
+def _compared(ledger: Ledger, record: JobRecord) -> list[_Compared]:
     """The same with their findings; the last may be open."""
     found = []
-    for one in chain(ledger, asked):
-        assert isinstance(one.question, CompareJob)
+    for one in chain(ledger, record):
+        assert isinstance(one.job, CompareJob)
         finding = one.finding
         if not isinstance(finding, Confirmed | NotConfirmed):
             finding = NotConfirmed((), "not finished")
-        found.append(_Compared(one.question, finding))
+        found.append(_Compared(one.job, finding))
     return found

@@ -59,7 +59,7 @@ def case_of(
     ledger: Ledger,
     settings: Settings,
     kernels: Kernels,
-    asked: JobRecord,
+    record: JobRecord,
     finding: Result | None,
     commits: Sequence[Commit] = (),
 ) -> Case:
@@ -67,13 +67,13 @@ def case_of(
 
     As `case_in`, in a lab whose files are there.
     """
-    return case_in(ServiceLab(settings, kernels), ledger, asked, finding, commits)
+    return case_in(ServiceLab(settings, kernels), ledger, record, finding, commits)
 
 
 def case_in(
     lab: LabContext,
     ledger: Ledger,
-    asked: JobRecord,
+    record: JobRecord,
     finding: Result | None,
     commits: Sequence[Commit] = (),
     until: float | None = math.inf,
@@ -83,7 +83,7 @@ def case_in(
     Args:
         lab: Names, hardware and links.
         ledger: The ledger.
-        asked: A comparison, or the bisection that followed from one.
+        record: A comparison, or the bisection that followed from one.
         finding: The answer to `asked`, which need not be in the ledger yet; of several
             comparisons about one change, their common answer.
         commits: Those after the good end, to the bad one, where a comparison cannot tell them.
@@ -92,21 +92,21 @@ def case_in(
 
     The case has the number 0 and links to no page until its alert has a number.
     """
-    question = asked.question
-    assert isinstance(question, CompareJob | BisectJob)
-    before = _parent(ledger, asked) if isinstance(question, BisectJob) else asked
+    job = record.job
+    assert isinstance(job, CompareJob | BisectJob)
+    before = _parent(ledger, record) if isinstance(job, BisectJob) else record
     pairs = chain(ledger, before) if before is not None else []
     confirmed = finding
-    if isinstance(question, CompareJob):
-        asked = pairs[0]  # its ends are those of the alert
-        question = asked.question
-        assert isinstance(question, CompareJob)
+    if isinstance(job, CompareJob):
+        record = pairs[0]  # its ends are those of the alert
+        job = record.job
+        assert isinstance(job, CompareJob)
         numbers = [one.id for one in pairs]
     else:
-        numbers = [*(one.id for one in pairs), asked.id]
+        numbers = [*(one.id for one in pairs), record.id]
         confirmed = _confirmed(ledger, pairs)
-    bad = question.bad if isinstance(question, CompareJob) else question.candidates[-1].revision
-    commits = tuple(commits) or _commits(ledger, question)
+    bad = job.bad if isinstance(job, CompareJob) else job.candidates[-1].revision
+    commits = tuple(commits) or _commits(ledger, job)
     done = [
         (decision, ledger.facts_from(decision.id))
         for number in numbers
@@ -115,31 +115,31 @@ def case_in(
     attempts = [
         attempt
         for decision, facts in done
-        for attempt in (_attempt(decision, facts, question.lead), *_built_ahead(decision, facts))
+        for attempt in (_attempt(decision, facts, job.lead), *_built_ahead(decision, facts))
     ]
-    evidence = lab.evidence(ledger, asked)
-    ends = _compared(question, finding)
+    evidence = lab.evidence(ledger, record)
+    ends = _compared(job, finding)
     sides = {end for pair in ends for end in pair}
-    testbeds, shown = _places(question, evidence, sides)
-    good, last = _commit(ledger, question.good), _commit(ledger, bad)
+    testbeds, shown = _places(job, evidence, sides)
+    good, last = _commit(ledger, job.good), _commit(ledger, bad)
     effect = confirmed.effects[0].ln_ratio if isinstance(confirmed, Confirmed) else 0.0
-    series = lab.series(ledger, question)
-    revisions = {reading.revision for reading in evidence.observations} | {question.good, bad}
+    series = lab.series(ledger, job)
+    revisions = {reading.revision for reading in evidence.observations} | {job.good, bad}
     revisions |= {commit.revision for commit in commits}
     revisions |= {level.revision for levels in series.values() for level in levels}
     known = ledger.commits(revisions)
     return Case(
         number=0,
-        branch=question.branch,
-        testbed=question.testbed,
-        hardware=lab.hardware(question.testbed),
-        titles={name: lab.title(name) for name in question.scenarios},
-        lead=question.lead,
+        branch=job.branch,
+        testbed=job.testbed,
+        hardware=lab.hardware(job.testbed),
+        titles={name: lab.title(name) for name in job.scenarios},
+        lead=job.lead,
         good=good,
         bad=last,
         commits=commits,
         confirmed=confirmed if isinstance(confirmed, Confirmed) else None,
-        pps=_pps(_of(evidence, shown), question.scenarios, sides),
+        pps=_pps(_of(evidence, shown), job.scenarios, sides),
         series=series,
         labels={name: known[name].label for name in sorted(known)},
         finding=finding if isinstance(finding, Ending) else None,
@@ -148,14 +148,12 @@ def case_in(
         failures=_failures([fact for _, facts in done for fact in facts]),
         cost=ledger.cost(numbers),
         conditions={
-            **_conditions([fact for _, facts in done for fact in facts], question.lead),
+            **_conditions([fact for _, facts in done for fact in facts], job.lead),
             **_overlays(evidence),
         },
         links=Links(commit=lab.commit_link),
-        command=lab.command(question.testbed, evidence.kernels, ends[0]),
-        unmoved=lab.unmoved(
-            ledger, (question.branch, question.testbed), (good, last), effect, until
-        )
+        command=lab.command(job.testbed, evidence.kernels, ends[0]),
+        unmoved=lab.unmoved(ledger, (job.branch, job.testbed), (good, last), effect, until)
         if effect and until is not None
         else (),
         testbeds=testbeds,
@@ -164,27 +162,27 @@ def case_in(
     )
 
 
-def seen_from(lab: LabContext, ledger: Ledger, alert: Alert, asked: JobRecord, case: Case) -> Case:
+def seen_from(lab: LabContext, ledger: Ledger, alert: Alert, record: JobRecord, case: Case) -> Case:
     """The case of a search as one of its alerts sees it, which may be of another testbed.
 
     Args:
         lab: Names, hardware and links.
         ledger: The ledger.
         alert: One that waits for the search, or did.
-        asked: The search, or a comparison.
+        record: The search, or a comparison.
         case: Of the search, on its own testbed.
     """
-    question = asked.question
-    if not isinstance(question, BisectJob) or alert.testbed == question.testbed:
+    job = record.job
+    if not isinstance(job, BisectJob) or alert.testbed == job.testbed:
         return case
     return replace(
         case,
         testbed=alert.testbed,
         hardware=lab.hardware(alert.testbed),
         confirmed=Confirmed(alert.effects),
-        series=lab.series(ledger, replace(question, testbed=alert.testbed)),
-        testbeds=case.testbeds or (question.testbed,),
-        shown=case.shown or question.testbed,
+        series=lab.series(ledger, replace(job, testbed=alert.testbed)),
+        testbeds=case.testbeds or (job.testbed,),
+        shown=case.shown or job.testbed,
     )
 
 
@@ -196,8 +194,8 @@ def _confirmed(ledger: Ledger, pairs: Sequence[JobRecord]) -> Result | None:
     return Confirmed(alert.effects) if alert is not None else None
 
 
-def _parent(ledger: Ledger, asked: JobRecord) -> JobRecord | None:
-    return ledger.question(asked.parent) if asked.parent is not None else None
+def _parent(ledger: Ledger, record: JobRecord) -> JobRecord | None:
+    return ledger.job(record.parent) if record.parent is not None else None
 
 
 def _commit(ledger: Ledger, revision: str) -> Commit:
@@ -205,23 +203,21 @@ def _commit(ledger: Ledger, revision: str) -> Commit:
     return known or Commit(revision, 0, _UNKNOWN_SUBJECT, "", "", "", 0.0)
 
 
-def _commits(ledger: Ledger, question: CompareJob | BisectJob) -> tuple[Commit, ...]:
-    if isinstance(question, BisectJob):
-        return tuple(_commit(ledger, candidate.revision) for candidate in question.candidates)
-    return (_commit(ledger, question.bad),)
+def _commits(ledger: Ledger, job: CompareJob | BisectJob) -> tuple[Commit, ...]:
+    if isinstance(job, BisectJob):
+        return tuple(_commit(ledger, candidate.revision) for candidate in job.candidates)
+    return (_commit(ledger, job.bad),)
 
 
-def _compared(
-    question: CompareJob | BisectJob, finding: Result | None
-) -> tuple[tuple[str, str], ...]:
+def _compared(job: CompareJob | BisectJob, finding: Result | None) -> tuple[tuple[str, str], ...]:
     """The compared revisions: each culprit with its parent, the earlier one first, or the ends."""
     if isinstance(finding, Culprit):
         return ((finding.parent, finding.revision),)
     if isinstance(finding, SeveralCulprits):
         return tuple((one.parent, one.revision) for one in finding.culprits)
-    if isinstance(question, CompareJob):
-        return ((question.good, question.bad),)
-    return ((question.good, question.candidates[-1].revision),)
+    if isinstance(job, CompareJob):
+        return ((job.good, job.bad),)
+    return ((job.good, job.candidates[-1].revision),)
 
 
 def _stand_ins(evidence: Evidence, attempts: Sequence[Attempt], sides: set[str]) -> dict[str, str]:
@@ -236,16 +232,16 @@ def _stand_ins(evidence: Evidence, attempts: Sequence[Attempt], sides: set[str])
 
 
 def _places(
-    question: CompareJob | BisectJob, evidence: Evidence, sides: set[str]
+    job: CompareJob | BisectJob, evidence: Evidence, sides: set[str]
 ) -> tuple[tuple[str, ...], str]:
     """The testbeds that measured for a search, unless its own did alone; whose boots to show.
 
     That is one with boots of all the sides: rates of several testbeds do not compare.
     """
     fresh = Counter(reading.testbed for reading in evidence.observations if reading.fresh)
-    known = question.testbeds if isinstance(question, BisectJob) else ()
+    known = job.testbeds if isinstance(job, BisectJob) else ()
     used = tuple(name for name in known if fresh[name])
-    if used in {(), (question.testbed,)}:
+    if used in {(), (job.testbed,)}:
         return (), ""
     image = {revision: kernel.identity for revision, kernel in evidence.kernels.items()}
 

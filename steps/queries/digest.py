@@ -81,9 +81,9 @@ def gather(
         since: Seconds since the epoch.
     """
     names = Names(lab)
-    asked = {(one.question.testbed, one.question.branch) for one in nights}
+    record = {(one.job.testbed, one.job.branch) for one in nights}
     missing = [one for night in nights for one in missing_of(ledger, night, names)]
-    planned = sum(len(one.question.scenarios) for one in nights)
+    planned = sum(len(one.job.scenarios) for one in nights)
     recent = [one for one in ledger.recent_alerts(since) if one.announced_at is not None]
     new = [one for one in recent if (one.announced_at or 0.0) >= since and not one.state.ended]
     over = [one for one in recent if one.state.ended]
@@ -104,7 +104,7 @@ def gather(
             f"{branch} on {testbed.name}"
             for branch in settings.branches
             for testbed in lab.testbeds
-            if (testbed.name, branch) not in asked
+            if (testbed.name, branch) not in record
         ),
         drops=names.items(one for one in new if one.kind is AlertKind.DROP),
         gains=names.items(one for one in new if one.kind is AlertKind.IMPROVEMENT),
@@ -153,24 +153,24 @@ class Names:
         )
 
 
-def missing_of(ledger: Ledger, asked: JobRecord, names: Names) -> list[MissingScenarios]:
+def missing_of(ledger: Ledger, record: JobRecord, names: Names) -> list[MissingScenarios]:
     """Missing scenarios of a night, by reason."""
-    night = asked.question
+    night = record.job
     assert isinstance(night, NightlyJob)
-    facts = ledger.facts_of(asked.id)
+    facts = ledger.facts_of(record.id)
     good = {fact.scenario for fact in facts if isinstance(fact, Sample) and fact.valid}
     reasons: defaultdict[str, list[str]] = defaultdict(list)
     for scenario in night.scenarios:
         if scenario not in good:
-            reasons[_why(asked, facts, scenario)].append(names.title(scenario))
+            reasons[_why(record, facts, scenario)].append(names.title(scenario))
     place = f"{night.testbed}, {night.branch}"
     return [MissingScenarios(place, tuple(titles), why) for why, titles in reasons.items()]
 
 
-def _why(asked: JobRecord, facts: Sequence[Fact], scenario: str) -> str:
-    why = "still running" if asked.finding is None else "no measurements"
-    if isinstance(asked.finding, Unfinished):
-        why = asked.finding.why
+def _why(record: JobRecord, facts: Sequence[Fact], scenario: str) -> str:
+    why = "still running" if record.finding is None else "no measurements"
+    if isinstance(record.finding, Unfinished):
+        why = record.finding.why
     for fact in facts:
         if isinstance(fact, Failure) and fact.scenario in ("", scenario):
             why = f"{fact.stage.value}: {fact.why}"
@@ -180,13 +180,13 @@ def _why(asked: JobRecord, facts: Sequence[Fact], scenario: str) -> str:
 
 
 def _searches(ledger: Ledger) -> Iterable[str]:
-    for asked in ledger.open_questions():
-        if isinstance(asked.question, BisectJob):
-            alert = ledger.alert_about(asked.id)
-            of = f"alert {alert.id}" if alert is not None else f"question {asked.id}"
-            visits = len(ledger.decisions(asked.id))
+    for record in ledger.open_jobs():
+        if isinstance(record.job, BisectJob):
+            alert = ledger.alert_about(record.id)
+            of = f"alert {alert.id}" if alert is not None else f"question {record.id}"
+            visits = len(ledger.decisions(record.id))
             yield (
-                f"{of} on {asked.question.testbed}: "
-                f"{words.count(len(asked.question.candidates), 'commit')}, "
+                f"{of} on {record.job.testbed}: "
+                f"{words.count(len(record.job.candidates), 'commit')}, "
                 f"{words.count(visits, 'step')} so far"
             )

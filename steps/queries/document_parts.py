@@ -148,14 +148,14 @@ def _percent(ln_ratio: float) -> float | None:
         return None
 
 
-def kind(asked: JobRecord) -> str:
+def kind(record: JobRecord) -> str:
     """Of a question, in lower case."""
-    return serialization.tag_of(asked.question)
+    return serialization.tag_of(record.job)
 
 
-def kinds(asked: JobRecord) -> types.Kind:
+def kinds(record: JobRecord) -> types.Kind:
     """Of a question."""
-    match asked.question:
+    match record.job:
         case jobs.NightlyJob():
             return "Night"
         case jobs.CompareJob():

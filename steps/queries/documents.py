@@ -132,25 +132,25 @@ class DocumentQueries:
         Raises:
             StoreError: there is no such question, or it is no comparison.
         """
-        asked = self.ledger.question(number)
-        question = asked.question
-        if not isinstance(question, jobs.CompareJob):
+        record = self.ledger.job(number)
+        job = record.job
+        if not isinstance(job, jobs.CompareJob):
             raise StoreError(
-                f"question {number} is no comparison but a {document_parts.kind(asked)}"
+                f"question {number} is no comparison but a {document_parts.kind(record)}"
             )
-        finding = asked.finding
+        finding = record.finding
         effects = finding.effects if isinstance(finding, Confirmed | NotConfirmed) else ()
         return types.ComparisonDocument(
             number=number,
             alert=self._alert_about(number),
-            branch=question.branch,
-            testbed=question.testbed,
-            lead=question.lead,
-            scenarios=question.scenarios,
-            good=self._revision(question.good),
-            bad=self._revision(question.bad),
-            opened_at=asked.opened_at,
-            closed_at=asked.closed_at,
+            branch=job.branch,
+            testbed=job.testbed,
+            lead=job.lead,
+            scenarios=job.scenarios,
+            good=self._revision(job.good),
+            bad=self._revision(job.bad),
+            opened_at=record.opened_at,
+            closed_at=record.closed_at,
             outcome=document_parts.compared(finding),
             sentence=self._sentence(finding),
             differences=document_parts.differences(effects),
@@ -163,31 +163,31 @@ class DocumentQueries:
         Raises:
             StoreError: there is no such question, or it is no such search.
         """
-        asked = self.ledger.question(number)
-        question = asked.question
-        if not isinstance(question, jobs.BisectJob):
+        record = self.ledger.job(number)
+        job = record.job
+        if not isinstance(job, jobs.BisectJob):
             raise StoreError(
-                f"question {number} is no bisection but a {document_parts.kind(asked)}"
+                f"question {number} is no bisection but a {document_parts.kind(record)}"
             )
-        finding = asked.finding
-        belief = self._belief(asked)
+        finding = record.finding
+        belief = self._belief(record)
         chances = belief.chances if belief else {}
         return types.BisectionDocument(
             number=number,
             alert=self._alert_about(number),
-            branch=question.branch,
-            testbed=question.testbed,
-            lead=question.lead,
-            scenarios=question.scenarios,
-            good=self._revision(question.good),
+            branch=job.branch,
+            testbed=job.testbed,
+            lead=job.lead,
+            scenarios=job.scenarios,
+            good=self._revision(job.good),
             candidates=tuple(
                 types.CandidateDocument(
                     self._revision(one.revision), one.weight, chances.get(one.revision)
                 )
-                for one in question.candidates
+                for one in job.candidates
             ),
-            opened_at=asked.opened_at,
-            closed_at=asked.closed_at,
+            opened_at=record.opened_at,
+            closed_at=record.closed_at,
             outcome=document_parts.searched(finding),
             sentence=self._sentence(finding),
             culprits=document_parts.named(finding),
@@ -197,8 +197,8 @@ class DocumentQueries:
             spent=types.CostSpent(**asdict(self.ledger.cost([number]))),
         )
 
-    def _alert_about(self, question: int) -> int | None:
-        alert = self.ledger.alert_about(question)
+    def _alert_about(self, job: int) -> int | None:
+        alert = self.ledger.alert_about(job)
         return alert.id if alert is not None else None
 
     def _sentence(self, finding: Result | None) -> str:
@@ -206,10 +206,10 @@ class DocumentQueries:
             return "Running."
         return words.sentence(finding, self.ledger.label, str)
 
-    def _belief(self, asked: JobRecord) -> results.Posterior | None:
+    def _belief(self, record: JobRecord) -> results.Posterior | None:
         """That of the answer, or of the last decision."""
-        found = getattr(asked.finding, "belief", None)
-        beliefs = [one.belief for one in self.ledger.decisions(asked.id) if one.belief is not None]
+        found = getattr(record.finding, "belief", None)
+        beliefs = [one.belief for one in self.ledger.decisions(record.id) if one.belief is not None]
         return found or (beliefs[-1] if beliefs else None)
 
     def _steps(self, number: int) -> tuple[types.StepDocument, ...]:
@@ -285,7 +285,7 @@ class DocumentQueries:
         changed = self.ledger.alert_news([one.id for one in alerts])
         return types.StatusDocument(
             at=self.ledger.clock(),
-            questions=tuple(map(self._open, self.ledger.open_questions()[:_SHOWN])),
+            questions=tuple(map(self._open, self.ledger.open_jobs()[:_SHOWN])),
             alerts=tuple(
                 document_parts.alert_summary(one, changed.get(one.id, (0, one.opened_at))[1])
                 for one in alerts
@@ -296,16 +296,16 @@ class DocumentQueries:
             ),
         )
 
-    def _open(self, asked: JobRecord) -> types.OpenQuestion:
-        decisions = self.ledger.decisions(asked.id)
+    def _open(self, record: JobRecord) -> types.OpenQuestion:
+        decisions = self.ledger.decisions(record.id)
         last = decisions[-1] if decisions else None
-        belief = self._belief(asked)
+        belief = self._belief(record)
         return types.OpenQuestion(
-            id=asked.id,
-            kind=document_parts.kinds(asked),
-            branch=asked.question.branch,
-            testbed=asked.question.testbed,
-            opened_at=asked.opened_at,
+            id=record.id,
+            kind=document_parts.kinds(record),
+            branch=record.job.branch,
+            testbed=record.job.testbed,
+            opened_at=record.opened_at,
             decisions=len(decisions),
             now=f"{last.stage.value} {last.revision[:12]}: {last.why}" if last else "",
             belief=types.BeliefDocument(belief.chances, belief.none, belief.two, belief.drift)

@@ -46,12 +46,10 @@ class LabContext(Protocol):
     def title(self, scenario: str) -> str:
         """Display name of a scenario."""
 
-    def evidence(self, ledger: Ledger, asked: JobRecord) -> Evidence:
+    def evidence(self, ledger: Ledger, record: JobRecord) -> Evidence:
         """All facts relevant for a job."""
 
-    def series(
-        self, ledger: Ledger, question: CompareJob | BisectJob
-    ) -> Mapping[str, Sequence[Level]]:
+    def series(self, ledger: Ledger, job: CompareJob | BisectJob) -> Mapping[str, Sequence[Level]]:
         """Levels of a case, by scenario."""
 
     def command(self, testbed: str, kernels: Mapping[str, Kernel], ends: tuple[str, str]) -> str:
@@ -100,18 +98,13 @@ class ServiceLab:
         """See `LabContext`."""
         return load_scenario(scenario, self._kernels.lab.scenario_directories).title
 
-    def evidence(self, ledger: Ledger, asked: JobRecord) -> Evidence:
+    def evidence(self, ledger: Ledger, record: JobRecord) -> Evidence:
         """See `LabContext`."""
-        return self._kernels.evidence(ledger, asked)
+        return self._kernels.evidence(ledger, record)
 
-    def series(
-        self, ledger: Ledger, question: CompareJob | BisectJob
-    ) -> Mapping[str, Sequence[Level]]:
+    def series(self, ledger: Ledger, job: CompareJob | BisectJob) -> Mapping[str, Sequence[Level]]:
         """See `LabContext`."""
-        return {
-            name: ledger.series(question.testbed, name, question.branch)
-            for name in question.scenarios
-        }
+        return {name: ledger.series(job.testbed, name, job.branch) for name in job.scenarios}
 
     def command(self, testbed: str, kernels: Mapping[str, Kernel], ends: tuple[str, str]) -> str:
         """See `LabContext`."""
@@ -173,29 +166,27 @@ class LedgerLab:
                 self._titles[scenario] = scenario
         return self._titles[scenario]
 
-    def evidence(self, ledger: Ledger, asked: JobRecord) -> Evidence:
+    def evidence(self, ledger: Ledger, record: JobRecord) -> Evidence:
         """See `LabContext`."""
-        decided = ledger.decisions(asked.id)
+        decided = ledger.decisions(record.id)
         plain = Counter((one.config.split(OVERLAY_MARK)[0], one.arch) for one in decided)
         config, arch = max(plain, key=lambda one: plain[one], default=("", ""))
         variants = {one.revision: one.config for one in decided if one.config != config}
-        return ledger.evidence(asked, config=config, arch=arch, variants=variants)
+        return ledger.evidence(record, config=config, arch=arch, variants=variants)
 
-    def series(
-        self, ledger: Ledger, question: CompareJob | BisectJob
-    ) -> Mapping[str, Sequence[Level]]:
+    def series(self, ledger: Ledger, job: CompareJob | BisectJob) -> Mapping[str, Sequence[Level]]:
         """See `LabContext`."""
-        trails = ledger.series_histories(question.testbed, question.lead)
-        found_on = [one for one in trails if one.name.branch == question.branch]
+        trails = ledger.series_histories(job.testbed, job.lead)
+        found_on = [one for one in trails if one.name.branch == job.branch]
         levels = found_on[0].epochs[-1].levels if found_on else ()
-        ends = {question.good}
-        if isinstance(question, CompareJob):
-            ends.add(question.bad)
+        ends = {job.good}
+        if isinstance(job, CompareJob):
+            ends.add(job.bad)
         else:
-            ends.update(one.revision for one in question.candidates)
+            ends.update(one.revision for one in job.candidates)
         found = [i for i, level in enumerate(levels) if level.revision in ends]
         first, last = (found[0], found[-1]) if found else (len(levels), len(levels))
-        return {question.lead: levels[max(first - _BEFORE, 0) : last + _AFTER]}
+        return {job.lead: levels[max(first - _BEFORE, 0) : last + _AFTER]}
 
     def command(self, testbed: str, kernels: Mapping[str, Kernel], ends: tuple[str, str]) -> str:
         """See `LabContext`."""

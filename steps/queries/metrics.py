@@ -57,7 +57,7 @@ def _of_ledger(census: LedgerCounts) -> Iterator[Metric]:
     yield Metric(
         "netbisect_questions_open",
         "Questions that are waiting for their answer.",
-        census.open_questions,
+        census.open_jobs,
         ("kind", "testbed"),
     )
     yield Metric(

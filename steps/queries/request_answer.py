@@ -100,9 +100,9 @@ def head_of(ledger: Ledger, request: Request) -> Head:
     )
 
 
-def folder_name(asked: JobRecord) -> str:
+def folder_name(record: JobRecord) -> str:
     """Of the values of a measurement, in the folder of its request."""
-    return f"{asked.question.testbed}-{asked.run}"
+    return f"{record.job.testbed}-{record.run}"
 
 
 def _readmes(settings: Settings, request: Request, parts: Sequence[JobRecord]) -> list[str]:
@@ -134,7 +134,7 @@ def last_of(parts: Sequence[JobRecord]) -> list[JobRecord]:
 
     The order of the first ones stays.
     """
-    return [*{(one.question.testbed, one.run): one for one in parts}.values()]
+    return [*{(one.job.testbed, one.run): one for one in parts}.values()]
 
 
 def verdict_of(last: Sequence[JobRecord]) -> str:
@@ -148,11 +148,11 @@ def verdict_of(last: Sequence[JobRecord]) -> str:
     return NO_REGRESSION
 
 
-def _verdict(asked: JobRecord) -> str:
-    question, finding = asked.question, asked.finding
+def _verdict(record: JobRecord) -> str:
+    job, finding = record.job, record.finding
     match finding:
-        case MeasureResult() if isinstance(question, MeasureJob):
-            return _VERDICTS[measurement.worst_verdict(question, finding)]
+        case MeasureResult() if isinstance(job, MeasureJob):
+            return _VERDICTS[measurement.worst_verdict(job, finding)]
         case Confirmed() | Culprit() | SeveralCulprits() | Suspects() | Drift():
             return REGRESSION
         case NotConfirmed() | NotReproduced():
@@ -164,7 +164,7 @@ def _verdict(asked: JobRecord) -> str:
 
 
 def _margin(parts: Sequence[JobRecord]) -> float:
-    first = parts[0].question
+    first = parts[0].job
     return first.min_effect if isinstance(first, MeasureJob | CompareJob) else 0.0
 
 
@@ -179,31 +179,27 @@ def title_of(lab: Lab, scenario: str) -> str:
 # ---------------------------------------------------------------------------------- the lines
 
 
-def _lines(ledger: Ledger, lab: Lab, asked: JobRecord) -> list[DifferenceLine]:
-    question, finding = asked.question, asked.finding
-    if isinstance(question, MeasureJob) and isinstance(finding, MeasureResult):
-        return [
-            line for held in finding.held for line in _of_held(ledger, lab, asked, question, held)
-        ]
-    effects, name = _effects(question, finding)
-    noise = question.noise if isinstance(question, CompareJob | BisectJob) else None
-    least = question.min_effect if isinstance(question, CompareJob) else _ANY
+def _lines(ledger: Ledger, lab: Lab, record: JobRecord) -> list[DifferenceLine]:
+    job, finding = record.job, record.finding
+    if isinstance(job, MeasureJob) and isinstance(finding, MeasureResult):
+        return [line for held in finding.held for line in _of_held(ledger, lab, record, job, held)]
+    effects, name = _effects(job, finding)
+    noise = job.noise if isinstance(job, CompareJob | BisectJob) else None
+    least = job.min_effect if isinstance(job, CompareJob) else _ANY
     lines = []
     for effect in effects:
         low, high = measurement.code_interval(effect, noise)
         word = measurement.classify(effect, None, least)
         title = title_of(lab, effect.scenario)
         label = ledger.label(name)
-        lines.append(
-            DifferenceLine(question.testbed, asked.run, title, label, effect, low, high, word)
-        )
+        lines.append(DifferenceLine(job.testbed, record.run, title, label, effect, low, high, word))
     return lines
 
 
-def _effects(question: Job, finding: Result | None) -> tuple[Sequence[Effect], str]:
+def _effects(job: Job, finding: Result | None) -> tuple[Sequence[Effect], str]:
     match finding:
         case Confirmed(effects=effects) | NotConfirmed(effects=effects):
-            return effects, question.bad if isinstance(question, CompareJob) else ""
+            return effects, job.bad if isinstance(job, CompareJob) else ""
         case Culprit(effects=effects, revision=revision):
             return effects, revision
         case SeveralCulprits(culprits=culprits):
@@ -213,19 +209,19 @@ def _effects(question: Job, finding: Result | None) -> tuple[Sequence[Effect], s
 
 
 def _of_held(
-    ledger: Ledger, lab: Lab, asked: JobRecord, question: MeasureJob, held: RevisionComparison
+    ledger: Ledger, lab: Lab, record: JobRecord, job: MeasureJob, held: RevisionComparison
 ) -> list[DifferenceLine]:
-    label, place = ledger.label(held.revision), (question.testbed, asked.run)
-    found = measurement.classify_all(question, held)
+    label, place = ledger.label(held.revision), (job.testbed, record.run)
+    found = measurement.classify_all(job, held)
     lines = []
     for effect in held.effects:
-        low, high = measurement.code_interval(effect, question.noise.get(effect.scenario))
+        low, high = measurement.code_interval(effect, job.noise.get(effect.scenario))
         title = title_of(lab, effect.scenario)
         lines.append(
             DifferenceLine(*place, title, label, effect, low, high, found[effect.scenario])
         )
     if not lines:
-        scenarios = ", ".join(title_of(lab, one) for one in question.scenarios)
+        scenarios = ", ".join(title_of(lab, one) for one in job.scenarios)
         word = DifferenceVerdict.SAME if held.same else DifferenceVerdict.OPEN
         lines.append(DifferenceLine(*place, scenarios, label, None, 0.0, 0.0, word, held.why))
     return lines
@@ -239,7 +235,7 @@ def _repeats(
     for one in parts:
         if isinstance(one.finding, MeasureResult):
             for held in one.finding.held:
-                key = (one.question.testbed, held.revision)
+                key = (one.job.testbed, held.revision)
                 by_run.setdefault(key, {})[one.run] = held
     return [
         (testbed, ledger.label(revision), repeated)
@@ -280,19 +276,19 @@ def _sentence(
 def _largest(ledger: Ledger, lab: Lab, last: Sequence[JobRecord]) -> list[str]:
     """The largest drop that was measured side by side, in a sentence, if there is one."""
     drops = [
-        (effect.ln_ratio, effect, held.revision, one.question)
+        (effect.ln_ratio, effect, held.revision, one.job)
         for one in last
-        if isinstance(one.question, MeasureJob) and isinstance(one.finding, MeasureResult)
+        if isinstance(one.job, MeasureJob) and isinstance(one.finding, MeasureResult)
         for held in one.finding.held
         for effect in held.effects
-        if measurement.classify_all(one.question, held)[effect.scenario] is DifferenceVerdict.SLOWER
+        if measurement.classify_all(one.job, held)[effect.scenario] is DifferenceVerdict.SLOWER
     ]
     if not drops:
         return []
-    _, effect, revision, question = min(drops, key=lambda drop: drop[0])
+    _, effect, revision, job = min(drops, key=lambda drop: drop[0])
     most = "The largest drop: " if len(drops) > 1 else ""
-    place = f"{title_of(lab, effect.scenario)} on {question.testbed}"
-    pair = f"{ledger.label(revision)} against {ledger.label(question.revisions[0])}"
+    place = f"{title_of(lab, effect.scenario)} on {job.testbed}"
+    pair = f"{ledger.label(revision)} against {ledger.label(job.revisions[0])}"
     return [f"{most}{pair}, {words.change(effect)} in {place}."]
 
 
@@ -300,28 +296,28 @@ def _percent(margin: float) -> str:
     return words.percent(-margin).lstrip("-+\N{MINUS SIGN}") if margin else "note"
 
 
-def remarks_of(ledger: Ledger, lab: Lab, asked: JobRecord) -> list[str]:
+def remarks_of(ledger: Ledger, lab: Lab, record: JobRecord) -> list[str]:
     """What a reader of a measurement must know to believe it."""
-    question, finding = asked.question, asked.finding
-    if not isinstance(question, MeasureJob) or not isinstance(finding, MeasureResult):
+    job, finding = record.job, record.finding
+    if not isinstance(job, MeasureJob) or not isinstance(finding, MeasureResult):
         return []
-    first = ledger.label(question.revisions[0])
+    first = ledger.label(job.revisions[0])
     said = []
     for held in finding.held:
-        found = measurement.classify_all(question, held)
+        found = measurement.classify_all(job, held)
         for effect in held.effects:
             if found[effect.scenario] is DifferenceVerdict.OPEN:
-                where = f"{title_of(lab, effect.scenario)} on {question.testbed}"
+                where = f"{title_of(lab, effect.scenario)} on {job.testbed}"
                 name = f"{ledger.label(held.revision)} and {first}"
-                said.append(_why_open(question, effect, f"The kernels of {name}", where))
+                said.append(_why_open(job, effect, f"The kernels of {name}", where))
     return said
 
 
-def _why_open(question: MeasureJob, effect: Effect, kernels: str, where: str) -> str:
+def _why_open(job: MeasureJob, effect: Effect, kernels: str, where: str) -> str:
     """Why a difference is not settled, and what would settle it."""
-    margin = _percent(question.min_effect)
-    noise = question.noise.get(effect.scenario)
-    if measurement.classify(effect, None, question.min_effect) is DifferenceVerdict.SLOWER:
+    margin = _percent(job.min_effect)
+    noise = job.noise.get(effect.scenario)
+    if measurement.classify(effect, None, job.min_effect) is DifferenceVerdict.SLOWER:
         low, high = map(words.percent, measurement.code_interval(effect, noise))
         return (
             f"{kernels} differ in {where}: {words.change(effect)}. Whether the code or the image "
@@ -340,12 +336,12 @@ def _why_open(question: MeasureJob, effect: Effect, kernels: str, where: str) ->
 def _unsettled(last: Sequence[JobRecord]) -> str:
     """What an inconclusive answer says in a sentence."""
     reasons = {
-        measurement.classify(effect, None, one.question.min_effect)
+        measurement.classify(effect, None, one.job.min_effect)
         for one in last
-        if isinstance(one.question, MeasureJob) and isinstance(one.finding, MeasureResult)
+        if isinstance(one.job, MeasureJob) and isinstance(one.finding, MeasureResult)
         for held in one.finding.held
         for effect in held.effects
-        if measurement.classify_all(one.question, held)[effect.scenario] is DifferenceVerdict.OPEN
+        if measurement.classify_all(one.job, held)[effect.scenario] is DifferenceVerdict.OPEN
     }
     if DifferenceVerdict.SLOWER in reasons:
         return (

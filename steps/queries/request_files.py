@@ -46,8 +46,8 @@ def write(ledger: Ledger, settings: Settings, lab: Lab, history: History, reques
     folder, files = folder_of(settings, request.id), [DOCUMENT]
     kernels = Kernels(lab, history)
     for one in parts:
-        if isinstance(one.question, MeasureJob) and isinstance(one.finding, MeasureResult):
-            study = _study(ledger, lab, kernels, request, one, one.question)
+        if isinstance(one.job, MeasureJob) and isinstance(one.finding, MeasureResult):
+            study = _study(ledger, lab, kernels, request, one, one.job)
             if study is not None:
                 place = folder / request_answer.folder_name(one)
                 place.mkdir(parents=True, exist_ok=True)
@@ -85,18 +85,18 @@ def _study(
     lab: Lab,
     kernels: Kernels,
     request: Request,
-    asked: JobRecord,
-    question: MeasureJob,
+    record: JobRecord,
+    job: MeasureJob,
 ) -> Study | None:
     """A measurement as netbenches tells it; None where there are too few values for ministat."""
-    evidence = kernels.evidence(ledger, asked)
+    evidence = kernels.evidence(ledger, record)
     scenarios = []
-    for name in question.scenarios:
+    for name in job.scenarios:
         sets = []
-        for revision in question.revisions:
+        for revision in job.revisions:
             rates = [
                 math.exp(one.ln_pps[name])
-                for one in measurement.counted_observations(question, evidence, revision)
+                for one in measurement.counted_observations(job, evidence, revision)
                 if name in one.ln_pps
             ]
             if len(rates) >= POINTS_MIN:
@@ -105,12 +105,12 @@ def _study(
             scenarios.append(ComparedScenario(request_answer.title_of(lab, name), sets))
     if not scenarios:
         return None
-    first, *others = (ledger.label(one) for one in question.revisions)
-    run = f", run {asked.run}" if request.wish["runs"] > 1 else ""
-    about = lab.testbed(question.testbed).description
+    first, *others = (ledger.label(one) for one in job.revisions)
+    run = f", run {record.run}" if request.wish["runs"] > 1 else ""
+    about = lab.testbed(job.testbed).description
     return Study(
-        f"{words.listing(others)} compared with {first} on {question.testbed}{run}",
+        f"{words.listing(others)} compared with {first} on {job.testbed}{run}",
         scenarios,
-        [f"testbed {question.testbed}{f': {about}' if about else ''}"],
-        remarks=request_answer.remarks_of(ledger, lab, asked),
+        [f"testbed {job.testbed}{f': {about}' if about else ''}"],
+        remarks=request_answer.remarks_of(ledger, lab, record),
     )

@@ -44,8 +44,8 @@ def follow(
         StoreError: there is none.
     """
     request = ledger.request(number)
-    asked = ledger.parts_of(number)
-    answer = request_answer.answer(ledger, settings, lab, request, asked)
+    record = ledger.parts_of(number)
+    answer = request_answer.answer(ledger, settings, lab, request, record)
     view = _View(ledger, settings, lab, Kernels(lab, history))
     over = request.state in {RequestState.ANSWERED, RequestState.FAILED}
     wish = request.wish
@@ -65,7 +65,7 @@ def follow(
         boots=wish["boots"],
         runs=wish["runs"],
         margin_percent=wish["margin_percent"],
-        parts=tuple(view.part(one) for one in asked),
+        parts=tuple(view.part(one) for one in record),
         differences=_differences(answer),
         repeats=tuple(
             types.SecondRun(
@@ -73,7 +73,7 @@ def follow(
             )
             for testbed, subject, one in answer.repeats
         ),
-        spent=types.CostSpent(**asdict(ledger.cost([one.id for one in asked]))),
+        spent=types.CostSpent(**asdict(ledger.cost([one.id for one in record]))),
         opened_at=request.opened_at,
         closed_at=request.closed_at,
         history=tuple(
@@ -118,56 +118,56 @@ class _View:
         self._lab = lab
         self._kernels = kernels
         self._prices: dict[str, Prices] = {}
-        self._open = ledger.open_questions()
+        self._open = ledger.open_jobs()
         self._left: dict[int, float] = {}
 
-    def part(self, asked: JobRecord) -> types.RequestPart:
+    def part(self, record: JobRecord) -> types.RequestPart:
         """A question of a request."""
-        question = asked.question
-        still = asked.state is JobState.OPEN
-        evidence = self._kernels.evidence(self._ledger, asked)
-        ahead = self._ahead(asked) if still else []
-        left = self._seconds(asked) + sum(self._before(asked, one) for one in ahead)
-        finding = asked.finding
+        job = record.job
+        still = record.state is JobState.OPEN
+        evidence = self._kernels.evidence(self._ledger, record)
+        ahead = self._ahead(record) if still else []
+        left = self._seconds(record) + sum(self._before(record, one) for one in ahead)
+        finding = record.finding
         sentence = ""
         if finding is not None and not isinstance(finding, MeasureResult):
             sentence = words.sentence(
                 finding, self._ledger.label, lambda name: request_answer.title_of(self._lab, name)
             )
         return types.RequestPart(
-            question=asked.id,
-            kind=document_parts.kinds(asked),
-            testbed=question.testbed,
-            run=asked.run,
-            scenarios=question.scenarios,
-            state=asked.state.value,
-            boots=self._boots(asked, evidence),
-            boots_wanted=boots_wanted(question),
+            question=record.id,
+            kind=document_parts.kinds(record),
+            testbed=job.testbed,
+            run=record.run,
+            scenarios=job.scenarios,
+            state=record.state.value,
+            boots=self._boots(record, evidence),
+            boots_wanted=boots_wanted(job),
             place=self._place(ahead) if still else None,
             seconds_left=left if still else None,
-            now=self._now(asked) if still else "",
+            now=self._now(record) if still else "",
             sentence=sentence,
         )
 
-    def _boots(self, asked: JobRecord, evidence: Evidence) -> int:
-        question = asked.question
-        if isinstance(question, MeasureJob):
-            return boots_wanted(question) - measurement.remaining_boots(question, evidence)
-        return sum(isinstance(fact, Boot) for fact in self._ledger.facts_of(asked.id))
+    def _boots(self, record: JobRecord, evidence: Evidence) -> int:
+        job = record.job
+        if isinstance(job, MeasureJob):
+            return boots_wanted(job) - measurement.remaining_boots(job, evidence)
+        return sum(isinstance(fact, Boot) for fact in self._ledger.facts_of(record.id))
 
-    def _now(self, asked: JobRecord) -> str:
-        held = self._ledger.quarantined().get(asked.question.testbed)
+    def _now(self, record: JobRecord) -> str:
+        held = self._ledger.quarantined().get(record.job.testbed)
         if held is not None:
             return f"waits: {held.testbed} is in quarantine: {words.clean(held.why)}"
         orders = []
-        for decision in self._ledger.open_decisions(asked.id):
+        for decision in self._ledger.open_decisions(record.id):
             what = "builds" if decision.stage is ActionStage.KERNEL else "measures"
             orders.append(f"{what} {self._ledger.label(decision.revision)}: {decision.why}")
         if orders:
             return "; ".join(orders)
         for stage in (ActionStage.TRIAL, ActionStage.KERNEL):
             why = fair_share.why_waiting(
-                self._ledger, self._settings, self._lab, asked, stage, asked.question.testbed
+                self._ledger, self._settings, self._lab, record, stage, record.job.testbed
             )
             if why:
                 return f"waits: {why}"
@@ -175,15 +175,15 @@ class _View:
 
     # --------------------------------------------------------------------------------- the queue
 
-    def _ahead(self, asked: JobRecord) -> list[JobRecord]:
+    def _ahead(self, record: JobRecord) -> list[JobRecord]:
         """What is asked of the same testbed and has its turn before, or in turns with it."""
         found = []
         for one in self._open:
-            if one.id == asked.id or one.question.testbed != asked.question.testbed:
+            if one.id == record.id or one.job.testbed != record.job.testbed:
                 continue
-            same_person = one.requested_by == asked.requested_by and one.request is not None
-            if one.priority > asked.priority or (
-                one.priority == asked.priority and (not same_person or one.id < asked.id)
+            same_person = one.requested_by == record.requested_by and one.request is not None
+            if one.priority > record.priority or (
+                one.priority == record.priority and (not same_person or one.id < record.id)
             ):
                 found.append(one)
         return found
@@ -192,27 +192,27 @@ class _View:
         """1 is whose turn it is, or who takes turns with others from the beginning."""
         return 1 + len({one.request or -one.id for one in ahead})
 
-    def _before(self, asked: JobRecord, other: JobRecord) -> float:
+    def _before(self, record: JobRecord, other: JobRecord) -> float:
         """Seconds for which another question keeps this one waiting."""
         seconds = self._seconds(other)
-        turns_with = other.priority == asked.priority and other.requested_by != asked.requested_by
-        return min(seconds, self._seconds(asked)) if turns_with else seconds
+        turns_with = other.priority == record.priority and other.requested_by != record.requested_by
+        return min(seconds, self._seconds(record)) if turns_with else seconds
 
-    def _seconds(self, asked: JobRecord) -> float:
+    def _seconds(self, record: JobRecord) -> float:
         """Of the testbed and of one builder, that a question takes from now on, at most."""
-        if asked.id not in self._left:
-            self._left[asked.id] = self._seconds_of(asked)
-        return self._left[asked.id]
+        if record.id not in self._left:
+            self._left[record.id] = self._seconds_of(record)
+        return self._left[record.id]
 
-    def _seconds_of(self, asked: JobRecord) -> float:
-        question = asked.question
-        if question.testbed not in self._prices:
-            self._prices[question.testbed] = self._ledger.prices(question.testbed)
-        prices = self._prices[question.testbed]
-        if isinstance(question, NightlyJob | CompareJob | ProfileJob) or asked.request is None:
-            made = sum(isinstance(fact, Boot) for fact in self._ledger.facts_of(asked.id))
-            visit = prices.boot + prices.run * len(question.scenarios)
-            return max(boots_wanted(question) - made, 0) * visit
-        evidence = self._kernels.evidence(self._ledger, asked)
-        cost = cost_of(question, evidence, prices)
+    def _seconds_of(self, record: JobRecord) -> float:
+        job = record.job
+        if job.testbed not in self._prices:
+            self._prices[job.testbed] = self._ledger.prices(job.testbed)
+        prices = self._prices[job.testbed]
+        if isinstance(job, NightlyJob | CompareJob | ProfileJob) or record.request is None:
+            made = sum(isinstance(fact, Boot) for fact in self._ledger.facts_of(record.id))
+            trial = prices.boot + prices.run * len(job.scenarios)
+            return max(boots_wanted(job) - made, 0) * trial
+        evidence = self._kernels.evidence(self._ledger, record)
+        cost = cost_of(job, evidence, prices)
         return cost.seconds + len(cost.builds) * prices.build

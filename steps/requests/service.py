@@ -138,13 +138,11 @@ class RequestService:
 
     def _parts(self, resolved: ResolvedRequest) -> list[RequestedJob]:
         return [
-            RequestedJob(self._question(resolved, self.lab.testbed(name), scenarios))
+            RequestedJob(self._job(resolved, self.lab.testbed(name), scenarios))
             for name, scenarios in resolved.testbeds.items()
         ]
 
-    def _question(
-        self, resolved: ResolvedRequest, testbed: Testbed, scenarios: tuple[str, ...]
-    ) -> Job:
+    def _job(self, resolved: ResolvedRequest, testbed: Testbed, scenarios: tuple[str, ...]) -> Job:
         if resolved.spec.kind == BISECT:
             return self._search(resolved, testbed, scenarios)
         shared = self.ledger.clock() - self.settings.requests.share_days * _DAY
@@ -210,19 +208,19 @@ class RequestService:
         kernels = Kernels(self.lab, self.history)
         found, builds = [], {}
         for part in parts:
-            testbed = self.lab.testbed(part.question.testbed)
+            testbed = self.lab.testbed(part.job.testbed)
             prices = self.ledger.prices(testbed.name)
-            evidence = self._evidence(part.question, testbed, kernels)
-            one = cost_of(part.question, evidence, prices)
+            evidence = self._evidence(part.job, testbed, kernels)
+            one = cost_of(part.job, evidence, prices)
             runs = 2 if resolved.spec.repeat else 1
             boots = one.boots + (runs - 1) * (one.boots + one.shared)
-            visit = prices.boot + prices.run * len(part.question.scenarios)
-            search = self._search_cost(resolved, part.question, visit)
-            found.append(replace(one, boots=boots, seconds=boots * visit, search=search))
+            trial = prices.boot + prices.run * len(part.job.scenarios)
+            search = self._search_cost(resolved, part.job, trial)
+            found.append(replace(one, boots=boots, seconds=boots * trial, search=search))
             builds.update(
                 {
                     (
-                        kernels.config_of(testbed, part.question.branch, name),
+                        kernels.config_of(testbed, part.job.branch, name),
                         testbed.arch,
                         name,
                     ): prices.build
@@ -232,19 +230,19 @@ class RequestService:
         return CostEstimate(testbeds=tuple(found), build_seconds=sum(builds.values()))
 
     def _search_cost(
-        self, resolved: ResolvedRequest, question: Job, visit: float
+        self, resolved: ResolvedRequest, job: Job, trial: float
     ) -> SearchEstimate | None:
         """Cost of the search after a comparison of its ends."""
-        if not isinstance(question, CompareJob):
+        if not isinstance(job, CompareJob):
             return None
-        between = resolved.range or self.history.stretch(question.good, question.bad)
-        return search_cost(len(between), visit)
+        between = resolved.range or self.history.stretch(job.good, job.bad)
+        return search_cost(len(between), trial)
 
-    def _evidence(self, question: Job, testbed: Testbed, kernels: Kernels) -> Evidence:
-        revisions, branch = ends_of(question), question.branch
+    def _evidence(self, job: Job, testbed: Testbed, kernels: Kernels) -> Evidence:
+        revisions, branch = ends_of(job), job.branch
         variants = {name: kernels.config_of(testbed, branch, name) for name in revisions}
         return self.ledger.evidence_ahead(
-            question, config=testbed.config_on(branch), arch=testbed.arch, variants=variants
+            job, config=testbed.config_on(branch), arch=testbed.arch, variants=variants
         )
 
     # -------------------------------------------------------------------------------------- change
@@ -279,17 +277,17 @@ class RequestService:
         if kind == BISECT and (boots or not 0 < hours <= 10 * self.settings.requests.hours):
             raise InvalidRequestError({"hours": "expected hours for a search, such as --hours 12"})
         if kind != BISECT:
-            questions = [one.question for one in self.ledger.parts_of(request)]
-            boots_now = [one.boots for one in questions if isinstance(one, MeasureJob)]
+            jobs = [one.job for one in self.ledger.parts_of(request)]
+            boots_now = [one.boots for one in jobs if isinstance(one, MeasureJob)]
             most = MOST_BOOTS - max(boots_now, default=0)
             if hours or not 1 <= boots <= most:
                 raise InvalidRequestError({"boots": f"+{boots}; expected 1 to {most} more"})
 
-        def more(question: Job) -> Job | None:
-            if isinstance(question, MeasureJob) and boots:
-                return replace(question, boots=question.boots + boots)
-            if isinstance(question, BisectJob) and hours:
-                return replace(question, budget_seconds=question.budget_seconds + hours * _HOUR)
+        def more(job: Job) -> Job | None:
+            if isinstance(job, MeasureJob) and boots:
+                return replace(job, boots=job.boots + boots)
+            if isinstance(job, BisectJob) and hours:
+                return replace(job, budget_seconds=job.budget_seconds + hours * _HOUR)
             return None
 
         data = {"boots": boots} if boots else {"hours": hours}

@@ -93,17 +93,17 @@ def _open_night(
 ) -> str:
     key = f"night:{branch}:{testbed.name}:{head}"
     night = NightlyJob(branch, testbed.name, head, testbed.scenarios, settings.night.boots)
-    asked = ledger.ask(night, key=key, priority=PRIORITY_NIGHT)
-    if isinstance(asked.finding, Unfinished):
+    record = ledger.ask(night, key=key, priority=PRIORITY_NIGHT)
+    if isinstance(record.finding, Unfinished):
         key = f"{key}:{time.strftime('%Y-%m-%d', time.gmtime())}"
-        asked = ledger.ask(night, key=key, priority=PRIORITY_NIGHT)
-    if asked.finding is not None:
+        record = ledger.ask(night, key=key, priority=PRIORITY_NIGHT)
+    if record.finding is not None:
         return f"{branch} on {testbed.name}: {head[:12]} has been measured"
     return f"{branch} on {testbed.name}: {head[:12]} is to be measured"
 
 
-def _key(question: CompareJob) -> str:
-    return f"compare:{question.branch}:{question.testbed}:{question.good}:{question.bad}"
+def _key(job: CompareJob) -> str:
+    return f"compare:{job.branch}:{job.testbed}:{job.good}:{job.bad}"
 
 
 def _withdraw(closing: JobClosing, candidate: Alert | None, why: str) -> None:
@@ -127,31 +127,31 @@ class Followups:
         self.history = open_history(settings, lab)
         self.kernels = Kernels(lab, self.history)
 
-    def conclude(self, ledger: Ledger, asked: JobRecord, finding: Result) -> list[JobRecord]:
+    def conclude(self, ledger: Ledger, record: JobRecord, finding: Result) -> list[JobRecord]:
         """Closes a job with its finding; returns the jobs that follow."""
         try:
-            if asked.request is not None:
+            if record.request is not None:
                 return request_followups.conclude(
-                    ledger, self.settings, self.lab, self.history, asked, finding
+                    ledger, self.settings, self.lab, self.history, record, finding
                 )
-            match asked.question:
+            match record.job:
                 case NightlyJob() as night:
-                    return self._after_night(ledger, asked, night, finding)
+                    return self._after_night(ledger, record, night, finding)
                 case CompareJob() as comparison:
-                    return self._after_comparison(ledger, asked, comparison, finding)
+                    return self._after_comparison(ledger, record, comparison, finding)
                 case BisectJob():
-                    return self._after_bisection(ledger, asked, finding)
+                    return self._after_bisection(ledger, record, finding)
                 case ProfileJob():
-                    self._after_profiling(ledger, asked, finding)
+                    self._after_profiling(ledger, record, finding)
                 case MeasureJob():  # without a request
-                    with ledger.closing(asked, finding):
+                    with ledger.closing(record, finding):
                         return []
         except AlreadyClosedError:
             pass  # with its follow-ups
         return []
 
     def _after_night(
-        self, ledger: Ledger, asked: JobRecord, night: NightlyJob, finding: Result
+        self, ledger: Ledger, record: JobRecord, night: NightlyJob, finding: Result
     ) -> list[JobRecord]:
         end_mutes(ledger)
         for alert in close_recovered(ledger, night.testbed, night.branch):
@@ -159,7 +159,7 @@ class Followups:
         doubt, wanted = None, None
         mixed: tuple[tuple[str, Effect], ...] = ()
         # A repeated kernel cannot be slower than itself.
-        if isinstance(finding, NightlyResult) and not is_repeat(asked):
+        if isinstance(finding, NightlyResult) and not is_repeat(record):
             seen = retests.tonight(ledger, night, self.settings.min_effect)
             mixed = seen.mixes
             doubt = retests.doubtful(ledger, night.testbed, night.branch)
@@ -168,7 +168,7 @@ class Followups:
             elif doubt[1].finding is not None:  # otherwise the comparison runs
                 wanted = retests.next_pair(ledger, doubt[1])
         held = ledger.quarantined().get(night.testbed)
-        with ledger.closing(asked, finding) as closing:
+        with ledger.closing(record, finding) as closing:
             if isinstance(finding, Unfinished):
                 self._mail_trouble(closing, finding, held)
             for good, effect in mixed:
@@ -183,95 +183,95 @@ class Followups:
 
     def _compare(self, closing: JobClosing, wanted: CompareJob) -> list[JobRecord]:
         """Opens the first comparison of a suspected change, unless it was compared before."""
-        asked = closing.ask(wanted, key=_key(wanted), priority=PRIORITY_BISECTION)
-        if asked.parent != closing.asked.id:
+        record = closing.ask(wanted, key=_key(wanted), priority=PRIORITY_BISECTION)
+        if record.parent != closing.record.id:
             return []
         kind = AlertKind.IMPROVEMENT if wanted.suspected > 0 else AlertKind.DROP
         alert = closing.open_candidate(
-            asked, kind=kind, what="the nightly level was off its baseline"
+            record, kind=kind, what="the nightly level was off its baseline"
         )
         closing.change_alert(
             alert.id, what="interleaved boots compare both ends", state=AlertState.CONFIRMING
         )
-        return [asked]
+        return [record]
 
     def _compare_more(
         self, closing: JobClosing, wanted: CompareJob, alert: Alert, last: JobRecord
     ) -> JobRecord:
         """Opens the comparison of a further pair of images."""
-        asked = closing.ask(wanted, key=_key(wanted), parent=last.id, priority=PRIORITY_BISECTION)
+        record = closing.ask(wanted, key=_key(wanted), parent=last.id, priority=PRIORITY_BISECTION)
         what = "interleaved boots compare a further pair of images"
-        closing.change_alert(alert.id, what=what, comparison=asked.id)
-        return asked
+        closing.change_alert(alert.id, what=what, comparison=record.id)
+        return record
 
     def _mail_trouble(
         self, closing: JobClosing, finding: Unfinished, held: Quarantine | None = None
     ) -> None:
         """Mails an unfinished job; during a quarantine only the first nightly job."""
-        question = closing.asked.question
-        assert isinstance(question, NightlyJob | CompareJob)
-        letter = alerts.trouble(question, finding)
-        key = f"quarantine:{held.id}:{question.branch}" if held else f"{closing.asked.id}"
+        job = closing.record.job
+        assert isinstance(job, NightlyJob | CompareJob)
+        letter = alerts.trouble(job, finding)
+        key = f"quarantine:{held.id}:{job.branch}" if held else f"{closing.record.id}"
         closing.post(
             f"trouble:{key}",
             subject=letter.subject,
-            recipients=recipients(self.settings.mail, question.branch, question.testbed),
+            recipients=recipients(self.settings.mail, job.branch, job.testbed),
             body=letter.text,
         )
 
     def _after_comparison(
-        self, ledger: Ledger, asked: JobRecord, question: CompareJob, finding: Result
+        self, ledger: Ledger, record: JobRecord, job: CompareJob, finding: Result
     ) -> list[JobRecord]:
-        candidate = ledger.alert_about(asked.id)
+        candidate = ledger.alert_about(record.id)
         if not isinstance(finding, Confirmed | NotConfirmed):
-            with ledger.closing(asked, finding) as closing:
+            with ledger.closing(record, finding) as closing:
                 if isinstance(finding, Unfinished):
                     self._mail_trouble(closing, finding)
                     _withdraw(closing, candidate, finding.why)
             return []
-        answer = retests.combined_result(ledger, asked, finding)
+        answer = retests.combined_result(ledger, record, finding)
         if answer.word is RetestVerdict.CHANGED:
-            return self._announce(ledger, asked, finding, answer)
-        more = retests.next_pair(ledger, asked) if answer.word is RetestVerdict.MORE else None
-        with ledger.closing(asked, finding) as closing:
+            return self._announce(ledger, record, finding, answer)
+        more = retests.next_pair(ledger, record) if answer.word is RetestVerdict.MORE else None
+        with ledger.closing(record, finding) as closing:
             if answer.word is RetestVerdict.NO:
                 _withdraw(closing, candidate, answer.why)
             elif more is not None and candidate is not None:
-                return [self._compare_more(closing, more, candidate, asked)]
+                return [self._compare_more(closing, more, candidate, record)]
             elif candidate is not None:
                 what = f"{answer.why}; the next nightly job has another image"
                 closing.change_alert(candidate.id, what=what)
         return []
 
     def _announce(
-        self, ledger: Ledger, asked: JobRecord, finding: Result, answer: RetestResult
+        self, ledger: Ledger, record: JobRecord, finding: Result, answer: RetestResult
     ) -> list[JobRecord]:
         """Opens the alert, mails it, and opens the search; an improvement is only recorded."""
-        question, confirmed = answer.first, Confirmed(answer.effects)
-        ends = question.good, question.bad
+        job, confirmed = answer.first, Confirmed(answer.effects)
+        ends = job.good, job.bad
         what = f"confirmed by interleaved boots of {answer.why}"
-        if question.suspected > 0:
-            with ledger.closing(asked, finding) as closing:
+        if job.suspected > 0:
+            with ledger.closing(record, finding) as closing:
                 closing.open_alert(answer.effects, what=what, ends=ends)
             return []
-        commits, trouble = bisections.commits_between(ledger, self.history, question)
-        testbed = self.lab.testbed(question.testbed)
+        commits, trouble = bisections.commits_between(ledger, self.history, job)
+        testbed = self.lab.testbed(job.testbed)
         mates = self.lab.peers(testbed) if self.settings.search.use_groups else ()
-        bisection = bisections.bisect_job(ledger, testbed, question, confirmed, commits, mates)
+        bisection = bisections.bisect_job(ledger, testbed, job, confirmed, commits, mates)
         shared = bisections.search_of_peer(ledger, bisection, confirmed) if bisection else None
-        case = case_of(ledger, self.settings, self.kernels, asked, confirmed, commits)
+        case = case_of(ledger, self.settings, self.kernels, record, confirmed, commits)
         followers = []
-        with ledger.closing(asked, finding) as closing:
+        with ledger.closing(record, finding) as closing:
             alert = closing.open_alert(answer.effects, what=what, ends=ends)
             if shared is not None:
                 closing.change_alert(
                     alert.id,
-                    what=f"included in the search on {shared.question.testbed}",
+                    what=f"included in the search on {shared.job.testbed}",
                     bisection=shared.id,
                     state=AlertState.BISECTING,
                 )
             elif bisection is not None:
-                key = f"bisect:{question.branch}:{question.testbed}:{question.good}:{question.bad}"
+                key = f"bisect:{job.branch}:{job.testbed}:{job.good}:{job.bad}"
                 followers.append(closing.ask(bisection, key=key, priority=PRIORITY_BISECTION))
                 closing.change_alert(
                     alert.id,
@@ -284,9 +284,9 @@ class Followups:
             case = numbered(case, self.settings, alert.id)
             letter = alerts.alert(case)
             closing.post(
-                f"alert:{alert.id}:{asked.id}",
+                f"alert:{alert.id}:{record.id}",
                 subject=letter.subject,
-                recipients=recipients(self.settings.mail, question.branch, question.testbed),
+                recipients=recipients(self.settings.mail, job.branch, job.testbed),
                 body=f"{letter.text}\n{trouble}\n" if trouble else letter.text,
                 alert=alert.id,
             )
@@ -294,14 +294,14 @@ class Followups:
         return followers
 
     def _after_bisection(
-        self, ledger: Ledger, asked: JobRecord, finding: Result
+        self, ledger: Ledger, record: JobRecord, finding: Result
     ) -> list[JobRecord]:
-        affected = ledger.alerts_about(asked.id)
+        affected = ledger.alerts_about(record.id)
         unmuted = [alert for alert in affected if not alert.state.silent]
-        wanted = profiles.profile_jobs(ledger, asked, finding) if unmuted else []
-        cases = {alert.id: self._case(ledger, alert, asked, finding) for alert in affected}
+        wanted = profiles.profile_jobs(ledger, record, finding) if unmuted else []
+        cases = {alert.id: self._case(ledger, alert, record, finding) for alert in affected}
         addresses = {alert.id: self._recipients(alert, finding) for alert in unmuted}
-        with ledger.closing(asked, finding) as closing:
+        with ledger.closing(record, finding) as closing:
             for alert in affected:
                 closing.change_alert(
                     alert.id,
@@ -313,7 +313,7 @@ class Followups:
             for alert in unmuted:
                 letter = alerts.outcome(cases[alert.id])
                 closing.post(
-                    f"outcome:{alert.id}:{asked.id}",
+                    f"outcome:{alert.id}:{record.id}",
                     subject=letter.subject,
                     recipients=addresses[alert.id],
                     body=letter.text,
@@ -327,15 +327,15 @@ class Followups:
             self._write_page(ledger, alert, cases[alert.id])
         return followers
 
-    def _after_profiling(self, ledger: Ledger, asked: JobRecord, finding: Result) -> None:
+    def _after_profiling(self, ledger: Ledger, record: JobRecord, finding: Result) -> None:
         """Writes profiles to the pages of their alerts, or to a page of their own."""
-        affected = profiles.alerts_with_profiles(ledger, asked)
-        if asked.parent is None:
-            profiles.write_page(ledger, self.settings, self.lab, replace(asked, finding=finding))
+        affected = profiles.alerts_with_profiles(ledger, record)
+        if record.parent is None:
+            profiles.write_page(ledger, self.settings, self.lab, replace(record, finding=finding))
         what = "profiles of the commit and its parent are available"
         if isinstance(finding, Unfinished):
             what = f"no profile: {finding.why}"
-        with ledger.closing(asked, finding) as closing:
+        with ledger.closing(record, finding) as closing:
             for alert in affected:
                 closing.change_alert(alert.id, what=what)
         for alert in affected:
@@ -354,12 +354,14 @@ class Followups:
                 committers.append(self.history.committer(one.revision))
         return recipients(self.settings.mail, alert.branch, alert.testbed, paths, committers)
 
-    def _case(self, ledger: Ledger, alert: Alert, asked: JobRecord, finding: Result | None) -> Case:
+    def _case(
+        self, ledger: Ledger, alert: Alert, record: JobRecord, finding: Result | None
+    ) -> Case:
         """The case of an alert, for its mail and page."""
-        if isinstance(asked.question, CompareJob) and isinstance(finding, Confirmed):
+        if isinstance(record.job, CompareJob) and isinstance(finding, Confirmed):
             finding = Confirmed(alert.effects)
-        case = case_of(ledger, self.settings, self.kernels, asked, finding)
-        case = seen_from(ServiceLab(self.settings, self.kernels), ledger, alert, asked, case)
+        case = case_of(ledger, self.settings, self.kernels, record, finding)
+        case = seen_from(ServiceLab(self.settings, self.kernels), ledger, alert, record, case)
         others = [branch for branch in self.settings.branches if branch != alert.branch]
         culprit = _named(finding) if finding is not None else None
         now = ledger.clock()
@@ -385,12 +387,12 @@ class Followups:
         last = alert.bisection or alert.comparison
         if last is None or alert.kind is not AlertKind.DROP:
             return
-        asked = ledger.question(last)
+        record = ledger.job(last)
         if case is None:
-            case = self._case(ledger, alert, asked, asked.finding)
-        if isinstance(asked.question, BisectJob):
+            case = self._case(ledger, alert, record, record.finding)
+        if isinstance(record.job, BisectJob):
             case = replace(
-                case, profiles=profiles.profiles_of_search(ledger, self.settings.visits, asked)
+                case, profiles=profiles.profiles_of_search(ledger, self.settings.visits, record)
             )
         case = replace(case, history=history(ledger, alert.id))
         profiles.write_atomically(self.page_of(alert.id), page.page(case))

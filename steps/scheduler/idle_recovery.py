@@ -73,11 +73,11 @@ class IdleRecovery:
 
     async def _busy(self) -> set[str]:
         """Testbeds with open jobs, their available peers, and testbeds in quarantine."""
-        asked_of, quarantined = await self._database.do(
-            lambda ledger: (ledger.open_questions(), ledger.quarantined())
+        records, quarantined = await self._database.do(
+            lambda ledger: (ledger.open_jobs(), ledger.quarantined())
         )
-        busy = {asked.question.testbed for asked in asked_of} | quarantined.keys()
-        for asked in asked_of:
-            if peers_of(asked):
-                busy.update((await self._groups.availability(asked)).open)
+        busy = {record.job.testbed for record in records} | quarantined.keys()
+        for record in records:
+            if peers_of(record):
+                busy.update((await self._groups.availability(record)).open)
         return busy

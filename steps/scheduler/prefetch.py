@@ -59,18 +59,18 @@ class Prefetcher:
         self._idle_states: dict[int, tuple[object, ...]] = {}
         """By job: the state in which no prefetch was worthwhile; planning is slow."""
 
-    async def pending(self, asked: JobRecord) -> dict[str, float]:
+    async def pending(self, record: JobRecord) -> dict[str, float]:
         """By revision: start of the prefetches that a search can use, seconds since the epoch."""
-        if not isinstance(asked.question, BisectJob):
+        if not isinstance(record.job, BisectJob):
             return {}
-        testbed = self._lab.testbed(asked.question.testbed)
+        testbed = self._lab.testbed(record.job.testbed)
         return {
             one.revision: float(one.buildset["submitted_at"])
             for one in await self._prefetches(_NAME, unfinished=True)
             if _fits(one.arch, one.config, testbed)
         }
 
-    async def adopt(self, asked: JobRecord, decision: Action) -> int | None:
+    async def adopt(self, record: JobRecord, decision: Action) -> int | None:
         """The prefetch of the kernel of a decision, or None.
 
         A prefetch that ended before the decision does not count: its kernel is known or removed.
@@ -81,55 +81,55 @@ class Prefetcher:
             if (one.arch, one.config) != (decision.arch, decision.config):
                 continue
             if not one.buildset["complete"]:
-                await self._buildsets.set_priority(one.number, asked.priority)
+                await self._buildsets.set_priority(one.number, record.priority)
                 return one.number
             if one.buildset["complete_at"] >= int(decision.intended_at):
                 return one.number
         return None
 
-    async def prefetch(self, asked: JobRecord, decision: Action) -> None:
+    async def prefetch(self, record: JobRecord, decision: Action) -> None:
         """Submits the likely next kernels of a search, as far as builders are idle.
 
         A failed prefetch is repeated only after a stop of the master.
         """
-        question = asked.question
-        testbed = self._lab.testbed(question.testbed)
+        job = record.job
+        testbed = self._lab.testbed(job.testbed)
         builders = sum(builder.arch == testbed.arch for builder in self._lab.builders)
-        if not isinstance(question, BisectJob) or builders == 1:
+        if not isinstance(job, BisectJob) or builders == 1:
             return
         pending = await self._database.do(lambda ledger: ledger.open_decisions())
         ahead = await self._prefetches(f":{testbed.arch}:", unfinished=True)
         room = await self._room(testbed.arch, builders, pending, ahead)
         if room <= 0:
             return
-        attempts, building = await self._tried(asked)
+        attempts, building = await self._tried(record)
         building |= {one.revision for one in ahead if _fits(one.arch, one.config, testbed)} | {
             one.revision
             for one in pending
             if one.stage is ActionStage.KERNEL and _fits(one.arch, one.config, testbed)
         }
-        waits_for = frozenset(one.id for one in pending if one.question == asked.id)
+        waits_for = frozenset(one.id for one in pending if one.job == record.id)
         now = (waits_for, room, frozenset(building))
-        if self._idle_states.get(asked.id) == now:
+        if self._idle_states.get(record.id) == now:
             return
 
         def wanted(ledger: Ledger) -> dict[str, str]:
-            evidence = self._kernels.evidence(ledger, asked)
+            evidence = self._kernels.evidence(ledger, record)
             prices = ledger.prices(testbed.name)
-            found = plan.revisions_to_prefetch(question, evidence, prices, room, sorted(building))
-            return {name: self._kernels.config_of(testbed, question.branch, name) for name in found}
+            found = plan.revisions_to_prefetch(job, evidence, prices, room, sorted(building))
+            return {name: self._kernels.config_of(testbed, job.branch, name) for name in found}
 
         configs = await self._database.do(wanted)
         for revision, config in configs.items():
             kind = f"{testbed.arch}:{config}"
-            name = f"{_NAME}{asked.id}:{kind}:{revision}:{attempts[revision] + 1}"
-            await self._submit(name, asked, decision, config, revision)
+            name = f"{_NAME}{record.id}:{kind}:{revision}:{attempts[revision] + 1}"
+            await self._submit(name, record, decision, config, revision)
         if not configs:
-            open_questions = {one.question for one in pending}
+            open_jobs = {one.job for one in pending}
             self._idle_states = {
-                job: state for job, state in self._idle_states.items() if job in open_questions
+                one: state for one, state in self._idle_states.items() if one in open_jobs
             }
-            self._idle_states[asked.id] = now
+            self._idle_states[record.id] = now
 
     async def _room(
         self, arch: str, builders: int, pending: list[Action], ahead: list[_Prefetch]
@@ -141,7 +141,7 @@ class Prefetcher:
         return min(builders - busy, builders - 1 - unasked)
 
     async def _submit(
-        self, name: str, asked: JobRecord, decision: Action, config: str, revision: str
+        self, name: str, record: JobRecord, decision: Action, config: str, revision: str
     ) -> None:
         await self._buildsets.submit(
             name,
@@ -149,16 +149,16 @@ class Prefetcher:
             "prefetch: the search is likely to need it next",
             {
                 DECISION_PROPERTY: decision.id,
-                "question": asked.id,
+                "question": record.id,
                 "kernel_config": config,
             },
-            branch=asked.question.branch,
+            branch=record.job.branch,
             revision=revision,
         )
 
-    async def _tried(self, asked: JobRecord) -> tuple[Counter[str], set[str]]:
+    async def _tried(self, record: JobRecord) -> tuple[Counter[str], set[str]]:
         """Attempts by revision for a job, and the revisions not to be repeated."""
-        ordered = await self._prefetches(f"{_NAME}{asked.id}:")
+        ordered = await self._prefetches(f"{_NAME}{record.id}:")
         attempts = Counter(one.revision for one in ordered)
         stay = set()
         for revision, last in {one.revision: one for one in ordered}.items():

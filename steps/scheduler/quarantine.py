@@ -102,10 +102,10 @@ class QuarantinePolicy:
 
         await self._database.do(work)
 
-    async def of(self, asked: JobRecord) -> Quarantine | None:
+    async def of(self, record: JobRecord) -> Quarantine | None:
         """The quarantine of the testbed of a job, or None."""
         everyone = await self._database.do(Ledger.quarantined)
-        return everyone.get(asked.question.testbed)
+        return everyone.get(record.job.testbed)
 
     async def withdraw(self, decision: Action, why: str) -> bool:
         """Withdraws a trial that has not begun; False if it has."""
@@ -123,30 +123,30 @@ class QuarantinePolicy:
         await self._database.do(lambda ledger: ledger.finish(decision.id, Outcome.WITHDRAWN, why))
         return True
 
-    async def withdraw_all(self, asked: JobRecord) -> None:
+    async def withdraw_all(self, record: JobRecord) -> None:
         """Withdraws all decisions of a job with a result, before that is recorded.
 
         A kill in between finds the same result again.
         """
         why = "the job had its result"
-        for decision in await self._database.do(lambda ledger: ledger.open_decisions(asked.id)):
+        for decision in await self._database.do(lambda ledger: ledger.open_decisions(record.id)):
             if not await self.withdraw(decision, why):
                 over = partial(
                     Ledger.finish, decision=decision.id, outcome=Outcome.WITHDRAWN, note=why
                 )
                 await self._database.do(over)
 
-    def finding_of_waiting(self, asked: JobRecord, held: Quarantine) -> Unfinished | None:
+    def finding_of_waiting(self, record: JobRecord, held: Quarantine) -> Unfinished | None:
         """The result of a job whose testbed is in quarantine; None while it waits.
 
         A nightly job ends at once, others after `patience_days`.
         """
-        where = asked.question.testbed
+        where = record.job.testbed
         since = f"{where} is in quarantine since {words.day(held.since)}: {held.why}"
-        if isinstance(asked.question, NightlyJob):
+        if isinstance(record.job, NightlyJob):
             return Unfinished(since)
         days = self._settings.patience_days
-        if time.time() - max(held.since, asked.opened_at) < days * _DAY:
+        if time.time() - max(held.since, record.opened_at) < days * _DAY:
             return None
         return Unfinished(f"after {days:g} days of waiting, {since}")
 

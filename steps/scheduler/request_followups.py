@@ -34,23 +34,23 @@ def conclude(
     settings: Settings,
     lab: Lab,
     history: History,
-    asked: JobRecord,
+    record: JobRecord,
     finding: Result,
 ) -> list[JobRecord]:
     """Closes a job of a request; returns the jobs that follow.
 
     With the last job, the answer of the request is recorded and mailed in the same transaction.
     """
-    assert asked.request is not None
-    request = ledger.request(asked.request)
+    assert record.request is not None
+    request = ledger.request(record.request)
     parts = [
-        replace(one, finding=finding, state=JobState.CLOSED) if one.id == asked.id else one
+        replace(one, finding=finding, state=JobState.CLOSED) if one.id == record.id else one
         for one in ledger.parts_of(request.id)
     ]
-    further, run = _further(ledger, lab, history, request, parts, asked, finding)
+    further, run = _further(ledger, lab, history, request, parts, record, finding)
     done = further is None and all(one.state is JobState.CLOSED for one in parts)
     answer = request_answer.answer(ledger, settings, lab, request, parts) if done else None
-    with ledger.closing(asked, finding) as closing:
+    with ledger.closing(record, finding) as closing:
         if further is not None:
             return [closing.ask_more(further, run=run)]
         if answer is not None:
@@ -73,21 +73,21 @@ def _further(
     history: History,
     request: Request,
     parts: list[JobRecord],
-    asked: JobRecord,
+    record: JobRecord,
     finding: Result,
 ) -> tuple[Job | None, int]:
     """The next job or None, and its run."""
-    question, testbed = asked.question, asked.question.testbed
-    if isinstance(question, MeasureJob) and isinstance(finding, MeasureResult):
-        asked_runs = {one.run for one in parts if one.question.testbed == testbed}
-        if asked.run < request.wish["runs"] and asked.run + 1 not in asked_runs:
-            return replace(question, shared_since=math.inf), asked.run + 1
-    if isinstance(question, CompareJob) and isinstance(finding, Confirmed):
+    job, testbed = record.job, record.job.testbed
+    if isinstance(job, MeasureJob) and isinstance(finding, MeasureResult):
+        asked_runs = {one.run for one in parts if one.job.testbed == testbed}
+        if record.run < request.wish["runs"] and record.run + 1 not in asked_runs:
+            return replace(job, shared_since=math.inf), record.run + 1
+    if isinstance(job, CompareJob) and isinstance(finding, Confirmed):
         searched = any(
-            isinstance(one.question, BisectJob) and one.question.testbed == testbed for one in parts
+            isinstance(one.job, BisectJob) and one.job.testbed == testbed for one in parts
         )
-        commits, _ = bisections.commits_between(ledger, history, question)
-        search = bisections.bisect_job(ledger, lab.testbed(testbed), question, finding, commits)
+        commits, _ = bisections.commits_between(ledger, history, job)
+        search = bisections.bisect_job(ledger, lab.testbed(testbed), job, finding, commits)
         if search is not None and not searched:
-            return replace(search, budget_seconds=request.wish["hours"] * _HOUR), asked.run
-    return None, asked.run
+            return replace(search, budget_seconds=request.wish["hours"] * _HOUR), record.run
+    return None, record.run

@@ -173,16 +173,16 @@ class BisectScheduler(ReconfigurableBaseScheduler):
         await self.quarantine.release_recovered()
         for decision in await self.database.do(Ledger.held_decisions):
             await self._cancel(decision)
-        waiting = await self.database.do(lambda ledger: ledger.open_questions())
+        waiting = await self.database.do(lambda ledger: ledger.open_jobs())
         while waiting:
-            asked = waiting.pop(0)
-            self._wait.next(f"job {asked.id} in the scheduler")
+            record = waiting.pop(0)
+            self._wait.next(f"job {record.id} in the scheduler")
             try:
-                followers = await self._advance(asked)
+                followers = await self._advance(record)
             except StoppingError:
                 return
             except Exception:  # noqa: BLE001 - one job must not block the others
-                log.err(None, f"job {asked.id}")
+                log.err(None, f"job {record.id}")
                 continue
             waiting += followers
         self._wait.next("the scheduler")
@@ -210,37 +210,37 @@ class BisectScheduler(ReconfigurableBaseScheduler):
         )
         await self.database.do(lambda ledger: ledger.finish(decision.id, outcome, note))
 
-    async def _advance(self, asked: JobRecord) -> list[JobRecord]:
+    async def _advance(self, record: JobRecord) -> list[JobRecord]:
         """Advances a job as far as possible now; returns the jobs that follow from its end."""
         while True:
-            available = await self.groups.availability(asked)
-            in_flight = await self._open_decisions(asked, available)
+            available = await self.groups.availability(record)
+            in_flight = await self._open_decisions(record, available)
             if in_flight is None:
                 continue  # new facts
             if isinstance(in_flight, Unfinished):
-                return await self._conclude(asked, in_flight)
+                return await self._conclude(record, in_flight)
             if in_flight:
-                await self.prefetcher.prefetch(asked, in_flight[0])
+                await self.prefetcher.prefetch(record, in_flight[0])
             elif available.held is not None and not available.open:
-                answer = self.quarantine.finding_of_waiting(asked, available.held)
-                return [] if answer is None else await self._conclude(asked, answer)
-            move = await self._decide_all(asked, available, in_flight)
+                answer = self.quarantine.finding_of_waiting(record, available.held)
+                return [] if answer is None else await self._conclude(record, answer)
+            move = await self._decide_all(record, available, in_flight)
             if move is None:
                 return []  # until a buildset ends
             if not isinstance(move, Trial):
-                return await self._conclude(asked, move)
+                return await self._conclude(record, move)
 
     async def _open_decisions(
-        self, asked: JobRecord, available: Availability
+        self, record: JobRecord, available: Availability
     ) -> list[Action] | Unfinished | None:
         """The open decisions of a job; None if one has ended."""
-        decisions = await self.database.do(lambda ledger: ledger.open_decisions(asked.id))
+        decisions = await self.database.do(lambda ledger: ledger.open_decisions(record.id))
         in_flight = []
         for decision in decisions:
             why = available.shut.get(decision.testbed)
             if why is not None and await self.quarantine.withdraw(decision, why):
                 continue
-            end = await self._follow(asked, decision)
+            end = await self._follow(record, decision)
             if isinstance(end, Unfinished):
                 return end
             if end is None:
@@ -248,48 +248,48 @@ class BisectScheduler(ReconfigurableBaseScheduler):
         return in_flight if len(in_flight) == len(decisions) else None
 
     async def _decide_all(
-        self, asked: JobRecord, available: Availability, in_flight: list[Action]
+        self, record: JobRecord, available: Availability, in_flight: list[Action]
     ) -> Move | None:
         """Decides the moves of the idle testbeds; returns the last one, or the finding."""
         busy = {decision.testbed for decision in in_flight}
         if busy.issuperset(available.open):
             return None
-        ahead = await self.prefetcher.pending(asked)
-        builders = await self.groups.idle_builders(asked)
+        ahead = await self.prefetcher.pending(record)
+        builders = await self.groups.idle_builders(record)
         state = (await self.database.do(Ledger.last_event), builders, frozenset(ahead))
         last: Move | None = None
         for testbed in available.open:
-            if testbed in busy or self._waits.get((asked.id, testbed)) == state:
+            if testbed in busy or self._waits.get((record.id, testbed)) == state:
                 continue
             decide = partial(
-                self._decide, asked=asked, testbed=testbed, ahead=ahead, builders=builders
+                self._decide, record=record, testbed=testbed, ahead=ahead, builders=builders
             )
             try:
                 move = await self.database.do(decide)
             except NotOpenError:  # its request was cancelled
                 return None
             if move is None and in_flight:
-                self._waits[asked.id, testbed] = state
+                self._waits[record.id, testbed] = state
             last = move or last
             if move is not None and not isinstance(move, Trial):
                 return move
         return last
 
-    async def _conclude(self, asked: JobRecord, finding: Result) -> list[JobRecord]:
-        await self.quarantine.withdraw_all(asked)
-        self._waits = {name: seen for name, seen in self._waits.items() if name[0] != asked.id}
+    async def _conclude(self, record: JobRecord, finding: Result) -> list[JobRecord]:
+        await self.quarantine.withdraw_all(record)
+        self._waits = {name: seen for name, seen in self._waits.items() if name[0] != record.id}
         followers: list[JobRecord] = await self.database.do(
-            lambda ledger: self.followups.conclude(ledger, asked, finding)
+            lambda ledger: self.followups.conclude(ledger, record, finding)
         )
         if pruned := await prune_kernels(self.settings):
             log.msg(pruned)
-        self.master.mq.produce(("netbisect", str(asked.id), "closed"), {"id": asked.id})
+        self.master.mq.produce(("netbisect", str(record.id), "closed"), {"id": record.id})
         return followers
 
     def _decide(
         self,
         ledger: Ledger,
-        asked: JobRecord,
+        record: JobRecord,
         testbed: str,
         ahead: Mapping[str, float],
         builders: int,
@@ -301,56 +301,56 @@ class BisectScheduler(ReconfigurableBaseScheduler):
 
         Args:
             ledger: Has the facts, and records the decision.
-            asked: The job.
+            record: The job.
             testbed: The idle testbed.
             ahead: Start of prefetches by revision.
             builders: Number of idle builders, for a job with several testbeds.
         """
-        if isinstance(asked.question, ProfileJob) and profiles.must_wait(ledger, asked):
+        if isinstance(record.job, ProfileJob) and profiles.must_wait(ledger, record):
             return None
         place = self.lab.testbed(testbed)
-        evidence = self.followups.kernels.evidence(ledger, asked)
+        evidence = self.followups.kernels.evidence(ledger, record)
         prices = ledger.prices(testbed)
         now = time.time()
         left = {name: max(0.0, at + prices.build - now) for name, at in ahead.items()}
-        question = asked.question
+        job = record.job
         move: Move | Wait
-        if isinstance(question, BisectJob) and question.others:
+        if isinstance(job, BisectJob) and job.others:
             seen = self.groups.in_flight(
-                ledger, asked, testbed, building=left, builders=builders, prices=prices
+                ledger, record, testbed, building=left, builders=builders, prices=prices
             )
-            move = plan.next_move_on(question, evidence, prices, seen)
+            move = plan.next_move_on(job, evidence, prices, seen)
         else:
-            move = plan.next_move(question, evidence, prices, left)
+            move = plan.next_move(job, evidence, prices, left)
         if isinstance(move, Wait):
             return None
-        return self._record(ledger, asked, place, evidence, move)
+        return self._record(ledger, record, place, evidence, move)
 
     def _record(
-        self, ledger: Ledger, asked: JobRecord, testbed: Testbed, evidence: Evidence, move: Move
+        self, ledger: Ledger, record: JobRecord, testbed: Testbed, evidence: Evidence, move: Move
     ) -> Move | None:
         """Records a trial as a decision; None if its kernel is being built, or it has to wait."""
         if not isinstance(move, Trial):
             return move
-        if asked.request is not None and fair_share.is_in_flight(ledger, asked, move.revision):
+        if record.request is not None and fair_share.is_in_flight(ledger, record, move.revision):
             return None
-        config = self.followups.kernels.config_of(testbed, asked.question.branch, move.revision)
+        config = self.followups.kernels.config_of(testbed, record.job.branch, move.revision)
         wanted = kernel_name(move.revision, move.layout)
         kernel = evidence.kernels.get(wanted)
         if kernel is not None and (self.settings.kernels / kernel.key / FACT).is_file():
-            profiling = isinstance(asked.question, ProfileJob)
+            profiling = isinstance(record.job, ProfileJob)
             stage = ActionStage.PROFILE if profiling else ActionStage.TRIAL
             target = testbed.name
         elif self._being_built(ledger, wanted, config, testbed.arch):
             return None
         else:
             stage, target = ActionStage.KERNEL, kernel_builder(testbed.arch)
-        if asked.request is not None and fair_share.why_waiting(
-            ledger, self.settings, self.lab, asked, stage, testbed.name
+        if record.request is not None and fair_share.why_waiting(
+            ledger, self.settings, self.lab, record, stage, testbed.name
         ):
             return None
         ledger.intend(
-            asked.id,
+            record.id,
             stage,
             wanted,
             target,
@@ -372,12 +372,12 @@ class BisectScheduler(ReconfigurableBaseScheduler):
         )
 
     async def _follow(
-        self, asked: JobRecord, decision: Action
+        self, record: JobRecord, decision: Action
     ) -> BuildsetOutcome | Unfinished | None:
         """Outcome of a decision: None while it runs, Unfinished if it ends the job."""
         buildset = decision.buildset
         if buildset is None:
-            submitted = await self._submit(asked, decision)
+            submitted = await self._submit(record, decision)
             known = await self.database.do(lambda ledger: ledger.submitted(decision.id, submitted))
             buildset = known.buildset
             assert buildset is not None
@@ -385,8 +385,8 @@ class BisectScheduler(ReconfigurableBaseScheduler):
                 await self.buildsets.stop(submitted, f"buildset {buildset} does the same")
         ended = await self.buildsets.outcome(buildset)
         if ended is None:
-            if asked.request is not None:  # users can change it
-                await self.buildsets.set_priority(buildset, asked.priority)
+            if record.request is not None:  # users can change it
+                await self.buildsets.set_priority(buildset, record.priority)
             return None
         end, note = ended
         # Before the decision is closed: after a kill between the two, both are done again.
@@ -394,7 +394,7 @@ class BisectScheduler(ReconfigurableBaseScheduler):
             lambda ledger: self.quarantine.quarantine_after(ledger, decision, end, note)
         )
         kernel = decision.stage is ActionStage.KERNEL
-        own = kernel or decision.testbed == asked.question.testbed
+        own = kernel or decision.testbed == record.job.testbed
         earlier = await self.database.do(partial(_earlier, decision=decision))
         stops = sum(was_stopped(one.note) for one in earlier)
         tries = 1 + (stops if end is BuildsetOutcome.SHUT_DOWN else len(earlier) - stops)
@@ -407,11 +407,11 @@ class BisectScheduler(ReconfigurableBaseScheduler):
         await self.database.do(lambda ledger: ledger.finish(decision.id, outcome, note))
         if end in (BuildsetOutcome.OK, BuildsetOutcome.DUD) or not own:
             return end  # a failure of a peer does not end the job
-        if end is BuildsetOutcome.CANCELLED and asked.request is not None:
-            await self.database.do(partial(self._cancel_request, request=asked.request, note=note))
+        if end is BuildsetOutcome.CANCELLED and record.request is not None:
+            await self.database.do(partial(self._cancel_request, request=record.request, note=note))
             return None
-        if end is BuildsetOutcome.LAB and not isinstance(asked.question, NightlyJob):
-            held = await self.quarantine.of(asked)
+        if end is BuildsetOutcome.LAB and not isinstance(record.job, NightlyJob):
+            held = await self.quarantine.of(record)
             if held is not None:
                 return end  # the job waits for the release
         return Unfinished(_failure(decision, end, note, tries))
@@ -428,31 +428,32 @@ class BisectScheduler(ReconfigurableBaseScheduler):
             letter=request_answer.news(ledger, self.settings, request, said),
         )
 
-    async def _submit(self, asked: JobRecord, decision: Action) -> int:
+    async def _submit(self, record: JobRecord, decision: Action) -> int:
         """The buildset of a decision: an orphan with its id, a prefetch, or a new one."""
         orphan = await self.buildsets.newest(decision.external_id)
         if orphan is not None:
             number = int(orphan["bsid"])
-            log.msg(f"job {asked.id}: adopting buildset {number} of {decision.external_id}")
+            log.msg(f"job {record.id}: adopting buildset {number} of {decision.external_id}")
             return number
-        adopted = await self.prefetcher.adopt(asked, decision)
+        adopted = await self.prefetcher.adopt(record, decision)
         if adopted is not None:
             return adopted
         properties: dict[str, Any] = {
             DECISION_PROPERTY: decision.id,
-            "question": asked.id,
+            "question": record.id,
             "kernel_config": decision.config,
         }
-        builder, priority = kernel_builder(decision.arch), asked.priority
+        builder, priority = kernel_builder(decision.arch), record.priority
         if decision.stage is not ActionStage.KERNEL:
-            evidence = await self.database.do(partial(self.followups.kernels.evidence, asked=asked))
+            read = partial(self.followups.kernels.evidence, record=record)
+            evidence = await self.database.do(read)
             properties[KERNEL_PROPERTY] = evidence.kernels[decision.revision].key
-            properties["scenarios"] = list(asked.question.scenarios)
+            properties["scenarios"] = list(record.job.scenarios)
             properties[RUNS_PROPERTY] = decision.runs
-            if isinstance(asked.question, ProfileJob):
-                properties[PROFILE_PROPERTY] = asked.question.pps
+            if isinstance(record.job, ProfileJob):
+                properties[PROFILE_PROPERTY] = record.job.pps
             builder = bench_builder(decision.target)
-            if decision.target != asked.question.testbed:
+            if decision.target != record.job.testbed:
                 priority = min(PRIORITY_GUEST, priority)
         elif decision.attempt > 1:
             properties[AVOIDED_PROPERTY] = await self._failed_workers(decision)
@@ -461,7 +462,7 @@ class BisectScheduler(ReconfigurableBaseScheduler):
             builder,
             decision.why,
             properties,
-            branch=asked.question.branch,
+            branch=record.job.branch,
             revision=commit_of(decision.revision),
             priority=priority,
         )
@@ -477,7 +478,7 @@ class BisectScheduler(ReconfigurableBaseScheduler):
 
 def _earlier(ledger: Ledger, decision: Action) -> list[Action]:
     """Earlier attempts at a decision."""
-    attempts = [one for one in ledger.decisions(decision.question) if one.seq == decision.seq]
+    attempts = [one for one in ledger.decisions(decision.job) if one.seq == decision.seq]
     return [one for one in attempts if one.attempt < decision.attempt]
 
 

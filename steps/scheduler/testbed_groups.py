@@ -42,27 +42,27 @@ class Availability:
     """Of the testbed of the job."""
 
 
-def peers_of(asked: JobRecord) -> tuple[str, ...]:
+def peers_of(record: JobRecord) -> tuple[str, ...]:
     """The peers that a job may use."""
-    question = asked.question
-    return question.testbeds[1:] if isinstance(question, BisectJob) else ()
+    job = record.job
+    return job.testbeds[1:] if isinstance(job, BisectJob) else ()
 
 
 def unavailable_peers(
-    ledger: Ledger, settings: Settings, lab: Lab, asked: JobRecord
+    ledger: Ledger, settings: Settings, lab: Lab, record: JobRecord
 ) -> dict[str, str]:
     """Reasons by peer that a job must not use now."""
-    others = peers_of(asked)
+    others = peers_of(record)
     if not others:
         return {}
-    own = asked.question.testbed
+    own = record.job.testbed
     peers = lab.peers(lab.testbed(own)) if settings.search.use_groups else ()
     quarantined = ledger.quarantined()
-    wanted = {one.question.testbed: one for one in ledger.open_questions()}
-    visited = {
+    wanted = {one.job.testbed: one for one in ledger.open_jobs()}
+    tried = {
         one.target
         for one in ledger.open_decisions()
-        if one.stage is not ActionStage.KERNEL and one.question != asked.id
+        if one.stage is not ActionStage.KERNEL and one.job != record.id
     }
     shut = {}
     for name in others:
@@ -71,11 +71,11 @@ def unavailable_peers(
         elif name in quarantined:
             shut[name] = f"{name} is in quarantine: {quarantined[name].why}"
         elif name in wanted:
-            what = serialization.tag_of(wanted[name].question)
+            what = serialization.tag_of(wanted[name].job)
             shut[name] = f"{name} has a {what} of its own"
-        elif name in visited:
+        elif name in tried:
             shut[name] = f"{name} measures for another job"
-        elif ledger.failed_trials(asked.id, name) >= MOST_FRUITLESS:
+        elif ledger.failed_trials(record.id, name) >= MOST_FRUITLESS:
             often = words.count(MOST_FRUITLESS, "trial")
             shut[name] = f"the last {often} on {name} failed"
     return shut
@@ -92,38 +92,38 @@ class TestbedGroups:
         self._buildsets = buildsets
         self._database = database
 
-    async def availability(self, asked: JobRecord) -> Availability:
+    async def availability(self, record: JobRecord) -> Availability:
         """The testbeds available to a job now."""
-        own = asked.question.testbed
+        own = record.job.testbed
         held, shut = await self._database.do(
             lambda ledger: (
                 ledger.quarantined().get(own),
-                unavailable_peers(ledger, self._settings, self._lab, asked),
+                unavailable_peers(ledger, self._settings, self._lab, record),
             )
         )
-        for name in peers_of(asked):
+        for name in peers_of(record):
             if name not in shut and not await self._buildsets.has_worker(bench_builder(name)):
                 shut[name] = f"the worker of {name} is not connected"
         if held is not None:
             shut[own] = f"{own} is in quarantine: {held.why}"
-        free = [name for name in (own, *peers_of(asked)) if name not in shut]
+        free = [name for name in (own, *peers_of(record)) if name not in shut]
         return Availability(tuple(free), shut, held)
 
-    async def idle_builders(self, asked: JobRecord) -> int:
+    async def idle_builders(self, record: JobRecord) -> int:
         """Number of kernels that may be built while other decisions are open.
 
         0 with a single builder: an open decision may need it next.
         """
-        arch = self._lab.testbed(asked.question.testbed).arch
+        arch = self._lab.testbed(record.job.testbed).arch
         builders = sum(builder.arch == arch for builder in self._lab.builders)
-        if builders == 1 or not peers_of(asked):
+        if builders == 1 or not peers_of(record):
             return 0
         return max(0, builders - await self._buildsets.queue_length(kernel_builder(arch)))
 
     @staticmethod
     def in_flight(
         ledger: Ledger,
-        asked: JobRecord,
+        record: JobRecord,
         testbed: str,
         *,
         building: Mapping[str, float],
@@ -134,13 +134,13 @@ class TestbedGroups:
 
         Args:
             ledger: Has the open decisions.
-            asked: The job.
+            record: The job.
             testbed: The idle one.
             building: Seconds until a prefetched kernel is built, by revision.
             builders: Number of idle builders.
             prices: Costs of actions.
         """
-        under_way = ledger.open_decisions(asked.id)
+        under_way = ledger.open_decisions(record.id)
         kernels = [one for one in under_way if one.stage is ActionStage.KERNEL]
         now = ledger.clock()
         left = {one.revision: max(0.0, one.intended_at + prices.build - now) for one in kernels}
@@ -149,10 +149,10 @@ class TestbedGroups:
             building={**building, **left},
             may_build=not under_way or builders > not_given,
             testbed=testbed,
-            under_way=tuple(map(_visit, under_way)),
+            under_way=tuple(map(_trial, under_way)),
         )
 
 
-def _visit(decision: Action) -> Trial:
+def _trial(decision: Action) -> Trial:
     revision, layout = split_kernel_name(decision.revision)
     return Trial(revision, decision.why, None, decision.runs, decision.testbed, layout)

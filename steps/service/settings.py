@@ -368,9 +368,9 @@ class Settings:
         """URL of the page of an alert."""
         return f"{self.web.url}plugins/netbisect/reports/alert-{alert}.html"
 
-    def profile_address(self, question: int) -> str:
+    def profile_address(self, job: int) -> str:
         """URL of the page of a profile job."""
-        return f"{self.web.url}plugins/netbisect/reports/profile-{question}.html"
+        return f"{self.web.url}plugins/netbisect/reports/profile-{job}.html"
 
     def request_address(self, request: int) -> str:
         """URL of the page of a request."""

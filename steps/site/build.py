@@ -62,7 +62,7 @@ class PagesOfTestbed:
     testbed: str
     scenarios: tuple[str, ...]
     alerts: tuple[int, ...]
-    questions: tuple[tuple[str, int], ...]
+    jobs: tuple[tuple[str, int], ...]
     """Kind, as in KINDS, and number."""
 
 
@@ -99,7 +99,7 @@ class PageBuilder:
         }
         self._moved: defaultdict[SeriesName, list[AlertSummary]] = defaultdict(list)
         self._seen: defaultdict[SeriesName, list[int]] = defaultdict(list)
-        self._by_question: dict[int, AlertSummary] = {}
+        self._by_job: dict[int, AlertSummary] = {}
         for number, alert in alerts.by_number.items():
             self._note(number, alert)
 
@@ -113,16 +113,14 @@ class PageBuilder:
             self._moved[name].insert(0, line)
         for name in dict.fromkeys(name for name, _ in series):
             self._seen[name].append(number)
-        self._by_question |= {
-            question: line for question in (alert.comparison, alert.bisection) if question
-        }
+        self._by_job |= {job: line for job in (alert.comparison, alert.bisection) if job}
 
     def make(self, part: PagesOfTestbed) -> list[SeriesSummary]:
         """Writes the pages of a testbed; returns its series, for pages about many of them."""
         for number in part.alerts:
             self._alert(self.alerts.by_number[number])
-        for kind, number in part.questions:
-            self._question(kind, number)
+        for kind, number in part.jobs:
+            self._job(kind, number)
         trails = self.ledger.series_histories_of(part.testbed, part.scenarios)
         return [self._series(trail) for found in trails for trail in found]
 
@@ -163,7 +161,7 @@ class PageBuilder:
         return f"{document_parts.series_line(told, levels)}\n"
 
     def _alert(self, alert: Alert) -> None:
-        questions = [(kind, getattr(alert, kind)) for kind in KINDS]
+        jobs = [(kind, getattr(alert, kind)) for kind in KINDS]
         case = view_models.alert_case(self.ledger, alert, self.lab, self.alerts.now)
         document = self.documents.alert(alert.id)
         page = cases.alert(
@@ -171,33 +169,29 @@ class PageBuilder:
             document=document,
             case=case,
             title=self.lab.title,
-            questions=[
-                QuestionLink(kind, number) for kind, number in questions if number is not None
-            ],
+            jobs=[QuestionLink(kind, number) for kind, number in jobs if number is not None],
         )
         self._case(alert_page(alert.id), page, document)
         if case is not None:
             self.put(cases.drawings(case))
 
-    def _question(self, kind: str, number: int) -> None:
-        asked = self.ledger.question(number)
-        case = view_models.question_case(self.ledger, asked, self.lab)
-        alert, file = self._by_question.get(number), question_page(kind, number)
-        if isinstance(asked.question, BisectJob):
+    def _job(self, kind: str, number: int) -> None:
+        record = self.ledger.job(number)
+        case = view_models.question_case(self.ledger, record, self.lab)
+        alert, file = self._by_job.get(number), question_page(kind, number)
+        if isinstance(record.job, BisectJob):
             page = cases.bisection(number=number, case=case, alert=alert)
             self._case(file, page, self.documents.bisection(number))
             return
         following = [
-            QuestionLink(
-                "bisection" if isinstance(one.question, BisectJob) else "comparison", one.id
-            )
+            QuestionLink("bisection" if isinstance(one.job, BisectJob) else "comparison", one.id)
             for one in self.ledger.children(number)
         ]
         page = cases.comparison(
             number=number,
             case=case,
             alert=alert,
-            finding=asked.finding,
+            finding=record.finding,
             following=next(iter(following), None),
         )
         self._case(file, page, self.documents.comparison(number))

@@ -37,7 +37,7 @@ class LedgerSummary:
 
     samples: Mapping[tuple[str, str], SampleCount]
     """By testbed and scenario, in order."""
-    questions: Mapping[str, Sequence[JobRecord]]
+    jobs: Mapping[str, Sequence[JobRecord]]
     """By kind, oldest first."""
     progress: Mapping[int, tuple[int, int]]
 
@@ -127,8 +127,8 @@ def _overview(
     nights = desk.ledger.last_nights(view_models.NIGHT_SECONDS)
     running = [
         view_models.running(desk.ledger, one, kind, outlook.progress.get(one.id, (0, 0))[0])
-        for kind, asked in outlook.questions.items()
-        for one in asked
+        for kind, record in outlook.jobs.items()
+        for one in record
         if one.finding is None
     ]
     times = [one.latest for one in outlook.samples.values()]
@@ -147,20 +147,20 @@ def _overview(
 
 def _ended(desk: PageBuilder, outlook: LedgerSummary) -> Iterator[FinishedLine]:
     """The newest first."""
-    asked = [
+    record = [
         (one.id, kind, one)
-        for kind, of_kind in outlook.questions.items()
+        for kind, of_kind in outlook.jobs.items()
         for one in of_kind
         if one.finding is not None
     ]
-    for number, kind, one in sorted(asked, key=lambda item: -item[0]):
-        assert isinstance(one.question, CompareJob | BisectJob)
+    for number, kind, one in sorted(record, key=lambda item: -item[0]):
+        assert isinstance(one.job, CompareJob | BisectJob)
         assert one.finding is not None
         yield FinishedLine(
             kind=kind,
             number=number,
-            testbed=one.question.testbed,
-            branch=one.question.branch,
+            testbed=one.job.testbed,
+            branch=one.job.branch,
             since=one.opened_at,
             answer=words.sentence(one.finding, desk.ledger.label, desk.lab.title),
         )

@@ -55,8 +55,8 @@ def write(
         before, after = (view_models.resolve(ledger, name).revision for name in pair)
         pairs = [*(one for one in pairs if one != (before, after)), (before, after)]
     alerts = AlertIndex.of(ledger)
-    questions = {kind: ledger.questions(kind) for kind in KINDS}
-    outlook = LedgerSummary(ledger.counted(), questions, ledger.progress())
+    jobs = {kind: ledger.jobs(kind) for kind in KINDS}
+    outlook = LedgerSummary(ledger.counted(), jobs, ledger.progress())
     desk = PageBuilder(source, ledger, folder, alerts)
     if processes is None:
         processes = os.cpu_count() or 1 if len(outlook.samples) >= _WORTH_IT else 1
@@ -73,16 +73,16 @@ def _parts(outlook: LedgerSummary, alerts: AlertIndex) -> list[PagesOfTestbed]:
     numbers: defaultdict[str, list[int]] = defaultdict(list)
     for number, alert in alerts.by_number.items():
         numbers[alert.testbed].append(number)
-    questions: defaultdict[str, list[tuple[str, int]]] = defaultdict(list)
-    for kind, asked in outlook.questions.items():
-        for one in asked:
-            assert isinstance(one.question, CompareJob | BisectJob)
-            questions[one.question.testbed].append((kind, one.id))
+    jobs: defaultdict[str, list[tuple[str, int]]] = defaultdict(list)
+    for kind, record in outlook.jobs.items():
+        for one in record:
+            assert isinstance(one.job, CompareJob | BisectJob)
+            jobs[one.job.testbed].append((kind, one.id))
     return [
         PagesOfTestbed(
-            testbed, tuple(scenarios[testbed]), tuple(numbers[testbed]), tuple(questions[testbed])
+            testbed, tuple(scenarios[testbed]), tuple(numbers[testbed]), tuple(jobs[testbed])
         )
-        for testbed in sorted({*scenarios, *numbers, *questions})
+        for testbed in sorted({*scenarios, *numbers, *jobs})
     ]
 
 

@@ -136,35 +136,35 @@ def alert_case(ledger: Ledger, alert: Alert, lab: LedgerLab, now: float) -> Case
     last = alert.bisection or alert.comparison
     if last is None:
         return None
-    asked = ledger.question(last)
-    finding = asked.finding
+    record = ledger.job(last)
+    finding = record.finding
     if isinstance(finding, Confirmed):
         finding = Confirmed(alert.effects)
     end = math.inf if alert.closed_at is None else alert.closed_at
     followed = now < end + _FOLLOWED
-    case = case_in(lab, ledger, asked, finding, until=end if followed else None)
-    case = seen_from(lab, ledger, alert, asked, case)
+    case = case_in(lab, ledger, record, finding, until=end if followed else None)
+    case = seen_from(lab, ledger, alert, record, case)
     return replace(
         case,
         number=alert.id,
         history=history(ledger, alert.id),
         stable=lab.stable(alert.culprit or None, alert.branch, case.label, now) if followed else (),
         diffstat=lab.diffstat(alert.culprit) if followed else "",
-        profiles=lab.profiles(ledger, asked),
+        profiles=lab.profiles(ledger, record),
     )
 
 
-def question_case(ledger: Ledger, asked: JobRecord, lab: LedgerLab) -> Case:
+def question_case(ledger: Ledger, record: JobRecord, lab: LedgerLab) -> Case:
     """All that was measured for a comparison or a bisection."""
-    case = case_in(lab, ledger, asked, asked.finding, until=None)
-    if isinstance(asked.finding, NotConfirmed) and asked.finding.effects:
-        case = replace(case, confirmed=Confirmed(asked.finding.effects))
+    case = case_in(lab, ledger, record, record.finding, until=None)
+    if isinstance(record.finding, NotConfirmed) and record.finding.effects:
+        case = replace(case, confirmed=Confirmed(record.finding.effects))
     return case
 
 
-def running(ledger: Ledger, asked: JobRecord, kind: str, steps_done: int) -> RunningLine:
+def running(ledger: Ledger, record: JobRecord, kind: str, steps_done: int) -> RunningLine:
     """A question that is not answered."""
-    decisions = ledger.decisions(asked.id)
+    decisions = ledger.decisions(record.id)
     beliefs = [one.belief for one in decisions if one.belief is not None]
     likeliest = ""
     if beliefs:
@@ -175,10 +175,10 @@ def running(ledger: Ledger, asked: JobRecord, kind: str, steps_done: int) -> Run
     last = decisions[-1] if decisions else None
     return RunningLine(
         kind=kind,
-        number=asked.id,
-        testbed=asked.question.testbed,
-        branch=asked.question.branch,
-        since=asked.opened_at,
+        number=record.id,
+        testbed=record.job.testbed,
+        branch=record.job.branch,
+        since=record.opened_at,
         steps=steps_done,
         now=f"{last.stage.value} {ledger.label(last.revision)}: {last.why}" if last else "waits",
         likeliest=likeliest,
@@ -190,14 +190,14 @@ def night_views(
 ) -> list[NightView]:
     """What the last night came to, testbed by testbed."""
     found = []
-    for asked in nights:
-        night = asked.question
+    for record in nights:
+        night = record.job
         assert isinstance(night, NightlyJob)
         done = 0
         for scenario in night.scenarios:
             one = series.get((night.testbed, scenario, night.branch))
             done += one is not None and any(p.revision == night.revision for p in one.points)
-        why = _why(asked.finding) if done < len(night.scenarios) else ""
+        why = _why(record.finding) if done < len(night.scenarios) else ""
         found.append(
             NightView(night.testbed, night.branch, night.revision, len(night.scenarios), done, why)
         )

@@ -147,9 +147,7 @@ class DashboardData:
         nights = ledger.last_nights(view_models.NIGHT_SECONDS)
         names = digest.Names(self.lab)
         missing = [one for night in nights for one in digest.missing_of(ledger, night, names)]
-        planned = sum(
-            len(one.question.scenarios) for one in nights if isinstance(one.question, NightlyJob)
-        )
+        planned = sum(len(one.job.scenarios) for one in nights if isinstance(one.job, NightlyJob))
         ends = [one.closed_at for one in nights]
         return dashboard.NightProgress(
             planned=planned,
@@ -162,52 +160,52 @@ class DashboardData:
     # ---------------------------------------------------------------------------------- open jobs
 
     def _running(self, ledger: Ledger) -> Iterable[Progress]:
-        asked = ledger.open_questions()
-        kept = {one.id for one in asked}
+        record = ledger.open_jobs()
+        kept = {one.id for one in record}
         counts = ledger.progress(kept)
         self._progress = {one: told for one, told in self._progress.items() if one in kept}
-        for one in asked:
+        for one in record:
             count = counts.get(one.id, (0, 0))
             if self._progress.get(one.id, ((-1, -1), None))[0] != count:
                 self._progress[one.id] = (count, self._progress_of(ledger, one))
             yield self._progress[one.id][1]
 
-    def _progress_of(self, ledger: Ledger, asked: JobRecord) -> Progress:
-        question = asked.question
-        decisions = ledger.decisions(asked.id)
-        prices = ledger.prices(question.testbed)
+    def _progress_of(self, ledger: Ledger, record: JobRecord) -> Progress:
+        job = record.job
+        decisions = ledger.decisions(record.id)
+        prices = ledger.prices(job.testbed)
         share: float | None
         left: float | None
-        match question:
+        match job:
             case NightlyJob():
-                done = _boots(ledger, asked)
-                share, left, said = _of_boots(done, question.boots, prices, question.scenarios)
+                done = _boots(ledger, record)
+                share, left, said = _of_boots(done, job.boots, prices, job.scenarios)
             case CompareJob():
-                done = _fewest(ledger, question)
-                share, left, said = _of_boots(done, LOOKS[-1], prices, question.scenarios, sides=2)
+                done = _fewest(ledger, job)
+                share, left, said = _of_boots(done, LOOKS[-1], prices, job.scenarios, sides=2)
             case BisectJob():
-                share, left, said = self._search(ledger, asked, question, prices)
+                share, left, said = self._search(ledger, record, job, prices)
             case ProfileJob():
                 # Without a packet rate, a first boot per revision measures it.
-                boots = len(question.revisions) * (1 if question.pps else 2)
-                done = _boots(ledger, asked)
-                share, left, said = _of_boots(done, boots, prices, question.scenarios)
+                boots = len(job.revisions) * (1 if job.pps else 2)
+                done = _boots(ledger, record)
+                share, left, said = _of_boots(done, boots, prices, job.scenarios)
             case MeasureJob():
-                boots = len(question.revisions) * question.boots
-                evidence = self._names.evidence(ledger, asked)
-                done = boots - measurement.remaining_boots(question, evidence)
-                share, left, said = _of_boots(done, boots, prices, question.scenarios)
+                boots = len(job.revisions) * job.boots
+                evidence = self._names.evidence(ledger, record)
+                done = boots - measurement.remaining_boots(job, evidence)
+                share, left, said = _of_boots(done, boots, prices, job.scenarios)
         working = [one for one in decisions if one.outcome is None]
         if left is not None:
-            left = max(left, _least_left(working, prices, question.scenarios)) or None
+            left = max(left, _least_left(working, prices, job.scenarios)) or None
         orders = working or decisions[-1:]
-        order = "; ".join(_order(ledger, one, question.testbed) for one in orders) or "waits"
+        order = "; ".join(_order(ledger, one, job.testbed) for one in orders) or "waits"
         return Progress(
-            kind=serialization.tag_of(question),
-            number=asked.id,
-            testbed=question.testbed,
-            branch=question.branch,
-            since=asked.opened_at,
+            kind=serialization.tag_of(job),
+            number=record.id,
+            testbed=job.testbed,
+            branch=job.branch,
+            since=record.opened_at,
             done=share,
             left=left,
             said=said,
@@ -215,13 +213,13 @@ class DashboardData:
         )
 
     def _search(
-        self, ledger: Ledger, asked: JobRecord, question: BisectJob, prices: Prices
+        self, ledger: Ledger, record: JobRecord, job: BisectJob, prices: Prices
     ) -> tuple[float | None, float | None, str]:
-        evidence = self._names.evidence(ledger, asked)
-        ahead = plan.forecast(question, evidence, prices)
-        left, spent = 3600 * ahead.hours_left, ledger.cost([asked.id]).seconds
+        evidence = self._names.evidence(ledger, record)
+        ahead = plan.forecast(job, evidence, prices)
+        left, spent = 3600 * ahead.hours_left, ledger.cost([record.id]).seconds
         best, probability = max(ahead.belief.chances.items(), key=lambda one: one[1])
-        said = f"{words.count(len(question.candidates), 'commit')}; likeliest "
+        said = f"{words.count(len(job.candidates), 'commit')}; likeliest "
         if ahead.belief.none > probability:
             said += f"no change, {words.certainty(ahead.belief.none)}"
         else:
@@ -243,16 +241,15 @@ def _least_left(working: list[Action], prices: Prices, scenarios: tuple[str, ...
     )
 
 
-def _boots(ledger: Ledger, asked: JobRecord) -> int:
-    return sum(isinstance(fact, Boot) for fact in ledger.facts_of(asked.id))
+def _boots(ledger: Ledger, record: JobRecord) -> int:
+    return sum(isinstance(fact, Boot) for fact in ledger.facts_of(record.id))
 
 
-def _fewest(ledger: Ledger, question: CompareJob) -> int:
+def _fewest(ledger: Ledger, job: CompareJob) -> int:
     """Boots of the leading scenario on the side with fewer boots."""
-    levels: list[Level] = ledger.series(question.testbed, question.lead, question.branch)
+    levels: list[Level] = ledger.series(job.testbed, job.lead, job.branch)
     return min(
-        sum(len(one.ln_pps) for one in levels if one.revision == end)
-        for end in (question.good, question.bad)
+        sum(len(one.ln_pps) for one in levels if one.revision == end) for end in (job.good, job.bad)
     )
 
 

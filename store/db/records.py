@@ -80,7 +80,7 @@ class JobRecord:
     id: int
     key: str
     """Unique, such as `night:main:c2558:2026-11-21`; a known key adds no job."""
-    question: Job
+    job: Job
     parent: int | None
     """Parent job, or None."""
     priority: int
@@ -161,7 +161,7 @@ class Action:
     """One attempt at an action of a job."""
 
     id: int
-    question: int
+    job: int
     seq: int
     """Number of the action within the job, from 1."""
     attempt: int
@@ -314,5 +314,5 @@ class LedgerEvent:
     """Grows; a marker for `events_since`."""
     at: float
     kind: str
-    question: int | None
+    job: int | None
     data: dict[str, Any]

@@ -67,7 +67,7 @@ def sample_of(row: SampleRow) -> Sample:
     )
 
 
-def dud_of(row: DudRow) -> Failure:
+def failure_of(row: DudRow) -> Failure:
     """The noun in this row."""
     return Failure(
         id=row.id,

@@ -30,9 +30,9 @@ class WriteTransaction:
     origin: str = ""
     """Network address of the person; "" for this host."""
 
-    def note(self, kind: str, question: int | None = None, /, **data: object) -> None:
+    def note(self, kind: str, job: int | None = None, /, **data: object) -> None:
         """Adds an event."""
-        self.session.add(EventRow(at=self.now, kind=kind, question_id=question, data=data))
+        self.session.add(EventRow(at=self.now, kind=kind, question_id=job, data=data))
         # Numbers events in this order.
         self.session.flush()
 

@@ -27,7 +27,7 @@ class ActionRepository(LedgerRepository):
 
     def intend(
         self,
-        question: int,
+        job: int,
         stage: ActionStage,
         revision: str,
         target: str,
@@ -42,7 +42,7 @@ class ActionRepository(LedgerRepository):
         """Stores the next action of a job.
 
         Args:
-            question: Id of an open job without an open action for this testbed.
+            job: Id of an open job without an open action for this testbed.
             stage: Kind of the action.
             revision: Of the kernel.
             target: The builder or the testbed.
@@ -60,24 +60,23 @@ class ActionRepository(LedgerRepository):
         """
         with self.writing() as writing:
             session = writing.session
-            asked = get_row(session, QuestionRow, question)
-            if asked.state != JobState.OPEN.value:
+            record = get_row(session, QuestionRow, job)
+            if record.state != JobState.OPEN.value:
                 raise NotOpenError(
-                    f"question {question} ({asked.key}) is {asked.state}: nothing more is done "
-                    "for it"
+                    f"question {job} ({record.key}) is {record.state}: nothing more is done for it"
                 )
-            place = testbed or asked.testbed
-            pending = _open(session, question, place)
+            place = testbed or record.testbed
+            pending = _open(session, job, place)
             if pending is not None:
                 raise StoreError(
-                    f"question {question} ({asked.key}) still waits for {pending.external_id}; "
+                    f"question {job} ({record.key}) still waits for {pending.external_id}; "
                     f"it is finished or retried before anything else is decided for {place}"
                 )
             last = session.scalar(
-                select(func.max(DecisionRow.seq)).where(DecisionRow.question_id == question)
+                select(func.max(DecisionRow.seq)).where(DecisionRow.question_id == job)
             )
             row = DecisionRow(
-                question_id=question,
+                question_id=job,
                 seq=(last or 0) + 1,
                 stage=stage.value,
                 revision=revision,
@@ -160,11 +159,11 @@ class ActionRepository(LedgerRepository):
             _finish(writing, row, outcome, note)
             return action_of(row)
 
-    def open_decisions(self, question: int | None = None) -> list[Action]:
+    def open_decisions(self, job: int | None = None) -> list[Action]:
         """Open actions of open jobs, or of one job: at most one per testbed, oldest first."""
         pending = _pending(JobState.OPEN)
-        if question is not None:
-            pending = pending.where(DecisionRow.question_id == question)
+        if job is not None:
+            pending = pending.where(DecisionRow.question_id == job)
         with self.reading() as session:
             return [action_of(row) for row in session.scalars(pending)]
 
@@ -173,11 +172,11 @@ class ActionRepository(LedgerRepository):
         with self.reading() as session:
             return [action_of(row) for row in session.scalars(_pending(JobState.HELD))]
 
-    def decisions(self, question: int) -> list[Action]:
+    def decisions(self, job: int) -> list[Action]:
         """All attempts at all actions of a job, in order."""
         rows = (
             select(DecisionRow)
-            .where(DecisionRow.question_id == question)
+            .where(DecisionRow.question_id == job)
             .order_by(DecisionRow.seq, DecisionRow.attempt)
         )
         with self.reading() as session:
@@ -203,10 +202,10 @@ def _pending(state: JobState) -> Select[DecisionRow]:
     )
 
 
-def _open(session: Session, question: int, testbed: str) -> DecisionRow | None:
+def _open(session: Session, job: int, testbed: str) -> DecisionRow | None:
     return session.scalar(
         select(DecisionRow).where(
-            DecisionRow.question_id == question,
+            DecisionRow.question_id == job,
             DecisionRow.testbed == testbed,
             DecisionRow.outcome.is_(None),
         )
@@ -250,7 +249,7 @@ def action_of(row: DecisionRow) -> Action:
     belief = row.belief
     return Action(
         id=row.id,
-        question=row.question_id,
+        job=row.question_id,
         seq=row.seq,
         attempt=row.attempt,
         external_id=row.external_id,

@@ -32,24 +32,24 @@ from netbisect.store.repositories.outbox import post_mail
 
 
 def open_candidate(
-    writing: WriteTransaction, asked: JobRecord, *, kind: AlertKind, who: str, what: str
+    writing: WriteTransaction, record: JobRecord, *, kind: AlertKind, who: str, what: str
 ) -> Alert:
     """Writes down a suspicion, which a comparison is to confirm; nobody is told.
 
     Raises:
         StoreError: the question is no comparison.
     """
-    if not isinstance(asked.question, CompareJob):
-        raise StoreError(f"question {asked.id} ({asked.key}) is no comparison")
-    row = _new(writing, asked, kind)
-    _see(row, asked.question.lead, None, writing.now)
+    if not isinstance(record.job, CompareJob):
+        raise StoreError(f"question {record.id} ({record.key}) is no comparison")
+    row = _new(writing, record, kind)
+    _see(row, record.job.lead, None, writing.now)
     _record(writing, row, who, what)
     return alert_of(row)
 
 
 def open_alert(
     writing: WriteTransaction,
-    asked: JobRecord,
+    record: JobRecord,
     effects: Sequence[Effect],
     *,
     bisection: int | None,
@@ -68,27 +68,27 @@ def open_alert(
         StoreError: the question is neither a comparison nor a bisection, or nothing was
             measured.
     """
-    good, bad, comparison = _asked_about(asked)
+    good, bad, comparison = _jobs_about(record)
     good, bad = ends or (good, bad)
     if not effects:
-        raise StoreError(f"question {asked.id} ({asked.key}) measured no effect to announce")
+        raise StoreError(f"question {record.id} ({record.key}) measured no effect to announce")
     kind = kind or AlertKind.of(effects[0])
-    question = asked.question
-    assert isinstance(question, CompareJob | BisectJob)
+    job = record.job
+    assert isinstance(job, CompareJob | BisectJob)
     candidate = _candidate(writing.session, comparison)
     row = find_returned(
         writing.session,
-        question.testbed,
-        question.branch,
+        job.testbed,
+        job.branch,
         kind=kind,
-        lead=question.lead,
+        lead=job.lead,
         good=good,
         bad=bad,
         now=writing.now,
     )
     action = AlertAction.ANNOUNCE if row is None else AlertAction.REOPEN
     if row is None:
-        row = candidate or _new(writing, asked, kind)
+        row = candidate or _new(writing, record, kind)
     elif candidate is not None:
         candidate.comparison_id = None
         writing.session.flush()
@@ -98,10 +98,10 @@ def open_alert(
             candidate,
             alert_lifecycle.StatusChange(AlertAction.WITHDRAW, writing.now, who, why),
         )
-    row.kind, row.lead, row.good, row.bad, row.culprit = kind.value, question.lead, good, bad, ""
+    row.kind, row.lead, row.good, row.bad, row.culprit = kind.value, job.lead, good, bad, ""
     row.effects = [dataclasses.asdict(effect) for effect in effects]
     row.comparison_id = comparison
-    row.bisection_id = bisection if comparison is not None else asked.id
+    row.bisection_id = bisection if comparison is not None else record.id
     for effect in effects:
         _see(row, effect.scenario, effect, writing.now)
     _apply(writing, row, alert_lifecycle.StatusChange(action, writing.now, who, what))
@@ -110,7 +110,7 @@ def open_alert(
 
 def note_modes(
     writing: WriteTransaction,
-    asked: JobRecord,
+    record: JobRecord,
     *,
     effect: Effect,
     good: str,
@@ -125,9 +125,9 @@ def note_modes(
     Raises:
         StoreError: the question is no night.
     """
-    night = asked.question
+    night = record.job
     if not isinstance(night, NightlyJob):
-        raise StoreError(f"question {asked.id} ({asked.key}) is no night")
+        raise StoreError(f"question {record.id} ({record.key}) is no night")
     standing = (
         select(AlertRow.id)
         .where(AlertRow.testbed == night.testbed, AlertRow.branch == night.branch)
@@ -283,14 +283,14 @@ def join_same_culprit(writing: WriteTransaction, identifier: int, *, who: str) -
     return alert_of(root)
 
 
-def _asked_about(asked: JobRecord) -> tuple[str, str, int | None]:
+def _jobs_about(record: JobRecord) -> tuple[str, str, int | None]:
     """The good end, the bad end, and the comparison if it is one."""
-    question = asked.question
-    if isinstance(question, CompareJob):
-        return question.good, question.bad, asked.id
-    if isinstance(question, BisectJob):
-        return question.good, question.candidates[-1].revision, None
-    raise StoreError(f"question {asked.id} ({asked.key}) compares nothing, so it opens no alert")
+    job = record.job
+    if isinstance(job, CompareJob):
+        return job.good, job.bad, record.id
+    if isinstance(job, BisectJob):
+        return job.good, job.candidates[-1].revision, None
+    raise StoreError(f"question {record.id} ({record.key}) compares nothing, so it opens no alert")
 
 
 def _candidate(session: Session, comparison: int | None) -> AlertRow | None:
@@ -303,16 +303,16 @@ def _candidate(session: Session, comparison: int | None) -> AlertRow | None:
     )
 
 
-def _new(writing: WriteTransaction, asked: JobRecord, kind: AlertKind) -> AlertRow:
-    good, bad, comparison = _asked_about(asked)
-    question = asked.question
-    assert isinstance(question, CompareJob | BisectJob)
-    return _row(writing, question, question.lead, (good, bad), kind, comparison=comparison)
+def _new(writing: WriteTransaction, record: JobRecord, kind: AlertKind) -> AlertRow:
+    good, bad, comparison = _jobs_about(record)
+    job = record.job
+    assert isinstance(job, CompareJob | BisectJob)
+    return _row(writing, job, job.lead, (good, bad), kind, comparison=comparison)
 
 
 def _row(
     writing: WriteTransaction,
-    question: Job,
+    job: Job,
     lead: str,
     ends: tuple[str, str],
     kind: AlertKind,
@@ -320,8 +320,8 @@ def _row(
     comparison: int | None,
 ) -> AlertRow:
     row = AlertRow(
-        testbed=question.testbed,
-        branch=question.branch,
+        testbed=job.testbed,
+        branch=job.branch,
         lead=lead,
         good=ends[0],
         bad=ends[1],

@@ -46,7 +46,7 @@ from netbisect.store.repositories.skipped_revisions import skipped
 class Scope:
     """Where to look for the evidence of one question."""
 
-    question: int
+    job: int
     testbeds: tuple[str, ...]
     """The one that the question is about first, then those that may help."""
     revisions: tuple[str, ...]
@@ -59,34 +59,34 @@ class Scope:
     """Of a measurement: from when on boots of other people's measurements count too."""
 
 
-def scope_of(asked: JobRecord) -> Scope:
+def scope_of(record: JobRecord) -> Scope:
     """Where to look for the evidence of this question."""
-    question = asked.question
-    match question:
+    job = record.job
+    match job:
         case NightlyJob():
-            revisions: tuple[str, ...] = (question.revision,)
-            deciding = question.scenarios
+            revisions: tuple[str, ...] = (job.revision,)
+            deciding = job.scenarios
         case CompareJob():
-            revisions = (question.good, question.bad)
-            deciding = (question.lead,)
+            revisions = (job.good, job.bad)
+            deciding = (job.lead,)
         case BisectJob():
-            candidates = (candidate.revision for candidate in question.candidates)
-            revisions = (question.good, *candidates)
-            deciding = (question.lead,)
+            candidates = (candidate.revision for candidate in job.candidates)
+            revisions = (job.good, *candidates)
+            deciding = (job.lead,)
         case ProfileJob():
-            revisions, deciding = question.revisions, question.scenarios
+            revisions, deciding = job.revisions, job.scenarios
         case MeasureJob():
-            revisions, deciding = question.revisions, question.scenarios
+            revisions, deciding = job.revisions, job.scenarios
         case _:
-            assert_never(question)
+            assert_never(job)
     return Scope(
-        question=asked.id,
-        testbeds=question.testbeds if isinstance(question, BisectJob) else (question.testbed,),
+        job=record.id,
+        testbeds=job.testbeds if isinstance(job, BisectJob) else (job.testbed,),
         revisions=revisions,
-        scenarios=tuple({*question.scenarios, *deciding}),
+        scenarios=tuple({*job.scenarios, *deciding}),
         deciding=deciding,
-        only_fresh=isinstance(question, NightlyJob),
-        shared_since=question.shared_since if isinstance(question, MeasureJob) else None,
+        only_fresh=isinstance(job, NightlyJob),
+        shared_since=job.shared_since if isinstance(job, MeasureJob) else None,
     )
 
 
@@ -95,7 +95,7 @@ class EvidenceRepository(LedgerRepository):
 
     def evidence(
         self,
-        asked: JobRecord,
+        record: JobRecord,
         *,
         config: str,
         arch: str,
@@ -111,41 +111,41 @@ class EvidenceRepository(LedgerRepository):
         search that may ask for them sees those that there are, and nobody else does.
 
         Args:
-            asked: The question.
+            record: The question.
             config: Of the kernels that its testbed runs.
             arch: Of the kernels that its testbed runs.
             variants: By revision: the configuration that stands for `config`, where it is another.
         """
         builds = BuildVariants(config, arch, variants)
-        scope = scope_of(asked)
+        scope = scope_of(record)
         with self.reading() as session:
-            if isinstance(asked.question, BisectJob) and asked.question.layouts:
+            if isinstance(record.job, BisectJob) and record.job.layouts:
                 scope = _with_layouts(session, scope)
             return Evidence(
                 observations=_readings(session, scope),
                 kernels=_kernels(session, scope.revisions, builds),
                 skipped=skipped(
                     session,
-                    question=scope.question,
+                    job=scope.job,
                     testbeds=scope.testbeds,
                     revisions=scope.revisions,
                     deciding=scope.deciding,
                     builds=builds,
                 ),
-                profiled=_profiled(session, scope.question),
+                profiled=_profiled(session, scope.job),
             )
 
     def evidence_ahead(
         self,
-        question: Job,
+        job: Job,
         *,
         config: str,
         arch: str,
         variants: Mapping[str, str] = MappingProxyType({}),
     ) -> Evidence:
         """All facts that would bear on a question that nobody has asked yet; as `evidence`."""
-        asked = JobRecord(0, "", question, None, 0, "", JobState.OPEN, None, 0.0, None)
-        return self.evidence(asked, config=config, arch=arch, variants=variants)
+        record = JobRecord(0, "", job, None, 0, "", JobState.OPEN, None, 0.0, None)
+        return self.evidence(record, config=config, arch=arch, variants=variants)
 
 
 def _with_layouts(session: Session, scope: Scope) -> Scope:
@@ -155,7 +155,7 @@ def _with_layouts(session: Session, scope: Scope) -> Scope:
         .where(KernelRow.revision.contains("#"))
         .union(
             select(DecisionRow.revision).where(
-                DecisionRow.question_id == scope.question, DecisionRow.revision.contains("#")
+                DecisionRow.question_id == scope.job, DecisionRow.revision.contains("#")
             )
         )
     )
@@ -164,10 +164,10 @@ def _with_layouts(session: Session, scope: Scope) -> Scope:
     return replace(scope, revisions=(*scope.revisions, *further))
 
 
-def _profiled(session: Session, question: int) -> dict[str, str]:
+def _profiled(session: Session, job: int) -> dict[str, str]:
     """By revision that was visited for a profile: "", or why there is none."""
     query = select(DecisionRow.revision, DecisionRow.outcome, DecisionRow.note).where(
-        DecisionRow.question_id == question,
+        DecisionRow.question_id == job,
         DecisionRow.stage == ActionStage.PROFILE.value,
         DecisionRow.outcome.in_([Outcome.OK.value, Outcome.DUD.value]),
     )
@@ -235,15 +235,15 @@ def _readings(session: Session, scope: Scope) -> tuple[Observation, ...]:
         .order_by(BootRow.at, BootRow.id, SampleRow.at)
     )
     if scope.only_fresh:
-        query = query.where(DecisionRow.question_id == scope.question)
+        query = query.where(DecisionRow.question_id == scope.job)
     if scope.shared_since is not None:
-        query = query.where(_counted(scope.question, scope.shared_since))
+        query = query.where(_counted(scope.job, scope.shared_since))
     # One boot is one sample, however many runs it made.
     rates: dict[tuple[str, str, str, str, str], defaultdict[str, list[float]]] = {}
     fresh: set[str] = set()
-    for boot, revision, testbed, image, question, why, scenario, pps in session.execute(query):
+    for boot, revision, testbed, image, job, why, scenario, pps in session.execute(query):
         of_boot = (boot, revision, testbed, image, why or "")
-        if question == scope.question:
+        if job == scope.job:
             fresh.add(boot)
         rates.setdefault(of_boot, defaultdict(list))[scenario].append(math.log(pps))
     return tuple(
@@ -262,18 +262,16 @@ def _readings(session: Session, scope: Scope) -> tuple[Observation, ...]:
     )
 
 
-def _counted(question: int, since: float) -> ColumnElement[bool]:
+def _counted(job: int, since: float) -> ColumnElement[bool]:
     """The condition on boots that they count for a measurement: its own, and those it may share.
 
     What searches and nights have booted was often booted because of what it had said. Runs of one
     request share nothing: they are to be independent.
     """
-    own = DecisionRow.question_id == question
+    own = DecisionRow.question_id == job
     if math.isinf(since):
         return own
-    request = select(RequestQuestionRow.request_id).where(
-        RequestQuestionRow.question_id == question
-    )
+    request = select(RequestQuestionRow.request_id).where(RequestQuestionRow.question_id == job)
     siblings = select(RequestQuestionRow.question_id).where(
         RequestQuestionRow.request_id.in_(request)
     )

@@ -79,13 +79,13 @@ def add_facts(
     return added
 
 
-def add_event(writing: WriteTransaction, fact: Fact, question: int | None) -> None:
+def add_event(writing: WriteTransaction, fact: Fact, job: int | None) -> None:
     """Notes the event of a fact that was added."""
     match fact:
         case Kernel():
             writing.note(
                 "kernel",
-                question,
+                job,
                 revision=fact.revision,
                 config=fact.config,
                 arch=fact.arch,
@@ -94,7 +94,7 @@ def add_event(writing: WriteTransaction, fact: Fact, question: int | None) -> No
         case Boot():
             writing.note(
                 "boot",
-                question,
+                job,
                 testbed=fact.testbed,
                 revision=fact.revision,
                 seconds=fact.seconds,
@@ -102,7 +102,7 @@ def add_event(writing: WriteTransaction, fact: Fact, question: int | None) -> No
         case Sample():
             writing.note(
                 "sample",
-                question,
+                job,
                 testbed=fact.testbed,
                 revision=writing.session.get_one(BootRow, fact.boot).revision,
                 scenario=fact.scenario,
@@ -112,7 +112,7 @@ def add_event(writing: WriteTransaction, fact: Fact, question: int | None) -> No
         case Failure():
             writing.note(
                 "dud",
-                question,
+                job,
                 testbed=fact.testbed,
                 revision=fact.revision,
                 scenario=fact.scenario,
@@ -123,7 +123,7 @@ def add_event(writing: WriteTransaction, fact: Fact, question: int | None) -> No
         case Conditions():
             writing.note(
                 "conditions",
-                question,
+                job,
                 testbed=fact.testbed,
                 scenario=fact.scenario,
                 digest=fact.digest,

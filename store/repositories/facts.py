@@ -21,7 +21,14 @@ from netbisect.bisect.model.entities import (
 from netbisect.bisect.model.evidence import split_kernel_name
 from netbisect.bisect.model.revision_key import parts_of, short, with_patch
 from netbisect.store.db.database import StoreError
-from netbisect.store.db.rows import boot_of, commit_of, conditions_of, dud_of, kernel_of, sample_of
+from netbisect.store.db.rows import (
+    boot_of,
+    commit_of,
+    conditions_of,
+    failure_of,
+    kernel_of,
+    sample_of,
+)
 from netbisect.store.db.sessions import LedgerRepository
 from netbisect.store.db.tables import (
     BootRow,
@@ -55,9 +62,9 @@ class FactRepository(LedgerRepository):
                 recorded; or a number in it is not finite.
         """
         with self.writing() as writing:
-            question = _question_of(writing.session, decision)
+            job = _job_of(writing.session, decision)
             for added in add_facts(writing, [fact], decision, log):
-                add_event(writing, added, question)
+                add_event(writing, added, job)
 
     def record_all(self, facts: Iterable[Fact], source: str) -> list[Fact]:
         """Stores facts of another source in one transaction; returns the new ones.
@@ -81,9 +88,9 @@ class FactRepository(LedgerRepository):
                 )
             return added
 
-    def facts_of(self, question: int) -> list[Fact]:
+    def facts_of(self, job: int) -> list[Fact]:
         """All facts of a job, oldest first."""
-        decisions = select(DecisionRow.id).where(DecisionRow.question_id == question)
+        decisions = select(DecisionRow.id).where(DecisionRow.question_id == job)
         with self.reading() as session:
             return facts_where(session, list(session.scalars(decisions)))
 
@@ -150,7 +157,7 @@ def facts_where(session: Session, decisions: Sequence[int]) -> list[Fact]:
     kernels = session.scalars(select(KernelRow).where(KernelRow.decision_id.in_(decisions))).all()
     boots = session.scalars(select(BootRow).where(BootRow.decision_id.in_(decisions))).all()
     samples = session.scalars(select(SampleRow).where(SampleRow.decision_id.in_(decisions))).all()
-    duds = session.scalars(select(DudRow).where(DudRow.decision_id.in_(decisions))).all()
+    failures = session.scalars(select(DudRow).where(DudRow.decision_id.in_(decisions))).all()
     first: dict[tuple[str, str, str], float] = {}
     for row in samples:
         key = (row.testbed, row.scenario, row.conditions)
@@ -165,7 +172,7 @@ def facts_where(session: Session, decisions: Sequence[int]) -> list[Fact]:
         *((row.at, boot_of(row)) for row in boots),
         *((at, conditions_of(row)) for at, row in conditions),
         *((row.at, sample_of(row)) for row in samples),
-        *((row.at, dud_of(row)) for row in duds),
+        *((row.at, failure_of(row)) for row in failures),
     ]
     return [fact for _, fact in sorted(told, key=lambda item: item[0])]
 
@@ -173,7 +180,7 @@ def facts_where(session: Session, decisions: Sequence[int]) -> list[Fact]:
 # ------------------------------------------------------------------------------------ into rows
 
 
-def _question_of(session: Session, decision: int | None) -> int | None:
+def _job_of(session: Session, decision: int | None) -> int | None:
     if decision is None:
         return None
     row = session.get(DecisionRow, decision)

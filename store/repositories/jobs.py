@@ -28,13 +28,13 @@ class AlreadyClosedError(StoreError):
 class JobClosing:
     """What follows from an answer: kept with it, or not at all."""
 
-    asked: JobRecord
+    record: JobRecord
     """The job to close."""
     _writing: WriteTransaction
 
     def ask(
         self,
-        question: Job,
+        job: Job,
         *,
         key: str,
         parent: int | None = None,
@@ -44,15 +44,15 @@ class JobClosing:
         """Adds a child job of the job to close, or of `parent`."""
         return add_job(
             self._writing,
-            question,
+            job,
             key=key,
-            parent=self.asked.id if parent is None else parent,
+            parent=self.record.id if parent is None else parent,
             priority=priority,
             requested_by=requested_by,
         )
 
     def open_candidate(
-        self, asked: JobRecord, *, kind: AlertKind, what: str, who: str = "netbisect"
+        self, record: JobRecord, *, kind: AlertKind, what: str, who: str = "netbisect"
     ) -> Alert:
         """Opens a candidate for the compare job that is to confirm it.
 
@@ -61,7 +61,7 @@ class JobClosing:
         Raises:
             StoreError: the job is no compare job.
         """
-        return alert_changes.open_candidate(self._writing, asked, kind=kind, who=who, what=what)
+        return alert_changes.open_candidate(self._writing, record, kind=kind, who=who, what=what)
 
     def open_alert(
         self,
@@ -93,7 +93,7 @@ class JobClosing:
         """
         return alert_changes.open_alert(
             self._writing,
-            self.asked,
+            self.record,
             effects,
             bisection=bisection,
             kind=kind,
@@ -120,7 +120,7 @@ class JobClosing:
             StoreError: the question is no night.
         """
         return alert_changes.note_modes(
-            self._writing, self.asked, effect=effect, good=good, who=who, what=what
+            self._writing, self.record, effect=effect, good=good, who=who, what=what
         )
 
     def change_alert(
@@ -210,24 +210,24 @@ class JobClosing:
             self._writing, key, subject=subject, recipients=recipients, body=body, alert=alert
         )
 
-    def ask_more(self, question: Job, *, run: int | None = None) -> JobRecord:
+    def ask_more(self, job: Job, *, run: int | None = None) -> JobRecord:
         """Adds a job to the request of the job to close.
 
         Args:
-            question: The job.
+            job: The job.
             run: 2 for what repeats the first; that of the question being closed when left out.
         """
-        assert self.asked.request is not None
-        run = self.asked.run if run is None else run
-        kind = serialization.tag_of(question)
+        assert self.record.request is not None
+        run = self.record.run if run is None else run
+        kind = serialization.tag_of(job)
         return add_job(
             self._writing,
-            question,
-            key=f"request:{self.asked.request}:{question.testbed}:{run}:{kind}",
-            parent=self.asked.id,
-            priority=self.asked.priority,
-            requested_by=self.asked.requested_by,
-            request=(self.asked.request, run),
+            job,
+            key=f"request:{self.record.request}:{job.testbed}:{run}:{kind}",
+            parent=self.record.id,
+            priority=self.record.priority,
+            requested_by=self.record.requested_by,
+            request=(self.record.request, run),
         )
 
     def end_request(
@@ -241,10 +241,10 @@ class JobClosing:
             why: In a sentence.
             letter: Subject and text of the mail.
         """
-        assert self.asked.request is not None
+        assert self.record.request is not None
         return request_changes.end(
             self._writing,
-            self.asked.request,
+            self.record.request,
             state=state,
             verdict=verdict,
             why=why,
@@ -257,7 +257,7 @@ class JobRepository(LedgerRepository):
 
     def ask(
         self,
-        question: Job,
+        job: Job,
         *,
         key: str,
         parent: int | None = None,
@@ -267,7 +267,7 @@ class JobRepository(LedgerRepository):
         """Adds a job; returns the existing job for a known key.
 
         Args:
-            question: The job.
+            job: The job.
             key: Unique, such as `night:main:c2558:2026-11-21`.
             parent: Id of the parent job.
             priority: Higher ones run first.
@@ -276,14 +276,14 @@ class JobRepository(LedgerRepository):
         with self.writing() as writing:
             return add_job(
                 writing,
-                question,
+                job,
                 key=key,
                 parent=parent,
                 priority=priority,
                 requested_by=requested_by,
             )
 
-    def open_questions(self) -> list[JobRecord]:
+    def open_jobs(self) -> list[JobRecord]:
         """Open jobs: by descending priority, then oldest first."""
         wanted = (
             select(QuestionRow)
@@ -293,7 +293,7 @@ class JobRepository(LedgerRepository):
         with self.reading() as session:
             return [job_of(row) for row in session.scalars(wanted)]
 
-    def question(self, identifier: int) -> JobRecord:
+    def job(self, identifier: int) -> JobRecord:
         """The job with this id.
 
         Raises:
@@ -317,7 +317,7 @@ class JobRepository(LedgerRepository):
             return [job_of(row) for row in session.scalars(following)]
 
     @contextlib.contextmanager
-    def closing(self, asked: JobRecord, finding: Result) -> Iterator[JobClosing]:
+    def closing(self, record: JobRecord, finding: Result) -> Iterator[JobClosing]:
         """Closes a job with its result, and stores all that follows from it.
 
             with ledger.closing(asked, finding) as closing:
@@ -331,9 +331,9 @@ class JobRepository(LedgerRepository):
             StoreError: there is no such job, or the database failed.
         """
         with self.writing() as writing:
-            row = get_row(writing.session, QuestionRow, asked.id)
+            row = get_row(writing.session, QuestionRow, record.id)
             if row.state == JobState.CLOSED.value:
-                raise AlreadyClosedError(f"question {asked.id} ({asked.key}) is closed already")
+                raise AlreadyClosedError(f"question {record.id} ({record.key}) is closed already")
             row.state = JobState.CLOSED.value
             row.finding = serialization.dumps(finding)
             row.closed_at = writing.now
@@ -345,12 +345,12 @@ class JobRepository(LedgerRepository):
 
 def job_of(row: QuestionRow) -> JobRecord:
     """The record in this row."""
-    question: Job = serialization.loads(row.noun)
+    job: Job = serialization.loads(row.noun)
     finding: Result | None = None if row.finding is None else serialization.loads(row.finding)
     return JobRecord(
         id=row.id,
         key=row.key,
-        question=question,
+        job=job,
         parent=row.parent_id,
         priority=row.priority,
         requested_by=row.requested_by,
@@ -365,7 +365,7 @@ def job_of(row: QuestionRow) -> JobRecord:
 
 def add_job(
     writing: WriteTransaction,
-    question: Job,
+    job: Job,
     *,
     key: str,
     parent: int | None = None,
@@ -377,7 +377,7 @@ def add_job(
 
     Args:
         writing: The transaction.
-        question: The job.
+        job: The job.
         key: Unique.
         parent: Id of the parent job.
         priority: Higher ones run first.
@@ -391,12 +391,12 @@ def add_job(
     if parent is not None:
         get_row(session, QuestionRow, parent)
     row = QuestionRow(
-        kind=serialization.tag_of(question),
-        noun=serialization.dumps(question),
+        kind=serialization.tag_of(job),
+        noun=serialization.dumps(job),
         parent_id=parent,
         key=key,
-        branch=question.branch,
-        testbed=question.testbed,
+        branch=job.branch,
+        testbed=job.testbed,
         priority=priority,
         requested_by=requested_by,
         state=JobState.OPEN.value,

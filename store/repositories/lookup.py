@@ -46,19 +46,19 @@ class SeriesName:
 class LookupRepository(LedgerRepository):
     """Reads across subjects."""
 
-    def alert_about(self, question: int) -> Alert | None:
+    def alert_about(self, job: int) -> Alert | None:
         """The alert that this comparison is to confirm, or whose commit this search looks for.
 
         Of several that share a search, that of its own testbed.
         """
-        return next(iter(self.alerts_about(question)), None)
+        return next(iter(self.alerts_about(job)), None)
 
-    def alerts_about(self, question: int) -> list[Alert]:
+    def alerts_about(self, job: int) -> list[Alert]:
         """All alerts that wait for this question, those of its own testbed first."""
         query = (
             select(AlertRow)
-            .join(QuestionRow, QuestionRow.id == question)
-            .where((AlertRow.bisection_id == question) | (AlertRow.comparison_id == question))
+            .join(QuestionRow, QuestionRow.id == job)
+            .where((AlertRow.bisection_id == job) | (AlertRow.comparison_id == job))
             .order_by(AlertRow.testbed != QuestionRow.testbed, AlertRow.id)
         )
         with self.reading() as session:

@@ -25,7 +25,7 @@ _DONE = '{"is":"nightdone"'
 class LedgerCounts:
     """What is in a ledger; times are seconds since the epoch."""
 
-    open_questions: Mapping[tuple[str, ...], int]
+    open_jobs: Mapping[tuple[str, ...], int]
     """By kind and testbed."""
     requests: Mapping[str, int]
     """By state."""
@@ -50,20 +50,18 @@ class MetricsRepository(LedgerRepository):
 
     def census(self) -> LedgerCounts:
         """All of it, as it is at one moment."""
-        question, alert = QuestionRow, AlertRow
-        is_open = question.state == JobState.OPEN.value
-        done = (question.kind == "night") & question.finding.startswith(_DONE, autoescape=True)
-        place = (question.testbed, question.branch)
+        job, alert = QuestionRow, AlertRow
+        is_open = job.state == JobState.OPEN.value
+        done = (job.kind == "night") & job.finding.startswith(_DONE, autoescape=True)
+        place = (job.testbed, job.branch)
         waiting = MailRow.state == MailState.WAITING.value
         failed = MailRow.state == MailState.FAILED.value
         with self.reading() as session:
             return LedgerCounts(
-                open_questions=_by(
-                    session, func.count(), question.kind, question.testbed, where=is_open
-                ),
+                open_jobs=_by(session, func.count(), job.kind, job.testbed, where=is_open),
                 requests=_by(session, func.count(), RequestRow.state),
                 nights=_by(session, func.count(), *place, where=done),
-                last_night=_by(session, func.max(question.closed_at), *place, where=done),
+                last_night=_by(session, func.max(job.closed_at), *place, where=done),
                 last_boot=_by(session, func.max(BootRow.at), BootRow.testbed),
                 alerts=_by(session, func.count(), alert.state),
                 mails_waiting=session.scalar(select(func.count()).where(waiting)) or 0,

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from netbisect.bisect.model.entities import Failure, Reaction
 from netbisect.store.db.database import StoreError
 from netbisect.store.db.records import ActionStage, Outcome, Quarantine
-from netbisect.store.db.rows import dud_of
+from netbisect.store.db.rows import failure_of
 from netbisect.store.db.sessions import LedgerRepository, WriteTransaction, get_row
 from netbisect.store.db.tables import BootRow, DecisionRow, DudRow, QuarantineRow, SampleRow
 from netbisect.store.repositories.outbox import post_mail
@@ -147,31 +147,31 @@ class QuarantineRepository(LedgerRepository):
                 .limit(_LOOKED_BACK)
             )
             found = []
-            for visit in session.scalars(visits):
-                dud = session.scalars(
+            for trial in session.scalars(visits):
+                failure = session.scalars(
                     select(DudRow)
-                    .where(DudRow.decision_id == visit, DudRow.reaction == Reaction.INFRA.value)
+                    .where(DudRow.decision_id == trial, DudRow.reaction == Reaction.INFRA.value)
                     .order_by(DudRow.at.desc())
                     .limit(1)
                 ).first()
-                if dud is None:
+                if failure is None:
                     break
-                found.append(dud_of(dud))
+                found.append(failure_of(failure))
             return found
 
-    def failed_trials(self, question: int, testbed: str) -> int:
+    def failed_trials(self, job: int, testbed: str) -> int:
         """How many visits in a row, the last ones for this question there, gave no valid sample.
 
         Since its last release; what the service itself has taken back was no visit.
         """
-        no_visit = [Outcome.RETRY.value, Outcome.WITHDRAWN.value]
+        no_trial = [Outcome.RETRY.value, Outcome.WITHDRAWN.value]
         with self.reading() as session:
             visits = (
                 select(DecisionRow.id)
                 .where(
                     *_visits_since_release(session, testbed),
-                    DecisionRow.question_id == question,
-                    DecisionRow.outcome.not_in(no_visit),
+                    DecisionRow.question_id == job,
+                    DecisionRow.outcome.not_in(no_trial),
                 )
                 .order_by(DecisionRow.id.desc())
             )
@@ -183,7 +183,7 @@ class QuarantineRepository(LedgerRepository):
                 )
             )
             last = session.scalars(visits).all()
-            return next((n for n, visit in enumerate(last) if visit in measured), len(last))
+            return next((n for n, trial in enumerate(last) if trial in measured), len(last))
 
 
 def _visits_since_release(session: Session, testbed: str) -> list[ColumnElement[bool]]:

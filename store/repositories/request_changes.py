@@ -85,9 +85,9 @@ def cancel(
     row = get_row(writing.session, RequestRow, request)
     if row.state != RequestState.OPEN.value:
         raise StoreError(f"request {request} is {row.state}: there is nothing to cancel")
-    for question in job_rows(writing.session, request):
-        if question.state == JobState.OPEN.value:
-            question.state = JobState.HELD.value
+    for job in job_rows(writing.session, request):
+        if job.state == JobState.OPEN.value:
+            job.state = JobState.HELD.value
     row.state, row.why, row.closed_at = RequestState.CANCELLED.value, why, writing.now
     add_audit_entry(writing, request, "cancel", who=who, via=via, data={"why": why})
     mail_news(writing, row, who, letter)

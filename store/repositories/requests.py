@@ -39,7 +39,7 @@ class TooManyError(StoreError):
 class RequestedJob:
     """A question of a request."""
 
-    question: Job
+    job: Job
     run: int = 1
     """2 for what repeats the first."""
 
@@ -102,7 +102,7 @@ class RequestRepository(LedgerRepository):
             writing.session.flush()
             request_changes.add_audit_entry(writing, row.id, "ask", who=who, via=via, data=wish)
             for part in parts:
-                add_part(writing, row, part.question, part.run)
+                add_part(writing, row, part.job, part.run)
             request_changes.mail(writing, row, letter(row.id))
             return request_of(row)
 
@@ -218,9 +218,9 @@ class RequestRepository(LedgerRepository):
                 raise StoreError(
                     f"request {request} is {row.state}: only one that was cancelled is resumed"
                 )
-            questions = request_changes.job_rows(writing.session, request)
+            jobs = request_changes.job_rows(writing.session, request)
             ordered = select(DecisionRow.external_id).where(
-                DecisionRow.question_id.in_([one.id for one in questions]),
+                DecisionRow.question_id.in_([one.id for one in jobs]),
                 DecisionRow.outcome.is_(None),
             )
             pending = writing.session.scalars(ordered).first()
@@ -229,9 +229,9 @@ class RequestRepository(LedgerRepository):
                     f"request {request} cannot be resumed yet: its order {pending} is being "
                     "taken back, which the service does when it runs"
                 )
-            for question in questions:
-                if question.state == JobState.HELD.value:
-                    question.state = JobState.OPEN.value
+            for job in jobs:
+                if job.state == JobState.HELD.value:
+                    job.state = JobState.OPEN.value
             row.state, row.why, row.closed_at = RequestState.OPEN.value, "", None
             request_changes.add_audit_entry(writing, request, "resume", who=who, via=via)
             request_changes.mail_news(writing, row, who, letter)
@@ -265,14 +265,14 @@ class RequestRepository(LedgerRepository):
             if row.state == RequestState.CANCELLED.value:
                 raise StoreError(f"request {request} is cancelled: it must be resumed first")
             changed = 0
-            for question in request_changes.job_rows(writing.session, request):
-                wanted = change(serialization.loads(question.noun))
+            for job in request_changes.job_rows(writing.session, request):
+                wanted = change(serialization.loads(job.noun))
                 if wanted is None:
                     continue
                 changed += 1
-                question.noun = serialization.dumps(wanted)
-                question.state = JobState.OPEN.value
-                question.finding = question.closed_at = None
+                job.noun = serialization.dumps(wanted)
+                job.state = JobState.OPEN.value
+                job.finding = job.closed_at = None
             if not changed:
                 raise StoreError(f"request {request} has nothing that could be extended so")
             row.state, row.verdict, row.why = RequestState.OPEN.value, "", ""
@@ -294,8 +294,8 @@ class RequestRepository(LedgerRepository):
             if row.state not in {RequestState.OPEN.value, RequestState.CANCELLED.value}:
                 raise StoreError(f"request {request} is {row.state}: nothing waits any more")
             row.priority = priority
-            for question in request_changes.job_rows(writing.session, request):
-                question.priority = priority
+            for job in request_changes.job_rows(writing.session, request):
+                job.priority = priority
             data = {"priority": priority}
             request_changes.add_audit_entry(
                 writing, request, "priority", who=who, via=via, data=data
@@ -304,13 +304,13 @@ class RequestRepository(LedgerRepository):
             return request_of(row)
 
 
-def add_part(writing: WriteTransaction, row: RequestRow, question: Job, run: int) -> JobRecord:
+def add_part(writing: WriteTransaction, row: RequestRow, job: Job, run: int) -> JobRecord:
     """Asks a question for a request."""
-    kind = serialization.tag_of(question)
+    kind = serialization.tag_of(job)
     return add_job(
         writing,
-        question,
-        key=f"request:{row.id}:{question.testbed}:{run}:{kind}",
+        job,
+        key=f"request:{row.id}:{job.testbed}:{run}:{kind}",
         priority=row.priority,
         requested_by=row.who,
         request=(row.id, run),

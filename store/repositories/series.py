@@ -114,9 +114,9 @@ class SeriesRepository(LedgerRepository):
                 run=_median(session, runs, SampleRow, default.run),
             )
 
-    def cost(self, questions: Iterable[int]) -> Cost:
+    def cost(self, jobs: Iterable[int]) -> Cost:
         """What these questions have cost the lab, with all that failed on the way."""
-        decisions = select(DecisionRow.id).where(DecisionRow.question_id.in_(list(questions)))
+        decisions = select(DecisionRow.id).where(DecisionRow.question_id.in_(list(jobs)))
         building = DudRow.stage.in_([Stage.CHECKOUT.value, Stage.BUILD.value])
         running = DudRow.scenario != ""
         with self.reading() as session:

@@ -108,7 +108,7 @@ class SeriesHistoryRepository(LedgerRepository):
                 for row in session.scalars(select(CommitRow).where(CommitRow.revision.in_(part)))
             }
 
-    def questions(self, kind: str) -> list[JobRecord]:
+    def jobs(self, kind: str) -> list[JobRecord]:
         """All questions of a kind, `comparison` or `bisection`, oldest first."""
         query = select(QuestionRow).where(QuestionRow.kind == kind).order_by(QuestionRow.id)
         with self.reading() as session:
@@ -126,18 +126,18 @@ class SeriesHistoryRepository(LedgerRepository):
             rows = session.scalars(query.order_by(QuestionRow.testbed, QuestionRow.id))
             return [job_of(row) for row in rows]
 
-    def progress(self, questions: Collection[int] | None = None) -> dict[int, tuple[int, int]]:
+    def progress(self, jobs: Collection[int] | None = None) -> dict[int, tuple[int, int]]:
         """By question: how many attempts there were, and how many of them are over.
 
         Args:
-            questions: Only of these; of all where they are not told.
+            jobs: Only of these; of all where they are not told.
         """
         query = select(DecisionRow.question_id, func.count(), func.count(DecisionRow.outcome))
-        if questions is not None:
-            query = query.where(DecisionRow.question_id.in_(questions))
+        if jobs is not None:
+            query = query.where(DecisionRow.question_id.in_(jobs))
         with self.reading() as session:
             found = session.execute(query.group_by(DecisionRow.question_id))
-            return {question: (begun, over) for question, begun, over in found}
+            return {job: (begun, over) for job, begun, over in found}
 
     def alert_news(self, alerts: Collection[int] | None = None) -> dict[int, tuple[int, float]]:
         """By alert: how often it was changed, and when last.

@@ -33,7 +33,7 @@ class _Success:
 def skipped(
     session: Session,
     *,
-    question: int,
+    job: int,
     testbeds: tuple[str, ...],
     revisions: tuple[str, ...],
     deciding: tuple[str, ...],
@@ -45,7 +45,7 @@ def skipped(
     was measured elsewhere: then it is that testbed's, and not the revision's.
     """
     found = [
-        _skipped_on(session, question, testbed, revisions, deciding, builds) for testbed in testbeds
+        _skipped_on(session, job, testbed, revisions, deciding, builds) for testbed in testbeds
     ]
     why = dict(found[0][0])
     for place, (said, _) in enumerate(found[1:], 1):
@@ -57,7 +57,7 @@ def skipped(
 
 def _skipped_on(
     session: Session,
-    question: int,
+    job: int,
     testbed: str,
     revisions: tuple[str, ...],
     deciding: tuple[str, ...],
@@ -73,21 +73,21 @@ def _skipped_on(
     - It came to nothing in `TRIES` visits or builds for this question, and to nothing since:
       passing trouble, or samples that are none. Bad infrastructure is never held against it.
     """
-    duds = _duds(session, testbed, revisions, builds)
+    failures = _failures(session, testbed, revisions, builds)
     successes = _successes(session, testbed, revisions, deciding, builds)
     standing = [
-        (dud, asked)
-        for dud, asked in duds
-        if not _unsaid(dud, successes[dud.revision])
-        and (dud.stage != Stage.BENCH.value or dud.scenario in deciding)
+        (failure, record)
+        for failure, record in failures
+        if not _unsaid(failure, successes[failure.revision])
+        and (failure.stage != Stage.BENCH.value or failure.scenario in deciding)
     ]
-    why = _incapable([dud for dud, _ in standing], deciding)
-    tries = _spoilt(session, testbed, question, deciding, successes)
-    for dud, asked in standing:
-        retried = dud.reaction == Reaction.RETRY.value and asked == question
-        if retried and dud.decision_id not in successes[dud.revision].visits:
-            assert dud.decision_id is not None
-            tries[dud.revision][dud.decision_id] = dud.why
+    why = _incapable([failure for failure, _ in standing], deciding)
+    tries = _spoilt(session, testbed, job, deciding, successes)
+    for failure, record in standing:
+        retried = failure.reaction == Reaction.RETRY.value and record == job
+        if retried and failure.decision_id not in successes[failure.revision].visits:
+            assert failure.decision_id is not None
+            tries[failure.revision][failure.decision_id] = failure.why
     for revision, failed in tries.items():
         if len(failed) >= TRIES and revision not in why:
             last = failed[max(failed)]
@@ -95,22 +95,22 @@ def _skipped_on(
     return why, {revision for revision, success in successes.items() if success.measured_at}
 
 
-def _incapable(duds: list[DudRow], deciding: tuple[str, ...]) -> dict[str, str]:
+def _incapable(failures: list[DudRow], deciding: tuple[str, ...]) -> dict[str, str]:
     """By revision: why it cannot be asked, where a dud says so for good."""
     why: dict[str, str] = {}
     unable: defaultdict[str, set[str]] = defaultdict(set)
-    for dud in duds:
-        if dud.reaction != Reaction.SKIP.value:
+    for failure in failures:
+        if failure.reaction != Reaction.SKIP.value:
             continue
-        if dud.stage == Stage.BENCH.value:
-            unable[dud.revision].add(dud.scenario)
-            if not unable[dud.revision].issuperset(deciding):
+        if failure.stage == Stage.BENCH.value:
+            unable[failure.revision].add(failure.scenario)
+            if not unable[failure.revision].issuperset(deciding):
                 continue
-        why[dud.revision] = dud.why
+        why[failure.revision] = failure.why
     return why
 
 
-def _duds(
+def _failures(
     session: Session, testbed: str, revisions: tuple[str, ...], builds: BuildVariants
 ) -> list[tuple[DudRow, int | None]]:
     """Duds of these builds, or of this testbed; each with the question it came from."""
@@ -129,7 +129,7 @@ def _duds(
         )
         .order_by(DudRow.at, DudRow.id)
     )
-    return [(dud, question) for dud, question in session.execute(query)]
+    return [(failure, job) for failure, job in session.execute(query)]
 
 
 def _successes(
@@ -158,28 +158,28 @@ def _successes(
         )
         .order_by(SampleRow.at)
     )
-    for revision, scenario, at, visit in session.execute(samples):
+    for revision, scenario, at, trial in session.execute(samples):
         found[revision].measured_at[scenario] = at
-        if visit is not None:
-            found[revision].visits.add(visit)
+        if trial is not None:
+            found[revision].visits.add(trial)
     return found
 
 
-def _unsaid(dud: DudRow, success: _Success) -> bool:
+def _unsaid(failure: DudRow, success: _Success) -> bool:
     """Whether a success takes back what this dud said."""
-    if dud.stage in _BUILDING:
-        return success.built_at > dud.at
-    if dud.stage == Stage.BENCH.value:
-        return success.measured_at.get(dud.scenario, dud.at) > dud.at
-    if dud.decision_id in success.visits:
+    if failure.stage in _BUILDING:
+        return success.built_at > failure.at
+    if failure.stage == Stage.BENCH.value:
+        return success.measured_at.get(failure.scenario, failure.at) > failure.at
+    if failure.decision_id in success.visits:
         return True
-    return max(success.measured_at.values(), default=dud.at) > dud.at
+    return max(success.measured_at.values(), default=failure.at) > failure.at
 
 
 def _spoilt(
     session: Session,
     testbed: str,
-    question: int,
+    job: int,
     deciding: tuple[str, ...],
     successes: defaultdict[str, _Success],
 ) -> defaultdict[str, dict[int, str]]:
@@ -192,7 +192,7 @@ def _spoilt(
             SampleRow.testbed == testbed,
             SampleRow.scenario.in_(deciding),
             SampleRow.valid.is_(False),
-            DecisionRow.question_id == question,
+            DecisionRow.question_id == job,
             DecisionRow.id.not_in(
                 select(DudRow.decision_id).where(
                     DudRow.reaction == Reaction.INFRA.value, DudRow.decision_id.is_not(None)
@@ -202,8 +202,8 @@ def _spoilt(
         .order_by(SampleRow.at)
     )
     spoilt: defaultdict[str, dict[int, str]] = defaultdict(dict)
-    for revision, visit, at, problems in session.execute(query):
+    for revision, trial, at, problems in session.execute(query):
         success = successes[revision]
-        if visit not in success.visits and at >= max(success.measured_at.values(), default=at):
-            spoilt[revision][visit] = "; ".join(problems) or "no packet was received"
+        if trial not in success.visits and at >= max(success.measured_at.values(), default=at):
+            spoilt[revision][trial] = "; ".join(problems) or "no packet was received"
     return spoilt

@@ -115,11 +115,11 @@ def test_of_several_steps_the_last_one_is_told() -> None:
 def test_all_engines_meet_the_same_luck() -> None:
     """Whatever they ask for, in whatever order."""
     one, other = small(), small()
-    asked = list(itertools.product(range(6), (0, 7, 59), (0, 1)))
-    found = {key: one.boots(key[0], key[1], key[1], key[2], 5) for key in asked}
-    again = {key: other.boots(key[0], key[1], key[1], key[2], 5) for key in reversed(asked)}
+    record = list(itertools.product(range(6), (0, 7, 59), (0, 1)))
+    found = {key: one.boots(key[0], key[1], key[1], key[2], 5) for key in record}
+    again = {key: other.boots(key[0], key[1], key[1], key[2], 5) for key in reversed(record)}
 
-    for key in asked:
+    for key in record:
         np.testing.assert_array_equal(found[key], again[key])
 
 

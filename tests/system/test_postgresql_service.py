@@ -59,9 +59,9 @@ class OnPostgresql(RealMaster):
         lead = "inet4-forwarding"
         candidates = tuple(Candidate(name) for name in LINE[1:])
         effect, noise = math.log(SLOW / FAST), Noise(boot=0.004)
-        question = BisectJob("main", "c2558", LINE[0], candidates, (lead,), lead, effect, noise)
+        job = BisectJob("main", "c2558", LINE[0], candidates, (lead,), lead, effect, noise)
         night = await self.closed(self.ask(LINE[-1], boots=1))
-        searched = await self.closed(self.ledger.ask(question, key="bisect", priority=200))
+        searched = await self.closed(self.ledger.ask(job, key="bisect", priority=200))
         self.over = True
         assert await cutting > 10
 

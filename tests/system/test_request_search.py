@@ -71,10 +71,10 @@ def test_the_good_end_is_found_in_what_was_measured(house: PlayedHouse) -> None:
         night = NightlyJob("main", "c2558", commit.revision, (FORWARDING,), 5)
         house.measure(house.ledger.ask(night, key=f"night:main:c2558:{number}"))
     house.request("bisect", "main", "--testbed", "c2558")
-    [asked, *_] = house.ledger.parts_of(1)
+    [record, *_] = house.ledger.parts_of(1)
 
-    assert isinstance(asked.question, CompareJob)
-    assert house.followups.history.commit(asked.question.good).subject == "300002"
+    assert isinstance(record.job, CompareJob)
+    assert house.followups.history.commit(record.job.good).subject == "300002"
     house.run()
     assert house.show(1)["verdict"] == "regression"
 
@@ -95,17 +95,17 @@ def test_a_search_that_is_out_of_hours_is_extended(house: PlayedHouse) -> None:
     assert "Verified against its parent" in told["sentence"]
     assert told["spent"]["boots"] > boots
     last = house.ledger.parts_of(1)[-1]
-    assert isinstance(last.question, BisectJob)
+    assert isinstance(last.job, BisectJob)
     assert house.ledger.request(1).state is RequestState.ANSWERED
 
 
 def test_a_range_is_of_the_branch_that_it_is_on(house: PlayedHouse) -> None:
     """Its commits get their places there, whatever is watched first; another branch is refused."""
     house.request("bisect", "r320896..r320897", "--testbed", "c2558")
-    [asked] = house.ledger.parts_of(1)
+    [record] = house.ledger.parts_of(1)
     refused = house.refused("bisect", "r320896..r320897", "--branch", "main", "--testbed", "c2558")
 
-    assert asked.question.branch == "stable/11"
+    assert record.job.branch == "stable/11"
     assert "is on stable/11, not on main" in refused
 
 

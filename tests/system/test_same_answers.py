@@ -41,7 +41,7 @@ LOOKS: dict[str, Callable[[Ledger], Any]] = {
     "due": lambda ledger: [one.subject for one in ledger.due_mails(9e9)],
     "events": lambda ledger: ledger.events_since(0),
     "evidence": lambda ledger: [
-        ledger.evidence(ledger.question(number), **_BUILD) for number in range(1, 5)
+        ledger.evidence(ledger.job(number), **_BUILD) for number in range(1, 5)
     ],
     "facts": lambda ledger: ledger.facts_of(4),
     "failed": Ledger.failed_decisions,
@@ -62,12 +62,12 @@ LOOKS: dict[str, Callable[[Ledger], Any]] = {
     "counted": Ledger.counted,
     "nights since": lambda ledger: ledger.nights_since(0.0),
     "numbers": Ledger.numbers,
-    "open": lambda ledger: (ledger.open_questions(), ledger.open_decisions()),
+    "open": lambda ledger: (ledger.open_jobs(), ledger.open_decisions()),
     "held": Ledger.held_decisions,
     "prices": lambda ledger: ledger.prices(TESTBED),
     "progress": Ledger.progress,
     "quarantined": Ledger.quarantined,
-    "questions": lambda ledger: (ledger.questions("comparison"), ledger.questions("bisection")),
+    "questions": lambda ledger: (ledger.jobs("comparison"), ledger.jobs("bisection")),
     "repeated": lambda ledger: ledger.repeated(*PLACE),
     "requests": lambda ledger: ledger.requests(who="olga", state=RequestState.OPEN),
     "audit": lambda ledger: ledger.audit(after=0),

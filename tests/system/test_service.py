@@ -157,7 +157,7 @@ def watch(play: DemoRun, wanted: Callable[[LedgerEvent], bool] | None = None) ->
     """Until something has happened; or until nothing is left to do."""
     end = time.monotonic() + LIMIT
     while time.monotonic() < end:
-        idle = not play.ledger.open_questions() and not play.ledger.waiting_mails()
+        idle = not play.ledger.open_jobs() and not play.ledger.waiting_mails()
         events, play.marker = play.ledger.events_since(play.marker)
         if wanted is not None and any(map(wanted, events)):
             return
@@ -171,13 +171,10 @@ def during(play: DemoRun, kind: type, stage: str) -> Callable[[LedgerEvent], boo
     """A visit of that stage was submitted for a question of that kind."""
 
     def happened(event: LedgerEvent) -> bool:
-        if event.kind != "submitted" or event.question is None:
+        if event.kind != "submitted" or event.job is None:
             return False
         decision = play.ledger.decision(event.data["decision"])
-        return (
-            isinstance(play.ledger.question(event.question).question, kind)
-            and decision.stage.value == stage
-        )
+        return isinstance(play.ledger.job(event.job).job, kind) and decision.stage.value == stage
 
     return happened
 
@@ -248,9 +245,9 @@ def check_orders(play: DemoRun, alert: Alert) -> None:
     orders = {one["external_idstring"]: one for one in given}
     ahead = {name.split(":")[5]: one for name, one in orders.items() if "ahead" in name}
     assert ahead
-    for question in (alert.comparison, alert.bisection):
-        assert question is not None
-        for decision in play.ledger.decisions(question):
+    for job in (alert.comparison, alert.bisection):
+        assert job is not None
+        for decision in play.ledger.decisions(job):
             assert decision.outcome is not None
             adopted = decision.buildset == ahead.get(decision.revision, {}).get("bsid")
             assert adopted or decision.external_id in orders
@@ -284,7 +281,7 @@ def test_the_culprit_is_named_although_the_master_is_killed(house: DemoService) 
     assert alert.culprit == planted
     assert alert.testbed == "c2558"
     assert alert.bisection is not None
-    finding = play.ledger.question(alert.bisection).finding
+    finding = play.ledger.job(alert.bisection).finding
     assert isinstance(finding, Culprit)
     assert min(finding.effects[0].good_boots, finding.effects[0].bad_boots) >= 3
     first, second = read(house.mails)
@@ -318,7 +315,7 @@ def search_on_twins(play: DemoRun) -> JobRecord:
     history = History(play.settings.mirror, play.lab.source.repository)
     history.update()
     line = play.tree.revisions
-    question = BisectJob(
+    job = BisectJob(
         "main",
         "c2558-1",
         line[0],
@@ -329,14 +326,14 @@ def search_on_twins(play: DemoRun) -> JobRecord:
         Noise(boot=0.009, image=0.01),
         others={"c2558-2": Noise(boot=0.009, image=0.01)},
     )
-    return play.ledger.ask(question, key="bisect:main:c2558-1", priority=200)
+    return play.ledger.ask(job, key="bisect:main:c2558-1", priority=200)
 
 
-def both_at_work(play: DemoRun, asked: JobRecord) -> None:
+def both_at_work(play: DemoRun, record: JobRecord) -> None:
     """Until visits to both are under way at once, which are not their first ones."""
     end = time.monotonic() + LIMIT
     while time.monotonic() < end:
-        decided = play.ledger.decisions(asked.id)
+        decided = play.ledger.decisions(record.id)
         under_way = {one.target for one in decided if not one.outcome and one.buildset}
         ended = sum(one.stage is ActionStage.TRIAL and one.outcome is not None for one in decided)
         if {"c2558-1", "c2558-2"} <= under_way and ended > 1:
@@ -349,17 +346,17 @@ def both_at_work(play: DemoRun, asked: JobRecord) -> None:
 def test_a_search_on_two_testbeds_of_a_group_goes_on_after_a_kill(house: DemoService) -> None:
     """Killed while both measure: verified, on both, with no order given twice."""
     play = begin(house, culprit=True, testbeds=copies(TESTBEDS["c2558"], 2))
-    asked = search_on_twins(play)
-    both_at_work(play, asked)
+    record = search_on_twins(play)
+    both_at_work(play, record)
     kill(house)
     control.start(house.place, house.environment)
     watch(play)
 
     (planted,) = (one for one, role in play.tree.roles.items() if role == "culprit")
-    finding = play.ledger.question(asked.id).finding
+    finding = play.ledger.job(record.id).finding
     assert isinstance(finding, Culprit)
     assert finding.revision == planted
-    decisions = play.ledger.decisions(asked.id)
+    decisions = play.ledger.decisions(record.id)
     assert all(one.outcome for one in decisions)
     assert {one.target for one in decisions if one.stage is ActionStage.TRIAL} == {
         "c2558-1",
@@ -367,9 +364,9 @@ def test_a_search_on_two_testbeds_of_a_group_goes_on_after_a_kill(house: DemoSer
     }
     names = [one["external_idstring"] for one in rest(play, "buildsets")["buildsets"]]
     assert len(names) == len(set(names))
-    given = {name for name in names if name.startswith(f"nb:{asked.id}:")}
+    given = {name for name in names if name.startswith(f"nb:{record.id}:")}
     assert given <= {one.external_id for one in decisions}
-    evidence = play.ledger.evidence(asked, config="GENERIC-NODEBUG", arch="amd64")
+    evidence = play.ledger.evidence(record, config="GENERIC-NODEBUG", arch="amd64")
     levels = {
         name: [
             one.ln_pps["inet4-forwarding"] for one in evidence.observations if one.testbed == name
@@ -390,7 +387,7 @@ def test_where_nothing_changed_nobody_is_named(house: DemoService) -> None:
     begin_night(play)
     watch(play)
 
-    nights = [play.ledger.question(number) for number in range(1, 5)]
+    nights = [play.ledger.job(number) for number in range(1, 5)]
     assert all(isinstance(one.finding, NightlyResult) for one in nights)
     assert play.ledger.alerts() == []
     assert read(house.mails) == []

@@ -33,7 +33,7 @@ class Relinking(RealMaster):
                 if layout and broken:
                     script[name]["build"] = "dud"
         self.script(script)
-        question = BisectJob(
+        job = BisectJob(
             "main",
             "c2558",
             LINE[0],
@@ -44,21 +44,21 @@ class Relinking(RealMaster):
             Noise(boot=0.004, image=0.012),
             layouts=LAYOUTS,
         )
-        return self.ledger.ask(question, key="bisect", priority=200)
+        return self.ledger.ask(job, key="bisect", priority=200)
 
     @pytest.mark.long
     @case
     async def test_the_culprit_is_named_by_its_layouts(self) -> None:
         """Each is built once, booted under its own name, and unknown to other questions."""
         await self.start()
-        asked = await self.closed(self.begin())
+        record = await self.closed(self.begin())
         calls = self.calls()
         built = [one.split()[1] for one in calls if one.startswith("build")]
         booted = {one.split()[1] for one in calls if one.startswith("trial")}
         relinked = {name for name in booted if "#" in name}
 
-        assert isinstance(asked.finding, Culprit)
-        assert asked.finding.revision == LINE[CULPRIT]
+        assert isinstance(record.finding, Culprit)
+        assert record.finding.revision == LINE[CULPRIT]
         assert {f"{LINE[CULPRIT]}#1", f"{LINE[CULPRIT - 1]}#1"} <= relinked
         assert len(built) == len(set(built))
         ends = (LINE[CULPRIT - 1], LINE[CULPRIT])
@@ -75,21 +75,21 @@ class Relinking(RealMaster):
     async def test_a_linker_that_fails_is_asked_once_for_a_revision(self) -> None:
         """The search goes on with the ordinary kernels, and the revision is not skipped."""
         await self.start()
-        asked = self.begin(broken=True)
+        record = self.begin(broken=True)
 
         def went_on() -> bool:
             """Something was measured after the second layout that failed."""
-            made = [one.revision for one in self.ledger.decisions(asked.id)]
+            made = [one.revision for one in self.ledger.decisions(record.id)]
             failed = [place for place, name in enumerate(made) if "#" in name]
             return len(failed) > 1 and len(made) > failed[1] + 2
 
         await self.until(went_on)
-        decisions = self.ledger.decisions(asked.id)
+        decisions = self.ledger.decisions(record.id)
         orders = [one.revision for one in decisions if "#" in one.revision]
         assert all(name.endswith("#1") for name in orders)
         assert len(orders) == len(set(orders))
         assert {one.stage for one in decisions if "#" in one.revision} == {ActionStage.KERNEL}
-        seen = self.ledger.evidence(asked, config="GENERIC", arch="amd64")
+        seen = self.ledger.evidence(record, config="GENERIC", arch="amd64")
         assert {name for name in seen.skipped if "#" not in name} == set()
         assert set(seen.skipped) >= set(orders[:2])
 

@@ -95,14 +95,14 @@ class Supervised:
         self.tree.land(self.landed)
         history = History(self.settings.mirror, self.lab.source.repository)
         open_nights(self.ledger, history, self.settings, self.lab.testbeds, ["main"])
-        return self.ledger.open_questions()[-1]
+        return self.ledger.open_jobs()[-1]
 
-    def visited(self, night: JobRecord) -> bool:
+    def tried(self, night: JobRecord) -> bool:
         decisions = self.ledger.open_decisions(night.id)
         return any(one.stage is ActionStage.TRIAL and one.buildset is not None for one in decisions)
 
     def closed(self, night: JobRecord) -> bool:
-        return self.ledger.question(night.id).state is JobState.CLOSED
+        return self.ledger.job(night.id).state is JobState.CLOSED
 
     def count(self, ended: str) -> int:
         return stalls.read(self.settings.state).counts[ended]
@@ -140,7 +140,7 @@ def test_what_stands_still_is_ended_and_the_service_goes_on(service: Supervised)
     service.start()
     night = service.night()
 
-    until(lambda: service.visited(night))
+    until(lambda: service.tried(night))
     worker = service.worker()
     os.kill(worker, signal.SIGSTOP)
     try:
@@ -155,7 +155,7 @@ def test_what_stands_still_is_ended_and_the_service_goes_on(service: Supervised)
     os.kill(compute, signal.SIGSTOP)
     until(lambda: service.count(stalls.COMPUTE))
     until(lambda: service.closed(night))
-    assert isinstance(service.ledger.question(night.id).finding, NightlyResult)
+    assert isinstance(service.ledger.job(night.id).finding, NightlyResult)
     assert service.compute_process() != compute
 
     night = service.night()

@@ -151,8 +151,8 @@ def test_seven_sets_side_by_side(house: PlayedHouse, tmp_path: Path) -> None:
     revisions = ("r311848", "r311849", "r312904", "r312905", "r313448")
     patches = [f"--patch=r313448={tmp_path / name}.diff" for name in names]
     house.request("series", *revisions, *patches, "--testbed", "c2558")
-    [asked] = house.ledger.parts_of(1)
-    marks = [one.partition("+")[2] for one in asked.question.revisions[5:]]
+    [record] = house.ledger.parts_of(1)
+    marks = [one.partition("+")[2] for one in record.job.revisions[5:]]
     house.images = {
         f"313448+{mark}": f"313448{name}" for mark, name in zip(marks, names, strict=True)
     }

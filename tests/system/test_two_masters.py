@@ -191,7 +191,7 @@ def test_the_second_goes_on_where_the_first_was_killed(pair: Pair) -> None:
     with pair.buildbots.begin() as connection:
         late = "UPDATE masters SET last_active = last_active - :late WHERE name LIKE '%/one'"
         connection.execute(text(late), {"late": _EXPIRES})
-    wait(lambda: not pair.ledger.open_questions())
+    wait(lambda: not pair.ledger.open_jobs())
 
     decisions = pair.ledger.decisions(1)
     assert [one.outcome.value for one in decisions if one.outcome] == ["ok"] * len(decisions)

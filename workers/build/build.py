@@ -92,7 +92,7 @@ class KernelBuild:
             with self.commands.alone():
                 return self._run()
         except LabFault as fault:
-            return fault.dud(self.name, started)
+            return fault.failure(self.name, started)
 
     # ---------------------------------------------------------------------------- the stages
 
@@ -108,7 +108,7 @@ class KernelBuild:
             stage = self._make_kernel()
             return self._keep(stage, started)
         except LabFault as fault:
-            return fault.dud(self.name, started, log=self.commands.tail())
+            return fault.failure(self.name, started, log=self.commands.tail())
 
     def _make_kernel(self) -> Path:
         stage = self.builder.directory / "stage"

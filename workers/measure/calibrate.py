@@ -79,7 +79,7 @@ def measure(plan: CalibrationPlan) -> CalibrationRuns:
             its owner, or several boots failed.
     """
     runs = _kept(plan)
-    failures = 0
+    fruitless = 0
     with Connections(plan.lab.ssh) as connections:
         while (done := _done(plan, runs)) < plan.boots:
             plan.say(f"boot {done + 1} of {plan.boots}")
@@ -91,12 +91,12 @@ def measure(plan: CalibrationPlan) -> CalibrationRuns:
             for fact in facts:
                 runs.add(fact)
             _keep(plan, facts)
-            duds = [fact for fact in facts if isinstance(fact, Failure)]
-            why = duds[-1].why if duds else "no run was a sample"
-            if not sound or any(dud.reaction is Reaction.QUARANTINE for dud in duds):
+            failures = [fact for fact in facts if isinstance(fact, Failure)]
+            why = failures[-1].why if failures else "no run was a sample"
+            if not sound or any(failure.reaction is Reaction.QUARANTINE for failure in failures):
                 raise CalibrationError(f"{plan.testbed.name} needs its owner: {why}")
-            failures = 0 if _done(plan, runs) > done else failures + 1
-            if failures == _FAILURES:
+            fruitless = 0 if _done(plan, runs) > done else fruitless + 1
+            if fruitless == _FAILURES:
                 raise CalibrationError(f"{_FAILURES} boots in a row gave nothing: {why}")
     return runs
 

@@ -106,13 +106,13 @@ def measure(plan: ImageNoisePlan) -> ImageRates | Failure:
             order = range(len(kernels)) if turn % 2 == 0 else reversed(range(len(kernels)))
             for number in order:
                 plan.say(f"boot {turn + 1} of {plan.boots}, layout {number + 1}")
-                dud = _visit(plan, connections, kernels[number], number, rates)
-                if dud is not None:
-                    return dud
+                failure = _trial(plan, connections, kernels[number], number, rates)
+                if failure is not None:
+                    return failure
     return rates
 
 
-def _visit(
+def _trial(
     plan: ImageNoisePlan, connections: Connections, kernel: Kernel, number: int, rates: ImageRates
 ) -> Failure | None:
     facts: list[Fact] = []
@@ -126,11 +126,11 @@ def _visit(
                     f"{fact.scenario}: saturated: the generator is too slow to see this router"
                 )
             rates.by_scenario[fact.scenario][number].append(fact.pps)
-    duds = [fact for fact in facts if isinstance(fact, Failure)]
+    failures = [fact for fact in facts if isinstance(fact, Failure)]
     if not sound:
-        why = duds[-1].why if duds else "it gave no reason"
+        why = failures[-1].why if failures else "it gave no reason"
         raise ImageNoiseError(f"{plan.testbed.name} needs its owner: {why}")
-    return duds[0] if duds else None
+    return failures[0] if failures else None
 
 
 # ------------------------------------------------------------------------------------ telling

@@ -75,13 +75,13 @@ class Telemetry:
         """A snapshot of all machines, read in parallel. Raises only HostKeyError."""
         look = MachineState()
         logs, names, counted = {}, {}, {}
-        with contextlib.ExitStack() as asked:
+        with contextlib.ExitStack() as record:
             answers = {}
             for machine in dict.fromkeys(machine for _, machine, _ in self._ends):
                 parts = self._parts(machine)
                 names[machine.address] = {self._names[part] for part in parts}
-                questions = self._questions(machine, parts, scenario)
-                answers[machine] = parts, _ask(asked, machine, *questions)
+                jobs = self._jobs(machine, parts, scenario)
+                answers[machine] = parts, _ask(record, machine, *jobs)
             for machine, (parts, answer) in answers.items():
                 seen, logs[machine.address], counted[machine.address] = self._read(
                     machine, parts, answer()
@@ -104,7 +104,7 @@ class Telemetry:
                         self._names[part] = found.name
         return [part for part in ends if part in self._names]
 
-    def _questions(self, machine: Machine, parts: list[str], scenario: Scenario) -> list[list[str]]:
+    def _jobs(self, machine: Machine, parts: list[str], scenario: Scenario) -> list[list[str]]:
         """Commands for one machine; `_read` parses their output."""
         names = [self._names[part] for part in parts]
         router = machine is self._router
@@ -239,7 +239,7 @@ def evaluate_run(
 
 
 def _ask(
-    asked: contextlib.ExitStack, machine: Machine, *commands: list[str]
+    record: contextlib.ExitStack, machine: Machine, *commands: list[str]
 ) -> Callable[[], list[str]]:
     """Starts commands; returns a function for their output.
 
@@ -247,7 +247,7 @@ def _ask(
     """
     nothing = [""] * len(commands)
     try:
-        answer = asked.enter_context(machine.running_each(*commands))
+        answer = record.enter_context(machine.running_each(*commands))
     except (UnreachableError, CommandError):
         return lambda: nothing
 

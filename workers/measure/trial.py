@@ -117,7 +117,7 @@ class _TrialRun:
         """
         if fault is not None and fault.reaction is Reaction.QUARANTINE:
             for doubt, at, scenario in self.doubtful:
-                self.emit(self._dud(doubt, at, scenario))
+                self.emit(self._failure(doubt, at, scenario))
             return False
         if fault is None or fault.fault is Fault.SCENARIO:
             assert boot is not None
@@ -131,10 +131,10 @@ class _TrialRun:
                 found = next(known_good_check.find_faults(self.testbed, self.connections), None)
         except LabFault as error:
             self.say(f"{self.testbed.name}: {error.why}")
-            self.emit(self._dud(error, started))
+            self.emit(self._failure(error, started))
             fault = error
         for doubt, at, scenario in self.doubtful:
-            self.emit(self._dud(found or doubt, at, scenario))
+            self.emit(self._failure(found or doubt, at, scenario))
         return Reaction.QUARANTINE not in (fault.reaction, found and found.reaction)
 
     # --------------------------------------------------------------------------------- booting
@@ -153,7 +153,7 @@ class _TrialRun:
             except LabFault as fault:
                 self.say(f"{name}: {fault.why}")
                 if attempt >= fault.tries:
-                    self.emit(self._dud(fault, started))
+                    self.emit(self._failure(fault, started))
                     return fault
             else:
                 self.emit(boot)
@@ -193,7 +193,7 @@ class _TrialRun:
                 if fault.fault in _IN_DOUBT:
                     self.doubtful.append((fault, started, scenario))
                 else:
-                    self.emit(self._dud(fault, started, scenario))
+                    self.emit(self._failure(fault, started, scenario))
                 return fault
             time.sleep(self.testbed.timing.pause)
 
@@ -217,8 +217,10 @@ class _TrialRun:
             return None
         return _fault_of(sample)
 
-    def _dud(self, fault: LabFault, started: float, scenario: Scenario | None = None) -> Failure:
-        return fault.dud(
+    def _failure(
+        self, fault: LabFault, started: float, scenario: Scenario | None = None
+    ) -> Failure:
+        return fault.failure(
             self.trial.kernel.revision,
             started,
             testbed=self.testbed.name,

@@ -55,16 +55,22 @@ class LabFault(Exception):  # noqa: N818 - a fault of the lab, in the lab's own 
         return cls(place, rule.reaction, why, log, fault)
 
     @classmethod
-    def from_failure(cls, dud: Failure, reaction: Reaction) -> Self:
+    def from_failure(cls, failure: Failure, reaction: Reaction) -> Self:
         """The fault of a recorded failure."""
-        return cls(dud.stage, reaction, dud.why, dud.log, Fault(dud.fault) if dud.fault else None)
+        return cls(
+            failure.stage,
+            reaction,
+            failure.why,
+            failure.log,
+            Fault(failure.fault) if failure.fault else None,
+        )
 
     @property
     def tries(self) -> int:
         """Attempts, including the first one."""
         return RULES[self.fault].tries if self.fault else 1
 
-    def dud(
+    def failure(
         self, revision: str, started: float, *, testbed: str = "", scenario: str = "", log: str = ""
     ) -> Failure:
         """The failure as a fact; `log` is used if the fault has none."""

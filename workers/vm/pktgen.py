@@ -206,9 +206,9 @@ class Instructions:
         count: int = self._ask("query-replay")["icount"]
         return count / SECOND
 
-    def _ask(self, question: str) -> dict[str, int]:
+    def _ask(self, job: str) -> dict[str, int]:
         try:
-            self._stream.write(json.dumps({"execute": question}) + "\n")
+            self._stream.write(json.dumps({"execute": job}) + "\n")
             self._stream.flush()
             while line := self._stream.readline():
                 said: dict[str, dict[str, int]] = json.loads(line)

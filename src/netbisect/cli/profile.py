@@ -60,7 +60,7 @@ def profile(
     named = (commit_named(history, one, default_branch=branch) for one in revisions)
     commits = list({commit.revision: commit for commit in named}.values())
     ledger.learn(commits, branch)
-    question = profiles.with_load(
+    job = profiles.with_load(
         ledger,
         ProfileJob(
             branch,
@@ -69,25 +69,25 @@ def profile(
             (scenario or testbed.scenarios[0],),
         ),
     )
-    asked = _queue(ledger, question, who)
-    state = "queued" if asked.finding is None else "done before"
-    click.echo(f"job {asked.id}: {state}; result: {_address(ledger, settings, asked)}")
+    record = _queue(ledger, job, who)
+    state = "queued" if record.finding is None else "done before"
+    click.echo(f"job {record.id}: {state}; result: {_address(ledger, settings, record)}")
 
 
-def _queue(ledger: Ledger, question: ProfileJob, who: str) -> JobRecord:
+def _queue(ledger: Ledger, job: ProfileJob, who: str) -> JobRecord:
     """Queues the job; a job that failed is queued again at most once a day."""
-    key = profiles.key_of(question)
+    key = profiles.key_of(job)
     priority = profiles.PRIORITY_REQUEST
-    asked = ledger.ask(question, key=key, priority=priority, requested_by=who)
-    if isinstance(asked.finding, Unfinished):
+    record = ledger.ask(job, key=key, priority=priority, requested_by=who)
+    if isinstance(record.finding, Unfinished):
         key = f"{key}:{time.strftime('%Y-%m-%d', time.gmtime())}"
-        asked = ledger.ask(question, key=key, priority=priority, requested_by=who)
-    return asked
+        record = ledger.ask(job, key=key, priority=priority, requested_by=who)
+    return record
 
 
-def _address(ledger: Ledger, settings: Settings, asked: JobRecord) -> str:
+def _address(ledger: Ledger, settings: Settings, record: JobRecord) -> str:
     """URL of the result: the report of the alert that requested it too, or a page of its own."""
-    alert = ledger.alert_about(asked.parent) if asked.parent is not None else None
+    alert = ledger.alert_about(record.parent) if record.parent is not None else None
     if alert is not None:
         return settings.report_address(alert.id)
-    return settings.profile_address(asked.id)
+    return settings.profile_address(record.id)

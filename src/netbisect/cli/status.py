@@ -41,7 +41,7 @@ def follow(folder: Path, from_start: bool, until_idle: bool) -> None:
     ledger = open_service_ledger(load_settings(folder / SETTINGS))
     marker = 0 if from_start else ledger.last_event()
     while True:
-        idle = not ledger.open_questions() and not ledger.waiting_mails()
+        idle = not ledger.open_jobs() and not ledger.waiting_mails()
         events, marker = ledger.events_since(marker)
         for line in progress.lines(ledger, events):
             click.echo(line)

@@ -74,7 +74,7 @@ def testbeds(ctx: click.Context, folder: Path | None, *, as_json: bool) -> None:
 def _rows(lab: Lab, ledger: Ledger) -> list[dict[str, Any]]:
     """One row for each testbed of the lab file."""
     held = ledger.quarantined()
-    asked = [one.question.testbed for one in ledger.open_questions()]
+    record = [one.job.testbed for one in ledger.open_jobs()]
     rows = []
     for testbed in lab.testbeds:
         one = held.get(testbed.name)
@@ -86,7 +86,7 @@ def _rows(lab: Lab, ledger: Ledger) -> list[dict[str, Any]]:
                 "fault": one.fault if one else "",
                 "why": _why(one) if one else "",
                 "by": one.by if one else "",
-                "questions": asked.count(testbed.name),
+                "questions": record.count(testbed.name),
                 "owner": testbed.owner,
                 "quarantines": len(ledger.quarantines(testbed.name)),
             }

@@ -63,9 +63,9 @@ class DemoRun:
 
     def _open_work(self) -> str:
         """Description of open work, or ""."""
-        questions = [asked.key for asked in self.ledger.open_questions()]
+        jobs = [record.key for record in self.ledger.open_jobs()]
         mails = len(self.ledger.waiting_mails())
-        parts = [f"the end of {', '.join(questions)}"] if questions else []
+        parts = [f"the end of {', '.join(jobs)}"] if jobs else []
         parts += [f"{words.count(mails, 'mail')} to leave"] if mails else []
         return " and ".join(parts)
 
@@ -89,11 +89,11 @@ class DemoRun:
         return right
 
     def _print_cost(self, bisection: int | None, comparison: int | None) -> None:
-        asked = self.ledger.question(bisection) if bisection else None
-        if asked is None or not isinstance(asked.question, BisectJob):
+        record = self.ledger.job(bisection) if bisection else None
+        if record is None or not isinstance(record.job, BisectJob):
             return
         cost = self.ledger.cost([one for one in (comparison, bisection) if one])
-        finding = asked.finding
+        finding = record.finding
         if isinstance(finding, Culprit):
             commit = self.ledger.commit(finding.revision)
             subject = commit.subject if commit else ""

@@ -30,8 +30,8 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("alerts") / "netbisect.sqlite"
     ledger = open_ledger(f"sqlite:///{path}")
     for testbed in ("c2558", "apu2", "e5-2650"):
-        question = CompareJob("main", testbed, "a" * 40, "b" * 40, (FORWARDING,), FORWARDING, -0.3)
-        with ledger.closing(ledger.ask(question, key=testbed), Confirmed((DROP, STILL))) as closing:
+        job = CompareJob("main", testbed, "a" * 40, "b" * 40, (FORWARDING,), FORWARDING, -0.3)
+        with ledger.closing(ledger.ask(job, key=testbed), Confirmed((DROP, STILL))) as closing:
             closing.open_alert((DROP, STILL), what="confirmed by boots in turns")
     found = {"state": AlertState.CULPRIT_FOUND, "culprit": "c" * 40}
     ledger.change_alert(1, who="netbisect", what="the search ended", **found)
@@ -39,8 +39,8 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ledger.change_alert(3, who="olga", what="back", state=AlertState.FIXED, recovery="d" * 40)
     night = ledger.ask(NightlyJob("main", "x", "b" * 40, (PF,), 3), key="night")
     with ledger.closing(night, NightlyResult(3)) as closing:
-        asked = closing.ask(CompareJob("main", "x", "r1", "r2", (PF,), PF, -0.3), key="x")
-        closing.open_candidate(asked, kind=AlertKind.DROP, what="seen")
+        record = closing.ask(CompareJob("main", "x", "r1", "r2", (PF,), PF, -0.3), key="x")
+        closing.open_candidate(record, kind=AlertKind.DROP, what="seen")
         place = {"scenario": PF, "branch": "main", "good": "a" * 40, "bad": "b" * 40}
         closing.add_series(1, testbed="apu2", **place)
     ledger.engine.dispose()

@@ -185,12 +185,12 @@ def test_nightly_job_is_queued_once(written: Path) -> None:
     first = run("night", "--testbed", "c2558", written)
     second = run("night", written)
     settings, _ = load(written / control.SETTINGS)
-    asked = open_ledger(settings.database).open_questions()
+    record = open_ledger(settings.database).open_jobs()
 
     assert "is to be measured" in first.output
     assert second.exit_code == 0
-    assert sorted(one.question.testbed for one in asked) == ["c2558", "e5-2650"]
-    assert all(isinstance(one.question, NightlyJob) for one in asked)
+    assert sorted(one.job.testbed for one in record) == ["c2558", "e5-2650"]
+    assert all(isinstance(one.job, NightlyJob) for one in record)
     status = json.loads(run("status", "--json", written).stdout)
     assert [one["kind"] for one in status["questions"]] == ["Night", "Night"]
     assert "Night on c2558, main" in run("status", written).output
@@ -204,7 +204,7 @@ def test_unknown_testbed_is_refused(written: Path) -> None:
 
 
 def wishes(ledger: Ledger) -> list[JobRecord]:
-    return [one for one in ledger.open_questions() if isinstance(one.question, ProfileJob)]
+    return [one for one in ledger.open_jobs() if isinstance(one.job, ProfileJob)]
 
 
 def test_profile_is_queued_once(written: Path) -> None:
@@ -212,15 +212,15 @@ def test_profile_is_queued_once(written: Path) -> None:
     first = run(*wish)
     settings, _ = load(written / control.SETTINGS)
     ledger = open_ledger(settings.database)
-    [asked] = wishes(ledger)
+    [record] = wishes(ledger)
 
-    assert f"reports/profile-{asked.id}.html" in first.output
-    assert isinstance(asked.question, ProfileJob)
-    assert asked.question.scenarios == ("inet4-forwarding",)
-    assert len(asked.question.revisions) == 2
-    hashes = asked.question.revisions
+    assert f"reports/profile-{record.id}.html" in first.output
+    assert isinstance(record.job, ProfileJob)
+    assert record.job.scenarios == ("inet4-forwarding",)
+    assert len(record.job.revisions) == 2
+    hashes = record.job.revisions
     assert run("profile", "--testbed", "c2558", *hashes, "--folder", written).output == first.output
-    with ledger.closing(asked, ProfileResult(hashes)):
+    with ledger.closing(record, ProfileResult(hashes)):
         pass
     assert "done before" in run(*wish).output
     assert wishes(ledger) == []
@@ -238,7 +238,7 @@ def test_failed_profile_is_queued_again(written: Path) -> None:
     [second] = wishes(ledger)
 
     assert second.id != first.id
-    assert second.question == first.question
+    assert second.job == first.job
 
 
 @pytest.mark.parametrize(

@@ -57,8 +57,8 @@ def test_a_release_is_requested_and_stays_in_the_history(folder: Path) -> None:
     """The master checks the testbed first, so that it is not in use at once."""
     name = next(iter(listed(folder)))
     run("quarantine", name, "--why", "new fans", "--folder", folder)
-    asked = run("release", name, "--note", "all are in", "--folder", folder)
-    assert asked.exit_code == 0
+    record = run("release", name, "--note", "all are in", "--folder", folder)
+    assert record.exit_code == 0
     assert listed(folder)[name]["state"] == "being checked"
     settings, _ = load(folder / control.SETTINGS)
     ledger = open_ledger(settings.database)

@@ -79,8 +79,8 @@ def test_pkt_gen_refuses_what_that_of_freebsd_refuses(running_lab: RunningLab) -
     refused = subprocess.run([*ssh, f"{SEND} -U"], capture_output=True, text=True, check=False)
     assert refused.returncode == 255
     assert refused.stderr.startswith("pkt-gen: illegal option -- U\nUsage:\npkt-gen arguments\n")
-    asked = subprocess.run([*ssh, "pkt-gen -h"], capture_output=True, text=True, check=True)
-    assert asked.stderr in refused.stderr
+    record = subprocess.run([*ssh, "pkt-gen -h"], capture_output=True, text=True, check=True)
+    assert record.stderr in refused.stderr
 
 
 def test_receiver_exits_after_the_traffic(running_lab: RunningLab) -> None:

@@ -46,15 +46,15 @@ def ledger(url: str) -> Iterator[Ledger]:
 
 
 def test_every_fact_is_given_back_as_it_was_told(ledger: Ledger) -> None:
-    asked = ledger.ask(NIGHT, key="night")
-    decision = decide(ledger, asked.id)
+    record = ledger.ask(NIGHT, key="night")
+    decision = decide(ledger, record.id)
 
     for fact in FACTS:
         ledger.record(fact, decision.id)
     later = dataclasses.replace(SAMPLE, id="sample2", at=99.0)
     ledger.record(later, decision.id)
 
-    assert ledger.facts_of(asked.id) == [*FACTS, later]
+    assert ledger.facts_of(record.id) == [*FACTS, later]
 
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20)
@@ -78,7 +78,7 @@ RATES = st.lists(st.floats(0, 1e11), max_size=4).map(tuple)
         at=TIMES,
         seconds=TIMES,
     ),
-    dud=st.builds(
+    failure=st.builds(
         Failure,
         id=st.just(""),
         revision=TEXT,
@@ -94,18 +94,18 @@ RATES = st.lists(st.floats(0, 1e11), max_size=4).map(tuple)
 )
 @settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_whatever_a_fact_says_it_says_afterwards(
-    ledger: Ledger, sample: Sample, dud: Failure
+    ledger: Ledger, sample: Sample, failure: Failure
 ) -> None:
     name = f"example {ledger.last_event()}"
-    sample, dud = dataclasses.replace(sample, id=name), dataclasses.replace(dud, id=name)
+    sample, failure = dataclasses.replace(sample, id=name), dataclasses.replace(failure, id=name)
     decision = decide(ledger, ledger.ask(NIGHT, key=name).id)
     ledger.record(BOOT)
 
     ledger.record(sample, decision.id)
-    ledger.record(dud, decision.id)
+    ledger.record(failure, decision.id)
 
-    found = {type(fact): fact for fact in ledger.facts_of(decision.question)}
-    assert found == {Sample: sample, Failure: dud}
+    found = {type(fact): fact for fact in ledger.facts_of(decision.job)}
+    assert found == {Sample: sample, Failure: failure}
 
 
 @pytest.mark.parametrize("odd", ["nul \0", "lone \ud800"])
@@ -145,8 +145,8 @@ def test_who_reads_sees_one_moment(ledger: Ledger, url: str) -> None:
 
 
 def test_a_fact_told_twice_is_kept_once_and_as_it_was_told_first(ledger: Ledger) -> None:
-    asked = ledger.ask(NIGHT, key="night")
-    decision = decide(ledger, asked.id)
+    record = ledger.ask(NIGHT, key="night")
+    decision = decide(ledger, record.id)
     for fact in FACTS:
         ledger.record(fact, decision.id)
     marker = ledger.last_event()
@@ -155,7 +155,7 @@ def test_a_fact_told_twice_is_kept_once_and_as_it_was_told_first(ledger: Ledger)
         ledger.record(fact)
     ledger.record(dataclasses.replace(SAMPLE, pps=1.0), decision.id)
 
-    assert ledger.facts_of(asked.id) == FACTS
+    assert ledger.facts_of(record.id) == FACTS
     assert ledger.last_event() == marker
 
 
@@ -190,7 +190,7 @@ def test_a_console_may_say_anything(ledger: Ledger) -> None:
 
     ledger.record(dataclasses.replace(DUD, log="panic:\0 \udcff\nKDB"), decision.id)
 
-    [kept] = ledger.facts_of(decision.question)
+    [kept] = ledger.facts_of(decision.job)
     assert isinstance(kept, Failure)
     assert kept.log == "panic:\ufffd ?\nKDB"
 
@@ -201,7 +201,7 @@ def test_a_dud_without_a_log_is_given_the_machines_last_words(ledger: Ledger) ->
     ledger.record(dataclasses.replace(DUD, log=""), decision.id, log="last words")
     ledger.record(dataclasses.replace(DUD, id="dud2"), decision.id, log="last words")
 
-    logs = [fact.log for fact in ledger.facts_of(decision.question) if isinstance(fact, Failure)]
+    logs = [fact.log for fact in ledger.facts_of(decision.job) if isinstance(fact, Failure)]
     assert logs == ["last words", "cc: error"]
 
 
@@ -343,17 +343,17 @@ for i in range(40):
 def test_two_processes_that_close_one_question_agree_on_one_answer(
     ledger: Ledger, url: str
 ) -> None:
-    asked = ledger.ask(COMPARISON, key="comparison")
+    record = ledger.ask(COMPARISON, key="comparison")
     engine = open_database(url)
     other = Ledger(engine)
-    stale = other.question(asked.id)
+    stale = other.job(record.id)
 
-    with ledger.closing(asked, NotConfirmed((), "no difference")):
+    with ledger.closing(record, NotConfirmed((), "no difference")):
         pass
     with pytest.raises(AlreadyClosedError), other.closing(stale, Unfinished("cancelled")):
         pass
 
-    assert other.question(asked.id).finding == NotConfirmed((), "no difference")
+    assert other.job(record.id).finding == NotConfirmed((), "no difference")
     engine.dispose()
 
 
@@ -361,21 +361,21 @@ def test_two_processes_that_close_one_question_agree_on_one_answer(
 
 
 def test_events_tell_in_order_what_happened_and_never_twice(ledger: Ledger) -> None:
-    asked = ledger.ask(NIGHT, key="night")
-    decision = decide(ledger, asked.id)
+    record = ledger.ask(NIGHT, key="night")
+    decision = decide(ledger, record.id)
     ledger.submitted(decision.id, 17)
     first, marker = ledger.events_since(0)
     for fact in FACTS:
         ledger.record(fact, decision.id)
     ledger.finish(decision.id, Outcome.OK)
-    with ledger.closing(asked, NightlyResult(1)):
+    with ledger.closing(record, NightlyResult(1)):
         pass
     second, end = ledger.events_since(marker)
 
     assert [event.kind for event in first] == ["asked", "decided", "submitted"]
     kinds = ["kernel", "boot", "conditions", "sample", "dud", "finished", "closed"]
     assert [event.kind for event in second] == kinds
-    assert {event.question for event in (*first, *second)} == {asked.id}
+    assert {event.job for event in (*first, *second)} == {record.id}
     assert second[3].data["pps"] == SAMPLE.pps
     assert second[3].data["revision"] == "r1"
     assert second[-1].data["finding"] == "nightdone"
@@ -410,8 +410,8 @@ def test_prices_follow_the_lab_when_it_changes(ledger: Ledger) -> None:
 
 
 def test_what_failed_has_its_cost_too(ledger: Ledger) -> None:
-    asked = ledger.ask(NIGHT, key="night")
-    decision = decide(ledger, asked.id)
+    record = ledger.ask(NIGHT, key="night")
+    decision = decide(ledger, record.id)
     hung = Failure("dud2", "r1", Stage.BOOT, Reaction.SKIP, "no boot", 50.0, 400.0, "c2558")
     crashed = Failure(
         "dud3", "r1", Stage.BOOT, Reaction.SKIP, "went down", 60.0, 7.0, "c2558", SAMPLE.scenario
@@ -420,7 +420,7 @@ def test_what_failed_has_its_cost_too(ledger: Ledger) -> None:
         ledger.record(fact, decision.id)
     ledger.record(dataclasses.replace(BOOT, id="somebody else's"))
 
-    cost = ledger.cost([asked.id])
+    cost = ledger.cost([record.id])
 
     assert (cost.builds, cost.boots, cost.runs) == (2, 2, 2)
     assert cost.seconds == 600.0 + 60.0 + 180.0 + 400.0 + 30.0 + 7.0

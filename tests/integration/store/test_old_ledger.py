@@ -40,7 +40,7 @@ def test_every_row_of_an_old_ledger_loads(ledger: Ledger) -> None:
             name: session.connection().exec_driver_sql(f"SELECT count(*) FROM {name}").scalar_one()  # noqa: S608
             for name in inspect(ledger.engine).get_table_names()
         }
-    jobs = [ledger.question(number + 1) for number in range(rows["questions"])]
+    jobs = [ledger.job(number + 1) for number in range(rows["questions"])]
     assert Counter(job.state.value for job in jobs) == {"open": 11, "closed": 34, "held": 1}
     attempts = [one for job in jobs for one in ledger.decisions(job.id)]
     assert len(attempts) == rows["decisions"]
@@ -68,12 +68,12 @@ def test_every_alert_and_series_of_an_old_ledger_loads(ledger: Ledger) -> None:
     assert all(ledger.alert_changes(alert.id) for alert in alerts)
     assert ledger.alerts_touching("c2558-2", SCENARIO, MAIN)
     assert [level.revision[-2:] for level in ledger.series(TESTBED, SCENARIO, MAIN)] == ["a1", "a8"]
-    assert ledger.evidence(ledger.question(3), config="GENERIC-NODEBUG", arch="amd64").skipped
+    assert ledger.evidence(ledger.job(3), config="GENERIC-NODEBUG", arch="amd64").skipped
 
 
 def test_work_continues_in_an_old_ledger(ledger: Ledger) -> None:
-    [bisection] = [job for job in ledger.open_questions() if job.key == "open:bisection"]
-    assert isinstance(bisection.question, BisectJob)
+    [bisection] = [job for job in ledger.open_jobs() if job.key == "open:bisection"]
+    assert isinstance(bisection.job, BisectJob)
     [pending] = ledger.open_decisions(bisection.id)
     assert pending.belief is not None
     ledger.finish(pending.id, Outcome.OK)
@@ -85,7 +85,7 @@ def test_work_continues_in_an_old_ledger(ledger: Ledger) -> None:
     ledger.finish(trial.id, Outcome.OK)
     with ledger.closing(job, NightlyResult(1)):
         pass
-    assert ledger.question(job.id).finding == NightlyResult(1)
+    assert ledger.job(job.id).finding == NightlyResult(1)
     [first, *_] = ledger.open_alerts()
     changed = ledger.change_alert(
         first.id, who="requester", what="accepted", state=AlertState.ACKNOWLEDGED

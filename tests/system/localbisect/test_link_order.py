@@ -79,10 +79,10 @@ def test_failing_layouts_do_not_skip_the_revision(lucky: Repository) -> None:
     options = ("--setup", setup, *OPTIONS[2:], "--layouts", "3", "--json")
     done = lucky.search(*options, "--", "./program.sh")
     found = json.loads(done.stdout)
-    duds = lucky.facts("dud")
+    failures = lucky.facts("dud")
 
     assert lucky.revisions[17] in named(found), done.stderr
     assert found["skipped"] == {}
-    assert len(duds) == len({dud["revision"] for dud in duds}) > 0
-    assert all(dud["layout"] for dud in duds)
+    assert len(failures) == len({failure["revision"] for failure in failures}) > 0
+    assert all(failure["layout"] for failure in failures)
     assert "layout 1, skipped" in done.stderr

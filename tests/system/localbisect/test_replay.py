@@ -47,11 +47,11 @@ def places(entries: list[dict[str, object]], noun: str) -> list[int]:
 def another_visit(entries: list[dict[str, object]]) -> int:
     """The first trial of the search has another revision."""
     search = places(entries, "bisection")[0]
-    visit = next(place for place in places(entries, "visit") if place > search)
+    trial = next(place for place in places(entries, "visit") if place > search)
     candidates = entries[search]["candidates"]
     assert isinstance(candidates, list)
-    entries[visit]["revision"] = candidates[2]["revision"]
-    return visit + 1
+    entries[trial]["revision"] = candidates[2]["revision"]
+    return trial + 1
 
 
 def another_number(entries: list[dict[str, object]]) -> int:
@@ -89,13 +89,13 @@ def test_replay_repeats_all_decisions_and_finds_modifications(log: Path) -> None
     data = json.loads(replay(log, "--json").stdout)
     entries = [json.loads(line) for line in log.read_text().splitlines()]
     decided = [entry for entry in entries if entry["is"] in ("visit", "confirmed", "culprit")]
-    asked = [entry for entry in entries if entry["is"] in ("comparison", "bisection")]
+    record = [entry for entry in entries if entry["is"] in ("comparison", "bisection")]
 
     assert done.exit_code == 0, done.output
-    assert f"All {len(decided) + len(asked)} decisions are the same." in done.output
+    assert f"All {len(decided) + len(record)} decisions are the same." in done.output
     assert "splits what is left in two halves" in done.output
     assert data["same"] is True
-    assert len(data["lines"]) == len(decided) + len(asked)
+    assert len(data["lines"]) == len(decided) + len(record)
 
     log.write_bytes(log.read_bytes() + b'{"is":"vis')  # an incomplete line
     assert replay(log).exit_code == 0

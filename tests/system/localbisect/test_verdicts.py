@@ -124,8 +124,8 @@ def test_long_set_ups_have_several_runs_per_trial(make_repository: MakeRepositor
 
     assert done.returncode == 0, done.stderr
     assert f"Commit {repository.revisions[4][:12]}" in done.stdout
-    assert max(int(str(visit["runs"])) for visit in visits) > 1
-    assert list(boots.values()) == [visit["runs"] for visit in visits]
+    assert max(int(str(trial["runs"])) for trial in visits) > 1
+    assert list(boots.values()) == [trial["runs"] for trial in visits]
     assert "run 2 of " in done.stderr
     assert "Verified against its parent by fresh interleaved trials, " in plain(done.stdout)
     assert "decisions are the same" in looked(repository, "replay")

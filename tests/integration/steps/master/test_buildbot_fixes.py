@@ -98,7 +98,7 @@ class DeadMasterTest(RealMaster):
     async def test_requests_of_a_dead_master_are_started_again(self: Any) -> None:
         self.builders = ()
         await self.start(more_workers=[worker.Worker("builder", "password", missing_timeout=0)])
-        asked = self.ask()
+        record = self.ask()
         requests = self.master.db.buildrequests
         while not (found := await requests.getBuildRequests(complete=False)):
             await task.deferLater(reactor, 0.05)
@@ -124,7 +124,7 @@ class DeadMasterTest(RealMaster):
         assert await requests.getBuildRequests(complete=False, claimed=gone)
 
         await self.master.data.updates.expireMasters()
-        assert (await self.closed(asked)).finding is not None
+        assert (await self.closed(record)).finding is not None
         assert not await requests.getBuildRequests(complete=False, claimed=gone)
 
 
@@ -166,10 +166,10 @@ class LostWorkerTest(RealMaster):
 
     async def assert_job_ends(self, lost: list[bool], retried: int) -> None:
         """The nightly job ends well, after so many builds were retried."""
-        asked = await self.closed(self.ask(boots=1))
+        record = await self.closed(self.ask(boots=1))
         self.flushLoggedErrors()  # Buildbot's own
         assert lost
-        assert isinstance(asked.finding, NightlyResult)
+        assert isinstance(record.finding, NightlyResult)
         builds = await self.master.data.get(("builds",))
         assert sum(one["results"] == RETRY for one in builds) == retried
         orders = [one["external_idstring"] for one in await self.buildsets()]

@@ -111,7 +111,7 @@ def test_a_master_continues_after_a_full_disk(tmp_path: Path) -> None:
         resource.prlimit(process, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
         until(lambda: control.master_pid(service.place) is None)
         control.start(service.place, service.environment)
-        until(lambda: ledger.open_questions() == [])
-        assert isinstance(ledger.question(1).finding, NightlyResult)
+        until(lambda: ledger.open_jobs() == [])
+        assert isinstance(ledger.job(1).finding, NightlyResult)
     finally:
         service.stop()

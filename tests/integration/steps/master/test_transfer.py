@@ -113,7 +113,7 @@ class _Search:
         search = BisectJob(
             "main", "c2558", self.revisions[0], candidates, scenarios, scenarios[0], -0.1, noise
         )
-        self.asked = self.ledger.ask(search, key="bisect")
+        self.record = self.ledger.ask(search, key="bisect")
 
     def put(self, folder: Path, revision: str, seconds: float = 1.0) -> str:
         (folder / "stage").mkdir(exist_ok=True)
@@ -149,7 +149,7 @@ def test_kernels_of_open_jobs_are_not_removed(search: _Search) -> None:
     assert search.left() == set(search.keys[:5])
     assert said.startswith("the kernels of open jobs take ")
     assert said.endswith(" kB, kernel_space is 1 B")
-    with search.ledger.closing(search.asked, Unfinished("it is enough")):
+    with search.ledger.closing(search.record, Unfinished("it is enough")):
         pass
     assert search.prune("1 B") == "5 kernels removed"
     assert search.left() == set()
@@ -176,7 +176,7 @@ def test_only_the_newest_kernel_of_a_revision_is_needed(search: _Search, tmp_pat
 def test_the_kernel_of_an_open_decision_is_needed(search: _Search) -> None:
     revision = search.revisions[7]
     search.ledger.intend(
-        search.asked.id,
+        search.record.id,
         ActionStage.TRIAL,
         revision,
         "c2558",

@@ -18,10 +18,8 @@ OTHER = "b" * 40
 
 class ProfilesTest(RealMaster):
     def profile(self, *revisions: str, pps: float = 600_000.0) -> JobRecord:
-        question = ProfileJob("main", "c2558", revisions, ("inet4-forwarding",), pps)
-        return self.ledger.ask(
-            question, key=profiles.key_of(question), priority=profiles.PRIORITY_REQUEST
-        )
+        job = ProfileJob("main", "c2558", revisions, ("inet4-forwarding",), pps)
+        return self.ledger.ask(job, key=profiles.key_of(job), priority=profiles.PRIORITY_REQUEST)
 
     async def steps_of(self, builder: str) -> list[list[tuple[str, bool]]]:
         """Steps of each build, and whether they were successful."""
@@ -39,25 +37,25 @@ class ProfilesTest(RealMaster):
     async def test_both_revisions_are_profiled_and_their_files_stored(self) -> None:
         """The ledger gets boots and no samples."""
         await self.start()
-        asked = await self.closed(self.profile(REVISION, OTHER))
+        record = await self.closed(self.profile(REVISION, OTHER))
 
-        assert asked.finding == ProfileResult((REVISION, OTHER))
+        assert record.finding == ProfileResult((REVISION, OTHER))
         assert [one for one in self.calls() if "profile" in one] == [
             f"profile {REVISION}",
             f"profile {OTHER}",
         ]
         assert not [call for call in self.calls() if "trial" in call]
-        first, second = profiles.taken(self.ledger, self.settings.visits, asked)
+        first, second = profiles.taken(self.ledger, self.settings.visits, record)
         assert (first.profile.revision, second.profile.revision) == (REVISION, OTHER)
         assert first.stacks == {("ether_input", REVISION[:4]): 1000}
         assert first.profile.pps == 600_000.0
-        decisions = self.ledger.decisions(asked.id)
+        decisions = self.ledger.decisions(record.id)
         kept = sorted(int(path.name) for path in self.settings.visits.iterdir())
         assert kept == [one.id for one in decisions if one.stage is ActionStage.PROFILE]
         events, _ = self.ledger.events_since(0)
         assert sum(one.kind == "boot" for one in events) == 2
         assert not any(one.kind == "sample" for one in events)
-        page = self.settings.reports / f"profile-{asked.id}.html"
+        page = self.settings.reports / f"profile-{record.id}.html"
         assert REVISION[:4] in page.read_text()
         own = [
             [step for step in steps if "profile" in step[0] or step[0] == "trial"]
@@ -83,7 +81,7 @@ class ProfilesTest(RealMaster):
         job = await self.closed(job)
 
         assert job.finding == ProfileResult((OTHER,))
-        assert self.ledger.question(night.id).finding == NightlyResult(1)
+        assert self.ledger.job(night.id).finding == NightlyResult(1)
         assert self.calls()[-1] == f"profile {OTHER}"
 
     @case
@@ -91,12 +89,12 @@ class ProfilesTest(RealMaster):
         """Without a boot of the other revision."""
         self.script({REVISION: {"profile": "dud"}})
         await self.start()
-        asked = await self.closed(self.profile(REVISION, OTHER))
+        record = await self.closed(self.profile(REVISION, OTHER))
 
-        assert isinstance(asked.finding, Unfinished)
-        assert "no event" in asked.finding.why
+        assert isinstance(record.finding, Unfinished)
+        assert "no event" in record.finding.why
         assert [call for call in self.calls() if "profile" in call] == [f"profile {REVISION}"]
-        page = (self.settings.reports / f"profile-{asked.id}.html").read_text()
+        page = (self.settings.reports / f"profile-{record.id}.html").read_text()
         assert "no event" in page
         assert self.ledger.known_rates("c2558", "inet4-forwarding", [REVISION]) == {}
 
@@ -105,7 +103,7 @@ class ProfilesTest(RealMaster):
     async def test_crashed_profiles_are_retried(self) -> None:
         self.script({REVISION: {"profile": "crash"}})
         await self.start()
-        asked = await self.closed(self.profile(REVISION))
+        record = await self.closed(self.profile(REVISION))
 
-        assert isinstance(asked.finding, Unfinished)
+        assert isinstance(record.finding, Unfinished)
         assert self.calls().count(f"profile {REVISION}") == 3

@@ -46,15 +46,15 @@ class Lab:
         self.now = START + day * DAY
         chosen = [self.lab.testbed(name) for name in testbeds or (TESTBED,)]
         open_nights(self.ledger, self.followups.history, self.settings, chosen, ["main"])
-        return self.ledger.open_questions()
+        return self.ledger.open_jobs()
 
-    def measure(self, asked: JobRecord, change: float = 0.0, image: str = "") -> list[JobRecord]:
+    def measure(self, record: JobRecord, change: float = 0.0, image: str = "") -> list[JobRecord]:
         """Ends a nightly job with measurements; returns the follow-ups."""
-        night = asked.question
+        night = record.job
         assert isinstance(night, NightlyJob)
         self.measured += 1
         decision = self.ledger.intend(
-            asked.id,
+            record.id,
             ActionStage.TRIAL,
             night.revision,
             TESTBED,
@@ -91,7 +91,7 @@ class Lab:
         for fact in facts:
             self.ledger.record(fact, decision.id)
         self.ledger.finish(decision.id, Outcome.OK)
-        return self.followups.conclude(self.ledger, asked, NightlyResult(night.boots))
+        return self.followups.conclude(self.ledger, record, NightlyResult(night.boots))
 
     def history(self) -> None:
         """Measures each of eight commits before the head in a nightly job."""
@@ -99,8 +99,8 @@ class Lab:
             scenarios = self.lab.testbed(TESTBED).scenarios
             night = NightlyJob("main", TESTBED, revision, scenarios, 5)
             self.now = START + (number - 8) * DAY
-            asked = self.ledger.ask(night, key=f"night {number}")
-            assert self.measure(asked) == []
+            record = self.ledger.ask(night, key=f"night {number}")
+            assert self.measure(record) == []
 
 
 @pytest.fixture
@@ -111,7 +111,7 @@ def lab(quiet_house: Path, quiet_commits: list[Commit], tmp_path: Path) -> Itera
 
 
 def repeats(open_now: list[JobRecord]) -> list[JobRecord]:
-    return [asked for asked in open_now if is_repeat(asked)]
+    return [record for record in open_now if is_repeat(record)]
 
 
 def test_the_last_nightly_job_is_repeated_after_against_itself_days(lab: Lab) -> None:
@@ -122,7 +122,7 @@ def test_the_last_nightly_job_is_repeated_after_against_itself_days(lab: Lab) ->
 
     [again] = lab.evening(13.6)
 
-    assert again.question == first.question
+    assert again.job == first.job
     assert (again.parent, is_repeat(again), is_repeat(first)) == (first.id, True, False)
     assert again.priority < PRIORITY_NIGHT
     assert again.key.startswith(f"night:main:{TESTBED}:{lab.line[-1]}:again:2027-01-")
@@ -143,15 +143,15 @@ def test_the_repeat_uses_the_last_measured_kernel(lab: Lab) -> None:
     tonight = lab.evening(6, TESTBED, OTHER)
     [again] = repeats(tonight)
 
-    assert isinstance(again.question, NightlyJob)
-    assert (again.question.testbed, again.question.revision) == (TESTBED, lab.line[-2])
+    assert isinstance(again.job, NightlyJob)
+    assert (again.job.testbed, again.job.revision) == (TESTBED, lab.line[-2])
     others = [one for one in tonight if one is not again]
-    assert [one.question.testbed for one in others] == [TESTBED, OTHER]
-    for asked in (again, others[0]):
-        lab.measure(asked)
+    assert [one.job.testbed for one in others] == [TESTBED, OTHER]
+    for record in (again, others[0]):
+        lab.measure(record)
     [later] = repeats(lab.evening(20))
-    assert isinstance(later.question, NightlyJob)
-    assert later.question.revision == lab.line[-1], "not what was repeated before"
+    assert isinstance(later.job, NightlyJob)
+    assert later.job.revision == lab.line[-1], "not what was repeated before"
 
 
 def test_0_disables_repeats(lab: Lab) -> None:
@@ -183,7 +183,7 @@ def test_a_repeat_opens_no_candidate(lab: Lab, change: float) -> None:
     assert lab.measure(again, change) == []
     assert lab.ledger.alerts(candidates=True) == []
     assert lab.ledger.open_alerts() == []
-    [tonight] = lab.ledger.open_questions()
+    [tonight] = lab.ledger.open_jobs()
     assert lab.measure(tonight, change), "the screen would have seen such a night"
 
 
@@ -193,7 +193,7 @@ def test_a_repeat_alone_is_not_suspicious(lab: Lab) -> None:
     lab.measure(first)
     [again] = lab.evening(14)
     lab.measure(again, -0.3)
-    night = again.question
+    night = again.job
     assert isinstance(night, NightlyJob)
     [level] = lab.ledger.baseline(TESTBED, night.scenarios[0], "main")
 
@@ -208,7 +208,7 @@ def test_the_ledger_separates_the_nights_of_an_image(lab: Lab) -> None:
     lab.history()
     [again] = repeats(lab.evening(6))
     lab.measure(again, -0.05)
-    scenario = again.question.scenarios[0]
+    scenario = again.job.scenarios[0]
     [(first, second)] = lab.ledger.repeated(TESTBED, scenario, "main")
 
     assert first.revision == second.revision == lab.line[-2]

@@ -77,24 +77,24 @@ class Nights:
         """Measures a commit in a nightly job; returns the follow-ups."""
         self.ledger.record_all(self.facts(number, change, slow), "the test")
         night = NightlyJob("main", TESTBED, self.line[number], (self.scenario,), BOOTS)
-        asked = self.ledger.ask(night, key=f"night {number}")
-        return self.followups.conclude(self.ledger, asked, NightlyResult(BOOTS))
+        record = self.ledger.ask(night, key=f"night {number}")
+        return self.followups.conclude(self.ledger, record, NightlyResult(BOOTS))
 
     def answer(
-        self, asked: JobRecord, ln_ratio: float, *, confirmed: bool = True
+        self, record: JobRecord, ln_ratio: float, *, confirmed: bool = True
     ) -> list[JobRecord]:
         """Ends a comparison; returns the follow-ups."""
         effect = Effect(self.scenario, ln_ratio, ln_ratio - 0.004, ln_ratio + 0.004, 1e-5, 6, 6)
         finding: Result = Confirmed((effect,)) if confirmed else NotConfirmed((effect,), "no room")
-        return self.followups.conclude(self.ledger, asked, finding)
+        return self.followups.conclude(self.ledger, record, finding)
 
     def drop(self, change: float) -> JobRecord:
         """The comparison after seven nights without a change and one with a drop."""
         for number in range(6):
             self.ledger.record_all(self.facts(number), "the test")
         assert self.night(6) == []
-        [asked] = self.night(7, change)
-        return asked
+        [record] = self.night(7, change)
+        return record
 
     @property
     def alert(self) -> Alert:
@@ -111,18 +111,18 @@ def nights(quiet_house: Path, quiet_commits: list[Commit], tmp_path: Path) -> It
     shutil.rmtree(nights.settings.reports, ignore_errors=True)
 
 
-def pair(asked: JobRecord) -> tuple[str, str]:
-    assert isinstance(asked.question, CompareJob)
-    return asked.question.good, asked.question.bad
+def pair(record: JobRecord) -> tuple[str, str]:
+    assert isinstance(record.job, CompareJob)
+    return record.job.good, record.job.bad
 
 
 def test_a_large_drop_needs_one_pair_of_images(nights: Nights) -> None:
-    asked = nights.drop(-0.12)
-    assert pair(asked) == (nights.line[6], nights.line[7])
+    record = nights.drop(-0.12)
+    assert pair(record) == (nights.line[6], nights.line[7])
     assert (nights.alert.state, nights.alert.kind) == (AlertState.CONFIRMING, AlertKind.DROP)
     assert nights.ledger.alerts() == []
 
-    [search] = nights.answer(asked, -0.12)
+    [search] = nights.answer(record, -0.12)
 
     assert (nights.alert.state, nights.alert.bisection) == (AlertState.BISECTING, search.id)
     assert [effect.ln_ratio for effect in nights.alert.effects] == [-0.12]
@@ -130,33 +130,33 @@ def test_a_large_drop_needs_one_pair_of_images(nights: Nights) -> None:
 
 def test_a_small_drop_needs_a_second_pair_of_images(nights: Nights) -> None:
     """The alert has the mean of both pairs, and the range of the first."""
-    asked = nights.drop(-0.04)
-    assert nights.answer(asked, -0.04) == []
+    record = nights.drop(-0.04)
+    assert nights.answer(record, -0.04) == []
     assert nights.alert.state is AlertState.CONFIRMING
     assert nights.ledger.waiting_mails() == []
 
     [further] = nights.night(8, -0.04)
-    assert further.parent == asked.id
+    assert further.parent == record.id
     assert pair(further)[1] == nights.line[8]
-    assert not set(pair(asked)) & set(pair(further))
+    assert not set(pair(record)) & set(pair(further))
     [search] = nights.answer(further, -0.036)
 
     alert = nights.alert
     assert (alert.state, alert.bisection) == (AlertState.BISECTING, search.id)
-    assert (alert.good, alert.bad) == pair(asked)
+    assert (alert.good, alert.bad) == pair(record)
     [effect] = alert.effects
     assert effect.ln_ratio == pytest.approx(-0.038)
     assert effect.high - effect.low > 0.01, "the offsets of images are part of the interval"
     [mail] = nights.ledger.waiting_mails()
     assert "-3.7 %" in mail.subject, "the mean of both pairs"
-    first = [nights.followups.history.commit(end).number for end in pair(asked)]
+    first = [nights.followups.history.commit(end).number for end in pair(record)]
     assert f"between n{first[0]} and n{first[1]}" in mail.subject
     assert nights.followups.page_of(alert.id).is_file()
 
 
 def test_an_offset_of_one_image_is_no_alert(nights: Nights) -> None:
-    asked = nights.drop(-0.04)
-    nights.answer(asked, -0.025)
+    record = nights.drop(-0.04)
+    nights.answer(record, -0.025)
     [further] = nights.night(8)
     assert nights.answer(further, 0.006, confirmed=False) == []
 
@@ -167,8 +167,8 @@ def test_an_offset_of_one_image_is_no_alert(nights: Nights) -> None:
 
 
 def test_an_unconfirmed_change_is_withdrawn(nights: Nights) -> None:
-    asked = nights.drop(-0.12)
-    assert nights.answer(asked, -0.001, confirmed=False) == []
+    record = nights.drop(-0.12)
+    assert nights.answer(record, -0.001, confirmed=False) == []
 
     assert nights.alert.state is AlertState.WITHDRAWN
     assert nights.ledger.alert_changes(nights.alert.id)[-1].what == "no room"
@@ -178,9 +178,9 @@ def test_a_more_frequent_slow_mode_opens_an_alert_about_modes(nights: Nights) ->
     """Without a comparison, a search or a mail; the baseline continues."""
     for number in range(9):  # every sixth boot is slow by 10 %
         assert nights.night(number, slow=[i for i in range(5) if (5 * number + i) % 6 == 3]) == []
-    asked = [nights.night(number, slow=[0, 1, 3, 4]) for number in (9, 10, 11)]
+    record = [nights.night(number, slow=[0, 1, 3, 4]) for number in (9, 10, 11)]
 
-    assert asked == [[], [], []]
+    assert record == [[], [], []]
     alert = nights.alert
     assert (alert.kind, alert.state) == (AlertKind.MODES, AlertState.OPEN)
     assert alert.bad == nights.line[11] or alert.bad == nights.line[10]
@@ -200,14 +200,14 @@ def test_no_second_comparison_is_opened_while_one_runs(nights: Nights) -> None:
 
 def test_an_improvement_is_recorded_and_starts_a_baseline(nights: Nights) -> None:
     """Its loss is a drop."""
-    asked = nights.drop(0.12)
-    assert nights.answer(asked, 0.12) == []
+    record = nights.drop(0.12)
+    assert nights.answer(record, 0.12) == []
 
     assert (nights.alert.kind, nights.alert.state) == (AlertKind.IMPROVEMENT, AlertState.OPEN)
     assert nights.ledger.waiting_mails() == []
     assert nights.night(8, 0.12) == []
-    [asked] = nights.night(9, 0.0)
-    assert pair(asked)[1] == nights.line[9]
+    [record] = nights.night(9, 0.0)
+    assert pair(record)[1] == nights.line[9]
 
 
 def test_a_returning_change_reopens_its_alert(nights: Nights) -> None:
@@ -227,8 +227,8 @@ def test_a_returning_change_reopens_its_alert(nights: Nights) -> None:
 
 
 def test_an_unfinished_comparison_withdraws_its_candidate(nights: Nights) -> None:
-    asked = nights.drop(-0.12)
-    nights.followups.conclude(nights.ledger, asked, Unfinished("the testbed is in quarantine"))
+    record = nights.drop(-0.12)
+    nights.followups.conclude(nights.ledger, record, Unfinished("the testbed is in quarantine"))
 
     assert nights.alert.state is AlertState.WITHDRAWN
-    assert [mail.key for mail in nights.ledger.waiting_mails()] == [f"trouble:{asked.id}"]
+    assert [mail.key for mail in nights.ledger.waiting_mails()] == [f"trouble:{record.id}"]

@@ -57,7 +57,7 @@ def test_what_was_built_ahead_is_told_beside_the_visit_and_not_as_its_outcome() 
     """A kernel that fails to build while another one is measured spoils no boot."""
     decision = Action(
         id=1,
-        question=1,
+        job=1,
         seq=1,
         attempt=1,
         external_id="nb:1:1:1",
@@ -84,11 +84,11 @@ def test_what_was_built_ahead_is_told_beside_the_visit_and_not_as_its_outcome() 
         Sample("t", "boot", "c2558", "forwarding", 902.0, 1e3, (), (), (), "c", 12.5, 30.0),
         Failure("dud", "last", Stage.BUILD, Reaction.SKIP, "no rule", 13.0, 5.0),
     ]
-    visit = _attempt(decision, facts, "forwarding")
+    trial = _attempt(decision, facts, "forwarding")
     later, last = _built_ahead(decision, facts)
 
-    assert (visit.outcome, visit.seconds, visit.stage) == ("booted", 120.0, "trial")
-    assert visit.ln_pps == pytest.approx((math.log(900.0) + math.log(902.0)) / 2)
+    assert (trial.outcome, trial.seconds, trial.stage) == ("booted", 120.0, "trial")
+    assert trial.ln_pps == pytest.approx((math.log(900.0) + math.log(902.0)) / 2)
     assert (later.revision, later.outcome, later.stage) == (
         "later",
         "built v with fix-igb",
@@ -100,13 +100,13 @@ def test_what_was_built_ahead_is_told_beside_the_visit_and_not_as_its_outcome() 
 def test_what_kernels_died_of_is_told_once() -> None:
     """Trouble of the lab, and what has nothing to show, is left out."""
 
-    def dud(why: str, stage: Stage, log: str, scenario: str = "") -> Failure:
+    def failure(why: str, stage: Stage, log: str, scenario: str = "") -> Failure:
         return Failure(why, "r", stage, Reaction.SKIP, why, 1.0, 1.0, scenario=scenario, log=log)
 
-    panic = dud("panic: x", Stage.BOOT, "panic: x\n#0 y")
-    crash = dud("went down: panic: z", Stage.BOOT, "panic: z", "forwarding")
-    lab = dud("no room", Stage.DEPLOY, "df")
-    mute = dud("hangs", Stage.BOOT, " \n")
+    panic = failure("panic: x", Stage.BOOT, "panic: x\n#0 y")
+    crash = failure("went down: panic: z", Stage.BOOT, "panic: z", "forwarding")
+    lab = failure("no room", Stage.DEPLOY, "df")
+    mute = failure("hangs", Stage.BOOT, " \n")
 
     assert _failures([panic, lab, crash, replace(panic, id="again"), mute]) == (
         KernelFailure("r", "", "panic: x", "panic: x\n#0 y"),
@@ -152,7 +152,7 @@ def test_a_commit_that_stands_in_for_the_culprit_is_known() -> None:
 
 def test_a_known_culprit_is_measured_again_with_its_parent() -> None:
     """And the ends of the range, while no commit is known."""
-    asked = BisectJob(
+    record = BisectJob(
         "main", "c2558", "good", (Candidate("parent"), Candidate("culprit"), Candidate("bad")),
         ("fwd4",), "fwd4", -0.1, Noise(),
     )  # fmt: skip
@@ -161,7 +161,7 @@ def test_a_known_culprit_is_measured_again_with_its_parent() -> None:
         for parent, revision in (("parent", "culprit"), ("culprit", "bad"))
     ]
 
-    assert _compared(asked, None) == (("good", "bad"),)
-    assert _compared(asked, found[0]) == (("parent", "culprit"),)
+    assert _compared(record, None) == (("good", "bad"),)
+    assert _compared(record, found[0]) == (("parent", "culprit"),)
     both = (("parent", "culprit"), ("culprit", "bad"))
-    assert _compared(asked, SeveralCulprits(tuple(found), Posterior({}, 0.0))) == both
+    assert _compared(record, SeveralCulprits(tuple(found), Posterior({}, 0.0))) == both

@@ -54,13 +54,13 @@ class Desk:
     def scenarios(self) -> tuple[str, ...]:
         return self.lab.testbed(TESTBED).scenarios
 
-    def measure(self, asked: JobRecord, *, without: str = "", problem: str = "") -> None:
+    def measure(self, record: JobRecord, *, without: str = "", problem: str = "") -> None:
         """One boot with a sample of each scenario; of one of them none, or none that counts."""
-        revision = asked.question.revision if isinstance(asked.question, NightlyJob) else ""
+        revision = record.job.revision if isinstance(record.job, NightlyJob) else ""
         decision = self.ledger.intend(
-            asked.id, ActionStage.TRIAL, revision, TESTBED, config="G", arch="amd64", why="w"
+            record.id, ActionStage.TRIAL, revision, TESTBED, config="G", arch="amd64", why="w"
         )
-        key = f"k{asked.id}"
+        key = f"k{record.id}"
         facts: list[Fact] = [
             Kernel(revision, "G", "amd64", f"i{key}", key, "v", 1, self.now, 60.0),
             Boot(key, TESTBED, key, revision, self.now, 60.0),
@@ -177,12 +177,12 @@ def test_drops_and_gains_are_new_once_and_then_open(desk: Desk) -> None:
     desk.night()
     for number, ln_ratio in enumerate((-0.1, 0.2), 1):
         scenario = desk.scenarios[number]
-        question = CompareJob(
+        job = CompareJob(
             "main", TESTBED, desk.line[0], desk.line[2], (scenario,), scenario, ln_ratio
         )
-        asked = desk.ledger.ask(question, key=f"compare {number}")
+        record = desk.ledger.ask(job, key=f"compare {number}")
         effect = Effect(scenario, ln_ratio, ln_ratio - 0.01, ln_ratio + 0.01, 1e-6, 5, 6)
-        with desk.ledger.closing(asked, Confirmed((effect,))) as closing:
+        with desk.ledger.closing(record, Confirmed((effect,))) as closing:
             closing.open_alert((effect,), what="confirmed", ends=(desk.line[0], desk.line[2]))
     desk.at(MORNING)
     first = desk.digest()

@@ -120,15 +120,13 @@ class Measuring:
         for fact in facts:
             self.ledger.record(fact, decision)
 
-    def asked(
-        self, number: int, ago: float, change: float = 0.0, question: Job | None = None
-    ) -> None:
+    def record(self, number: int, ago: float, change: float = 0.0, job: Job | None = None) -> None:
         """The same, for a question: a night of that commit, or another one."""
         self.ledger.clock = lambda: NOW - ago * DAY
-        question = question or NightlyJob("main", "c2558", LINE[number], (FORWARDING,), 5)
-        asked = self.ledger.ask(question, key=f"{number} {ago}")
+        job = job or NightlyJob("main", "c2558", LINE[number], (FORWARDING,), 5)
+        record = self.ledger.ask(job, key=f"{number} {ago}")
         decision = self.ledger.intend(
-            asked.id,
+            record.id,
             ActionStage.TRIAL,
             LINE[number],
             "c2558",
@@ -156,18 +154,18 @@ class Measuring:
             NightlyJob("main", "c2558", LINE[9], (lead,), 5), key=f"night {key}"
         )
         sign = effect or -0.1
-        question = CompareJob("main", "c2558", LINE[8], LINE[9], (lead,), lead, sign)
+        job = CompareJob("main", "c2558", LINE[8], LINE[9], (lead,), lead, sign)
         kind = AlertKind.DROP if sign < 0 else AlertKind.IMPROVEMENT
         with self.ledger.closing(night, NotConfirmed((), "")) as closing:
-            asked = closing.ask(question, key=key)
-            alert = closing.open_candidate(asked, kind=kind, what="seen")
+            record = closing.ask(job, key=key)
+            alert = closing.open_candidate(record, kind=kind, what="seen")
         if effect is None:
             why = "not there"
-            with self.ledger.closing(asked, NotConfirmed((), why)) as closing:
+            with self.ledger.closing(record, NotConfirmed((), why)) as closing:
                 closing.change_alert(alert.id, what=why, state=AlertState.WITHDRAWN)
         else:
             found = (Effect(lead, effect, effect - 0.01, effect + 0.01, 1e-6, 6, 6),)
-            with self.ledger.closing(asked, Confirmed(found)) as closing:
+            with self.ledger.closing(record, Confirmed(found)) as closing:
                 announced = closing.open_alert(found, what="confirmed")
             if state is not None:
                 self.ledger.change_alert(announced.id, who="olga", what="so", state=state)
@@ -296,8 +294,8 @@ def test_every_series_is_told_with_its_last_night(lab: Measuring) -> None:
 def test_two_nights_of_one_kernel_are_held_against_each_other(lab: Measuring) -> None:
     """What came before decides, not what came later; ten boots are two halves of five, too."""
     for number in range(10, 20):
-        lab.asked(number, ago=40 - number)
-    lab.asked(19, ago=7, change=-0.1)
+        lab.record(number, ago=40 - number)
+    lab.record(19, ago=7, change=-0.1)
     for number in range(20, 32):
         lab.night(number, change=-0.1)
     [series] = judge(lab.ledger).series
@@ -311,9 +309,9 @@ def test_two_nights_of_one_kernel_are_held_against_each_other(lab: Measuring) ->
 def test_boots_in_turns_are_no_night(lab: Measuring) -> None:
     """They were asked for because the night was off."""
     for number in range(10, 20):
-        lab.asked(number, ago=40 - number)
-    question = CompareJob("main", "c2558", LINE[18], LINE[19], (FORWARDING,), FORWARDING, -0.1)
-    lab.asked(19, ago=7, question=question)
+        lab.record(number, ago=40 - number)
+    job = CompareJob("main", "c2558", LINE[18], LINE[19], (FORWARDING,), FORWARDING, -0.1)
+    lab.record(19, ago=7, job=job)
     found = judge(lab.ledger)
 
     assert found.series[0].health.boots == 55
@@ -349,10 +347,8 @@ def test_the_record_is_of_90_days(lab: Measuring) -> None:
 def test_a_suspicion_that_is_still_measured_does_not_count(lab: Measuring) -> None:
     night = lab.ledger.ask(NightlyJob("main", "c2558", LINE[9], (PF,), 5), key="night")
     with lab.ledger.closing(night, NotConfirmed((), "")) as closing:
-        question = CompareJob("main", "c2558", LINE[8], LINE[9], (PF,), PF, -0.1)
-        closing.open_candidate(
-            closing.ask(question, key="compare"), kind=AlertKind.DROP, what="seen"
-        )
+        job = CompareJob("main", "c2558", LINE[8], LINE[9], (PF,), PF, -0.1)
+        closing.open_candidate(closing.ask(job, key="compare"), kind=AlertKind.DROP, what="seen")
 
     assert judge(lab.ledger).record.candidates == 0
 

@@ -162,7 +162,7 @@ class Described(ApiMaster):
             "admin": self.token("admin", who="root"),
         }
         base = f"http://127.0.0.1:{self.master.www.getPortnum()}/{API}"
-        await self.asked(201, tokens["ask"], boots=2)
+        await self.record(201, tokens["ask"], boots=2)
         await threads.deferToThread(checked(base, tokens, 40))
 
         assert len(self.ledger.requests()) > 1, "some of them were granted"

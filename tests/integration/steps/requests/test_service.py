@@ -36,7 +36,7 @@ class Requests(RealMaster):
         """Submits a comparison."""
         since = more.pop("shared_since", 0.0)
         testbed = more.pop("testbed", "c2558")
-        question = MeasureJob("main", testbed, revisions, (FORWARDING,), boots, shared_since=since)
+        job = MeasureJob("main", testbed, revisions, (FORWARDING,), boots, shared_since=since)
         wish = {
             "asked": list(revisions),
             "subjects": list(revisions),
@@ -58,7 +58,7 @@ class Requests(RealMaster):
             "letter": lambda number: (f"request {number}", "taken\n"),
             **more,
         }
-        return self.ledger.open_request("compare", wish, [RequestedJob(question)], **options)
+        return self.ledger.open_request("compare", wish, [RequestedJob(job)], **options)
 
     async def over(self, request: Request) -> Request:
         def is_over() -> bool:
@@ -108,8 +108,8 @@ class Requests(RealMaster):
     def check_patch(self, request: Request, patched: str) -> None:
         assert request.verdict == "regression"
         assert self.boots()[4:] == [patched, patched]
-        [asked] = self.ledger.parts_of(request.id)
-        facts = self.ledger.facts_of(asked.id)
+        [record] = self.ledger.parts_of(request.id)
+        facts = self.ledger.facts_of(record.id)
         assert {one.revision for one in facts if hasattr(one, "revision")} == {patched}
         rates = self.ledger.known_rates("c2558", FORWARDING, [OLD, patched])
         assert rates[OLD] == pytest.approx(950_000, rel=0.02)
@@ -204,14 +204,14 @@ class Requests(RealMaster):
         await self.until((self.folder / "waiting").exists)
         service = self.service()
         service.cancel(request.id, who="ann")
-        [asked] = self.ledger.parts_of(request.id)
+        [record] = self.ledger.parts_of(request.id)
         with pytest.raises(StoreError, match="is being taken back"):
             service.resume(request.id, who="ann")
         await self.until(lambda: not self.ledger.held_decisions())
 
-        assert self.ledger.decisions(asked.id)[-1].outcome is Outcome.CANCELLED
+        assert self.ledger.decisions(record.id)[-1].outcome is Outcome.CANCELLED
         await self.until(lambda: "recover c2558" in (self.folder / "places").read_text())
-        assert self.ledger.open_questions() == []
+        assert self.ledger.open_jobs() == []
         self.script({})
         service.resume(request.id, who="ann")
         request = await self.over(request)
@@ -234,11 +234,11 @@ class Requests(RealMaster):
         first = self.request(OLD, NEW)
         await self.until((self.folder / "waiting").exists)
         second = self.request(OTHER, "d" * 40, who="bob")
-        [asked] = self.ledger.parts_of(second.id)
+        [record] = self.ledger.parts_of(second.id)
         await self.until(
             lambda: any(
                 one.stage.value == "trial" and one.buildset
-                for one in self.ledger.decisions(asked.id)
+                for one in self.ledger.decisions(record.id)
             )
         )
         self.service().cancel(second.id, who="bob", why="no longer wanted")
@@ -275,9 +275,9 @@ class Requests(RealMaster):
         self.service().extend(request.id, who="ann", boots=2)
         request = await self.over(request)
 
-        [asked] = self.ledger.parts_of(request.id)
-        assert isinstance(asked.finding, MeasureResult)
-        assert asked.finding.held[0].effects[0].good_boots == 4
+        [record] = self.ledger.parts_of(request.id)
+        assert isinstance(record.finding, MeasureResult)
+        assert record.finding.held[0].effects[0].good_boots == 4
         assert len(self.boots()) == 8
         assert len(self.ledger.waiting_mails()) == 3
 
@@ -292,8 +292,8 @@ class Requests(RealMaster):
         quick = self.request("e" * 40, "f" * 40, who="cid", priority=150)
         self.service().set_priority(slow.id, "high", who="bob")
         for one in (slow, quick):
-            [asked] = self.ledger.parts_of(one.id)
-            while all(one.question != asked.id for one in self.ledger.open_decisions()):
+            [record] = self.ledger.parts_of(one.id)
+            while all(one.job != record.id for one in self.ledger.open_decisions()):
                 await task.deferLater(reactor, 0.05)
         await task.deferLater(reactor, 4 * self.settings.tick)
         (self.folder / "go").touch()

@@ -62,11 +62,11 @@ def spec(*subjects: str, kind: str = "compare", **more: Any) -> RequestSpec:
     )
 
 
-def refused(service: RequestService, asked: RequestSpec) -> dict[str, str]:
+def refused(service: RequestService, record: RequestSpec) -> dict[str, str]:
     with pytest.raises(InvalidRequestError) as error:
-        service.ask(asked)
+        service.ask(record)
     assert service.ledger.requests() == []
-    assert service.ledger.open_questions() == []
+    assert service.ledger.open_jobs() == []
     return error.value.faults
 
 
@@ -75,14 +75,14 @@ def refused(service: RequestService, asked: RequestSpec) -> dict[str, str]:
 
 def test_a_comparison_becomes_one_job_per_testbed(service: RequestService) -> None:
     request = service.ask(spec("main~3", "main", boots=7, testbeds=("c2558", "e5-2650")))
-    questions = [one.question for one in service.ledger.parts_of(request.id)]
+    jobs = [one.job for one in service.ledger.parts_of(request.id)]
     tips = [service.history.commit(name).revision for name in ("main~3", "main")]
 
-    assert [(one.testbed, one.branch) for one in questions] == [
+    assert [(one.testbed, one.branch) for one in jobs] == [
         ("c2558", "main"),
         ("e5-2650", "main"),
     ]
-    first = questions[0]
+    first = jobs[0]
     assert isinstance(first, MeasureJob)
     assert (list(first.revisions), first.boots) == (tips, 7)
     assert first.scenarios == service.lab.testbed("c2558").scenarios[:1]
@@ -94,9 +94,9 @@ def test_a_comparison_becomes_one_job_per_testbed(service: RequestService) -> No
 
 def test_a_patch_file_is_compared_with_its_base(service: RequestService) -> None:
     request = service.ask(spec("main", patches=(PatchFile(DIFF),)))
-    [asked] = service.ledger.parts_of(request.id)
-    assert isinstance(asked.question, MeasureJob)
-    base, patched = asked.question.revisions
+    [record] = service.ledger.parts_of(request.id)
+    assert isinstance(record.job, MeasureJob)
+    base, patched = record.job.revisions
     commit, mark = parts_of(patched)
 
     assert (commit, parts_of(base)) == (base, (base, ""))
@@ -105,11 +105,11 @@ def test_a_patch_file_is_compared_with_its_base(service: RequestService) -> None
 
 def test_a_search_begins_with_a_comparison_of_its_ends(service: RequestService) -> None:
     request = service.ask(spec("main~3..main", kind="bisect"))
-    [asked] = service.ledger.parts_of(request.id)
+    [record] = service.ledger.parts_of(request.id)
 
-    assert isinstance(asked.question, CompareJob)
-    assert asked.question.good == service.history.commit("main~3").revision
-    assert asked.question.suspected < 0
+    assert isinstance(record.job, CompareJob)
+    assert record.job.good == service.history.commit("main~3").revision
+    assert record.job.suspected < 0
 
 
 def test_a_dry_run_writes_nothing(service: RequestService) -> None:
@@ -150,7 +150,7 @@ def test_open_requests_are_limited_per_user(service: RequestService) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "field", "said"),
+    ("record", "field", "said"),
     [
         (spec("main~3", "main", boots=0), "boots", "0 boots; expected 1 to 100"),
         (spec("main~3", "main", boots=101), "boots", "expected 1 to 100"),
@@ -188,9 +188,9 @@ def test_open_requests_are_limited_per_user(service: RequestService) -> None:
     ids=lambda value: value if isinstance(value, str) and value.isidentifier() else "",
 )
 def test_invalid_fields_are_rejected(
-    untouched: RequestService, asked: RequestSpec, field: str, said: str
+    untouched: RequestService, record: RequestSpec, field: str, said: str
 ) -> None:
-    faults = refused(untouched, asked)
+    faults = refused(untouched, record)
 
     assert said in faults[field]
 
@@ -206,9 +206,9 @@ def test_all_invalid_fields_are_reported_at_once(untouched: RequestService) -> N
 def test_arbitrary_text_is_rejected(
     untouched: RequestService, name: str, testbed: str, scenario: str
 ) -> None:
-    asked = spec("main~3", name, testbeds=(testbed,), scenarios=(scenario,))
+    record = spec("main~3", name, testbeds=(testbed,), scenarios=(scenario,))
 
-    assert refused(untouched, asked)
+    assert refused(untouched, record)
 
 
 # -------------------------------------------------------------------------------- the command
@@ -219,10 +219,10 @@ def run(house: Path, *arguments: str) -> Result:
 
 
 def test_commands_submit_change_and_show_a_request(house: Path) -> None:
-    asked = run(house, "compare", "main~3", "main", "--testbed", "c2558", "--who", "ann")
-    assert asked.exit_code == 0, asked.output
-    assert "Request 1, compare" in asked.output
-    assert "0 of 10 boots" in asked.output
+    record = run(house, "compare", "main~3", "main", "--testbed", "c2558", "--who", "ann")
+    assert record.exit_code == 0, record.output
+    assert "Request 1, compare" in record.output
+    assert "0 of 10 boots" in record.output
 
     listed = run(house, "list")
     assert "compare" in listed.output
@@ -290,9 +290,9 @@ def test_errors_exit_with_status_3(house: Path, arguments: tuple[str, ...]) -> N
 
 
 def test_dry_run_prints_the_cost(house: Path) -> None:
-    asked = ("series", "main~3", "main~2", "main", "--testbed", "c2558", "--dry-run")
-    assert "15" in run(house, *asked).output
-    told = json.loads(run(house, *asked, "--json").stdout)
+    record = ("series", "main~3", "main~2", "main", "--testbed", "c2558", "--dry-run")
+    assert "15" in run(house, *record).output
+    told = json.loads(run(house, *record, "--json").stdout)
 
     assert told["testbeds"][0]["boots"] == 15
     assert run(house, "list", "--all").output == "No requests.\n"

@@ -53,15 +53,15 @@ class Alerts:
         """The search after a confirmed comparison of two commits."""
         scenario = self.lab.testbed(testbed).scenarios[0]
         ends = self.line[good], self.line[bad]
-        question = CompareJob("main", testbed, *ends, (scenario,), scenario, ln_ratio)
-        asked = self.ledger.ask(question, key=f"compare {testbed} {good} {bad}")
+        job = CompareJob("main", testbed, *ends, (scenario,), scenario, ln_ratio)
+        record = self.ledger.ask(job, key=f"compare {testbed} {good} {bad}")
         followers = self.followups.conclude(
-            self.ledger, asked, Confirmed((self.effect(scenario, ln_ratio),))
+            self.ledger, record, Confirmed((self.effect(scenario, ln_ratio),))
         )
-        alert = self.ledger.alert_about(asked.id)
+        alert = self.ledger.alert_about(record.id)
         assert alert is not None
         assert alert.bisection is not None
-        search = self.ledger.question(alert.bisection)
+        search = self.ledger.job(alert.bisection)
         assert followers in ([search], [])
         return search
 
@@ -78,7 +78,7 @@ class Alerts:
 
     def culprit(self, search: JobRecord, number: int) -> Culprit:
         revision, parent = self.line[number], self.line[number - 1]
-        effect = self.effect(search.question.scenarios[0])
+        effect = self.effect(search.job.scenarios[0])
         return Culprit(revision, parent, Posterior({revision: 0.99}, 0.01), (effect,))
 
     def end(self, search: JobRecord, finding: Result) -> Alert:
@@ -164,8 +164,8 @@ def test_the_end_of_a_search_keeps_the_state_set_by_users(
 
     assert (alert.state, alert.culprit) == (state, alerts.line[4])
     assert len(alerts.mails()) == (2 if state is AlertState.ACKNOWLEDGED else 1)
-    asked = [type(one.question) for one in alerts.ledger.open_questions()]
-    assert asked == ([ProfileJob] if state is AlertState.ACKNOWLEDGED else [])
+    record = [type(one.job) for one in alerts.ledger.open_jobs()]
+    assert record == ([ProfileJob] if state is AlertState.ACKNOWLEDGED else [])
 
 
 def test_alerts_with_the_same_culprit_are_merged(alerts: Alerts) -> None:
@@ -182,9 +182,9 @@ def test_testbeds_of_a_group_share_a_search(alerts: Alerts) -> None:
     """Each alert gets a mail about its own testbed, and they are merged."""
     alerts.add_twin()
     search = alerts.confirm("c2558", 1, 6)
-    assert search.question.testbeds == ("c2558", "c2558-2")
+    assert search.job.testbeds == ("c2558", "c2558-2")
     # Without measurements it gets the noise of its peer.
-    assert search.question.others == {"c2558-2": search.question.noise}
+    assert search.job.others == {"c2558-2": search.job.noise}
     assert alerts.confirm("c2558-2", 1, 6).id == search.id
     [first, second] = alerts.ledger.alerts_about(search.id)
     assert (first.testbed, second.testbed) == ("c2558", "c2558-2")
@@ -210,7 +210,7 @@ def test_a_change_in_another_range_has_a_search_of_its_own(alerts: Alerts) -> No
     assert alerts.confirm("c2558-2", 1, 7).id != search.id
     alone = replace(alerts.settings, search=SearchSettings(use_groups=False))
     alerts.followups = Followups(alone, alerts.lab)
-    assert alerts.confirm("c2558", 2, 7).question.testbeds == ("c2558",)
+    assert alerts.confirm("c2558", 2, 7).job.testbeds == ("c2558",)
 
 
 def test_a_search_from_before_the_group_is_not_shared(alerts: Alerts) -> None:
@@ -242,7 +242,7 @@ def test_a_nightly_job_ends_expired_mutes(alerts: Alerts, monkeypatch: pytest.Mo
     testbeds = [alerts.lab.testbed("c2558")]
     open_nights(alerts.ledger, alerts.followups.history, alerts.settings, testbeds, ["main"])
     monkeypatch.setattr(alerts.ledger, "clock", lambda: 8e9)
-    [night] = [one for one in alerts.ledger.open_questions() if one.key.startswith("night:")]
+    [night] = [one for one in alerts.ledger.open_jobs() if one.key.startswith("night:")]
     alerts.followups.conclude(alerts.ledger, night, NightlyResult(3))
 
     assert alerts.ledger.alert(1).state is AlertState.REOPENED
@@ -276,27 +276,25 @@ def test_committers_get_no_other_mails(alerts: Alerts, committers: bool, finding
     assert set(mails.values()) == {alerts.settings.mail.to}
 
 
-def profiled(alerts: Alerts, asked: JobRecord, folded: dict[str, str]) -> None:
+def profiled(alerts: Alerts, record: JobRecord, folded: dict[str, str]) -> None:
     """Records trials of a profile job with their files."""
-    [scenario] = asked.question.scenarios
+    [scenario] = record.job.scenarios
     for revision, text in folded.items():
-        visit = alerts.ledger.intend(
-            asked.id,
+        trial = alerts.ledger.intend(
+            record.id,
             ActionStage.PROFILE,
             revision,
-            asked.question.testbed,
+            record.job.testbed,
             config="GENERIC",
             arch="amd64",
             why="to see",
         )
-        place = alerts.settings.visits / str(visit.id)
+        place = alerts.settings.visits / str(trial.id)
         place.mkdir(parents=True)
-        seen = Profile(
-            revision, "k", asked.question.testbed, scenario, "cycles", 7e5, 999, 3, 1, 30
-        )
+        seen = Profile(revision, "k", record.job.testbed, scenario, "cycles", 7e5, 999, 3, 1, 30)
         (place / f"profile-{scenario}.json").write_text(serialization.dumps(seen))
         (place / f"profile-{scenario}.folded").write_text(text)
-        alerts.ledger.finish(visit.id, Outcome.OK)
+        alerts.ledger.finish(trial.id, Outcome.OK)
 
 
 def page_of(alerts: Alerts, alert: Alert) -> str:
@@ -308,20 +306,20 @@ def test_a_culprit_and_its_parent_are_profiled_for_the_page(alerts: Alerts) -> N
     search = alerts.confirm("c2558", 1, 6)
     alert = alerts.end(search, alerts.culprit(search, 4))
     mails = alerts.mails()
-    [asked] = alerts.ledger.open_questions()
-    assert isinstance(asked.question, ProfileJob)
+    [record] = alerts.ledger.open_jobs()
+    assert isinstance(record.job, ProfileJob)
     sides = alerts.line[3], alerts.line[4]
-    assert asked.question.revisions == sides
-    assert asked.question.scenarios == ("inet4-forwarding",)
-    assert asked.priority < search.priority
+    assert record.job.revisions == sides
+    assert record.job.scenarios == ("inet4-forwarding",)
+    assert record.priority < search.priority
     assert "Where the time goes" not in page_of(alerts, alert)
 
     texts = (
         "ether_input;ip_input 60\nether_input 40\n",
         "ether_input;ip_input 80\nether_input 20\n",
     )
-    profiled(alerts, asked, dict(zip(sides, texts, strict=True)))
-    assert alerts.followups.conclude(alerts.ledger, asked, ProfileResult(sides)) == []
+    profiled(alerts, record, dict(zip(sides, texts, strict=True)))
+    assert alerts.followups.conclude(alerts.ledger, record, ProfileResult(sides)) == []
 
     page = page_of(alerts, alert)
     assert "Where the time goes" in page
@@ -346,16 +344,16 @@ def test_the_load_of_a_profile_is_a_share_of_the_slower_rate(alerts: Alerts) -> 
             alerts.ledger.record(sample)
     alerts.end(search, alerts.culprit(search, 4))
 
-    [asked] = alerts.ledger.open_questions()
-    assert isinstance(asked.question, ProfileJob)
-    assert asked.question.pps == 562_800.0
+    [record] = alerts.ledger.open_jobs()
+    assert isinstance(record.job, ProfileJob)
+    assert record.job.pps == 562_800.0
 
 
 def test_a_page_says_why_there_is_no_profile(alerts: Alerts) -> None:
     search = alerts.confirm("c2558", 1, 6)
     alert = alerts.end(search, alerts.culprit(search, 4))
-    [asked] = alerts.ledger.open_questions()
-    alerts.followups.conclude(alerts.ledger, asked, Unfinished("pmcstat: <none> of it"))
+    [record] = alerts.ledger.open_jobs()
+    alerts.followups.conclude(alerts.ledger, record, Unfinished("pmcstat: <none> of it"))
 
     assert "pmcstat: &lt;none&gt; of it" in page_of(alerts, alert)
 
@@ -363,10 +361,10 @@ def test_a_page_says_why_there_is_no_profile(alerts: Alerts) -> None:
 def test_a_page_mentions_removed_files_of_profiles(alerts: Alerts) -> None:
     search = alerts.confirm("c2558", 1, 6)
     alert = alerts.end(search, alerts.culprit(search, 4))
-    [asked] = alerts.ledger.open_questions()
+    [record] = alerts.ledger.open_jobs()
     sides = alerts.line[3], alerts.line[4]
-    profiled(alerts, asked, dict(zip(sides, ("a;b 10\n", "a;b x\n"), strict=True)))
-    alerts.followups.conclude(alerts.ledger, asked, ProfileResult(sides))
+    profiled(alerts, record, dict(zip(sides, ("a;b 10\n", "a;b x\n"), strict=True)))
+    alerts.followups.conclude(alerts.ledger, record, ProfileResult(sides))
 
     assert "its files were removed" in page_of(alerts, alert)
 
@@ -374,13 +372,13 @@ def test_a_page_mentions_removed_files_of_profiles(alerts: Alerts) -> None:
 def test_missing_pages_are_written_at_the_next_start(alerts: Alerts) -> None:
     search = alerts.confirm("c2558", 1, 6)
     alert = alerts.end(search, alerts.culprit(search, 4))
-    [asked] = alerts.ledger.open_questions()
+    [record] = alerts.ledger.open_jobs()
     sides = alerts.line[3], alerts.line[4]
-    profiled(alerts, asked, dict.fromkeys(sides, "a;b 10\n"))
+    profiled(alerts, record, dict.fromkeys(sides, "a;b 10\n"))
     old = alerts.followups.page_of(alert.id)
     before = old.read_bytes()
     stamp = old.stat()
-    alerts.followups.conclude(alerts.ledger, asked, ProfileResult(sides))
+    alerts.followups.conclude(alerts.ledger, record, ProfileResult(sides))
     old.write_bytes(before)
     os.utime(old, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
     alerts.followups.write_missing_pages(alerts.ledger)
@@ -391,12 +389,12 @@ def test_missing_pages_are_written_at_the_next_start(alerts: Alerts) -> None:
 def test_an_earlier_profile_of_a_user_is_shown_too(alerts: Alerts) -> None:
     search = alerts.confirm("c2558", 1, 6)
     sides = alerts.line[3], alerts.line[4]
-    question = ProfileJob("main", "c2558", sides, ("inet4-forwarding",))
-    asked = alerts.ledger.ask(question, key=key_of(question), requested_by="olga")
+    job = ProfileJob("main", "c2558", sides, ("inet4-forwarding",))
+    record = alerts.ledger.ask(job, key=key_of(job), requested_by="olga")
     alert = alerts.end(search, alerts.culprit(search, 4))
-    assert [one.id for one in alerts.ledger.open_questions()] == [asked.id]
-    profiled(alerts, asked, dict.fromkeys(sides, "a;b 10\n"))
-    alerts.followups.conclude(alerts.ledger, asked, ProfileResult(sides))
+    assert [one.id for one in alerts.ledger.open_jobs()] == [record.id]
+    profiled(alerts, record, dict.fromkeys(sides, "a;b 10\n"))
+    alerts.followups.conclude(alerts.ledger, record, ProfileResult(sides))
 
     assert "Where the time goes" in page_of(alerts, alert)
-    assert (alerts.settings.reports / f"profile-{asked.id}.html").is_file()
+    assert (alerts.settings.reports / f"profile-{record.id}.html").is_file()

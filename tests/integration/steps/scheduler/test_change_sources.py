@@ -32,17 +32,17 @@ class NightlyTest(RealMaster):
         at = await night.getNextBuildTime(evening)
         assert dt.datetime.fromtimestamp(at) == dt.datetime(2026, 3, 2, 1, 0)  # noqa: DTZ001, DTZ006
         await night.startBuild()
-        assert self.ledger.open_questions() == [], "the tree has no such branch"
+        assert self.ledger.open_jobs() == [], "the tree has no such branch"
         head = self.plant()
         await night.startBuild()
-        asked = self.ledger.question(1)
+        record = self.ledger.job(1)
 
-        assert asked.question == NightlyJob(
+        assert record.job == NightlyJob(
             "main", "c2558", head, ("inet4-forwarding",), self.settings.night.boots
         )
-        await self.closed(asked)
+        await self.closed(record)
         await night.startBuild()
-        assert self.ledger.open_questions() == []
+        assert self.ledger.open_jobs() == []
 
     @pytest.mark.long
     @case
@@ -63,19 +63,19 @@ class NightlyTest(RealMaster):
         )
         await self.start(change_sources.nights(self.settings, self.lab))
         await self.master.scheduler_manager.namedServices["night-main-c2558"].startBuild()
-        asked = await self.closed(self.ledger.question(2))
+        record = await self.closed(self.ledger.job(2))
 
-        assert asked.finding == NightlyResult(self.settings.night.boots)
-        assert {one.config for one in self.ledger.decisions(asked.id)} == {"GENERIC+mend"}
+        assert record.finding == NightlyResult(self.settings.night.boots)
+        assert {one.config for one in self.ledger.decisions(record.id)} == {"GENERIC+mend"}
         assert self.calls().count(f"build {head}") == 1
 
     def decided_without(self, head: str) -> Action:
         """An earlier decision about the head, in a job that has ended."""
-        asked = self.ledger.ask(
+        record = self.ledger.ask(
             NightlyJob("stable/15", "c2558", head, ("inet4-forwarding",), 1), key="earlier"
         )
         decision = self.ledger.intend(
-            asked.id,
+            record.id,
             ActionStage.TRIAL,
             head,
             "c2558",
@@ -84,6 +84,6 @@ class NightlyTest(RealMaster):
             why="",
         )
         self.ledger.finish(decision.id, Outcome.DUD)
-        with self.ledger.closing(asked, Unfinished("panic")):
+        with self.ledger.closing(record, Unfinished("panic")):
             pass
         return decision

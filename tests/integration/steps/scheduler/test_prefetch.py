@@ -33,7 +33,7 @@ class SearchTest(RealMaster):
         for name, part in (more or {}).items():
             script[name] |= part
         self.script(script)
-        question = BisectJob(
+        job = BisectJob(
             "main",
             "c2558",
             GOOD,
@@ -43,16 +43,16 @@ class SearchTest(RealMaster):
             math.log(SLOW / FAST),
             Noise(boot=0.004),
         )
-        return self.ledger.ask(question, key="bisect", priority=200)
+        return self.ledger.ask(job, key="bisect", priority=200)
 
     async def prefetches(self) -> list[dict[str, Any]]:
         return [one for one in await self.buildsets() if "ahead" in one["external_idstring"]]
 
-    async def decided(self, asked: JobRecord, stage: ActionStage, not_for: set[str]) -> Action:
+    async def decided(self, record: JobRecord, stage: ActionStage, not_for: set[str]) -> Action:
         """The first decision about another revision."""
 
         def found() -> list[Action]:
-            decisions = self.ledger.decisions(asked.id)
+            decisions = self.ledger.decisions(record.id)
             return [one for one in decisions if one.stage is stage and one.revision not in not_for]
 
         await self.until(lambda: bool(found()))
@@ -70,10 +70,10 @@ class SeveralBuildersTest(SearchTest):
     async def test_prefetched_kernels_are_used_and_built_once(self) -> None:
         """External ids are unique."""
         await self.start()
-        asked = await self.closed(self.begin())
+        record = await self.closed(self.begin())
 
-        assert isinstance(asked.finding, Culprit)
-        assert asked.finding.revision == LINE[CULPRIT]
+        assert isinstance(record.finding, Culprit)
+        assert record.finding.revision == LINE[CULPRIT]
         assert set(self.builds().values()) == {1}
         ahead = [one["external_idstring"].split(":")[5] for one in await self.prefetches()]
         assert set(ahead) & {one.split()[1] for one in self.calls() if one.startswith("trial")}
@@ -86,8 +86,8 @@ class SeveralBuildersTest(SearchTest):
         """The buildset gets the priority of the job."""
         now = {GOOD, BAD, MIDDLE}
         await self.start()
-        asked = self.begin({name: {"build": "wait"} for name in LINE if name not in now})
-        decision = await self.decided(asked, ActionStage.KERNEL, now)
+        record = self.begin({name: {"build": "wait"} for name in LINE if name not in now})
+        decision = await self.decided(record, ActionStage.KERNEL, now)
         await self.until(lambda: self.ledger.decision(decision.id).buildset is not None)
 
         (adopted,) = [
@@ -98,26 +98,26 @@ class SeveralBuildersTest(SearchTest):
         assert adopted["external_idstring"].split(":")[5] == decision.revision
         requests = await self.master.data.get(("buildrequests",))
         (request,) = [one for one in requests if one["buildsetid"] == adopted["bsid"]]
-        assert request["priority"] == asked.priority
+        assert request["priority"] == record.priority
         (self.folder / "go").touch()
-        asked = await self.closed(asked)
-        assert isinstance(asked.finding, Culprit)
+        record = await self.closed(record)
+        assert isinstance(record.finding, Culprit)
         assert set(self.builds().values()) == {1}
 
     @pytest.mark.long
     @case
     async def test_all_builders_build_at_once(self) -> None:
         await self.start()
-        asked = self.begin({name: {"build": "wait"} for name in LINE})
+        record = self.begin({name: {"build": "wait"} for name in LINE})
         await self.until(lambda: self.builds().total() == 3)
         (self.folder / "go").touch()
-        assert isinstance((await self.closed(asked)).finding, Culprit)
+        assert isinstance((await self.closed(record)).finding, Culprit)
 
     @pytest.mark.long
     @case
     async def test_no_prefetch_is_repeated_after_a_restart(self) -> None:
         await self.start()
-        asked = self.begin({name: {"build": "wait"} for name in LINE})
+        record = self.begin({name: {"build": "wait"} for name in LINE})
         while len(await self.prefetches()) < 2:
             await task.deferLater(reactor, 0.05)
         scheduler = self.master.scheduler_manager.namedServices[SCHEDULER_NAME]
@@ -126,7 +126,7 @@ class SeveralBuildersTest(SearchTest):
             await scheduler.advance()
         assert len(await self.prefetches()) == 2
         (self.folder / "go").touch()
-        await self.closed(asked)
+        await self.closed(record)
         assert set(self.builds().values()) == {1}
 
     @pytest.mark.long
@@ -144,7 +144,7 @@ class SeveralBuildersTest(SearchTest):
     async def attempts_after_stopping(self, reason: str, orders: int) -> list[str]:
         """The attempts in the external ids of prefetches."""
         await self.start()
-        asked = self.begin({name: {"build": "wait"} for name in LINE})
+        record = self.begin({name: {"build": "wait"} for name in LINE})
         while len(await self.prefetches()) < 2:
             await task.deferLater(reactor, 0.05)
         scheduler = self.master.scheduler_manager.namedServices[SCHEDULER_NAME]
@@ -157,7 +157,7 @@ class SeveralBuildersTest(SearchTest):
             await task.deferLater(reactor, 0.05)
         names = sorted(one["external_idstring"] for one in await self.prefetches())
         (self.folder / "go").touch()
-        assert isinstance((await self.closed(asked)).finding, Culprit)
+        assert isinstance((await self.closed(record)).finding, Culprit)
         assert len(set(names)) == orders
         return sorted(name.split(":")[6] for name in names)
 
@@ -176,15 +176,15 @@ class SeveralBuildersTest(SearchTest):
     async def test_failed_prefetches_are_skipped_by_the_search(self) -> None:
         await self.start()
         broken = {LINE[7]: {"build": "dud"}, LINE[5]: {"build": "dud"}}
-        asked = await self.closed(self.begin(broken))
+        record = await self.closed(self.begin(broken))
 
-        assert isinstance(asked.finding, Culprit)
-        assert asked.finding.revision == LINE[CULPRIT]
+        assert isinstance(record.finding, Culprit)
+        assert record.finding.revision == LINE[CULPRIT]
         assert set(self.builds().values()) == {1}
         assert LINE[7] in {
             one["external_idstring"].split(":")[5] for one in await self.prefetches()
         }
-        trials = [one for one in self.ledger.decisions(asked.id) if one.stage == "trial"]
+        trials = [one for one in self.ledger.decisions(record.id) if one.stage == "trial"]
         assert {str(one.outcome) for one in trials} == {"ok"}
         assert not {one.revision for one in trials} & set(broken)
 
@@ -194,7 +194,7 @@ class SingleBuilderTest(SearchTest):
     @case
     async def test_a_single_builder_does_not_prefetch(self) -> None:
         await self.start()
-        asked = await self.closed(self.begin())
+        record = await self.closed(self.begin())
 
-        assert isinstance(asked.finding, Culprit)
+        assert isinstance(record.finding, Culprit)
         assert await self.prefetches() == []

@@ -31,7 +31,7 @@ class QuarantinePolicyTest(RealMaster):
     owner = "owner@lab.invalid"
 
     def compare(self, testbed: str = "c2558") -> JobRecord:
-        question = CompareJob(
+        job = CompareJob(
             "main",
             testbed,
             OTHER,
@@ -40,7 +40,7 @@ class QuarantinePolicyTest(RealMaster):
             "inet4-forwarding",
             math.log(0.9),
         )
-        return self.ledger.ask(question, key=f"compare:{testbed}", priority=200)
+        return self.ledger.ask(job, key=f"compare:{testbed}", priority=200)
 
     def places(self) -> list[str]:
         path = self.folder / "places"
@@ -69,7 +69,7 @@ class QuarantinePolicyTest(RealMaster):
         other = await self.closed(self.ask(THIRD, testbed="e5-2650"))
 
         assert other.finding == NightlyResult(2)
-        assert self.ledger.question(waiting.id).finding is None
+        assert self.ledger.job(waiting.id).finding is None
         assert self.places().count("trial c2558") == 1
         assert self.mails() == [
             ("[netbisect] c2558: in quarantine", ("owner@lab.invalid",)),
@@ -91,9 +91,9 @@ class QuarantinePolicyTest(RealMaster):
         assert self.places()[-1] == "look c2558"
         self.script({})
         self.ledger.ask_release("c2558", by="ana", note="new key")
-        asked = await self.closed(waiting)
+        record = await self.closed(waiting)
 
-        assert not isinstance(asked.finding, Unfinished)
+        assert not isinstance(record.finding, Unfinished)
         (past,) = self.ledger.quarantines("c2558")
         assert (past.released_by, past.note) == ("ana", "new key")
         places = self.places()
@@ -104,10 +104,10 @@ class QuarantinePolicyTest(RealMaster):
         object.__setattr__(self.settings, "patience_days", 0.0)
         self.ledger.quarantine("c2558", why="too hot")
         await self.start()
-        asked = await self.closed(self.compare())
+        record = await self.closed(self.compare())
 
-        assert isinstance(asked.finding, Unfinished)
-        assert asked.finding.why.startswith("after 0 days of waiting, c2558 is in quarantine")
+        assert isinstance(record.finding, Unfinished)
+        assert record.finding.why.startswith("after 0 days of waiting, c2558 is in quarantine")
         assert self.places() == []
 
     @case
@@ -186,8 +186,8 @@ class QuarantinePolicyTest(RealMaster):
         for broken in ("builder", "another"):
             self.script({broken: {"build": "lab"}})
             revision = {"builder": OTHER, "another": REVISION}[broken]
-            asked = await self.closed(self.ask(revision, boots=1))
-            assert asked.finding == NightlyResult(1)
+            record = await self.closed(self.ask(revision, boots=1))
+            assert record.finding == NightlyResult(1)
         assert self.ledger.quarantined() == {}
 
     @pytest.mark.long
@@ -195,10 +195,10 @@ class QuarantinePolicyTest(RealMaster):
     async def test_a_wrong_lab_file_on_a_worker_ends_the_job(self) -> None:
         self.script({"c2558": {"trial": "usage"}})
         await self.start()
-        asked = await self.closed(self.ask())
+        record = await self.closed(self.ask())
 
-        assert isinstance(asked.finding, Unfinished)
-        assert "lab.toml: there is no such testbed" in asked.finding.why
+        assert isinstance(record.finding, Unfinished)
+        assert "lab.toml: there is no such testbed" in record.finding.why
         assert self.places().count("trial c2558") == 1
         assert self.ledger.quarantined() == {}
 
@@ -208,18 +208,18 @@ class QuarantinePolicyTest(RealMaster):
         """Its trial is repeated when it returns."""
         self.script({"c2558": {"trial": "wait"}})
         await self.start()
-        asked = self.ask(boots=1)
+        record = self.ask(boots=1)
         await self.until((self.folder / "waiting").exists)
         worker = self.master.workers.workers["c2558"]
         await worker.disownServiceParent()
         self.addCleanup(cancel_delayed_output)
         other = await self.closed(self.ask(OTHER, boots=1, testbed="e5-2650"))
         assert other.finding == NightlyResult(1)
-        assert self.ledger.question(asked.id).finding is None
+        assert self.ledger.job(record.id).finding is None
         (self.folder / "go").touch()
         await worker.setServiceParent(self.master.workers)
-        asked = await self.closed(asked)
+        record = await self.closed(record)
 
-        assert asked.finding == NightlyResult(1)
-        readings = self.ledger.evidence(asked, config="GENERIC", arch="amd64").observations
+        assert record.finding == NightlyResult(1)
+        readings = self.ledger.evidence(record, config="GENERIC", arch="amd64").observations
         assert len(readings) == 1

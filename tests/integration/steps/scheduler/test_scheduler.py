@@ -50,11 +50,11 @@ class BisectSchedulerTest(RealMaster):
         """One buildset per decision, one recovery; the kernel stays for the job only."""
         self.settings = replace(self.settings, kernel_space="1 B")
         await self.start()
-        asked = await self.closed(self.ask(boots=2))
+        record = await self.closed(self.ask(boots=2))
 
-        assert asked.finding == NightlyResult(2)
+        assert record.finding == NightlyResult(2)
         assert self.calls() == [f"build {REVISION}", *[f"trial {REVISION}"] * 2]
-        decisions = self.ledger.decisions(asked.id)
+        decisions = self.ledger.decisions(record.id)
         stages = [one.stage for one in decisions]
         assert stages == [ActionStage.KERNEL, ActionStage.TRIAL, ActionStage.TRIAL]
         names = sorted(one["external_idstring"] for one in await self.buildsets())
@@ -96,8 +96,8 @@ class BisectSchedulerTest(RealMaster):
         while len(await self.buildsets()) < 3:
             await task.deferLater(reactor, 0.05)
         (self.folder / "go").touch()
-        for asked in waiting:
-            await self.closed(asked)
+        for record in waiting:
+            await self.closed(record)
 
         built = [call[len("build ")] for call in self.calls() if call.startswith("build")]
         assert built == ["a", "c", "b"]
@@ -106,7 +106,7 @@ class BisectSchedulerTest(RealMaster):
     async def test_a_trial_has_as_many_runs_as_its_decision(self) -> None:
         parent = "b" * 40
         self.script({REVISION: {"pps": 855_000}})
-        question = BisectJob(
+        job = BisectJob(
             "main",
             "c2558",
             parent,
@@ -117,14 +117,14 @@ class BisectSchedulerTest(RealMaster):
             Noise(boot=0.004, run=0.04),
         )
         await self.start()
-        asked = self.ledger.ask(question, key="bisect")
+        record = self.ledger.ask(job, key="bisect")
 
         def trials() -> list[int]:
-            decisions = self.ledger.decisions(asked.id)
+            decisions = self.ledger.decisions(record.id)
             return [one.runs for one in decisions if one.stage is ActionStage.TRIAL and one.outcome]
 
         await self.until(lambda: bool(trials()))
-        evidence = self.ledger.evidence(asked, config="GENERIC", arch="amd64")
+        evidence = self.ledger.evidence(record, config="GENERIC", arch="amd64")
         assert trials()[0] > 1
         assert evidence.observations[0].runs == trials()[0]
 
@@ -142,10 +142,10 @@ class BisectSchedulerTest(RealMaster):
             (last, "the lab needs its owner", 1),
         ]
         for revision, why, trials in expected:
-            asked = await self.closed(self.ask(revision))
+            record = await self.closed(self.ask(revision))
 
-            assert isinstance(asked.finding, Unfinished)
-            assert why in asked.finding.why
+            assert isinstance(record.finding, Unfinished)
+            assert why in record.finding.why
             assert self.calls().count(f"build {revision}") == 1
             assert self.calls().count(f"trial {revision}") == trials
         failed = folder_of(self.settings, max(self.ledger.failed_decisions()))
@@ -157,16 +157,16 @@ class BisectSchedulerTest(RealMaster):
     async def test_a_build_cancelled_by_a_user_ends_its_job(self) -> None:
         self.script({REVISION: {"build": "wait"}})
         await self.start()
-        asked = self.ask()
+        record = self.ask()
         await self.until((self.folder / "waiting").exists)
         (build,) = await self.master.data.get(("builds",))
         await self.master.data.control(
             "stop", {"reason": "wrong tree"}, ("builds", build["buildid"])
         )
-        asked = await self.closed(asked)
+        record = await self.closed(record)
 
-        assert isinstance(asked.finding, Unfinished)
-        assert "cancelled by a user" in asked.finding.why
+        assert isinstance(record.finding, Unfinished)
+        assert "cancelled by a user" in record.finding.why
         assert self.calls() == [f"build {REVISION}"]
 
     @case
@@ -193,9 +193,9 @@ class BisectSchedulerTest(RealMaster):
     @case
     async def test_an_orphan_is_adopted(self) -> None:
         """After a kill between submission and its record, nothing is submitted twice."""
-        asked = self.ask(boots=1)
+        record = self.ask(boots=1)
         decision = self.ledger.intend(
-            asked.id,
+            record.id,
             ActionStage.KERNEL,
             REVISION,
             "kernel-amd64",
@@ -206,7 +206,7 @@ class BisectSchedulerTest(RealMaster):
         self.patch(BisectScheduler, "_activate", lambda _: defer.succeed(None))
         await self.start()
         scheduler = self.master.scheduler_manager.namedServices[SCHEDULER_NAME]
-        orphan = await scheduler._submit(asked, decision)
+        orphan = await scheduler._submit(record, decision)
         assert self.ledger.decision(decision.id).buildset is None
         scheduler.advance()
         while not self.ledger.decision(decision.id).outcome:
@@ -238,29 +238,31 @@ class BisectSchedulerTest(RealMaster):
     async def test_stops_of_the_master_do_not_count_as_tries(self) -> None:
         self.script({REVISION: {"trial": "wait"}})
         await self.start()
-        asked = self.ask(boots=1)
+        record = self.ask(boots=1)
         await self.stop_builds(MOST_TRIES)
         await self.until((self.folder / "waiting").exists)
         self.script({REVISION: {"trial": "crash"}})
         await self.stop_builds(1)
-        asked = await self.closed(asked)
+        record = await self.closed(record)
 
-        assert isinstance(asked.finding, Unfinished)
-        assert f"has no result in {MOST_TRIES} tries: ended without a result" in (asked.finding.why)
+        assert isinstance(record.finding, Unfinished)
+        assert f"has no result in {MOST_TRIES} tries: ended without a result" in (
+            record.finding.why
+        )
         assert self.calls().count(f"trial {REVISION}") == MOST_TRIES + 1 + MOST_TRIES
 
     @case
     async def test_a_stopped_build_is_repeated_on_the_same_host(self) -> None:
         self.script({REVISION: {"build": "wait"}})
         await self.start()
-        asked = self.ask(boots=1)
+        record = self.ask(boots=1)
         await self.stop_builds(1)
         await self.until((self.folder / "waiting").exists)
         (self.folder / "go").touch()
-        asked = await self.closed(asked)
+        record = await self.closed(record)
 
-        assert asked.finding == NightlyResult(1)
-        first, again = self.ledger.decisions(asked.id)[:2]
+        assert record.finding == NightlyResult(1)
+        first, again = self.ledger.decisions(record.id)[:2]
         assert (first.seq, again.seq, again.attempt) == (1, 1, 2)
         scheduler = self.master.scheduler_manager.namedServices[SCHEDULER_NAME]
         assert await scheduler._failed_workers(again) == []
@@ -270,10 +272,10 @@ class BisectSchedulerTest(RealMaster):
         self.patch(scheduler, "MOST_STOPS", 2)
         self.script({REVISION: {"trial": "wait"}})
         await self.start()
-        asked = self.ask(boots=1)
+        record = self.ask(boots=1)
         await self.stop_builds(2)
-        asked = await self.closed(asked)
+        record = await self.closed(record)
 
-        assert isinstance(asked.finding, Unfinished)
-        assert "has no result in 2 tries: the master was stopped" in asked.finding.why
+        assert isinstance(record.finding, Unfinished)
+        assert "has no result in 2 tries: the master was stopped" in record.finding.why
         assert self.calls().count(f"trial {REVISION}") == 2

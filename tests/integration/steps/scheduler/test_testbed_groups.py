@@ -59,7 +59,7 @@ class Group(RealMaster):
         for name, part in (more or {}).items():
             script[name] |= part
         self.script(script)
-        question = BisectJob(
+        job = BisectJob(
             "main",
             OWN,
             line[0],
@@ -70,26 +70,26 @@ class Group(RealMaster):
             NOISE,
             others=dict.fromkeys(peers, NOISE),
         )
-        return self.ledger.ask(question, key=f"bisect:{len(peers)}", priority=200)
+        return self.ledger.ask(job, key=f"bisect:{len(peers)}", priority=200)
 
-    def visits(self, asked: JobRecord, testbed: str) -> list[Action]:
+    def visits(self, record: JobRecord, testbed: str) -> list[Action]:
         return [
             one
-            for one in self.ledger.decisions(asked.id)
+            for one in self.ledger.decisions(record.id)
             if one.stage is ActionStage.TRIAL and one.target == testbed
         ]
 
     def samples(self, decision: Action) -> list[Sample]:
         return [one for one in self.ledger.facts_from(decision.id) if isinstance(one, Sample)]
 
-    def found(self, asked: JobRecord) -> None:
+    def found(self, record: JobRecord) -> None:
         """Asserts that the search ended with the culprit, and all decisions ended."""
-        assert isinstance(asked.finding, Culprit)
-        assert asked.finding.revision == LINE[CULPRIT]
-        assert all(one.outcome for one in self.ledger.decisions(asked.id))
+        assert isinstance(record.finding, Culprit)
+        assert record.finding.revision == LINE[CULPRIT]
+        assert all(one.outcome for one in self.ledger.decisions(record.id))
 
-    async def until_visited(self, asked: JobRecord, testbed: str) -> None:
-        await self.until(lambda: any(one.outcome for one in self.visits(asked, testbed)))
+    async def until_visited(self, record: JobRecord, testbed: str) -> None:
+        await self.until(lambda: any(one.outcome for one in self.visits(record, testbed)))
 
     async def until_idle(self) -> None:
         """Waits for builds that ran when the search ended."""
@@ -109,18 +109,18 @@ class Clinic:
         peers = (replace(own, name=name) for name in (PEER, THIRD))
         self.lab = replace(lab, testbeds=(own, other, *peers))
         self.ledger = open_ledger(url)
-        question = BisectJob(
+        job = BisectJob(
             *("main", OWN, "r1", (Candidate("r2"),), ("s",), "s", -0.1, NOISE),
             others=dict.fromkeys((PEER, THIRD), NOISE),
         )
-        self.asked = self.ledger.ask(question, key="bisect", priority=200)
+        self.record = self.ledger.ask(job, key="bisect", priority=200)
 
     def shut(self) -> dict[str, str]:
-        return unavailable_peers(self.ledger, self.settings, self.lab, self.asked)
+        return unavailable_peers(self.ledger, self.settings, self.lab, self.record)
 
-    def visit(self, asked: JobRecord, testbed: str, outcome: Outcome | None) -> None:
+    def trial(self, record: JobRecord, testbed: str, outcome: Outcome | None) -> None:
         decision = self.ledger.intend(
-            *(asked.id, ActionStage.TRIAL, "r1", testbed),
+            *(record.id, ActionStage.TRIAL, "r1", testbed),
             testbed=testbed,
             config="G",
             arch="amd64",
@@ -139,9 +139,9 @@ def clinic(quiet_house: Path, url: str) -> Iterator[Clinic]:
 
 def test_all_testbeds_of_a_group_may_help(clinic: Clinic) -> None:
     """A visit that was taken back, or one that was made for this search, says nothing else."""
-    clinic.visit(clinic.asked, PEER, Outcome.WITHDRAWN)
-    clinic.visit(clinic.asked, PEER, Outcome.WITHDRAWN)
-    clinic.visit(clinic.asked, PEER, None)
+    clinic.trial(clinic.record, PEER, Outcome.WITHDRAWN)
+    clinic.trial(clinic.record, PEER, Outcome.WITHDRAWN)
+    clinic.trial(clinic.record, PEER, None)
     assert clinic.shut() == {}
 
 
@@ -155,9 +155,9 @@ def test_a_peer_with_a_job_of_its_own_is_unavailable(clinic: Clinic) -> None:
 
 
 def test_a_peer_is_available_to_one_search_at_a_time(clinic: Clinic) -> None:
-    question = replace(clinic.asked.question, testbed=THIRD)
-    other = clinic.ledger.ask(question, key="another search")
-    clinic.visit(other, PEER, None)
+    job = replace(clinic.record.job, testbed=THIRD)
+    other = clinic.ledger.ask(job, key="another search")
+    clinic.trial(other, PEER, None)
     assert clinic.shut() == {
         PEER: f"{PEER} measures for another job",
         THIRD: f"{THIRD} has a bisection of its own",
@@ -166,9 +166,9 @@ def test_a_peer_is_available_to_one_search_at_a_time(clinic: Clinic) -> None:
 
 def test_a_peer_in_quarantine_or_with_failed_trials_is_unavailable(clinic: Clinic) -> None:
     clinic.ledger.quarantine(PEER, why="too hot")
-    clinic.visit(clinic.asked, THIRD, Outcome.DUD)
+    clinic.trial(clinic.record, THIRD, Outcome.DUD)
     assert clinic.shut() == {PEER: f"{PEER} is in quarantine: too hot"}
-    clinic.visit(clinic.asked, THIRD, Outcome.LOST)
+    clinic.trial(clinic.record, THIRD, Outcome.LOST)
     assert clinic.shut()[THIRD] == f"the last 2 trials on {THIRD} failed"
 
 
@@ -182,8 +182,8 @@ def test_a_peer_that_left_the_group_is_unavailable(clinic: Clinic) -> None:
 
 
 def test_the_dashboard_shows_trials_on_peers(clinic: Clinic) -> None:
-    clinic.visit(clinic.asked, OWN, None)
-    clinic.visit(clinic.asked, PEER, None)
+    clinic.trial(clinic.record, OWN, None)
+    clinic.trial(clinic.record, PEER, None)
     [running] = DashboardData(clinic.settings, clinic.lab).build(clinic.ledger).running
     assert (running.testbed, running.now) == (OWN, f"trial r1: w; trial r1 on {PEER}: w")
 
@@ -203,22 +203,22 @@ class TestbedGroupsTest(Group):
         await self.start()
         others = [f"{number:040x}" for number in range(100, 100 + len(LINE))]
         alone = await self.closed(self.begin(line=others, peers=()))
-        asked = await self.closed(self.begin())
+        record = await self.closed(self.begin())
         await self.until_idle()
 
-        self.found(asked)
-        visits = {name: len(self.visits(asked, name)) for name in (OWN, PEER)}
+        self.found(record)
+        visits = {name: len(self.visits(record, name)) for name in (OWN, PEER)}
         assert min(visits.values()) >= 3
         assert max(visits.values()) < len(self.visits(alone, OWN))
-        evidence = self.ledger.evidence(asked, config="GENERIC", arch="amd64")
+        evidence = self.ledger.evidence(record, config="GENERIC", arch="amd64")
         fresh = Counter(one.testbed for one in evidence.observations if one.fresh)
         for name in (OWN, PEER):
-            measured = {one.id for one in self.visits(asked, name) if self.samples(one)}
+            measured = {one.id for one in self.visits(record, name) if self.samples(one)}
             assert fresh[name] == len(measured)
-            done = {one.id for one in self.visits(asked, name) if one.outcome is Outcome.OK}
+            done = {one.id for one in self.visits(record, name) if one.outcome is Outcome.OK}
             assert done <= measured
-        assert isinstance(asked.finding, Culprit)
-        assert abs(asked.finding.effects[0].ln_ratio - math.log(SLOW / FAST)) < 0.01
+        assert isinstance(record.finding, Culprit)
+        assert abs(record.finding.effects[0].ln_ratio - math.log(SLOW / FAST)) < 0.01
         builds = Counter(call for call in self.calls() if call.startswith("build"))
         assert set(builds.values()) == {1}
         names = await self.names()
@@ -228,34 +228,34 @@ class TestbedGroupsTest(Group):
     @case
     async def test_the_search_continues_without_a_crashing_peer(self) -> None:
         await self.start()
-        asked = await self.closed(self.begin({PEER: {"trial": "crash"}}))
+        record = await self.closed(self.begin({PEER: {"trial": "crash"}}))
 
-        self.found(asked)
-        assert [one.outcome for one in self.visits(asked, PEER)] == [Outcome.LOST] * 2
+        self.found(record)
+        assert [one.outcome for one in self.visits(record, PEER)] == [Outcome.LOST] * 2
         assert set(self.ledger.quarantined()) == set()
 
     @pytest.mark.long
     @case
     async def test_the_search_continues_without_a_peer_in_quarantine(self) -> None:
         await self.start()
-        asked = await self.closed(self.begin({PEER: {"trial": "lab"}}))
+        record = await self.closed(self.begin({PEER: {"trial": "lab"}}))
 
-        self.found(asked)
+        self.found(record)
         assert set(self.ledger.quarantined()) == {PEER}
-        assert len(self.visits(asked, PEER)) == 1
+        assert len(self.visits(record, PEER)) == 1
 
     @pytest.mark.long
     @case
     async def test_the_search_continues_on_a_peer_during_a_quarantine_of_its_testbed(self) -> None:
         await self.start()
-        asked = self.begin()
-        await self.until_visited(asked, OWN)
+        record = self.begin()
+        await self.until_visited(record, OWN)
         self.ledger.quarantine(OWN, why="too hot")
-        asked = await self.closed(asked)
+        record = await self.closed(record)
 
-        self.found(asked)
-        last = self.visits(asked, PEER)[-1]
-        own = [one for one in self.visits(asked, OWN) if one.outcome is Outcome.OK]
+        self.found(record)
+        last = self.visits(record, PEER)[-1]
+        own = [one for one in self.visits(record, OWN) if one.outcome is Outcome.OK]
         assert max(one.id for one in own) < last.id
 
     @pytest.mark.long
@@ -263,15 +263,15 @@ class TestbedGroupsTest(Group):
     async def test_the_search_continues_without_a_peer_that_lost_its_worker(self) -> None:
         """Its trial is withdrawn."""
         await self.start()
-        asked = self.begin({PEER: {"trial": "wait"}})
+        record = self.begin({PEER: {"trial": "wait"}})
         await self.until((self.folder / "waiting").exists)
         worker = self.master.workers.workers[PEER]
         await worker.disownServiceParent()
         self.addCleanup(cancel_delayed_output)
-        asked = await self.closed(asked)
+        record = await self.closed(record)
 
-        self.found(asked)
-        [lost] = self.visits(asked, PEER)
+        self.found(record)
+        [lost] = self.visits(record, PEER)
         assert (lost.outcome, lost.note) == (
             Outcome.WITHDRAWN,
             f"the worker of {PEER} is not connected",
@@ -284,12 +284,12 @@ class TestbedGroupsTest(Group):
         await self.start()
         worker = self.master.workers.workers[PEER]
         await self.master.data.control("pause", {"reason": "mine"}, ("workers", worker.workerid))
-        asked = self.begin()
-        await self.until(lambda: len(self.visits(asked, OWN)) > 2)
-        assert self.visits(asked, PEER) == []
+        record = self.begin()
+        await self.until(lambda: len(self.visits(record, OWN)) > 2)
+        assert self.visits(record, PEER) == []
         await self.master.data.control("unpause", {"reason": ""}, ("workers", worker.workerid))
-        await self.until_visited(asked, PEER)
-        self.found(await self.closed(asked))
+        await self.until_visited(record, PEER)
+        self.found(await self.closed(record))
 
     @case
     async def test_a_peer_is_unavailable_during_its_nightly_job(self) -> None:
@@ -297,20 +297,20 @@ class TestbedGroupsTest(Group):
         waits = {"trial": "wait"}
         night = NightlyJob("main", PEER, LINE[0], ("inet4-forwarding",), 1)
         tonight = self.ledger.ask(night, key="night", priority=100)
-        asked = self.begin({OWN: waits, PEER: waits})
+        record = self.begin({OWN: waits, PEER: waits})
         await self.until(lambda: len(self.visits(tonight, PEER)) == 1)
         await task.deferLater(reactor, 2 * self.settings.tick)
-        assert self.visits(asked, PEER) == []
+        assert self.visits(record, PEER) == []
         (self.folder / "go").touch()
         tonight = await self.closed(tonight)
         assert tonight.finding == NightlyResult(1)
-        asked = await self.closed(asked)
+        record = await self.closed(record)
 
-        self.found(asked)
+        self.found(record)
         at = tonight.closed_at
         assert at is not None
-        assert all(one.intended_at >= at for one in self.visits(asked, PEER))
-        assert self.visits(asked, PEER)
+        assert all(one.intended_at >= at for one in self.visits(record, PEER))
+        assert self.visits(record, PEER)
 
     @pytest.mark.long
     @case
@@ -318,14 +318,14 @@ class TestbedGroupsTest(Group):
         """Also one whose buildset was not recorded because of a kill."""
         await self.start()
         scheduler = self.master.scheduler_manager.namedServices[SCHEDULER_NAME]
-        asked = self.begin({OWN: {"trial": "wait"}, PEER: {"trial": "wait"}})
-        await self.until(lambda: len(self.visits(asked, OWN)) == 1)
+        record = self.begin({OWN: {"trial": "wait"}, PEER: {"trial": "wait"}})
+        await self.until(lambda: len(self.visits(record, OWN)) == 1)
         await self.until_running(2)
         await scheduler._lock.acquire()
-        self.ledger.finish(self.visits(asked, PEER)[0].id, Outcome.WITHDRAWN)
-        kernel = self.ledger.evidence(asked, config="GENERIC", arch="amd64").kernels[LINE[0]]
+        self.ledger.finish(self.visits(record, PEER)[0].id, Outcome.WITHDRAWN)
+        kernel = self.ledger.evidence(record, config="GENERIC", arch="amd64").kernels[LINE[0]]
         guest = self.ledger.intend(
-            asked.id,
+            record.id,
             ActionStage.TRIAL,
             kernel.revision,
             PEER,
@@ -334,7 +334,7 @@ class TestbedGroupsTest(Group):
             arch="amd64",
             why="before the kill",
         )
-        given = await scheduler._submit(asked, guest)
+        given = await scheduler._submit(record, guest)
         night = NightlyJob("main", PEER, LINE[0], ("inet4-forwarding",), 1)
         tonight = self.ledger.ask(night, key="night", priority=100)
         scheduler._lock.release()
@@ -345,7 +345,7 @@ class TestbedGroupsTest(Group):
         assert (await self.master.data.get(("buildsets", given)))["results"] != SUCCESS
         (self.folder / "go").touch()
         await self.closed(tonight)
-        self.found(await self.closed(asked))
+        self.found(await self.closed(record))
 
     async def until_running(self, number: int) -> None:
         while True:
@@ -365,14 +365,14 @@ class TestbedGroupsTest(Group):
         """Every seventh effect raises an exception before or after it."""
         await self.start()
         kills = self.kill_often()
-        asked = await self.closed(self.begin())
-        self.found(asked)
+        record = await self.closed(self.begin())
+        self.found(record)
         kills.clear()
         await self.until_idle()
 
         names = await self.names()
         assert len(names) == len(set(names))
-        trials = [one for name in (OWN, PEER) for one in self.visits(asked, name)]
+        trials = [one for name in (OWN, PEER) for one in self.visits(record, name)]
         begun = [one for one in trials if self.ledger.facts_from(one.id)]
         assert self.calls_of("trial") == len(begun)
         ended = {one.id for one in trials if one.outcome is Outcome.OK}

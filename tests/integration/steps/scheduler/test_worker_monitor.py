@@ -34,13 +34,13 @@ class WorkerMonitorTest(RealMaster):
         await self.without("builder", patience=0.0)
         await task.deferLater(reactor, 2 * self.settings.tick)
         assert self.mails() == [], "no work is queued"
-        asked = self.ask(boots=1)
+        record = self.ask(boots=1)
         away = ("[netbisect] builder: worker offline, work is queued",)
         await self.until(lambda: self.mails() != [])
         await task.deferLater(reactor, 2 * self.settings.tick)
         assert self.mails() == [(*away, ("people@lab.invalid",))]
         await self.comes("builder")
-        await self.closed(asked)
+        await self.closed(record)
         back = ("[netbisect] builder: worker back online",)
         await self.until(lambda: len(self.mails()) > 1)
         assert self.mails() == [(*one, ("people@lab.invalid",)) for one in (away, back)]

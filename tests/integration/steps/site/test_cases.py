@@ -50,20 +50,20 @@ class Told:
     def page(self, case: Any) -> str:
         document = DocumentQueries(self.ledger).alert(self.alert.id)
         summary = document_parts.alert_summary(self.alert, 0.0, self.names.title)
-        return cases.alert(summary, document, case, title=self.names.title, questions=[])
+        return cases.alert(summary, document, case, title=self.names.title, jobs=[])
 
     def take_profiles(self) -> None:
         """What `pmcstat` would leave of the culprit and of its parent."""
         assert self.alert.bisection is not None
-        search = self.ledger.question(self.alert.bisection)
+        search = self.ledger.job(self.alert.bisection)
         assert isinstance(search.finding, Culprit)
         pair = search.finding.parent, search.finding.revision
         scenario = search.finding.effects[0].scenario
-        question = ProfileJob(self.alert.branch, self.alert.testbed, pair, (scenario,), 6e5)
-        asked = self.ledger.ask(question, key=profiles.key_of(question), parent=search.id)
+        job = ProfileJob(self.alert.branch, self.alert.testbed, pair, (scenario,), 6e5)
+        record = self.ledger.ask(job, key=profiles.key_of(job), parent=search.id)
         for revision, share in zip(pair, (100, 300), strict=True):
             decision = self.ledger.intend(
-                asked.id, ActionStage.PROFILE, revision, self.alert.testbed,
+                record.id, ActionStage.PROFILE, revision, self.alert.testbed,
                 config="G", arch="amd64", why="",
             )  # fmt: skip
             self.ledger.finish(decision.id, Outcome.OK)
@@ -73,7 +73,7 @@ class Told:
             (place / file_of(scenario, "json")).write_text(serialization.dumps(profile))
             stacks = f"ether_input;ip_tryforward;<b>slow</b> {share}\nether_input 700\n"
             (place / file_of(scenario, "folded")).write_text(stacks)
-        with self.ledger.closing(asked, ProfileResult(pair)):
+        with self.ledger.closing(record, ProfileResult(pair)):
             pass
 
 

@@ -247,8 +247,8 @@ def test_what_people_and_machines_say_stays_text(
         ]
         ledger.record_all([*boots, *([] if i else [conditions]), *samples], EVIL)
     effect = Effect(EVIL, -0.1, -0.2, -0.05, 1e-6, 5, 5)
-    question = CompareJob(EVIL, EVIL, revisions[3], revisions[4], (EVIL,), EVIL, -0.1)
-    with ledger.closing(ledger.ask(question, key="x"), Confirmed((effect,))) as closing:
+    job = CompareJob(EVIL, EVIL, revisions[3], revisions[4], (EVIL,), EVIL, -0.1)
+    with ledger.closing(ledger.ask(job, key="x"), Confirmed((effect,))) as closing:
         closing.open_alert((effect,), who=EVIL, what=EVIL)
     site = site_of(tmp_path / "out", url)
 

@@ -104,10 +104,10 @@ class Anonymous(ApiMaster):
         body = b'{"id": 1, "jsonrpc": "2.0", "method": "stop", "params": {}}'
         plain = await self.call("POST", "api/v2/builds/1", "", body, content_type="text/plain")
         assert plain.code == 400
-        asked = await self.call(
+        record = await self.call(
             "OPTIONS", "api/v2/builds/1", **there, access_control_request_method="POST"
         )
-        assert not asked.headers.hasHeader("access-control-allow-origin")
+        assert not record.headers.hasHeader("access-control-allow-origin")
 
         await self.headers()
 

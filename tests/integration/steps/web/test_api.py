@@ -19,10 +19,10 @@ class Api(ApiMaster):
     async def test_a_request_is_submitted_read_and_cancelled(self) -> None:
         await self.serve()
         token = self.token("ask")
-        cost = await self.asked(200, token, dry_run=True)
+        cost = await self.record(200, token, dry_run=True)
         assert (cost["testbeds"][0]["boots"], self.ledger.requests()) == (10, [])
 
-        made = await self.asked(201, token, boots=2, address="ann@lab.invalid")
+        made = await self.record(201, token, boots=2, address="ann@lab.invalid")
         assert (made["number"], made["who"], made["via"], made["state"]) == (
             1,
             "ann",
@@ -61,7 +61,7 @@ class Api(ApiMaster):
         await self.serve()
         good = self.token("ask")
         other = self.token("ask", who="bob")
-        await self.asked(201, good, boots=2)
+        await self.record(201, good, boots=2)
         revoked = self.token("ask", who="eve")
         self.ledger.revoke_token(3, by="root")
         for token in (
@@ -73,9 +73,9 @@ class Api(ApiMaster):
             revoked,
             self.token("ask", days=-1),
         ):
-            await self.asked(401, token)
-        assert "`ask`" in (await self.asked(403, self.token("read")))["error"]
-        assert "`priority`" in (await self.asked(403, good, priority="high"))["error"]
+            await self.record(401, token)
+        assert "`ask`" in (await self.record(403, self.token("read")))["error"]
+        assert "`priority`" in (await self.record(403, good, priority="high"))["error"]
         for verb in ("cancel", "resume", "extend", "priority"):
             body = {"priority": "low"} if verb == "priority" else {}
             answer = await self.call("POST", f"{API}/requests/1/{verb}", other, body)
@@ -102,12 +102,12 @@ class Api(ApiMaster):
         plain, trusted = self.token("ask"), self.token("ask", "patch", who="bob")
         patch = {"subjects": ["main"], "patches": [{"diff": DIFF}]}
         for body in (patch, {"subjects": ["main", "D5180"]}, {"subjects": ["main+D5180", "main"]}):
-            told = await self.asked(403, plain, **body)
+            told = await self.record(403, plain, **body)
             assert "the right `patch`" in told["error"]
         assert self.ledger.requests() == []
-        made = await self.asked(201, trusted, **patch)
+        made = await self.record(201, trusted, **patch)
         assert made["subjects"][1].startswith(made["subjects"][0] + "+patch-")
-        other = await self.asked(
+        other = await self.record(
             201,
             trusted,
             subjects=["main"],
@@ -218,7 +218,7 @@ class Api(ApiMaster):
             assert answer.code == status, (content[:60], told)
             assert len(told["error"]) < 3000
         large = "x" * (1 << 20) + DIFF
-        await self.asked(413, token, subjects=["main"], patches=[{"diff": large}])
+        await self.record(413, token, subjects=["main"], patches=[{"diff": large}])
         plain = await self.call("POST", path, token, b"{}", content_type="text/plain")
         assert plain.code == 415
         assert (await self.call("PUT", path, token, b"{}")).code == 405

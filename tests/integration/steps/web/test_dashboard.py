@@ -53,9 +53,9 @@ class Watch:
         revision = self.ledger.newest("main")
         assert revision is not None
         night = NightlyJob("main", testbed, revision, tuple(self.names), 4)
-        asked = self.ledger.ask(night, key=f"night {testbed}")
+        record = self.ledger.ask(night, key=f"night {testbed}")
         if why:
-            with self.ledger.closing(asked, Unfinished(why)):
+            with self.ledger.closing(record, Unfinished(why)):
                 pass
 
 
@@ -133,7 +133,7 @@ def test_a_search_at_work_is_not_about_to_end(
 ) -> None:
     """What it works at takes its time, even where no further trial is expected."""
     alert, revisions = watch.ledger.alerts()[-1], watch.ledger.measured_revisions()[-6:]
-    asked = watch.ledger.ask(
+    record = watch.ledger.ask(
         BisectJob(
             "main", alert.testbed, alert.good, tuple(map(Candidate, revisions)), (alert.lead,),
             alert.lead, -0.1, Noise(),
@@ -144,7 +144,7 @@ def test_a_search_at_work_is_not_about_to_end(
     least = {None: None, ActionStage.TRIAL: prices.boot + prices.run}.get(work, prices.build)
     if work is not None:
         watch.ledger.intend(
-            asked.id, work, revisions[0], alert.testbed, config="G", arch="amd64", why="the next"
+            record.id, work, revisions[0], alert.testbed, config="G", arch="amd64", why="the next"
         )
     monkeypatch.setattr(DashboardData, "_search", lambda *_: (0.9, 0.0, "6 commits"))
     view = watch.look()
@@ -192,14 +192,14 @@ def test_old_closed_alerts_are_not_shown(watch: Watch) -> None:
 def test_missing_series_of_a_night_are_updated(watch: Watch) -> None:
     watch.night("testbed-00")
     assert watch.look().night.measured == 0
-    [night] = [one for one in watch.ledger.open_questions() if isinstance(one.question, NightlyJob)]
+    [night] = [one for one in watch.ledger.open_jobs() if isinstance(one.job, NightlyJob)]
     first = watch.names[0]
     decision = watch.ledger.intend(
-        night.id, ActionStage.TRIAL, night.question.revision, "testbed-00",
+        night.id, ActionStage.TRIAL, night.job.revision, "testbed-00",
         config="G", arch="amd64", why="the next",
     )  # fmt: skip
     sample = Sample("new", "new", "testbed-00", first, 1e6, 1e9, (), (), (), "c", watch.now, 1.0)
-    boot = Boot("new", "testbed-00", "k", night.question.revision, watch.now, 1.0)
+    boot = Boot("new", "testbed-00", "k", night.job.revision, watch.now, 1.0)
     for fact in (boot, sample):
         watch.ledger.record(fact, decision.id)
 

@@ -130,12 +130,12 @@ Step = Callable[[Callable[[], Any]], Any]
 
 def night(ledger: Ledger, name: str, step: Step) -> None:
     """From a question to its answer."""
-    question = NightlyJob("main", "c2558", "b", (SCENARIO,), 1)
-    asked = step(lambda: ledger.ask(question, key=f"night {name}"))
+    job = NightlyJob("main", "c2558", "b", (SCENARIO,), 1)
+    record = step(lambda: ledger.ask(job, key=f"night {name}"))
     order = partial(
         ledger.intend, stage=ActionStage.TRIAL, target="c2558", config="G", arch="amd64"
     )
-    decision = step(lambda: order(asked.id, revision="b", why="w"))
+    decision = step(lambda: order(record.id, revision="b", why="w"))
     step(lambda: ledger.submitted(decision.id, 7))
     conditions = Conditions.of("c2558", SCENARIO, {"nic": name})
     boot = Boot(f"boot {name}", "c2558", "k", "b", 1.0, 60.0)
@@ -148,9 +148,9 @@ def night(ledger: Ledger, name: str, step: Step) -> None:
     step(lambda: ledger.finish(decision.id, Outcome.OK))
 
     def close() -> None:
-        with ledger.closing(asked, NightlyResult(1)) as closing:
-            question = CompareJob("main", "c2558", "a", "b", (SCENARIO,), SCENARIO, -0.1)
-            comparison = closing.ask(question, key=f"compare {name}")
+        with ledger.closing(record, NightlyResult(1)) as closing:
+            job = CompareJob("main", "c2558", "a", "b", (SCENARIO,), SCENARIO, -0.1)
+            comparison = closing.ask(job, key=f"compare {name}")
             closing.open_candidate(comparison, kind=AlertKind.DROP, what="off")
 
     step(close)
@@ -219,11 +219,11 @@ def test_a_server_that_is_restarted_is_waited_for(
     cluster.do("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'ledger'")
     timer = threading.Timer(0.3, setattr, (relay, "away", False))
     timer.start()
-    asked = retried_when_lost(
+    record = retried_when_lost(
         lambda: ledger.ask(NightlyJob("main", "c", "b", (SCENARIO,), 1), key="night")
     )
     timer.join()
-    assert [event.question for event in ledger.events_since(marker)[0]] == [asked.id]
+    assert [event.job for event in ledger.events_since(marker)[0]] == [record.id]
 
 
 def test_a_server_that_stays_away_is_one_sentence(

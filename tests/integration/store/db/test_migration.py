@@ -100,7 +100,7 @@ OLD_ALERTS = [
 
 def write_old_alerts(engine: Engine) -> None:
     """Into the tables of the first version."""
-    question = text(
+    job = text(
         "INSERT INTO questions (id, kind, noun, key, branch, testbed, priority, requested_by, "
         "state, finding, opened_at) "
         "VALUES (:id, 'bisection', '{}', :key, 'main', 'c2558', 1, '', 'closed', :finding, 1.0)"
@@ -117,7 +117,7 @@ def write_old_alerts(engine: Engine) -> None:
             effect = Effect("s", ln_ratio, ln_ratio - 0.01, ln_ratio + 0.01, 0.001, 5, 6)
             other = Effect("other", 0.0, -0.01, 0.01, 0.9, 5, 6)
             found = f'{{"is":"{finding}"}}' if finding else None
-            connection.execute(question, {"id": number, "key": str(number), "finding": found})
+            connection.execute(job, {"id": number, "key": str(number), "finding": found})
             effects = json.dumps([asdict(effect), asdict(other)])
             connection.execute(
                 alert, {"id": number, "effects": effects, "state": state, "closed": closed}

@@ -27,15 +27,15 @@ from netbisect.store.db.records import ActionStage, Outcome
 url, name = sys.argv[1:]
 ledger = Ledger(open_database(url))
 given = 0
-jobs = ledger.open_questions()
-while any(len(ledger.decisions(job.id)) < job.question.boots for job in jobs):
+jobs = ledger.open_jobs()
+while any(len(ledger.decisions(job.id)) < job.job.boots for job in jobs):
     for job in jobs:
         for trial in ledger.open_decisions(job.id):
             ledger.finish(trial.id, Outcome.OK)
-        if len(ledger.decisions(job.id)) >= job.question.boots:
+        if len(ledger.decisions(job.id)) >= job.job.boots:
             continue
         try:
-            trial = ledger.intend(job.id, ActionStage.TRIAL, "b", job.question.testbed,
+            trial = ledger.intend(job.id, ActionStage.TRIAL, "b", job.job.testbed,
                                   config="G", arch="amd64", why=name)
         except StoreError:
             continue  # the other process was first
@@ -57,7 +57,7 @@ def test_two_processes_never_order_a_trial_twice(url: str) -> None:
     ordered = [int(trial) for lines in printed for trial in lines.split()]
 
     assert Counter(ordered) == Counter(set(ordered))
-    for job in ledger.open_questions():
+    for job in ledger.open_jobs():
         trials = ledger.decisions(job.id)
         assert [trial.seq for trial in trials] == list(range(1, len(trials) + 1))
         assert BOOTS <= len(trials) <= BOOTS + 1  # both may have seen that one was missing

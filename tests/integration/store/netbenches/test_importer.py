@@ -267,12 +267,12 @@ def test_every_run_is_a_boot_of_its_own(ledger: Ledger, tmp_path: Path) -> None:
     results.raw("311848.pf-stateful", [4e5])
     import_into(ledger, tmp_path, parser=PARSER)
     scenarios = ("inet4-forwarding", "inet4-pf-stateful")
-    asked = ledger.ask(
+    record = ledger.ask(
         CompareJob("head", "atom-c2558-i350-2016", "r311848", "r0", scenarios, scenarios[0], 0.0),
         key="comparison",
     )
 
-    readings = ledger.evidence(asked, config="GENERIC", arch="amd64").observations
+    readings = ledger.evidence(record, config="GENERIC", arch="amd64").observations
 
     assert sorted(list(reading.ln_pps) for reading in readings) == [
         ["inet4-forwarding"],

@@ -153,7 +153,7 @@ def test_a_candidate_is_nobodys_business_until_it_is_confirmed(
 
     to(ledger, candidate, AlertState.CONFIRMING)
     clock.now = 2000.0
-    with ledger.closing(ledger.question(comparison), Confirmed((DROP,))) as closing:
+    with ledger.closing(ledger.job(comparison), Confirmed((DROP,))) as closing:
         alert = closing.open_alert([DROP], what="confirmed")
 
     assert (alert.id, alert.state, alert.announced_at) == (candidate.id, AlertState.OPEN, 2000.0)
@@ -203,7 +203,7 @@ def test_nothing_was_announced_yet(ledger: Ledger) -> None:
 def test_a_candidate_that_is_not_confirmed_is_withdrawn_in_silence(ledger: Ledger) -> None:
     """It was never an alert, and cannot be reopened."""
     candidate, comparison = suspect(ledger)
-    with ledger.closing(ledger.question(comparison), NotConfirmed((), "gone")) as closing:
+    with ledger.closing(ledger.job(comparison), NotConfirmed((), "gone")) as closing:
         closing.change_alert(candidate.id, what="gone", state=AlertState.WITHDRAWN)
 
     assert ledger.alerts() == []
@@ -223,10 +223,10 @@ def test_only_a_comparison_confirms_a_candidate(ledger: Ledger) -> None:
 
 def test_nothing_measured_is_nothing_to_announce(ledger: Ledger) -> None:
     """An alert has numbers."""
-    asked = ledger.ask(CompareJob("main", "t", "r1", "r2", (PF,), PF, -0.1), key="c")
+    record = ledger.ask(CompareJob("main", "t", "r1", "r2", (PF,), PF, -0.1), key="c")
     with (
         pytest.raises(StoreError, match="measured no effect to announce"),
-        ledger.closing(asked, Confirmed(())) as closing,
+        ledger.closing(record, Confirmed(())) as closing,
     ):
         closing.open_alert([], what="?")
 

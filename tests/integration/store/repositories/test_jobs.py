@@ -34,9 +34,9 @@ def test_a_key_asked_twice_is_one_question(ledger: Ledger) -> None:
     again = ledger.ask(dataclasses.replace(NIGHT, boots=9), key="night", priority=99)
 
     assert again == first
-    assert (first.question, first.requested_by, first.state) == (NIGHT, "me", JobState.OPEN)
-    assert ledger.open_questions() == [first]
-    assert ledger.question(first.id) == first
+    assert (first.job, first.requested_by, first.state) == (NIGHT, "me", JobState.OPEN)
+    assert ledger.open_jobs() == [first]
+    assert ledger.job(first.id) == first
 
 
 def test_the_most_urgent_question_comes_first_then_the_oldest(ledger: Ledger) -> None:
@@ -45,7 +45,7 @@ def test_the_most_urgent_question_comes_first_then_the_oldest(ledger: Ledger) ->
         ledger.ask(NIGHT, key=key, priority=priority)
 
     urgent_first = ["on demand", "comparison", "night", "second night"]
-    assert [asked.key for asked in ledger.open_questions()] == urgent_first
+    assert [record.key for record in ledger.open_jobs()] == urgent_first
 
 
 def test_questions_know_what_follows_from_them(ledger: Ledger) -> None:
@@ -56,34 +56,34 @@ def test_questions_know_what_follows_from_them(ledger: Ledger) -> None:
     assert ledger.children(night.id) == [follow]
     with pytest.raises(StoreError, match="there is no question 99"):
         ledger.ask(COMPARISON, key="orphan", parent=99)
-    assert len(ledger.open_questions()) == 2
+    assert len(ledger.open_jobs()) == 2
 
 
 # ------------------------------------------------------------------------------------ decisions
 
 
 def test_a_decision_is_written_down_before_it_is_submitted(ledger: Ledger, url: str) -> None:
-    asked = ledger.ask(NIGHT, key="night")
-    decision = decide(ledger, asked.id)
+    record = ledger.ask(NIGHT, key="night")
+    decision = decide(ledger, record.id)
 
     # The process ends here; another one opens the database.
     engine = open_database(url)
-    found = Ledger(engine).open_decisions(asked.id)
+    found = Ledger(engine).open_decisions(record.id)
     engine.dispose()
 
     assert found == [decision]
     assert (decision.buildset, decision.outcome) == (None, None)
-    assert decision.external_id == f"nb:{asked.id}:1:1"
+    assert decision.external_id == f"nb:{record.id}:1:1"
 
 
 def test_a_decision_is_for_the_testbed_of_its_question_unless_another_is_named(
     ledger: Ledger,
 ) -> None:
-    asked = ledger.ask(NIGHT, key="night")
+    record = ledger.ask(NIGHT, key="night")
     build = {"config": "GENERIC", "arch": "amd64", "why": "to boot it"}
-    own = ledger.intend(asked.id, ActionStage.KERNEL, "r1", "kernel-amd64", **build)
+    own = ledger.intend(record.id, ActionStage.KERNEL, "r1", "kernel-amd64", **build)
     other = ledger.intend(
-        asked.id, ActionStage.KERNEL, "r2", "kernel-amd64", testbed="c2558-2", **build
+        record.id, ActionStage.KERNEL, "r2", "kernel-amd64", testbed="c2558-2", **build
     )
 
     assert (own.testbed, own.target) == ("c2558", "kernel-amd64")
@@ -92,37 +92,37 @@ def test_a_decision_is_for_the_testbed_of_its_question_unless_another_is_named(
 
 
 def test_a_question_waits_for_one_decision_on_each_testbed(ledger: Ledger) -> None:
-    asked, another = ledger.ask(NIGHT, key="night"), ledger.ask(NIGHT, key="another night")
-    first, second = decide(ledger, asked.id), decide(ledger, asked.id, "r2", "c2558-2")
+    record, another = ledger.ask(NIGHT, key="night"), ledger.ask(NIGHT, key="another night")
+    first, second = decide(ledger, record.id), decide(ledger, record.id, "r2", "c2558-2")
     elsewhere = decide(ledger, another.id)
 
-    assert [first.external_id, second.external_id] == [f"nb:{asked.id}:1:1", f"nb:{asked.id}:2:1"]
-    assert ledger.open_decisions(asked.id) == [first, second]
+    assert [first.external_id, second.external_id] == [f"nb:{record.id}:1:1", f"nb:{record.id}:2:1"]
+    assert ledger.open_decisions(record.id) == [first, second]
     assert ledger.open_decisions() == [first, second, elsewhere]
-    with pytest.raises(StoreError, match=f"still waits for nb:{asked.id}:2:1; .* for c2558-2$"):
-        decide(ledger, asked.id, "r3", "c2558-2")
+    with pytest.raises(StoreError, match=f"still waits for nb:{record.id}:2:1; .* for c2558-2$"):
+        decide(ledger, record.id, "r3", "c2558-2")
     ledger.finish(second.id, Outcome.OK)
-    assert ledger.open_decisions(asked.id) == [first]
-    third = decide(ledger, asked.id, "r3", "c2558-2")
+    assert ledger.open_decisions(record.id) == [first]
+    third = decide(ledger, record.id, "r3", "c2558-2")
     with pytest.raises(StoreError, match=f"gone on to {third.external_id}"):
         ledger.retry(second.id)
-    assert ledger.retry(first.id).external_id == f"nb:{asked.id}:1:2"
+    assert ledger.retry(first.id).external_id == f"nb:{record.id}:1:2"
 
 
 def test_a_question_waits_for_one_decision_at_a_time(ledger: Ledger) -> None:
-    asked = ledger.ask(NIGHT, key="night")
-    decision = decide(ledger, asked.id)
+    record = ledger.ask(NIGHT, key="night")
+    decision = decide(ledger, record.id)
 
-    with pytest.raises(StoreError, match=f"still waits for nb:{asked.id}:1:1"):
-        decide(ledger, asked.id)
+    with pytest.raises(StoreError, match=f"still waits for nb:{record.id}:1:1"):
+        decide(ledger, record.id)
 
     ledger.finish(decision.id, Outcome.OK)
-    assert decide(ledger, asked.id).external_id == f"nb:{asked.id}:2:1"
+    assert decide(ledger, record.id).external_id == f"nb:{record.id}:2:1"
 
 
 def test_a_decision_goes_from_intended_to_submitted_to_finished(ledger: Ledger) -> None:
-    asked = ledger.ask(NIGHT, key="night")
-    decision = decide(ledger, asked.id)
+    record = ledger.ask(NIGHT, key="night")
+    decision = decide(ledger, record.id)
 
     ledger.submitted(decision.id, 17)
     ledger.submitted(decision.id, 18)
@@ -133,8 +133,8 @@ def test_a_decision_goes_from_intended_to_submitted_to_finished(ledger: Ledger) 
     assert done.submitted_at is not None
     assert done.finished_at is not None
     assert decision.intended_at < done.submitted_at < done.finished_at
-    assert ledger.open_decisions(asked.id) == []
-    assert ledger.decisions(asked.id) == [done]
+    assert ledger.open_decisions(record.id) == []
+    assert ledger.decisions(record.id) == [done]
     assert ledger.decision(decision.id) == done
 
 
@@ -153,8 +153,8 @@ def test_what_the_open_questions_wait_for_is_told_at_once(ledger: Ledger) -> Non
 def test_an_attempt_is_followed_by_one_further_attempt_however_often_it_is_asked_for(
     ledger: Ledger,
 ) -> None:
-    asked = ledger.ask(NIGHT, key="night")
-    first = decide(ledger, asked.id)
+    record = ledger.ask(NIGHT, key="night")
+    first = decide(ledger, record.id)
     ledger.submitted(first.id, 17)
 
     second = ledger.retry(first.id, "the master was shut down")
@@ -162,12 +162,12 @@ def test_an_attempt_is_followed_by_one_further_attempt_however_often_it_is_asked
     third = ledger.retry(second.id)
     assert ledger.retry(first.id) == third
 
-    assert [(d.seq, d.attempt, d.external_id) for d in ledger.decisions(asked.id)] == [
-        (1, 1, f"nb:{asked.id}:1:1"),
-        (1, 2, f"nb:{asked.id}:1:2"),
-        (1, 3, f"nb:{asked.id}:1:3"),
+    assert [(d.seq, d.attempt, d.external_id) for d in ledger.decisions(record.id)] == [
+        (1, 1, f"nb:{record.id}:1:1"),
+        (1, 2, f"nb:{record.id}:1:2"),
+        (1, 3, f"nb:{record.id}:1:3"),
     ]
-    assert [d.outcome for d in ledger.decisions(asked.id)] == [Outcome.RETRY, Outcome.RETRY, None]
+    assert [d.outcome for d in ledger.decisions(record.id)] == [Outcome.RETRY, Outcome.RETRY, None]
     assert (third.buildset, third.belief, third.why) == (None, BELIEF, first.why)
 
 
@@ -177,25 +177,25 @@ def test_a_lost_attempt_stays_lost_when_it_is_tried_again(ledger: Ledger) -> Non
 
     ledger.retry(first.id)
 
-    assert [d.outcome for d in ledger.decisions(first.question)] == [Outcome.LOST, None]
+    assert [d.outcome for d in ledger.decisions(first.job)] == [Outcome.LOST, None]
 
 
 def test_a_question_that_has_gone_on_is_not_taken_back(ledger: Ledger) -> None:
     first = decide(ledger, ledger.ask(NIGHT, key="night").id)
     ledger.finish(first.id, Outcome.DUD)
-    decide(ledger, first.question, "r2")
+    decide(ledger, first.job, "r2")
 
     with pytest.raises(StoreError, match="its question has gone on to nb:1:2:1"):
         ledger.retry(first.id)
 
 
 def test_nothing_is_decided_for_a_closed_question(ledger: Ledger) -> None:
-    asked = ledger.ask(NIGHT, key="night")
-    with ledger.closing(asked, NightlyResult(3)):
+    record = ledger.ask(NIGHT, key="night")
+    with ledger.closing(record, NightlyResult(3)):
         pass
 
     with pytest.raises(StoreError, match="is closed: nothing more is done for it"):
-        decide(ledger, asked.id)
+        decide(ledger, record.id)
 
 
 # -------------------------------------------------------------------------------------- closing
@@ -207,11 +207,11 @@ def test_an_answer_and_what_follows_from_it_are_there_together(ledger: Ledger) -
     with ledger.closing(night, NightlyResult(3)) as closing:
         follow = closing.ask(COMPARISON, key="comparison", priority=50)
 
-    closed = ledger.question(night.id)
+    closed = ledger.job(night.id)
     assert (closed.state, closed.finding) == (JobState.CLOSED, NightlyResult(3))
     assert closed.closed_at is not None
     assert follow.parent == night.id
-    assert ledger.open_questions() == [follow]
+    assert ledger.open_jobs() == [follow]
 
 
 def test_after_an_exception_everything_is_as_before(ledger: Ledger) -> None:
@@ -223,12 +223,12 @@ def test_after_an_exception_everything_is_as_before(ledger: Ledger) -> None:
         closing.post("mail", subject="s", recipients=["a@example.org"], body="b")
         raise ZeroDivisionError
 
-    assert ledger.open_questions() == [night]
+    assert ledger.open_jobs() == [night]
     assert ledger.due_mails(4e9) == []
     assert ledger.last_event() == marker
     with ledger.closing(night, NightlyResult(3)):
         pass
-    assert ledger.open_questions() == []
+    assert ledger.open_jobs() == []
 
 
 def test_a_question_is_closed_once(ledger: Ledger) -> None:
@@ -242,7 +242,7 @@ def test_a_question_is_closed_once(ledger: Ledger) -> None:
         entered = True
 
     assert not entered
-    assert ledger.question(night.id).finding == NightlyResult(3)
+    assert ledger.job(night.id).finding == NightlyResult(3)
 
 
 def test_other_writing_within_a_closing_is_an_error_and_not_a_deadlock(ledger: Ledger) -> None:
@@ -252,7 +252,7 @@ def test_other_writing_within_a_closing_is_an_error_and_not_a_deadlock(ledger: L
     with pytest.raises(StoreError, match="cannot be written from within `closing`"), closing:
         ledger.ask(COMPARISON, key="comparison")
 
-    assert ledger.open_questions() == [night]
+    assert ledger.open_jobs() == [night]
     ledger.ask(COMPARISON, key="comparison")
 
 
@@ -265,7 +265,7 @@ from netbisect.bisect.model.results import NightlyResult
 from netbisect.store.db.database import open_database
 from netbisect.store.ledger import Ledger
 ledger = Ledger(open_database({url!r}))
-with ledger.closing(ledger.question({night.id}), NightlyResult(3)) as closing:
+with ledger.closing(ledger.job({night.id}), NightlyResult(3)) as closing:
     closing.ask(NightlyJob("main", "x", "r", ("s",), 1), key="follow")
     closing.post("mail", subject="s", recipients=["a@example.org"], body="b")
     os.kill(os.getpid(), signal.SIGKILL)
@@ -273,5 +273,5 @@ with ledger.closing(ledger.question({night.id}), NightlyResult(3)) as closing:
     ended = subprocess.run([sys.executable, "-c", script], check=False)
 
     assert ended.returncode == -9
-    assert ledger.open_questions() == [night]
+    assert ledger.open_jobs() == [night]
     assert ledger.due_mails(4e9) == []

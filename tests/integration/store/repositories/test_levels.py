@@ -17,11 +17,11 @@ def test_a_series_has_a_level_for_every_image_in_the_order_of_the_branch(lab: La
     first, second = lab.build("r1", "one"), lab.build("r1", "two")
     for kernel in (first, second, first):
         lab.boot(None, "r1", {FORWARDING: 1e5, PF: 9e5}, kernel=kernel.key)
-    asked = lab.ask(comparison())
-    lab.boot(asked, "r9", {FORWARDING: 3e5})
-    lab.boot(asked, "r5", {FORWARDING: 2e5})
-    lab.boot(asked, "r7", {FORWARDING: 2e5})
-    lab.boot(asked, "r5", {FORWARDING: 2e5}, problems=["none"])
+    record = lab.ask(comparison())
+    lab.boot(record, "r9", {FORWARDING: 3e5})
+    lab.boot(record, "r5", {FORWARDING: 2e5})
+    lab.boot(record, "r7", {FORWARDING: 2e5})
+    lab.boot(record, "r5", {FORWARDING: 2e5}, problems=["none"])
 
     series = lab.ledger.series("c2558", FORWARDING, "main")
 
@@ -76,9 +76,9 @@ def test_the_baseline_begins_with_the_last_confirmed_change(lab: Lab) -> None:
         lab.boot(None, revision, {FORWARDING: 1e5})
     assert baseline(lab) == ["r1", "r2", "r4", "r5"]
 
-    asked = lab.ask(comparison("r2", "r4"))
+    record = lab.ask(comparison("r2", "r4"))
     effect = Effect(FORWARDING, -0.1, -0.12, -0.08, 1e-6, 5, 5)
-    with lab.ledger.closing(asked, Confirmed((effect,))) as closing:
+    with lab.ledger.closing(record, Confirmed((effect,))) as closing:
         alert = closing.open_alert([effect], what="confirmed")
     assert baseline(lab) == ["r4", "r5"]
 

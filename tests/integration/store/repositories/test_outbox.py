@@ -63,9 +63,9 @@ def post(ledger: Ledger, key: str = "alert:1:opened", alert: int | None = None) 
 
 
 def open_alert(ledger: Ledger, good: str = "r10", bad: str = "r20") -> Alert:
-    question = CompareJob("main", "c2558", good, bad, ("s",), "s", -0.1)
-    asked = ledger.ask(question, key=f"comparison {good} {bad}")
-    with ledger.closing(asked, Confirmed(EFFECTS)) as closing:
+    job = CompareJob("main", "c2558", good, bad, ("s",), "s", -0.1)
+    record = ledger.ask(job, key=f"comparison {good} {bad}")
+    with ledger.closing(record, Confirmed(EFFECTS)) as closing:
         return closing.open_alert(EFFECTS, what="confirmed by 11 boots")
 
 
@@ -194,8 +194,8 @@ def test_the_mails_of_an_alert_make_one_thread(ledger: Ledger) -> None:
 
 def confirm(ledger: Ledger) -> tuple[Alert, JobRecord]:
     """A comparison that is confirmed, with all that follows from it."""
-    asked = ledger.ask(COMPARISON, key="comparison")
-    with ledger.closing(asked, Confirmed(EFFECTS)) as closing:
+    record = ledger.ask(COMPARISON, key="comparison")
+    with ledger.closing(record, Confirmed(EFFECTS)) as closing:
         search = closing.ask(BISECTION, key="bisection", priority=50)
         alert = closing.open_alert(EFFECTS, what="confirmed", bisection=search.id)
         closing.post(
@@ -216,7 +216,7 @@ def test_an_alert_its_search_and_its_mail_come_together(ledger: Ledger) -> None:
     assert found.effects == EFFECTS
     assert (found.comparison, found.bisection) == (search.parent, search.id)
     assert found.thread == mail.message_id
-    assert ledger.open_questions() == [search]
+    assert ledger.open_jobs() == [search]
 
 
 def test_a_culprit_changes_the_alert_and_answers_in_its_thread(
@@ -252,13 +252,13 @@ def test_a_search_that_somebody_asked_for_can_open_an_alert_too(ledger: Ledger) 
 
 
 def test_a_night_opens_no_alert(ledger: Ledger) -> None:
-    asked = ledger.ask(NightlyJob("main", "c2558", "r1", ("s",), 3), key="night")
-    closing = ledger.closing(asked, NightlyResult(3))
+    record = ledger.ask(NightlyJob("main", "c2558", "r1", ("s",), 3), key="night")
+    closing = ledger.closing(record, NightlyResult(3))
 
     with pytest.raises(StoreError, match="compares nothing, so it opens no alert"), closing as c:
         c.open_alert(EFFECTS, what="?")
 
-    assert ledger.open_questions() == [asked]
+    assert ledger.open_jobs() == [record]
     assert ledger.open_alerts() == []
 
 

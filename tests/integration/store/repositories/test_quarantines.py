@@ -40,8 +40,8 @@ def test_a_second_quarantine_changes_nothing(ledger: Ledger) -> None:
 
 def test_released_quarantines_stay_in_the_history(ledger: Ledger) -> None:
     held = ledger.quarantine("c2558", why="too hot", fault=Fault.THROTTLING.value)
-    asked = ledger.ask_release("c2558", by="ana", note="new fans")
-    assert asked.wanted_at is not None
+    record = ledger.ask_release("c2558", by="ana", note="new fans")
+    assert record.wanted_at is not None
     ledger.release(held.id)
 
     assert ledger.quarantined() == {}
@@ -72,16 +72,18 @@ def add_trial(
 ) -> None:
     """Records a finished trial with failures of these reactions."""
     night = NightlyJob("main", testbed, REVISION, ("s",), 1)
-    asked = ledger.ask(night, key=f"night:{name}")
+    record = ledger.ask(night, key=f"night:{name}")
     decision = ledger.intend(
-        asked.id, ActionStage.TRIAL, REVISION, testbed, config="G", arch="amd64", why="w"
+        record.id, ActionStage.TRIAL, REVISION, testbed, config="G", arch="amd64", why="w"
     )
     if boots:
         ledger.record(Boot(name, testbed, "k", REVISION, 1.0, 1.0), decision.id)
     for number, reaction in enumerate(reactions):
         why = f"{name} is bad"
-        dud = Failure(f"{name}{number}", REVISION, Stage.BENCH, reaction, why, 1.0, 1.0, testbed)
-        ledger.record(dud, decision.id)
+        failure = Failure(
+            f"{name}{number}", REVISION, Stage.BENCH, reaction, why, 1.0, 1.0, testbed
+        )
+        ledger.record(failure, decision.id)
     ledger.finish(decision.id, Outcome.OK)
 
 
@@ -92,7 +94,10 @@ def test_bad_trials_count_since_the_last_good_one_or_release(ledger: Ledger) -> 
     add_trial(ledger, "lost", boots=False)
     add_trial(ledger, "elsewhere", testbed="e5-2650")
     add_trial(ledger, "4", Reaction.RETRY, Reaction.INFRA)
-    assert [dud.why for dud in ledger.infrastructure_failures("c2558")] == ["4 is bad", "3 is bad"]
+    assert [failure.why for failure in ledger.infrastructure_failures("c2558")] == [
+        "4 is bad",
+        "3 is bad",
+    ]
     add_trial(ledger, "5", Reaction.SKIP)
     assert ledger.infrastructure_failures("c2558") == []
     add_trial(ledger, "6", Reaction.INFRA)
@@ -104,11 +109,11 @@ def test_bad_trials_count_since_the_last_good_one_or_release(ledger: Ledger) -> 
 
 def test_fruitless_trials_count_since_the_last_valid_sample_or_release(ledger: Ledger) -> None:
     night = NightlyJob("main", "c2558", REVISION, ("s",), 1)
-    asked, another = ledger.ask(night, key="night"), ledger.ask(night, key="another")
+    record, another = ledger.ask(night, key="night"), ledger.ask(night, key="another")
 
-    def visit(outcome: Outcome, *, valid: bool | None = None, question: JobRecord = asked) -> None:
+    def trial(outcome: Outcome, *, valid: bool | None = None, job: JobRecord = record) -> None:
         decision = ledger.intend(
-            question.id, ActionStage.TRIAL, REVISION, "c2558", config="G", arch="amd64", why="w"
+            job.id, ActionStage.TRIAL, REVISION, "c2558", config="G", arch="amd64", why="w"
         )
         name = f"{decision.id}"
         ledger.record(Boot(name, "c2558", "k", REVISION, 1.0, 1.0), decision.id)
@@ -118,36 +123,38 @@ def test_fruitless_trials_count_since_the_last_valid_sample_or_release(ledger: L
             ledger.record(sample, decision.id)
         ledger.finish(decision.id, outcome)
 
-    visit(Outcome.DUD)
-    visit(Outcome.DUD, valid=True)
-    visit(Outcome.DUD, valid=False)
-    visit(Outcome.WITHDRAWN)
-    visit(Outcome.OK, valid=True, question=another)
-    visit(Outcome.LOST)
-    assert ledger.failed_trials(asked.id, "c2558") == 2
-    assert ledger.failed_trials(asked.id, "e5-2650") == 0
+    trial(Outcome.DUD)
+    trial(Outcome.DUD, valid=True)
+    trial(Outcome.DUD, valid=False)
+    trial(Outcome.WITHDRAWN)
+    trial(Outcome.OK, valid=True, job=another)
+    trial(Outcome.LOST)
+    assert ledger.failed_trials(record.id, "c2558") == 2
+    assert ledger.failed_trials(record.id, "e5-2650") == 0
     assert ledger.failed_trials(another.id, "c2558") == 0
     held = ledger.quarantine("c2558", why="too hot")
     ledger.ask_release("c2558", by="ana")
     ledger.release(held.id)
-    assert ledger.failed_trials(asked.id, "c2558") == 0
+    assert ledger.failed_trials(record.id, "c2558") == 0
 
 
 def test_bad_infrastructure_never_skips_the_revision(ledger: Ledger) -> None:
     night = NightlyJob("main", "c2558", REVISION, ("s",), 1)
     reactions = {Reaction.INFRA: {}, Reaction.RETRY: {REVISION}}
     for reaction, skipped in reactions.items():
-        asked = ledger.ask(night, key=f"night:{reaction}")
+        record = ledger.ask(night, key=f"night:{reaction}")
         for number in range(4):
             name = f"{reaction}{number}"
             decision = ledger.intend(
-                asked.id, ActionStage.TRIAL, REVISION, "c2558", config="G", arch="a", why="w"
+                record.id, ActionStage.TRIAL, REVISION, "c2558", config="G", arch="a", why="w"
             )
             ledger.record(Boot(name, "c2558", "k", REVISION, number, 1.0), decision.id)
             problems = ("the router ran at 800 MHz of 2400 after the run",)
             spoilt = Sample(name, name, "c2558", "s", 1.0, 2.0, (), (), problems, "", number, 1.0)
             ledger.record(spoilt, decision.id)
-            dud = Failure(name, REVISION, Stage.BENCH, reaction, "hot", number, 1.0, "c2558", "s")
-            ledger.record(dud, decision.id)
+            failure = Failure(
+                name, REVISION, Stage.BENCH, reaction, "hot", number, 1.0, "c2558", "s"
+            )
+            ledger.record(failure, decision.id)
             ledger.finish(decision.id, Outcome.OK)
-        assert set(ledger.evidence(asked, config="G", arch="a").skipped) == set(skipped)
+        assert set(ledger.evidence(record, config="G", arch="a").skipped) == set(skipped)

@@ -16,145 +16,145 @@ from netbisect.bisect.model.entities import Boot, Reaction, Stage
 def test_what_does_not_build_is_skipped_by_every_testbed_of_its_config(
     lab: Lab, stage: Stage
 ) -> None:
-    asked = lab.ask(bisection())
+    record = lab.ask(bisection())
     elsewhere = lab.ask(dataclasses.replace(bisection(), testbed="twin"))
-    lab.dud(asked, "r5", stage)
+    lab.failure(record, "r5", stage)
 
-    assert lab.skipped(asked) == {"r5": f"{stage.value} trouble"}
+    assert lab.skipped(record) == {"r5": f"{stage.value} trouble"}
     assert lab.skipped(elsewhere) == {"r5": f"{stage.value} trouble"}
-    assert lab.evidence(asked, config="GENERIC-NODEBUG").skipped == {}
-    assert lab.evidence(asked, arch="arm64").skipped == {}
+    assert lab.evidence(record, config="GENERIC-NODEBUG").skipped == {}
+    assert lab.evidence(record, arch="arm64").skipped == {}
 
 
 def test_what_builds_after_all_is_not_skipped(lab: Lab) -> None:
-    asked = lab.ask(bisection())
-    lab.dud(asked, "r5", Stage.BUILD)
+    record = lab.ask(bisection())
+    lab.failure(record, "r5", Stage.BUILD)
     lab.build("r5", config="GENERIC-NODEBUG")
-    assert "r5" in lab.skipped(asked)
+    assert "r5" in lab.skipped(record)
 
     lab.build("r5")
-    assert lab.skipped(asked) == {}
+    assert lab.skipped(record) == {}
 
-    lab.dud(asked, "r5", Stage.BUILD)
-    assert "r5" in lab.skipped(asked)
+    lab.failure(record, "r5", Stage.BUILD)
+    assert "r5" in lab.skipped(record)
 
 
 @pytest.mark.parametrize("stage", [Stage.DEPLOY, Stage.BOOT])
 def test_what_does_not_boot_is_skipped_on_that_testbed(lab: Lab, stage: Stage) -> None:
-    asked = lab.ask(bisection())
+    record = lab.ask(bisection())
     elsewhere = lab.ask(dataclasses.replace(bisection(), testbed="twin"))
     later = lab.ask(comparison("r5", "r9"))
-    lab.dud(asked, "r5", stage)
+    lab.failure(record, "r5", stage)
 
-    assert lab.skipped(asked) == {"r5": f"{stage.value} trouble"}
+    assert lab.skipped(record) == {"r5": f"{stage.value} trouble"}
     assert lab.skipped(later) == {"r5": f"{stage.value} trouble"}
     assert lab.skipped(elsewhere) == {}
-    assert lab.evidence(asked, config="GENERIC-NODEBUG").skipped == {}
+    assert lab.evidence(record, config="GENERIC-NODEBUG").skipped == {}
 
 
 @pytest.mark.both_databases
 def test_what_boots_and_measures_after_all_is_not_skipped(lab: Lab) -> None:
-    asked = lab.ask(bisection())
-    lab.boot(asked, "r5", {FORWARDING: 1e5})
-    lab.dud(asked, "r5", Stage.BOOT)
-    assert "r5" in lab.skipped(asked)
+    record = lab.ask(bisection())
+    lab.boot(record, "r5", {FORWARDING: 1e5})
+    lab.failure(record, "r5", Stage.BOOT)
+    assert "r5" in lab.skipped(record)
 
-    lab.boot(asked, "r5", {PF: 1e5})
-    assert "r5" in lab.skipped(asked)
+    lab.boot(record, "r5", {PF: 1e5})
+    assert "r5" in lab.skipped(record)
 
-    lab.boot(asked, "r5", {FORWARDING: 1e5})
-    assert lab.skipped(asked) == {}
+    lab.boot(record, "r5", {FORWARDING: 1e5})
+    assert lab.skipped(record) == {}
 
 
 @pytest.mark.both_databases
 def test_a_crash_after_the_leading_scenario_was_measured_does_not_skip(lab: Lab) -> None:
-    asked = lab.ask(comparison())
-    visit = lab.decide(asked, "r1")
+    record = lab.ask(comparison())
+    trial = lab.decide(record, "r1")
     boot = Boot("boot", "c2558", "key", "r1", 1.0, 1.0)
-    lab.ledger.record(boot, visit)
-    lab.run(boot, visit, FORWARDING, 1e5)
-    lab.dud(asked, "r1", Stage.BOOT, scenario=PF, decision=visit)
-    assert lab.skipped(asked) == {}
+    lab.ledger.record(boot, trial)
+    lab.run(boot, trial, FORWARDING, 1e5)
+    lab.failure(record, "r1", Stage.BOOT, scenario=PF, decision=trial)
+    assert lab.skipped(record) == {}
 
-    lab.dud(asked, "r1", Stage.BOOT, scenario=PF)
-    assert lab.skipped(asked) == {"r1": "boot trouble"}
+    lab.failure(record, "r1", Stage.BOOT, scenario=PF)
+    assert lab.skipped(record) == {"r1": "boot trouble"}
 
 
 def test_what_cannot_do_the_leading_scenario_is_skipped(lab: Lab) -> None:
-    asked = lab.ask(bisection())
-    lab.dud(asked, "r5", Stage.BENCH, scenario=PF)
-    assert lab.skipped(asked) == {}
+    record = lab.ask(bisection())
+    lab.failure(record, "r5", Stage.BENCH, scenario=PF)
+    assert lab.skipped(record) == {}
 
-    lab.dud(asked, "r5", Stage.BENCH, scenario=FORWARDING)
-    assert lab.skipped(asked) == {"r5": "bench trouble"}
+    lab.failure(record, "r5", Stage.BENCH, scenario=FORWARDING)
+    assert lab.skipped(record) == {"r5": "bench trouble"}
 
 
 def test_a_night_skips_only_what_can_do_none_of_its_scenarios(lab: Lab) -> None:
-    asked = lab.ask(night())
-    lab.dud(asked, "r1", Stage.BENCH, scenario=PF)
-    assert lab.skipped(asked) == {}
+    record = lab.ask(night())
+    lab.failure(record, "r1", Stage.BENCH, scenario=PF)
+    assert lab.skipped(record) == {}
 
-    lab.dud(asked, "r1", Stage.BENCH, scenario=FORWARDING)
-    assert lab.skipped(asked) == {"r1": "bench trouble"}
+    lab.failure(record, "r1", Stage.BENCH, scenario=FORWARDING)
+    assert lab.skipped(record) == {"r1": "bench trouble"}
 
 
 @pytest.mark.both_databases
 def test_passing_trouble_skips_after_three_visits_for_one_question(lab: Lab) -> None:
-    asked, other = lab.ask(bisection()), lab.ask(bisection())
-    lab.dud(other, "r5", Stage.BOOT, Reaction.RETRY)
-    lab.dud(asked, "r5", Stage.CHECKOUT, Reaction.RETRY)
-    visit = lab.decide(asked, "r5")
+    record, other = lab.ask(bisection()), lab.ask(bisection())
+    lab.failure(other, "r5", Stage.BOOT, Reaction.RETRY)
+    lab.failure(record, "r5", Stage.CHECKOUT, Reaction.RETRY)
+    trial = lab.decide(record, "r5")
     for _ in range(4):
-        lab.dud(asked, "r5", Stage.BENCH, Reaction.RETRY, scenario=FORWARDING, decision=visit)
-    lab.dud(asked, "r5", Stage.BENCH, Reaction.RETRY, scenario=PF)
-    assert lab.skipped(asked) == {}
+        lab.failure(record, "r5", Stage.BENCH, Reaction.RETRY, scenario=FORWARDING, decision=trial)
+    lab.failure(record, "r5", Stage.BENCH, Reaction.RETRY, scenario=PF)
+    assert lab.skipped(record) == {}
 
-    lab.dud(asked, "r5", Stage.DEPLOY, Reaction.RETRY)
-    assert lab.skipped(asked) == {"r5": "could not be measured in 3 tries: deploy trouble"}
+    lab.failure(record, "r5", Stage.DEPLOY, Reaction.RETRY)
+    assert lab.skipped(record) == {"r5": "could not be measured in 3 tries: deploy trouble"}
     assert lab.skipped(other) == {}
 
 
 def test_passing_trouble_is_forgotten_when_it_has_passed(lab: Lab) -> None:
-    asked = lab.ask(comparison())
+    record = lab.ask(comparison())
     for _ in range(4):
-        lab.dud(asked, "r1", Stage.DEPLOY, Reaction.RETRY)
-        lab.dud(asked, "r1", Stage.DEPLOY, Reaction.RETRY)
-        lab.boot(asked, "r1", {FORWARDING: 1e5})
+        lab.failure(record, "r1", Stage.DEPLOY, Reaction.RETRY)
+        lab.failure(record, "r1", Stage.DEPLOY, Reaction.RETRY)
+        lab.boot(record, "r1", {FORWARDING: 1e5})
 
-    assert lab.skipped(asked) == {}
+    assert lab.skipped(record) == {}
 
 
 @pytest.mark.both_databases
 def test_visits_without_a_single_sample_skip_after_three(lab: Lab) -> None:
-    asked = lab.ask(comparison())
+    record = lab.ask(comparison())
     for _ in range(2):
-        lab.boot(asked, "r1", {FORWARDING: 1e5}, problems=["the generator offered too little"])
-    assert lab.skipped(asked) == {}
+        lab.boot(record, "r1", {FORWARDING: 1e5}, problems=["the generator offered too little"])
+    assert lab.skipped(record) == {}
 
-    lab.boot(asked, "r1", {FORWARDING: 0.0})
-    assert lab.skipped(asked) == {"r1": "could not be measured in 3 tries: no packet was received"}
-    lab.boot(asked, "r1", {FORWARDING: 1e5})
-    assert lab.skipped(asked) == {}
+    lab.boot(record, "r1", {FORWARDING: 0.0})
+    assert lab.skipped(record) == {"r1": "could not be measured in 3 tries: no packet was received"}
+    lab.boot(record, "r1", {FORWARDING: 1e5})
+    assert lab.skipped(record) == {}
 
 
 def test_a_visit_that_measured_something_is_no_fruitless_one(lab: Lab) -> None:
-    asked = lab.ask(night())
-    visit = lab.decide(asked, "r1")
+    record = lab.ask(night())
+    trial = lab.decide(record, "r1")
     boot = Boot("half good", "c2558", "key", "r1", float(next(lab.count)), 180.0)
-    lab.ledger.record(boot, visit)
-    lab.run(boot, visit, FORWARDING, 1e5)
-    lab.run(boot, visit, PF, 1e5, problems=["pkt-gen crashed"])
+    lab.ledger.record(boot, trial)
+    lab.run(boot, trial, FORWARDING, 1e5)
+    lab.run(boot, trial, PF, 1e5, problems=["pkt-gen crashed"])
     for _ in range(2):
-        lab.boot(asked, "r1", {PF: 1e5}, problems=["pkt-gen crashed"])
-    assert lab.skipped(asked) == {}
+        lab.boot(record, "r1", {PF: 1e5}, problems=["pkt-gen crashed"])
+    assert lab.skipped(record) == {}
 
-    lab.boot(asked, "r1", {PF: 1e5}, problems=["pkt-gen crashed"])
-    assert lab.skipped(asked) == {"r1": "could not be measured in 3 tries: pkt-gen crashed"}
+    lab.boot(record, "r1", {PF: 1e5}, problems=["pkt-gen crashed"])
+    assert lab.skipped(record) == {"r1": "could not be measured in 3 tries: pkt-gen crashed"}
 
 
 def test_a_testbed_in_quarantine_says_nothing_of_the_revision(lab: Lab) -> None:
-    asked = lab.ask(comparison())
+    record = lab.ask(comparison())
     for _ in range(4):
-        lab.dud(asked, "r1", Stage.BOOT, Reaction.QUARANTINE)
+        lab.failure(record, "r1", Stage.BOOT, Reaction.QUARANTINE)
 
-    assert lab.skipped(asked) == {}
+    assert lab.skipped(record) == {}

@@ -98,10 +98,10 @@ def test_a_layout_that_does_not_compile_says_which_it_was(
     builder: Builder, sample_tree: SampleTree
 ) -> None:
     """The failure is that of the layout, by its name."""
-    dud = build(builder, sample_tree, f"{unbuildable(sample_tree)}#3")
+    failure = build(builder, sample_tree, f"{unbuildable(sample_tree)}#3")
 
-    assert isinstance(dud, Failure)
-    assert dud.revision.endswith("#3")
+    assert isinstance(failure, Failure)
+    assert failure.revision.endswith("#3")
 
 
 def git(tree: SampleTree, *arguments: str) -> str:
@@ -163,11 +163,11 @@ def test_a_fix_that_does_not_apply_makes_a_dud(
     fix = git(sample_tree, "diff", unbuildable(sample_tree), f"{unbuildable(sample_tree)}^")
     source = with_overlay(sample_tree, tmp_path / "mend.patch", fix)
     config = f"{KERNEL_CONFIG}+mend"
-    dud = KernelBuild(builder, source, sample_tree.revisions[0], config, lambda _: None).run()
+    failure = KernelBuild(builder, source, sample_tree.revisions[0], config, lambda _: None).run()
 
-    assert isinstance(dud, Failure)
-    assert (dud.stage, dud.reaction) == (Stage.BUILD, Reaction.SKIP)
-    assert dud.why.startswith("the overlay mend does not apply: error: ")
+    assert isinstance(failure, Failure)
+    assert (failure.stage, failure.reaction) == (Stage.BUILD, Reaction.SKIP)
+    assert failure.why.startswith("the overlay mend does not apply: error: ")
 
 
 def test_a_fix_that_nobody_knows_is_refused(builder: Builder, sample_tree: SampleTree) -> None:
@@ -204,28 +204,28 @@ def test_what_does_not_compile_is_skipped_with_the_first_error(
 ) -> None:
     tree = running_lab.tree
     revisions = [one for one in tree.revisions if tree.roles.get(one) == "unbuildable"]
-    dud = running_lab.build(tree.revisions.index(revisions[which]))
-    assert isinstance(dud, Failure)
-    assert (dud.stage, dud.reaction) == (Stage.BUILD, Reaction.SKIP)
-    assert dud.why == error
-    assert "1 error generated." in dud.log
-    assert dud.revision == revisions[which]
+    failure = running_lab.build(tree.revisions.index(revisions[which]))
+    assert isinstance(failure, Failure)
+    assert (failure.stage, failure.reaction) == (Stage.BUILD, Reaction.SKIP)
+    assert failure.why == error
+    assert "1 error generated." in failure.log
+    assert failure.revision == revisions[which]
 
 
 def test_a_configuration_that_is_not_there_is_told(
     builder: Builder, sample_tree: SampleTree
 ) -> None:
-    dud = build(builder, sample_tree, sample_tree.revisions[0], "LINT")
-    assert isinstance(dud, Failure)
-    assert dud.reaction is Reaction.SKIP
-    assert dud.why == "ERROR: Missing kernel configuration file(s) (LINT)."
+    failure = build(builder, sample_tree, sample_tree.revisions[0], "LINT")
+    assert isinstance(failure, Failure)
+    assert failure.reaction is Reaction.SKIP
+    assert failure.why == "ERROR: Missing kernel configuration file(s) (LINT)."
 
 
 def test_an_unknown_revision_is_told(builder: Builder, sample_tree: SampleTree) -> None:
-    dud = build(builder, sample_tree, "0123456789abcdef0123456789abcdef01234567")
-    assert isinstance(dud, Failure)
-    assert (dud.stage, dud.reaction) == (Stage.CHECKOUT, Reaction.RETRY)
-    assert dud.why == f"revision 0123456789ab is on no branch of {sample_tree.repository}"
+    failure = build(builder, sample_tree, "0123456789abcdef0123456789abcdef01234567")
+    assert isinstance(failure, Failure)
+    assert (failure.stage, failure.reaction) == (Stage.CHECKOUT, Reaction.RETRY)
+    assert failure.why == f"revision 0123456789ab is on no branch of {sample_tree.repository}"
 
 
 def test_a_repository_that_is_not_there_is_told_and_leaves_no_half_clone(
@@ -233,11 +233,11 @@ def test_a_repository_that_is_not_there_is_told_and_leaves_no_half_clone(
 ) -> None:
     """The next build finds nothing to stumble over."""
     gone = replace(sample_tree, repository=tmp_path / "gone.git")
-    dud = build(builder, gone, sample_tree.revisions[0])
-    assert isinstance(dud, Failure)
-    assert (dud.stage, dud.reaction) == (Stage.CHECKOUT, Reaction.RETRY)
-    assert dud.why.startswith("`git clone` failed for revision ")
-    assert "gone.git" in dud.why
+    failure = build(builder, gone, sample_tree.revisions[0])
+    assert isinstance(failure, Failure)
+    assert (failure.stage, failure.reaction) == (Stage.CHECKOUT, Reaction.RETRY)
+    assert failure.why.startswith("`git clone` failed for revision ")
+    assert "gone.git" in failure.why
     assert isinstance(build(builder, sample_tree, sample_tree.revisions[0]), Kernel)
 
 
@@ -263,11 +263,11 @@ def test_a_wrong_checkout_is_caught(
     """A make that builds the parent instead gives a kernel that says so."""
     script = 'git checkout -q HEAD~1; make "$@"; status=$?; git checkout -q -; exit $status'
     builder = replace(builder, make=make_that(tmp_path, script))
-    dud = build(builder, sample_tree, sample_tree.revisions[4])
-    assert isinstance(dud, Failure)
-    assert (dud.stage, dud.reaction) == (Stage.BUILD, Reaction.RETRY)
+    failure = build(builder, sample_tree, sample_tree.revisions[4])
+    assert isinstance(failure, Failure)
+    assert (failure.stage, failure.reaction) == (Stage.BUILD, Reaction.RETRY)
     parent = sample_tree.revisions[3][:12]
-    assert dud.why == (
+    assert failure.why == (
         f"the kernel that was built says it is n4-{parent}, not {sample_tree.revisions[4][:12]}: "
         "a stale object directory or a wrong checkout"
     )
@@ -280,29 +280,29 @@ def test_a_stale_object_directory_is_caught(
     assert isinstance(build(builder, sample_tree, sample_tree.revisions[4]), Kernel)
     script = 'for a; do test "$a" = buildkernel && exit 0; done; make "$@"'
     builder = replace(builder, make=make_that(tmp_path, script))
-    dud = build(builder, sample_tree, sample_tree.revisions[5])
-    assert isinstance(dud, Failure)
-    assert dud.reaction is Reaction.RETRY
-    assert f"says it is n5-{sample_tree.revisions[4][:12]}, not " in dud.why
+    failure = build(builder, sample_tree, sample_tree.revisions[5])
+    assert isinstance(failure, Failure)
+    assert failure.reaction is Reaction.RETRY
+    assert f"says it is n5-{sample_tree.revisions[4][:12]}, not " in failure.why
 
 
 def test_a_make_that_makes_nothing_is_caught(
     builder: Builder, sample_tree: SampleTree, tmp_path: Path
 ) -> None:
     builder = replace(builder, make=make_that(tmp_path, "exit 0"))
-    dud = build(builder, sample_tree, sample_tree.revisions[4])
-    assert isinstance(dud, Failure)
-    assert "says it is nothing" in dud.why
+    failure = build(builder, sample_tree, sample_tree.revisions[4])
+    assert isinstance(failure, Failure)
+    assert "says it is nothing" in failure.why
 
 
 def test_a_builder_without_its_make_is_bad_infrastructure(
     builder: Builder, sample_tree: SampleTree
 ) -> None:
     builder = replace(builder, make=("bmake-of-nowhere",))
-    dud = build(builder, sample_tree, sample_tree.revisions[4])
-    assert isinstance(dud, Failure)
-    assert dud.reaction is Reaction.INFRA
-    assert dud.why == "builder amd64: bmake-of-nowhere cannot be run: No such file or directory"
+    failure = build(builder, sample_tree, sample_tree.revisions[4])
+    assert isinstance(failure, Failure)
+    assert failure.reaction is Reaction.INFRA
+    assert failure.why == "builder amd64: bmake-of-nowhere cannot be run: No such file or directory"
 
 
 def test_a_build_that_says_without_end_fills_no_disk(
@@ -312,11 +312,11 @@ def test_a_build_that_says_without_end_fills_no_disk(
     monkeypatch.setattr(logged_process, "MOST_BYTES", 100_000)
     script = "echo the beginning; yes | head -c 5000000; echo 'a.c:1: error: no such thing'; exit 1"
     builder = replace(builder, make=make_that(tmp_path, script))
-    dud = build(builder, sample_tree, sample_tree.revisions[4])
+    failure = build(builder, sample_tree, sample_tree.revisions[4])
 
-    assert isinstance(dud, Failure)
-    assert dud.why.endswith("a.c:1: error: no such thing")
-    assert dud.log.endswith("y\na.c:1: error: no such thing")
+    assert isinstance(failure, Failure)
+    assert failure.why.endswith("a.c:1: error: no such thing")
+    assert failure.log.endswith("y\na.c:1: error: no such thing")
     [log] = (builder.directory / "logs").iterdir()
     said = log.read_text()
     assert "\nthe beginning\ny\n" in said
@@ -355,11 +355,11 @@ def test_what_make_has_left_behind_is_not_waited_for(
     """The log has what was said until make ended."""
     script = "(sleep 4; echo late) & echo 'a.c:1: error: no such thing'; exit 1"
     builder = replace(builder, make=make_that(tmp_path, script), build_timeout=30)
-    dud = build(builder, sample_tree, sample_tree.revisions[4])
+    failure = build(builder, sample_tree, sample_tree.revisions[4])
 
-    assert isinstance(dud, Failure)
-    assert dud.log.endswith("a.c:1: error: no such thing")
-    assert "late" not in dud.log.split()
+    assert isinstance(failure, Failure)
+    assert failure.log.endswith("a.c:1: error: no such thing")
+    assert "late" not in failure.log.split()
 
 
 # -------------------------------------------------------------------------- builds that hang
@@ -370,11 +370,11 @@ def test_a_build_without_an_end_is_stopped_with_all_its_processes(
 ) -> None:
     script = f"{sys.executable} {job(tmp_path)} & wait"
     builder = replace(builder, make=make_that(tmp_path, script), build_timeout=3)
-    dud = build(builder, sample_tree, sample_tree.revisions[4])
-    assert isinstance(dud, Failure)
-    assert dud.reaction is Reaction.RETRY
-    assert dud.why == "the build had not ended after 3 s"
-    assert dud.log.endswith("netbisect: no end in sight, stopped")
+    failure = build(builder, sample_tree, sample_tree.revisions[4])
+    assert isinstance(failure, Failure)
+    assert failure.reaction is Reaction.RETRY
+    assert failure.why == "the build had not ended after 3 s"
+    assert failure.log.endswith("netbisect: no end in sight, stopped")
     assert ended(int((tmp_path / "pid").read_text()))
 
 

@@ -106,12 +106,14 @@ def test_a_builder_that_is_busy_for_too_long_is_no_fault_of_the_revision(
     gated = replace(builder, make=gated_make(tmp_path))
     with by_hand(gated, sample_tree, first, tmp_path / "first") as one:
         wait_for(tmp_path / "called", "buildkernel", one)
-        dud = build(replace(gated, build_timeout=1), sample_tree, second)
+        failure = build(replace(gated, build_timeout=1), sample_tree, second)
         (tmp_path / "open").touch()
-    assert isinstance(dud, Failure)
-    assert dud.reaction is Reaction.INFRA
-    assert dud.why.startswith(f"builder amd64: process {one.pid} has been building {first[:12]}-")
-    assert dud.why.endswith("; it had not ended after 1 s")
+    assert isinstance(failure, Failure)
+    assert failure.reaction is Reaction.INFRA
+    assert failure.why.startswith(
+        f"builder amd64: process {one.pid} has been building {first[:12]}-"
+    )
+    assert failure.why.endswith("; it had not ended after 1 s")
     assert f"Kernel(revision='{first}'" in (tmp_path / "first").read_text()
 
 
@@ -141,10 +143,10 @@ def test_a_make_that_a_signal_ends_says_nothing_about_the_revision(
 ) -> None:
     script = f'case "$*" in *{target}*) kill -{int(number)} $$; esac; exec make "$@"'
     broken = replace(builder, make=make_that(tmp_path, script))
-    dud = build(broken, sample_tree, sample_tree.revisions[4])
-    assert isinstance(dud, Failure)
-    assert (dud.fault, dud.reaction) == ("builder", Reaction.INFRA)
-    assert f"make.sh was ended by signal {int(number)} (" in dud.why
+    failure = build(broken, sample_tree, sample_tree.revisions[4])
+    assert isinstance(failure, Failure)
+    assert (failure.fault, failure.reaction) == ("builder", Reaction.INFRA)
+    assert f"make.sh was ended by signal {int(number)} (" in failure.why
     assert isinstance(build(builder, sample_tree, sample_tree.revisions[4]), Kernel)
 
 
@@ -157,9 +159,9 @@ def test_a_job_of_make_that_is_killed_says_nothing_about_the_revision(
     python.write_text(f"#!/bin/sh\nkill -{int(number)} $$\n")
     python.chmod(0o755)
     broken = replace(builder, options=(f"PYTHON={python}",))
-    dud = build(broken, sample_tree, sample_tree.revisions[4])
-    assert isinstance(dud, Failure)
-    assert (dud.fault, dud.reaction) == ("builder", Reaction.INFRA)
+    failure = build(broken, sample_tree, sample_tree.revisions[4])
+    assert isinstance(failure, Failure)
+    assert (failure.fault, failure.reaction) == ("builder", Reaction.INFRA)
 
 
 @pytest.mark.parametrize("what", ["clone", "fetch", "cat-file", "checkout", "ls-tree", "archive"])
@@ -180,7 +182,9 @@ def test_a_git_that_a_signal_ends_says_nothing_about_the_revision(
     revision = "f" * 40 if what == "fetch" else sample_tree.revisions[4]
     source = Source(str(sample_tree.repository))
     needs = {"pfctl": {sample_tree.revisions[0]}}
-    dud = KernelBuild(builder, source, revision, KERNEL_CONFIG, lambda _: None, needs=needs).run()
-    assert isinstance(dud, Failure)
-    assert (dud.fault, dud.reaction) == ("builder", Reaction.INFRA)
-    assert dud.why == "builder amd64: git was ended by signal 9 (Killed)"
+    failure = KernelBuild(
+        builder, source, revision, KERNEL_CONFIG, lambda _: None, needs=needs
+    ).run()
+    assert isinstance(failure, Failure)
+    assert (failure.fault, failure.reaction) == ("builder", Reaction.INFRA)
+    assert failure.why == "builder amd64: git was ended by signal 9 (Killed)"

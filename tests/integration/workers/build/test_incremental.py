@@ -185,10 +185,10 @@ def test_what_does_not_compile_is_tried_without_old_objects_and_then_skipped(sho
     assert isinstance(shop.build(broken), Failure)
     assert shop.targets == ["kernel-toolchain", "buildkernel"]
     shop.kernel()
-    dud = shop.build(broken)
-    assert isinstance(dud, Failure)
-    assert (dud.stage, dud.reaction) == (Stage.BUILD, Reaction.SKIP)
-    assert f"{FASTFWD}:" in dud.why
+    failure = shop.build(broken)
+    assert isinstance(failure, Failure)
+    assert (failure.stage, failure.reaction) == (Stage.BUILD, Reaction.SKIP)
+    assert f"{FASTFWD}:" in failure.why
     assert shop.targets == ["buildkernel", "kernel-toolchain", "buildkernel"]
     mended = shop.commit(FASTFWD, lambda text: text.removesuffix("}\n"), broken)
     shop.kernel(mended)
@@ -296,10 +296,10 @@ FAILS = 'for a; do test "$a" = kernel-toolchain && { echo "x.c:1:1: error: no"; 
 def test_a_builder_that_never_had_tools_is_bad_infrastructure(shop: Shop) -> None:
     """Its owner has to install what is missing."""
     shop.instead(FAILS)
-    dud = shop.build()
-    assert isinstance(dud, Failure)
-    assert dud.reaction is Reaction.INFRA
-    assert dud.why == (
+    failure = shop.build()
+    assert isinstance(failure, Failure)
+    assert failure.reaction is Reaction.INFRA
+    assert failure.why == (
         "builder amd64 has built no kernel yet, and cannot build its tools: "
         "kernel-toolchain: x.c:1:1: error: no"
     )
@@ -310,9 +310,12 @@ def test_tools_that_fail_on_a_builder_that_works_are_the_revisions(shop: Shop) -
     shop.kernel()
     bump = shop.commit(TOOL, lambda text: text + "# more\n")
     shop.instead(FAILS)
-    dud = shop.build(bump)
-    assert isinstance(dud, Failure)
-    assert (dud.reaction, dud.why) == (Reaction.SKIP, "kernel-toolchain: x.c:1:1: error: no")
+    failure = shop.build(bump)
+    assert isinstance(failure, Failure)
+    assert (failure.reaction, failure.why) == (
+        Reaction.SKIP,
+        "kernel-toolchain: x.c:1:1: error: no",
+    )
     assert shop.targets == ["kernel-toolchain", "kernel-toolchain"]
     shop.instead("")
     shop.kernel()

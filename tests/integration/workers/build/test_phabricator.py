@@ -52,7 +52,7 @@ class _Phabricator:
 
     def __init__(self) -> None:
         self.says: dict[str, Callable[[BaseHTTPRequestHandler], None]] = {}
-        self.asked: list[str] = []
+        self.record: list[str] = []
         self.template = ""
 
     def give(self, path: str, data: bytes, kind: str = "text/plain", status: int = 200) -> None:
@@ -72,7 +72,7 @@ def phabricator() -> Iterator[_Phabricator]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            server.asked.append(self.path)
+            server.record.append(self.path)
             answer = server.says.get(self.path)
             if answer is None:
                 self.send_error(404)
@@ -103,7 +103,7 @@ def test_the_diff_of_a_review_is_fetched(phabricator: _Phabricator) -> None:
     phabricator.give("/file/data/x/D5180.diff", diff().encode())
 
     assert review.fetch("D5180", phabricator.template) == read("D5180", diff().encode())
-    assert phabricator.asked == ["/D5180?download=true", "/file/data/x/D5180.diff"]
+    assert phabricator.record == ["/D5180?download=true", "/file/data/x/D5180.diff"]
 
 
 SECRET = "the-secret-of-another-service"
@@ -143,7 +143,7 @@ def test_a_redirect_to_another_server_is_not_followed(
     with pytest.raises(PatchError, match=r"^D1: 127\.0\.0\.1:") as caught:
         review.fetch("D1", phabricator.template)
     assert SECRET not in str(caught.value)
-    assert [one for one in phabricator.asked if SECRET in one] == []
+    assert [one for one in phabricator.record if SECRET in one] == []
 
 
 def test_a_redirect_without_an_end_is_told(phabricator: _Phabricator) -> None:
@@ -183,7 +183,7 @@ def test_nothing_of_an_answer_is_repeated(phabricator: _Phabricator, answer: str
 def test_what_is_no_review_is_not_asked_for(phabricator: _Phabricator, name: str) -> None:
     with pytest.raises(PatchError, match="the name of a review expected, such as D5180"):
         review.fetch(name, phabricator.template)
-    assert phabricator.asked == []
+    assert phabricator.record == []
 
 
 def test_a_server_without_the_review_is_told(phabricator: _Phabricator) -> None:
@@ -351,12 +351,12 @@ def test_what_subversion_says_of_properties_is_passed_over(
 
 def test_a_patch_that_does_not_apply_makes_a_dud(builder: Builder, sample_tree: SampleTree) -> None:
     patch = read("D5180", diff().encode())
-    dud = build(builder, sample_tree, sample_tree.revisions[0], patch)
+    failure = build(builder, sample_tree, sample_tree.revisions[0], patch)
 
-    assert isinstance(dud, Failure)
-    assert (dud.stage, dud.reaction) == (Stage.BUILD, Reaction.SKIP)
+    assert isinstance(failure, Failure)
+    assert (failure.stage, failure.reaction) == (Stage.BUILD, Reaction.SKIP)
     first = sample_tree.revisions[0][:12]
-    assert dud.why.startswith(f"the patch {patch.mark} does not apply to {first}: error: ")
+    assert failure.why.startswith(f"the patch {patch.mark} does not apply to {first}: error: ")
 
 
 def test_nothing_is_written_through_a_link_of_the_tree(
@@ -380,10 +380,10 @@ def test_nothing_is_written_through_a_link_of_the_tree(
     mark = PatchStore(builder.patches).put(patch)
     source = Source(str(repository))
     config = f"{KERNEL_CONFIG}+{mark}"
-    dud = KernelBuild(builder, source, done.stdout.strip(), config, lambda _: None).run()
+    failure = KernelBuild(builder, source, done.stdout.strip(), config, lambda _: None).run()
 
-    assert isinstance(dud, Failure)
-    assert "is beyond a symbolic link" in dud.why
+    assert isinstance(failure, Failure)
+    assert "is beyond a symbolic link" in failure.why
     assert list((tmp_path / "outside").iterdir()) == []
 
 

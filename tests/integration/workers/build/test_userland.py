@@ -151,12 +151,12 @@ def test_a_patch_that_changes_what_is_said_counts(builder: Builder, tree: Sample
 
 def test_a_program_that_does_not_build_makes_a_dud(builder: Builder, tree: SampleTree) -> None:
     """Rules set by another program might be other rules."""
-    dud = build(builder, tree, BROKEN, "pfctl")
+    failure = build(builder, tree, BROKEN, "pfctl")
 
-    assert isinstance(dud, Failure)
-    assert (dud.stage, dud.reaction) == (Stage.BUILD, Reaction.SKIP)
-    assert dud.why.startswith("sbin/pfctl: ")
-    assert dud.why.endswith("pfctl.c:9:2: error: not yet")
+    assert isinstance(failure, Failure)
+    assert (failure.stage, failure.reaction) == (Stage.BUILD, Reaction.SKIP)
+    assert failure.why.startswith("sbin/pfctl: ")
+    assert failure.why.endswith("pfctl.c:9:2: error: not yet")
     assert isinstance(build(builder, tree, BROKEN), Kernel)
 
 
@@ -165,11 +165,13 @@ def test_a_userland_that_the_tree_does_not_know_is_told(builder: Builder, tree: 
     source = Source(str(tree.repository))
     needs = {"pfctl": ["0" * 40]}
     revision = tree.revisions[BASE]
-    dud = KernelBuild(builder, source, revision, KERNEL_CONFIG, lambda _: None, needs=needs).run()
+    failure = KernelBuild(
+        builder, source, revision, KERNEL_CONFIG, lambda _: None, needs=needs
+    ).run()
 
-    assert isinstance(dud, Failure)
-    assert dud.reaction is Reaction.ABORT
-    assert dud.why.startswith("userland 000000000000 of the lab file is on no branch of ")
+    assert isinstance(failure, Failure)
+    assert failure.reaction is Reaction.ABORT
+    assert failure.why.startswith("userland 000000000000 of the lab file is on no branch of ")
 
 
 # ------------------------------------------------------------------------------- the lab file
@@ -228,7 +230,7 @@ class _Desk:
         status = main.main(["--lab", str(self.lab), *words])
         return status, [json.loads(line) for line in self.capture.readouterr().out.splitlines()]
 
-    def visit(self, revision: str, *scenarios: str) -> tuple[int, list[dict[str, object]]]:
+    def trial(self, revision: str, *scenarios: str) -> tuple[int, list[dict[str, object]]]:
         """Builds and boots it, and runs the scenarios."""
         build = ["--builder", "amd64", "--revision", revision, "--config", KERNEL_CONFIG]
         status, (kernel,) = self.run("build", *build)
@@ -265,20 +267,24 @@ def test_without_programs_that_fit_there_is_no_sample_and_with_them_there_is(
 ) -> None:
     """The kernel does not take what the programs on the machine say to it."""
     revision = tree.revisions[place]
-    status, facts = desk.visit(revision, scenario)
-    (dud,) = [fact for fact in facts if fact["is"] == "dud"]
+    status, facts = desk.trial(revision, scenario)
+    (failure,) = [fact for fact in facts if fact["is"] == "dud"]
 
     assert status == options.EXIT_DUD
-    assert (dud["stage"], dud["reaction"], dud["scenario"]) == ("bench", "skip", scenario)
-    assert said in str(dud["why"])
+    assert (failure["stage"], failure["reaction"], failure["scenario"]) == (
+        "bench",
+        "skip",
+        scenario,
+    )
+    assert said in str(failure["why"])
     assert "sample" not in {fact["is"] for fact in facts}
 
     text = desk.lab.read_text().replace(
         "[testbeds.dut]", f'[testbeds.dut]\nuserland = "{tree.revisions[BASE]}"'
     )
     desk.lab.write_text(text)
-    status, facts = desk.visit(revision, scenario)
+    status, facts = desk.trial(revision, scenario)
     assert (status, problems(facts)) == (0, [])
     # The kernel before them is served by the machine's own programs again.
-    status, facts = desk.visit(tree.revisions[BASE], scenario)
+    status, facts = desk.trial(tree.revisions[BASE], scenario)
     assert (status, problems(facts)) == (0, [])

@@ -73,11 +73,11 @@ def test_build_failure_has_status_3(run: Run, running_lab: RunningLab) -> None:
     status, facts, prose = run(
         "build", "--builder", "amd64", "--revision", revision, "--config", KERNEL_CONFIG
     )
-    (dud,) = facts
+    (failure,) = facts
     assert status == options.EXIT_DUD == 3
-    assert isinstance(dud, Failure)
-    assert dud.reaction is Reaction.SKIP
-    assert prose.endswith(f"no kernel: {dud.why}\n")
+    assert isinstance(failure, Failure)
+    assert failure.reaction is Reaction.SKIP
+    assert prose.endswith(f"no kernel: {failure.why}\n")
 
 
 def test_trial_prints_every_fact(run: Run, running_lab: RunningLab, tmp_path: Path) -> None:

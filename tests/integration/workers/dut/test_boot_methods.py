@@ -128,9 +128,9 @@ def panicking(lab: MethodLab) -> int:
 
 
 def only_dud(facts: list[Fact]) -> Failure:
-    (dud,) = facts
-    assert isinstance(dud, Failure)
-    return dud
+    (failure,) = facts
+    assert isinstance(failure, Failure)
+    return failure
 
 
 # ------------------------------------------------------------------------- all methods
@@ -169,10 +169,10 @@ def test_old_test_kernels_are_removed(lab: MethodLab, name: str) -> None:
 def test_panic_at_boot_needs_no_power_cycle(lab: MethodLab, name: str) -> None:
     testbed = replace(lab.testbed(name), power=None)
     sound, facts = lab.trial(panicking(lab), testbed)
-    dud = only_dud(facts)
+    failure = only_dud(facts)
     assert sound
-    assert (dud.stage, dud.reaction) == (Stage.BOOT, Reaction.SKIP)
-    assert dud.why.startswith("panic: mtx_lock() of destroyed mutex")
+    assert (failure.stage, failure.reaction) == (Stage.BOOT, Reaction.SKIP)
+    assert failure.why.startswith("panic: mtx_lock() of destroyed mutex")
     assert lab.device(testbed).look().directory == "kernel"
 
 
@@ -192,10 +192,10 @@ def test_full_disk_of_the_server_prevents_the_boot(lab: MethodLab) -> None:
     testbed = lab.testbed("d1518")
     lab.ssh("power", "break", "boot-server", "disk-full")
     sound, facts = lab.trial(14, testbed)
-    dud = only_dud(facts)
+    failure = only_dud(facts)
     assert not sound
-    assert (dud.stage, dud.reaction) == (Stage.DEPLOY, Reaction.QUARANTINE)
-    assert "boot on boot-server has 0 MiB free" in dud.why
+    assert (failure.stage, failure.reaction) == (Stage.DEPLOY, Reaction.QUARANTINE)
+    assert "boot on boot-server has 0 MiB free" in failure.why
     assert lab.device(testbed).look().directory == "kernel"
 
 

@@ -163,8 +163,8 @@ def test_console_log_covers_the_whole_trial(c2558: RunningLab) -> None:
     kernel, _ = c2558.kernel(10)
     ordered = log.index(f"{kernel.version} is ordered as")
     assert ordered < log.index("---<<BOOT>>---", ordered) < log.index("Fatal trap 12")
-    dud = next(fact for fact in facts if isinstance(fact, Failure))
-    assert "ip_tryforward" in dud.log
+    failure = next(fact for fact in facts if isinstance(fact, Failure))
+    assert "ip_tryforward" in failure.log
 
 
 def test_loader_prompt_is_reported(c2558: RunningLab, one: DeviceUnderTest, tmp_path: Path) -> None:

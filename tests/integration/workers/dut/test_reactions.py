@@ -210,7 +210,7 @@ SERVICE = {
 """Faults of the service; tests/integration/steps/scheduler has their tests."""
 
 
-def duds(facts: list[Fact]) -> list[Failure]:
+def failures(facts: list[Fact]) -> list[Failure]:
     return [fact for fact in facts if isinstance(fact, Failure)]
 
 
@@ -240,7 +240,7 @@ def mend(lab: RunningLab) -> None:
             DeviceUnderTest(lab.lab.testbed(name), connections, lab.said.append).recover()
 
 
-def visit(lab: RunningLab, how: Broke) -> tuple[bool, list[Fact], Testbed]:
+def trial(lab: RunningLab, how: Broke) -> tuple[bool, list[Fact], Testbed]:
     number = lab.place_of(how.role) if how.role else how.number
     lab.kernel(number)
     testbed = how.change(lab, lab.lab.testbed(how.testbed))
@@ -294,15 +294,15 @@ def test_every_raise_names_its_fault() -> None:
 
 def test_failures_survive_serialization() -> None:
     """Also where an older netbisect-lab does not name the fault."""
-    dud = Failure(
+    failure = Failure(
         "1", "a", Stage.BENCH, Reaction.INFRA, "hot", 1.0, 2.0, fault=Fault.THROTTLING.value
     )
-    assert serialization.loads(serialization.dumps(dud)) == dud
-    old = serialization.dumps(replace(dud, fault="")).replace(',"fault":""', "")
+    assert serialization.loads(serialization.dumps(failure)) == failure
+    old = serialization.dumps(replace(failure, fault="")).replace(',"fault":""', "")
     assert "fault" not in old
     assert serialization.loads(old).fault == ""
     assert rule_of(serialization.loads(old).fault) is None
-    assert rule_of(dud.fault) is RULES[Fault.THROTTLING]
+    assert rule_of(failure.fault) is RULES[Fault.THROTTLING]
 
 
 def test_most_likely_problem_names_the_fault() -> None:
@@ -319,9 +319,9 @@ def test_most_likely_problem_names_the_fault() -> None:
 @pytest.mark.parametrize("fault", TRIALS, ids=lambda fault: fault.value)
 def test_lab_fault_gets_its_reaction(lab: RunningLab, fault: Fault) -> None:
     rule = RULES[fault]
-    sound, facts, _ = visit(lab, TRIALS[fault])
+    sound, facts, _ = trial(lab, TRIALS[fault])
 
-    found = {dud.fault: dud for dud in duds(facts)}
+    found = {failure.fault: failure for failure in failures(facts)}
     assert fault.value in found
     assert found[fault.value].reaction is rule.reaction
     assert rule.stage in (None, found[fault.value].stage)
@@ -330,7 +330,7 @@ def test_lab_fault_gets_its_reaction(lab: RunningLab, fault: Fault) -> None:
     assert [part for part in TRIALS[fault].why if part not in problems] == []
     assert [part for part in TRIALS[fault].log if part not in found[fault.value].log] == []
     assert not valid(facts)
-    assert sound == (Reaction.QUARANTINE not in {dud.reaction for dud in duds(facts)})
+    assert sound == (Reaction.QUARANTINE not in {failure.reaction for failure in failures(facts)})
     if rule.stage is Stage.BENCH and runs:
         assert len(runs) == rule.tries
         assert all(run.received or run.offered for run in runs)
@@ -349,11 +349,15 @@ def test_build_fault_gets_its_reaction(
     gone = tmp_path / "gone.git"
     source = Source(str(gone if fault is Fault.CHECKOUT else sample_tree.repository))
     revision = sample_tree.revisions[4]
-    dud = KernelBuild(builder, source, revision, KERNEL_CONFIG, lambda _: None).run()
+    failure = KernelBuild(builder, source, revision, KERNEL_CONFIG, lambda _: None).run()
 
-    assert isinstance(dud, Failure)
+    assert isinstance(failure, Failure)
     rule = RULES[fault]
-    assert (dud.fault, dud.stage, dud.reaction) == (fault.value, rule.stage, rule.reaction)
+    assert (failure.fault, failure.stage, failure.reaction) == (
+        fault.value,
+        rule.stage,
+        rule.reaction,
+    )
 
 
 @pytest.mark.parametrize(
@@ -374,11 +378,11 @@ def test_missing_resources_are_the_build_hosts_fault(
     builder = Builder("amd64", "amd64", tmp_path / "builder", make=(str(make),))
     source = Source(str(sample_tree.repository))
     revision = sample_tree.revisions[4]
-    dud = KernelBuild(builder, source, revision, KERNEL_CONFIG, lambda _: None).run()
+    failure = KernelBuild(builder, source, revision, KERNEL_CONFIG, lambda _: None).run()
 
-    assert isinstance(dud, Failure)
-    assert dud.reaction is Reaction.INFRA
-    assert dud.why == f"the build host cannot build it: {said}"
+    assert isinstance(failure, Failure)
+    assert failure.reaction is Reaction.INFRA
+    assert failure.why == f"the build host cannot build it: {said}"
 
 
 def test_missing_header_is_the_revisions_fault(sample_tree: SampleTree, tmp_path: Path) -> None:
@@ -389,10 +393,10 @@ def test_missing_header_is_the_revisions_fault(sample_tree: SampleTree, tmp_path
     builder = Builder("amd64", "amd64", tmp_path / "builder", make=(str(make),))
     source = Source(str(sample_tree.repository))
     revision = sample_tree.revisions[4]
-    dud = KernelBuild(builder, source, revision, KERNEL_CONFIG, lambda _: None).run()
+    failure = KernelBuild(builder, source, revision, KERNEL_CONFIG, lambda _: None).run()
 
-    assert isinstance(dud, Failure)
-    assert dud.reaction is Reaction.SKIP
+    assert isinstance(failure, Failure)
+    assert failure.reaction is Reaction.SKIP
 
 
 # ------------------------------------------------------------------------- what needs more care
@@ -409,9 +413,9 @@ def test_clock_jump_on_the_worker_invalidates_the_run(
 
     assert sound
     assert not valid(facts)
-    (dud,) = duds(facts)
-    assert dud.fault == Fault.CLOCK_JUMP.value
-    assert "the clock of this host jumped by +1800 s during the run" in dud.why
+    (failure,) = failures(facts)
+    assert failure.fault == Fault.CLOCK_JUMP.value
+    assert "the clock of this host jumped by +1800 s during the run" in failure.why
 
 
 @dataclass
@@ -451,7 +455,7 @@ def test_old_kernels_are_removed_before_disk_full(lab: RunningLab) -> None:
     sound, facts = lab.trial(47, ())
 
     assert not sound
-    assert duds(facts)[0].fault == Fault.DISK_FULL.value
+    assert failures(facts)[0].fault == Fault.DISK_FULL.value
     left = {path.name for path in boot.glob("kernel.nb-*")}
     running = lab.booted(DUT)
     assert left <= {running}, "all that may go has gone"

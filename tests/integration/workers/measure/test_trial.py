@@ -31,7 +31,7 @@ PATIENCE = 1.0
 """Seconds for a boot, where one is expected to hang; a good one takes a quarter."""
 
 
-def duds(facts: list[Fact]) -> list[Failure]:
+def failures(facts: list[Fact]) -> list[Failure]:
     return [fact for fact in facts if isinstance(fact, Failure)]
 
 
@@ -40,9 +40,9 @@ def samples(facts: list[Fact]) -> list[Sample]:
 
 
 def only_dud(facts: list[Fact]) -> Failure:
-    (dud,) = facts
-    assert isinstance(dud, Failure), dud
-    return dud
+    (failure,) = facts
+    assert isinstance(failure, Failure), failure
+    return failure
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def router(c2558: RunningLab) -> Iterator[DeviceUnderTest]:
 
 
 @pytest.fixture(scope="module")
-def visit(running_lab: RunningLab) -> list[Fact]:
+def trial(running_lab: RunningLab) -> list[Fact]:
     """What a good visit with every scenario of the testbed tells."""
     running_lab.bring_home()
     before = running_lab.boots("c2558-dut")
@@ -66,18 +66,18 @@ def visit(running_lab: RunningLab) -> list[Fact]:
 
 
 def test_trial_boots_once_and_runs_every_scenario(
-    running_lab: RunningLab, visit: list[Fact]
+    running_lab: RunningLab, trial: list[Fact]
 ) -> None:
     """Facts come in order: the boot, then conditions and sample of each scenario."""
-    assert [type(fact) for fact in visit] == [Boot, *4 * [Conditions, Sample]]
-    boot = visit[0]
+    assert [type(fact) for fact in trial] == [Boot, *4 * [Conditions, Sample]]
+    boot = trial[0]
     assert isinstance(boot, Boot)
     kernel, _ = running_lab.kernel(10)
     assert (boot.kernel, boot.revision, boot.testbed) == (kernel.key, kernel.revision, "c2558")
-    measured = samples(visit)
+    measured = samples(trial)
     scenarios = running_lab.lab.testbed("c2558").scenarios
     assert [sample.scenario for sample in measured] == list(scenarios)
-    conditions = {fact.scenario: fact for fact in visit if isinstance(fact, Conditions)}
+    conditions = {fact.scenario: fact for fact in trial if isinstance(fact, Conditions)}
     assert len({fact.digest for fact in conditions.values()}) == 4
     for sample in measured:
         assert sample.valid
@@ -105,7 +105,7 @@ def test_runs_share_one_boot(running_lab: RunningLab) -> None:
     assert {"inet4-forwarding.receiver", "inet4-forwarding.2.receiver"} <= logs
 
 
-def test_rates_match_the_simulated_costs(visit: list[Fact]) -> None:
+def test_rates_match_the_simulated_costs(trial: list[Fact]) -> None:
     """Nanoseconds of igb, ether, mbuf, route, ip and firewall: 1.037 of the machine's each.
 
     Image and boot have a few percent of luck of their own.
@@ -116,7 +116,7 @@ def test_rates_match_the_simulated_costs(visit: list[Fact]) -> None:
         "inet4-pf-stateful": 1646,
         "inet4-ipfw-stateful": 1569,
     }
-    for sample in samples(visit):
+    for sample in samples(trial):
         assert sample.pps == pytest.approx(1e9 / (costs[sample.scenario] * 1.037), rel=0.06)
 
 
@@ -157,7 +157,7 @@ def test_deployed_kernel_is_not_sent_again(c2558: RunningLab) -> None:
     c2558.control("break", "c2558-dut", "disk-full")
     sound, facts = c2558.trial(10, ())
     assert sound
-    assert duds(facts) == []
+    assert failures(facts) == []
 
 
 # ------------------------------------------------- kernels that are not what was to be measured
@@ -182,10 +182,10 @@ def test_stale_kernel_is_detected_by_its_version(c2558: RunningLab) -> None:
     kernel, _ = c2558.kernel(40)
     c2558.control("break", "c2558-dut", "stale-loader")
     sound, facts = c2558.trial(41, FORWARDING)
-    dud = only_dud(facts)
+    failure = only_dud(facts)
     assert sound
-    assert (dud.stage, dud.reaction) == (Stage.BOOT, Reaction.SKIP)
-    assert dud.why == (
+    assert (failure.stage, failure.reaction) == (Stage.BOOT, Reaction.SKIP)
+    assert failure.why == (
         f"the running kernel says 'FreeBSD 15.0-CURRENT {kernel.version} GENERIC-NODEBUG', "
         f"which is not {c2558.kernel(41)[0].version}: a stale or foreign kernel"
     )
@@ -216,18 +216,18 @@ def test_panic_under_load_ends_the_trial(c2558: RunningLab) -> None:
     """It is a finding about that scenario; the others are not measured on the good kernel."""
     c2558.control("break", "c2558-dut", "panics-under-load")
     sound, facts = c2558.trial(10, ("inet4-forwarding", "inet6-forwarding"))
-    boot, dud = facts
+    boot, failure = facts
     assert sound
     assert isinstance(boot, Boot)
-    assert isinstance(dud, Failure)
-    assert (dud.stage, dud.reaction) == (Stage.BOOT, Reaction.SKIP)
-    assert dud.scenario == "inet4-forwarding"
-    assert dud.why == (
+    assert isinstance(failure, Failure)
+    assert (failure.stage, failure.reaction) == (Stage.BOOT, Reaction.SKIP)
+    assert failure.scenario == "inet4-forwarding"
+    assert failure.why == (
         "Fatal trap 12: page fault while in kernel mode in ip_tryforward(), "
         "under the load of this scenario"
     )
-    assert "current process" in dud.log
-    assert "ip_tryforward+0x2c4" in dud.log
+    assert "current process" in failure.log
+    assert "ip_tryforward+0x2c4" in failure.log
     assert c2558.booted("c2558-dut") == "kernel"
 
 
@@ -238,7 +238,7 @@ def test_router_is_switched_on(c2558: RunningLab) -> None:
     c2558.control("break", "c2558-dut", "off")
     sound, facts = c2558.trial(10, (), c2558.testbed("c2558", boot_timeout=PATIENCE))
     assert sound
-    assert duds(facts) == []
+    assert failures(facts) == []
     assert c2558.said[1:3] == [
         "c2558: no answer for 1 s; power cycle",
         "c2558: back on kernel",
@@ -260,10 +260,10 @@ def test_failed_power_switch_quarantines_the_testbed(c2558: RunningLab) -> None:
     cycle = (*testbed.power.cycle[:-1], "no-such-machine")
     testbed = replace(testbed, power=replace(testbed.power, cycle=cycle))
     _, facts = c2558.trial(10, FORWARDING, testbed)
-    dud = only_dud(facts)
-    assert dud.reaction is Reaction.QUARANTINE
+    failure = only_dud(facts)
+    assert failure.reaction is Reaction.QUARANTINE
     assert re.match(
-        "the power switch of c2558 failed: exit status 1: no such machine: no-such-m", dud.why
+        "the power switch of c2558 failed: exit status 1: no such machine: no-such-m", failure.why
     )
 
 
@@ -273,15 +273,15 @@ def test_failed_power_switch_quarantines_the_testbed(c2558: RunningLab) -> None:
 def test_unreachable_generator_is_an_infrastructure_fault(c2558: RunningLab) -> None:
     c2558.control("break", "c2558-gen", "off")
     sound, facts = c2558.trial(10, FORWARDING)
-    (dud,) = duds(facts)
+    (failure,) = failures(facts)
     assert sound
-    assert (dud.stage, dud.reaction, dud.scenario) == (
+    assert (failure.stage, failure.reaction, failure.scenario) == (
         Stage.BENCH,
         Reaction.INFRA,
         "inet4-forwarding",
     )
-    assert "c2558-gen" in dud.why
-    assert "Connection refused" in dud.why
+    assert "c2558-gen" in failure.why
+    assert "Connection refused" in failure.why
 
 
 def test_failed_module_skips_only_its_scenario(c2558: RunningLab, tmp_path: Path) -> None:
@@ -293,10 +293,14 @@ def test_failed_module_skips_only_its_scenario(c2558: RunningLab, tmp_path: Path
         sound, facts = c2558.trial(10, ("broken", "inet4-forwarding"))
     finally:
         c2558.scenarios = {}
-    (dud,) = duds(facts)
+    (failure,) = failures(facts)
     assert sound
-    assert (dud.stage, dud.reaction, dud.scenario) == (Stage.BENCH, Reaction.SKIP, "broken")
-    assert "stdin:1: syntax error" in dud.why
+    assert (failure.stage, failure.reaction, failure.scenario) == (
+        Stage.BENCH,
+        Reaction.SKIP,
+        "broken",
+    )
+    assert "stdin:1: syntax error" in failure.why
     assert [sample.valid for sample in samples(facts)] == [True]
 
 

@@ -185,13 +185,13 @@ def test_largest_drop_leads_the_retest() -> None:
         "pf": history(21, (10, 0.0), (1, 0.0)),
     }
 
-    question = suspicion(NIGHT, series)
+    job = suspicion(NIGHT, series)
 
-    assert question is not None
-    assert (question.lead, question.good, question.bad) == ("inet6", "r9", "r10")
-    assert (question.branch, question.testbed) == ("main", "apu")
-    assert question.scenarios == NIGHT.scenarios
-    assert question.suspected == pytest.approx(-0.2, abs=0.03)
+    assert job is not None
+    assert (job.lead, job.good, job.bad) == ("inet6", "r9", "r10")
+    assert (job.branch, job.testbed) == ("main", "apu")
+    assert job.scenarios == NIGHT.scenarios
+    assert job.suspected == pytest.approx(-0.2, abs=0.03)
 
 
 def test_quiet_night_has_no_retest() -> None:
@@ -217,10 +217,10 @@ def test_night_at_the_baseline_has_no_retest() -> None:
 
 def test_gain_is_retested_after_drops() -> None:
     gain, drop = history(61, (10, 0.0), (1, 0.2)), history(62, (10, 0.0), (1, -0.06))
-    question = suspicion(NIGHT, {"inet4": gain})
+    job = suspicion(NIGHT, {"inet4": gain})
 
-    assert question is not None
-    assert (question.lead, question.suspected > 0) == ("inet4", True)
+    assert job is not None
+    assert (job.lead, job.suspected > 0) == ("inet4", True)
     both = suspicion(NIGHT, {"inet4": gain, "inet6": drop})
     assert both is not None
     assert (both.lead, both.suspected < 0) == ("inet6", True)
@@ -228,12 +228,12 @@ def test_gain_is_retested_after_drops() -> None:
 
 def test_retest_has_the_noise_of_the_lead() -> None:
     levels = history(63, (30, 0.0), (1, -0.05), share=0.3, boot=0.005, image=0.004, stray=0)
-    question = suspicion(replace(NIGHT, revision="r30"), {"inet4": levels})
+    job = suspicion(replace(NIGHT, revision="r30"), {"inet4": levels})
 
-    assert question is not None
-    assert question.noise is not None
-    assert question.noise.slow_gap == pytest.approx(0.12, rel=0.1)
-    assert question.noise.slow_share == pytest.approx(0.3, abs=0.1)
+    assert job is not None
+    assert job.noise is not None
+    assert job.noise.slow_gap == pytest.approx(0.12, rel=0.1)
+    assert job.noise.slow_share == pytest.approx(0.3, abs=0.1)
 
 
 # ------------------------------------------------------------------------------- further pairs

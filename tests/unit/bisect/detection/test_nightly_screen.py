@@ -142,14 +142,14 @@ def test_good_images_are_sorted_by_distance_from_the_baseline() -> None:
 
 
 def test_drop_becomes_the_baseline_after_seven_images() -> None:
-    asked = [
+    record = [
         tonight(history(32, (15, 0.0), (lower, -0.1), image=0.003, stray=0)).suspicious
         for lower in range(1, 12)
     ]
-    settled = asked.index(False)
+    settled = record.index(False)
 
     assert settled == nightly_screen._SETTLED
-    assert asked == [True] * settled + [False] * (11 - settled)
+    assert record == [True] * settled + [False] * (11 - settled)
 
 
 def test_only_the_latest_120_images_count() -> None:
@@ -216,12 +216,12 @@ def test_drop_with_two_modes_shows() -> None:
 @pytest.mark.long
 def test_modes_from_the_first_night_are_not_suspicious() -> None:
     """All nights of 4 series, from the second on: at most four ask."""
-    asked = 0
+    record = 0
     for seed in range(4):
         levels = history(seed, (40, 0.0), share=0.3, boot=0.005, image=0.004, stray=0)
-        asked += sum(screen(levels[:i], levels[i]).suspicious for i in range(1, 40))
+        record += sum(screen(levels[:i], levels[i]).suspicious for i in range(1, 40))
 
-    assert asked <= 4
+    assert record <= 4
 
 
 def test_known_modes_apply_from_the_second_night() -> None:
@@ -362,12 +362,12 @@ def test_larger_min_effect_is_not_more_suspicious(seed: int, more: float) -> Non
 def test_published_year_has_few_suspicious_nights() -> None:
     """The drop at r303643 shows at once; at most 8 of 54 nights are suspicious."""
     levels = measured("Atom_C2558", "ipfw-statefull", "history")
-    asked = [
+    record = [
         levels[i].revision
         for i in range(1, len(levels))
         if screen(levels[:i], levels[i]).suspicious
     ]
 
-    assert "r303643" in asked
+    assert "r303643" in record
     assert len(levels) == 55
-    assert len(asked) <= 8
+    assert len(record) <= 8

@@ -49,7 +49,7 @@ def retest(seed: int, drop: float, boot: float = 0.009, outliers: float = 0.02) 
 
 def test_boots_are_interleaved() -> None:
     """ABBA: a drift of the laboratory hits both alike."""
-    order = [visit.revision for visit in retest(1, 0.0, boot=0.05).trials]
+    order = [trial.revision for trial in retest(1, 0.0, boot=0.05).trials]
 
     assert order[:8] == ["good", "bad", "bad", "good", "good", "bad", "bad", "good"]
 

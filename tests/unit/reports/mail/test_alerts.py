@@ -376,7 +376,7 @@ def test_a_number_and_its_unit_stay_on_one_line() -> None:
 
 
 @pytest.mark.parametrize(
-    ("question", "said"),
+    ("job", "said"),
     [
         (
             NightlyJob("main", "c2558", "a" * 40, ("inet4-forwarding",), 5),
@@ -388,9 +388,9 @@ def test_a_number_and_its_unit_stay_on_one_line() -> None:
         ),
     ],
 )
-def test_a_failure_mail_has_its_reason(question: NightlyJob | CompareJob, said: str) -> None:
+def test_a_failure_mail_has_its_reason(job: NightlyJob | CompareJob, said: str) -> None:
     """People learn that a night is missing, and what the lab said."""
-    mail = alerts.trouble(question, Unfinished("c2558 does not come back after a power cycle."))
+    mail = alerts.trouble(job, Unfinished("c2558 does not come back after a power cycle."))
 
     assert mail.subject.startswith("[netbisect] main c2558: the ")
     assert said in mail.text

@@ -329,7 +329,7 @@ def test_pages_are_valid_for_any_texts(name: str, said: tuple[str, ...], times: 
     document = replace(made["alert_document"](), history=told.history)
     pages = [
         page(told),
-        cases.alert(line, document, told, title=str, questions=[]),
+        cases.alert(line, document, told, title=str, jobs=[]),
         cases.comparison(1, told, None, alert=line),
         cases.bisection(2, told, line),
     ]

@@ -121,6 +121,6 @@ def test_displayed_rates_come_from_the_testbed_with_most_boots() -> None:
 
 def test_all_boots_of_a_single_testbed_are_shown() -> None:
     evidence = Evidence((reading(1, "good", "one", fresh=False), reading(2, "good", "one")))
-    for question in (search(), search("two")):
-        assert _places(question, evidence, {"good"}) == ((), "")
+    for job in (search(), search("two")):
+        assert _places(job, evidence, {"good"}) == ((), "")
     assert _of(evidence, "") is evidence
