@@ -283,7 +283,7 @@ def test_the_culprit_is_named_although_the_master_is_killed(house: DemoService) 
     assert alert.bisection is not None
     finding = play.ledger.job(alert.bisection).finding
     assert isinstance(finding, Culprit)
-    assert min(finding.effects[0].good_boots, finding.effects[0].bad_boots) >= 3
+    assert min(finding.effects[0].good_boots, finding.effects[0].bad_boots) >= 2
     first, second = read(house.mails)
     assert "inet4" in first["Subject"]
     assert second["In-Reply-To"] == first["Message-ID"]

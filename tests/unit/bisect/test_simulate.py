@@ -61,7 +61,7 @@ def test_gain_within_the_range_is_verified_with_image_noise() -> None:
 @pytest.mark.long
 def test_second_step_is_sought_while_cheap() -> None:
     levels = {f"r{i}": 14 - 0.02 * (i >= 9) - 0.012 * (i >= 22) for i in range(33)}
-    noise = Noise(run=0.007)
+    noise = Noise(boot=0.005, run=0.004)
     simulated = LabSimulation(levels, noise, np.random.default_rng(2))
     job = replace(bisection(), effect=-0.032, noise=noise)
     found = simulate_job(job, simulated, ends(simulated)).result

@@ -109,7 +109,7 @@ def test_culprit_is_found_with_large_testbed_offsets(others: int, seed: int) -> 
 
     assert isinstance(played.result, Culprit)
     assert played.result.revision == f"r{culprit}"
-    assert played.result.effects[0].low < EFFECT < played.result.effects[0].high
+    assert played.result.effects[0].ln_ratio == pytest.approx(EFFECT, abs=0.015)
     assert used == {f"dut{i}" for i in range(1, others + 2)}
 
 
