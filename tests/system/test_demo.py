@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("service")]
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("service")]
 NUMERIC = {"numpy", "scipy", "matplotlib"}
 MOST_MIB = 150
 

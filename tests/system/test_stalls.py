@@ -28,7 +28,7 @@ from netbisect.steps.service.watchdog import EXIT_STATUS, STACKS
 from netbisect.store.db.records import ActionStage, JobRecord, JobState
 from netbisect.store.git.history import History
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("service")]
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("service")]
 LIMIT = 300.0
 TESTBED = "c2558"
 

@@ -66,7 +66,8 @@ def with_an_unknown_port(_: RunningLab, testbed: Testbed) -> Testbed:
     return replace(testbed, generator=replace(testbed.generator, port=port))
 
 
-def with_partitions_it_has_not(_: RunningLab, testbed: Testbed) -> Testbed:
+def with_partitions_it_has_not(lab: RunningLab, testbed: Testbed) -> Testbed:
+    lab.bring_home()  # a test kernel that another test left would have to be ended by gpart
     layout = NanoBsd(good="A1", test="A2")
     return replace(testbed, dut=replace(testbed.dut, deploy="nanobsd", nanobsd=layout))
 
