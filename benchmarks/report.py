@@ -42,7 +42,7 @@ class Goal:
         return f"{_WORDS[self.field]} {'≥' if self.least else '≤'} {self.bound:g}"
 
     def short_by(self, row: Row) -> float:
-        """Amount by which a row misses the goal; 0 or less if reached."""
+        """Distance of a row from the goal; 0 or less if the goal is reached."""
         value = float(getattr(row, self.field))
         return round(self.bound - value if self.least else value - self.bound, 4)
 

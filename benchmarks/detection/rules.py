@@ -1,7 +1,7 @@
 """How others detect: their rules, written anew after their sources, for one series.
 
 A rule sees the boots of all nights since the series began or its last alert, and names the night
-since which it is slower, or nobody. None of them measures again.
+since which it is slower, or none. None of them measures again.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from benchmarks.engine import Skips, Task, Verdict
 class GitBisect:
     """Halves what is left; revisions that do not build are passed by, the nearest other one first.
 
-    It measures neither end and always names somebody.
+    It measures neither end and always names a commit.
     """
 
     def __init__(self, task: Task, runs: int) -> None:

@@ -34,7 +34,7 @@ _BLIND = 0.1
 _GIVEN_UP = 91
 """Days after which a series is taken for one that is not measured any more."""
 _SMALL = 0.01
-"""q below which nobody cares how small it is."""
+"""Smaller values of q are printed as less than this."""
 _TOO_MANY = 0.01
 """Chance of so many false calls, if no more are made than was promised."""
 

@@ -23,7 +23,7 @@ class PatchBody:
 
 @dataclass(frozen=True, slots=True)
 class AskBody:
-    """What somebody asks the lab for."""
+    """A new request."""
 
     kind: Literal["compare", "bisect", "series"]
     subjects: Annotated[
@@ -133,7 +133,7 @@ class RequestList:
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """What somebody has done to a request."""
+    """A change of a request."""
 
     number: int
     at: Time
@@ -145,7 +145,7 @@ class LogLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestLog:
-    """All that somebody has done to a request, oldest first."""
+    """All changes of a request, oldest first."""
 
     format: Literal["netbisect-log/1"] = "netbisect-log/1"
     number: int
@@ -154,7 +154,7 @@ class RequestLog:
 
 @dataclass(frozen=True, slots=True)
 class AuditLine:
-    """What somebody has done, or was refused."""
+    """An accepted or refused action of a user."""
 
     number: int
     at: Time
@@ -218,7 +218,7 @@ class Caller:
     """Who asks, and what that one may do."""
 
     format: Literal["netbisect-caller/1"] = "netbisect-caller/1"
-    who: Annotated[str, "Empty for nobody in particular."]
+    who: Annotated[str, "Empty for an anonymous user."]
     rights: Names
 
 

@@ -108,7 +108,7 @@ _CALLS = (
     _Call(
         "get",
         "/requests/{number}/log",
-        "All that somebody has done to it.",
+        "All changes of a request.",
         "read",
         {"200": api.RequestLog},
         {**_READS, **_NONE},

@@ -366,7 +366,7 @@ class HealthDocument:
     at: Time
     series: tuple[SeriesReport, ...]
     record: DetectionRecord
-    halves: Annotated[SplitHalfTest, "Boots of one image, one half held against the other."]
+    halves: Annotated[SplitHalfTest, "Boots of one image, one half compared with the other."]
     repeats: Annotated[RepeatedNights, "Nights that measured a kernel again."]
     warnings: Annotated[tuple[str, ...], "What is off, a sentence each."]
 
@@ -419,7 +419,7 @@ class RequestPart:
 
 @dataclass(frozen=True, slots=True)
 class RequestEntry:
-    """What somebody has done to a request."""
+    """A change of a request."""
 
     at: Time
     who: str
@@ -429,7 +429,7 @@ class RequestEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestDocument:
-    """What somebody has asked for, and what came of it."""
+    """A request and its results."""
 
     format: Literal["netbisect-request/1"] = "netbisect-request/1"
     number: int

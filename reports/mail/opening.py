@@ -118,7 +118,7 @@ def _committer(case: Case) -> str:
     if found:
         return "not known"
     if isinstance(case.finding, NotReproduced | Drift):
-        return "nobody in particular"
+        return "not applicable"
     left = case.finding.revisions if isinstance(case.finding, Suspects) else case.commits
     return f"not known; one of {words.count(len(left), 'commit')}"
 

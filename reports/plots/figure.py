@@ -230,7 +230,7 @@ def marker_line(
         name: Text above it; may be empty.
         colour: Of line and text.
         style: Line style of matplotlib.
-        row: Rows by which the name is raised above others.
+        row: Row of the name above the axes; 0 is the lowest.
         align: Alignment of the name.
         url: Link of the name; may be empty.
     """

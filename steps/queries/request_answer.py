@@ -120,7 +120,7 @@ def _readmes(settings: Settings, request: Request, parts: Sequence[JobRecord]) -
 
 
 def news(ledger: Ledger, settings: Settings, request: int, said: str) -> tuple[str, str]:
-    """Subject and text of the mail about what somebody has done to a request.
+    """Subject and text of the mail about a change of a request.
 
     Raises:
         StoreError: there is no such request.
@@ -230,7 +230,7 @@ def _of_held(
 def _repeats(
     ledger: Ledger, parts: Sequence[JobRecord]
 ) -> list[tuple[str, str, RepeatedDifference]]:
-    """The second run held against the first, by testbed, subject and scenario."""
+    """The second run compared with the first, by testbed, subject and scenario."""
     by_run: dict[tuple[str, str], dict[int, RevisionComparison]] = {}
     for one in parts:
         if isinstance(one.finding, MeasureResult):

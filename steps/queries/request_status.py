@@ -176,7 +176,7 @@ class _View:
     # --------------------------------------------------------------------------------- the queue
 
     def _ahead(self, record: JobRecord) -> list[JobRecord]:
-        """What is asked of the same testbed and has its turn before, or in turns with it."""
+        """Jobs of the same testbed that run before this one, or alternate with it."""
         found = []
         for one in self._open:
             if one.id == record.id or one.job.testbed != record.job.testbed:

@@ -59,7 +59,7 @@ def client_network(host: str) -> str:
 class HtpasswdAuth(CustomAuth):
     """Logins with a file of `htpasswd -B`, which is read at every login.
 
-    Failures count by name and network, so that nobody can lock out another user.
+    Failures count by name and network, so a user cannot be locked out by others.
     """
 
     def __init__(self, path: Path) -> None:

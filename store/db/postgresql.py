@@ -58,9 +58,9 @@ def is_loss(error: exc.DBAPIError) -> bool:
 
 
 def is_committed(engine: Engine, transaction: str) -> bool | None:
-    """What became of a transaction whose commit had no answer; None where nobody can say.
+    """Whether a transaction was committed after its commit had no answer; None if unknown.
 
-    Asks until the server is there and has made up its mind.
+    Repeats the query until the server answers with a final state.
     """
     query = text("SELECT pg_xact_status(CAST(CAST(:number AS text) AS xid8))")
     for _ in pauses():

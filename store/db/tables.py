@@ -100,14 +100,14 @@ class PlaceRow(Base):
 
 
 class QuestionRow(Base):
-    """What is asked, and once it is closed, the answer."""
+    """A job, and its result once it is closed."""
 
     __tablename__ = "questions"
 
     id: Mapped[int] = mapped_column(primary_key=True)
     kind: Mapped[str]
     noun: Mapped[str]
-    """The question as `wire.dumps` writes it."""
+    """The job, as written by `serialization.dumps`."""
     parent_id: Mapped[int | None] = mapped_column(ForeignKey("questions.id"), index=True)
     key: Mapped[str] = mapped_column(unique=True)
     branch: Mapped[str]
@@ -116,27 +116,27 @@ class QuestionRow(Base):
     requested_by: Mapped[str]
     state: Mapped[str] = mapped_column(index=True)
     finding: Mapped[str | None]
-    """The answer as `wire.dumps` writes it."""
+    """The result, as written by `serialization.dumps`."""
     opened_at: Mapped[float]
     closed_at: Mapped[float | None]
     link: Mapped[RequestQuestionRow | None] = relationship(lazy="joined")
-    """To the request that it was asked for."""
+    """To its request."""
 
 
 class RequestRow(Base):
-    """What somebody has asked for: it has a question for each testbed, and more that follow."""
+    """A request. It has one job per testbed, and the jobs that follow from these."""
 
     __tablename__ = "requests"
 
     id: Mapped[int] = mapped_column(primary_key=True)
     kind: Mapped[str]
     wish: Mapped[dict[str, Any]]
-    """All that was asked for, names resolved."""
+    """The resolved request."""
     who: Mapped[str] = mapped_column(index=True)
     address: Mapped[str]
-    """Where the answer is mailed to; "" for nowhere."""
+    """Mail address for the answer, or ""."""
     via: Mapped[str]
-    """By which way it came: command, form, api."""
+    """Interface: command, form or api."""
     priority: Mapped[int]
     state: Mapped[str] = mapped_column(index=True)
     verdict: Mapped[str]
@@ -148,7 +148,7 @@ class RequestRow(Base):
 
 
 class RequestQuestionRow(Base):
-    """That a question was asked for a request."""
+    """A job of a request."""
 
     __tablename__ = "request_questions"
 
@@ -157,11 +157,11 @@ class RequestQuestionRow(Base):
     )
     request_id: Mapped[int] = mapped_column(ForeignKey(RequestRow.id), index=True)
     run: Mapped[int]
-    """1, and 2 for what repeats it."""
+    """1, or 2 for a repetition."""
 
 
 class AuditRow(Base):
-    """What somebody has done; rows are only ever added."""
+    """An action of a user; rows are never changed."""
 
     __tablename__ = "audit"
 
@@ -356,18 +356,18 @@ class QuarantineRow(Base):
     testbed: Mapped[str] = mapped_column(index=True)
     since: Mapped[float]
     fault: Mapped[str]
-    """Its name in the table of bisect/model/faults.py; "" when somebody put it there by hand."""
+    """Its name in the table of bisect/model/faults.py; "" for a quarantine by hand."""
     why: Mapped[str]
     log: Mapped[str]
     """The end of what the machine said."""
     by: Mapped[str]
     wanted_at: Mapped[float | None]
-    """When its release was asked for; None while nobody does, or once that was refused."""
+    """Time of the request for release; None without one, or after a refusal."""
     wanted_by: Mapped[str]
     note: Mapped[str]
-    """What was done about it, as whoever asked for the release says."""
+    """The repair, as described in the request for release."""
     refused: Mapped[str]
-    """What was wrong when it was looked at for its release last."""
+    """Why the last request for release was refused."""
     released_at: Mapped[float | None]
     released_by: Mapped[str]
 
@@ -425,7 +425,7 @@ class AlertSeriesRow(Base):
     good: Mapped[str]
     bad: Mapped[str]
     effect: Mapped[dict[str, Any] | None]
-    """None where it was only seen, and not measured again."""
+    """None if it was detected but not measured again."""
     at: Mapped[float]
 
 

@@ -34,10 +34,10 @@ from netbisect.store.repositories.outbox import post_mail
 def open_candidate(
     writing: WriteTransaction, record: JobRecord, *, kind: AlertKind, who: str, what: str
 ) -> Alert:
-    """Writes down a suspicion, which a comparison is to confirm; nobody is told.
+    """Records a suspicion for a comparison to confirm; sends no mail.
 
     Raises:
-        StoreError: the question is no comparison.
+        StoreError: the job is no comparison.
     """
     if not isinstance(record.job, CompareJob):
         raise StoreError(f"question {record.id} ({record.key}) is no comparison")
@@ -181,7 +181,7 @@ def change_alert(
 
 
 def _tell(writing: WriteTransaction, alert: Alert, text: str) -> None:
-    """Answers the last mail of the alert, to whom it went; without one nobody has to know."""
+    """Replies to the last mail of the alert; without one, sends nothing."""
     mails = select(MailRow).where(MailRow.alert_id == alert.id).order_by(MailRow.id.desc())
     last = writing.session.scalars(mails.limit(1)).first()
     if last is None:

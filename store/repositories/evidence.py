@@ -101,17 +101,17 @@ class EvidenceRepository(LedgerRepository):
         arch: str,
         variants: Mapping[str, str] = MappingProxyType({}),
     ) -> Evidence:
-        """All facts that bear on a question.
+        """All facts relevant for a job.
 
         Readings are of valid samples only, and only of those whose conditions are the newest of
         their testbed and scenario: unlike conditions never meet. A night sees the boots that
         were made for it; comparisons and bisections see every boot of their revisions on their
-        testbeds, and know by `fresh` which were made for them. Readings are in the order of
-        their boots. Further layouts of a revision are revisions of other names to the ledger: a
-        search that may ask for them sees those that there are, and nobody else does.
+        testbeds; `fresh` marks their own. Readings are in the order of their boots. The ledger
+        stores further layouts of a revision under other names; only searches with layouts see
+        them.
 
         Args:
-            record: The question.
+            record: The job.
             config: Of the kernels that its testbed runs.
             arch: Of the kernels that its testbed runs.
             variants: By revision: the configuration that stands for `config`, where it is another.
@@ -143,7 +143,7 @@ class EvidenceRepository(LedgerRepository):
         arch: str,
         variants: Mapping[str, str] = MappingProxyType({}),
     ) -> Evidence:
-        """All facts that would bear on a question that nobody has asked yet; as `evidence`."""
+        """All facts relevant for a job that is not in the ledger; see `evidence`."""
         record = JobRecord(0, "", job, None, 0, "", JobState.OPEN, None, 0.0, None)
         return self.evidence(record, config=config, arch=arch, variants=variants)
 

@@ -90,7 +90,7 @@ class QuarantineRepository(LedgerRepository):
             return quarantine_of(row)
 
     def refuse_release(self, quarantine: int, why: str) -> Quarantine:
-        """It was looked at and is not well: it stays until somebody asks again.
+        """Refuses a release after a failed check; the testbed stays in quarantine.
 
         Raises:
             StoreError: there is no such quarantine.
@@ -103,7 +103,7 @@ class QuarantineRepository(LedgerRepository):
             return quarantine_of(row)
 
     def release(self, quarantine: int) -> Quarantine:
-        """It is well again; whoever asked for it has released it.
+        """Releases a testbed after a successful check.
 
         Raises:
             StoreError: there is no such quarantine.

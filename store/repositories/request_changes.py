@@ -77,7 +77,7 @@ def job_rows(session: Session, request: int) -> Sequence[QuestionRow]:
 def cancel(
     writing: WriteTransaction, request: int, *, who: str, via: str, why: str, letter: MailText
 ) -> Request:
-    """Cancels a request: nothing is done for it until somebody resumes it.
+    """Cancels a request until it is resumed.
 
     Raises:
         StoreError: there is none, or it is over.
@@ -118,7 +118,7 @@ def end(
 
 
 def mail_news(writing: WriteTransaction, row: RequestRow, who: str, letter: MailText) -> None:
-    """Tells who has asked what somebody else did; of what people do themselves they know."""
+    """Mails the requester about a change by another user."""
     if who != row.who:
         mail(writing, row, letter)
 

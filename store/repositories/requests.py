@@ -32,7 +32,7 @@ from netbisect.store.repositories.request_changes import MailText, request_of
 
 
 class TooManyError(StoreError):
-    """Somebody has as many open requests as one may have."""
+    """A user has reached the limit of open requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,7 @@ class RequestRepository(LedgerRepository):
             ]
 
     def boots_for(self, who: str, since: float) -> int:
-        """Boots that were made for somebody's requests from that time on."""
+        """Number of boots for a user's requests since a time."""
         query = (
             select(func.count())
             .select_from(BootRow)
@@ -186,11 +186,11 @@ class RequestRepository(LedgerRepository):
     def add_audit_entry(
         self, what: str, *, who: str, via: str, request: int | None = None, **data: object
     ) -> None:
-        """Writes something into the audit log that changes no request, such as a refusal."""
+        """Adds an audit entry that changes no request, such as a refusal."""
         with self.writing() as writing:
             request_changes.add_audit_entry(writing, request, what, who=who, via=via, data=data)
 
-    # Whoever has asked gets the letter when it was somebody else who changed the request.
+    # `letter` is mailed to the requester if another user changes the request.
 
     def cancel_request(
         self, request: int, *, who: str, via: str, why: str, letter: MailText
@@ -251,7 +251,7 @@ class RequestRepository(LedgerRepository):
 
         Args:
             request: Open or answered.
-            change: Gives a question as it is to be from now on; None where nothing changes.
+            change: Returns the changed job, or None to leave it.
             who: Who wants it.
             via: By which way.
             data: What was asked for, for the audit log.

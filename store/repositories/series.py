@@ -191,14 +191,14 @@ def level_of(
 
 @dataclass(frozen=True, slots=True)
 class EndedChange:
-    """A change that is over: levels that were measured while it was there."""
+    """A change that has ended, with the range in which levels include it."""
 
     start: int
-    """Number of the commit with which it came."""
+    """Number of the commit that introduced it."""
     end: int | None
-    """Number of the commit with which it went; None where nobody knows it."""
+    """Number of the commit that ended it, or None if unknown."""
     closed_at: float
-    """Where nobody knows it, all that was measured before was measured with the change."""
+    """Without `end`, all levels measured before this time include the change."""
 
 
 class EndedChanges:

@@ -70,8 +70,8 @@ def _skipped_on(
     - It does not deploy or boot, or goes down under load: holds for the testbed, until a
       deciding scenario is measured. A visit that did measure one says nothing against it.
     - It cannot do a deciding scenario: holds for the testbed, if it can do none of them.
-    - It came to nothing in `TRIES` visits or builds for this question, and to nothing since:
-      passing trouble, or samples that are none. Bad infrastructure is never held against it.
+    - `TRIES` trials or builds of this job gave no sample, and none since did:
+      passing trouble, or samples that are none. Infrastructure failures do not count.
     """
     failures = _failures(session, testbed, revisions, builds)
     successes = _successes(session, testbed, revisions, deciding, builds)

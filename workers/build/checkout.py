@@ -18,7 +18,7 @@ _GIT_TIMEOUT = 3600.0
 _CLONE_TIMEOUT = 12 * 3600.0
 """Seconds for the first clone; hours on a slow line."""
 _GIVES_UP = {
-    "GIT_TERMINAL_PROMPT": "0",  # nobody is there to answer
+    "GIT_TERMINAL_PROMPT": "0",  # no terminal to answer from
     "GIT_HTTP_LOW_SPEED_LIMIT": "1",  # a server that has gone silent is given up
     "GIT_HTTP_LOW_SPEED_TIME": "300",
 }
@@ -57,7 +57,7 @@ class Checkout:
         if not (self.tree / ".git").is_dir():
             self._clone(revision)
         for name in ("index.lock", "HEAD.lock"):
-            # Left by a git that was killed; nobody else works here.
+            # Left by a killed git; no other process uses this tree.
             (self.tree / ".git" / name).unlink(missing_ok=True)
         if not self._has(revision):
             heads = "+refs/heads/*:refs/remotes/up/*"

@@ -147,7 +147,7 @@ class Machine:
         if self._connected and self._master is not None and self._master.poll() is not None:
             self.forget_connection()
         if self._master is None:
-            # Not a pipe: nobody would read what comes later.
+            # Not a pipe: later output would have no reader.
             with self._complaints.open("wb") as stderr:
                 self._master = subprocess.Popen(
                     [*self._ssh, "-o", "ControlMaster=yes", "-N", self._destination],

@@ -236,7 +236,7 @@ def _taken(folder: Path, port: str) -> Iterator[None]:
     """The port is ours alone, and our number is known to `pkill`.
 
     Raises:
-        WireError: there is no such port, or somebody else has it.
+        WireError: there is no such port, or another process uses it.
     """
     if port not in MACS:
         raise VmTrafficError(f"Unable to open {port}: expected {' or '.join(MACS)}")

@@ -1,9 +1,9 @@
-"""A virtual machine as a DUT: QEMU's life on the host of the worker.
+"""A virtual machine as a DUT: QEMU on the host of the worker.
 
 Its power switch is the process, its console the log of its serial line. Every time it is switched
 on it gets a new overlay over the prepared disk, so whatever a test kernel does to the disk is
 gone with the next power cycle; a reboot within keeps it, as nextboot(8) needs. The process
-belongs to nobody: visits come and go, it stays on, as a machine in a rack does.
+outlives trials, as a machine in a rack does.
 """
 
 from __future__ import annotations
