@@ -31,6 +31,7 @@ from netbisect.reports.model.history import HistoryEntry
 from netbisect.reports.render import words
 from netbisect.steps.policy.kernels import Kernels
 from netbisect.steps.policy.retests import chain
+from netbisect.steps.policy.unaffected import unaffected_testbeds
 from netbisect.steps.queries.lab_context import LabContext, ServiceLab
 from netbisect.steps.service.settings import Settings
 from netbisect.store.db.records import Action, ActionStage, Alert, JobRecord
@@ -153,7 +154,9 @@ def case_in(
         },
         links=Links(commit=lab.commit_link),
         command=lab.command(job.testbed, evidence.kernels, ends[0]),
-        unmoved=lab.unmoved(ledger, (job.branch, job.testbed), (good, last), effect, until)
+        unmoved=unaffected_testbeds(
+            ledger, lab.title, (job.branch, job.testbed), (good, last), effect, until
+        )
         if effect and until is not None
         else (),
         testbeds=testbeds,

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from netbisect.bisect.model.entities import (
-    Commit,
     Kernel,
     Level,
 )
@@ -18,7 +16,7 @@ from netbisect.bisect.model.jobs import BisectJob, CompareJob
 from netbisect.bisect.model.revision_key import OVERLAY_MARK
 from netbisect.reports.model.case import ProfilePair
 from netbisect.reports.render import words
-from netbisect.steps.policy import bisections, profiles, unaffected
+from netbisect.steps.policy import bisections, profiles
 from netbisect.steps.policy.kernels import Kernels
 from netbisect.steps.service.settings import Settings
 from netbisect.store.db.records import JobRecord
@@ -54,16 +52,6 @@ class LabContext(Protocol):
 
     def command(self, testbed: str, kernels: Mapping[str, Kernel], ends: tuple[str, str]) -> str:
         """Command that measures one boot of either end; "" if unknown."""
-
-    def unmoved(
-        self,
-        ledger: Ledger,
-        place: tuple[str, str],
-        ends: tuple[Commit, Commit],
-        change: float,
-        until: float = math.inf,
-    ) -> tuple[str, ...]:
-        """What saw the same commits and did not change, for people; see bystanders.py."""
 
 
 def trial_command(
@@ -109,17 +97,6 @@ class ServiceLab:
     def command(self, testbed: str, kernels: Mapping[str, Kernel], ends: tuple[str, str]) -> str:
         """See `LabContext`."""
         return trial_command(self._settings.lab.name, testbed, kernels, ends)
-
-    def unmoved(
-        self,
-        ledger: Ledger,
-        place: tuple[str, str],
-        ends: tuple[Commit, Commit],
-        change: float,
-        until: float = math.inf,
-    ) -> tuple[str, ...]:
-        """See `LabContext`."""
-        return unaffected.unaffected_testbeds(ledger, self.title, place, ends, change, until)
 
 
 class LedgerLab:
@@ -216,14 +193,3 @@ class LedgerLab:
         if self._home is None:
             return ()
         return profiles.profiles_of_search(ledger, self._home.visits, search)
-
-    def unmoved(
-        self,
-        ledger: Ledger,
-        place: tuple[str, str],
-        ends: tuple[Commit, Commit],
-        change: float,
-        until: float = math.inf,
-    ) -> tuple[str, ...]:
-        """See `LabContext`."""
-        return unaffected.unaffected_testbeds(ledger, self.title, place, ends, change, until)
