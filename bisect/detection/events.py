@@ -9,7 +9,7 @@ from __future__ import annotations
 import bisect
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -40,6 +40,8 @@ class EventKind(StrEnum):
     """A single slower image."""
     PEAK = "peak"
     """A single faster image."""
+    RISE = "rise"
+    """An increase of a number that should be low."""
     DRIFT = "drift"
     """A gradual drop without a culprit."""
 
@@ -95,6 +97,33 @@ class ShiftEvent:
     """Of a dip or a peak: the first revision at the earlier level."""
     also_on: tuple[str, ...] = ()
     """Other branches with the same images."""
+
+
+_INVERTED = {
+    EventKind.DROP: EventKind.RISE,
+    EventKind.DIP: EventKind.PEAK,
+    EventKind.PEAK: EventKind.DIP,
+}
+
+
+def in_units(event: ShiftEvent, lower: Collection[str]) -> ShiftEvent:
+    """An event in the numbers that were measured, if some series were inverted for detection.
+
+    Args:
+        event: The event.
+        lower: Scenarios in which lower numbers are better.
+    """
+    if not any(one.scenario in lower for one in event.shifts):
+        return event
+    shifts = tuple(
+        replace(one, ln_ratio=-one.ln_ratio, low=-one.high, high=-one.low)
+        if one.scenario in lower
+        else one
+        for one in event.shifts
+    )
+    inverted = shifts[0].scenario in lower
+    kind = _INVERTED.get(event.kind, event.kind) if inverted else event.kind
+    return replace(event, kind=kind, shifts=shifts)
 
 
 def find_shifts(

@@ -70,11 +70,12 @@ def detect(  # noqa: PLR0917 - click hands over every option
     verbose: bool,
     as_json: bool,
 ) -> None:
-    """Detect changes of level in a database or in history files.
+    """Detect changes of level in a database or in files.
 
     Lists drops, improvements and drift; series that changed together form one event.
 
-    FILE contains histories as JSON lines, `-` is standard input; the default is the database.
+    FILE contains histories as JSON lines, or measurements of any metric as CSV or JSON lines; `-`
+    is standard input. The default is the database.
     Series left out are reported on standard error. The exit status is 1 if a line could not be
     read.
 
@@ -92,6 +93,7 @@ def detect(  # noqa: PLR0917 - click hands over every option
     found = _events(data, chosen, -math.log1p(-min_effect / 100))
     if since is not None:
         found = _since(found, since, data)
+    found = [events.in_units(event, data.lower) for event in found]
     if as_json:
         click.echo(json.dumps(console.as_data(found), indent=2))
     elif found:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import click
 
 from netbisect.bisect.model.entities import Level
+from netbisect.cli.input.measurements import Measurements, is_measurements
 from netbisect.steps.service.database_thread import open_ledger
 from netbisect.store.db.database import StoreError, database_exists
 from netbisect.store.netbenches.histories import Histories, few_boots
 from netbisect.store.repositories.lookup import SeriesName
+
+_NO_TIMES = "the files contain no times: slow drift is not searched"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,35 +29,55 @@ class DetectionInput:
     """Series left out, with reasons."""
     errors: Sequence[str]
     """Lines that could not be read."""
+    lower: Collection[str] = ()
+    """Scenarios in which lower numbers are better; their levels are inverted."""
 
 
 def of_files(files: Sequence[str]) -> DetectionInput:
-    """The series of files of histories; `-` is standard input.
+    """The series of files of histories or measurements; `-` is standard input.
 
     Raises:
-        click.ClickException: A file cannot be read, or no file contains a history.
+        click.ClickException: A file cannot be read, no file contains a series, or histories and
+            measurements are mixed.
     """
-    histories = Histories()
+    histories, measurements = Histories(), Measurements()
+    kinds = set()
     for name in files:
+        shown = "standard input" if name == "-" else name
         try:
             with click.open_file(name, encoding="utf-8-sig", errors="replace") as stream:
-                histories.take(stream, "standard input" if name == "-" else name)
+                first = stream.readline()
+                kinds.add(is_measurements(first))
+                reader = measurements.read if is_measurements(first) else histories.take
+                reader(itertools.chain([first], stream), shown)
         except OSError as error:
             raise click.ClickException(f"{name}: {error.strerror}") from error
-    series = histories.series()
-    if not series:
-        for sentence in (*histories.refused, *histories.remarks()):
+        except ValueError as error:
+            raise click.ClickException(str(error)) from error
+    if len(kinds) > 1:
+        raise click.ClickException("histories of netbenches and measurements cannot be mixed")
+    found = _of_measurements(measurements) if kinds == {True} else _of_histories(histories)
+    if not found.series:
+        for sentence in (*found.errors, *found.notes):
             click.echo(sentence, err=True)
         raise click.ClickException(
             f"{', '.join(files)}: no history found; expected JSON lines with hw, nic, dir, cfg, "
-            "pktgen and points"
+            "pktgen and points, or measurements with metric, revision, value, unit and direction"
         )
-    notes = [
-        *histories.remarks(),
-        *few_boots(series),
-        "history files contain no times: slow drift is not searched",
-    ]
+    return found
+
+
+def _of_histories(histories: Histories) -> DetectionInput:
+    series = histories.series()
+    notes = [*histories.remarks(), *few_boots(series), _NO_TIMES]
     return DetectionInput(series, histories.numbers(), notes, histories.refused)
+
+
+def _of_measurements(measurements: Measurements) -> DetectionInput:
+    series = measurements.series()
+    notes = [*few_boots(series), *(() if measurements.timed() else (_NO_TIMES,))]
+    lower = {name for name, one in measurements.metrics.items() if one.direction == "lower"}
+    return DetectionInput(series, measurements.numbers(), notes, measurements.refused, lower)
 
 
 def of_database(address: str) -> DetectionInput:
