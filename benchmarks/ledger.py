@@ -59,11 +59,11 @@ def play(ledger: Ledger, plan: Plan) -> dict[str, dict[str, float]]:
     settings = Settings(branches=(BRANCH,), mail=MailSettings(("a@b.invalid",), "c@d.invalid"))
     desk = DocumentQueries.of(ledger, settings)
     # Numbers of new nights, which must not be there from an earlier call.
-    numbers = iter(range(plan.nights + ledger.last_event(), 1 << 40))
+    numbers = iter(range(plan.nights + ledger.events.last(), 1 << 40))
     actions: dict[str, Callable[[], object]] = {
         "a night of all testbeds": lambda: night(ledger, plan, next(numbers), plan.testbeds),
-        "levels of a series": lambda: ledger.levels(bed(1), scenario(1), BRANCH),
-        "history of a series": lambda: ledger.series_histories(bed(1), scenario(1)),
+        "levels of a series": lambda: ledger.series.with_baseline(bed(1), scenario(1), BRANCH),
+        "history of a series": lambda: ledger.series_histories.of(bed(1), scenario(1)),
         "overview": desk.status,
         "feed of alerts": desk.atom,
         "badges": lambda: badges.conditions(ledger, settings.branches),
@@ -81,7 +81,7 @@ def main(database: str | None, nights: int, *, as_json: bool) -> None:
     with tempfile.TemporaryDirectory(prefix="netbisect-ledger-") as folder:
         url = database or f"sqlite:///{Path(folder, 'ledger.sqlite')}"
         ledger = open_ledger(url)
-        if ledger.newest(BRANCH) is None:
+        if ledger.commits.newest(BRANCH) is None:
             fill(url, plan).engine.dispose()
         ledger.clock = lambda: FIRST + (nights + 0.5) * DAY
         found: dict[str, Any] = play(ledger, plan)

@@ -84,9 +84,9 @@ def search(candidates: int) -> BisectJob:
 def decide(ledger: Ledger, followups: Followups, record: JobRecord) -> None:
     """A decision like the scheduler's: evidence, next boot and ledger row."""
     evidence = followups.kernels.evidence(ledger, record)
-    move = plan.next_move(record.job, evidence, ledger.prices("c2558"))
+    move = plan.next_move(record.job, evidence, ledger.costs.prices("c2558"))
     assert isinstance(move, Trial)
-    decision = ledger.intend(
+    decision = ledger.actions.intend(
         record.id,
         ActionStage.KERNEL,
         move.revision,
@@ -97,7 +97,7 @@ def decide(ledger: Ledger, followups: Followups, record: JobRecord) -> None:
         why=move.why,
         belief=move.belief,
     )
-    ledger.finish(decision.id, Outcome.CANCELLED, "benchmark")
+    ledger.actions.finish(decision.id, Outcome.CANCELLED, "benchmark")
 
 
 class Heart:
@@ -124,13 +124,13 @@ async def measure(folder: Path, candidates: int, rounds: int) -> dict[str, objec
     process = compute.use_compute_process()
     store = database_thread(settings)
     followups = Followups(settings, lab)
-    await store.do(lambda ledger: ledger.ask(search(candidates), key="search"))
+    await store.do(lambda ledger: ledger.jobs.add(search(candidates), key="search"))
     await task.deferLater(reactor, 0.1)
     heart, took = Heart(), []
     heart.start()
     for _ in range(rounds):
         begun = time.perf_counter()
-        record = (await store.do(lambda ledger: ledger.open_jobs()))[0]
+        record = (await store.do(lambda ledger: ledger.jobs.all_open()))[0]
         await store.do(lambda ledger, record=record: decide(ledger, followups, record))
         took.append(time.perf_counter() - begun)
     process.close()

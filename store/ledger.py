@@ -1,18 +1,23 @@
-"""The ledger: all stored data behind one interface.
+"""The ledger: all stored data, with one repository per noun.
 
-Every method is one short transaction, so that threads and processes may share a ledger. SQL is
-only in this folder.
+Every method of a repository is one short transaction, so threads and processes may share a ledger.
 """
 
 from __future__ import annotations
 
-from netbisect.store.db.sessions import EventRepository
+import time
+from collections.abc import Callable
+
+from sqlalchemy import Engine
+
+from netbisect.store.db.sessions import EventRepository, Transactions
 from netbisect.store.repositories.actions import ActionRepository
 from netbisect.store.repositories.alerts import AlertRepository
+from netbisect.store.repositories.commits import CommitRepository
+from netbisect.store.repositories.costs import CostRepository
 from netbisect.store.repositories.evidence import EvidenceRepository
 from netbisect.store.repositories.facts import FactRepository
 from netbisect.store.repositories.jobs import JobRepository
-from netbisect.store.repositories.lookup import LookupRepository
 from netbisect.store.repositories.metrics import MetricsRepository
 from netbisect.store.repositories.neighbour_series import NeighbourSeriesRepository
 from netbisect.store.repositories.nights import NightRepository
@@ -25,23 +30,32 @@ from netbisect.store.repositories.series_history import SeriesHistoryRepository
 from netbisect.store.repositories.tokens import TokenRepository
 
 
-class Ledger(
-    FactRepository,
-    JobRepository,
-    ActionRepository,
-    EvidenceRepository,
-    SeriesRepository,
-    SampleRepository,
-    SeriesHistoryRepository,
-    NeighbourSeriesRepository,
-    NightRepository,
-    AlertRepository,
-    OutboxRepository,
-    EventRepository,
-    LookupRepository,
-    QuarantineRepository,
-    RequestRepository,
-    TokenRepository,
-    MetricsRepository,
-):
+class Ledger(Transactions):
     """Stores and reads data; create it with `Ledger(open_database(url))` after `migrate`."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        clock: Callable[[], float] = time.time,
+        domain: str = "netbisect.invalid",
+    ) -> None:
+        """Uses a migrated database; see `Transactions`."""
+        super().__init__(engine, clock, domain)
+        self.actions = ActionRepository(self)
+        self.alerts = AlertRepository(self)
+        self.commits = CommitRepository(self)
+        self.costs = CostRepository(self)
+        self.events = EventRepository(self)
+        self.evidence = EvidenceRepository(self)
+        self.facts = FactRepository(self)
+        self.jobs = JobRepository(self)
+        self.mails = OutboxRepository(self)
+        self.metrics = MetricsRepository(self)
+        self.neighbour_series = NeighbourSeriesRepository(self)
+        self.nights = NightRepository(self)
+        self.quarantines = QuarantineRepository(self)
+        self.requests = RequestRepository(self)
+        self.samples = SampleRepository(self)
+        self.series = SeriesRepository(self)
+        self.series_histories = SeriesHistoryRepository(self)
+        self.tokens = TokenRepository(self)

@@ -40,7 +40,7 @@ class Answer:
 def answer(stage: Stage) -> Answer:
     """Results."""
     record = [one for one in stage.jobs() if not _over(one.finding)]
-    alerts = stage.ledger.alerts()
+    alerts = stage.ledger.alerts.all()
     return Answer(
         tuple(sorted({(one.key.partition(":")[0], _kind(one.finding)) for one in record})),
         tuple((one.state.value, one.culprit or "") for one in alerts),
@@ -69,12 +69,12 @@ def faults(stage: Stage, expected: Answer | None) -> Iterator[str]:
         if found.mails != expected.mails:
             yield f"{found.mails} mails were posted, without faults {expected.mails}"
     yield from _mail(stage, hits)
-    decisions = [one for record in stage.jobs() for one in stage.ledger.decisions(record.id)]
+    decisions = [one for record in stage.jobs() for one in stage.ledger.actions.of_job(record.id)]
     yield from _boots(stage, decisions, len(hits), of_lab=of_lab)
     yield from _orders(stage, decisions)
-    if not of_lab and stage.ledger.quarantines(TESTBED):
+    if not of_lab and stage.ledger.quarantines.of_testbed(TESTBED):
         yield f"{TESTBED} was in quarantine"
-    if stage.ledger.quarantined():
+    if stage.ledger.quarantines.current():
         yield f"{TESTBED} is in quarantine"
     if (kernel := stage.running_kernel()) != _GOOD:
         yield f"the DUT runs {kernel or 'nothing'}"
@@ -101,7 +101,7 @@ def _mail(stage: Stage, hits: list[tuple[str, str]]) -> Iterator[str]:
 
 def _boots(stage: Stage, decisions: list[Action], hits: int, *, of_lab: bool) -> Iterator[str]:
     """Compares the ledger with the actions of the machines."""
-    facts = [fact for one in decisions for fact in stage.ledger.facts_from(one.id)]
+    facts = [fact for one in decisions for fact in stage.ledger.facts.of_action(one.id)]
     told = Counter(fact.id for fact in facts if isinstance(fact, Boot))
     lines = [json.loads(line) for line in (stage.place / "truth").open()]
     made = Counter(line["order"] for line in lines if line["order"])
@@ -117,7 +117,7 @@ def _boots(stage: Stage, decisions: list[Action], hits: int, *, of_lab: bool) ->
     for one in decisions:
         if one.stage is ActionStage.KERNEL or one.outcome is not Outcome.OK:
             continue
-        if not any(isinstance(fact, Boot) for fact in stage.ledger.facts_from(one.id)):
+        if not any(isinstance(fact, Boot) for fact in stage.ledger.facts.of_action(one.id)):
             yield f"{one.external_id} is said to be done, and has no boot"
     failures = [fact for fact in facts if isinstance(fact, Failure)]
     if failures and not of_lab:

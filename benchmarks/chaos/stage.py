@@ -258,7 +258,7 @@ class Stage:
         return (self.place / "phase").read_text()
 
     def _idle(self) -> bool:
-        record = self.ledger.open_jobs()
+        record = self.ledger.jobs.all_open()
         self._mend(record)
         if record:
             phase = serialization.tag_of(record[0].job)
@@ -266,17 +266,19 @@ class Stage:
                 (self.place / "phase").write_text(phase)
             return False
         return (
-            not self.ledger.quarantined()
-            and not self.ledger.waiting_mails()
+            not self.ledger.quarantines.current()
+            and not self.ledger.mails.waiting()
             and not self.orders_open()
             and self.home_record()
         )
 
     def _mend(self, record: list[JobRecord]) -> None:
         """Releases testbeds from quarantine, like their owners, and starts the next night."""
-        for held in self.ledger.quarantined().values():
+        for held in self.ledger.quarantines.current().values():
             if held.wanted_at is None:
-                self.ledger.ask_release(held.testbed, by="owner", note="the lab runs again")
+                self.ledger.quarantines.ask_release(
+                    held.testbed, by="owner", note="the lab runs again"
+                )
         nights = [] if record else [one for one in self.jobs() if isinstance(one.job, NightlyJob)]
         if nights and isinstance(nights[-1].finding, Unfinished):
             self.night()
@@ -286,15 +288,15 @@ class Stage:
         found: list[JobRecord] = []
         with contextlib.suppress(NotFoundError):
             while True:
-                found.append(self.ledger.job(len(found) + 1))
+                found.append(self.ledger.jobs.get(len(found) + 1))
         return found
 
     def _waits(self) -> str:
-        record = [f"question {one.id} ({one.key})" for one in self.ledger.open_jobs()]
-        decisions = [one.external_id for one in self.ledger.open_decisions()]
+        record = [f"question {one.id} ({one.key})" for one in self.ledger.jobs.all_open()]
+        decisions = [one.external_id for one in self.ledger.actions.all_open()]
         return (
             f"{', '.join(record) or 'no question'}; {', '.join(decisions) or 'no decision'}; "
-            f"{len(self.ledger.waiting_mails())} mails; {self.orders_open()} orders"
+            f"{len(self.ledger.mails.waiting())} mails; {self.orders_open()} orders"
         )
 
     def posted(self) -> dict[str, str]:
@@ -302,7 +304,7 @@ class Stage:
         found: dict[str, str] = {}
         with contextlib.suppress(NotFoundError):
             while True:
-                mail = self.ledger.mail(len(found) + 1)
+                mail = self.ledger.mails.get(len(found) + 1)
                 found[mail.message_id] = mail.key
         return found
 
@@ -325,7 +327,7 @@ class Stage:
 
     def home_record(self) -> bool:
         """Whether the testbed was recovered after its last boot."""
-        last = self.ledger.last_boots().get(TESTBED)
+        last = self.ledger.facts.last_boots().get(TESTBED)
         if last is None:
             return True
         names = self.buildbot("SELECT external_idstring FROM buildsets WHERE complete = 1")

@@ -95,9 +95,11 @@ def fill(url: str, plan: Plan) -> Ledger:
     for night in range(plan.nights):
         if night % 30 == 0:
             numbers = range(head(night) - _COMMITS, head(min(night + 30, plan.nights)))
-            ledger.learn([_commit(number) for number in numbers], BRANCH)
+            ledger.commits.learn([_commit(number) for number in numbers], BRANCH)
     for testbed in range(plan.testbeds):
-        ledger.record_all(_facts(plan, testbed, range(plan.nights)), "a lab of this benchmark")
+        ledger.facts.record_all(
+            _facts(plan, testbed, range(plan.nights)), "a lab of this benchmark"
+        )
     for drop in range(plan.drops):
         _case(ledger, plan, drop, now)
     now[0] = FIRST + plan.nights * DAY
@@ -106,14 +108,16 @@ def fill(url: str, plan: Plan) -> Ledger:
 
 def night(ledger: Ledger, plan: Plan, number: int, testbeds: int) -> None:
     """Adds a nightly job."""
-    ledger.learn([_commit(one) for one in range(head(number - 1) + 1, head(number) + 1)], BRANCH)
+    ledger.commits.learn(
+        [_commit(one) for one in range(head(number - 1) + 1, head(number) + 1)], BRANCH
+    )
     names = tuple(map(scenario, range(plan.scenarios)))
     for testbed in range(testbeds):
         name = bed(testbed)
         job = NightlyJob(BRANCH, name, revision(head(number)), names, plan.boots)
-        record = ledger.ask(job, key=f"night:{name}:{number}")
-        ledger.record_all(_facts(plan, testbed, range(number, number + 1)), "a night")
-        with ledger.closing(record, NightlyResult(plan.boots)):
+        record = ledger.jobs.add(job, key=f"night:{name}:{number}")
+        ledger.facts.record_all(_facts(plan, testbed, range(number, number + 1)), "a night")
+        with ledger.jobs.closing(record, NightlyResult(plan.boots)):
             pass
 
 
@@ -206,8 +210,8 @@ def _case(ledger: Ledger, plan: Plan, drop: int, now: list[float]) -> None:
     effects = tuple(Effect(one, -0.04, -0.05, -0.03, 1e-8, 12, 12) for one in moved)
     lead = moved[0]
     job = CompareJob(BRANCH, name, revision(good), revision(bad), tuple(moved), lead, -0.04)
-    record = ledger.ask(job, key=f"compare:{drop}")
-    with ledger.closing(record, Confirmed(effects)) as closing:
+    record = ledger.jobs.add(job, key=f"compare:{drop}")
+    with ledger.jobs.closing(record, Confirmed(effects)) as closing:
         alert = closing.open_alert(effects, what="confirmed by boots in turns of one pair")
         search = closing.ask(
             BisectJob(
@@ -233,7 +237,7 @@ def _case(ledger: Ledger, plan: Plan, drop: int, now: list[float]) -> None:
         chances = {revision(one): 0.0001 for one in range(good + 1, bad + 1)}
         chances |= dict.fromkeys(map(revision, inside), 0.99 / len(inside))
         now[0] += 1000.0
-        decision = ledger.intend(
+        decision = ledger.actions.intend(
             search.id,
             ActionStage.TRIAL,
             revision(asked_for),
@@ -246,11 +250,11 @@ def _case(ledger: Ledger, plan: Plan, drop: int, now: list[float]) -> None:
         slow = 0.04 * (asked_for >= culprit) - 0.003 * (step % 3)
         before = {one: _level(plan, testbed, int(one[-2:]), first - 1) - slow for one in moved}
         _boot(ledger, decision.id, name, before, (asked_for, first), now[0])
-        ledger.finish(decision.id, Outcome.OK)
+        ledger.actions.finish(decision.id, Outcome.OK)
         low, high = (low, asked_for) if asked_for >= culprit else (asked_for + 1, high)
     held = Posterior({**chances, revision(culprit): 0.99}, 0.001)
     finding = Culprit(revision(culprit), revision(culprit - 1), held, effects, 0.99)
-    with ledger.closing(search, finding) as closing:
+    with ledger.jobs.closing(search, finding) as closing:
         closing.change_alert(
             alert.id,
             what="the search ended: culprit",
@@ -260,7 +264,7 @@ def _case(ledger: Ledger, plan: Plan, drop: int, now: list[float]) -> None:
     if drop < plan.drops - 2:
         now[0] += _LASTING * DAY
         back = revision(head(first + _LASTING))
-        ledger.change_alert(
+        ledger.alerts.change(
             alert.id, who="olga", what="the level is back", state=AlertState.FIXED, recovery=back
         )
 
@@ -276,10 +280,10 @@ def _boot(
     number, of_night = record
     one, key = revision(number), f"{revision(number)[:20]}{name}"
     boot = Boot(f"search-{decision}", name, key, one, at, 170.0)
-    ledger.record(
+    ledger.facts.record(
         Kernel(one, "GENERIC-NODEBUG", "amd64", key, key, f"n{number}", 1, at, 500.0), decision
     )
-    ledger.record(boot, decision)
+    ledger.facts.record(boot, decision)
     for path, ln in levels.items():
         sample = Sample(
             id=f"{boot.id}-{path}",
@@ -295,4 +299,4 @@ def _boot(
             at=at + 200.0,
             seconds=30.0,
         )
-        ledger.record(sample, decision)
+        ledger.facts.record(sample, decision)

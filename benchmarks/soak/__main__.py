@@ -171,8 +171,8 @@ class Soak:
             SoakError: there is no end, or something has died.
         """
         self.tree.land(self.heads[night])
-        for held in self.ledger.quarantined().values():
-            self.ledger.ask_release(held.testbed, by="owner", note="it runs again")
+        for held in self.ledger.quarantines.current().values():
+            self.ledger.quarantines.ask_release(held.testbed, by="owner", note="it runs again")
         waiting = [
             (time.monotonic() + self.luck.uniform(0.5, 4.0), name, fault)
             for name in (one.name for one in self.lab.testbeds)
@@ -225,7 +225,7 @@ class Soak:
 
     def _idle(self) -> bool:
         """Whether no job, mail or build is open."""
-        if self.ledger.open_jobs() or self.ledger.waiting_mails():
+        if self.ledger.jobs.all_open() or self.ledger.mails.waiting():
             return False
         open_orders = "SELECT count(*) FROM buildsets WHERE complete = 0"
         [(number,)] = self._query("state.sqlite", open_orders)
@@ -259,11 +259,11 @@ class Soak:
         told.record = dict(Counter(serialization.tag_of(one.job) for one in record))
         told.complete, told.without = nights_of(record)
         slowed = dict(zip(planted, _SLOWED, strict=True))
-        for alert in ledger.alerts():
+        for alert in ledger.alerts.all():
             here = [one for one, kind in slowed.items() if alert.testbed.startswith(kind)]
             right = alert.culprit in here
             if not alert.culprit:
-                job = ledger.job(alert.comparison or 0).job
+                job = ledger.jobs.get(alert.comparison or 0).job
                 assert isinstance(job, CompareJob)
                 ends = sorted((line.index(job.good), line.index(job.bad)))
                 right = any(ends[0] < line.index(one) <= ends[1] for one in here)
@@ -271,8 +271,10 @@ class Soak:
             told.named[str(alert.id)] = f"{said}: {'right' if right else 'wrong'}"
             if not right:
                 (told.wrong if alert.culprit else told.none).append(said)
-        told.found = len({one.culprit for one in ledger.alerts()} & {*planted})
-        told.quarantines = sum(len(ledger.quarantines(one.name)) for one in self.lab.testbeds)
+        told.found = len({one.culprit for one in ledger.alerts.all()} & {*planted})
+        told.quarantines = sum(
+            len(ledger.quarantines.of_testbed(one.name)) for one in self.lab.testbeds
+        )
         told.mails = len(read(self.house.mails))
         told.master_a_night, told.workers_a_night = a_night(told.master), a_night(told.workers)
         told.ledger_a_night = kib_a_night(told.ledger)

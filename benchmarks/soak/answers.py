@@ -17,7 +17,7 @@ def jobs(ledger: Ledger) -> list[JobRecord]:
     found: list[JobRecord] = []
     try:
         while True:
-            found.append(ledger.job(len(found) + 1))
+            found.append(ledger.jobs.get(len(found) + 1))
     except NotFoundError:
         return found
 

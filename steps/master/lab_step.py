@@ -126,7 +126,7 @@ class LabStep(ShellMixin, BuildStep):
         self._pending.append(
             defer.ensureDeferred(
                 database_thread(self.settings).do(
-                    lambda ledger: ledger.record(
+                    lambda ledger: ledger.facts.record(
                         with_patch_of_decision(ledger, fact, decision), decision
                     )
                 )

@@ -8,7 +8,6 @@ import time
 from datetime import UTC, datetime
 from email.message import EmailMessage
 from email.utils import format_datetime
-from functools import partial
 from typing import Any
 
 from buildbot.util.service import BuildbotService
@@ -17,12 +16,11 @@ from twisted.python import log
 
 from netbisect.reports.mail import html
 from netbisect.steps.queries.digest import post_digest
-from netbisect.steps.service.database_thread import database_thread
+from netbisect.steps.service.database_thread import DatabaseThread, database_thread
 from netbisect.steps.service.secrets import read_password
 from netbisect.steps.service.settings import MailSettings, Settings
 from netbisect.steps.service.watchdog import run_in_thread
 from netbisect.store.db.records import OutboxMail
-from netbisect.store.ledger import Ledger
 from netbisect.workers.config.lab import Lab
 from netbisect.workers.config.toml import FileError
 
@@ -171,21 +169,22 @@ class Mailer(BuildbotService):
         if scheduler is not None and not await scheduler.is_leader():
             return  # another master is active
         await self._write_digest()
-        due = await store.do(lambda ledger: ledger.due_mails(time.time()))
-        for mail in due:
-            later = time.time() + _RETRY_AFTER_KILL
-            await store.do(partial(Ledger.mail_begins, identifier=mail.id, next_try_at=later))
-            try:
-                await self._send(mail)
-            except Exception as error:  # noqa: BLE001 - the other mails are sent
-                when = next_try(mail, error, time.time())
-                why = _reason(error)
-                failed = partial(Ledger.mail_failed, identifier=mail.id, why=why, next_try_at=when)
-                await store.do(failed)
-                then = "given up" if when is None else "it will be retried"
-                log.msg(f"mail {mail.id} could not be sent ({why}); {then}")
-            else:
-                await store.do(partial(Ledger.mail_sent, identifier=mail.id))
+        for mail in await store.do(lambda ledger: ledger.mails.due(time.time())):
+            await self._attempt(store, mail)
+
+    async def _attempt(self, store: DatabaseThread, mail: OutboxMail) -> None:
+        """Sends one mail and records the outcome."""
+        later = time.time() + _RETRY_AFTER_KILL
+        await store.do(lambda ledger: ledger.mails.begin(mail.id, later))
+        try:
+            await self._send(mail)
+        except Exception as error:  # noqa: BLE001 - the other mails are sent
+            when, why = next_try(mail, error, time.time()), _reason(error)
+            await store.do(lambda ledger: ledger.mails.failed(mail.id, why, when))
+            then = "given up" if when is None else "it will be retried"
+            log.msg(f"mail {mail.id} could not be sent ({why}); {then}")
+        else:
+            await store.do(lambda ledger: ledger.mails.sent(mail.id))
 
     async def _send(self, mail: OutboxMail) -> None:
         """Sends one mail in a thread, which is abandoned after half of the stall limit.

@@ -58,7 +58,7 @@ def lines(ledger: Ledger, events: list[LedgerEvent]) -> list[str]:
         where = data.get("testbed") or data.get("target") or data.get("arch") or ""
         if event.kind == "closed":
             where = data["key"].split(":")[2]
-        what, text = _FORMATS[event.kind](ledger.label(data.get("revision", "")), data)
+        what, text = _FORMATS[event.kind](ledger.commits.label(data.get("revision", "")), data)
         when = time.strftime("%H:%M:%S", time.gmtime(event.at))
         found.append(f"{when}  {where:<12} {what:<10}  {text}".rstrip())
         if event.kind == "decided":
@@ -68,11 +68,11 @@ def lines(ledger: Ledger, events: list[LedgerEvent]) -> list[str]:
 
 def _posterior(ledger: Ledger, decision: int) -> list[str]:
     """Plot of the posterior of a decision, unless the decision before it had the same."""
-    made = ledger.decision(decision)
-    before = [one for one in ledger.decisions(made.job) if one.id < decision]
+    made = ledger.actions.get(decision)
+    before = [one for one in ledger.actions.of_job(made.job) if one.id < decision]
     if made.belief is None or (before and before[-1].belief == made.belief):
         return []
-    return text_plot.posterior(made.belief, ledger.label)
+    return text_plot.posterior(made.belief, ledger.commits.label)
 
 
 def _tries(data: Data) -> str:

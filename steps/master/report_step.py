@@ -85,7 +85,7 @@ class ReportStep(BuildStep):
         revision = str(self.getProperty("revision"))
 
         def work(ledger: Ledger) -> BuildReport:
-            testbed = ledger.decision(decision).testbed
+            testbed = ledger.actions.get(decision).testbed
             return build_report(ledger, self.settings, self.lab, number, (testbed, revision))
 
         report: BuildReport = await database_thread(self.settings).do(work)
@@ -155,7 +155,7 @@ def build_report(
 ) -> BuildReport:
     """The report on a job after a trial, which is a testbed and a revision."""
     testbed, revision = trial
-    record = ledger.job(number)
+    record = ledger.jobs.get(number)
     job = replace(record.job, testbed=testbed)
     found = [
         ScenarioProgress(
@@ -167,7 +167,7 @@ def build_report(
         )
         for name in _scenarios(job)
     ]
-    alert = ledger.alert_about(number)
+    alert = ledger.alerts.of_job(number)
     links = [("dashboard", f"{settings.web.url}plugins/netbisect/dashboard")]
     if alert is not None and alert.announced_at is not None:
         links.insert(0, (f"alert {alert.id}", settings.report_address(alert.id)))
@@ -193,12 +193,16 @@ def _measured(ledger: Ledger, record: JobRecord, job: MeasureJob, scenario: str)
     for reading in evidence.observations:
         if scenario in reading.ln_pps:
             rates.setdefault(reading.revision, []).append(math.exp(reading.ln_pps[scenario]))
-    return [Side(ledger.label(name), tuple(rates[name])) for name in job.revisions if name in rates]
+    return [
+        Side(ledger.commits.label(name), tuple(rates[name]))
+        for name in job.revisions
+        if name in rates
+    ]
 
 
 def _sides(ledger: Ledger, job: Job, scenario: str, revision: str) -> list[Side]:
     """Boots of the kernels compared, without kernels that have none."""
-    levels = ledger.levels(job.testbed, scenario, job.branch)
+    levels = ledger.series.with_baseline(job.testbed, scenario, job.branch)
     wanted: list[str] = []
     match job:
         case NightlyJob():
@@ -217,7 +221,7 @@ def _sides(ledger: Ledger, job: Job, scenario: str, revision: str) -> list[Side]
         by_revision.setdefault(level.revision, []).append(level)
     return [
         Side(
-            ledger.label(name),
+            ledger.commits.label(name),
             tuple(math.exp(value) for level in by_revision[name] for value in level.ln_pps),
         )
         for name in dict.fromkeys(wanted)

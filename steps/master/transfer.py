@@ -67,7 +67,7 @@ async def prune_kernels(settings: Settings, *keep: str) -> str:
     Returns:
         A log line, "" if there was room.
     """
-    needed = await database_thread(settings).do(lambda ledger: ledger.needed_kernels())
+    needed = await database_thread(settings).do(lambda ledger: ledger.jobs.needed_kernels())
     return await run_in_thread("pruning kernels", prune, settings, needed.union(keep))
 
 

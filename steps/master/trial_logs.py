@@ -88,16 +88,16 @@ def keep(incoming: Path, place: Path) -> str:
 
 def retained_decisions(ledger: Ledger) -> set[int]:
     """Decisions whose logs are removed last: of open alerts, and failed ones."""
-    found = ledger.failed_decisions()
-    for alert in ledger.open_alerts():
+    found = ledger.actions.failed()
+    for alert in ledger.alerts.all_open():
         for number in (alert.comparison, alert.bisection):
             job = number
             while job is not None:  # a comparison may follow from another one
-                found |= {decision.id for decision in ledger.decisions(job)}
-                job = ledger.job(job).parent
+                found |= {decision.id for decision in ledger.actions.of_job(job)}
+                job = ledger.jobs.get(job).parent
         if alert.bisection is not None:  # profiles of the commit
-            for record in ledger.children(alert.bisection):
-                found |= {decision.id for decision in ledger.decisions(record.id)}
+            for record in ledger.jobs.children(alert.bisection):
+                found |= {decision.id for decision in ledger.actions.of_job(record.id)}
     return found
 
 

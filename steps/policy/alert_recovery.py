@@ -20,17 +20,17 @@ def close_recovered(ledger: Ledger, testbed: str, branch: str) -> list[Alert]:
     are closed by users.
     """
     closed = []
-    for alert in ledger.open_alerts():
+    for alert in ledger.alerts.all_open():
         here = (alert.testbed, alert.branch) == (testbed, branch)
         if not here or alert.kind in {AlertKind.IMPROVEMENT, AlertKind.MODES}:
             continue
-        before, since = ledger.around(alert)
+        before, since = ledger.series.around(alert)
         noise = histories.estimate_noise(before)
         back = recovery.recovery(before, since, noise, alert.effects[0].ln_ratio)
         if back is not None:
             why = f"the level has recovered since {back[:_SHORT]}"
             closed.append(
-                ledger.change_alert(
+                ledger.alerts.change(
                     alert.id,
                     who=_WHO,
                     what=why,
@@ -45,4 +45,4 @@ def close_recovered(ledger: Ledger, testbed: str, branch: str) -> list[Alert]:
 def end_mutes(ledger: Ledger) -> list[Alert]:
     """Reopens the alerts whose mute has ended; returns them."""
     why = "its mute has ended"
-    return ledger.end_mutes(who=_WHO, what=why, tell=change_mail(_WHO, why))
+    return ledger.alerts.end_mutes(who=_WHO, what=why, tell=change_mail(_WHO, why))

@@ -33,7 +33,7 @@ def commits_between(ledger: Ledger, history: History, job: CompareJob) -> tuple[
     try:
         history.update()
         commits = history.between(job.good, job.bad)
-        ledger.learn([history.commit(job.good), *commits], job.branch)
+        ledger.commits.learn([history.commit(job.good), *commits], job.branch)
     except HistoryError as error:
         return [], f"No search for the commit: {error}"
     return commits, ""
@@ -71,7 +71,7 @@ def search_of_peer(ledger: Ledger, wanted: BisectJob, confirmed: Confirmed) -> J
 
     It has the same ends as `wanted`, and its effect was confirmed here too.
     """
-    for record in ledger.open_jobs():
+    for record in ledger.jobs.all_open():
         other = record.job
         if not isinstance(other, BisectJob) or wanted.testbed not in other.others:
             continue
@@ -90,7 +90,7 @@ def search_of_peer(ledger: Ledger, wanted: BisectJob, confirmed: Confirmed) -> J
 
 def _noise_before(ledger: Ledger, testbed: Testbed, job: CompareJob, scenario: str) -> Noise | None:
     """Noise of a testbed up to the good end; None without measurements."""
-    levels = ledger.series(testbed.name, scenario, job.branch)
+    levels = ledger.series.levels(testbed.name, scenario, job.branch)
     places = {level.revision: i for i, level in enumerate(levels)}
     end = places.get(job.good, len(levels) - 1) + 1
     return noise_of(levels[:end], testbed) if levels else None

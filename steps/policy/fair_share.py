@@ -30,7 +30,7 @@ def why_waiting(
     if any(one.target == testbed.name for one in theirs):
         return f"another request of {who} is on {testbed.name}"
     most = settings.requests.boots_per_day
-    if ledger.boots_for(who, ledger.clock() - _DAY) >= most:
+    if ledger.requests.boots_for(who, ledger.clock() - _DAY) >= most:
         return f"{who} had {most} boots in 24 hours"
     return ""
 
@@ -38,9 +38,11 @@ def why_waiting(
 def _open_decisions(ledger: Ledger, who: str) -> list[Action]:
     """Open decisions for the requests of a user."""
     of_requests = {
-        one.id for one in ledger.open_jobs() if one.request is not None and one.requested_by == who
+        one.id
+        for one in ledger.jobs.all_open()
+        if one.request is not None and one.requested_by == who
     }
-    return [one for one in ledger.open_decisions() if one.job in of_requests]
+    return [one for one in ledger.actions.all_open() if one.job in of_requests]
 
 
 def is_in_flight(ledger: Ledger, record: JobRecord, revision: str) -> bool:
@@ -48,12 +50,12 @@ def is_in_flight(ledger: Ledger, record: JobRecord, revision: str) -> bool:
     job = record.job
     if not isinstance(job, MeasureJob):
         return False
-    for decision in ledger.open_decisions():
+    for decision in ledger.actions.all_open():
         if decision.stage is not ActionStage.TRIAL or decision.job == record.id:
             continue
         if (decision.target, decision.revision) != (job.testbed, revision):
             continue
-        other = ledger.job(decision.job)
+        other = ledger.jobs.get(decision.job)
         if (
             isinstance(other.job, MeasureJob)
             and other.request != record.request

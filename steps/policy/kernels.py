@@ -62,7 +62,7 @@ class Kernels:
             name: self.config_of(testbed, branch, name) for name in (*self._overlays, *patched)
         }
         config, arch = testbed.config_on(branch), testbed.arch
-        return ledger.evidence(record, config=config, arch=arch, variants=variants)
+        return ledger.evidence.gather(record, config=config, arch=arch, variants=variants)
 
     @cached_property
     def _overlays(self) -> dict[str, list[str]]:
@@ -87,7 +87,7 @@ def with_patch_of_decision(ledger: Ledger, fact: Fact, decision: int | None) -> 
     if isinstance(fact, Kernel):
         return replace(fact, revision=with_patch(fact.revision, patch_of(fact.config)))
     if isinstance(fact, Boot | Failure) and decision is not None:
-        ordered = ledger.decision(decision).revision
+        ordered = ledger.actions.get(decision).revision
         commit, patch = parts_of(ordered)
         if patch and fact.revision == commit:
             return replace(fact, revision=ordered)

@@ -57,7 +57,7 @@ def _of_culprits(search: JobRecord, finding: Result | None) -> list[ProfileJob]:
 def with_load(ledger: Ledger, job: ProfileJob) -> ProfileJob:
     """The job with a load, a share of the slowest known rate of its revisions, if known."""
     [scenario] = job.scenarios
-    rates = ledger.known_rates(job.testbed, scenario, job.revisions)
+    rates = ledger.series.rates(job.testbed, scenario, job.revisions)
     if not rates:
         return job
     return replace(job, pps=float(math.floor(_LOAD * min(rates.values()))))
@@ -67,14 +67,14 @@ def must_wait(ledger: Ledger, record: JobRecord) -> bool:
     """Whether the testbed has a job of higher priority."""
     return any(
         other.priority > record.priority
-        for other in ledger.open_jobs()
+        for other in ledger.jobs.all_open()
         if other.job.testbed == record.job.testbed
     )
 
 
 def profiles_of_search(ledger: Ledger, visits: Path, search: JobRecord) -> tuple[ProfilePair, ...]:
     """Profiles of the culprits of a search and their parents, as far as their jobs have ended."""
-    found = (ledger.job_by_key(key_of(one)) for one in _of_culprits(search, search.finding))
+    found = (ledger.jobs.by_key(key_of(one)) for one in _of_culprits(search, search.finding))
     return tuple(
         compared(ledger, visits, record)
         for record in found
@@ -86,12 +86,12 @@ def alerts_with_profiles(ledger: Ledger, record: JobRecord) -> list[Alert]:
     """The alerts whose pages show these profiles."""
     job = record.job
     assert isinstance(job, ProfileJob)
-    alert = ledger.alert_about(record.parent) if record.parent is not None else None
+    alert = ledger.alerts.of_job(record.parent) if record.parent is not None else None
     if alert is not None:
         return [alert]
     return [
         one
-        for one in ledger.alerts_of_culprit(job.revisions[-1])
+        for one in ledger.alerts.of_culprit(job.revisions[-1])
         if (one.testbed, one.branch) == (job.testbed, job.branch)
     ]
 
@@ -114,7 +114,7 @@ def taken(ledger: Ledger, visits: Path, record: JobRecord) -> list[StoredProfile
     assert isinstance(job, ProfileJob)
     folders = {
         one.revision: visits / str(one.id)
-        for one in ledger.decisions(record.id)
+        for one in ledger.actions.of_job(record.id)
         if one.stage is ActionStage.PROFILE and one.outcome is Outcome.OK
     }
     found = (
@@ -143,7 +143,7 @@ def write_page(ledger: Ledger, settings: Settings, lab: Lab, record: JobRecord) 
     text = profiles.page(
         compared(ledger, settings.visits, record),
         f"Where the time goes: {scenario.title} on {job.testbed}",
-        ledger.label,
+        ledger.commits.label,
     )
     write_atomically(settings.reports / f"profile-{record.id}.html", text)
 

@@ -33,14 +33,14 @@ def repeat_night(ledger: Ledger, settings: NightSettings, testbed: Testbed, bran
     """
     if not settings.against_itself:
         return ""
-    last, now = ledger.last_repeat(testbed.name), ledger.clock()
+    last, now = ledger.nights.last_repeat(testbed.name), ledger.clock()
     if last is None or now - last < settings.against_itself * _DAY - _EARLY:
         return ""
-    first = ledger.last_night(testbed.name, branch)
+    first = ledger.nights.last(testbed.name, branch)
     if first is None or not isinstance(first.job, NightlyJob):
         return ""
     revision, day = first.job.revision, time.strftime("%Y-%m-%d", time.gmtime(now))
-    ledger.ask(
+    ledger.jobs.add(
         NightlyJob(branch, testbed.name, revision, testbed.scenarios, settings.boots),
         key=f"night:{branch}:{testbed.name}:{revision}:again:{day}",
         parent=first.id,

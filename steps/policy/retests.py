@@ -34,7 +34,7 @@ def tonight(ledger: Ledger, night: NightlyJob, min_effect: float) -> NightScreen
     """Screens the series of a nightly job: what to compare, and which modes shift."""
     series, noises = {}, {}
     for scenario in night.scenarios:
-        levels = ledger.levels(night.testbed, scenario, night.branch)
+        levels = ledger.series.with_baseline(night.testbed, scenario, night.branch)
         if levels.baseline and levels.baseline[-1].revision == night.revision:
             series[scenario] = levels.baseline
             # The machine has this noise, whatever the level.
@@ -44,10 +44,10 @@ def tonight(ledger: Ledger, night: NightlyJob, min_effect: float) -> NightScreen
 
 def doubtful(ledger: Ledger, testbed: str, branch: str) -> tuple[Alert, JobRecord] | None:
     """A change of this testbed that is being confirmed, and its last comparison; or None."""
-    for alert in ledger.pending_alerts():
+    for alert in ledger.alerts.pending():
         here = (alert.testbed, alert.branch) == (testbed, branch)
         if here and alert.state is AlertState.CONFIRMING and alert.comparison is not None:
-            return alert, ledger.job(alert.comparison)
+            return alert, ledger.jobs.get(alert.comparison)
     return None
 
 
@@ -57,7 +57,7 @@ def next_pair(ledger: Ledger, record: JobRecord) -> CompareJob | None:
     first = pairs[0]
     if first.noise is None:
         return None
-    levels = ledger.baseline(first.testbed, first.lead, first.branch)
+    levels = ledger.series.baseline(first.testbed, first.lead, first.branch)
     return grouping.next_pair(pairs, levels, first.noise)
 
 
@@ -93,7 +93,7 @@ def chain(ledger: Ledger, record: JobRecord) -> list[JobRecord]:
     one: JobRecord | None = record
     while one is not None and isinstance(one.job, CompareJob):
         found.append(one)
-        one = ledger.job(one.parent) if one.parent is not None else None
+        one = ledger.jobs.get(one.parent) if one.parent is not None else None
     return found[::-1]
 
 

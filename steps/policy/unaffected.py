@@ -38,7 +38,7 @@ def unaffected_testbeds(
     good, bad = ends
     measured: defaultdict[str, int] = defaultdict(int)
     still: defaultdict[str, list[str]] = defaultdict(list)
-    found = ledger.neighbour_series(branch, testbed, (good.number, bad.number), until)
+    found = ledger.neighbour_series.around(branch, testbed, (good.number, bad.number), until)
     for (name, scenario), sides in found.items():
         measured[name] += 1
         if not sides.saturated and unaffected.is_unaffected(sides.before, sides.since, abs(change)):

@@ -27,8 +27,10 @@ def conditions(ledger: Ledger, branches: Iterable[str] = ()) -> dict[Place, Cond
         ledger: The ledger.
         branches: Such as have perhaps never been measured.
     """
-    covered = {(branch, testbed): one for (testbed, branch), one in ledger.coverage().items()}
-    alerts = ledger.pending_alerts()
+    covered = {
+        (branch, testbed): one for (testbed, branch), one in ledger.samples.coverage().items()
+    }
+    alerts = ledger.alerts.pending()
     now = ledger.clock()
     names = dict.fromkeys([*branches, *sorted({branch for branch, _ in covered})])
     found: dict[Place, Condition] = {}

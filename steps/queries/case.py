@@ -52,7 +52,7 @@ def numbered(case: Case, settings: Settings, alert: int) -> Case:
 def history(ledger: Ledger, alert: int) -> tuple[HistoryEntry, ...]:
     """History of an alert, oldest first."""
     return tuple(
-        HistoryEntry(one.at, one.who, one.what, one.state) for one in ledger.alert_changes(alert)
+        HistoryEntry(one.at, one.who, one.what, one.state) for one in ledger.alerts.changes(alert)
     )
 
 
@@ -109,9 +109,9 @@ def case_in(
     bad = job.bad if isinstance(job, CompareJob) else job.candidates[-1].revision
     commits = tuple(commits) or _commits(ledger, job)
     done = [
-        (decision, ledger.facts_from(decision.id))
+        (decision, ledger.facts.of_action(decision.id))
         for number in numbers
-        for decision in ledger.decisions(number)
+        for decision in ledger.actions.of_job(number)
     ]
     attempts = [
         attempt
@@ -128,7 +128,7 @@ def case_in(
     revisions = {reading.revision for reading in evidence.observations} | {job.good, bad}
     revisions |= {commit.revision for commit in commits}
     revisions |= {level.revision for levels in series.values() for level in levels}
-    known = ledger.commits(revisions)
+    known = ledger.commits.find(revisions)
     return Case(
         number=0,
         branch=job.branch,
@@ -147,7 +147,7 @@ def case_in(
         attempts=tuple(replace(attempt, seq=seq) for seq, attempt in enumerate(attempts, 1)),
         skipped=evidence.skipped,
         failures=_failures([fact for _, facts in done for fact in facts]),
-        cost=ledger.cost(numbers),
+        cost=ledger.costs.of_jobs(numbers),
         conditions={
             **_conditions([fact for _, facts in done for fact in facts], job.lead),
             **_overlays(evidence),
@@ -193,16 +193,16 @@ def _confirmed(ledger: Ledger, pairs: Sequence[JobRecord]) -> Result | None:
     """The confirmed effects of the comparisons before a search."""
     if len(pairs) < 2:  # noqa: PLR2004 - one pair says it itself
         return pairs[0].finding if pairs else None
-    alert = ledger.alert_about(pairs[-1].id)
+    alert = ledger.alerts.of_job(pairs[-1].id)
     return Confirmed(alert.effects) if alert is not None else None
 
 
 def _parent(ledger: Ledger, record: JobRecord) -> JobRecord | None:
-    return ledger.job(record.parent) if record.parent is not None else None
+    return ledger.jobs.get(record.parent) if record.parent is not None else None
 
 
 def _commit(ledger: Ledger, revision: str) -> Commit:
-    known = ledger.commit(revision)
+    known = ledger.commits.get(revision)
     return known or Commit(revision, 0, _UNKNOWN_SUBJECT, "", "", "", 0.0)
 
 

@@ -55,17 +55,17 @@ def post_digest(ledger: Ledger, settings: Settings, lab: Lab) -> None:
         return
     due = last_due(ledger.clock(), settings.mail.digest_hour)
     key = f"{_KEY}{datetime.fromtimestamp(due).astimezone():%Y-%m-%d}"
-    last = ledger.last_mail(_KEY)
+    last = ledger.mails.last(_KEY)
     if last is not None and last.created_at >= due:
         return
     since = max(last.created_at if last is not None else due - _DAY, due - _LONGEST)
-    nights = ledger.nights_since(0.0 if last is None else since)
+    nights = ledger.nights.since(0.0 if last is None else since)
     if last is None and not any(one.opened_at < due for one in nights):
         return
     told = digest.mail(
         gather(ledger, settings, lab, [one for one in nights if one.opened_at >= since], since)
     )
-    ledger.post(key, subject=told.subject, recipients=settings.mail.to, body=told.text)
+    ledger.mails.post(key, subject=told.subject, recipients=settings.mail.to, body=told.text)
 
 
 def gather(
@@ -84,13 +84,13 @@ def gather(
     record = {(one.job.testbed, one.job.branch) for one in nights}
     missing = [one for night in nights for one in missing_of(ledger, night, names)]
     planned = sum(len(one.job.scenarios) for one in nights)
-    recent = [one for one in ledger.recent_alerts(since) if one.announced_at is not None]
+    recent = [one for one in ledger.alerts.changed_since(since) if one.announced_at is not None]
     new = [one for one in recent if (one.announced_at or 0.0) >= since and not one.state.ended]
     over = [one for one in recent if one.state.ended]
     known = {one.id for one in (*new, *over)}
     standing = [
         one
-        for one in ledger.open_alerts()
+        for one in ledger.alerts.all_open()
         if one.id not in known and one.kind is AlertKind.DROP and one.state not in _SETTLED
     ]
     judged = judge(ledger, settings.min_effect)
@@ -114,7 +114,7 @@ def gather(
         searches=tuple(_searches(ledger)),
         drifts=tuple(
             f"{names.place(one.testbed, one.scenario, one.branch)}: "
-            f"{words.percent(slide.ln_ratio)} since {ledger.label(slide.best)}"
+            f"{words.percent(slide.ln_ratio)} since {ledger.commits.label(slide.best)}"
             for one in judged.series
             if (slide := one.health.drift) is not None
         ),
@@ -157,7 +157,7 @@ def missing_of(ledger: Ledger, record: JobRecord, names: Names) -> list[MissingS
     """Missing scenarios of a night, by reason."""
     night = record.job
     assert isinstance(night, NightlyJob)
-    facts = ledger.facts_of(record.id)
+    facts = ledger.facts.of_job(record.id)
     good = {fact.scenario for fact in facts if isinstance(fact, Sample) and fact.valid}
     reasons: defaultdict[str, list[str]] = defaultdict(list)
     for scenario in night.scenarios:
@@ -180,11 +180,11 @@ def _why(record: JobRecord, facts: Sequence[Fact], scenario: str) -> str:
 
 
 def _searches(ledger: Ledger) -> Iterable[str]:
-    for record in ledger.open_jobs():
+    for record in ledger.jobs.all_open():
         if isinstance(record.job, BisectJob):
-            alert = ledger.alert_about(record.id)
+            alert = ledger.alerts.of_job(record.id)
             of = f"alert {alert.id}" if alert is not None else f"question {record.id}"
-            visits = len(ledger.decisions(record.id))
+            visits = len(ledger.actions.of_job(record.id))
             yield (
                 f"{of} on {record.job.testbed}: "
                 f"{words.count(len(record.job.candidates), 'commit')}, "

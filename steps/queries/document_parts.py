@@ -25,8 +25,7 @@ from netbisect.bisect.model.results import (
 )
 from netbisect.reports.documents import json_schema, types
 from netbisect.reports.documents.types import Difference
-from netbisect.store.db.records import Alert, JobRecord, Quarantine, RequestState
-from netbisect.store.repositories.lookup import SeriesName
+from netbisect.store.db.records import Alert, JobRecord, Quarantine, RequestState, SeriesName
 
 _RATE = "%.7g"
 _BOOLEAN = ("false", "true")

@@ -27,9 +27,8 @@ from netbisect.steps.service.numeric import health as series_health
 from netbisect.steps.service.numeric import histories
 from netbisect.steps.service.settings import Settings
 from netbisect.store.db.database import StoreError
-from netbisect.store.db.records import Alert, JobRecord
+from netbisect.store.db.records import Alert, JobRecord, SeriesName
 from netbisect.store.ledger import Ledger
-from netbisect.store.repositories.lookup import SeriesName
 
 _SHOWN = 50
 """Alerts and questions of a status, at most."""
@@ -77,7 +76,7 @@ class DocumentQueries:
         Raises:
             StoreError: there is none.
         """
-        alert = self.ledger.alert(number)
+        alert = self.ledger.alerts.get(number)
         return types.AlertDocument(
             number=alert.id,
             id=feed.alert_id(alert.id, alert.testbed, alert.opened_at),
@@ -116,7 +115,7 @@ class DocumentQueries:
         )
 
     def _revision(self, revision: str) -> RevisionDocument:
-        commit = self.ledger.commit(revision)
+        commit = self.ledger.commits.get(revision)
         address = self.commit_link.replace("{revision}", revision)
         if commit is None:
             return RevisionDocument(revision, revision[:12], "", "", None, address)
@@ -132,7 +131,7 @@ class DocumentQueries:
         Raises:
             StoreError: there is no such question, or it is no comparison.
         """
-        record = self.ledger.job(number)
+        record = self.ledger.jobs.get(number)
         job = record.job
         if not isinstance(job, jobs.CompareJob):
             raise StoreError(
@@ -163,7 +162,7 @@ class DocumentQueries:
         Raises:
             StoreError: there is no such question, or it is no such search.
         """
-        record = self.ledger.job(number)
+        record = self.ledger.jobs.get(number)
         job = record.job
         if not isinstance(job, jobs.BisectJob):
             raise StoreError(
@@ -194,22 +193,24 @@ class DocumentQueries:
             suspects=finding.revisions if isinstance(finding, Suspects) else (),
             chances=types.Chances(belief.none, belief.two, belief.drift) if belief else None,
             steps=self._steps(number),
-            spent=types.CostSpent(**asdict(self.ledger.cost([number]))),
+            spent=types.CostSpent(**asdict(self.ledger.costs.of_jobs([number]))),
         )
 
     def _alert_about(self, job: int) -> int | None:
-        alert = self.ledger.alert_about(job)
+        alert = self.ledger.alerts.of_job(job)
         return alert.id if alert is not None else None
 
     def _sentence(self, finding: Result | None) -> str:
         if finding is None:
             return "Running."
-        return words.sentence(finding, self.ledger.label, str)
+        return words.sentence(finding, self.ledger.commits.label, str)
 
     def _belief(self, record: JobRecord) -> results.Posterior | None:
         """That of the answer, or of the last decision."""
         found = getattr(record.finding, "belief", None)
-        beliefs = [one.belief for one in self.ledger.decisions(record.id) if one.belief is not None]
+        beliefs = [
+            one.belief for one in self.ledger.actions.of_job(record.id) if one.belief is not None
+        ]
         return found or (beliefs[-1] if beliefs else None)
 
     def _steps(self, number: int) -> tuple[types.StepDocument, ...]:
@@ -225,11 +226,11 @@ class DocumentQueries:
                 at=one.intended_at,
                 finished_at=one.finished_at,
             )
-            for one in self.ledger.decisions(number)
+            for one in self.ledger.actions.of_job(number)
         )
 
     def _boots(self, number: int) -> tuple[types.BootDocument, ...]:
-        facts = self.ledger.facts_of(number)
+        facts = self.ledger.facts.of_job(number)
         runs: defaultdict[str, list[types.RunDocument]] = defaultdict(list)
         for fact in facts:
             if isinstance(fact, Sample):
@@ -259,13 +260,13 @@ class DocumentQueries:
             StoreError: nothing was measured of it.
         """
         place = (name.testbed, name.scenario, name.branch)
-        levels = self.ledger.levels(*place)
+        levels = self.ledger.series.with_baseline(*place)
         if not levels.whole:
             raise StoreError(f"nothing was measured of the series {'/'.join(place)}")
-        conditions = self.ledger.conditions(name.testbed, name.scenario)
+        conditions = self.ledger.series.conditions(name.testbed, name.scenario)
         noise = histories.estimate_noise(levels.whole[:-1]) if levels.whole[1:] else None
         health = series_health.series_health(levels.baseline, self.min_effect, noise)
-        touching = self.ledger.alerts_touching(*place)
+        touching = self.ledger.alerts.of_series(*place)
         return document_parts.series(
             name,
             levels.whole,
@@ -273,31 +274,31 @@ class DocumentQueries:
             conditions=conditions.values if conditions else {},
             health=health,
             alerts=[one.id for one in touching if one.announced_at is not None],
-            commits=self.ledger.commits({one.revision for one in levels.whole}),
+            commits=self.ledger.commits.find({one.revision for one in levels.whole}),
         )
 
     # ------------------------------------------------------------------------- what is going on
 
     def status(self, *, everything: bool = False) -> types.StatusDocument:
         """Open questions with their last order, and alerts: those that stand, or all of them."""
-        alerts = self.ledger.alerts() if everything else self.ledger.open_alerts()
+        alerts = self.ledger.alerts.all() if everything else self.ledger.alerts.all_open()
         alerts = alerts[: -_SHOWN - 1 : -1]
-        changed = self.ledger.alert_news([one.id for one in alerts])
+        changed = self.ledger.alerts.change_counts([one.id for one in alerts])
         return types.StatusDocument(
             at=self.ledger.clock(),
-            questions=tuple(map(self._open, self.ledger.open_jobs()[:_SHOWN])),
+            questions=tuple(map(self._open, self.ledger.jobs.all_open()[:_SHOWN])),
             alerts=tuple(
                 document_parts.alert_summary(one, changed.get(one.id, (0, one.opened_at))[1])
                 for one in alerts
             ),
             quarantines=tuple(
                 document_parts.quarantine(one)
-                for _, one in sorted(self.ledger.quarantined().items())
+                for _, one in sorted(self.ledger.quarantines.current().items())
             ),
         )
 
     def _open(self, record: JobRecord) -> types.OpenQuestion:
-        decisions = self.ledger.decisions(record.id)
+        decisions = self.ledger.actions.of_job(record.id)
         last = decisions[-1] if decisions else None
         belief = self._belief(record)
         return types.OpenQuestion(
@@ -315,7 +316,7 @@ class DocumentQueries:
 
     def atom(self) -> str:
         """Alerts as an Atom feed: that of the service, or of a folder of pages."""
-        first = self.ledger.first_alert()
+        first = self.ledger.alerts.first()
         named = "nothing yet"
         if first is not None:
             named = feed.alert_id(first.id, first.testbed, first.opened_at)
@@ -328,8 +329,8 @@ class DocumentQueries:
 
     def entries(self) -> list[Entry]:
         """Alerts that were announced, as many as a feed has, the one changed last first."""
-        alerts = self.ledger.latest_alerts(feed.ENTRIES_MAX)
-        changed = self.ledger.alert_news([one.id for one in alerts])
+        alerts = self.ledger.alerts.latest(feed.ENTRIES_MAX)
+        changed = self.ledger.alerts.change_counts([one.id for one in alerts])
         return [self._entry(one, changed.get(one.id)) for one in alerts]
 
     def _entry(self, alert: Alert, changed: tuple[int, float] | None) -> Entry:
@@ -342,8 +343,8 @@ class DocumentQueries:
             state=alert.state,
             place=f"{alert.lead} on {alert.testbed}, {alert.branch}",
             effect=alert.effects[0] if alert.effects else None,
-            good=self.ledger.label(alert.good),
-            bad=self.ledger.label(alert.bad),
+            good=self.ledger.commits.label(alert.good),
+            bad=self.ledger.commits.label(alert.bad),
             culprit=f"{culprit.label} {culprit.subject}" if culprit else "",
             announced=announced,
             changed=changed[1] if changed else announced,

@@ -19,9 +19,8 @@ from netbisect.bisect.model.detection_results import (
 from netbisect.bisect.model.entities import Level
 from netbisect.reports.render import words
 from netbisect.steps.service.numeric import grouping, health, histories, self_check
-from netbisect.store.db.records import Alert
+from netbisect.store.db.records import Alert, SeriesName
 from netbisect.store.ledger import Ledger
-from netbisect.store.repositories.lookup import SeriesName
 
 _DAY = 86400.0
 _TIMES = 1e9
@@ -39,8 +38,8 @@ def judge(ledger: Ledger, min_effect: float = MIN_EFFECT) -> LabHealth:
     """
     now, halves, twice, reports = ledger.clock(), [], [], []
     newest: dict[str, str | None] = {}
-    for name in ledger.known_series():
-        series = ledger.levels(name.testbed, name.scenario, name.branch)
+    for name in ledger.series.names():
+        series = ledger.series.with_baseline(name.testbed, name.scenario, name.branch)
         levels, whole = series.baseline, series.whole
         # As the service does: the noise does not begin anew with every change.
         found = health.series_health(
@@ -50,7 +49,7 @@ def judge(ledger: Ledger, min_effect: float = MIN_EFFECT) -> LabHealth:
         halves.append(self_check.split_half_test(levels))
         twice += again
         at = found.latest_at
-        head = newest.setdefault(name.branch, ledger.newest(name.branch))
+        head = newest.setdefault(name.branch, ledger.commits.newest(name.branch))
         reports.append(
             SeriesReport(
                 testbed=name.testbed,
@@ -66,14 +65,14 @@ def judge(ledger: Ledger, min_effect: float = MIN_EFFECT) -> LabHealth:
     return LabHealth(
         at=now,
         series=_with_q(reports),
-        record=_record(ledger.alerts_begun(now - DAYS * _DAY), now),
+        record=_record(ledger.alerts.begun(now - DAYS * _DAY), now),
         halves=SplitHalfTest(
             images=sum(one.images for one in halves),
             called=sum(one.called for one in halves),
             ministat=sum(one.ministat for one in halves),
         ),
         repeats=self_check.count_repeated_nights(twice),
-        mails_given_up=len(ledger.given_up_mails()),
+        mails_given_up=len(ledger.mails.given_up()),
     )
 
 
@@ -82,9 +81,9 @@ def new_epochs(ledger: Ledger) -> list[str]:
     after = max(ledger.clock() - DAYS * _DAY, _TIMES)
     found: dict[tuple[str, str, str], list[str]] = {}
     for testbed, scenario in dict.fromkeys(
-        (name.testbed, name.scenario) for name in ledger.known_series()
+        (name.testbed, name.scenario) for name in ledger.series.names()
     ):
-        for history in ledger.series_histories(testbed, scenario):
+        for history in ledger.series_histories.of(testbed, scenario):
             for before, epoch in pairwise(history.epochs):
                 since = min(level.at for level in epoch.levels)
                 if since >= after:
@@ -112,7 +111,7 @@ def _repeated(
     """Each night of an image against the previous one."""
     return [
         self_check.compare_repeated_night(_before(levels, nights[0]), first, second, min_effect)
-        for nights in ledger.repeated(name.testbed, name.scenario, name.branch)
+        for nights in ledger.nights.repeated(name.testbed, name.scenario, name.branch)
         for first, second in pairwise(nights)
     ]
 

@@ -92,7 +92,7 @@ class ServiceLab:
 
     def series(self, ledger: Ledger, job: CompareJob | BisectJob) -> Mapping[str, Sequence[Level]]:
         """See `LabContext`."""
-        return {name: ledger.series(job.testbed, name, job.branch) for name in job.scenarios}
+        return {name: ledger.series.levels(job.testbed, name, job.branch) for name in job.scenarios}
 
     def command(self, testbed: str, kernels: Mapping[str, Kernel], ends: tuple[str, str]) -> str:
         """See `LabContext`."""
@@ -145,15 +145,15 @@ class LedgerLab:
 
     def evidence(self, ledger: Ledger, record: JobRecord) -> Evidence:
         """See `LabContext`."""
-        decided = ledger.decisions(record.id)
+        decided = ledger.actions.of_job(record.id)
         plain = Counter((one.config.split(OVERLAY_MARK)[0], one.arch) for one in decided)
         config, arch = max(plain, key=lambda one: plain[one], default=("", ""))
         variants = {one.revision: one.config for one in decided if one.config != config}
-        return ledger.evidence(record, config=config, arch=arch, variants=variants)
+        return ledger.evidence.gather(record, config=config, arch=arch, variants=variants)
 
     def series(self, ledger: Ledger, job: CompareJob | BisectJob) -> Mapping[str, Sequence[Level]]:
         """See `LabContext`."""
-        trails = ledger.series_histories(job.testbed, job.lead)
+        trails = ledger.series_histories.of(job.testbed, job.lead)
         found_on = [one for one in trails if one.name.branch == job.branch]
         levels = found_on[0].epochs[-1].levels if found_on else ()
         ends = {job.good}

@@ -16,7 +16,7 @@ from netbisect.workers.config.lab import Lab
 
 def gather(ledger: Ledger, lab: Lab, stalled: StallHistory) -> str:
     """All figures as they are now, as Prometheus reads them."""
-    found = [*_of_testbeds(ledger, lab), *_of_ledger(ledger.census()), *_of_stalls(stalled)]
+    found = [*_of_testbeds(ledger, lab), *_of_ledger(ledger.metrics.census()), *_of_stalls(stalled)]
     return text(found)
 
 
@@ -37,7 +37,7 @@ def _of_stalls(stalled: StallHistory) -> Iterator[Metric]:
 
 
 def _of_testbeds(ledger: Ledger, lab: Lab) -> Iterator[Metric]:
-    standing = ledger.quarantined()
+    standing = ledger.quarantines.current()
     yield Metric(
         "netbisect_testbed_quarantined",
         "1 while a testbed is in quarantine.",

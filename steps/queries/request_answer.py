@@ -73,7 +73,7 @@ def answer(
     last = last_of(parts)
     lines = [line for one in parts for line in _lines(ledger, lab, one)]
     verdict = verdict_of(last)
-    cost = ledger.cost([one.id for one in parts])
+    cost = ledger.costs.of_jobs([one.id for one in parts])
     repeats = _repeats(ledger, parts)
     return RequestAnswer(
         head=head_of(ledger, request),
@@ -95,7 +95,7 @@ def head_of(ledger: Ledger, request: Request) -> Head:
     return Head(
         request.id,
         request.kind,
-        tuple(ledger.label(one) for one in request.wish["subjects"]),
+        tuple(ledger.commits.label(one) for one in request.wish["subjects"]),
         tuple(request.wish["testbeds"]),
     )
 
@@ -125,7 +125,7 @@ def news(ledger: Ledger, settings: Settings, request: int, said: str) -> tuple[s
     Raises:
         StoreError: there is no such request.
     """
-    head = head_of(ledger, ledger.request(request))
+    head = head_of(ledger, ledger.requests.get(request))
     return requests.news(head, said, settings.request_address(request))
 
 
@@ -191,7 +191,7 @@ def _lines(ledger: Ledger, lab: Lab, record: JobRecord) -> list[DifferenceLine]:
         low, high = measurement.code_interval(effect, noise)
         word = measurement.classify(effect, None, least)
         title = title_of(lab, effect.scenario)
-        label = ledger.label(name)
+        label = ledger.commits.label(name)
         lines.append(DifferenceLine(job.testbed, record.run, title, label, effect, low, high, word))
     return lines
 
@@ -211,7 +211,7 @@ def _effects(job: Job, finding: Result | None) -> tuple[Sequence[Effect], str]:
 def _of_held(
     ledger: Ledger, lab: Lab, record: JobRecord, job: MeasureJob, held: RevisionComparison
 ) -> list[DifferenceLine]:
-    label, place = ledger.label(held.revision), (job.testbed, record.run)
+    label, place = ledger.commits.label(held.revision), (job.testbed, record.run)
     found = measurement.classify_all(job, held)
     lines = []
     for effect in held.effects:
@@ -238,7 +238,7 @@ def _repeats(
                 key = (one.job.testbed, held.revision)
                 by_run.setdefault(key, {})[one.run] = held
     return [
-        (testbed, ledger.label(revision), repeated)
+        (testbed, ledger.commits.label(revision), repeated)
         for (testbed, revision), runs in by_run.items()
         if {1, 2} <= set(runs)
         for repeated in measurement.compare_repeats(runs[1].effects, runs[2].effects)
@@ -262,7 +262,7 @@ def _sentence(
         FAILED: "Nothing could be measured.",
     }[verdict]
     told = [
-        words.sentence(one.finding, ledger.label, lambda name: title_of(lab, name))
+        words.sentence(one.finding, ledger.commits.label, lambda name: title_of(lab, name))
         for one in last
         if one.finding is not None and not isinstance(one.finding, MeasureResult)
     ]
@@ -288,7 +288,7 @@ def _largest(ledger: Ledger, lab: Lab, last: Sequence[JobRecord]) -> list[str]:
     _, effect, revision, job = min(drops, key=lambda drop: drop[0])
     most = "The largest drop: " if len(drops) > 1 else ""
     place = f"{title_of(lab, effect.scenario)} on {job.testbed}"
-    pair = f"{ledger.label(revision)} against {ledger.label(job.revisions[0])}"
+    pair = f"{ledger.commits.label(revision)} against {ledger.commits.label(job.revisions[0])}"
     return [f"{most}{pair}, {words.change(effect)} in {place}."]
 
 
@@ -301,14 +301,14 @@ def remarks_of(ledger: Ledger, lab: Lab, record: JobRecord) -> list[str]:
     job, finding = record.job, record.finding
     if not isinstance(job, MeasureJob) or not isinstance(finding, MeasureResult):
         return []
-    first = ledger.label(job.revisions[0])
+    first = ledger.commits.label(job.revisions[0])
     said = []
     for held in finding.held:
         found = measurement.classify_all(job, held)
         for effect in held.effects:
             if found[effect.scenario] is DifferenceVerdict.OPEN:
                 where = f"{title_of(lab, effect.scenario)} on {job.testbed}"
-                name = f"{ledger.label(held.revision)} and {first}"
+                name = f"{ledger.commits.label(held.revision)} and {first}"
                 said.append(_why_open(job, effect, f"The kernels of {name}", where))
     return said
 

@@ -42,7 +42,7 @@ def write(ledger: Ledger, settings: Settings, lab: Lab, history: History, reques
     Raises:
         OSError: there is no room, or the folder cannot be written.
     """
-    parts = ledger.parts_of(request.id)
+    parts = ledger.requests.jobs(request.id)
     folder, files = folder_of(settings, request.id), [DOCUMENT]
     kernels = Kernels(lab, history)
     for one in parts:
@@ -62,7 +62,7 @@ def write(ledger: Ledger, settings: Settings, lab: Lab, history: History, reques
         json_schema.as_text(follow(ledger, settings, lab, history, request.id)) + "\n",
     )
     answer = request_answer.answer(ledger, settings, lab, request, parts)
-    deeds = ledger.audit(request=request.id)
+    deeds = ledger.requests.audit(request=request.id)
     log = [(words.moment(one.at), f"{one.what} by {one.who}") for one in deeds]
     write_atomically(
         page_of(settings, request.id),
@@ -72,7 +72,7 @@ def write(ledger: Ledger, settings: Settings, lab: Lab, history: History, reques
 
 def write_missing(ledger: Ledger, settings: Settings, lab: Lab, history: History) -> None:
     """After a restart: the files that a kill has prevented, and those older than the answer."""
-    for request in ledger.requests():
+    for request in ledger.requests.all():
         if request.state is RequestState.OPEN or request.closed_at is None:
             continue
         page = page_of(settings, request.id)
@@ -100,12 +100,12 @@ def _study(
                 if name in one.ln_pps
             ]
             if len(rates) >= POINTS_MIN:
-                sets.append(Set(ledger.label(revision), rates))
+                sets.append(Set(ledger.commits.label(revision), rates))
         if len(sets) > 1:
             scenarios.append(ComparedScenario(request_answer.title_of(lab, name), sets))
     if not scenarios:
         return None
-    first, *others = (ledger.label(one) for one in job.revisions)
+    first, *others = (ledger.commits.label(one) for one in job.revisions)
     run = f", run {record.run}" if request.wish["runs"] > 1 else ""
     about = lab.testbed(job.testbed).description
     return Study(

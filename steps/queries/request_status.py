@@ -43,8 +43,8 @@ def follow(
     Raises:
         StoreError: there is none.
     """
-    request = ledger.request(number)
-    record = ledger.parts_of(number)
+    request = ledger.requests.get(number)
+    record = ledger.requests.jobs(number)
     answer = request_answer.answer(ledger, settings, lab, request, record)
     view = _View(ledger, settings, lab, Kernels(lab, history))
     over = request.state in {RequestState.ANSWERED, RequestState.FAILED}
@@ -61,7 +61,7 @@ def follow(
         priority=_priority(request.priority),
         branch=wish["branch"],
         subjects=tuple(wish["subjects"]),
-        labels=tuple(ledger.label(one) for one in wish["subjects"]),
+        labels=tuple(ledger.commits.label(one) for one in wish["subjects"]),
         boots=wish["boots"],
         runs=wish["runs"],
         margin_percent=wish["margin_percent"],
@@ -73,12 +73,12 @@ def follow(
             )
             for testbed, subject, one in answer.repeats
         ),
-        spent=types.CostSpent(**asdict(ledger.cost([one.id for one in record]))),
+        spent=types.CostSpent(**asdict(ledger.costs.of_jobs([one.id for one in record]))),
         opened_at=request.opened_at,
         closed_at=request.closed_at,
         history=tuple(
             types.RequestEntry(one.at, one.who, one.via, document_parts.deed(one.what))
-            for one in ledger.audit(request=number)
+            for one in ledger.requests.audit(request=number)
         ),
         address=settings.request_address(number),
     )
@@ -118,7 +118,7 @@ class _View:
         self._lab = lab
         self._kernels = kernels
         self._prices: dict[str, Prices] = {}
-        self._open = ledger.open_jobs()
+        self._open = ledger.jobs.all_open()
         self._left: dict[int, float] = {}
 
     def part(self, record: JobRecord) -> types.RequestPart:
@@ -132,7 +132,9 @@ class _View:
         sentence = ""
         if finding is not None and not isinstance(finding, MeasureResult):
             sentence = words.sentence(
-                finding, self._ledger.label, lambda name: request_answer.title_of(self._lab, name)
+                finding,
+                self._ledger.commits.label,
+                lambda name: request_answer.title_of(self._lab, name),
             )
         return types.RequestPart(
             question=record.id,
@@ -153,16 +155,16 @@ class _View:
         job = record.job
         if isinstance(job, MeasureJob):
             return boots_wanted(job) - measurement.remaining_boots(job, evidence)
-        return sum(isinstance(fact, Boot) for fact in self._ledger.facts_of(record.id))
+        return sum(isinstance(fact, Boot) for fact in self._ledger.facts.of_job(record.id))
 
     def _now(self, record: JobRecord) -> str:
-        held = self._ledger.quarantined().get(record.job.testbed)
+        held = self._ledger.quarantines.current().get(record.job.testbed)
         if held is not None:
             return f"waits: {held.testbed} is in quarantine: {words.clean(held.why)}"
         orders = []
-        for decision in self._ledger.open_decisions(record.id):
+        for decision in self._ledger.actions.all_open(record.id):
             what = "builds" if decision.stage is ActionStage.KERNEL else "measures"
-            orders.append(f"{what} {self._ledger.label(decision.revision)}: {decision.why}")
+            orders.append(f"{what} {self._ledger.commits.label(decision.revision)}: {decision.why}")
         if orders:
             return "; ".join(orders)
         for stage in (ActionStage.TRIAL, ActionStage.KERNEL):
@@ -207,10 +209,10 @@ class _View:
     def _seconds_of(self, record: JobRecord) -> float:
         job = record.job
         if job.testbed not in self._prices:
-            self._prices[job.testbed] = self._ledger.prices(job.testbed)
+            self._prices[job.testbed] = self._ledger.costs.prices(job.testbed)
         prices = self._prices[job.testbed]
         if isinstance(job, NightlyJob | CompareJob | ProfileJob) or record.request is None:
-            made = sum(isinstance(fact, Boot) for fact in self._ledger.facts_of(record.id))
+            made = sum(isinstance(fact, Boot) for fact in self._ledger.facts.of_job(record.id))
             trial = prices.boot + prices.run * len(job.scenarios)
             return max(boots_wanted(job) - made, 0) * trial
         evidence = self._kernels.evidence(self._ledger, record)

@@ -88,14 +88,14 @@ class RequestApi:
 
     def _require_owner(self, user: User, number: int, action: str) -> None:
         user.require(Right.ASK, action)
-        user.require_owner(self.service.ledger.request(number).who, action)
+        user.require_owner(self.service.ledger.requests.get(number).who, action)
 
     def log_refusal(
         self, user: User | None, origin: str, verb: str, why: str, number: int | None
     ) -> None:
         """Adds a refused call to the audit log."""
         with self.service.ledger.acting(origin):
-            self.service.ledger.add_audit_entry(
+            self.service.ledger.requests.add_audit_entry(
                 "refuse",
                 who=user.name if user else "",
                 via=user.via if user else "api",
@@ -117,7 +117,7 @@ class RequestApi:
         state = query.get("state")
         if state is not None and state not in set(RequestState):
             raise QueryError(f"state: expected one of {', '.join(RequestState)}")
-        found = self.service.ledger.requests(
+        found = self.service.ledger.requests.all(
             who=query.get("who"),
             state=None if state is None else RequestState(state),
             last=_number(query, "limit", _DEFAULT_LIMIT, 1, MOST_LISTED),
@@ -134,7 +134,7 @@ class RequestApi:
             who=request.who,
             via=request.via,
             subjects=tuple(wish["subjects"]),
-            labels=tuple(self.service.ledger.label(name) for name in wish["subjects"]),
+            labels=tuple(self.service.ledger.commits.label(name) for name in wish["subjects"]),
             testbeds=tuple(wish["testbeds"]),
             opened_at=request.opened_at,
             closed_at=request.closed_at,
@@ -142,8 +142,8 @@ class RequestApi:
 
     def log(self, number: int) -> api.RequestLog:
         """Audit log of one request. Raises StoreError for an unknown number."""
-        self.service.ledger.request(number)
-        found = self.service.ledger.audit(request=number)
+        self.service.ledger.requests.get(number)
+        found = self.service.ledger.requests.audit(request=number)
         lines = (
             api.LogLine(one.id, one.at, one.who, one.via, one.what, _data(one)) for one in found
         )
@@ -152,7 +152,7 @@ class RequestApi:
     def audit(self, query: dict[str, str]) -> api.Audit:
         """Raises QueryError."""
         _check_query(query, {"after", "limit"})
-        found = self.service.ledger.audit(
+        found = self.service.ledger.requests.audit(
             after=_number(query, "after", 0, 0, 2**31 - 1),
             limit=_number(query, "limit", _DEFAULT_LIMIT, 1, MOST_LISTED),
         )

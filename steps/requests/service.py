@@ -100,9 +100,9 @@ class RequestService:
             raise InvalidRequestError({"patches": f"cannot be stored: {error.strerror}"}) from error
         self._store_commits(resolved)
         estimate = self._estimate(resolved, parts)
-        names = [self.ledger.label(one) for one in resolved.subjects]
+        names = [self.ledger.commits.label(one) for one in resolved.subjects]
         try:
-            return self.ledger.open_request(
+            return self.ledger.requests.open(
                 spec.kind,
                 _as_json(resolved),
                 parts,
@@ -133,8 +133,8 @@ class RequestService:
             for one in resolved.commits
             if resolved.branch in whereabouts(self.history, one.revision).branches
         ]
-        self.ledger.learn([*on_branch, *resolved.range], resolved.branch)
-        self.ledger.know([one for one in resolved.commits if one not in on_branch])
+        self.ledger.commits.learn([*on_branch, *resolved.range], resolved.branch)
+        self.ledger.commits.know([one for one in resolved.commits if one not in on_branch])
 
     def _parts(self, resolved: ResolvedRequest) -> list[RequestedJob]:
         return [
@@ -158,7 +158,7 @@ class RequestService:
         )
 
     def _noise(self, testbed: Testbed, scenario: str, branch: str) -> Noise:
-        levels = self.ledger.series(testbed.name, scenario, branch)
+        levels = self.ledger.series.levels(testbed.name, scenario, branch)
         return bisections.noise_of(levels, testbed)
 
     def _search(
@@ -186,10 +186,10 @@ class RequestService:
             InvalidRequestError: No drop is known.
         """
         bad = next(one for one in resolved.commits if one.revision == resolved.subjects[-1])
-        numbers = self.ledger.numbers().get(resolved.branch, {})
+        numbers = self.ledger.commits.numbers().get(resolved.branch, {})
         levels = [
             level
-            for level in self.ledger.series(testbed.name, scenario, resolved.branch)
+            for level in self.ledger.series.levels(testbed.name, scenario, resolved.branch)
             if numbers.get(level.revision, bad.number + 1) <= bad.number
         ]
         drops = [one for one in histories.find_steps(levels, resolved.margin) if one.ln_ratio < 0]
@@ -209,7 +209,7 @@ class RequestService:
         found, builds = [], {}
         for part in parts:
             testbed = self.lab.testbed(part.job.testbed)
-            prices = self.ledger.prices(testbed.name)
+            prices = self.ledger.costs.prices(testbed.name)
             evidence = self._evidence(part.job, testbed, kernels)
             one = cost_of(part.job, evidence, prices)
             runs = 2 if resolved.spec.repeat else 1
@@ -241,7 +241,7 @@ class RequestService:
     def _evidence(self, job: Job, testbed: Testbed, kernels: Kernels) -> Evidence:
         revisions, branch = ends_of(job), job.branch
         variants = {name: kernels.config_of(testbed, branch, name) for name in revisions}
-        return self.ledger.evidence_ahead(
+        return self.ledger.evidence.gather_unsaved(
             job, config=testbed.config_on(branch), arch=testbed.arch, variants=variants
         )
 
@@ -251,12 +251,12 @@ class RequestService:
         """Cancels a request and its queued work. Raises StoreError."""
         why = why or f"cancelled by {who}"
         letter = self._news(request, f"{who} has cancelled request {request}: {why}.")
-        return self.ledger.cancel_request(request, who=who, via=via, why=why, letter=letter)
+        return self.ledger.requests.cancel(request, who=who, via=via, why=why, letter=letter)
 
     def resume(self, request: int, *, who: str, via: str = "command") -> Request:
         """Resumes a cancelled request. Raises StoreError."""
         letter = self._news(request, f"{who} has resumed request {request}.")
-        return self.ledger.resume_request(request, who=who, via=via, letter=letter)
+        return self.ledger.requests.resume(request, who=who, via=via, letter=letter)
 
     def extend(
         self,
@@ -273,11 +273,11 @@ class RequestService:
             InvalidRequestError: Wrong kind of request, or too much.
             StoreError: The request is unknown or cancelled.
         """
-        kind = self.ledger.request(request).kind
+        kind = self.ledger.requests.get(request).kind
         if kind == BISECT and (boots or not 0 < hours <= 10 * self.settings.requests.hours):
             raise InvalidRequestError({"hours": "expected hours for a search, such as --hours 12"})
         if kind != BISECT:
-            jobs = [one.job for one in self.ledger.parts_of(request)]
+            jobs = [one.job for one in self.ledger.requests.jobs(request)]
             boots_now = [one.boots for one in jobs if isinstance(one, MeasureJob)]
             most = MOST_BOOTS - max(boots_now, default=0)
             if hours or not 1 <= boots <= most:
@@ -293,7 +293,9 @@ class RequestService:
         data = {"boots": boots} if boots else {"hours": hours}
         amount = f"{words.count(boots, 'boot')} of each revision" if boots else f"{hours:g} hours"
         letter = self._news(request, f"{who} has extended request {request}: {amount}.")
-        return self.ledger.extend_request(request, more, who=who, via=via, data=data, letter=letter)
+        return self.ledger.requests.extend(
+            request, more, who=who, via=via, data=data, letter=letter
+        )
 
     def set_priority(
         self, request: int, priority: str, *, who: str, via: str = "command"
@@ -311,7 +313,7 @@ class RequestService:
             request, f"{who} has changed the priority of request {request} to {priority}."
         )
         number = PRIORITIES[priority]
-        return self.ledger.set_priority(request, number, who=who, via=via, letter=letter)
+        return self.ledger.requests.set_priority(request, number, who=who, via=via, letter=letter)
 
     def _news(self, request: int, said: str) -> tuple[str, str]:
         return request_answer.news(self.ledger, self.settings, request, said)

@@ -40,7 +40,7 @@ def create(
     secret = secrets.token_urlsafe(_BYTES)
     expires_at = None if days is None else ledger.clock() + days * _DAY
     names = sorted(right.value for right in rights)
-    token = ledger.add_token(who, names, _digest(secret), by=by, expires_at=expires_at)
+    token = ledger.tokens.add(who, names, _digest(secret), by=by, expires_at=expires_at)
     return token, f"{_PREFIX}-{token.id}-{secret}"
 
 
@@ -49,7 +49,7 @@ def authenticate(ledger: Ledger, text: str) -> Token | None:
     form = _FORM.fullmatch(text)
     if form is None:
         return None
-    token = ledger.token(int(form[1]))
+    token = ledger.tokens.get(int(form[1]))
     # Always compared, and in constant time, so that timing reveals nothing.
     same = hmac.compare_digest(token.digest if token else _NO_DIGEST, _digest(form[2]))
     return token if same and token is not None and token.counts(ledger.clock()) else None

@@ -78,7 +78,7 @@ def open_nights(
     history.update()
     heads = {branch: history.commit(history.head(branch)) for branch in branches}
     for branch, head in heads.items():
-        ledger.learn([head], branch)
+        ledger.commits.learn([head], branch)
     said = []
     for (branch, head), testbed in product(heads.items(), testbeds):
         said.append(_open_night(ledger, settings, testbed, branch, head.revision))
@@ -93,10 +93,10 @@ def _open_night(
 ) -> str:
     key = f"night:{branch}:{testbed.name}:{head}"
     night = NightlyJob(branch, testbed.name, head, testbed.scenarios, settings.night.boots)
-    record = ledger.ask(night, key=key, priority=PRIORITY_NIGHT)
+    record = ledger.jobs.add(night, key=key, priority=PRIORITY_NIGHT)
     if isinstance(record.finding, Unfinished):
         key = f"{key}:{time.strftime('%Y-%m-%d', time.gmtime())}"
-        record = ledger.ask(night, key=key, priority=PRIORITY_NIGHT)
+        record = ledger.jobs.add(night, key=key, priority=PRIORITY_NIGHT)
     if record.finding is not None:
         return f"{branch} on {testbed.name}: {head[:12]} has been measured"
     return f"{branch} on {testbed.name}: {head[:12]} is to be measured"
@@ -144,7 +144,7 @@ class Followups:
                 case ProfileJob():
                     self._after_profiling(ledger, record, finding)
                 case MeasureJob():  # without a request
-                    with ledger.closing(record, finding):
+                    with ledger.jobs.closing(record, finding):
                         return []
         except AlreadyClosedError:
             pass  # with its follow-ups
@@ -167,8 +167,8 @@ class Followups:
                 wanted = seen.wanted
             elif doubt[1].finding is not None:  # otherwise the comparison runs
                 wanted = retests.next_pair(ledger, doubt[1])
-        held = ledger.quarantined().get(night.testbed)
-        with ledger.closing(record, finding) as closing:
+        held = ledger.quarantines.current().get(night.testbed)
+        with ledger.jobs.closing(record, finding) as closing:
             if isinstance(finding, Unfinished):
                 self._mail_trouble(closing, finding, held)
             for good, effect in mixed:
@@ -222,9 +222,9 @@ class Followups:
     def _after_comparison(
         self, ledger: Ledger, record: JobRecord, job: CompareJob, finding: Result
     ) -> list[JobRecord]:
-        candidate = ledger.alert_about(record.id)
+        candidate = ledger.alerts.of_job(record.id)
         if not isinstance(finding, Confirmed | NotConfirmed):
-            with ledger.closing(record, finding) as closing:
+            with ledger.jobs.closing(record, finding) as closing:
                 if isinstance(finding, Unfinished):
                     self._mail_trouble(closing, finding)
                     _withdraw(closing, candidate, finding.why)
@@ -233,7 +233,7 @@ class Followups:
         if answer.word is RetestVerdict.CHANGED:
             return self._announce(ledger, record, finding, answer)
         more = retests.next_pair(ledger, record) if answer.word is RetestVerdict.MORE else None
-        with ledger.closing(record, finding) as closing:
+        with ledger.jobs.closing(record, finding) as closing:
             if answer.word is RetestVerdict.NO:
                 _withdraw(closing, candidate, answer.why)
             elif more is not None and candidate is not None:
@@ -251,7 +251,7 @@ class Followups:
         ends = job.good, job.bad
         what = f"confirmed by interleaved boots of {answer.why}"
         if job.suspected > 0:
-            with ledger.closing(record, finding) as closing:
+            with ledger.jobs.closing(record, finding) as closing:
                 closing.open_alert(answer.effects, what=what, ends=ends)
             return []
         commits, trouble = bisections.commits_between(ledger, self.history, job)
@@ -261,7 +261,7 @@ class Followups:
         shared = bisections.search_of_peer(ledger, bisection, confirmed) if bisection else None
         case = case_of(ledger, self.settings, self.kernels, record, confirmed, commits)
         followers = []
-        with ledger.closing(record, finding) as closing:
+        with ledger.jobs.closing(record, finding) as closing:
             alert = closing.open_alert(answer.effects, what=what, ends=ends)
             if shared is not None:
                 closing.change_alert(
@@ -296,12 +296,12 @@ class Followups:
     def _after_bisection(
         self, ledger: Ledger, record: JobRecord, finding: Result
     ) -> list[JobRecord]:
-        affected = ledger.alerts_about(record.id)
+        affected = ledger.alerts.all_of_job(record.id)
         unmuted = [alert for alert in affected if not alert.state.silent]
         wanted = profiles.profile_jobs(ledger, record, finding) if unmuted else []
         cases = {alert.id: self._case(ledger, alert, record, finding) for alert in affected}
         addresses = {alert.id: self._recipients(alert, finding) for alert in unmuted}
-        with ledger.closing(record, finding) as closing:
+        with ledger.jobs.closing(record, finding) as closing:
             for alert in affected:
                 closing.change_alert(
                     alert.id,
@@ -335,7 +335,7 @@ class Followups:
         what = "profiles of the commit and its parent are available"
         if isinstance(finding, Unfinished):
             what = f"no profile: {finding.why}"
-        with ledger.closing(record, finding) as closing:
+        with ledger.jobs.closing(record, finding) as closing:
             for alert in affected:
                 closing.change_alert(alert.id, what=what)
         for alert in affected:
@@ -383,11 +383,11 @@ class Followups:
 
     def _write_page(self, ledger: Ledger, alert: Alert, case: Case | None = None) -> None:
         """Writes the page of a drop, from the case of its mail if there is one."""
-        alert = ledger.alert(alert.id)
+        alert = ledger.alerts.get(alert.id)
         last = alert.bisection or alert.comparison
         if last is None or alert.kind is not AlertKind.DROP:
             return
-        record = ledger.job(last)
+        record = ledger.jobs.get(last)
         if case is None:
             case = self._case(ledger, alert, record, record.finding)
         if isinstance(record.job, BisectJob):
@@ -399,8 +399,8 @@ class Followups:
 
     def write_missing_pages(self, ledger: Ledger) -> None:
         """Writes missing and outdated pages after a restart."""
-        changed = ledger.alert_news()
-        for alert in ledger.alerts():
+        changed = ledger.alerts.change_counts()
+        for alert in ledger.alerts.all():
             if alert.kind is not AlertKind.DROP:
                 continue
             path, news = self.page_of(alert.id), changed[alert.id][1]

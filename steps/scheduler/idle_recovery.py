@@ -38,7 +38,7 @@ class IdleRecovery:
 
     async def recover(self) -> None:
         """Submits missing recoveries, and repeats those cancelled or without a result."""
-        last = await self._database.do(lambda ledger: ledger.last_boots())
+        last = await self._database.do(lambda ledger: ledger.facts.last_boots())
         busy = await self._busy()
         for testbed in self._lab.testbeds:
             boot = last.get(testbed.name)
@@ -74,7 +74,7 @@ class IdleRecovery:
     async def _busy(self) -> set[str]:
         """Testbeds with open jobs, their available peers, and testbeds in quarantine."""
         records, quarantined = await self._database.do(
-            lambda ledger: (ledger.open_jobs(), ledger.quarantined())
+            lambda ledger: (ledger.jobs.all_open(), ledger.quarantines.current())
         )
         busy = {record.job.testbed for record in records} | quarantined.keys()
         for record in records:

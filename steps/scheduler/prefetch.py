@@ -97,7 +97,7 @@ class Prefetcher:
         builders = sum(builder.arch == testbed.arch for builder in self._lab.builders)
         if not isinstance(job, BisectJob) or builders == 1:
             return
-        pending = await self._database.do(lambda ledger: ledger.open_decisions())
+        pending = await self._database.do(lambda ledger: ledger.actions.all_open())
         ahead = await self._prefetches(f":{testbed.arch}:", unfinished=True)
         room = await self._room(testbed.arch, builders, pending, ahead)
         if room <= 0:
@@ -115,7 +115,7 @@ class Prefetcher:
 
         def wanted(ledger: Ledger) -> dict[str, str]:
             evidence = self._kernels.evidence(ledger, record)
-            prices = ledger.prices(testbed.name)
+            prices = ledger.costs.prices(testbed.name)
             found = plan.revisions_to_prefetch(job, evidence, prices, room, sorted(building))
             return {name: self._kernels.config_of(testbed, job.branch, name) for name in found}
 

@@ -43,7 +43,7 @@ def quarantine_testbed(
     """
     place = lab.testbed(testbed)
     letter = owners.quarantine(owners.Confinement(testbed, place.description, why, by, fault, said))
-    return ledger.quarantine(
+    return ledger.quarantines.start(
         testbed,
         why=why,
         by=by,
@@ -75,7 +75,7 @@ class QuarantinePolicy:
         if end is BuildsetOutcome.LAB:
             found = [
                 fact
-                for fact in ledger.facts_from(decision.id)
+                for fact in ledger.facts.of_action(decision.id)
                 if isinstance(fact, Failure) and fact.reaction is Reaction.QUARANTINE
             ]
             if found:
@@ -83,7 +83,7 @@ class QuarantinePolicy:
             else:
                 confined(why=note)
             return
-        bad = ledger.infrastructure_failures(decision.target)
+        bad = ledger.quarantines.infrastructure_failures(decision.target)
         if len(bad) >= IN_A_ROW:
             why = f"{len(bad)} trials in a row with bad infrastructure, the last one: {bad[0].why}"
             confined(why=why, fault=bad[0].fault, said=bad[0].log)
@@ -95,7 +95,7 @@ class QuarantinePolicy:
             return
 
         def work(ledger: Ledger) -> None:
-            released = [one.released_at or 0.0 for one in ledger.quarantines(testbed)]
+            released = [one.released_at or 0.0 for one in ledger.quarantines.of_testbed(testbed)]
             if ended_at > max(released, default=0.0):
                 why, fault = ended[1], Fault.NO_GOOD_KERNEL.value
                 quarantine_testbed(ledger, self._settings, self._lab, testbed, why=why, fault=fault)
@@ -104,7 +104,7 @@ class QuarantinePolicy:
 
     async def of(self, record: JobRecord) -> Quarantine | None:
         """The quarantine of the testbed of a job, or None."""
-        everyone = await self._database.do(Ledger.quarantined)
+        everyone = await self._database.do(lambda ledger: ledger.quarantines.current())
         return everyone.get(record.job.testbed)
 
     async def withdraw(self, decision: Action, why: str) -> bool:
@@ -120,8 +120,13 @@ class QuarantinePolicy:
             or not await self._buildsets.cancel_unless_running(buildset, why)
         ):
             return False
-        await self._database.do(lambda ledger: ledger.finish(decision.id, Outcome.WITHDRAWN, why))
+        await self._record_withdrawal(decision, why)
         return True
+
+    async def _record_withdrawal(self, decision: Action, why: str) -> None:
+        await self._database.do(
+            lambda ledger: ledger.actions.finish(decision.id, Outcome.WITHDRAWN, why)
+        )
 
     async def withdraw_all(self, record: JobRecord) -> None:
         """Withdraws all decisions of a job with a result, before that is recorded.
@@ -129,12 +134,9 @@ class QuarantinePolicy:
         A kill in between finds the same result again.
         """
         why = "the job had its result"
-        for decision in await self._database.do(lambda ledger: ledger.open_decisions(record.id)):
+        for decision in await self._database.do(lambda ledger: ledger.actions.all_open(record.id)):
             if not await self.withdraw(decision, why):
-                over = partial(
-                    Ledger.finish, decision=decision.id, outcome=Outcome.WITHDRAWN, note=why
-                )
-                await self._database.do(over)
+                await self._record_withdrawal(decision, why)
 
     def finding_of_waiting(self, record: JobRecord, held: Quarantine) -> Unfinished | None:
         """The result of a job whose testbed is in quarantine; None while it waits.
@@ -152,7 +154,7 @@ class QuarantinePolicy:
 
     async def release_recovered(self) -> None:
         """Checks the testbeds whose release was requested, and releases those that pass."""
-        everyone = await self._database.do(Ledger.quarantined)
+        everyone = await self._database.do(lambda ledger: ledger.quarantines.current())
         known = {testbed.name for testbed in self._lab.testbeds}
         for held in everyone.values():
             if held.wanted_at is None or held.testbed not in known:
@@ -170,10 +172,12 @@ class QuarantinePolicy:
             ended = await self._buildsets.outcome(int(sent["bsid"]))
             if ended is None:
                 continue
-            end, note = ended
-            if end is BuildsetOutcome.OK:
-                await self._database.do(partial(Ledger.release, quarantine=held.id))
-                log.msg(f"{held.testbed} is released from quarantine")
-            else:
-                refuse = partial(Ledger.refuse_release, quarantine=held.id, why=note)
-                await self._database.do(refuse)
+            await self._record_check(held, *ended)
+
+    async def _record_check(self, held: Quarantine, end: BuildsetOutcome, note: str) -> None:
+        """Releases a testbed whose check succeeded; otherwise records why it stays."""
+        if end is BuildsetOutcome.OK:
+            await self._database.do(lambda ledger: ledger.quarantines.release(held.id))
+            log.msg(f"{held.testbed} is released from quarantine")
+        else:
+            await self._database.do(lambda ledger: ledger.quarantines.refuse_release(held.id, note))

@@ -42,15 +42,15 @@ def conclude(
     With the last job, the answer of the request is recorded and mailed in the same transaction.
     """
     assert record.request is not None
-    request = ledger.request(record.request)
+    request = ledger.requests.get(record.request)
     parts = [
         replace(one, finding=finding, state=JobState.CLOSED) if one.id == record.id else one
-        for one in ledger.parts_of(request.id)
+        for one in ledger.requests.jobs(request.id)
     ]
     further, run = _further(ledger, lab, history, request, parts, record, finding)
     done = further is None and all(one.state is JobState.CLOSED for one in parts)
     answer = request_answer.answer(ledger, settings, lab, request, parts) if done else None
-    with ledger.closing(record, finding) as closing:
+    with ledger.jobs.closing(record, finding) as closing:
         if further is not None:
             return [closing.ask_more(further, run=run)]
         if answer is not None:
@@ -63,7 +63,7 @@ def conclude(
             )
     if answer is not None:
         with contextlib.suppress(OSError):  # the next start of the master writes the page
-            request_files.write(ledger, settings, lab, history, ledger.request(request.id))
+            request_files.write(ledger, settings, lab, history, ledger.requests.get(request.id))
     return []
 
 

@@ -171,9 +171,9 @@ class BisectScheduler(ReconfigurableBaseScheduler):
         if not await self.is_leader():
             return
         await self.quarantine.release_recovered()
-        for decision in await self.database.do(Ledger.held_decisions):
+        for decision in await self.database.do(lambda ledger: ledger.actions.held()):
             await self._cancel(decision)
-        waiting = await self.database.do(lambda ledger: ledger.open_jobs())
+        waiting = await self.database.do(lambda ledger: ledger.jobs.all_open())
         while waiting:
             record = waiting.pop(0)
             self._wait.next(f"job {record.id} in the scheduler")
@@ -196,7 +196,9 @@ class BisectScheduler(ReconfigurableBaseScheduler):
             orphan = await self.buildsets.newest(decision.external_id)
             if orphan is not None:
                 submitted = buildset = int(orphan["bsid"])
-                await self.database.do(lambda ledger: ledger.submitted(decision.id, submitted))
+                await self.database.do(
+                    lambda ledger: ledger.actions.submitted(decision.id, submitted)
+                )
         end, note = BuildsetOutcome.CANCELLED, "not submitted yet"
         if buildset is not None:
             ended = await self.buildsets.outcome(buildset)
@@ -208,7 +210,7 @@ class BisectScheduler(ReconfigurableBaseScheduler):
         await self.database.do(
             lambda ledger: self.quarantine.quarantine_after(ledger, decision, end, note)
         )
-        await self.database.do(lambda ledger: ledger.finish(decision.id, outcome, note))
+        await self.database.do(lambda ledger: ledger.actions.finish(decision.id, outcome, note))
 
     async def _advance(self, record: JobRecord) -> list[JobRecord]:
         """Advances a job as far as possible now; returns the jobs that follow from its end."""
@@ -234,7 +236,7 @@ class BisectScheduler(ReconfigurableBaseScheduler):
         self, record: JobRecord, available: Availability
     ) -> list[Action] | Unfinished | None:
         """The open decisions of a job; None if one has ended."""
-        decisions = await self.database.do(lambda ledger: ledger.open_decisions(record.id))
+        decisions = await self.database.do(lambda ledger: ledger.actions.all_open(record.id))
         in_flight = []
         for decision in decisions:
             why = available.shut.get(decision.testbed)
@@ -256,7 +258,8 @@ class BisectScheduler(ReconfigurableBaseScheduler):
             return None
         ahead = await self.prefetcher.pending(record)
         builders = await self.groups.idle_builders(record)
-        state = (await self.database.do(Ledger.last_event), builders, frozenset(ahead))
+        event = await self.database.do(lambda ledger: ledger.events.last())
+        state = (event, builders, frozenset(ahead))
         last: Move | None = None
         for testbed in available.open:
             if testbed in busy or self._waits.get((record.id, testbed)) == state:
@@ -310,7 +313,7 @@ class BisectScheduler(ReconfigurableBaseScheduler):
             return None
         place = self.lab.testbed(testbed)
         evidence = self.followups.kernels.evidence(ledger, record)
-        prices = ledger.prices(testbed)
+        prices = ledger.costs.prices(testbed)
         now = time.time()
         left = {name: max(0.0, at + prices.build - now) for name, at in ahead.items()}
         job = record.job
@@ -349,7 +352,7 @@ class BisectScheduler(ReconfigurableBaseScheduler):
             ledger, self.settings, self.lab, record, stage, testbed.name
         ):
             return None
-        ledger.intend(
+        ledger.actions.intend(
             record.id,
             stage,
             wanted,
@@ -366,10 +369,8 @@ class BisectScheduler(ReconfigurableBaseScheduler):
     @staticmethod
     def _being_built(ledger: Ledger, revision: str, config: str, arch: str) -> bool:
         wanted = (ActionStage.KERNEL, revision, config, arch)
-        return any(
-            (one.stage, one.revision, one.config, one.arch) == wanted
-            for one in ledger.open_decisions()
-        )
+        pending = ledger.actions.all_open()
+        return any((one.stage, one.revision, one.config, one.arch) == wanted for one in pending)
 
     async def _follow(
         self, record: JobRecord, decision: Action
@@ -378,7 +379,9 @@ class BisectScheduler(ReconfigurableBaseScheduler):
         buildset = decision.buildset
         if buildset is None:
             submitted = await self._submit(record, decision)
-            known = await self.database.do(lambda ledger: ledger.submitted(decision.id, submitted))
+            known = await self.database.do(
+                lambda ledger: ledger.actions.submitted(decision.id, submitted)
+            )
             buildset = known.buildset
             assert buildset is not None
             if buildset != submitted:  # another master was quicker
@@ -401,10 +404,10 @@ class BisectScheduler(ReconfigurableBaseScheduler):
         most = MOST_STOPS if end is BuildsetOutcome.SHUT_DOWN else MOST_TRIES
         again = own and (end is BuildsetOutcome.FAILED or (end is BuildsetOutcome.LAB and kernel))
         if (again or end is BuildsetOutcome.SHUT_DOWN) and tries < most:
-            await self.database.do(lambda ledger: ledger.retry(decision.id, note))
+            await self.database.do(lambda ledger: ledger.actions.retry(decision.id, note))
             return end
         outcome = _OUTCOMES.get(end, Outcome.LOST)
-        await self.database.do(lambda ledger: ledger.finish(decision.id, outcome, note))
+        await self.database.do(lambda ledger: ledger.actions.finish(decision.id, outcome, note))
         if end in (BuildsetOutcome.OK, BuildsetOutcome.DUD) or not own:
             return end  # a failure of a peer does not end the job
         if end is BuildsetOutcome.CANCELLED and record.request is not None:
@@ -420,13 +423,8 @@ class BisectScheduler(ReconfigurableBaseScheduler):
         """Cancels a request after a user has stopped one of its builds on Buildbot's pages."""
         why = f"a build of it was cancelled: {note}"
         said = f"Request {request} was cancelled on the web pages: {why}."
-        ledger.cancel_request(
-            request,
-            who="a user",
-            via="the web pages",
-            why=why,
-            letter=request_answer.news(ledger, self.settings, request, said),
-        )
+        letter = request_answer.news(ledger, self.settings, request, said)
+        ledger.requests.cancel(request, who="a user", via="the web pages", why=why, letter=letter)
 
     async def _submit(self, record: JobRecord, decision: Action) -> int:
         """The buildset of a decision: an orphan with its id, a prefetch, or a new one."""
@@ -478,7 +476,7 @@ class BisectScheduler(ReconfigurableBaseScheduler):
 
 def _earlier(ledger: Ledger, decision: Action) -> list[Action]:
     """Earlier attempts at a decision."""
-    attempts = [one for one in ledger.decisions(decision.job) if one.seq == decision.seq]
+    attempts = [one for one in ledger.actions.of_job(decision.job) if one.seq == decision.seq]
     return [one for one in attempts if one.attempt < decision.attempt]
 
 

@@ -57,11 +57,11 @@ def unavailable_peers(
         return {}
     own = record.job.testbed
     peers = lab.peers(lab.testbed(own)) if settings.search.use_groups else ()
-    quarantined = ledger.quarantined()
-    wanted = {one.job.testbed: one for one in ledger.open_jobs()}
+    quarantined = ledger.quarantines.current()
+    wanted = {one.job.testbed: one for one in ledger.jobs.all_open()}
     tried = {
         one.target
-        for one in ledger.open_decisions()
+        for one in ledger.actions.all_open()
         if one.stage is not ActionStage.KERNEL and one.job != record.id
     }
     shut = {}
@@ -75,7 +75,7 @@ def unavailable_peers(
             shut[name] = f"{name} has a {what} of its own"
         elif name in tried:
             shut[name] = f"{name} measures for another job"
-        elif ledger.failed_trials(record.id, name) >= MOST_FRUITLESS:
+        elif ledger.quarantines.failed_trials(record.id, name) >= MOST_FRUITLESS:
             often = words.count(MOST_FRUITLESS, "trial")
             shut[name] = f"the last {often} on {name} failed"
     return shut
@@ -97,7 +97,7 @@ class TestbedGroups:
         own = record.job.testbed
         held, shut = await self._database.do(
             lambda ledger: (
-                ledger.quarantined().get(own),
+                ledger.quarantines.current().get(own),
                 unavailable_peers(ledger, self._settings, self._lab, record),
             )
         )
@@ -140,7 +140,7 @@ class TestbedGroups:
             builders: Number of idle builders.
             prices: Costs of actions.
         """
-        under_way = ledger.open_decisions(record.id)
+        under_way = ledger.actions.all_open(record.id)
         kernels = [one for one in under_way if one.stage is ActionStage.KERNEL]
         now = ledger.clock()
         left = {one.revision: max(0.0, one.intended_at + prices.build - now) for one in kernels}

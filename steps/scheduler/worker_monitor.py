@@ -73,14 +73,14 @@ class WorkerMonitor:
         return False
 
     def _away(self, worker: str, seconds: float, ledger: Ledger) -> None:
-        last = ledger.last_mail(f"worker:{worker}:")
+        last = ledger.mails.last(f"worker:{worker}:")
         if last is None or not last.key.endswith(f":{_AWAY}"):
             number = int(ledger.clock())
             letter = owners.worker_away(worker, self._names(worker), seconds)
             self._post(ledger, worker, number, _AWAY, letter)
 
     def _back(self, worker: str, ledger: Ledger) -> None:
-        last = ledger.last_mail(f"worker:{worker}:")
+        last = ledger.mails.last(f"worker:{worker}:")
         if last is not None and last.key.endswith(f":{_AWAY}"):
             number = int(last.key.split(":")[-2])
             letter = owners.worker_back(worker, self._names(worker))
@@ -91,7 +91,7 @@ class WorkerMonitor:
 
     def _post(self, ledger: Ledger, worker: str, number: int, what: str, letter: Mail) -> None:
         addresses = [host.owner for host in self._hosts[worker] if isinstance(host, Testbed)]
-        ledger.post(
+        ledger.mails.post(
             f"worker:{worker}:{number}:{what}",
             subject=letter.subject,
             recipients=tuple(dict.fromkeys(filter(None, addresses))) or self._settings.mail.to,

@@ -29,9 +29,8 @@ from netbisect.steps.queries.lab_context import LedgerLab
 from netbisect.steps.site import view_models
 from netbisect.steps.site.folder import put
 from netbisect.steps.site.source import SiteSource
-from netbisect.store.db.records import Alert
+from netbisect.store.db.records import Alert, SeriesName
 from netbisect.store.ledger import Ledger
-from netbisect.store.repositories.lookup import SeriesName
 from netbisect.store.repositories.series_history import SeriesHistory
 
 KINDS = ("comparison", "bisection")
@@ -51,8 +50,10 @@ class AlertIndex:
     @classmethod
     def of(cls, ledger: Ledger) -> Self:
         """The alerts of a ledger."""
-        changed = {number: at for number, (_, at) in ledger.alert_news().items()}
-        return cls({one.id: one for one in ledger.alerts()}, changed, view_models.latest(ledger))
+        changed = {number: at for number, (_, at) in ledger.alerts.change_counts().items()}
+        return cls(
+            {one.id: one for one in ledger.alerts.all()}, changed, view_models.latest(ledger)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +122,7 @@ class PageBuilder:
             self._alert(self.alerts.by_number[number])
         for kind, number in part.jobs:
             self._job(kind, number)
-        trails = self.ledger.series_histories_of(part.testbed, part.scenarios)
+        trails = self.ledger.series_histories.of_scenarios(part.testbed, part.scenarios)
         return [self._series(trail) for found in trails for trail in found]
 
     def put(self, files: Mapping[str, str]) -> None:
@@ -150,7 +151,7 @@ class PageBuilder:
             alerts=self._seen[trail.name],
             commits={},
         )
-        commits = self.ledger.commits({one.revision for one in view.levels})
+        commits = self.ledger.commits.find({one.revision for one in view.levels})
         baseline = {id(one) for one in trail.baseline}
         levels = [
             document_parts.level_line(
@@ -176,7 +177,7 @@ class PageBuilder:
             self.put(cases.drawings(case))
 
     def _job(self, kind: str, number: int) -> None:
-        record = self.ledger.job(number)
+        record = self.ledger.jobs.get(number)
         case = view_models.question_case(self.ledger, record, self.lab)
         alert, file = self._by_job.get(number), question_page(kind, number)
         if isinstance(record.job, BisectJob):
@@ -185,7 +186,7 @@ class PageBuilder:
             return
         following = [
             QuestionLink("bisection" if isinstance(one.job, BisectJob) else "comparison", one.id)
-            for one in self.ledger.children(number)
+            for one in self.ledger.jobs.children(number)
         ]
         page = cases.comparison(
             number=number,

@@ -124,7 +124,7 @@ def _overview(
     series: Mapping[tuple[str, str, str], SeriesSummary],
     pairs: Sequence[tuple[str, str, str]],
 ) -> SiteOverview:
-    nights = desk.ledger.last_nights(view_models.NIGHT_SECONDS)
+    nights = desk.ledger.nights.latest(view_models.NIGHT_SECONDS)
     running = [
         view_models.running(desk.ledger, one, kind, outlook.progress.get(one.id, (0, 0))[0])
         for kind, record in outlook.jobs.items()
@@ -162,5 +162,5 @@ def _ended(desk: PageBuilder, outlook: LedgerSummary) -> Iterator[FinishedLine]:
             testbed=one.job.testbed,
             branch=one.job.branch,
             since=one.opened_at,
-            answer=words.sentence(one.finding, desk.ledger.label, desk.lab.title),
+            answer=words.sentence(one.finding, desk.ledger.commits.label, desk.lab.title),
         )

@@ -32,7 +32,7 @@ def _both_in(
     by_place: defaultdict[tuple[str, str], list[SeriesSummary]] = defaultdict(list)
     for one in series.values():
         by_place[one.testbed, one.scenario].append(one)
-    for place, levels in sorted(ledger.images(ends).items()):
+    for place, levels in sorted(ledger.series.of_revisions(ends).items()):
         if not set(ends) <= set(levels) or not by_place[place]:
             continue
         # Where both are on several branches, their boots are the same ones.

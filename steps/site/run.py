@@ -55,8 +55,8 @@ def write(
         before, after = (view_models.resolve(ledger, name).revision for name in pair)
         pairs = [*(one for one in pairs if one != (before, after)), (before, after)]
     alerts = AlertIndex.of(ledger)
-    jobs = {kind: ledger.jobs(kind) for kind in KINDS}
-    outlook = LedgerSummary(ledger.counted(), jobs, ledger.progress())
+    jobs = {kind: ledger.jobs.of_kind(kind) for kind in KINDS}
+    outlook = LedgerSummary(ledger.samples.counts(), jobs, ledger.jobs.progress())
     desk = PageBuilder(source, ledger, folder, alerts)
     if processes is None:
         processes = os.cpu_count() or 1 if len(outlook.samples) >= _WORTH_IT else 1

@@ -91,7 +91,7 @@ def view_of(
         health=judged,
         steps=found,
         alerts=alerts,
-        commits=ledger.commits(named),
+        commits=ledger.commits.find(named),
         links=Links(commit=lab.commit_link),
     )
 
@@ -112,9 +112,9 @@ def _named(found: Sequence[LevelStep]) -> set[str]:
 
 def latest(ledger: Ledger) -> float:
     """When the newest thing was done that pages of alerts tell of, seconds since the epoch."""
-    nights = ledger.last_nights(NIGHT_SECONDS)
+    nights = ledger.nights.latest(NIGHT_SECONDS)
     return max(
-        *(at for _, at in ledger.alert_news().values()),
+        *(at for _, at in ledger.alerts.change_counts().values()),
         *(one.closed_at or one.opened_at for one in nights),
         0.0,
         0.0,
@@ -136,7 +136,7 @@ def alert_case(ledger: Ledger, alert: Alert, lab: LedgerLab, now: float) -> Case
     last = alert.bisection or alert.comparison
     if last is None:
         return None
-    record = ledger.job(last)
+    record = ledger.jobs.get(last)
     finding = record.finding
     if isinstance(finding, Confirmed):
         finding = Confirmed(alert.effects)
@@ -164,12 +164,12 @@ def question_case(ledger: Ledger, record: JobRecord, lab: LedgerLab) -> Case:
 
 def running(ledger: Ledger, record: JobRecord, kind: str, steps_done: int) -> RunningLine:
     """A question that is not answered."""
-    decisions = ledger.decisions(record.id)
+    decisions = ledger.actions.of_job(record.id)
     beliefs = [one.belief for one in decisions if one.belief is not None]
     likeliest = ""
     if beliefs:
         best = max(beliefs[-1].chances.items(), key=lambda item: item[1], default=("", 0.0))
-        likeliest = f"{ledger.label(best[0])}, {words.certainty(best[1])}"
+        likeliest = f"{ledger.commits.label(best[0])}, {words.certainty(best[1])}"
         if beliefs[-1].none >= best[1]:
             likeliest = f"no change, {words.certainty(beliefs[-1].none)}"
     last = decisions[-1] if decisions else None
@@ -180,7 +180,9 @@ def running(ledger: Ledger, record: JobRecord, kind: str, steps_done: int) -> Ru
         branch=record.job.branch,
         since=record.opened_at,
         steps=steps_done,
-        now=f"{last.stage.value} {ledger.label(last.revision)}: {last.why}" if last else "waits",
+        now=f"{last.stage.value} {ledger.commits.label(last.revision)}: {last.why}"
+        if last
+        else "waits",
         likeliest=likeliest,
     )
 
@@ -220,16 +222,18 @@ def resolve(ledger: Ledger, name: str) -> Commit:
     Raises:
         SiteRevisionError: it means none that was measured, or several.
     """
-    measured = ledger.measured_revisions()
+    measured = ledger.commits.booted()
     like = [name] if name in measured else [one for one in measured if one.startswith(name)]
     if not like and name.lstrip("n").split("-")[0].isdigit():
         number = int(name.lstrip("n").split("-")[0])
-        like = [one.revision for one in ledger.commits(measured).values() if one.number == number]
+        like = [
+            one.revision for one in ledger.commits.find(measured).values() if one.number == number
+        ]
     if len(like) != 1:
         known = f"{len(like)} of them begin so" if like else "no kernel of it was measured"
         raise SiteRevisionError(
             f"--compare {name}: {known}; more of its hash, or a label such as "
             "n302145-0a1b2c3d4e5f, would be right"
         )
-    commit = ledger.commit(like[0])
+    commit = ledger.commits.get(like[0])
     return commit or Commit(like[0], 0, "(not in the tree that is watched)", "", "", "", 0.0)

@@ -83,7 +83,7 @@ class DashboardData:
                 # The dashboard does not show alerts by series.
                 view_models.view_of(ledger, trail, self._names, [], self.settings.min_effect)
             )
-            for trail in ledger.series_histories(*series.place)
+            for trail in ledger.series_histories.of(*series.place)
         ]
         self._series[series.place] = (series.version, found)
 
@@ -106,7 +106,7 @@ class DashboardData:
             running=list(self._running(ledger)),
             held=[
                 QuarantineLine(one.testbed, one.since, one.why)
-                for _, one in sorted(ledger.quarantined().items())
+                for _, one in sorted(ledger.quarantines.current().items())
             ],
             addresses=Addresses(
                 f"{self.settings.web.url}plugins/netbisect/", self.settings.links.site
@@ -114,7 +114,7 @@ class DashboardData:
             at=now,
             stalls=stalls.read(self.settings.state).recent,
             unread=len(self.stale(ledger)),
-            mails_given_up=len(ledger.given_up_mails()),
+            mails_given_up=len(ledger.mails.given_up()),
         )
 
     @property
@@ -122,12 +122,12 @@ class DashboardData:
         return LedgerLab(self.settings.links.commit, self.lab)
 
     def _refresh(self, ledger: Ledger) -> None:
-        event = ledger.last_event()
+        event = ledger.events.last()
         if event == self._event:
             return
-        self._counted = ledger.counted()
-        alerts = ledger.current_alerts(ledger.clock() - dashboard.NEWS_SECONDS)
-        changes = ledger.alert_news([one.id for one in alerts])
+        self._counted = ledger.samples.counts()
+        alerts = ledger.alerts.current(ledger.clock() - dashboard.NEWS_SECONDS)
+        changes = ledger.alerts.change_counts([one.id for one in alerts])
         self._alerts = []
         self._changes = {}
         for alert in alerts:
@@ -144,7 +144,7 @@ class DashboardData:
         return f"{counted.samples} {counted.latest!r} {self._changes.get(place)}"
 
     def _night(self, ledger: Ledger) -> dashboard.NightProgress:
-        nights = ledger.last_nights(view_models.NIGHT_SECONDS)
+        nights = ledger.nights.latest(view_models.NIGHT_SECONDS)
         names = digest.Names(self.lab)
         missing = [one for night in nights for one in digest.missing_of(ledger, night, names)]
         planned = sum(len(one.job.scenarios) for one in nights if isinstance(one.job, NightlyJob))
@@ -160,9 +160,9 @@ class DashboardData:
     # ---------------------------------------------------------------------------------- open jobs
 
     def _running(self, ledger: Ledger) -> Iterable[Progress]:
-        record = ledger.open_jobs()
+        record = ledger.jobs.all_open()
         kept = {one.id for one in record}
-        counts = ledger.progress(kept)
+        counts = ledger.jobs.progress(kept)
         self._progress = {one: told for one, told in self._progress.items() if one in kept}
         for one in record:
             count = counts.get(one.id, (0, 0))
@@ -172,8 +172,8 @@ class DashboardData:
 
     def _progress_of(self, ledger: Ledger, record: JobRecord) -> Progress:
         job = record.job
-        decisions = ledger.decisions(record.id)
-        prices = ledger.prices(job.testbed)
+        decisions = ledger.actions.of_job(record.id)
+        prices = ledger.costs.prices(job.testbed)
         share: float | None
         left: float | None
         match job:
@@ -217,20 +217,22 @@ class DashboardData:
     ) -> tuple[float | None, float | None, str]:
         evidence = self._names.evidence(ledger, record)
         ahead = plan.forecast(job, evidence, prices)
-        left, spent = 3600 * ahead.hours_left, ledger.cost([record.id]).seconds
+        left, spent = 3600 * ahead.hours_left, ledger.costs.of_jobs([record.id]).seconds
         best, probability = max(ahead.belief.chances.items(), key=lambda one: one[1])
         said = f"{words.count(len(job.candidates), 'commit')}; likeliest "
         if ahead.belief.none > probability:
             said += f"no change, {words.certainty(ahead.belief.none)}"
         else:
-            said += f"{ledger.label(best)}, {words.certainty(probability)}"
+            said += f"{ledger.commits.label(best)}, {words.certainty(probability)}"
         return spent / (spent + left) if spent + left else None, left, said
 
 
 def _order(ledger: Ledger, decision: Action, own: str) -> str:
     """Describes an action, with its testbed if that is not the job's own."""
     guest = f" on {decision.testbed}" if decision.testbed != own else ""
-    return f"{decision.stage.value} {ledger.label(decision.revision)}{guest}: {decision.why}"
+    return (
+        f"{decision.stage.value} {ledger.commits.label(decision.revision)}{guest}: {decision.why}"
+    )
 
 
 def _least_left(working: list[Action], prices: Prices, scenarios: tuple[str, ...]) -> float:
@@ -242,12 +244,12 @@ def _least_left(working: list[Action], prices: Prices, scenarios: tuple[str, ...
 
 
 def _boots(ledger: Ledger, record: JobRecord) -> int:
-    return sum(isinstance(fact, Boot) for fact in ledger.facts_of(record.id))
+    return sum(isinstance(fact, Boot) for fact in ledger.facts.of_job(record.id))
 
 
 def _fewest(ledger: Ledger, job: CompareJob) -> int:
     """Boots of the leading scenario on the side with fewer boots."""
-    levels: list[Level] = ledger.series(job.testbed, job.lead, job.branch)
+    levels: list[Level] = ledger.series.levels(job.testbed, job.lead, job.branch)
     return min(
         sum(len(one.ln_pps) for one in levels if one.revision == end) for end in (job.good, job.bad)
     )

@@ -311,8 +311,17 @@ class LedgerEvent:
     """
 
     id: int
-    """Grows; a marker for `events_since`."""
+    """Grows; a marker for `events.since`."""
     at: float
     kind: str
     job: int | None
     data: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesName:
+    """Names a series."""
+
+    testbed: str
+    scenario: str
+    branch: str

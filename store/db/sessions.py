@@ -50,8 +50,8 @@ def get_row(session: Session, table: type[_Row], identifier: int) -> _Row:
     return row
 
 
-class LedgerRepository:
-    """Base of all repositories: opens a session for every call."""
+class Transactions:
+    """Opens transactions of a database, and tells the time."""
 
     def __init__(
         self,
@@ -117,10 +117,18 @@ class LedgerRepository:
             self._thread.origin = before
 
 
+class LedgerRepository:
+    """Base of all repositories: every call is a transaction."""
+
+    def __init__(self, transactions: Transactions) -> None:
+        self.reading = transactions.reading
+        self.writing = transactions.writing
+
+
 class EventRepository(LedgerRepository):
     """Events in order."""
 
-    def events_since(self, marker: int, limit: int = 1000) -> tuple[list[LedgerEvent], int]:
+    def since(self, marker: int, limit: int = 1000) -> tuple[list[LedgerEvent], int]:
         """Events after `marker`, oldest first, and the marker for the next call.
 
         Marker 0 is the beginning. Events become visible in the order of their ids, so no event is
@@ -134,7 +142,7 @@ class EventRepository(LedgerRepository):
             ]
         return events, events[-1].id if events else marker
 
-    def last_event(self) -> int:
-        """Marker of the last event, for `events_since`."""
+    def last(self) -> int:
+        """Marker of the last event, for `since`."""
         with self.reading() as session:
             return session.scalar(select(func.max(EventRow.id))) or 0

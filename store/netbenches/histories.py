@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from netbisect.bisect.model.entities import Level
+from netbisect.store.db.records import SeriesName
 from netbisect.store.netbenches.files import Imported, NetbenchesError, images_of, parsed
 from netbisect.store.netbenches.names import revision_of
-from netbisect.store.repositories.lookup import SeriesName
 
 _SHOWN = 3
 """Names in a sentence about many."""

@@ -141,8 +141,8 @@ def _import_series(
         )
         facts += _facts(image)
     for line, taught in commits.items():
-        ledger.learn(taught, line)
-    added = ledger.record_all(facts, images[0].origin)
+        ledger.commits.learn(taught, line)
+    added = ledger.facts.record_all(facts, images[0].origin)
     summary.kernels += sum(isinstance(fact, Kernel) for fact in added)
     summary.boots += sum(isinstance(fact, Boot) for fact in added)
     new = sum(isinstance(fact, Sample) for fact in added)

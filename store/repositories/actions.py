@@ -15,7 +15,7 @@ from netbisect.bisect.model.results import Posterior
 from netbisect.store.db.database import StoreError
 from netbisect.store.db.records import Action, ActionStage, JobState, Outcome
 from netbisect.store.db.sessions import LedgerRepository, WriteTransaction, get_row
-from netbisect.store.db.tables import DecisionRow, QuestionRow
+from netbisect.store.db.tables import DecisionRow, DudRow, QuestionRow
 
 
 class NotOpenError(StoreError):
@@ -159,7 +159,7 @@ class ActionRepository(LedgerRepository):
             _finish(writing, row, outcome, note)
             return action_of(row)
 
-    def open_decisions(self, job: int | None = None) -> list[Action]:
+    def all_open(self, job: int | None = None) -> list[Action]:
         """Open actions of open jobs, or of one job: at most one per testbed, oldest first."""
         pending = _pending(JobState.OPEN)
         if job is not None:
@@ -167,12 +167,12 @@ class ActionRepository(LedgerRepository):
         with self.reading() as session:
             return [action_of(row) for row in session.scalars(pending)]
 
-    def held_decisions(self) -> list[Action]:
+    def held(self) -> list[Action]:
         """Open actions of held jobs, to be cancelled."""
         with self.reading() as session:
             return [action_of(row) for row in session.scalars(_pending(JobState.HELD))]
 
-    def decisions(self, job: int) -> list[Action]:
+    def of_job(self, job: int) -> list[Action]:
         """All attempts at all actions of a job, in order."""
         rows = (
             select(DecisionRow)
@@ -182,7 +182,7 @@ class ActionRepository(LedgerRepository):
         with self.reading() as session:
             return [action_of(row) for row in session.scalars(rows)]
 
-    def decision(self, identifier: int) -> Action:
+    def get(self, identifier: int) -> Action:
         """The action with this id.
 
         Raises:
@@ -190,6 +190,12 @@ class ActionRepository(LedgerRepository):
         """
         with self.reading() as session:
             return action_of(get_row(session, DecisionRow, identifier))
+
+    def failed(self) -> set[int]:
+        """Those that a dud came of."""
+        query = select(DudRow.decision_id).where(DudRow.decision_id.is_not(None)).distinct()
+        with self.reading() as session:
+            return {number for number in session.scalars(query) if number is not None}
 
 
 def _pending(state: JobState) -> Select[DecisionRow]:

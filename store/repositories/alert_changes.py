@@ -159,7 +159,7 @@ def change_alert(
     recovery: str = "",
     tell: Callable[[Alert], str] | None = None,
 ) -> Alert:
-    """As `Alerts.change_alert`, as part of a transaction."""
+    """As `AlertRepository.change`, as part of a transaction."""
     row = get_row(writing.session, AlertRow, identifier)
     before = AlertState(row.state)
     if comparison is not None:

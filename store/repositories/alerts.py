@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from sqlalchemy import Select, func, select
 
@@ -10,7 +10,7 @@ from netbisect.bisect.alert_lifecycle import mute_expired
 from netbisect.bisect.model.alert_state import AlertState
 from netbisect.store.db.records import Alert, AlertHistoryEntry
 from netbisect.store.db.sessions import LedgerRepository, get_row
-from netbisect.store.db.tables import AlertChangeRow, AlertRow, AlertSeriesRow
+from netbisect.store.db.tables import AlertChangeRow, AlertRow, AlertSeriesRow, QuestionRow
 from netbisect.store.repositories.alert_changes import change_alert, merge_alert
 from netbisect.store.repositories.alert_rows import (
     alert_of,
@@ -26,26 +26,26 @@ _ENDED = tuple(state.value for state in AlertState if state.ended)
 class AlertRepository(LedgerRepository):
     """Reads and changes alerts; they are opened in a `closing`."""
 
-    def alerts(self, *, candidates: bool = False) -> list[Alert]:
+    def all(self, *, candidates: bool = False) -> list[Alert]:
         """All alerts that were ever announced, and the others only if asked for; oldest first."""
         query = select(AlertRow).order_by(AlertRow.id)
         return self._alerts(
             query if candidates else query.where(AlertRow.announced_at.is_not(None))
         )
 
-    def open_alerts(self) -> list[Alert]:
+    def all_open(self) -> list[Alert]:
         """Alerts whose change stands, oldest first."""
         return self._alerts(
             select(AlertRow).where(AlertRow.state.in_(STANDING)).order_by(AlertRow.id)
         )
 
-    def pending_alerts(self) -> list[Alert]:
+    def pending(self) -> list[Alert]:
         """Alerts that are not over, candidates too, oldest first."""
         return self._alerts(
             select(AlertRow).where(AlertRow.state.not_in(_ENDED)).order_by(AlertRow.id)
         )
 
-    def current_alerts(self, since: float) -> list[Alert]:
+    def current(self, since: float) -> list[Alert]:
         """Announced alerts that stand, or to which something was done since then, oldest first."""
         changed = select(AlertChangeRow.alert_id).where(AlertChangeRow.at >= since)
         return self._alerts(
@@ -55,12 +55,12 @@ class AlertRepository(LedgerRepository):
             .order_by(AlertRow.id)
         )
 
-    def alerts_begun(self, since: float) -> list[Alert]:
+    def begun(self, since: float) -> list[Alert]:
         """Alerts and candidates that were opened or announced since then, oldest first."""
         begun = (AlertRow.opened_at >= since) | (AlertRow.announced_at >= since)
         return self._alerts(select(AlertRow).where(begun).order_by(AlertRow.id))
 
-    def latest_alerts(self, most: int) -> list[Alert]:
+    def latest(self, most: int) -> list[Alert]:
         """Announced alerts, that to which something was done last first; so many at most."""
         changed = func.coalesce(func.max(AlertChangeRow.at), AlertRow.announced_at)
         return self._alerts(
@@ -72,17 +72,17 @@ class AlertRepository(LedgerRepository):
             .limit(most)
         )
 
-    def first_alert(self) -> Alert | None:
+    def first(self) -> Alert | None:
         """The oldest one that was announced."""
         announced = select(AlertRow).where(AlertRow.announced_at.is_not(None))
         return next(iter(self._alerts(announced.order_by(AlertRow.id).limit(1))), None)
 
-    def recent_alerts(self, since: float) -> list[Alert]:
+    def changed_since(self, since: float) -> list[Alert]:
         """Alerts to which something was done at or after this time, oldest first."""
         changed = select(AlertChangeRow.alert_id).where(AlertChangeRow.at >= since)
         return self._alerts(select(AlertRow).where(AlertRow.id.in_(changed)).order_by(AlertRow.id))
 
-    def alerts_of_culprit(self, culprit: str) -> list[Alert]:
+    def of_culprit(self, culprit: str) -> list[Alert]:
         """Alerts whose change this commit made, oldest first."""
         return self._alerts(
             select(AlertRow)
@@ -90,7 +90,7 @@ class AlertRepository(LedgerRepository):
             .order_by(AlertRow.id)
         )
 
-    def alerts_touching(self, testbed: str, scenario: str, branch: str) -> list[Alert]:
+    def of_series(self, testbed: str, scenario: str, branch: str) -> list[Alert]:
         """Alerts that were seen in this series, in whatever state, oldest first."""
         touching = select(AlertSeriesRow.alert_id).where(
             AlertSeriesRow.testbed == testbed,
@@ -99,7 +99,7 @@ class AlertRepository(LedgerRepository):
         )
         return self._alerts(select(AlertRow).where(AlertRow.id.in_(touching)).order_by(AlertRow.id))
 
-    def alert(self, identifier: int) -> Alert:
+    def get(self, identifier: int) -> Alert:
         """The alert.
 
         Raises:
@@ -108,7 +108,7 @@ class AlertRepository(LedgerRepository):
         with self.reading() as session:
             return alert_of(get_row(session, AlertRow, identifier))
 
-    def alert_changes(self, identifier: int) -> list[AlertHistoryEntry]:
+    def changes(self, identifier: int) -> list[AlertHistoryEntry]:
         """Its history, oldest first."""
         changes = (
             select(AlertChangeRow)
@@ -136,7 +136,7 @@ class AlertRepository(LedgerRepository):
                 if mute_expired(life_of(row), writing.now)
             ]
 
-    def change_alert(
+    def change(
         self,
         identifier: int,
         *,
@@ -185,7 +185,7 @@ class AlertRepository(LedgerRepository):
                 tell=tell,
             )
 
-    def merge_alert(self, identifier: int, earlier: int, *, who: str, what: str) -> Alert:
+    def merge(self, identifier: int, earlier: int, *, who: str, what: str) -> Alert:
         """Makes an alert part of an earlier one with the same culprit; the earlier one.
 
         Raises:
@@ -197,3 +197,34 @@ class AlertRepository(LedgerRepository):
     def _alerts(self, query: Select[AlertRow]) -> list[Alert]:
         with self.reading() as session:
             return [alert_of(row) for row in session.scalars(query)]
+
+    def of_job(self, job: int) -> Alert | None:
+        """The alert that this comparison is to confirm, or whose commit this search looks for.
+
+        Of several that share a search, that of its own testbed.
+        """
+        return next(iter(self.all_of_job(job)), None)
+
+    def all_of_job(self, job: int) -> list[Alert]:
+        """All alerts that wait for this question, those of its own testbed first."""
+        query = (
+            select(AlertRow)
+            .join(QuestionRow, QuestionRow.id == job)
+            .where((AlertRow.bisection_id == job) | (AlertRow.comparison_id == job))
+            .order_by(AlertRow.testbed != QuestionRow.testbed, AlertRow.id)
+        )
+        with self.reading() as session:
+            return [alert_of(row) for row in session.scalars(query)]
+
+    def change_counts(self, alerts: Collection[int] | None = None) -> dict[int, tuple[int, float]]:
+        """By alert: how often it was changed, and when last.
+
+        Args:
+            alerts: Only of these; of all where they are not told.
+        """
+        query = select(AlertChangeRow.alert_id, func.count(), func.max(AlertChangeRow.at))
+        if alerts is not None:
+            query = query.where(AlertChangeRow.alert_id.in_(alerts))
+        with self.reading() as session:
+            found = session.execute(query.group_by(AlertChangeRow.alert_id))
+            return {alert: (times, at) for alert, times, at in found}

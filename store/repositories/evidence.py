@@ -93,7 +93,7 @@ def scope_of(record: JobRecord) -> Scope:
 class EvidenceRepository(LedgerRepository):
     """Gathers evidence."""
 
-    def evidence(
+    def gather(
         self,
         record: JobRecord,
         *,
@@ -135,7 +135,7 @@ class EvidenceRepository(LedgerRepository):
                 profiled=_profiled(session, scope.job),
             )
 
-    def evidence_ahead(
+    def gather_unsaved(
         self,
         job: Job,
         *,
@@ -143,9 +143,9 @@ class EvidenceRepository(LedgerRepository):
         arch: str,
         variants: Mapping[str, str] = MappingProxyType({}),
     ) -> Evidence:
-        """All facts relevant for a job that is not in the ledger; see `evidence`."""
+        """All facts relevant for a job that is not in the ledger; see `gather`."""
         record = JobRecord(0, "", job, None, 0, "", JobState.OPEN, None, 0.0, None)
-        return self.evidence(record, config=config, arch=arch, variants=variants)
+        return self.gather(record, config=config, arch=arch, variants=variants)
 
 
 def _with_layouts(session: Session, scope: Scope) -> Scope:

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import assert_never
 
-from sqlalchemy import inspect, select
-from sqlalchemy.orm import InstanceState, Session
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
 
 from netbisect.bisect.model.entities import (
     Boot,
-    Commit,
     Conditions,
     Fact,
     Failure,
     Kernel,
     Sample,
 )
-from netbisect.bisect.model.evidence import split_kernel_name
-from netbisect.bisect.model.revision_key import parts_of, short, with_patch
 from netbisect.store.db.database import StoreError
 from netbisect.store.db.rows import (
     boot_of,
-    commit_of,
     conditions_of,
     failure_of,
     kernel_of,
@@ -32,12 +27,10 @@ from netbisect.store.db.rows import (
 from netbisect.store.db.sessions import LedgerRepository
 from netbisect.store.db.tables import (
     BootRow,
-    CommitRow,
     ConditionsRow,
     DecisionRow,
     DudRow,
     KernelRow,
-    PlaceRow,
     SampleRow,
 )
 from netbisect.store.repositories.fact_writer import add_event, add_facts
@@ -88,68 +81,32 @@ class FactRepository(LedgerRepository):
                 )
             return added
 
-    def facts_of(self, job: int) -> list[Fact]:
+    def of_job(self, job: int) -> list[Fact]:
         """All facts of a job, oldest first."""
         decisions = select(DecisionRow.id).where(DecisionRow.question_id == job)
         with self.reading() as session:
             return facts_where(session, list(session.scalars(decisions)))
 
-    # -------------------------------------------------------------------------- the background
-
-    def learn(self, commits: Iterable[Commit], branch: str) -> None:
-        """Stores commits of a branch's first-parent line; newer data replace older data.
-
-        A commit at a number where another one stood takes its place: the branch was rewritten.
-        Facts about the other one are kept, but it is no longer of this branch. One event tells
-        of all that was not known.
-        """
-        taught = {commit.revision: commit for commit in commits}
-        with self.writing() as writing:
-            session = writing.session
-            # What is flushed is no news any more to the session, which flushes when it looks.
-            with session.no_autoflush:
-                rows = [session.merge(_row_of(commit)) for commit in taught.values()]
-                numbers = _new_numbers(session, rows)
-            session.flush()
-            with session.no_autoflush:
-                places = [
-                    session.merge(PlaceRow(branch=branch, number=one.number, revision=one.revision))
-                    for one in taught.values()
-                ]
-                numbers |= _new_numbers(session, places)
-            if numbers:
-                writing.note("learned", branch=branch, first=min(numbers), last=max(numbers))
-
-    def know(self, commits: Iterable[Commit]) -> None:
-        """Takes in commits that are on no branch that is watched: they are in no series.
-
-        What is said last is right; one event tells of all that was not known.
-        """
-        taught = {commit.revision: commit for commit in commits}
-        with self.writing() as writing:
-            session = writing.session
-            with session.no_autoflush:
-                rows = [session.merge(_row_of(commit)) for commit in taught.values()]
-                news = [row.revision for row in rows if _is_news(session, row)]
-            if news:
-                writing.note("known", revisions=sorted(news) if len(news) <= _TOLD else None)
-
-    def commit(self, revision: str) -> Commit | None:
-        """The commit, if it was learned."""
+    def of_action(self, decision: int) -> list[Fact]:
+        """What came of one attempt at a decision, oldest first."""
         with self.reading() as session:
-            row = session.get(CommitRow, revision)
-            return None if row is None else commit_of(row)
+            return facts_where(session, [decision])
 
-    def label(self, revision: str) -> str:
-        """What people call a revision: its commit's label, or a short hash if none was learned.
+    def last_boots(self) -> dict[str, str]:
+        """By testbed: the boot that was ordered last; the machines' own clocks have no say."""
+        last = (
+            select(BootRow.testbed, func.max(BootRow.decision_id).label("decision"))
+            .where(BootRow.decision_id.is_not(None))
+            .group_by(BootRow.testbed)
+            .subquery()
+        )
+        query = select(BootRow.testbed, BootRow.id).join(
+            last, (last.c.testbed == BootRow.testbed) & (last.c.decision == BootRow.decision_id)
+        )
+        with self.reading() as session:
+            return {row.testbed: row.id for row in session.execute(query)}
 
-        Of a patch and of a further layout the name is told too.
-        """
-        plain, layout = split_kernel_name(revision)
-        name, patch = parts_of(plain)
-        commit = self.commit(name)
-        label = short(plain) if commit is None else with_patch(commit.label, patch)
-        return f"{label}, layout {layout}" if layout else label
+    # -------------------------------------------------------------------------- the background
 
 
 def facts_where(session: Session, decisions: Sequence[int]) -> list[Fact]:
@@ -205,22 +162,3 @@ def _revisions(facts: Sequence[Fact]) -> list[str] | None:
             case _:
                 assert_never(fact)
     return sorted(found) if len(found) <= _TOLD else None
-
-
-def _new_numbers(session: Session, rows: Iterable[CommitRow | PlaceRow]) -> set[int]:
-    """Numbers of those that are to be written, or are to be others than they were."""
-    found: set[int] = set()
-    for row in rows:
-        if _is_news(session, row):
-            state: InstanceState[CommitRow | PlaceRow] = inspect(row)
-            found |= {row.number, *state.attrs.number.history.deleted}
-    return found
-
-
-def _is_news(session: Session, row: CommitRow | PlaceRow) -> bool:
-    """Whether it is to be written, or is to be another than it was."""
-    return row in session.new or session.is_modified(row)
-
-
-def _row_of(commit: Commit) -> CommitRow:
-    return CommitRow(**{**dataclasses.asdict(commit), "paths": list(commit.paths)})

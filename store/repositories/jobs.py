@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 
 from netbisect.bisect.model import serialization
 from netbisect.bisect.model.alert_state import AlertKind, AlertState
+from netbisect.bisect.model.evidence import split_kernel_name
 from netbisect.bisect.model.jobs import Job
 from netbisect.bisect.model.results import Effect, Result
 from netbisect.store.db.database import StoreError
 from netbisect.store.db.records import Alert, JobRecord, JobState, OutboxMail, Request, RequestState
 from netbisect.store.db.sessions import LedgerRepository, WriteTransaction, get_row
-from netbisect.store.db.tables import QuestionRow, RequestQuestionRow
+from netbisect.store.db.tables import DecisionRow, KernelRow, QuestionRow, RequestQuestionRow
 from netbisect.store.repositories import alert_changes, request_changes
+from netbisect.store.repositories.evidence import scope_of
 from netbisect.store.repositories.outbox import post_mail
 
 
@@ -134,7 +136,7 @@ class JobClosing:
         comparison: int | None = None,
         bisection: int | None = None,
     ) -> Alert:
-        """Changes what is given, and notes who did it and why, as `Alerts.change_alert` does.
+        """Changes what is given, and notes who did it and why, as `AlertRepository.change` does.
 
         With `comparison`, that is the one that is to confirm it now.
 
@@ -201,7 +203,7 @@ class JobClosing:
         body: str,
         alert: int | None = None,
     ) -> OutboxMail:
-        """Puts a mail into the outbox, as `Outbox.post` does.
+        """Puts a mail into the outbox, as `OutboxRepository.post` does.
 
         Raises:
             StoreError: there are no recipients, or no such alert.
@@ -255,7 +257,7 @@ class JobClosing:
 class JobRepository(LedgerRepository):
     """Jobs and their results."""
 
-    def ask(
+    def add(
         self,
         job: Job,
         *,
@@ -283,7 +285,7 @@ class JobRepository(LedgerRepository):
                 requested_by=requested_by,
             )
 
-    def open_jobs(self) -> list[JobRecord]:
+    def all_open(self) -> list[JobRecord]:
         """Open jobs: by descending priority, then oldest first."""
         wanted = (
             select(QuestionRow)
@@ -293,7 +295,7 @@ class JobRepository(LedgerRepository):
         with self.reading() as session:
             return [job_of(row) for row in session.scalars(wanted)]
 
-    def job(self, identifier: int) -> JobRecord:
+    def get(self, identifier: int) -> JobRecord:
         """The job with this id.
 
         Raises:
@@ -302,7 +304,7 @@ class JobRepository(LedgerRepository):
         with self.reading() as session:
             return job_of(get_row(session, QuestionRow, identifier))
 
-    def job_by_key(self, key: str) -> JobRecord | None:
+    def by_key(self, key: str) -> JobRecord | None:
         """The job with this key, or None."""
         with self.reading() as session:
             row = session.scalar(select(QuestionRow).where(QuestionRow.key == key))
@@ -320,7 +322,7 @@ class JobRepository(LedgerRepository):
     def closing(self, record: JobRecord, finding: Result) -> Iterator[JobClosing]:
         """Closes a job with its result, and stores all that follows from it.
 
-            with ledger.closing(asked, finding) as closing:
+            with ledger.jobs.closing(record, finding) as closing:
                 alert = closing.open_alert(finding.effects, what="confirmed")
                 closing.post(f"alert:{alert.id}", ...)
 
@@ -341,6 +343,61 @@ class JobRepository(LedgerRepository):
                 "closed", row.id, key=row.key, kind=row.kind, finding=serialization.tag_of(finding)
             )
             yield JobClosing(job_of(row), writing)
+
+    def needed_kernels(self) -> set[str]:
+        """Keys of the kernels that open questions may yet want to boot.
+
+        Of each build of a revision that one of them is about, that is the newest; and what open
+        decisions have ordered.
+        """
+        still_open = QuestionRow.state == JobState.OPEN.value
+        ordered = (
+            select(DecisionRow.revision)
+            .join(QuestionRow, DecisionRow.question_id == QuestionRow.id)
+            .where(DecisionRow.outcome.is_(None), still_open)
+        )
+        with self.reading() as session:
+            revisions = set(session.scalars(ordered))
+            for row in session.scalars(select(QuestionRow).where(still_open)):
+                revisions.update(scope_of(job_of(row)).revisions)
+            built = (
+                select(KernelRow)
+                .where(KernelRow.revision.in_(revisions))
+                .order_by(KernelRow.at, KernelRow.id)
+            )
+            newest = {
+                (row.revision, row.config, row.arch): row.key for row in session.scalars(built)
+            }
+            relinked = (
+                select(KernelRow)
+                .where(KernelRow.revision.contains("#"))
+                .order_by(KernelRow.at, KernelRow.id)
+            )
+            newest |= {
+                (row.revision, row.config, row.arch): row.key
+                for row in session.scalars(relinked)
+                if split_kernel_name(row.revision)[0] in revisions
+            }
+        return set(newest.values())
+
+    def of_kind(self, kind: str) -> list[JobRecord]:
+        """All questions of a kind, `comparison` or `bisection`, oldest first."""
+        query = select(QuestionRow).where(QuestionRow.kind == kind).order_by(QuestionRow.id)
+        with self.reading() as session:
+            return [job_of(row) for row in session.scalars(query)]
+
+    def progress(self, jobs: Collection[int] | None = None) -> dict[int, tuple[int, int]]:
+        """By question: how many attempts there were, and how many of them are over.
+
+        Args:
+            jobs: Only of these; of all where they are not told.
+        """
+        query = select(DecisionRow.question_id, func.count(), func.count(DecisionRow.outcome))
+        if jobs is not None:
+            query = query.where(DecisionRow.question_id.in_(jobs))
+        with self.reading() as session:
+            found = session.execute(query.group_by(DecisionRow.question_id))
+            return {job: (begun, over) for job, begun, over in found}
 
 
 def job_of(row: QuestionRow) -> JobRecord:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -12,7 +13,6 @@ from sqlalchemy.orm import Session
 from netbisect.bisect.model import sample_validity
 from netbisect.bisect.model.entities import Level
 from netbisect.store.db.tables import BootRow, KernelRow, SampleRow
-from netbisect.store.repositories.series import level_of
 
 ByConditions = Mapping[str, tuple[Level, ...]]
 """Levels by digest of the conditions, those of the newest sample last. At least one level each, of
@@ -95,3 +95,23 @@ def by_conditions(
         )
         for conditions, told in found.items()
     }
+
+
+def level_of(
+    revision: str, identity: str, first: float, boots: list[list[tuple[float, bool]]]
+) -> Level:
+    """A level of boots, each with the ln pps of its runs and whether the generator limited them."""
+    limited = [saturated for runs in boots for _, saturated in runs]
+    # Lists, not generators: hundreds of series have a thousand levels each.
+    return Level(
+        revision,
+        identity,
+        first,
+        tuple(
+            [
+                statistics.fmean(ln_pps for ln_pps, _ in runs) if len(runs) > 1 else runs[0][0]
+                for runs in boots
+            ]
+        ),
+        2 * sum(limited) > len(limited),
+    )

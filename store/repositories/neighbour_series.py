@@ -52,7 +52,7 @@ def _nearest(numbers: Sequence[int], ends: tuple[int, int]) -> tuple[list[int], 
 class NeighbourSeriesRepository(LedgerRepository):
     """Reads across testbeds."""
 
-    def neighbour_series(
+    def around(
         self, branch: str, testbed: str, ends: tuple[int, int], until: float = math.inf
     ) -> dict[tuple[str, str], NeighbourSeries]:
         """By testbed and scenario: the series of all others that have levels on both sides.

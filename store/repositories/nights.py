@@ -14,10 +14,10 @@ from netbisect.bisect.model.entities import Level
 from netbisect.bisect.model.results import NightlyResult
 from netbisect.store.db.records import JobRecord, JobState
 from netbisect.store.db.sessions import LedgerRepository
-from netbisect.store.db.tables import BootRow, DecisionRow, PlaceRow, QuestionRow, SampleRow
+from netbisect.store.db.tables import BootRow, DecisionRow, QuestionRow, SampleRow
 from netbisect.store.repositories.evidence import comparable, image_of_boot
 from netbisect.store.repositories.jobs import job_of
-from netbisect.store.repositories.series import level_of
+from netbisect.store.repositories.levels import level_of
 
 _NIGHT = QuestionRow.kind == "night"
 _AT_ONCE = 10
@@ -29,7 +29,7 @@ _REPEAT = QuestionRow.parent_id.is_not(None)
 class NightRepository(LedgerRepository):
     """Reads what nights there were."""
 
-    def last_night(self, testbed: str, branch: str) -> JobRecord | None:
+    def last(self, testbed: str, branch: str) -> JobRecord | None:
         """The newest night that measured its revision for the first time, and was done."""
         nights = (
             select(QuestionRow)
@@ -47,7 +47,7 @@ class NightRepository(LedgerRepository):
             found = map(job_of, rows)
             return next((one for one in found if isinstance(one.finding, NightlyResult)), None)
 
-    def nights_since(self, at: float) -> list[JobRecord]:
+    def since(self, at: float) -> list[JobRecord]:
         """Nights that were asked for at or after this time, oldest first."""
         nights = select(QuestionRow).where(_NIGHT, QuestionRow.opened_at >= at)
         with self.reading() as session:
@@ -65,16 +65,10 @@ class NightRepository(LedgerRepository):
             at = session.scalar(last)
             return session.scalar(first) if at is None else at
 
-    def newest(self, branch: str) -> str | None:
-        """The newest revision of a branch that was learned."""
-        places = select(PlaceRow.revision).where(PlaceRow.branch == branch)
-        with self.reading() as session:
-            return session.scalar(places.order_by(PlaceRow.number.desc()).limit(1))
-
     def repeated(self, testbed: str, scenario: str, branch: str) -> list[list[Level]]:
         """Images that were measured in more than one night: a level for each night, oldest first.
 
-        Samples count as for `Series.series`. Only nights count: a comparison is asked for
+        Samples count as for `SeriesRepository.levels`. Only nights count: a comparison is asked for
         because a night was off, so that the next boots of that image lie nearer to its level
         than that night did. Nights of two revisions that build the same kernel are nights of
         one image.
@@ -110,6 +104,18 @@ class NightRepository(LedgerRepository):
             for name, found in ((name, by_night.values()) for name, by_night in nights.items())
             if len(found) > 1
         ]
+
+    def latest(self, seconds: float) -> list[JobRecord]:
+        """The nights that were asked for at most so long before the last one, repeats left out."""
+        nights = (QuestionRow.kind == "night") & QuestionRow.parent_id.is_(None)
+        last = select(func.max(QuestionRow.opened_at)).where(nights)
+        with self.reading() as session:
+            at = session.scalar(last)
+            if at is None:
+                return []
+            query = select(QuestionRow).where(nights, QuestionRow.opened_at >= at - seconds)
+            rows = session.scalars(query.order_by(QuestionRow.testbed, QuestionRow.id))
+            return [job_of(row) for row in rows]
 
 
 _Night = tuple[str, float, dict[str, list[tuple[float, bool]]]]

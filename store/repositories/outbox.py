@@ -1,6 +1,6 @@
 """The outbox: mails are stored in the transaction of their cause, and sent later.
 
-A crash between delivery and `mail_sent` sends a mail again with the same Message-ID, by which mail
+A crash between delivery and `sent` sends a mail again with the same Message-ID, by which mail
 programs recognize duplicates.
 """
 
@@ -58,7 +58,7 @@ class OutboxRepository(LedgerRepository):
                 thread=thread,
             )
 
-    def due_mails(self, now: float) -> list[OutboxMail]:
+    def due(self, now: float) -> list[OutboxMail]:
         """Mails to be tried at this time; one whose try came to nothing is behind the others."""
         due = (
             select(MailRow)
@@ -68,7 +68,7 @@ class OutboxRepository(LedgerRepository):
         with self.reading() as session:
             return [mail_of(row) for row in session.scalars(due)]
 
-    def mail(self, identifier: int) -> OutboxMail:
+    def get(self, identifier: int) -> OutboxMail:
         """The mail.
 
         Raises:
@@ -77,14 +77,14 @@ class OutboxRepository(LedgerRepository):
         with self.reading() as session:
             return mail_of(get_row(session, MailRow, identifier))
 
-    def last_mail(self, prefix: str) -> OutboxMail | None:
+    def last(self, prefix: str) -> OutboxMail | None:
         """The newest mail whose key begins so; None when there is none."""
         mails = select(MailRow).where(MailRow.key.startswith(prefix, autoescape=True))
         with self.reading() as session:
             row = session.scalars(mails.order_by(MailRow.id.desc()).limit(1)).first()
             return None if row is None else mail_of(row)
 
-    def mail_begins(self, identifier: int, next_try_at: float) -> None:
+    def begin(self, identifier: int, next_try_at: float) -> None:
         """It is about to be given to the mail server.
 
         Whoever cannot write this down cannot write down either that it was sent, and must not send
@@ -100,7 +100,7 @@ class OutboxRepository(LedgerRepository):
         with self.writing() as writing:
             get_row(writing.session, MailRow, identifier).next_try_at = next_try_at
 
-    def mail_sent(self, identifier: int) -> None:
+    def sent(self, identifier: int) -> None:
         """The mail server has taken it.
 
         Raises:
@@ -115,7 +115,7 @@ class OutboxRepository(LedgerRepository):
             row.sent_at = writing.now
             writing.note("mail", state=row.state, subject=row.subject, key=row.key)
 
-    def mail_failed(self, identifier: int, why: str, next_try_at: float | None) -> None:
+    def failed(self, identifier: int, why: str, next_try_at: float | None) -> None:
         """It could not be sent.
 
         Args:
@@ -138,13 +138,13 @@ class OutboxRepository(LedgerRepository):
                 row.next_try_at = next_try_at
             writing.note("mail", state=row.state, subject=row.subject, key=row.key, why=why)
 
-    def given_up_mails(self) -> list[OutboxMail]:
+    def given_up(self) -> list[OutboxMail]:
         """Mails that are not tried any more, oldest first."""
         query = select(MailRow).where(MailRow.state == MailState.FAILED.value).order_by(MailRow.id)
         with self.reading() as session:
             return [mail_of(row) for row in session.scalars(query)]
 
-    def retry_mail(self, identifier: int) -> OutboxMail:
+    def retry(self, identifier: int) -> OutboxMail:
         """Has a mail that was given up, or that waits for its next try, sent as soon as possible.
 
         Raises:
@@ -158,6 +158,12 @@ class OutboxRepository(LedgerRepository):
             writing.note("mail", state=row.state, subject=row.subject, key=row.key)
             return mail_of(row)
 
+    def waiting(self) -> list[OutboxMail]:
+        """Mails that are not sent and not given up, oldest first."""
+        query = select(MailRow).where(MailRow.state == MailState.WAITING.value).order_by(MailRow.id)
+        with self.reading() as session:
+            return [mail_of(row) for row in session.scalars(query)]
+
 
 def post_mail(
     writing: WriteTransaction,
@@ -169,7 +175,7 @@ def post_mail(
     alert: int | None,
     thread: str = "",
 ) -> OutboxMail:
-    """As `Outbox.post`, as part of a transaction."""
+    """As `OutboxRepository.post`, as part of a transaction."""
     session = writing.session
     known = session.scalar(select(MailRow).where(MailRow.key == key))
     if known is not None:

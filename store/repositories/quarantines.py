@@ -22,7 +22,7 @@ _LOOKED_BACK = 20
 class QuarantineRepository(LedgerRepository):
     """Current and past quarantines."""
 
-    def quarantine(
+    def start(
         self,
         testbed: str,
         *,
@@ -115,13 +115,13 @@ class QuarantineRepository(LedgerRepository):
                 _note(writing, "released", row, by=row.wanted_by, why=row.note)
             return quarantine_of(row)
 
-    def quarantined(self) -> dict[str, Quarantine]:
+    def current(self) -> dict[str, Quarantine]:
         """By testbed: those in quarantine now."""
         query = select(QuarantineRow).where(QuarantineRow.released_at.is_(None))
         with self.reading() as session:
             return {row.testbed: quarantine_of(row) for row in session.scalars(query)}
 
-    def quarantines(self, testbed: str) -> list[Quarantine]:
+    def of_testbed(self, testbed: str) -> list[Quarantine]:
         """All that a testbed ever had, oldest first."""
         query = (
             select(QuarantineRow).where(QuarantineRow.testbed == testbed).order_by(QuarantineRow.id)

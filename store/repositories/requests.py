@@ -47,7 +47,7 @@ class RequestedJob:
 class RequestRepository(LedgerRepository):
     """What people have asked for."""
 
-    def open_request(
+    def open(
         self,
         kind: str,
         wish: dict[str, Any],
@@ -108,7 +108,7 @@ class RequestRepository(LedgerRepository):
 
     # ------------------------------------------------------------------------------- looking
 
-    def request(self, identifier: int) -> Request:
+    def get(self, identifier: int) -> Request:
         """The request.
 
         Raises:
@@ -117,7 +117,7 @@ class RequestRepository(LedgerRepository):
         with self.reading() as session:
             return request_of(get_row(session, RequestRow, identifier))
 
-    def requests(
+    def all(
         self, *, who: str | None = None, state: RequestState | None = None, last: int = 100
     ) -> list[Request]:
         """Requests, the newest first.
@@ -135,7 +135,7 @@ class RequestRepository(LedgerRepository):
         with self.reading() as session:
             return [request_of(row) for row in session.scalars(query)]
 
-    def parts_of(self, request: int) -> list[JobRecord]:
+    def jobs(self, request: int) -> list[JobRecord]:
         """The questions of a request, oldest first."""
         with self.reading() as session:
             return [job_of(row) for row in request_changes.job_rows(session, request)]
@@ -192,9 +192,7 @@ class RequestRepository(LedgerRepository):
 
     # `letter` is mailed to the requester if another user changes the request.
 
-    def cancel_request(
-        self, request: int, *, who: str, via: str, why: str, letter: MailText
-    ) -> Request:
+    def cancel(self, request: int, *, who: str, via: str, why: str, letter: MailText) -> Request:
         """Stops a request; the scheduler takes back what was ordered for it.
 
         Raises:
@@ -205,7 +203,7 @@ class RequestRepository(LedgerRepository):
                 writing, request, who=who, via=via, why=why, letter=letter
             )
 
-    def resume_request(self, request: int, *, who: str, via: str, letter: MailText) -> Request:
+    def resume(self, request: int, *, who: str, via: str, letter: MailText) -> Request:
         """Goes on with a request that was cancelled, with all that was measured for it.
 
         Raises:
@@ -237,7 +235,7 @@ class RequestRepository(LedgerRepository):
             request_changes.mail_news(writing, row, who, letter)
             return request_of(row)
 
-    def extend_request(
+    def extend(
         self,
         request: int,
         change: Callable[[Job], Job | None],

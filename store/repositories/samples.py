@@ -10,6 +10,7 @@ from sqlalchemy import Select, bindparam, func, select
 from sqlalchemy.orm import Session
 
 from netbisect.bisect.model.entities import Boot, Sample
+from netbisect.bisect.model.revision_key import parts_of
 from netbisect.store.db.rows import boot_of, sample_of
 from netbisect.store.db.sessions import LedgerRepository
 from netbisect.store.db.tables import BootRow, PlaceRow, SampleRow
@@ -61,7 +62,7 @@ class SampleCount(NamedTuple):
 class SampleRepository(LedgerRepository):
     """Reads samples one by one."""
 
-    def samples(
+    def select(
         self,
         *,
         testbed: str | None = None,
@@ -103,7 +104,7 @@ class SampleRepository(LedgerRepository):
                 names = tuple(branches.get(boot.revision, ()))
                 yield MeasuredSample(sample_of(sample), boot_of(boot), identity, names)
 
-    def measured(self) -> dict[str, set[str]]:
+    def names(self) -> dict[str, set[str]]:
         """Names of all testbeds, scenarios and branches of which there is a sample."""
         columns = {
             "testbed": select(SampleRow.testbed),
@@ -115,9 +116,7 @@ class SampleRepository(LedgerRepository):
         with self.reading() as session:
             return {name: set(session.scalars(query.distinct())) for name, query in columns.items()}
 
-    def counted(
-        self, testbeds: Collection[str] | None = None
-    ) -> dict[tuple[str, str], SampleCount]:
+    def counts(self, testbeds: Collection[str] | None = None) -> dict[tuple[str, str], SampleCount]:
         """Valid samples by testbed and scenario, in order; pairs without any are left out.
 
         Args:
@@ -135,7 +134,7 @@ class SampleRepository(LedgerRepository):
             found = session.execute(query)
             return {(bed, scenario): SampleCount(many, at) for bed, scenario, many, at in found}
 
-    def newest_samples(self) -> dict[tuple[str, str, str], NewestSample]:
+    def newest(self) -> dict[tuple[str, str, str], NewestSample]:
         """By testbed, scenario and branch, in order: the newest valid sample."""
         with self.reading() as session:
             scenarios = select(SampleRow.testbed, SampleRow.scenario).where(SampleRow.valid)
@@ -158,11 +157,43 @@ class SampleRepository(LedgerRepository):
     def coverage(self) -> dict[tuple[str, str], Coverage]:
         """By testbed and branch: what there is."""
         latest: dict[tuple[str, str], float] = {}
-        for (testbed, _, branch), newest in self.newest_samples().items():
+        for (testbed, _, branch), newest in self.newest().items():
             place = testbed, branch
             latest[place] = max(newest.at, latest.get(place, newest.at))
         with self.reading() as session:
             return {place: Coverage(_measured(session, *place), at) for place, at in latest.items()}
+
+    def excluded(self) -> list[str]:
+        """What was measured and is in no series, with the reason: a sentence each."""
+        stray = (
+            select(BootRow.revision)
+            .join(SampleRow, SampleRow.boot_id == BootRow.id)
+            .where(SampleRow.valid, BootRow.revision.not_in(select(PlaceRow.revision)))
+            .where(~BootRow.revision.contains("#"))  # a further layout belongs to its search
+            .distinct()
+            .order_by(BootRow.revision)
+        )
+        invalid = select(func.count()).select_from(SampleRow).where(~SampleRow.valid)
+        epochs = (
+            select(SampleRow.testbed, SampleRow.scenario)
+            .where(SampleRow.valid)
+            .group_by(SampleRow.testbed, SampleRow.scenario)
+            .having(func.count(SampleRow.conditions.distinct()) > 1)
+            .order_by(SampleRow.testbed, SampleRow.scenario)
+        )
+        with self.reading() as session:
+            said = [
+                f"{revision} was measured and is on no branch that is known: left out"
+                for revision in session.scalars(stray)
+                if not parts_of(revision)[1]  # a patch was asked for, and is missed nowhere
+            ]
+            if count := session.scalar(invalid):
+                said.append(f"samples that something speaks against are left out: {count:,}")
+            said += [
+                f"{testbed}/{scenario}: samples under earlier conditions are left out"
+                for testbed, scenario in session.execute(epochs)
+            ]
+        return said
 
 
 def _measured(session: Session, testbed: str, branch: str) -> int:

@@ -5,36 +5,32 @@ from __future__ import annotations
 import math
 import statistics
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any
 
-from sqlalchemy import ColumnElement, Select, and_, case, func, select
+from sqlalchemy import and_, case, select
 from sqlalchemy.orm import Session, aliased
 
 from netbisect.bisect.model import sample_validity
 from netbisect.bisect.model.alert_state import AlertKind, AlertState
-from netbisect.bisect.model.entities import Level, Stage
-from netbisect.bisect.model.evidence import Cost, Prices
-from netbisect.store.db.records import Alert
+from netbisect.bisect.model.entities import Conditions, Level
+from netbisect.store.db.records import Alert, SeriesName
+from netbisect.store.db.rows import conditions_of
 from netbisect.store.db.sessions import LedgerRepository
 from netbisect.store.db.tables import (
     AlertRow,
     AlertSeriesRow,
     BootRow,
     CommitRow,
-    DecisionRow,
-    DudRow,
-    KernelRow,
+    ConditionsRow,
     PlaceRow,
     SampleRow,
 )
 from netbisect.store.repositories.alerts import STANDING
 from netbisect.store.repositories.evidence import comparable, image_of_boot
-
-_RECENT = 50
-"""Of the past that says what a build, a boot or a run takes: labs change."""
+from netbisect.store.repositories.levels import by_conditions, images_of, level_of, samples
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +48,7 @@ class Levels:
 class SeriesRepository(LedgerRepository):
     """Reads series of levels, and prices."""
 
-    def series(self, testbed: str, scenario: str, branch: str) -> list[Level]:
+    def levels(self, testbed: str, scenario: str, branch: str) -> list[Level]:
         """One level for every kernel that was measured, in the order of the branch.
 
         Every valid sample under the newest conditions counts, whatever question it was taken
@@ -63,9 +59,9 @@ class SeriesRepository(LedgerRepository):
 
     def baseline(self, testbed: str, scenario: str, branch: str) -> list[Level]:
         """The levels since the last confirmed change; see `Levels`."""
-        return self.levels(testbed, scenario, branch).baseline
+        return self.with_baseline(testbed, scenario, branch).baseline
 
-    def levels(self, testbed: str, scenario: str, branch: str) -> Levels:
+    def with_baseline(self, testbed: str, scenario: str, branch: str) -> Levels:
         """A series, and the part of it with which a new level can be compared."""
         with self.reading() as session:
             start, gaps = changes(session, (testbed, scenario, branch))
@@ -97,47 +93,71 @@ class SeriesRepository(LedgerRepository):
                     before.append(level)
         return before, since
 
-    def prices(self, testbed: str) -> Prices:
-        """What a build, a boot and a run take here: medians of the latest ones.
-
-        Where there is no experience yet, the defaults of Prices stand.
-        """
-        booted = select(BootRow.kernel).where(BootRow.testbed == testbed)
-        builds = select(KernelRow.seconds).where(KernelRow.key.in_(booted))
-        boots = select(BootRow.seconds).where(BootRow.testbed == testbed)
-        runs = select(SampleRow.seconds).where(SampleRow.testbed == testbed)
-        default = Prices()
-        with self.reading() as session:
-            return Prices(
-                build=_median(session, builds, KernelRow, default.build),
-                boot=_median(session, boots, BootRow, default.boot),
-                run=_median(session, runs, SampleRow, default.run),
-            )
-
-    def cost(self, jobs: Iterable[int]) -> Cost:
-        """What these questions have cost the lab, with all that failed on the way."""
-        decisions = select(DecisionRow.id).where(DecisionRow.question_id.in_(list(jobs)))
-        building = DudRow.stage.in_([Stage.CHECKOUT.value, Stage.BUILD.value])
-        running = DudRow.scenario != ""
-        with self.reading() as session:
-            builds = [
-                _spent(session, KernelRow, KernelRow.decision_id.in_(decisions)),
-                _spent(session, DudRow, DudRow.decision_id.in_(decisions), building),
-            ]
-            boots = [
-                _spent(session, BootRow, BootRow.decision_id.in_(decisions)),
-                _spent(session, DudRow, DudRow.decision_id.in_(decisions), ~building, ~running),
-            ]
-            runs = [
-                _spent(session, SampleRow, SampleRow.decision_id.in_(decisions)),
-                _spent(session, DudRow, DudRow.decision_id.in_(decisions), ~building, running),
-            ]
-        return Cost(
-            builds=sum(times for times, _ in builds),
-            boots=sum(times for times, _ in boots),
-            runs=sum(times for times, _ in runs),
-            seconds=math.fsum(seconds for _, seconds in (*builds, *boots, *runs)),
+    def conditions(self, testbed: str, scenario: str) -> Conditions | None:
+        """Those under which its levels were measured: of the newest valid sample, if any."""
+        query = (
+            select(SampleRow.conditions)
+            .where(SampleRow.testbed == testbed, SampleRow.scenario == scenario, SampleRow.valid)
+            .order_by(SampleRow.at.desc(), SampleRow.id)
+            .limit(1)
         )
+        with self.reading() as session:
+            digest = session.scalar(query)
+            row = session.get(ConditionsRow, (testbed, scenario, digest)) if digest else None
+            return None if row is None else conditions_of(row)
+
+    def rates(self, testbed: str, scenario: str, revisions: Iterable[str]) -> dict[str, float]:
+        """By revision that was measured there: the median of its valid samples, in pps."""
+        query = (
+            select(BootRow.revision, SampleRow.pps)
+            .join(BootRow, SampleRow.boot_id == BootRow.id)
+            .where(
+                SampleRow.testbed == testbed,
+                SampleRow.scenario == scenario,
+                SampleRow.valid,
+                BootRow.revision.in_(list(revisions)),
+            )
+        )
+        found: defaultdict[str, list[float]] = defaultdict(list)
+        with self.reading() as session:
+            for revision, pps in session.execute(query):
+                found[revision].append(pps)
+        return {revision: statistics.median(rates) for revision, rates in found.items()}
+
+    def names(self) -> list[SeriesName]:
+        """Every testbed, scenario and branch with at least one valid sample, in that order."""
+        query = (
+            select(SampleRow.testbed, SampleRow.scenario, PlaceRow.branch)
+            .join(BootRow, SampleRow.boot_id == BootRow.id)
+            .join(PlaceRow, PlaceRow.revision == BootRow.revision)
+            .where(SampleRow.valid)
+            .distinct()
+            .order_by(SampleRow.testbed, SampleRow.scenario, PlaceRow.branch)
+        )
+        with self.reading() as session:
+            return [SeriesName(*row) for row in session.execute(query)]
+
+    def of_revisions(self, revisions: Collection[str]) -> dict[tuple[str, str], dict[str, Level]]:
+        """By testbed and scenario, then by revision: levels under the newest conditions.
+
+        Where a revision has several kernels, that which was measured first.
+        """
+        found: defaultdict[tuple[str, str], dict[str, Level]] = defaultdict(dict)
+        with self.reading() as session:
+            places = session.execute(
+                select(SampleRow.testbed, SampleRow.scenario)
+                .join(BootRow, SampleRow.boot_id == BootRow.id)
+                .where(BootRow.revision.in_(revisions), SampleRow.valid)
+                .distinct()
+            ).all()
+            for testbed, scenario in places:
+                newest = comparable(session, testbed, [scenario])
+                images = images_of(session, testbed, BootRow.revision.in_(revisions))
+                rows = samples(session, newest, SampleRow.boot_id.in_(images))
+                for levels in by_conditions(rows, images).values():
+                    for level in levels:
+                        found[testbed, scenario].setdefault(level.revision, level)
+        return dict(found)
 
 
 def _levels(session: Session, testbed: str, scenario: str, branch: str) -> list[tuple[int, Level]]:
@@ -167,26 +187,6 @@ def _levels(session: Session, testbed: str, scenario: str, branch: str) -> list[
         (number, level_of(revision, identity, first, list(boots.values())))
         for (number, revision, identity), (first, boots) in found.items()
     ]
-
-
-def level_of(
-    revision: str, identity: str, first: float, boots: list[list[tuple[float, bool]]]
-) -> Level:
-    """A level of boots, each with the ln pps of its runs and whether the generator limited them."""
-    limited = [saturated for runs in boots for _, saturated in runs]
-    # Lists, not generators: hundreds of series have a thousand levels each.
-    return Level(
-        revision,
-        identity,
-        first,
-        tuple(
-            [
-                statistics.fmean(ln_pps for ln_pps, _ in runs) if len(runs) > 1 else runs[0][0]
-                for runs in boots
-            ]
-        ),
-        2 * sum(limited) > len(limited),
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,25 +291,3 @@ def changes_of(
 def _number(session: Session, revision: str) -> int | None:
     commit = session.get(CommitRow, revision)
     return None if commit is None else commit.number
-
-
-def _median(
-    session: Session,
-    query: Select[Any],
-    row: type[KernelRow | BootRow | SampleRow],
-    default: float,
-) -> float:
-    recent = query.where(row.seconds > 0).order_by(row.at.desc()).limit(_RECENT)
-    seconds = session.scalars(recent).all()
-    return statistics.median(seconds) if seconds else default
-
-
-def _spent(
-    session: Session,
-    row: type[KernelRow | BootRow | SampleRow | DudRow],
-    *conditions: ColumnElement[bool],
-) -> tuple[int, float]:
-    """How many there are, and their seconds together."""
-    query = select(func.count(), func.coalesce(func.sum(row.seconds), 0.0)).select_from(row)
-    times, seconds = session.execute(query.where(*conditions)).one()
-    return times, seconds

@@ -16,7 +16,7 @@ from netbisect.store.repositories import request_changes
 class TokenRepository(LedgerRepository):
     """API tokens."""
 
-    def add_token(
+    def add(
         self, who: str, rights: Sequence[str], digest: str, *, by: str, expires_at: float | None
     ) -> Token:
         """Stores a new token, with an audit entry.
@@ -46,18 +46,18 @@ class TokenRepository(LedgerRepository):
             )
             return _token_of(row)
 
-    def token(self, identifier: int) -> Token | None:
+    def get(self, identifier: int) -> Token | None:
         """The token with this id, valid or not, or None."""
         with self.reading() as session:
             row = session.get(TokenRow, identifier)
             return None if row is None else _token_of(row)
 
-    def tokens(self) -> list[Token]:
+    def all(self) -> list[Token]:
         """All there are, those that are not good any more too, oldest first."""
         with self.reading() as session:
             return [_token_of(row) for row in session.scalars(select(TokenRow).order_by("id"))]
 
-    def revoke_token(self, identifier: int, *, by: str) -> Token:
+    def revoke(self, identifier: int, *, by: str) -> Token:
         """Takes a token back: from now on it opens nothing.
 
         Raises:

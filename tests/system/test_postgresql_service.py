@@ -43,7 +43,7 @@ class OnPostgresql(RealMaster):
         """Ends all connections whenever something was written, now at once and now later."""
         cuts, seen, self.over = 0, 0, False
         while not self.over:
-            if (last := self.ledger.last_event()) > seen:
+            if (last := self.ledger.events.last()) > seen:
                 seen, cuts = last, cuts + 1
                 await task.deferLater(reactor, 0.01 * (cuts % 5))
                 await threads.deferToThread(self.cluster.do, _CUT)
@@ -61,14 +61,14 @@ class OnPostgresql(RealMaster):
         effect, noise = math.log(SLOW / FAST), Noise(boot=0.004)
         job = BisectJob("main", "c2558", LINE[0], candidates, (lead,), lead, effect, noise)
         night = await self.closed(self.ask(LINE[-1], boots=1))
-        searched = await self.closed(self.ledger.ask(job, key="bisect", priority=200))
+        searched = await self.closed(self.ledger.jobs.add(job, key="bisect", priority=200))
         self.over = True
         assert await cutting > 10
 
         assert night.finding == NightlyResult(1)
         assert isinstance(searched.finding, Culprit)
         assert searched.finding.revision == LINE[CULPRIT]
-        ordered = [*self.ledger.decisions(night.id), *self.ledger.decisions(searched.id)]
+        ordered = [*self.ledger.actions.of_job(night.id), *self.ledger.actions.of_job(searched.id)]
         assert {(str(one.outcome), one.attempt) for one in ordered} == {("ok", 1)}
         visits = Counter(one.revision for one in ordered if one.stage == "trial")
         calls = Counter(self.calls())

@@ -45,8 +45,8 @@ def test_a_range_is_searched(house: PlayedHouse) -> None:
     culprit = house.followups.history.between(*told["subjects"])[CULPRIT - 300002]
     assert culprit.subject == str(CULPRIT)
     assert culprit.label in told["sentence"]
-    assert house.ledger.alerts(candidates=True) == []
-    first, last = house.ledger.waiting_mails()
+    assert house.ledger.alerts.all(candidates=True) == []
+    first, last = house.ledger.mails.waiting()
     assert last.in_reply_to == first.message_id
     assert culprit.label in last.body
 
@@ -67,11 +67,11 @@ def test_the_good_end_is_found_in_what_was_measured(house: PlayedHouse) -> None:
     house.followups.history.update()
     for number in (300001, 300002, 300004, 300005):
         commit = house.followups.history.commit(f"main~{300005 - number}")
-        house.ledger.learn([commit], "main")
+        house.ledger.commits.learn([commit], "main")
         night = NightlyJob("main", "c2558", commit.revision, (FORWARDING,), 5)
-        house.measure(house.ledger.ask(night, key=f"night:main:c2558:{number}"))
+        house.measure(house.ledger.jobs.add(night, key=f"night:main:c2558:{number}"))
     house.request("bisect", "main", "--testbed", "c2558")
-    [record, *_] = house.ledger.parts_of(1)
+    [record, *_] = house.ledger.requests.jobs(1)
 
     assert isinstance(record.job, CompareJob)
     assert house.followups.history.commit(record.job.good).subject == "300002"
@@ -94,15 +94,15 @@ def test_a_search_that_is_out_of_hours_is_extended(house: PlayedHouse) -> None:
     told = house.show(1)
     assert "Verified against its parent" in told["sentence"]
     assert told["spent"]["boots"] > boots
-    last = house.ledger.parts_of(1)[-1]
+    last = house.ledger.requests.jobs(1)[-1]
     assert isinstance(last.job, BisectJob)
-    assert house.ledger.request(1).state is RequestState.ANSWERED
+    assert house.ledger.requests.get(1).state is RequestState.ANSWERED
 
 
 def test_a_range_is_of_the_branch_that_it_is_on(house: PlayedHouse) -> None:
     """Its commits get their places there, whatever is watched first; another branch is refused."""
     house.request("bisect", "r320896..r320897", "--testbed", "c2558")
-    [record] = house.ledger.parts_of(1)
+    [record] = house.ledger.requests.jobs(1)
     refused = house.refused("bisect", "r320896..r320897", "--branch", "main", "--testbed", "c2558")
 
     assert record.job.branch == "stable/11"

@@ -163,8 +163,8 @@ def watch(play: DemoRun, wanted: Callable[[LedgerEvent], bool] | None = None) ->
     """Until something has happened; or until nothing is left to do."""
     end = time.monotonic() + LIMIT
     while time.monotonic() < end:
-        idle = not play.ledger.open_jobs() and not play.ledger.waiting_mails()
-        events, play.marker = play.ledger.events_since(play.marker)
+        idle = not play.ledger.jobs.all_open() and not play.ledger.mails.waiting()
+        events, play.marker = play.ledger.events.since(play.marker)
         if wanted is not None and any(map(wanted, events)):
             return
         if wanted is None and idle:
@@ -179,8 +179,10 @@ def during(play: DemoRun, kind: type, stage: str) -> Callable[[LedgerEvent], boo
     def happened(event: LedgerEvent) -> bool:
         if event.kind != "submitted" or event.job is None:
             return False
-        decision = play.ledger.decision(event.data["decision"])
-        return isinstance(play.ledger.job(event.job).job, kind) and decision.stage.value == stage
+        decision = play.ledger.actions.get(event.data["decision"])
+        return (
+            isinstance(play.ledger.jobs.get(event.job).job, kind) and decision.stage.value == stage
+        )
 
     return happened
 
@@ -253,7 +255,7 @@ def check_orders(play: DemoRun, alert: Alert) -> None:
     assert ahead
     for job in (alert.comparison, alert.bisection):
         assert job is not None
-        for decision in play.ledger.decisions(job):
+        for decision in play.ledger.actions.of_job(job):
             assert decision.outcome is not None
             adopted = decision.buildset == ahead.get(decision.revision, {}).get("bsid")
             assert adopted or decision.external_id in orders
@@ -283,11 +285,11 @@ def test_the_culprit_is_named_although_the_master_is_killed(house: DemoService) 
     watch(play)
 
     (planted,) = (one for one, role in play.tree.roles.items() if role == "culprit")
-    (alert,) = play.ledger.alerts()
+    (alert,) = play.ledger.alerts.all()
     assert alert.culprit == planted
     assert alert.testbed == "c2558"
     assert alert.bisection is not None
-    finding = play.ledger.job(alert.bisection).finding
+    finding = play.ledger.jobs.get(alert.bisection).finding
     assert isinstance(finding, Culprit)
     assert min(finding.effects[0].good_boots, finding.effects[0].bad_boots) >= 2
     first, second = read(house.mails)
@@ -311,7 +313,7 @@ def test_the_culprit_is_named_although_the_master_is_killed(house: DemoService) 
     assert "registerRoute" in get(play, "plugins/netbisect/scripts.js")
 
     check_orders(play, alert)
-    stopped = [one for one in play.ledger.decisions(alert.bisection) if one.attempt > 1]
+    stopped = [one for one in play.ledger.actions.of_job(alert.bisection) if one.attempt > 1]
     assert stopped, "the stop has cancelled nothing"
 
 
@@ -332,14 +334,14 @@ def search_on_twins(play: DemoRun) -> JobRecord:
         Noise(boot=0.009, image=0.01),
         others={"c2558-2": Noise(boot=0.009, image=0.01)},
     )
-    return play.ledger.ask(job, key="bisect:main:c2558-1", priority=200)
+    return play.ledger.jobs.add(job, key="bisect:main:c2558-1", priority=200)
 
 
 def both_at_work(play: DemoRun, record: JobRecord) -> None:
     """Until visits to both are under way at once, which are not their first ones."""
     end = time.monotonic() + LIMIT
     while time.monotonic() < end:
-        decided = play.ledger.decisions(record.id)
+        decided = play.ledger.actions.of_job(record.id)
         under_way = {one.target for one in decided if not one.outcome and one.buildset}
         ended = sum(one.stage is ActionStage.TRIAL and one.outcome is not None for one in decided)
         if {"c2558-1", "c2558-2"} <= under_way and ended > 1:
@@ -359,10 +361,10 @@ def test_a_search_on_two_testbeds_of_a_group_goes_on_after_a_kill(house: DemoSer
     watch(play)
 
     (planted,) = (one for one, role in play.tree.roles.items() if role == "culprit")
-    finding = play.ledger.job(record.id).finding
+    finding = play.ledger.jobs.get(record.id).finding
     assert isinstance(finding, Culprit)
     assert finding.revision == planted
-    decisions = play.ledger.decisions(record.id)
+    decisions = play.ledger.actions.of_job(record.id)
     assert all(one.outcome for one in decisions)
     assert {one.target for one in decisions if one.stage is ActionStage.TRIAL} == {
         "c2558-1",
@@ -372,7 +374,7 @@ def test_a_search_on_two_testbeds_of_a_group_goes_on_after_a_kill(house: DemoSer
     assert len(names) == len(set(names))
     given = {name for name in names if name.startswith(f"nb:{record.id}:")}
     assert given <= {one.external_id for one in decisions}
-    evidence = play.ledger.evidence(record, config="GENERIC-NODEBUG", arch="amd64")
+    evidence = play.ledger.evidence.gather(record, config="GENERIC-NODEBUG", arch="amd64")
     levels = {
         name: [
             one.ln_pps["inet4-forwarding"] for one in evidence.observations if one.testbed == name
@@ -393,7 +395,7 @@ def test_where_nothing_changed_nobody_is_named(house: DemoService) -> None:
     begin_night(play)
     watch(play)
 
-    nights = [play.ledger.job(number) for number in range(1, 5)]
+    nights = [play.ledger.jobs.get(number) for number in range(1, 5)]
     assert all(isinstance(one.finding, NightlyResult) for one in nights)
-    assert play.ledger.alerts() == []
+    assert play.ledger.alerts.all() == []
     assert read(house.mails) == []

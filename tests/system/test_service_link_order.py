@@ -44,7 +44,7 @@ class Relinking(RealMaster):
             Noise(boot=0.004, image=0.012),
             layouts=LAYOUTS,
         )
-        return self.ledger.ask(job, key="bisect", priority=200)
+        return self.ledger.jobs.add(job, key="bisect", priority=200)
 
     @pytest.mark.long
     @case
@@ -65,8 +65,8 @@ class Relinking(RealMaster):
         comparison = CompareJob(
             "main", "c2558", *ends, ("inet4-forwarding",), "inet4-forwarding", -0.05
         )
-        other = self.ledger.ask(comparison, key="compare")
-        seen = self.ledger.evidence(other, config="GENERIC", arch="amd64")
+        other = self.ledger.jobs.add(comparison, key="compare")
+        seen = self.ledger.evidence.gather(other, config="GENERIC", arch="amd64")
         assert seen.observations
         assert {reading.layout for reading in seen.observations} == {0}
 
@@ -79,17 +79,17 @@ class Relinking(RealMaster):
 
         def went_on() -> bool:
             """Something was measured after the second layout that failed."""
-            made = [one.revision for one in self.ledger.decisions(record.id)]
+            made = [one.revision for one in self.ledger.actions.of_job(record.id)]
             failed = [place for place, name in enumerate(made) if "#" in name]
             return len(failed) > 1 and len(made) > failed[1] + 2
 
         await self.until(went_on)
-        decisions = self.ledger.decisions(record.id)
+        decisions = self.ledger.actions.of_job(record.id)
         orders = [one.revision for one in decisions if "#" in one.revision]
         assert all(name.endswith("#1") for name in orders)
         assert len(orders) == len(set(orders))
         assert {one.stage for one in decisions if "#" in one.revision} == {ActionStage.KERNEL}
-        seen = self.ledger.evidence(record, config="GENERIC", arch="amd64")
+        seen = self.ledger.evidence.gather(record, config="GENERIC", arch="amd64")
         assert {name for name in seen.skipped if "#" not in name} == set()
         assert set(seen.skipped) >= set(orders[:2])
 

@@ -95,14 +95,14 @@ class Supervised:
         self.tree.land(self.landed)
         history = History(self.settings.mirror, self.lab.source.repository)
         open_nights(self.ledger, history, self.settings, self.lab.testbeds, ["main"])
-        return self.ledger.open_jobs()[-1]
+        return self.ledger.jobs.all_open()[-1]
 
     def tried(self, night: JobRecord) -> bool:
-        decisions = self.ledger.open_decisions(night.id)
+        decisions = self.ledger.actions.all_open(night.id)
         return any(one.stage is ActionStage.TRIAL and one.buildset is not None for one in decisions)
 
     def closed(self, night: JobRecord) -> bool:
-        return self.ledger.job(night.id).state is JobState.CLOSED
+        return self.ledger.jobs.get(night.id).state is JobState.CLOSED
 
     def count(self, ended: str) -> int:
         return stalls.read(self.settings.state).counts[ended]
@@ -145,7 +145,7 @@ def test_what_stands_still_is_ended_and_the_service_goes_on(service: Supervised)
     os.kill(worker, signal.SIGSTOP)
     try:
         until(lambda: service.count(stalls.WORKER))
-        until(lambda: service.ledger.last_mail(f"worker:{TESTBED}:") is not None)
+        until(lambda: service.ledger.mails.last(f"worker:{TESTBED}:") is not None)
     finally:
         os.kill(worker, signal.SIGCONT)
 
@@ -155,7 +155,7 @@ def test_what_stands_still_is_ended_and_the_service_goes_on(service: Supervised)
     os.kill(compute, signal.SIGSTOP)
     until(lambda: service.count(stalls.COMPUTE))
     until(lambda: service.closed(night))
-    assert isinstance(service.ledger.job(night.id).finding, NightlyResult)
+    assert isinstance(service.ledger.jobs.get(night.id).finding, NightlyResult)
     assert service.compute_process() != compute
 
     night = service.night()

@@ -151,7 +151,7 @@ def test_seven_sets_side_by_side(house: PlayedHouse, tmp_path: Path) -> None:
     revisions = ("r311848", "r311849", "r312904", "r312905", "r313448")
     patches = [f"--patch=r313448={tmp_path / name}.diff" for name in names]
     house.request("series", *revisions, *patches, "--testbed", "c2558")
-    [record] = house.ledger.parts_of(1)
+    [record] = house.ledger.requests.jobs(1)
     marks = [one.partition("+")[2] for one in record.job.revisions[5:]]
     house.images = {
         f"313448+{mark}": f"313448{name}" for mark, name in zip(marks, names, strict=True)
@@ -198,7 +198,7 @@ class Recorded(RealMaster):
         command = ["request", "compare", "r320896", "r320897", "--folder", str(self.folder)]
         done = CliRunner().invoke(main.main, command)
         assert done.exit_code == 0, done.output
-        await self.until(lambda: self.ledger.request(1).state is not RequestState.OPEN)
+        await self.until(lambda: self.ledger.requests.get(1).state is not RequestState.OPEN)
         readme = self.settings.reports / "request-1" / "c2558-1" / "README.md"
         await self.until(readme.is_file)
 

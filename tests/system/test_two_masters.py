@@ -181,7 +181,7 @@ def test_the_second_goes_on_where_the_first_was_killed(pair: Pair) -> None:
     open_nights(pair.ledger, history, pair.settings, pair.lab.testbeds, ["main"])
 
     def boots() -> int:
-        return sum(event.kind == "boot" for event in pair.ledger.events_since(0)[0])
+        return sum(event.kind == "boot" for event in pair.ledger.events.since(0)[0])
 
     wait(boots)
     first = control.master_pid(pair.house.place)
@@ -191,9 +191,9 @@ def test_the_second_goes_on_where_the_first_was_killed(pair: Pair) -> None:
     with pair.buildbots.begin() as connection:
         late = "UPDATE masters SET last_active = last_active - :late WHERE name LIKE '%/one'"
         connection.execute(text(late), {"late": _EXPIRES})
-    wait(lambda: not pair.ledger.open_jobs())
+    wait(lambda: not pair.ledger.jobs.all_open())
 
-    decisions = pair.ledger.decisions(1)
+    decisions = pair.ledger.actions.of_job(1)
     assert [one.outcome.value for one in decisions if one.outcome] == ["ok"] * len(decisions)
     given = Counter(name for (name,) in pair.rows("SELECT external_idstring FROM buildsets"))
     assert {*given.values()} == {1}

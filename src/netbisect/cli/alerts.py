@@ -81,10 +81,10 @@ def alerts(
 
 def _chosen(ledger: Ledger, states: tuple[str, ...], *, everything: bool) -> list[Alert]:
     if states:
-        return [one for one in ledger.alerts(candidates=True) if one.state.value in states]
+        return [one for one in ledger.alerts.all(candidates=True) if one.state.value in states]
     if everything:
-        return ledger.alerts(candidates=True)
-    return [one for one in ledger.open_alerts() if one.state is not AlertState.ACKNOWLEDGED]
+        return ledger.alerts.all(candidates=True)
+    return [one for one in ledger.alerts.all_open() if one.state is not AlertState.ACKNOWLEDGED]
 
 
 def _row(alert: Alert) -> tuple[str, ...]:
@@ -123,7 +123,7 @@ def show(number: int, folder: Path | None, database: str | None, *, as_json: boo
     """Show an alert: announced numbers and history."""
     ledger = _ledger(folder, database)
     alert = _known(ledger, number)
-    history = ledger.alert_changes(number)
+    history = ledger.alerts.changes(number)
     if as_json:
         data = {**asdict(alert), "history": [asdict(one) for one in history]}
         click.echo(json.dumps(data, indent=2))
@@ -153,7 +153,7 @@ def show(number: int, folder: Path | None, database: str | None, *, as_json: boo
 
 def _known(ledger: Ledger, number: int) -> Alert:
     try:
-        return ledger.alert(number)
+        return ledger.alerts.get(number)
     except NotFoundError as error:
         raise click.ClickException(
             f"there is no alert {number}; `netbisect alerts --all` lists those there are"
@@ -228,7 +228,7 @@ def _do(
     if until is not None and why.strip():
         why = f"{why} (until {words.day(until)})"
     who = who or _login()
-    alert = ledger.change_alert(
+    alert = ledger.alerts.change(
         number, who=who, what=why, state=state, until=until, tell=change_mail(who, why)
     )
     if alert.state is state:

@@ -20,7 +20,7 @@ from netbisect.cli.input.detection import DetectionInput, of_database, of_files
 from netbisect.reports.console import events as console
 from netbisect.reports.render import words
 from netbisect.steps.service.options import database_option
-from netbisect.store.repositories.lookup import SeriesName
+from netbisect.store.db.records import SeriesName
 
 _FIRST_TIME = 1e9
 """Smaller times are revision numbers of imported levels."""

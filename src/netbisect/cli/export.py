@@ -20,7 +20,7 @@ from netbisect.steps.service.database_thread import open_ledger, open_service_le
 from netbisect.steps.service.options import check_one_of, database_options, folder_option
 from netbisect.steps.service.settings import Settings, load, load_settings
 from netbisect.store.db.database import StoreError, database_exists
-from netbisect.store.repositories.lookup import SeriesName
+from netbisect.store.db.records import SeriesName
 
 _DAY = 86400.0
 
@@ -107,7 +107,7 @@ def export_digest(folder: Path | None, length: int) -> None:
     settings, lab = load((folder or Path()) / SETTINGS)
     ledger = open_service_ledger(settings)
     since = ledger.clock() - length * _DAY
-    _print(digest.gather(ledger, settings, lab, ledger.nights_since(since), since))
+    _print(digest.gather(ledger, settings, lab, ledger.nights.since(since), since))
 
 
 @export.command("feed", epilog="Example: netbisect export feed > alerts.atom")
@@ -138,12 +138,12 @@ def samples(
     """
     ledger = _desk(folder, database)[0].ledger
     wanted = {"testbed": testbed, "scenario": scenario, "branch": branch}
-    known = ledger.measured()
+    known = ledger.samples.names()
     for kind, name in wanted.items():
         if name is not None and name not in known[kind]:
             there = ", ".join(sorted(known[kind])[:6]) or "none at all"
             raise StoreError(f"there is no {kind} {name!r} with samples; there is {there}")
-    for row in as_csv(ledger.samples(**wanted, since=_day(since))):
+    for row in as_csv(ledger.samples.select(**wanted, since=_day(since))):
         click.echo(row, nl=False)
 
 

@@ -42,7 +42,7 @@ def mails(ctx: click.Context, folder: Path | None, *, as_json: bool) -> None:
             raise click.UsageError("--json applies to the list only")
         return
     ledger = _open(folder)
-    found = [*ledger.given_up_mails(), *ledger.waiting_mails()]
+    found = [*ledger.mails.given_up(), *ledger.mails.waiting()]
     if as_json:
         fields = ("id", "created_at", "recipients", "subject", "attempts", "last_error")
         rows = [
@@ -77,4 +77,4 @@ def retry(mail: tuple[int, ...], folder: Path | None) -> None:
     """Send unsent mails again."""
     ledger = _open(folder)
     for identifier in mail:
-        click.echo(f"mail {identifier} will be sent: {ledger.retry_mail(identifier).subject}")
+        click.echo(f"mail {identifier} will be sent: {ledger.mails.retry(identifier).subject}")

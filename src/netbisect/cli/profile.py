@@ -59,7 +59,7 @@ def profile(
     branch = branch or settings.branches[0]
     named = (commit_named(history, one, default_branch=branch) for one in revisions)
     commits = list({commit.revision: commit for commit in named}.values())
-    ledger.learn(commits, branch)
+    ledger.commits.learn(commits, branch)
     job = profiles.with_load(
         ledger,
         ProfileJob(
@@ -78,16 +78,16 @@ def _queue(ledger: Ledger, job: ProfileJob, who: str) -> JobRecord:
     """Queues the job; a job that failed is queued again at most once a day."""
     key = profiles.key_of(job)
     priority = profiles.PRIORITY_REQUEST
-    record = ledger.ask(job, key=key, priority=priority, requested_by=who)
+    record = ledger.jobs.add(job, key=key, priority=priority, requested_by=who)
     if isinstance(record.finding, Unfinished):
         key = f"{key}:{time.strftime('%Y-%m-%d', time.gmtime())}"
-        record = ledger.ask(job, key=key, priority=priority, requested_by=who)
+        record = ledger.jobs.add(job, key=key, priority=priority, requested_by=who)
     return record
 
 
 def _address(ledger: Ledger, settings: Settings, record: JobRecord) -> str:
     """URL of the result: the report of the alert that requested it too, or a page of its own."""
-    alert = ledger.alert_about(record.parent) if record.parent is not None else None
+    alert = ledger.alerts.of_job(record.parent) if record.parent is not None else None
     if alert is not None:
         return settings.report_address(alert.id)
     return settings.profile_address(record.id)

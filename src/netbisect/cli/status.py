@@ -39,10 +39,10 @@ def status(folder: Path, *, everything: bool, as_json: bool) -> None:
 def follow(folder: Path, from_start: bool, until_idle: bool) -> None:
     """Print events as they happen."""
     ledger = open_service_ledger(load_settings(folder / SETTINGS))
-    marker = 0 if from_start else ledger.last_event()
+    marker = 0 if from_start else ledger.events.last()
     while True:
-        idle = not ledger.open_jobs() and not ledger.waiting_mails()
-        events, marker = ledger.events_since(marker)
+        idle = not ledger.jobs.all_open() and not ledger.mails.waiting()
+        events, marker = ledger.events.since(marker)
         for line in progress.lines(ledger, events):
             click.echo(line)
         if until_idle and idle and not events:

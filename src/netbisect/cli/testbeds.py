@@ -73,8 +73,8 @@ def testbeds(ctx: click.Context, folder: Path | None, *, as_json: bool) -> None:
 
 def _rows(lab: Lab, ledger: Ledger) -> list[dict[str, Any]]:
     """One row for each testbed of the lab file."""
-    held = ledger.quarantined()
-    record = [one.job.testbed for one in ledger.open_jobs()]
+    held = ledger.quarantines.current()
+    record = [one.job.testbed for one in ledger.jobs.all_open()]
     rows = []
     for testbed in lab.testbeds:
         one = held.get(testbed.name)
@@ -88,7 +88,7 @@ def _rows(lab: Lab, ledger: Ledger) -> list[dict[str, Any]]:
                 "by": one.by if one else "",
                 "questions": record.count(testbed.name),
                 "owner": testbed.owner,
-                "quarantines": len(ledger.quarantines(testbed.name)),
+                "quarantines": len(ledger.quarantines.of_testbed(testbed.name)),
             }
         )
     return rows
@@ -116,7 +116,7 @@ def quarantine(name: str, why: str, by: str, folder: Path | None) -> None:
     settings, lab, ledger = _open(folder)
     if not why.strip():
         raise click.UsageError("--why is empty; expected a sentence")
-    before = ledger.quarantined().get(lab.testbed(name).name)
+    before = ledger.quarantines.current().get(lab.testbed(name).name)
     held = quarantine_testbed(ledger, settings, lab, name, why=why, by=by)
     if before is not None:
         raise click.ClickException(
@@ -138,7 +138,7 @@ def release(name: str, note: str, by: str, folder: Path | None) -> None:
     The master first returns it to its known-good kernel and checks its machines and links.
     """
     _, lab, ledger = _open(folder)
-    ledger.ask_release(lab.testbed(name).name, by=by, note=note)
+    ledger.quarantines.ask_release(lab.testbed(name).name, by=by, note=note)
     click.echo(
         f"{name} returns to its known-good kernel and is released if its checks pass; see "
         "`netbisect testbeds`."
@@ -152,7 +152,7 @@ def release(name: str, note: str, by: str, folder: Path | None) -> None:
 def history(name: str, folder: Path | None, *, as_json: bool) -> None:
     """Show all quarantines of a testbed, with reasons and authors."""
     _, lab, ledger = _open(folder)
-    found = ledger.quarantines(lab.testbed(name).name)
+    found = ledger.quarantines.of_testbed(lab.testbed(name).name)
     if as_json:
         fields = ("since", "fault", "why", "by", "released_at", "released_by", "note", "refused")
         rows = [{field: getattr(one, field) for field in fields} for one in found]

@@ -83,7 +83,7 @@ def create(
 def list_tokens(folder: Path | None, *, as_json: bool) -> None:
     """List all tokens, including expired ones, without their secrets."""
     ledger = _ledger(folder)
-    found = ledger.tokens()
+    found = ledger.tokens.all()
     if as_json:
         click.echo(json.dumps([_brief(one) for one in found], indent=2))
         return
@@ -124,5 +124,5 @@ def _brief(one: Token) -> dict[str, Any]:
 @folder_option
 def revoke(number: int, folder: Path | None) -> None:
     """Revoke a token."""
-    taken = _ledger(folder).revoke_token(number, by=getpass.getuser())
+    taken = _ledger(folder).tokens.revoke(number, by=getpass.getuser())
     click.echo(f"Token {number} of {words.clean(taken.who)} is revoked.")

@@ -50,7 +50,7 @@ class DemoRun:
         while not idle:
             waits = self._open_work()
             idle = not waits
-            events, self.marker = self.ledger.events_since(self.marker)
+            events, self.marker = self.ledger.events.since(self.marker)
             if events:
                 self.watch.waits_for(waits)
             for line in progress.lines(self.ledger, events):
@@ -63,8 +63,8 @@ class DemoRun:
 
     def _open_work(self) -> str:
         """Description of open work, or ""."""
-        jobs = [record.key for record in self.ledger.open_jobs()]
-        mails = len(self.ledger.waiting_mails())
+        jobs = [record.key for record in self.ledger.jobs.all_open()]
+        mails = len(self.ledger.mails.waiting())
         parts = [f"the end of {', '.join(jobs)}"] if jobs else []
         parts += [f"{words.count(mails, 'mail')} to leave"] if mails else []
         return " and ".join(parts)
@@ -75,8 +75,8 @@ class DemoRun:
         for mail in mails:
             self.watch.say(f"\n{'─' * 30} mail {'─' * 40}\n{_text(mail)}")
         planted = [one for one, role in self.tree.roles.items() if role == "culprit"]
-        named = [alert.culprit for alert in self.ledger.alerts() if alert.culprit]
-        for alert in self.ledger.alerts():
+        named = [alert.culprit for alert in self.ledger.alerts.all() if alert.culprit]
+        for alert in self.ledger.alerts.all():
             self._print_cost(alert.bisection, alert.comparison)
             self.watch.say(f"report:   {self.settings.reports / f'alert-{alert.id}.html'}")
             self.watch.say(f"web page: {self.settings.report_address(alert.id)}")
@@ -89,13 +89,13 @@ class DemoRun:
         return right
 
     def _print_cost(self, bisection: int | None, comparison: int | None) -> None:
-        record = self.ledger.job(bisection) if bisection else None
+        record = self.ledger.jobs.get(bisection) if bisection else None
         if record is None or not isinstance(record.job, BisectJob):
             return
-        cost = self.ledger.cost([one for one in (comparison, bisection) if one])
+        cost = self.ledger.costs.of_jobs([one for one in (comparison, bisection) if one])
         finding = record.finding
         if isinstance(finding, Culprit):
-            commit = self.ledger.commit(finding.revision)
+            commit = self.ledger.commits.get(finding.revision)
             subject = commit.subject if commit else ""
             self.watch.say(f"culprit:  {finding.revision[:12]} {subject}")
             self.watch.say(f"          {words.change(finding.effects[0])} against its parent")

@@ -31,14 +31,16 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ledger = open_ledger(f"sqlite:///{path}")
     for testbed in ("c2558", "apu2", "e5-2650"):
         job = CompareJob("main", testbed, "a" * 40, "b" * 40, (FORWARDING,), FORWARDING, -0.3)
-        with ledger.closing(ledger.ask(job, key=testbed), Confirmed((DROP, STILL))) as closing:
+        with ledger.jobs.closing(
+            ledger.jobs.add(job, key=testbed), Confirmed((DROP, STILL))
+        ) as closing:
             closing.open_alert((DROP, STILL), what="confirmed by boots in turns")
     found = {"state": AlertState.CULPRIT_FOUND, "culprit": "c" * 40}
-    ledger.change_alert(1, who="netbisect", what="the search ended", **found)
-    ledger.change_alert(2, who="olga", what="as agreed", state=AlertState.ACKNOWLEDGED)
-    ledger.change_alert(3, who="olga", what="back", state=AlertState.FIXED, recovery="d" * 40)
-    night = ledger.ask(NightlyJob("main", "x", "b" * 40, (PF,), 3), key="night")
-    with ledger.closing(night, NightlyResult(3)) as closing:
+    ledger.alerts.change(1, who="netbisect", what="the search ended", **found)
+    ledger.alerts.change(2, who="olga", what="as agreed", state=AlertState.ACKNOWLEDGED)
+    ledger.alerts.change(3, who="olga", what="back", state=AlertState.FIXED, recovery="d" * 40)
+    night = ledger.jobs.add(NightlyJob("main", "x", "b" * 40, (PF,), 3), key="night")
+    with ledger.jobs.closing(night, NightlyResult(3)) as closing:
         record = closing.ask(CompareJob("main", "x", "r1", "r2", (PF,), PF, -0.3), key="x")
         closing.open_candidate(record, kind=AlertKind.DROP, what="seen")
         place = {"scenario": PF, "branch": "main", "good": "a" * 40, "bad": "b" * 40}
@@ -65,12 +67,12 @@ def run(address: str, *arguments: str) -> Result:
 
 def refused(address: str, *arguments: str) -> str:
     """The error message of a refused command, which changes nothing."""
-    before = open_ledger(address).last_event()
+    before = open_ledger(address).events.last()
     result = run(address, *arguments)
 
     assert result.exit_code in {1, 2}
     assert "Traceback" not in result.output
-    assert open_ledger(address).last_event() == before
+    assert open_ledger(address).events.last() == before
     return result.output.splitlines()[-1].removeprefix("Error: ")
 
 
@@ -192,17 +194,17 @@ def test_subcommands_change_the_state(
 
     assert result.exit_code == 0, result.output
     assert f"Alert {number} {said}" in result.output
-    last = ledger.alert_changes(number)[-1]
+    last = ledger.alerts.changes(number)[-1]
     assert (last.who, last.what, last.state) == ("olga", "because", AlertState(state))
-    assert ledger.alert(number).state.value == state
+    assert ledger.alerts.get(number).state.value == state
 
 
 def test_mute_ends_at_a_date(address: str, ledger: Ledger) -> None:
     result = run(address, "mute", "1", "--until", "2199-01-02", "--why", "in review")
 
     assert "Alert 1 is muted until 2199-01-02.\n" in result.output
-    assert ledger.alert(1).muted_until == 7226668800.0
-    assert ledger.alert_changes(1)[-1].what == "in review (until 2199-01-02)"
+    assert ledger.alerts.get(1).muted_until == 7226668800.0
+    assert ledger.alerts.changes(1)[-1].what == "in review (until 2199-01-02)"
 
 
 def test_author_is_the_login_name(
@@ -211,7 +213,7 @@ def test_author_is_the_login_name(
     """--who overrides it, and is required without a login."""
     monkeypatch.setenv("LOGNAME", "hilde")
     run(address, "ack", "1", "--why", "because")
-    assert ledger.alert_changes(1)[-1].who == "hilde"
+    assert ledger.alerts.changes(1)[-1].who == "hilde"
 
     def nobody() -> str:
         raise OSError
@@ -226,7 +228,7 @@ def test_closed_alert_is_not_withdrawn(address: str, ledger: Ledger) -> None:
     result = run(address, "withdraw", "3", "--why", "it never was", "--who", "olga")
 
     assert result.output == "Alert 3 stays fixed; the reason is in its history.\n"
-    assert ledger.alert_changes(3)[-1].what == "it never was"
+    assert ledger.alerts.changes(3)[-1].what == "it never was"
 
 
 @pytest.mark.parametrize(

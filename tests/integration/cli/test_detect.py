@@ -319,10 +319,10 @@ def address(tmp_path: Path) -> str:
     ledger = open_ledger(address)
     revisions = [f"{night:040x}" for night in range(30)]
     for branch in ("main", "trunk"):
-        ledger.learn([commit(one, n) for n, one in enumerate(revisions, 1)], branch)
-    ledger.learn([commit("f" * 40, 1)], "elsewhere")
+        ledger.commits.learn([commit(one, n) for n, one in enumerate(revisions, 1)], branch)
+    ledger.commits.learn([commit("f" * 40, 1)], "elsewhere")
     for night, revision in enumerate(revisions):
-        ledger.record_all(facts(revision, night, 600_000 if night < 15 else 540_000), "test")
+        ledger.facts.record_all(facts(revision, night, 600_000 if night < 15 else 540_000), "test")
     return address
 
 
@@ -349,13 +349,13 @@ def test_since_day_or_hash(address: str) -> None:
 def test_excluded_samples_are_reported(address: str) -> None:
     """A revision on no branch, and samples from before the lab changed."""
     ledger = open_ledger(address)
-    ledger.record_all(facts("e" * 40, 3, 1.0), "test")
+    ledger.facts.record_all(facts("e" * 40, 3, 1.0), "test")
     result = run("--database", address, "--json")
 
     assert f"{'e' * 40} was measured and is on no branch that is known" in result.stderr
     assert len(listed(result)) == 1
 
-    ledger.record_all(facts(f"{29:040x}", 40, 540_000, conditions="c2"), "test")
+    ledger.facts.record_all(facts(f"{29:040x}", 40, 540_000, conditions="c2"), "test")
     result = run("--database", address)
     assert "apu2/inet4-forwarding: samples under earlier conditions are left out" in result.stderr
     assert result.stdout == "No change of level found.\n"

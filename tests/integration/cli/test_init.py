@@ -266,8 +266,8 @@ def test_owner_address_is_validated(folder: Path) -> None:
 def test_unsent_mails_are_listed_and_retried(folder: Path) -> None:
     ledger = open_service_ledger(load(folder / control.SETTINGS)[0])
     assert run("mails", "--folder", folder).output == "No unsent mail.\n"
-    mail = ledger.post("one", subject="a drop", recipients=["a@lab.invalid"], body="a text\n")
-    ledger.mail_failed(mail.id, "550 no such user", None)
+    mail = ledger.mails.post("one", subject="a drop", recipients=["a@lab.invalid"], body="a text\n")
+    ledger.mails.failed(mail.id, "550 no such user", None)
 
     listed = run("mails", "--folder", folder).output
     [row] = json.loads(run("mails", "--json", "--folder", folder).output)
@@ -277,6 +277,6 @@ def test_unsent_mails_are_listed_and_retried(folder: Path) -> None:
     assert "550 no such user" in listed
     assert (row["id"], row["state"], row["recipients"]) == (mail.id, "failed", ["a@lab.invalid"])
     assert again.output == f"mail {mail.id} will be sent: a drop\n"
-    assert [one.id for one in ledger.waiting_mails()] == [mail.id]
+    assert [one.id for one in ledger.mails.waiting()] == [mail.id]
     assert run("mails", "retry", 99, "--folder", folder).output == "Error: there is no mail 99\n"
     ledger.engine.dispose()

@@ -185,7 +185,7 @@ def test_nightly_job_is_queued_once(written: Path) -> None:
     first = run("night", "--testbed", "c2558", written)
     second = run("night", written)
     settings, _ = load(written / control.SETTINGS)
-    record = open_ledger(settings.database).open_jobs()
+    record = open_ledger(settings.database).jobs.all_open()
 
     assert "is to be measured" in first.output
     assert second.exit_code == 0
@@ -204,7 +204,7 @@ def test_unknown_testbed_is_refused(written: Path) -> None:
 
 
 def wishes(ledger: Ledger) -> list[JobRecord]:
-    return [one for one in ledger.open_jobs() if isinstance(one.job, ProfileJob)]
+    return [one for one in ledger.jobs.all_open() if isinstance(one.job, ProfileJob)]
 
 
 def test_profile_is_queued_once(written: Path) -> None:
@@ -220,7 +220,7 @@ def test_profile_is_queued_once(written: Path) -> None:
     assert len(record.job.revisions) == 2
     hashes = record.job.revisions
     assert run("profile", "--testbed", "c2558", *hashes, "--folder", written).output == first.output
-    with ledger.closing(record, ProfileResult(hashes)):
+    with ledger.jobs.closing(record, ProfileResult(hashes)):
         pass
     assert "done before" in run(*wish).output
     assert wishes(ledger) == []
@@ -232,7 +232,7 @@ def test_failed_profile_is_queued_again(written: Path) -> None:
     settings, _ = load(written / control.SETTINGS)
     ledger = open_ledger(settings.database)
     [first] = wishes(ledger)
-    with ledger.closing(first, Unfinished("no event")):
+    with ledger.jobs.closing(first, Unfinished("no event")):
         pass
     run(*wish)
     [second] = wishes(ledger)

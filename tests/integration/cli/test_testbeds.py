@@ -62,7 +62,7 @@ def test_a_release_is_requested_and_stays_in_the_history(folder: Path) -> None:
     assert listed(folder)[name]["state"] == "being checked"
     settings, _ = load(folder / control.SETTINGS)
     ledger = open_ledger(settings.database)
-    ledger.release(ledger.quarantined()[name].id)
+    ledger.quarantines.release(ledger.quarantines.current()[name].id)
 
     assert listed(folder)[name]["state"] == "in use"
     (row,) = json.loads(run("history", name, "--json", "--folder", folder).output)

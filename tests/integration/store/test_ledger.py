@@ -46,15 +46,15 @@ def ledger(url: str) -> Iterator[Ledger]:
 
 
 def test_every_fact_is_given_back_as_it_was_told(ledger: Ledger) -> None:
-    record = ledger.ask(NIGHT, key="night")
+    record = ledger.jobs.add(NIGHT, key="night")
     decision = decide(ledger, record.id)
 
     for fact in FACTS:
-        ledger.record(fact, decision.id)
+        ledger.facts.record(fact, decision.id)
     later = dataclasses.replace(SAMPLE, id="sample2", at=99.0)
-    ledger.record(later, decision.id)
+    ledger.facts.record(later, decision.id)
 
-    assert ledger.facts_of(record.id) == [*FACTS, later]
+    assert ledger.facts.of_job(record.id) == [*FACTS, later]
 
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20)
@@ -96,15 +96,15 @@ RATES = st.lists(st.floats(0, 1e11), max_size=4).map(tuple)
 def test_whatever_a_fact_says_it_says_afterwards(
     ledger: Ledger, sample: Sample, failure: Failure
 ) -> None:
-    name = f"example {ledger.last_event()}"
+    name = f"example {ledger.events.last()}"
     sample, failure = dataclasses.replace(sample, id=name), dataclasses.replace(failure, id=name)
-    decision = decide(ledger, ledger.ask(NIGHT, key=name).id)
-    ledger.record(BOOT)
+    decision = decide(ledger, ledger.jobs.add(NIGHT, key=name).id)
+    ledger.facts.record(BOOT)
 
-    ledger.record(sample, decision.id)
-    ledger.record(failure, decision.id)
+    ledger.facts.record(sample, decision.id)
+    ledger.facts.record(failure, decision.id)
 
-    found = {type(fact): fact for fact in ledger.facts_of(decision.job)}
+    found = {type(fact): fact for fact in ledger.facts.of_job(decision.job)}
     assert found == {Sample: sample, Failure: failure}
 
 
@@ -116,12 +116,12 @@ def test_what_no_database_takes_is_kept_once_under_another_letter(ledger: Ledger
     sample = dataclasses.replace(SAMPLE, id=odd, boot=odd, scenario=odd)
     facts = [conditions, boot, sample]
 
-    assert ledger.record_all([*facts, *facts], "here") == facts
-    assert ledger.record_all(facts, "here") == []
+    assert ledger.facts.record_all([*facts, *facts], "here") == facts
+    assert ledger.facts.record_all(facts, "here") == []
     for fact in facts:
-        ledger.record(fact)
+        ledger.facts.record(fact)
 
-    assert [event.kind for event in ledger.events_since(0)[0]] == ["import"]
+    assert [event.kind for event in ledger.events.since(0)[0]] == ["import"]
 
 
 def test_bounds_that_are_infinite_are_kept(ledger: Ledger) -> None:
@@ -130,7 +130,7 @@ def test_bounds_that_are_infinite_are_kept(ledger: Ledger) -> None:
     with ledger.writing() as writing:
         writing.note("odd", **told)
 
-    assert ledger.events_since(0)[0][0].data == told
+    assert ledger.events.since(0)[0][0].data == told
 
 
 def test_who_reads_sees_one_moment(ledger: Ledger, url: str) -> None:
@@ -138,82 +138,82 @@ def test_who_reads_sees_one_moment(ledger: Ledger, url: str) -> None:
     engine = open_database(url)
     with ledger.reading() as session:
         before = session.scalars(select(EventRow.id)).all()
-        Ledger(engine).ask(NIGHT, key="meanwhile")
+        Ledger(engine).jobs.add(NIGHT, key="meanwhile")
         assert session.scalars(select(EventRow.id)).all() == before
     engine.dispose()
-    assert ledger.last_event() > 0
+    assert ledger.events.last() > 0
 
 
 def test_a_fact_told_twice_is_kept_once_and_as_it_was_told_first(ledger: Ledger) -> None:
-    record = ledger.ask(NIGHT, key="night")
+    record = ledger.jobs.add(NIGHT, key="night")
     decision = decide(ledger, record.id)
     for fact in FACTS:
-        ledger.record(fact, decision.id)
-    marker = ledger.last_event()
+        ledger.facts.record(fact, decision.id)
+    marker = ledger.events.last()
 
     for fact in FACTS:
-        ledger.record(fact)
-    ledger.record(dataclasses.replace(SAMPLE, pps=1.0), decision.id)
+        ledger.facts.record(fact)
+    ledger.facts.record(dataclasses.replace(SAMPLE, pps=1.0), decision.id)
 
-    assert ledger.facts_of(record.id) == FACTS
-    assert ledger.last_event() == marker
+    assert ledger.facts.of_job(record.id) == FACTS
+    assert ledger.events.last() == marker
 
 
 def test_a_sample_of_an_unknown_boot_is_refused_and_nothing_of_it_is_kept(ledger: Ledger) -> None:
-    marker = ledger.last_event()
+    marker = ledger.events.last()
     with pytest.raises(StoreError, match="belongs to boot boot1, which was not recorded"):
-        ledger.record(SAMPLE)
+        ledger.facts.record(SAMPLE)
 
-    assert ledger.last_event() == marker
-    ledger.record(BOOT)
-    ledger.record(SAMPLE)
-    assert ledger.last_event() == marker + 2
+    assert ledger.events.last() == marker
+    ledger.facts.record(BOOT)
+    ledger.facts.record(SAMPLE)
+    assert ledger.events.last() == marker + 2
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf")])
 def test_a_number_that_is_none_is_refused(ledger: Ledger, number: float) -> None:
-    ledger.record(BOOT)
+    ledger.facts.record(BOOT)
 
     with pytest.raises(
         StoreError, match=r"a Sample with received = .* every number must be finite"
     ):
-        ledger.record(dataclasses.replace(SAMPLE, received=(1.0, number)))
+        ledger.facts.record(dataclasses.replace(SAMPLE, received=(1.0, number)))
 
 
 def test_a_fact_of_an_unknown_decision_is_refused(ledger: Ledger) -> None:
     with pytest.raises(StoreError, match="there is no decision 7"):
-        ledger.record(BOOT, 7)
+        ledger.facts.record(BOOT, 7)
 
 
 def test_a_console_may_say_anything(ledger: Ledger) -> None:
-    decision = decide(ledger, ledger.ask(NIGHT, key="night").id)
+    decision = decide(ledger, ledger.jobs.add(NIGHT, key="night").id)
 
-    ledger.record(dataclasses.replace(DUD, log="panic:\0 \udcff\nKDB"), decision.id)
+    ledger.facts.record(dataclasses.replace(DUD, log="panic:\0 \udcff\nKDB"), decision.id)
 
-    [kept] = ledger.facts_of(decision.job)
+    [kept] = ledger.facts.of_job(decision.job)
     assert isinstance(kept, Failure)
     assert kept.log == "panic:\ufffd ?\nKDB"
 
 
 def test_a_dud_without_a_log_is_given_the_machines_last_words(ledger: Ledger) -> None:
-    decision = decide(ledger, ledger.ask(NIGHT, key="night").id)
+    decision = decide(ledger, ledger.jobs.add(NIGHT, key="night").id)
 
-    ledger.record(dataclasses.replace(DUD, log=""), decision.id, log="last words")
-    ledger.record(dataclasses.replace(DUD, id="dud2"), decision.id, log="last words")
+    ledger.facts.record(dataclasses.replace(DUD, log=""), decision.id, log="last words")
+    ledger.facts.record(dataclasses.replace(DUD, id="dud2"), decision.id, log="last words")
 
-    logs = [fact.log for fact in ledger.facts_of(decision.job) if isinstance(fact, Failure)]
+    logs = [fact.log for fact in ledger.facts.of_job(decision.job) if isinstance(fact, Failure)]
     assert logs == ["last words", "cc: error"]
 
 
 def test_facts_from_elsewhere_come_all_or_not_at_all(ledger: Ledger) -> None:
     stray = dataclasses.replace(SAMPLE, id="sample2", boot="unknown")
     with pytest.raises(StoreError, match="belongs to boot unknown"):
-        ledger.record_all([*FACTS, stray], "elsewhere")
-    assert ledger.events_since(0) == ([], 0)
+        ledger.facts.record_all([*FACTS, stray], "elsewhere")
+    assert ledger.events.since(0) == ([], 0)
 
-    assert ledger.record_all([*FACTS, DUD], "elsewhere") == FACTS
-    assert ledger.record_all(FACTS, "elsewhere") == []
-    [event], _ = ledger.events_since(0)
+    assert ledger.facts.record_all([*FACTS, DUD], "elsewhere") == FACTS
+    assert ledger.facts.record_all(FACTS, "elsewhere") == []
+    [event], _ = ledger.events.since(0)
     told = {
         "source": "elsewhere",
         "facts": len(FACTS),
@@ -228,23 +228,23 @@ def test_facts_from_elsewhere_come_all_or_not_at_all(ledger: Ledger) -> None:
 
 def test_an_import_names_its_revisions_if_they_are_few(ledger: Ledger) -> None:
     """And not those of a sample whose boot was there before: whoever reads it looks everywhere."""
-    ledger.record_all([KERNEL, BOOT, DUD], "elsewhere")
-    ledger.record_all([SAMPLE], "elsewhere")
+    ledger.facts.record_all([KERNEL, BOOT, DUD], "elsewhere")
+    ledger.facts.record_all([SAMPLE], "elsewhere")
     many = [dataclasses.replace(BOOT, id=f"b{i}", revision=f"m{i}") for i in range(101)]
-    ledger.record_all(many, "elsewhere")
-    told = [event.data["revisions"] for event in ledger.events_since(0)[0]]
+    ledger.facts.record_all(many, "elsewhere")
+    told = [event.data["revisions"] for event in ledger.events.since(0)[0]]
 
     assert told == [sorted({KERNEL.revision, BOOT.revision, DUD.revision}), None, None]
 
 
 def test_what_is_learned_is_told_once_and_again_when_it_is_another(ledger: Ledger) -> None:
     """With the numbers of the commits, also those that they had before."""
-    ledger.learn([commit("r1", 1), commit("r2", 2)], "main")
-    ledger.learn([commit("r1", 1), commit("r2", 2)], "main")
-    ledger.learn([commit("r1", 1), commit("r2", 2, "in other words")], "main")
-    ledger.learn([commit("r2", 7, "in other words")], "main")
-    ledger.learn([commit("r1", 1)], "stable/15")
-    found = [(one.kind, one.data) for one in ledger.events_since(0)[0]]
+    ledger.commits.learn([commit("r1", 1), commit("r2", 2)], "main")
+    ledger.commits.learn([commit("r1", 1), commit("r2", 2)], "main")
+    ledger.commits.learn([commit("r1", 1), commit("r2", 2, "in other words")], "main")
+    ledger.commits.learn([commit("r2", 7, "in other words")], "main")
+    ledger.commits.learn([commit("r1", 1)], "stable/15")
+    found = [(one.kind, one.data) for one in ledger.events.since(0)[0]]
 
     assert found == [
         ("learned", {"branch": "main", "first": 1, "last": 2}),
@@ -258,11 +258,11 @@ def test_what_is_known_of_no_branch_is_told_once_and_again_when_it_is_another(
     ledger: Ledger,
 ) -> None:
     """By names, if they are few."""
-    ledger.know([commit("r1", 1), commit("r2", 2), commit("r1", 1)])
-    ledger.know([commit("r1", 1), commit("r2", 2)])
-    ledger.know([commit("r1", 1, "in other words")])
-    ledger.know([commit(f"m{number}", number) for number in range(101)])
-    found = [(one.kind, one.data["revisions"]) for one in ledger.events_since(0)[0]]
+    ledger.commits.know([commit("r1", 1), commit("r2", 2), commit("r1", 1)])
+    ledger.commits.know([commit("r1", 1), commit("r2", 2)])
+    ledger.commits.know([commit("r1", 1, "in other words")])
+    ledger.commits.know([commit(f"m{number}", number) for number in range(101)])
+    found = [(one.kind, one.data["revisions"]) for one in ledger.events.since(0)[0]]
 
     assert found == [("known", ["r1", "r2"]), ("known", ["r1"]), ("known", None)]
 
@@ -273,33 +273,35 @@ def commit(revision: str, number: int, subject: str = "a change") -> Commit:
 
 def test_a_revision_is_called_by_its_number_and_the_start_of_its_hash(ledger: Ledger) -> None:
     full = "0a1b2c3d4e5f" + 28 * "0"
-    ledger.learn([commit(full, 302145), commit("r311849", 7)], "main")
+    ledger.commits.learn([commit(full, 302145), commit("r311849", 7)], "main")
 
-    assert ledger.label(full) == "n302145-0a1b2c3d4e5f"
-    assert ledger.label("r311849") == "r311849"
-    assert ledger.label(40 * "f") == 12 * "f"
-    assert ledger.label("") == ""
+    assert ledger.commits.label(full) == "n302145-0a1b2c3d4e5f"
+    assert ledger.commits.label("r311849") == "r311849"
+    assert ledger.commits.label(40 * "f") == 12 * "f"
+    assert ledger.commits.label("") == ""
 
 
 def test_a_commit_learned_twice_is_as_it_was_said_last(ledger: Ledger) -> None:
-    ledger.learn([commit("r1", 1), commit("r2", 2)], "main")
-    ledger.learn([commit("r2", 2, "the same, said better")], "main")
+    ledger.commits.learn([commit("r1", 1), commit("r2", 2)], "main")
+    ledger.commits.learn([commit("r2", 2, "the same, said better")], "main")
 
-    assert ledger.commit("r1") == commit("r1", 1)
-    assert ledger.commit("r2") == commit("r2", 2, "the same, said better")
-    assert ledger.commit("r3") is None
+    assert ledger.commits.get("r1") == commit("r1", 1)
+    assert ledger.commits.get("r2") == commit("r2", 2, "the same, said better")
+    assert ledger.commits.get("r3") is None
 
 
 def test_a_commit_that_a_rewritten_branch_lost_is_not_of_its_series(ledger: Ledger) -> None:
-    ledger.learn([commit("r1", 1), commit("r2", 2)], "main")
+    ledger.commits.learn([commit("r1", 1), commit("r2", 2)], "main")
     for fact in (KERNEL, BOOT, SAMPLE):
-        ledger.record(fact)
-    assert [level.revision for level in ledger.series("c2558", SAMPLE.scenario, "main")] == ["r1"]
+        ledger.facts.record(fact)
+    assert [level.revision for level in ledger.series.levels("c2558", SAMPLE.scenario, "main")] == [
+        "r1"
+    ]
 
-    ledger.learn([commit("other", 1)], "main")
+    ledger.commits.learn([commit("other", 1)], "main")
 
-    assert ledger.series("c2558", SAMPLE.scenario, "main") == []
-    assert ledger.commit("r1") == commit("r1", 1)
+    assert ledger.series.levels("c2558", SAMPLE.scenario, "main") == []
+    assert ledger.commits.get("r1") == commit("r1", 1)
 
 
 # --------------------------------------------------------------------------------- many at once
@@ -314,7 +316,7 @@ from netbisect.store.db.database import open_database
 from netbisect.store.ledger import Ledger
 ledger = Ledger(open_database({url!r}))
 for i in range(40):
-    ledger.record(Boot(f"theirs{{i}}", "t", "key", "r1", float(i), 1.0))
+    ledger.facts.record(Boot(f"theirs{{i}}", "t", "key", "r1", float(i), 1.0))
 """
     with subprocess.Popen([sys.executable, "-c", script]) as other:
         errors: list[Exception] = []
@@ -322,7 +324,7 @@ for i in range(40):
         def write(name: str) -> None:
             try:
                 for i in range(40):
-                    ledger.record(Boot(f"{name}{i}", "t", "key", "r1", float(i), 1.0))
+                    ledger.facts.record(Boot(f"{name}{i}", "t", "key", "r1", float(i), 1.0))
             except Exception as error:  # noqa: BLE001 - whatever it is, the test must see it
                 errors.append(error)
 
@@ -331,9 +333,9 @@ for i in range(40):
             thread.start()
         followed, marker = 0, 0
         while other.poll() is None or any(thread.is_alive() for thread in threads):
-            events, marker = ledger.events_since(marker)
+            events, marker = ledger.events.since(marker)
             followed += len(events)
-        events, marker = ledger.events_since(marker)
+        events, marker = ledger.events.since(marker)
 
     assert other.returncode == 0
     assert errors == []
@@ -343,17 +345,17 @@ for i in range(40):
 def test_two_processes_that_close_one_question_agree_on_one_answer(
     ledger: Ledger, url: str
 ) -> None:
-    record = ledger.ask(COMPARISON, key="comparison")
+    record = ledger.jobs.add(COMPARISON, key="comparison")
     engine = open_database(url)
     other = Ledger(engine)
-    stale = other.job(record.id)
+    stale = other.jobs.get(record.id)
 
-    with ledger.closing(record, NotConfirmed((), "no difference")):
+    with ledger.jobs.closing(record, NotConfirmed((), "no difference")):
         pass
-    with pytest.raises(AlreadyClosedError), other.closing(stale, Unfinished("cancelled")):
+    with pytest.raises(AlreadyClosedError), other.jobs.closing(stale, Unfinished("cancelled")):
         pass
 
-    assert other.job(record.id).finding == NotConfirmed((), "no difference")
+    assert other.jobs.get(record.id).finding == NotConfirmed((), "no difference")
     engine.dispose()
 
 
@@ -361,16 +363,16 @@ def test_two_processes_that_close_one_question_agree_on_one_answer(
 
 
 def test_events_tell_in_order_what_happened_and_never_twice(ledger: Ledger) -> None:
-    record = ledger.ask(NIGHT, key="night")
+    record = ledger.jobs.add(NIGHT, key="night")
     decision = decide(ledger, record.id)
-    ledger.submitted(decision.id, 17)
-    first, marker = ledger.events_since(0)
+    ledger.actions.submitted(decision.id, 17)
+    first, marker = ledger.events.since(0)
     for fact in FACTS:
-        ledger.record(fact, decision.id)
-    ledger.finish(decision.id, Outcome.OK)
-    with ledger.closing(record, NightlyResult(1)):
+        ledger.facts.record(fact, decision.id)
+    ledger.actions.finish(decision.id, Outcome.OK)
+    with ledger.jobs.closing(record, NightlyResult(1)):
         pass
-    second, end = ledger.events_since(marker)
+    second, end = ledger.events.since(marker)
 
     assert [event.kind for event in first] == ["asked", "decided", "submitted"]
     kinds = ["kernel", "boot", "conditions", "sample", "dud", "finished", "closed"]
@@ -380,48 +382,48 @@ def test_events_tell_in_order_what_happened_and_never_twice(ledger: Ledger) -> N
     assert second[3].data["revision"] == "r1"
     assert second[-1].data["finding"] == "nightdone"
     assert [event.id for event in (*first, *second)] == list(range(1, 11))
-    assert ledger.events_since(end) == ([], end)
-    assert ledger.events_since(marker, limit=2) == (second[:2], second[1].id)
+    assert ledger.events.since(end) == ([], end)
+    assert ledger.events.since(marker, limit=2) == (second[:2], second[1].id)
 
 
 # ---------------------------------------------------------------------------------------- costs
 
 
 def test_prices_are_those_of_the_defaults_until_there_is_experience(ledger: Ledger) -> None:
-    assert ledger.prices("c2558") == Prices()
+    assert ledger.costs.prices("c2558") == Prices()
 
     for i, seconds in enumerate((100.0, 200.0, 900.0)):
-        ledger.record(dataclasses.replace(BOOT, id=f"b{i}", seconds=seconds))
-    ledger.record(dataclasses.replace(BOOT, id="other", testbed="apu2", seconds=5000.0))
-    ledger.record(dataclasses.replace(SAMPLE, boot="b0", seconds=45.0))
-    ledger.record(dataclasses.replace(KERNEL, seconds=1200.0))
-    ledger.record(dataclasses.replace(KERNEL, key="never booted here", seconds=9.0))
+        ledger.facts.record(dataclasses.replace(BOOT, id=f"b{i}", seconds=seconds))
+    ledger.facts.record(dataclasses.replace(BOOT, id="other", testbed="apu2", seconds=5000.0))
+    ledger.facts.record(dataclasses.replace(SAMPLE, boot="b0", seconds=45.0))
+    ledger.facts.record(dataclasses.replace(KERNEL, seconds=1200.0))
+    ledger.facts.record(dataclasses.replace(KERNEL, key="never booted here", seconds=9.0))
 
-    assert ledger.prices("c2558") == Prices(build=1200.0, boot=200.0, run=45.0)
-    assert ledger.prices("new") == Prices()
+    assert ledger.costs.prices("c2558") == Prices(build=1200.0, boot=200.0, run=45.0)
+    assert ledger.costs.prices("new") == Prices()
 
 
 def test_prices_follow_the_lab_when_it_changes(ledger: Ledger) -> None:
     for i in range(120):
         boot = dataclasses.replace(BOOT, id=f"b{i}", at=float(i), seconds=100.0 if i < 60 else 20.0)
-        ledger.record_all([boot], "the past")
+        ledger.facts.record_all([boot], "the past")
 
-    assert ledger.prices("c2558").boot == 20.0
+    assert ledger.costs.prices("c2558").boot == 20.0
 
 
 def test_what_failed_has_its_cost_too(ledger: Ledger) -> None:
-    record = ledger.ask(NIGHT, key="night")
+    record = ledger.jobs.add(NIGHT, key="night")
     decision = decide(ledger, record.id)
     hung = Failure("dud2", "r1", Stage.BOOT, Reaction.SKIP, "no boot", 50.0, 400.0, "c2558")
     crashed = Failure(
         "dud3", "r1", Stage.BOOT, Reaction.SKIP, "went down", 60.0, 7.0, "c2558", SAMPLE.scenario
     )
     for fact in (*FACTS, hung, crashed):
-        ledger.record(fact, decision.id)
-    ledger.record(dataclasses.replace(BOOT, id="somebody else's"))
+        ledger.facts.record(fact, decision.id)
+    ledger.facts.record(dataclasses.replace(BOOT, id="somebody else's"))
 
-    cost = ledger.cost([record.id])
+    cost = ledger.costs.of_jobs([record.id])
 
     assert (cost.builds, cost.boots, cost.runs) == (2, 2, 2)
     assert cost.seconds == 600.0 + 60.0 + 180.0 + 400.0 + 30.0 + 7.0
-    assert ledger.cost([]).seconds == 0
+    assert ledger.costs.of_jobs([]).seconds == 0

@@ -40,54 +40,59 @@ def test_every_row_of_an_old_ledger_loads(ledger: Ledger) -> None:
             name: session.connection().exec_driver_sql(f"SELECT count(*) FROM {name}").scalar_one()  # noqa: S608
             for name in inspect(ledger.engine).get_table_names()
         }
-    jobs = [ledger.job(number + 1) for number in range(rows["questions"])]
+    jobs = [ledger.jobs.get(number + 1) for number in range(rows["questions"])]
     assert Counter(job.state.value for job in jobs) == {"open": 11, "closed": 34, "held": 1}
-    attempts = [one for job in jobs for one in ledger.decisions(job.id)]
+    attempts = [one for job in jobs for one in ledger.actions.of_job(job.id)]
     assert len(attempts) == rows["decisions"]
     assert {one.stage for one in attempts} == {*ActionStage}
     assert {one.outcome for one in attempts} > {Outcome.OK, Outcome.DUD, Outcome.RETRY}
-    kinds = Counter(type(fact).__name__ for job in jobs for fact in ledger.facts_of(job.id))
+    kinds = Counter(type(fact).__name__ for job in jobs for fact in ledger.facts.of_job(job.id))
     assert kinds["Sample"] == rows["samples"]
     assert len(kinds) == 5
-    requests = ledger.requests()
+    requests = ledger.requests.all()
     assert {request.kind for request in requests} == {"compare", "bisect", "series"}
-    assert all(ledger.parts_of(request.id) for request in requests)
-    assert len(ledger.audit()) == rows["audit"]
-    assert len(ledger.tokens()) == rows["tokens"]
-    assert [ledger.mail(number + 1).id for number in range(rows["mails"])][-1] == rows["mails"]
-    assert {*ledger.quarantined()} == {"c2558-3"}
-    assert len(ledger.quarantines("c2558-2")) == 1
-    events, _ = ledger.events_since(0)
+    assert all(ledger.requests.jobs(request.id) for request in requests)
+    assert len(ledger.requests.audit()) == rows["audit"]
+    assert len(ledger.tokens.all()) == rows["tokens"]
+    assert [ledger.mails.get(number + 1).id for number in range(rows["mails"])][-1] == rows["mails"]
+    assert {*ledger.quarantines.current()} == {"c2558-3"}
+    assert len(ledger.quarantines.of_testbed("c2558-2")) == 1
+    events, _ = ledger.events.since(0)
     assert len(events) == rows["events"]
 
 
 def test_every_alert_and_series_of_an_old_ledger_loads(ledger: Ledger) -> None:
-    alerts = ledger.alerts(candidates=True)
+    alerts = ledger.alerts.all(candidates=True)
     assert {alert.state for alert in alerts} == {*AlertState}
     assert all(alert.series for alert in alerts)
-    assert all(ledger.alert_changes(alert.id) for alert in alerts)
-    assert ledger.alerts_touching("c2558-2", SCENARIO, MAIN)
-    assert [level.revision[-2:] for level in ledger.series(TESTBED, SCENARIO, MAIN)] == ["a1", "a8"]
-    assert ledger.evidence(ledger.job(3), config="GENERIC-NODEBUG", arch="amd64").skipped
+    assert all(ledger.alerts.changes(alert.id) for alert in alerts)
+    assert ledger.alerts.of_series("c2558-2", SCENARIO, MAIN)
+    assert [level.revision[-2:] for level in ledger.series.levels(TESTBED, SCENARIO, MAIN)] == [
+        "a1",
+        "a8",
+    ]
+    assert ledger.evidence.gather(
+        ledger.jobs.get(3), config="GENERIC-NODEBUG", arch="amd64"
+    ).skipped
 
 
 def test_work_continues_in_an_old_ledger(ledger: Ledger) -> None:
-    [bisection] = [job for job in ledger.open_jobs() if job.key == "open:bisection"]
+    [bisection] = [job for job in ledger.jobs.all_open() if job.key == "open:bisection"]
     assert isinstance(bisection.job, BisectJob)
-    [pending] = ledger.open_decisions(bisection.id)
+    [pending] = ledger.actions.all_open(bisection.id)
     assert pending.belief is not None
-    ledger.finish(pending.id, Outcome.OK)
+    ledger.actions.finish(pending.id, Outcome.OK)
     night = NightlyJob(MAIN, TESTBED, "a" * 40, (SCENARIO,), 1)
-    job = ledger.ask(night, key="night:new")
-    trial = ledger.intend(
+    job = ledger.jobs.add(night, key="night:new")
+    trial = ledger.actions.intend(
         job.id, ActionStage.TRIAL, "a" * 40, TESTBED, config="G", arch="amd64", why="nightly"
     )
-    ledger.finish(trial.id, Outcome.OK)
-    with ledger.closing(job, NightlyResult(1)):
+    ledger.actions.finish(trial.id, Outcome.OK)
+    with ledger.jobs.closing(job, NightlyResult(1)):
         pass
-    assert ledger.job(job.id).finding == NightlyResult(1)
-    [first, *_] = ledger.open_alerts()
-    changed = ledger.change_alert(
+    assert ledger.jobs.get(job.id).finding == NightlyResult(1)
+    [first, *_] = ledger.alerts.all_open()
+    changed = ledger.alerts.change(
         first.id, who="requester", what="accepted", state=AlertState.ACKNOWLEDGED
     )
     assert changed.state is AlertState.ACKNOWLEDGED

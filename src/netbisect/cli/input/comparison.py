@@ -158,7 +158,7 @@ def of_ledger(address: str) -> list[ImageResults]:
     ledger = open_ledger(address)
     found = []
     for name, levels in data.series.items():
-        conditions = ledger.conditions(name.testbed, name.scenario)
+        conditions = ledger.series.conditions(name.testbed, name.scenario)
         values = {} if conditions is None else conditions.values
         # The digest of the scenario file is meaningless to a reader.
         about = tuple(
@@ -168,7 +168,7 @@ def of_ledger(address: str) -> list[ImageResults]:
         )
         for level in levels:
             pps = tuple(float(f"{math.exp(one):.{_DIGITS}g}") for one in level.ln_pps)
-            label = ledger.label(level.revision)
+            label = ledger.commits.label(level.revision)
             found.append(
                 ImageResults(
                     name.testbed, name.branch, name.scenario, level.revision, label, pps, about

@@ -12,8 +12,8 @@ from netbisect.bisect.model.entities import Level
 from netbisect.cli.input.measurements import Measurements, is_measurements
 from netbisect.steps.service.database_thread import open_ledger
 from netbisect.store.db.database import StoreError, database_exists
+from netbisect.store.db.records import SeriesName
 from netbisect.store.netbenches.histories import Histories, few_boots
-from netbisect.store.repositories.lookup import SeriesName
 
 _NO_TIMES = "the files contain no times: slow drift is not searched"
 
@@ -93,14 +93,14 @@ def of_database(address: str) -> DetectionInput:
             )
         ledger = open_ledger(address)
         series = {
-            name: ledger.series(name.testbed, name.scenario, name.branch)
-            for name in ledger.known_series()
+            name: ledger.series.levels(name.testbed, name.scenario, name.branch)
+            for name in ledger.series.names()
         }
         series = {name: levels for name, levels in series.items() if levels}
         if not series:
             raise click.ClickException(f"no measurements in the database {address}")
         return DetectionInput(
-            series, ledger.numbers(), [*ledger.excluded(), *few_boots(series)], ()
+            series, ledger.commits.numbers(), [*ledger.samples.excluded(), *few_boots(series)], ()
         )
     except StoreError as error:
         raise click.ClickException(str(error)) from error

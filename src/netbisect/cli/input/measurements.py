@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from netbisect.bisect.model.entities import Level
-from netbisect.store.repositories.lookup import SeriesName
+from netbisect.store.db.records import SeriesName
 
 REQUIRED = ("metric", "revision", "value", "unit", "direction")
 _DIRECTIONS = ("higher", "lower")

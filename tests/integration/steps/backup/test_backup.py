@@ -48,7 +48,7 @@ def boots(url: str) -> list[str]:
 
 def record(url: str, name: str) -> None:
     ledger = open_ledger(url)
-    ledger.record(boot(name))
+    ledger.facts.record(boot(name))
     ledger.engine.dispose()
 
 
@@ -204,7 +204,7 @@ def test_both_databases_are_of_one_instant_while_others_write(
         buildbots = sqlite3.connect(service / "state.sqlite", timeout=60)
         number = 100
         while not stop.is_set():
-            ledger.record(boot(f"n{number:06}"))
+            ledger.facts.record(boot(f"n{number:06}"))
             with buildbots:
                 buildbots.execute("INSERT INTO builds VALUES (?)", [number])
             number += 1

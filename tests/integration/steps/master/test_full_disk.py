@@ -107,11 +107,11 @@ def test_a_master_continues_after_a_full_disk(tmp_path: Path) -> None:
         process = control.master_pid(service.place)
         assert process is not None
         open_nights(ledger, history, settings, lab.testbeds, settings.branches)
-        until(lambda: any(one.buildset for one in ledger.open_decisions()))
+        until(lambda: any(one.buildset for one in ledger.actions.all_open()))
         resource.prlimit(process, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
         until(lambda: control.master_pid(service.place) is None)
         control.start(service.place, service.environment)
-        until(lambda: ledger.open_jobs() == [])
-        assert isinstance(ledger.job(1).finding, NightlyResult)
+        until(lambda: ledger.jobs.all_open() == [])
+        assert isinstance(ledger.jobs.get(1).finding, NightlyResult)
     finally:
         service.stop()

@@ -62,7 +62,7 @@ class LabStepTest(TestBuildStepMixin, TestReactorMixin, unittest.TestCase):
         done = self.run_step()
 
         def check(_: object) -> None:
-            events, _ = self.ledger.events_since(0)
+            events, _ = self.ledger.events.since(0)
             assert [event.kind for event in events] == ["boot", "sample"]
 
         return done.addCallback(check)
@@ -81,7 +81,7 @@ class LabStepTest(TestBuildStepMixin, TestReactorMixin, unittest.TestCase):
         done = self.run_step()
 
         def check(_: object) -> None:
-            events, _ = self.ledger.events_since(0)
+            events, _ = self.ledger.events.since(0)
             assert [event.kind for event in events] == ["dud"]
 
         return done.addCallback(check)

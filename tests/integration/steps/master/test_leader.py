@@ -23,15 +23,17 @@ class Claims(RealMaster):
         await schedulers.setSchedulerMaster(scheduler.serviceid, None)
         await schedulers.setSchedulerMaster(scheduler.serviceid, other)
         self.ask()
-        self.ledger.post("one", subject="a drop", recipients=["people@lab.invalid"], body="drop")
+        self.ledger.mails.post(
+            "one", subject="a drop", recipients=["people@lab.invalid"], body="drop"
+        )
         await scheduler.advance()
         await self.master.service_manager.namedServices[Mailer.name].look()
         assert not await scheduler.is_leader()
-        assert self.ledger.open_decisions() == []
-        [mail] = self.ledger.waiting_mails()
+        assert self.ledger.actions.all_open() == []
+        [mail] = self.ledger.mails.waiting()
         assert mail.attempts == 0
 
         await schedulers.setSchedulerMaster(scheduler.serviceid, None)
         await scheduler.advance()
         assert await scheduler.is_leader()
-        assert self.ledger.open_decisions() != []
+        assert self.ledger.actions.all_open() != []

@@ -24,7 +24,7 @@ from netbisect.steps.master import mailer
 from netbisect.steps.service.database_thread import open_ledger
 from netbisect.steps.service.settings import MailSettings, Settings
 from netbisect.store.db.records import MailState, OutboxMail
-from netbisect.store.ledger import Ledger
+from netbisect.store.repositories.outbox import OutboxRepository
 from netbisect.workers.config.toml import FileError
 
 HOSTILE = ("&@[9", "6U@[C\\", "(m@):a")
@@ -121,11 +121,11 @@ class MailerTest(RunMasterBase):
         await self.setup_master(config, startWorker=False, basedir=str(self.folder / "master"))
 
     async def sent(self) -> None:
-        while self.ledger.waiting_mails():
+        while self.ledger.mails.waiting():
             await task.deferLater(reactor, 0.05)
 
     def put(self, key: str, body: str) -> None:
-        self.ledger.post(key, subject="a drop", recipients=["people@lab.invalid"], body=body)
+        self.ledger.mails.post(key, subject="a drop", recipients=["people@lab.invalid"], body=body)
 
     def test_a_mail_is_sent_once_as_text_and_html(self) -> defer.Deferred[None]:
         """With the headers of a list; the text may have any characters."""
@@ -164,9 +164,9 @@ class MailerTest(RunMasterBase):
         async def work() -> None:
             self.put("one", "a text\n")
             await self.start_master()
-            while not self.ledger.waiting_mails()[0].attempts:
+            while not self.ledger.mails.waiting()[0].attempts:
                 await task.deferLater(reactor, 0.05)
-            assert "refused" in self.ledger.waiting_mails()[0].last_error
+            assert "refused" in self.ledger.mails.waiting()[0].last_error
             self.start_server()
             await self.sent()
             assert len(read(self.mails)) == 1
@@ -177,11 +177,11 @@ class MailerTest(RunMasterBase):
         """It would be sent again at every tick."""
         tries: list[int] = []
 
-        def full(_: Ledger, identifier: int, next_try_at: float) -> None:
+        def full(_: OutboxRepository, identifier: int, next_try_at: float) -> None:
             tries.append(identifier)
             raise sqlite3.OperationalError("database or disk is full")
 
-        broken = self.patch(Ledger, "mail_begins", full)
+        broken = self.patch(OutboxRepository, "begin", full)
 
         async def work() -> None:
             self.start_server()
@@ -202,7 +202,9 @@ class MailerTest(RunMasterBase):
         self.patch(mailer, "_FIRST_WAIT", 0.05)
         self.patch(mailer, "MOST_TRIES", 3)
         for address in HOSTILE:
-            self.ledger.post(address, subject="an answer", recipients=[address], body="a text\n")
+            self.ledger.mails.post(
+                address, subject="an answer", recipients=[address], body="a text\n"
+            )
         self.put("alert", "a text\n")
 
         async def work() -> None:
@@ -211,11 +213,11 @@ class MailerTest(RunMasterBase):
             await self.sent()
             (mail,) = read(self.mails)
             assert mail["Subject"] == "a drop"
-            given_up = self.ledger.given_up_mails()
+            given_up = self.ledger.mails.given_up()
             assert [one.key for one in given_up] == list(HOSTILE)
             assert [one.attempts for one in given_up] == [3, 3, 3]
             assert all("Error(" in one.last_error for one in given_up)
-            assert self.ledger.census().mails_failed == 3
+            assert self.ledger.metrics.census().mails_failed == 3
 
         return defer.ensureDeferred(work())
 
@@ -227,9 +229,9 @@ class MailerTest(RunMasterBase):
             self.put("one", "to nobody\n")
             with Endless(self.settings.mail.port):
                 await self.start_master()
-                while not self.ledger.waiting_mails()[0].attempts:
+                while not self.ledger.mails.waiting()[0].attempts:
                     await task.deferLater(reactor, 0.05)
-            [mail] = self.ledger.waiting_mails()
+            [mail] = self.ledger.mails.waiting()
             assert mail.last_error == "the mail server took longer than 0.6 s"
 
         return defer.ensureDeferred(work())
@@ -242,14 +244,14 @@ class MailerTest(RunMasterBase):
             ("2", [refused, "a@lab.invalid"]),
             ("3", ["b@c.invalid"]),
         ):
-            self.ledger.post(key, subject=key, recipients=to, body="a text\n")
+            self.ledger.mails.post(key, subject=key, recipients=to, body="a text\n")
 
         async def work() -> None:
             self.start_server()
             await self.start_master()
             await self.sent()
             assert [mail["Subject"] for mail in read(self.mails)] == ["2", "3"]
-            (mail,) = self.ledger.given_up_mails()
+            (mail,) = self.ledger.mails.given_up()
             assert (mail.subject, "550" in mail.last_error) == ("1", True)
 
         return defer.ensureDeferred(work())

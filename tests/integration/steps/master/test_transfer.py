@@ -113,7 +113,7 @@ class _Search:
         search = BisectJob(
             "main", "c2558", self.revisions[0], candidates, scenarios, scenarios[0], -0.1, noise
         )
-        self.record = self.ledger.ask(search, key="bisect")
+        self.record = self.ledger.jobs.add(search, key="bisect")
 
     def put(self, folder: Path, revision: str, seconds: float = 1.0) -> str:
         (folder / "stage").mkdir(exist_ok=True)
@@ -126,7 +126,7 @@ class _Search:
             ),
             folder / "log",
         )
-        self.ledger.record(kernel)
+        self.ledger.facts.record(kernel)
         return kernel.key
 
     def left(self) -> set[str]:
@@ -135,7 +135,7 @@ class _Search:
     def prune(self, space: str) -> str:
         """Prunes the store to an amount of space."""
         settings = replace(self.settings, kernel_space=space)
-        return prune(settings, self.ledger.needed_kernels())
+        return prune(settings, self.ledger.jobs.needed_kernels())
 
 
 @pytest.fixture
@@ -149,7 +149,7 @@ def test_kernels_of_open_jobs_are_not_removed(search: _Search) -> None:
     assert search.left() == set(search.keys[:5])
     assert said.startswith("the kernels of open jobs take ")
     assert said.endswith(" kB, kernel_space is 1 B")
-    with search.ledger.closing(search.record, Unfinished("it is enough")):
+    with search.ledger.jobs.closing(search.record, Unfinished("it is enough")):
         pass
     assert search.prune("1 B") == "5 kernels removed"
     assert search.left() == set()
@@ -175,7 +175,7 @@ def test_only_the_newest_kernel_of_a_revision_is_needed(search: _Search, tmp_pat
 
 def test_the_kernel_of_an_open_decision_is_needed(search: _Search) -> None:
     revision = search.revisions[7]
-    search.ledger.intend(
+    search.ledger.actions.intend(
         search.record.id,
         ActionStage.TRIAL,
         revision,

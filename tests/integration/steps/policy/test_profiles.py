@@ -19,7 +19,9 @@ OTHER = "b" * 40
 class ProfilesTest(RealMaster):
     def profile(self, *revisions: str, pps: float = 600_000.0) -> JobRecord:
         job = ProfileJob("main", "c2558", revisions, ("inet4-forwarding",), pps)
-        return self.ledger.ask(job, key=profiles.key_of(job), priority=profiles.PRIORITY_REQUEST)
+        return self.ledger.jobs.add(
+            job, key=profiles.key_of(job), priority=profiles.PRIORITY_REQUEST
+        )
 
     async def steps_of(self, builder: str) -> list[list[tuple[str, bool]]]:
         """Steps of each build, and whether they were successful."""
@@ -49,10 +51,10 @@ class ProfilesTest(RealMaster):
         assert (first.profile.revision, second.profile.revision) == (REVISION, OTHER)
         assert first.stacks == {("ether_input", REVISION[:4]): 1000}
         assert first.profile.pps == 600_000.0
-        decisions = self.ledger.decisions(record.id)
+        decisions = self.ledger.actions.of_job(record.id)
         kept = sorted(int(path.name) for path in self.settings.visits.iterdir())
         assert kept == [one.id for one in decisions if one.stage is ActionStage.PROFILE]
-        events, _ = self.ledger.events_since(0)
+        events, _ = self.ledger.events.since(0)
         assert sum(one.kind == "boot" for one in events) == 2
         assert not any(one.kind == "sample" for one in events)
         page = self.settings.reports / f"profile-{record.id}.html"
@@ -68,7 +70,7 @@ class ProfilesTest(RealMaster):
     async def test_a_profile_waits_for_jobs_of_higher_priority(self) -> None:
         self.script({REVISION: {"trial": "wait"}})
         await self.start()
-        night = self.ledger.ask(
+        night = self.ledger.jobs.add(
             NightlyJob("main", "c2558", REVISION, ("inet4-forwarding",), 1),
             key="night:main:c2558:now",
             priority=200,
@@ -76,12 +78,12 @@ class ProfilesTest(RealMaster):
         job = self.profile(OTHER)
         await self.until((self.folder / "waiting").exists)
         self.master.scheduler_manager.namedServices[SCHEDULER_NAME].advance()
-        assert self.ledger.decisions(job.id) == []
+        assert self.ledger.actions.of_job(job.id) == []
         (self.folder / "go").touch()
         job = await self.closed(job)
 
         assert job.finding == ProfileResult((OTHER,))
-        assert self.ledger.job(night.id).finding == NightlyResult(1)
+        assert self.ledger.jobs.get(night.id).finding == NightlyResult(1)
         assert self.calls()[-1] == f"profile {OTHER}"
 
     @case
@@ -96,7 +98,7 @@ class ProfilesTest(RealMaster):
         assert [call for call in self.calls() if "profile" in call] == [f"profile {REVISION}"]
         page = (self.settings.reports / f"profile-{record.id}.html").read_text()
         assert "no event" in page
-        assert self.ledger.known_rates("c2558", "inet4-forwarding", [REVISION]) == {}
+        assert self.ledger.series.rates("c2558", "inet4-forwarding", [REVISION]) == {}
 
     @pytest.mark.long
     @case

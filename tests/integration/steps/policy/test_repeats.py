@@ -36,7 +36,7 @@ class Lab:
         self.ledger = ledger
         self.followups = Followups(self.settings, self.lab)
         self.line = [commit.revision for commit in commits[-9:]]
-        ledger.learn(commits[-9:], "main")
+        ledger.commits.learn(commits[-9:], "main")
         self.now = START
         ledger.clock = lambda: self.now
         self.measured = 0
@@ -46,14 +46,14 @@ class Lab:
         self.now = START + day * DAY
         chosen = [self.lab.testbed(name) for name in testbeds or (TESTBED,)]
         open_nights(self.ledger, self.followups.history, self.settings, chosen, ["main"])
-        return self.ledger.open_jobs()
+        return self.ledger.jobs.all_open()
 
     def measure(self, record: JobRecord, change: float = 0.0, image: str = "") -> list[JobRecord]:
         """Ends a nightly job with measurements; returns the follow-ups."""
         night = record.job
         assert isinstance(night, NightlyJob)
         self.measured += 1
-        decision = self.ledger.intend(
+        decision = self.ledger.actions.intend(
             record.id,
             ActionStage.TRIAL,
             night.revision,
@@ -89,8 +89,8 @@ class Lab:
                 for scenario in night.scenarios
             ]
         for fact in facts:
-            self.ledger.record(fact, decision.id)
-        self.ledger.finish(decision.id, Outcome.OK)
+            self.ledger.facts.record(fact, decision.id)
+        self.ledger.actions.finish(decision.id, Outcome.OK)
         return self.followups.conclude(self.ledger, record, NightlyResult(night.boots))
 
     def history(self) -> None:
@@ -99,7 +99,7 @@ class Lab:
             scenarios = self.lab.testbed(TESTBED).scenarios
             night = NightlyJob("main", TESTBED, revision, scenarios, 5)
             self.now = START + (number - 8) * DAY
-            record = self.ledger.ask(night, key=f"night {number}")
+            record = self.ledger.jobs.add(night, key=f"night {number}")
             assert self.measure(record) == []
 
 
@@ -181,9 +181,9 @@ def test_a_repeat_opens_no_candidate(lab: Lab, change: float) -> None:
     [again] = repeats(lab.evening(6))
 
     assert lab.measure(again, change) == []
-    assert lab.ledger.alerts(candidates=True) == []
-    assert lab.ledger.open_alerts() == []
-    [tonight] = lab.ledger.open_jobs()
+    assert lab.ledger.alerts.all(candidates=True) == []
+    assert lab.ledger.alerts.all_open() == []
+    [tonight] = lab.ledger.jobs.all_open()
     assert lab.measure(tonight, change), "the screen would have seen such a night"
 
 
@@ -195,7 +195,7 @@ def test_a_repeat_alone_is_not_suspicious(lab: Lab) -> None:
     lab.measure(again, -0.3)
     night = again.job
     assert isinstance(night, NightlyJob)
-    [level] = lab.ledger.baseline(TESTBED, night.scenarios[0], "main")
+    [level] = lab.ledger.series.baseline(TESTBED, night.scenarios[0], "main")
 
     assert len(level.ln_pps) == 10
     assert retests.tonight(lab.ledger, night, 0.02).wanted is None
@@ -209,15 +209,15 @@ def test_the_ledger_separates_the_nights_of_an_image(lab: Lab) -> None:
     [again] = repeats(lab.evening(6))
     lab.measure(again, -0.05)
     scenario = again.job.scenarios[0]
-    [(first, second)] = lab.ledger.repeated(TESTBED, scenario, "main")
+    [(first, second)] = lab.ledger.nights.repeated(TESTBED, scenario, "main")
 
     assert first.revision == second.revision == lab.line[-2]
     assert first.identity == second.identity == "i-k7"
     assert (len(first.ln_pps), len(second.ln_pps)) == (5, 5)
     assert first.at < second.at == START + 6 * DAY
     assert sum(second.ln_pps) - sum(first.ln_pps) == pytest.approx(-0.25, abs=0.02)
-    assert lab.ledger.repeated(OTHER, scenario, "main") == []
-    assert lab.ledger.repeated(TESTBED, scenario, "stable/15") == []
+    assert lab.ledger.nights.repeated(OTHER, scenario, "main") == []
+    assert lab.ledger.nights.repeated(TESTBED, scenario, "stable/15") == []
 
 
 def test_commits_with_the_same_kernel_are_repeats(lab: Lab) -> None:
@@ -225,22 +225,22 @@ def test_commits_with_the_same_kernel_are_repeats(lab: Lab) -> None:
     for number in (3, 4, 5):
         night = NightlyJob("main", TESTBED, lab.line[number], scenarios, 5)
         image = "k5" if number == 5 else "same"
-        lab.measure(lab.ledger.ask(night, key=f"night {number}"), image=image)
-    [nights] = lab.ledger.repeated(TESTBED, scenarios[0], "main")
+        lab.measure(lab.ledger.jobs.add(night, key=f"night {number}"), image=image)
+    [nights] = lab.ledger.nights.repeated(TESTBED, scenarios[0], "main")
 
     assert [level.revision for level in nights] == lab.line[3:5]
 
 
 def test_last_night_is_the_newest_finished_one(lab: Lab) -> None:
-    assert lab.ledger.last_night(TESTBED, "main") is None
-    assert lab.ledger.last_repeat(TESTBED) is None
+    assert lab.ledger.nights.last(TESTBED, "main") is None
+    assert lab.ledger.nights.last_repeat(TESTBED) is None
     [first] = lab.evening(0)
-    assert lab.ledger.last_night(TESTBED, "main") is None
+    assert lab.ledger.nights.last(TESTBED, "main") is None
     lab.measure(first)
 
-    found = lab.ledger.last_night(TESTBED, "main")
+    found = lab.ledger.nights.last(TESTBED, "main")
     assert found is not None
     assert found.id == first.id
-    assert lab.ledger.last_repeat(TESTBED) == START
-    assert lab.ledger.newest("main") == lab.line[-1]
-    assert lab.ledger.newest("stable/15") is None
+    assert lab.ledger.nights.last_repeat(TESTBED) == START
+    assert lab.ledger.commits.newest("main") == lab.line[-1]
+    assert lab.ledger.commits.newest("stable/15") is None

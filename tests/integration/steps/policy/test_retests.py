@@ -40,7 +40,7 @@ class Nights:
         self.followups = Followups(self.settings, self.lab)
         self.scenario = self.lab.testbed(TESTBED).scenarios[0]
         self.line = [commit.revision for commit in commits]
-        ledger.learn(commits, "main")
+        ledger.commits.learn(commits, "main")
 
     def facts(self, number: int, change: float = 0.0, slow: Sequence[int] = ()) -> list[Fact]:
         """Facts of a nightly job of a commit; its `slow` boots are 10 % slower."""
@@ -75,9 +75,9 @@ class Nights:
 
     def night(self, number: int, change: float = 0.0, slow: Sequence[int] = ()) -> list[JobRecord]:
         """Measures a commit in a nightly job; returns the follow-ups."""
-        self.ledger.record_all(self.facts(number, change, slow), "the test")
+        self.ledger.facts.record_all(self.facts(number, change, slow), "the test")
         night = NightlyJob("main", TESTBED, self.line[number], (self.scenario,), BOOTS)
-        record = self.ledger.ask(night, key=f"night {number}")
+        record = self.ledger.jobs.add(night, key=f"night {number}")
         return self.followups.conclude(self.ledger, record, NightlyResult(BOOTS))
 
     def answer(
@@ -91,14 +91,14 @@ class Nights:
     def drop(self, change: float) -> JobRecord:
         """The comparison after seven nights without a change and one with a drop."""
         for number in range(6):
-            self.ledger.record_all(self.facts(number), "the test")
+            self.ledger.facts.record_all(self.facts(number), "the test")
         assert self.night(6) == []
         [record] = self.night(7, change)
         return record
 
     @property
     def alert(self) -> Alert:
-        [alert] = self.ledger.alerts(candidates=True)
+        [alert] = self.ledger.alerts.all(candidates=True)
         return alert
 
 
@@ -120,7 +120,7 @@ def test_a_large_drop_needs_one_pair_of_images(nights: Nights) -> None:
     record = nights.drop(-0.12)
     assert pair(record) == (nights.line[6], nights.line[7])
     assert (nights.alert.state, nights.alert.kind) == (AlertState.CONFIRMING, AlertKind.DROP)
-    assert nights.ledger.alerts() == []
+    assert nights.ledger.alerts.all() == []
 
     [search] = nights.answer(record, -0.12)
 
@@ -133,7 +133,7 @@ def test_a_small_drop_needs_a_second_pair_of_images(nights: Nights) -> None:
     record = nights.drop(-0.04)
     assert nights.answer(record, -0.04) == []
     assert nights.alert.state is AlertState.CONFIRMING
-    assert nights.ledger.waiting_mails() == []
+    assert nights.ledger.mails.waiting() == []
 
     [further] = nights.night(8, -0.04)
     assert further.parent == record.id
@@ -147,7 +147,7 @@ def test_a_small_drop_needs_a_second_pair_of_images(nights: Nights) -> None:
     [effect] = alert.effects
     assert effect.ln_ratio == pytest.approx(-0.038)
     assert effect.high - effect.low > 0.01, "the offsets of images are part of the interval"
-    [mail] = nights.ledger.waiting_mails()
+    [mail] = nights.ledger.mails.waiting()
     assert "-3.7 %" in mail.subject, "the mean of both pairs"
     first = [nights.followups.history.commit(end).number for end in pair(record)]
     assert f"between n{first[0]} and n{first[1]}" in mail.subject
@@ -161,8 +161,8 @@ def test_an_offset_of_one_image_is_no_alert(nights: Nights) -> None:
     assert nights.answer(further, 0.006, confirmed=False) == []
 
     assert nights.alert.state is AlertState.WITHDRAWN
-    assert "any two images" in nights.ledger.alert_changes(nights.alert.id)[-1].what
-    assert nights.ledger.waiting_mails() == []
+    assert "any two images" in nights.ledger.alerts.changes(nights.alert.id)[-1].what
+    assert nights.ledger.mails.waiting() == []
     assert nights.night(9) == []
 
 
@@ -171,7 +171,7 @@ def test_an_unconfirmed_change_is_withdrawn(nights: Nights) -> None:
     assert nights.answer(record, -0.001, confirmed=False) == []
 
     assert nights.alert.state is AlertState.WITHDRAWN
-    assert nights.ledger.alert_changes(nights.alert.id)[-1].what == "no room"
+    assert nights.ledger.alerts.changes(nights.alert.id)[-1].what == "no room"
 
 
 def test_a_more_frequent_slow_mode_opens_an_alert_about_modes(nights: Nights) -> None:
@@ -186,9 +186,9 @@ def test_a_more_frequent_slow_mode_opens_an_alert_about_modes(nights: Nights) ->
     assert alert.bad == nights.line[11] or alert.bad == nights.line[10]
     [effect] = alert.effects
     assert -0.1 < effect.low < effect.ln_ratio < effect.high < 0
-    assert "more often" in nights.ledger.alert_changes(alert.id)[-1].what
-    assert nights.ledger.waiting_mails() == []
-    levels = nights.ledger.baseline(TESTBED, nights.scenario, "main")
+    assert "more often" in nights.ledger.alerts.changes(alert.id)[-1].what
+    assert nights.ledger.mails.waiting() == []
+    levels = nights.ledger.series.baseline(TESTBED, nights.scenario, "main")
     assert len(levels) == 12
 
 
@@ -204,7 +204,7 @@ def test_an_improvement_is_recorded_and_starts_a_baseline(nights: Nights) -> Non
     assert nights.answer(record, 0.12) == []
 
     assert (nights.alert.kind, nights.alert.state) == (AlertKind.IMPROVEMENT, AlertState.OPEN)
-    assert nights.ledger.waiting_mails() == []
+    assert nights.ledger.mails.waiting() == []
     assert nights.night(8, 0.12) == []
     [record] = nights.night(9, 0.0)
     assert pair(record)[1] == nights.line[9]
@@ -213,17 +213,17 @@ def test_an_improvement_is_recorded_and_starts_a_baseline(nights: Nights) -> Non
 def test_a_returning_change_reopens_its_alert(nights: Nights) -> None:
     nights.answer(nights.drop(-0.12), -0.12)
     number = nights.alert.id
-    nights.ledger.change_alert(number, who="olga", what="reverted", state=AlertState.FIXED)
+    nights.ledger.alerts.change(number, who="olga", what="reverted", state=AlertState.FIXED)
     for later in (8, 9, 10):
         assert nights.night(later) == []
     [again] = nights.night(11, -0.12)
     [search] = nights.answer(again, -0.12)
 
-    first, candidate = nights.ledger.alerts(candidates=True)
+    first, candidate = nights.ledger.alerts.all(candidates=True)
     assert (first.id, first.state, first.bisection) == (number, AlertState.BISECTING, search.id)
     assert first.comparison == again.id
     assert candidate.state is AlertState.WITHDRAWN
-    assert nights.ledger.alert_changes(candidate.id)[-1].what == f"it is alert {number} come back"
+    assert nights.ledger.alerts.changes(candidate.id)[-1].what == f"it is alert {number} come back"
 
 
 def test_an_unfinished_comparison_withdraws_its_candidate(nights: Nights) -> None:
@@ -231,4 +231,4 @@ def test_an_unfinished_comparison_withdraws_its_candidate(nights: Nights) -> Non
     nights.followups.conclude(nights.ledger, record, Unfinished("the testbed is in quarantine"))
 
     assert nights.alert.state is AlertState.WITHDRAWN
-    assert [mail.key for mail in nights.ledger.waiting_mails()] == [f"trouble:{record.id}"]
+    assert [mail.key for mail in nights.ledger.mails.waiting()] == [f"trouble:{record.id}"]

@@ -44,7 +44,7 @@ class Bench:
                     Boot(boot, testbed, key, revision, n, 60.0),
                     Sample(boot, boot, testbed, scenario, pps, 1.4e6, (), (), (), "", n, 30.0),
                 ]
-        self.ledger.record_all(facts, "the test")
+        self.ledger.facts.record_all(facts, "the test")
 
     def unaffected(self, good: int, bad: int, change: float = -0.1) -> tuple[str, ...]:
         ends = LINE[good - 1], LINE[bad - 1]
@@ -54,7 +54,7 @@ class Bench:
 @pytest.fixture
 def bench(quiet_house: Path, tmp_path: Path) -> Iterator[Bench]:
     ledger = open_ledger(f"sqlite:///{tmp_path / 'ledger.sqlite'}")
-    ledger.learn(LINE, "main")
+    ledger.commits.learn(LINE, "main")
     yield Bench(ledger, load(quiet_house / control.SETTINGS)[1])
     ledger.engine.dispose()
 
@@ -113,7 +113,7 @@ def test_many_testbeds_take_no_more_statements_than_one(bench: Bench) -> None:
                 Sample(f"{key}-{i}", key, name, f"s{i}", 1e6, 1e9, (), (), (), "", n, 1.0)
                 for i in range(6)
             ]
-    bench.ledger.record_all(facts, "the test")
+    bench.ledger.facts.record_all(facts, "the test")
     said: list[str] = []
 
     def listen(_connection: object, _cursor: object, statement: str, *_: object) -> None:

@@ -72,7 +72,7 @@ def test_how_branches_are(filled_ledger: Any) -> None:
     assert found["stable/15", "c2558"] == found["stable/15", ""]
     assert found["stable/15", ""].days == pytest.approx(3)
 
-    ledger.change_alert(
+    ledger.alerts.change(
         filled_ledger.alert, who="someone", what="known", state=AlertState.ACKNOWLEDGED
     )
     assert state(conditions(ledger)["stable/15", ""])[0] == "stale"

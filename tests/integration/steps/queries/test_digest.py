@@ -39,7 +39,7 @@ class Desk:
         self.line = [self.followups.history.head("main")]
         while len(self.line) < 4:
             self.line.insert(0, self.followups.history.resolve(f"{self.line[0]}~1"))
-        ledger.learn([self.followups.history.commit(one) for one in self.line], "main")
+        ledger.commits.learn([self.followups.history.commit(one) for one in self.line], "main")
         ledger.clock = lambda: self.now
         self.at(MORNING - 7 * HOUR)
 
@@ -48,7 +48,7 @@ class Desk:
 
     def night(self, number: int = 0) -> JobRecord:
         night = NightlyJob("main", TESTBED, self.line[number], self.scenarios, 1)
-        return self.ledger.ask(night, key=f"night {number}")
+        return self.ledger.jobs.add(night, key=f"night {number}")
 
     @property
     def scenarios(self) -> tuple[str, ...]:
@@ -57,7 +57,7 @@ class Desk:
     def measure(self, record: JobRecord, *, without: str = "", problem: str = "") -> None:
         """One boot with a sample of each scenario; of one of them none, or none that counts."""
         revision = record.job.revision if isinstance(record.job, NightlyJob) else ""
-        decision = self.ledger.intend(
+        decision = self.ledger.actions.intend(
             record.id, ActionStage.TRIAL, revision, TESTBED, config="G", arch="amd64", why="w"
         )
         key = f"k{record.id}"
@@ -100,11 +100,11 @@ class Desk:
                 )
             )
         for fact in facts:
-            self.ledger.record(fact, decision.id)
+            self.ledger.facts.record(fact, decision.id)
 
     def digests(self) -> list[OutboxMail]:
         post_digest(self.ledger, self.settings, self.lab)
-        return [mail for mail in self.ledger.waiting_mails() if mail.key.startswith("digest:")]
+        return [mail for mail in self.ledger.mails.waiting() if mail.key.startswith("digest:")]
 
     def digest(self) -> OutboxMail:
         return self.digests()[-1]
@@ -134,7 +134,7 @@ def test_a_service_without_a_night_says_nothing(desk: Desk) -> None:
 def test_it_comes_once_a_day_and_also_when_all_is_quiet(desk: Desk) -> None:
     night = desk.night()
     desk.measure(night)
-    with desk.ledger.closing(night, NightlyResult(1)):
+    with desk.ledger.jobs.closing(night, NightlyResult(1)):
         pass
     assert desk.digests() == [], "it is not due yet"
 
@@ -159,7 +159,7 @@ def test_what_was_not_measured_is_told_with_its_reason(desk: Desk) -> None:
     desk.measure(desk.night(0), without=first)
     desk.measure(desk.night(1), without=second, problem="the link of igb0 went down")
     failed = desk.night(2)
-    with desk.ledger.closing(failed, Unfinished("the worker was lost")):
+    with desk.ledger.jobs.closing(failed, Unfinished("the worker was lost")):
         pass
     desk.night(3)
     desk.at(MORNING)
@@ -180,9 +180,9 @@ def test_drops_and_gains_are_new_once_and_then_open(desk: Desk) -> None:
         job = CompareJob(
             "main", TESTBED, desk.line[0], desk.line[2], (scenario,), scenario, ln_ratio
         )
-        record = desk.ledger.ask(job, key=f"compare {number}")
+        record = desk.ledger.jobs.add(job, key=f"compare {number}")
         effect = Effect(scenario, ln_ratio, ln_ratio - 0.01, ln_ratio + 0.01, 1e-6, 5, 6)
-        with desk.ledger.closing(record, Confirmed((effect,))) as closing:
+        with desk.ledger.jobs.closing(record, Confirmed((effect,))) as closing:
             closing.open_alert((effect,), what="confirmed", ends=(desk.line[0], desk.line[2]))
     desk.at(MORNING)
     first = desk.digest()

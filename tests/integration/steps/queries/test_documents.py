@@ -21,7 +21,7 @@ from netbisect.reports.documents.digest_types import DigestDocument, DigestItem,
 from netbisect.steps.queries.document_parts import difference
 from netbisect.steps.queries.documents import DocumentQueries
 from netbisect.steps.queries.health import judge
-from netbisect.store.repositories.lookup import SeriesName
+from netbisect.store.db.records import SeriesName
 
 HOSTILE = "]]> \ud800 \x00 <b>"
 
@@ -192,7 +192,7 @@ def test_a_status_has_what_stands_and_all_only_if_asked_for(filled_ledger: Any) 
         return status.as_text(DocumentQueries(ledger).status(everything=everything))
 
     def change(state: AlertState) -> None:
-        ledger.change_alert(number, who="someone", what="because", state=state)
+        ledger.alerts.change(number, who="someone", what="because", state=state)
 
     assert "Confirmed drops:\n  alert 1, 2026" in told()
     change(AlertState.ACKNOWLEDGED)

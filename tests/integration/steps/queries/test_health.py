@@ -44,7 +44,7 @@ LINE = [f"{number:040x}" for number in range(40)]
 def ledger(url: str) -> Iterator[Ledger]:
     ledger = open_ledger(url)
     ledger.clock = lambda: NOW
-    ledger.learn(
+    ledger.commits.learn(
         [Commit(revision, i, "", "", "", "", 0.0) for i, revision in enumerate(LINE)], "main"
     )
     yield ledger
@@ -64,7 +64,7 @@ def test_what_changed_at_the_lab_is_told_for_each_epoch(ledger: Ledger) -> None:
         sample = Sample(
             boot.id, boot.id, "c2558", FORWARDING, 5e5, 1e7, (), (), (), one.digest, boot.at, 30.0
         )
-        ledger.record_all([kernel, boot, one, sample], "test")
+        ledger.facts.record_all([kernel, boot, one, sample], "test")
     assert new_epochs(ledger) == [
         f"c2558: new epoch of {FORWARDING} since 2027-01-12: hw.ix.num_queues: 6 → 4"
     ]
@@ -118,14 +118,14 @@ class Measuring:
                 )
             )
         for fact in facts:
-            self.ledger.record(fact, decision)
+            self.ledger.facts.record(fact, decision)
 
     def record(self, number: int, ago: float, change: float = 0.0, job: Job | None = None) -> None:
         """The same, for a question: a night of that commit, or another one."""
         self.ledger.clock = lambda: NOW - ago * DAY
         job = job or NightlyJob("main", "c2558", LINE[number], (FORWARDING,), 5)
-        record = self.ledger.ask(job, key=f"{number} {ago}")
-        decision = self.ledger.intend(
+        record = self.ledger.jobs.add(job, key=f"{number} {ago}")
+        decision = self.ledger.actions.intend(
             record.id,
             ActionStage.TRIAL,
             LINE[number],
@@ -135,7 +135,7 @@ class Measuring:
             why="",
         )
         self.night(number, ago=ago, change=change, decision=decision.id)
-        self.ledger.finish(decision.id, Outcome.OK)
+        self.ledger.actions.finish(decision.id, Outcome.OK)
         self.ledger.clock = lambda: NOW
 
     def suspicion(
@@ -150,25 +150,25 @@ class Measuring:
         self.ledger.clock = lambda: NOW - ago * DAY
         key = f"{ago} {lead} {self.boots}"
         self.boots += 1
-        night = self.ledger.ask(
+        night = self.ledger.jobs.add(
             NightlyJob("main", "c2558", LINE[9], (lead,), 5), key=f"night {key}"
         )
         sign = effect or -0.1
         job = CompareJob("main", "c2558", LINE[8], LINE[9], (lead,), lead, sign)
         kind = AlertKind.DROP if sign < 0 else AlertKind.IMPROVEMENT
-        with self.ledger.closing(night, NotConfirmed((), "")) as closing:
+        with self.ledger.jobs.closing(night, NotConfirmed((), "")) as closing:
             record = closing.ask(job, key=key)
             alert = closing.open_candidate(record, kind=kind, what="seen")
         if effect is None:
             why = "not there"
-            with self.ledger.closing(record, NotConfirmed((), why)) as closing:
+            with self.ledger.jobs.closing(record, NotConfirmed((), why)) as closing:
                 closing.change_alert(alert.id, what=why, state=AlertState.WITHDRAWN)
         else:
             found = (Effect(lead, effect, effect - 0.01, effect + 0.01, 1e-6, 6, 6),)
-            with self.ledger.closing(record, Confirmed(found)) as closing:
+            with self.ledger.jobs.closing(record, Confirmed(found)) as closing:
                 announced = closing.open_alert(found, what="confirmed")
             if state is not None:
-                self.ledger.change_alert(announced.id, who="olga", what="so", state=state)
+                self.ledger.alerts.change(announced.id, who="olga", what="so", state=state)
         self.ledger.clock = lambda: NOW
 
 
@@ -345,8 +345,8 @@ def test_the_record_is_of_90_days(lab: Measuring) -> None:
 
 
 def test_a_suspicion_that_is_still_measured_does_not_count(lab: Measuring) -> None:
-    night = lab.ledger.ask(NightlyJob("main", "c2558", LINE[9], (PF,), 5), key="night")
-    with lab.ledger.closing(night, NotConfirmed((), "")) as closing:
+    night = lab.ledger.jobs.add(NightlyJob("main", "c2558", LINE[9], (PF,), 5), key="night")
+    with lab.ledger.jobs.closing(night, NotConfirmed((), "")) as closing:
         job = CompareJob("main", "c2558", LINE[8], LINE[9], (PF,), PF, -0.1)
         closing.open_candidate(closing.ask(job, key="compare"), kind=AlertKind.DROP, what="seen")
 
@@ -357,7 +357,7 @@ def test_what_came_back_was_confirmed(lab: Measuring) -> None:
     """The candidate is withdrawn in favour of the alert that it is."""
     lab.suspicion(20, -0.1, AlertState.FIXED)
     lab.suspicion(10, -0.1)
-    [first, candidate] = lab.ledger.alerts(candidates=True)
+    [first, candidate] = lab.ledger.alerts.all(candidates=True)
 
     assert (first.announced_at is None, candidate.state) == (False, AlertState.WITHDRAWN)
     assert judge(lab.ledger).record.confirmed == 2
@@ -378,7 +378,7 @@ def test_the_command_prints_text_or_json(lab: Measuring, url: str) -> None:
     lab.suspicion(3, -0.1, AlertState.WITHDRAWN)
     lab.suspicion(2, None)
     lab.suspicion(1, None, lead=PF)
-    before = lab.ledger.last_event()
+    before = lab.ledger.events.last()
     status, text = run("--database", url)
     assert status == 0
     assert "c2558/inet4-forwarding/main  10      50 " in text
@@ -396,7 +396,7 @@ def test_the_command_prints_text_or_json(lab: Measuring, url: str) -> None:
     [series] = data["series"]
     assert series["health"]["boots"] == 50
     assert len(data["warnings"]) == text.split("Warnings:")[1].count(".\n")
-    assert lab.ledger.last_event() == before
+    assert lab.ledger.events.last() == before
 
 
 def test_what_people_can_mend_is_one_sentence(tmp_path: Path, url: str) -> None:

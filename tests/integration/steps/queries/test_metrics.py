@@ -60,13 +60,13 @@ def test_what_happened_is_in_the_figures(folder: Path) -> None:
     ledger = open_service_ledger(settings)
     for number, revision in enumerate((GOOD, "b" * 40)):
         night = NightlyJob("main", "c2558", revision, ("inet4-forwarding",), 3)
-        record = ledger.ask(night, key=f"night:{number}")
+        record = ledger.jobs.add(night, key=f"night:{number}")
         if revision == GOOD:
-            with ledger.closing(record, NightlyResult(3)):
+            with ledger.jobs.closing(record, NightlyResult(3)):
                 pass
-    ledger.record(Boot("d" * 32, "c2558", "e" * 64, GOOD, 1.7e9, 40.0))
-    ledger.quarantine("c2558", why="it burns", by="ann")
-    ledger.post("x", subject="s", recipients=["a@lab.invalid"], body="b")
+    ledger.facts.record(Boot("d" * 32, "c2558", "e" * 64, GOOD, 1.7e9, 40.0))
+    ledger.quarantines.start("c2558", why="it burns", by="ann")
+    ledger.mails.post("x", subject="s", recipients=["a@lab.invalid"], body="b")
     told = gather(ledger, lab, stalls.read(settings.state))
     found = parsed(told)
 

@@ -89,7 +89,7 @@ class Commands(ApiMaster):
         ):
             done = await self.run_command(*arguments, token=token)
             assert done.exit_code == 0, done.output
-        deeds = [one.what for one in self.ledger.audit(request=1)]
+        deeds = [one.what for one in self.ledger.requests.audit(request=1)]
         assert deeds == ["ask", "priority", "extend", "cancel"]
 
     async def head(self) -> str:

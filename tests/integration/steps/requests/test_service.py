@@ -58,14 +58,14 @@ class Requests(RealMaster):
             "letter": lambda number: (f"request {number}", "taken\n"),
             **more,
         }
-        return self.ledger.open_request("compare", wish, [RequestedJob(job)], **options)
+        return self.ledger.requests.open("compare", wish, [RequestedJob(job)], **options)
 
     async def over(self, request: Request) -> Request:
         def is_over() -> bool:
-            return self.ledger.request(request.id).state is not RequestState.OPEN
+            return self.ledger.requests.get(request.id).state is not RequestState.OPEN
 
         await self.until(is_over)
-        return self.ledger.request(request.id)
+        return self.ledger.requests.get(request.id)
 
     def boots(self) -> list[str]:
         return [call[6:] for call in self.calls() if call.startswith("trial")]
@@ -98,23 +98,26 @@ class Requests(RealMaster):
         assert self.boots() == [OLD, NEW, NEW, OLD]
         assert (request.state, request.verdict) == (RequestState.ANSWERED, "regression")
         assert request_answer.exit_status(request) == 1
-        first, last = self.ledger.waiting_mails()
+        first, last = self.ledger.mails.waiting()
         assert last.recipients == first.recipients == ("ann@lab.invalid",)
         assert last.in_reply_to == first.message_id
         assert "There is a regression." in last.body
         assert re.search(r"-1[4-7]\.\d %", last.body)
-        assert [entry.what for entry in self.ledger.audit(request=request.id)] == ["ask", "answer"]
+        assert [entry.what for entry in self.ledger.requests.audit(request=request.id)] == [
+            "ask",
+            "answer",
+        ]
 
     def check_patch(self, request: Request, patched: str) -> None:
         assert request.verdict == "regression"
         assert self.boots()[4:] == [patched, patched]
-        [record] = self.ledger.parts_of(request.id)
-        facts = self.ledger.facts_of(record.id)
+        [record] = self.ledger.requests.jobs(request.id)
+        facts = self.ledger.facts.of_job(record.id)
         assert {one.revision for one in facts if hasattr(one, "revision")} == {patched}
-        rates = self.ledger.known_rates("c2558", FORWARDING, [OLD, patched])
+        rates = self.ledger.series.rates("c2558", FORWARDING, [OLD, patched])
         assert rates[OLD] == pytest.approx(950_000, rel=0.02)
         assert rates[patched] == pytest.approx(800_000, rel=0.02)
-        assert self.ledger.label(patched) == f"{OLD[:12]}+{PATCH.mark}"
+        assert self.ledger.commits.label(patched) == f"{OLD[:12]}+{PATCH.mark}"
 
     @pytest.mark.long
     @case
@@ -124,15 +127,15 @@ class Requests(RealMaster):
         request = await self.over(self.request(OLD, NEW, runs=2))
 
         assert len(self.boots()) == 8
-        first, second = self.ledger.parts_of(request.id)
+        first, second = self.ledger.requests.jobs(request.id)
         assert (first.run, second.run) == (1, 2)
         boots = [
-            {one.id for one in self.ledger.facts_of(part.id) if hasattr(one, "kernel")}
+            {one.id for one in self.ledger.facts.of_job(part.id) if hasattr(one, "kernel")}
             for part in (first, second)
         ]
         assert len(boots[0]) == len(boots[1]) == 4
         assert not boots[0] & boots[1]
-        assert "The two runs agree" in self.ledger.waiting_mails()[-1].body
+        assert "The two runs agree" in self.ledger.mails.waiting()[-1].body
 
     # ------------------------------------------------------------------------- sharing and order
 
@@ -170,7 +173,7 @@ class Requests(RealMaster):
         await self.until((self.folder / "waiting").exists)
         (self.folder / "go").touch()
         await self.over(bobs)
-        still = [one for one in anns if self.ledger.request(one.id).state is RequestState.OPEN]
+        still = [one for one in anns if self.ledger.requests.get(one.id).state is RequestState.OPEN]
 
         assert still
 
@@ -190,7 +193,7 @@ class Requests(RealMaster):
         await self.until(lambda: of_ann() == 3)
         await task.deferLater(reactor, 4 * self.settings.tick)
 
-        assert self.ledger.request(anns.id).state is RequestState.OPEN
+        assert self.ledger.requests.get(anns.id).state is RequestState.OPEN
         assert of_ann() == 3
 
     # ------------------------------------------------------------------------- cancel and change
@@ -204,27 +207,27 @@ class Requests(RealMaster):
         await self.until((self.folder / "waiting").exists)
         service = self.service()
         service.cancel(request.id, who="ann")
-        [record] = self.ledger.parts_of(request.id)
+        [record] = self.ledger.requests.jobs(request.id)
         with pytest.raises(StoreError, match="is being taken back"):
             service.resume(request.id, who="ann")
-        await self.until(lambda: not self.ledger.held_decisions())
+        await self.until(lambda: not self.ledger.actions.held())
 
-        assert self.ledger.decisions(record.id)[-1].outcome is Outcome.CANCELLED
+        assert self.ledger.actions.of_job(record.id)[-1].outcome is Outcome.CANCELLED
         await self.until(lambda: "recover c2558" in (self.folder / "places").read_text())
-        assert self.ledger.open_jobs() == []
+        assert self.ledger.jobs.all_open() == []
         self.script({})
         service.resume(request.id, who="ann")
         request = await self.over(request)
 
         assert request.state is RequestState.ANSWERED
         assert self.boots().count(OLD) == 2
-        assert [entry.what for entry in self.ledger.audit()] == [
+        assert [entry.what for entry in self.ledger.requests.audit()] == [
             "ask",
             "cancel",
             "resume",
             "answer",
         ]
-        assert len(self.ledger.waiting_mails()) == 2  # who does it needs no mail of it
+        assert len(self.ledger.mails.waiting()) == 2  # who does it needs no mail of it
 
     @pytest.mark.long
     @case
@@ -234,20 +237,20 @@ class Requests(RealMaster):
         first = self.request(OLD, NEW)
         await self.until((self.folder / "waiting").exists)
         second = self.request(OTHER, "d" * 40, who="bob")
-        [record] = self.ledger.parts_of(second.id)
+        [record] = self.ledger.requests.jobs(second.id)
         await self.until(
             lambda: any(
                 one.stage.value == "trial" and one.buildset
-                for one in self.ledger.decisions(record.id)
+                for one in self.ledger.actions.of_job(record.id)
             )
         )
         self.service().cancel(second.id, who="bob", why="no longer wanted")
-        await self.until(lambda: not self.ledger.held_decisions())
+        await self.until(lambda: not self.ledger.actions.held())
         (self.folder / "go").touch()
         await self.over(first)
 
         assert f"trial {OTHER}" not in self.calls()
-        assert self.ledger.request(second.id).why == "no longer wanted"
+        assert self.ledger.requests.get(second.id).why == "no longer wanted"
 
     @pytest.mark.long
     @case
@@ -262,7 +265,7 @@ class Requests(RealMaster):
         request = await self.over(request)
 
         assert request.state is RequestState.CANCELLED
-        assert "was cancelled on the web pages" in self.ledger.waiting_mails()[-1].body
+        assert "was cancelled on the web pages" in self.ledger.mails.waiting()[-1].body
         self.script({})
         self.service().resume(request.id, who="ann")
         assert (await self.over(request)).state is RequestState.ANSWERED
@@ -275,11 +278,11 @@ class Requests(RealMaster):
         self.service().extend(request.id, who="ann", boots=2)
         request = await self.over(request)
 
-        [record] = self.ledger.parts_of(request.id)
+        [record] = self.ledger.requests.jobs(request.id)
         assert isinstance(record.finding, MeasureResult)
         assert record.finding.held[0].effects[0].good_boots == 4
         assert len(self.boots()) == 8
-        assert len(self.ledger.waiting_mails()) == 3
+        assert len(self.ledger.mails.waiting()) == 3
 
     @pytest.mark.long
     @case
@@ -292,8 +295,8 @@ class Requests(RealMaster):
         quick = self.request("e" * 40, "f" * 40, who="cid", priority=150)
         self.service().set_priority(slow.id, "high", who="bob")
         for one in (slow, quick):
-            [record] = self.ledger.parts_of(one.id)
-            while all(one.job != record.id for one in self.ledger.open_decisions()):
+            [record] = self.ledger.requests.jobs(one.id)
+            while all(one.job != record.id for one in self.ledger.actions.all_open()):
                 await task.deferLater(reactor, 0.05)
         await task.deferLater(reactor, 4 * self.settings.tick)
         (self.folder / "go").touch()

@@ -88,7 +88,7 @@ def test_revoked_and_expired_tokens_are_rejected(house: Path, ledger: Ledger) ->
     later = Ledger(ledger.engine, clock=lambda: ledger.clock() + 2 * 86400)
     assert tokens.authenticate(later, other) is None
     assert "revoked" in run(house, "list").output
-    assert [one.what for one in ledger.audit()] == ["token", "token", "revoke"]
+    assert [one.what for one in ledger.requests.audit()] == ["token", "token", "revoke"]
 
 
 @pytest.mark.parametrize(

@@ -65,8 +65,8 @@ def spec(*subjects: str, kind: str = "compare", **more: Any) -> RequestSpec:
 def refused(service: RequestService, record: RequestSpec) -> dict[str, str]:
     with pytest.raises(InvalidRequestError) as error:
         service.ask(record)
-    assert service.ledger.requests() == []
-    assert service.ledger.open_jobs() == []
+    assert service.ledger.requests.all() == []
+    assert service.ledger.jobs.all_open() == []
     return error.value.faults
 
 
@@ -75,7 +75,7 @@ def refused(service: RequestService, record: RequestSpec) -> dict[str, str]:
 
 def test_a_comparison_becomes_one_job_per_testbed(service: RequestService) -> None:
     request = service.ask(spec("main~3", "main", boots=7, testbeds=("c2558", "e5-2650")))
-    jobs = [one.job for one in service.ledger.parts_of(request.id)]
+    jobs = [one.job for one in service.ledger.requests.jobs(request.id)]
     tips = [service.history.commit(name).revision for name in ("main~3", "main")]
 
     assert [(one.testbed, one.branch) for one in jobs] == [
@@ -87,14 +87,14 @@ def test_a_comparison_becomes_one_job_per_testbed(service: RequestService) -> No
     assert (list(first.revisions), first.boots) == (tips, 7)
     assert first.scenarios == service.lab.testbed("c2558").scenarios[:1]
     assert set(first.noise) == set(first.scenarios)
-    [entry] = service.ledger.audit()
+    [entry] = service.ledger.requests.audit()
     assert (entry.who, entry.what, entry.request) == ("ann", "ask", request.id)
     assert entry.data["subjects"] == tips
 
 
 def test_a_patch_file_is_compared_with_its_base(service: RequestService) -> None:
     request = service.ask(spec("main", patches=(PatchFile(DIFF),)))
-    [record] = service.ledger.parts_of(request.id)
+    [record] = service.ledger.requests.jobs(request.id)
     assert isinstance(record.job, MeasureJob)
     base, patched = record.job.revisions
     commit, mark = parts_of(patched)
@@ -105,7 +105,7 @@ def test_a_patch_file_is_compared_with_its_base(service: RequestService) -> None
 
 def test_a_search_begins_with_a_comparison_of_its_ends(service: RequestService) -> None:
     request = service.ask(spec("main~3..main", kind="bisect"))
-    [record] = service.ledger.parts_of(request.id)
+    [record] = service.ledger.requests.jobs(request.id)
 
     assert isinstance(record.job, CompareJob)
     assert record.job.good == service.history.commit("main~3").revision
@@ -118,8 +118,8 @@ def test_a_dry_run_writes_nothing(service: RequestService) -> None:
 
     assert (len(one.builds), one.boots, one.shared) == (2, 16, 0)
     assert one.seconds > 0 < found.build_seconds
-    assert service.ledger.requests() == []
-    assert service.ledger.audit() == []
+    assert service.ledger.requests.all() == []
+    assert service.ledger.requests.audit() == []
     assert not service.settings.patches.exists()
 
 

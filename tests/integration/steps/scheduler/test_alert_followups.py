@@ -54,14 +54,14 @@ class Alerts:
         scenario = self.lab.testbed(testbed).scenarios[0]
         ends = self.line[good], self.line[bad]
         job = CompareJob("main", testbed, *ends, (scenario,), scenario, ln_ratio)
-        record = self.ledger.ask(job, key=f"compare {testbed} {good} {bad}")
+        record = self.ledger.jobs.add(job, key=f"compare {testbed} {good} {bad}")
         followers = self.followups.conclude(
             self.ledger, record, Confirmed((self.effect(scenario, ln_ratio),))
         )
-        alert = self.ledger.alert_about(record.id)
+        alert = self.ledger.alerts.of_job(record.id)
         assert alert is not None
         assert alert.bisection is not None
-        search = self.ledger.job(alert.bisection)
+        search = self.ledger.jobs.get(alert.bisection)
         assert followers in ([search], [])
         return search
 
@@ -84,12 +84,12 @@ class Alerts:
     def end(self, search: JobRecord, finding: Result) -> Alert:
         """The alert after its search has ended."""
         self.followups.conclude(self.ledger, search, finding)
-        found = self.ledger.alert_about(search.id)
+        found = self.ledger.alerts.of_job(search.id)
         assert found is not None
         return found
 
     def mails(self) -> list[str]:
-        return [mail.key for mail in self.ledger.waiting_mails()]
+        return [mail.key for mail in self.ledger.mails.waiting()]
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ def test_an_alert_goes_from_open_to_culprit_found_with_two_mails(alerts: Alerts)
     alert = alerts.end(search, alerts.culprit(search, 4))
 
     assert (alert.state, alert.culprit) == (AlertState.CULPRIT_FOUND, alerts.line[4])
-    assert [one.state for one in alerts.ledger.alert_changes(alert.id)] == [
+    assert [one.state for one in alerts.ledger.alerts.changes(alert.id)] == [
         AlertState.OPEN,
         AlertState.BISECTING,
         AlertState.CULPRIT_FOUND,
@@ -159,12 +159,12 @@ def test_the_end_of_a_search_keeps_the_state_set_by_users(
 ) -> None:
     """Muted and invalid alerts get no mail."""
     search = alerts.confirm("c2558", 1, 6)
-    alerts.ledger.change_alert(1, who="olga", what="we know", state=state, until=9e9)
+    alerts.ledger.alerts.change(1, who="olga", what="we know", state=state, until=9e9)
     alert = alerts.end(search, alerts.culprit(search, 4))
 
     assert (alert.state, alert.culprit) == (state, alerts.line[4])
     assert len(alerts.mails()) == (2 if state is AlertState.ACKNOWLEDGED else 1)
-    record = [type(one.job) for one in alerts.ledger.open_jobs()]
+    record = [type(one.job) for one in alerts.ledger.jobs.all_open()]
     assert record == ([ProfileJob] if state is AlertState.ACKNOWLEDGED else [])
 
 
@@ -173,7 +173,7 @@ def test_alerts_with_the_same_culprit_are_merged(alerts: Alerts) -> None:
     first, second = (alerts.end(search, alerts.culprit(search, 4)) for search in searches)
 
     assert (second.state, second.merged_into) == (AlertState.MERGED, first.id)
-    [stands] = alerts.ledger.open_alerts()
+    [stands] = alerts.ledger.alerts.all_open()
     assert stands.id == first.id
     assert [one.testbed for one in stands.series] == ["c2558", "e5-2650"]
 
@@ -186,15 +186,15 @@ def test_testbeds_of_a_group_share_a_search(alerts: Alerts) -> None:
     # Without measurements it gets the noise of its peer.
     assert search.job.others == {"c2558-2": search.job.noise}
     assert alerts.confirm("c2558-2", 1, 6).id == search.id
-    [first, second] = alerts.ledger.alerts_about(search.id)
+    [first, second] = alerts.ledger.alerts.all_of_job(search.id)
     assert (first.testbed, second.testbed) == ("c2558", "c2558-2")
     assert second.state is AlertState.BISECTING
     alerts.end(search, alerts.culprit(search, 4))
-    first, second = (alerts.ledger.alert(one.id) for one in (first, second))
+    first, second = (alerts.ledger.alerts.get(one.id) for one in (first, second))
 
     assert first.culprit == second.culprit == alerts.line[4]
     assert (second.state, second.merged_into) == (AlertState.MERGED, first.id)
-    outcomes = {mail.alert: mail for mail in alerts.ledger.waiting_mails() if "outcome" in mail.key}
+    outcomes = {mail.alert: mail for mail in alerts.ledger.mails.waiting() if "outcome" in mail.key}
     assert "measured on" not in outcomes[first.id].body
     told = outcomes[second.id].body
     assert re.search(r"testbed +c2558-2", told)
@@ -222,15 +222,15 @@ def test_a_search_from_before_the_group_is_not_shared(alerts: Alerts) -> None:
 def test_a_returning_change_is_mailed_in_the_same_thread_with_a_new_search(alerts: Alerts) -> None:
     search = alerts.confirm("c2558", 1, 4)
     alerts.end(search, alerts.culprit(search, 3))
-    alerts.ledger.change_alert(1, who="olga", what="reverted", state=AlertState.FIXED)
+    alerts.ledger.alerts.change(1, who="olga", what="reverted", state=AlertState.FIXED)
     again = alerts.confirm("c2558", 5, 7)
-    [alert] = alerts.ledger.alerts()
+    [alert] = alerts.ledger.alerts.all()
 
     assert (alert.id, alert.state, alert.bisection) == (1, AlertState.BISECTING, again.id)
     assert (alert.good, alert.bad, alert.culprit) == (alerts.line[5], alerts.line[7], "")
     assert len(alerts.mails()) == 3
     assert (
-        alerts.ledger.waiting_mails()[-1].in_reply_to == alerts.ledger.waiting_mails()[1].message_id
+        alerts.ledger.mails.waiting()[-1].in_reply_to == alerts.ledger.mails.waiting()[1].message_id
     )
     assert alerts.end(again, alerts.culprit(again, 6)).culprit == alerts.line[6]
     assert len(alerts.mails()) == 4
@@ -238,14 +238,14 @@ def test_a_returning_change_is_mailed_in_the_same_thread_with_a_new_search(alert
 
 def test_a_nightly_job_ends_expired_mutes(alerts: Alerts, monkeypatch: pytest.MonkeyPatch) -> None:
     alerts.confirm("c2558", 1, 6)
-    alerts.ledger.change_alert(1, who="olga", what="wait", state=AlertState.MUTED, until=8e9)
+    alerts.ledger.alerts.change(1, who="olga", what="wait", state=AlertState.MUTED, until=8e9)
     testbeds = [alerts.lab.testbed("c2558")]
     open_nights(alerts.ledger, alerts.followups.history, alerts.settings, testbeds, ["main"])
     monkeypatch.setattr(alerts.ledger, "clock", lambda: 8e9)
-    [night] = [one for one in alerts.ledger.open_jobs() if one.key.startswith("night:")]
+    [night] = [one for one in alerts.ledger.jobs.all_open() if one.key.startswith("night:")]
     alerts.followups.conclude(alerts.ledger, night, NightlyResult(3))
 
-    assert alerts.ledger.alert(1).state is AlertState.REOPENED
+    assert alerts.ledger.alerts.get(1).state is AlertState.REOPENED
 
 
 def recipients(alerts: Alerts, *, committers: bool, finding: str) -> dict[str, tuple[str, ...]]:
@@ -255,7 +255,7 @@ def recipients(alerts: Alerts, *, committers: bool, finding: str) -> dict[str, t
     search = alerts.confirm("c2558", 1, 6)
     suspects = Suspects((alerts.line[3], alerts.line[4]), BELIEF, "no room")
     alerts.end(search, alerts.culprit(search, 4) if finding == "culprit" else suspects)
-    return {mail.key.split(":")[0]: mail.recipients for mail in alerts.ledger.waiting_mails()}
+    return {mail.key.split(":")[0]: mail.recipients for mail in alerts.ledger.mails.waiting()}
 
 
 def test_the_committer_of_a_verified_culprit_gets_a_mail_if_allowed(alerts: Alerts) -> None:
@@ -264,7 +264,7 @@ def test_the_committer_of_a_verified_culprit_gets_a_mail_if_allowed(alerts: Aler
 
     assert mails["outcome"] == (*alerts.settings.mail.to, committer)
     assert mails["alert"] == alerts.settings.mail.to, "not verified yet"
-    [letter] = [one for one in alerts.ledger.waiting_mails() if one.key.startswith("outcome")]
+    [letter] = [one for one in alerts.ledger.mails.waiting() if one.key.startswith("outcome")]
     assert committer in letter.body
     assert re.search(r"^ \d+ files? changed, ", letter.body, re.MULTILINE)
 
@@ -280,7 +280,7 @@ def profiled(alerts: Alerts, record: JobRecord, folded: dict[str, str]) -> None:
     """Records trials of a profile job with their files."""
     [scenario] = record.job.scenarios
     for revision, text in folded.items():
-        trial = alerts.ledger.intend(
+        trial = alerts.ledger.actions.intend(
             record.id,
             ActionStage.PROFILE,
             revision,
@@ -294,7 +294,7 @@ def profiled(alerts: Alerts, record: JobRecord, folded: dict[str, str]) -> None:
         seen = Profile(revision, "k", record.job.testbed, scenario, "cycles", 7e5, 999, 3, 1, 30)
         (place / f"profile-{scenario}.json").write_text(serialization.dumps(seen))
         (place / f"profile-{scenario}.folded").write_text(text)
-        alerts.ledger.finish(trial.id, Outcome.OK)
+        alerts.ledger.actions.finish(trial.id, Outcome.OK)
 
 
 def page_of(alerts: Alerts, alert: Alert) -> str:
@@ -306,7 +306,7 @@ def test_a_culprit_and_its_parent_are_profiled_for_the_page(alerts: Alerts) -> N
     search = alerts.confirm("c2558", 1, 6)
     alert = alerts.end(search, alerts.culprit(search, 4))
     mails = alerts.mails()
-    [record] = alerts.ledger.open_jobs()
+    [record] = alerts.ledger.jobs.all_open()
     assert isinstance(record.job, ProfileJob)
     sides = alerts.line[3], alerts.line[4]
     assert record.job.revisions == sides
@@ -328,7 +328,7 @@ def test_a_culprit_and_its_parent_are_profiled_for_the_page(alerts: Alerts) -> N
     assert page.count('class="fg"') == 3
     assert "(3 lost)" in page
     assert alerts.mails() == mails
-    assert alerts.ledger.alert_changes(alert.id)[-1].what.startswith("profiles of the commit")
+    assert alerts.ledger.alerts.changes(alert.id)[-1].what.startswith("profiles of the commit")
 
 
 def test_the_load_of_a_profile_is_a_share_of_the_slower_rate(alerts: Alerts) -> None:
@@ -337,14 +337,14 @@ def test_the_load_of_a_profile_is_a_share_of_the_slower_rate(alerts: Alerts) -> 
     for number, values in rates.items():
         for boot, pps in enumerate(values):
             name = f"{number}-{boot}"
-            alerts.ledger.record(Boot(name, "c2558", "k", alerts.line[number], 1.0, 1.0))
+            alerts.ledger.facts.record(Boot(name, "c2558", "k", alerts.line[number], 1.0, 1.0))
             sample = Sample(
                 name, name, "c2558", "inet4-forwarding", pps, 1e6, (), (), (), "same", 1.0, 1.0
             )
-            alerts.ledger.record(sample)
+            alerts.ledger.facts.record(sample)
     alerts.end(search, alerts.culprit(search, 4))
 
-    [record] = alerts.ledger.open_jobs()
+    [record] = alerts.ledger.jobs.all_open()
     assert isinstance(record.job, ProfileJob)
     assert record.job.pps == 562_800.0
 
@@ -352,7 +352,7 @@ def test_the_load_of_a_profile_is_a_share_of_the_slower_rate(alerts: Alerts) -> 
 def test_a_page_says_why_there_is_no_profile(alerts: Alerts) -> None:
     search = alerts.confirm("c2558", 1, 6)
     alert = alerts.end(search, alerts.culprit(search, 4))
-    [record] = alerts.ledger.open_jobs()
+    [record] = alerts.ledger.jobs.all_open()
     alerts.followups.conclude(alerts.ledger, record, Unfinished("pmcstat: <none> of it"))
 
     assert "pmcstat: &lt;none&gt; of it" in page_of(alerts, alert)
@@ -361,7 +361,7 @@ def test_a_page_says_why_there_is_no_profile(alerts: Alerts) -> None:
 def test_a_page_mentions_removed_files_of_profiles(alerts: Alerts) -> None:
     search = alerts.confirm("c2558", 1, 6)
     alert = alerts.end(search, alerts.culprit(search, 4))
-    [record] = alerts.ledger.open_jobs()
+    [record] = alerts.ledger.jobs.all_open()
     sides = alerts.line[3], alerts.line[4]
     profiled(alerts, record, dict(zip(sides, ("a;b 10\n", "a;b x\n"), strict=True)))
     alerts.followups.conclude(alerts.ledger, record, ProfileResult(sides))
@@ -372,7 +372,7 @@ def test_a_page_mentions_removed_files_of_profiles(alerts: Alerts) -> None:
 def test_missing_pages_are_written_at_the_next_start(alerts: Alerts) -> None:
     search = alerts.confirm("c2558", 1, 6)
     alert = alerts.end(search, alerts.culprit(search, 4))
-    [record] = alerts.ledger.open_jobs()
+    [record] = alerts.ledger.jobs.all_open()
     sides = alerts.line[3], alerts.line[4]
     profiled(alerts, record, dict.fromkeys(sides, "a;b 10\n"))
     old = alerts.followups.page_of(alert.id)
@@ -390,9 +390,9 @@ def test_an_earlier_profile_of_a_user_is_shown_too(alerts: Alerts) -> None:
     search = alerts.confirm("c2558", 1, 6)
     sides = alerts.line[3], alerts.line[4]
     job = ProfileJob("main", "c2558", sides, ("inet4-forwarding",))
-    record = alerts.ledger.ask(job, key=key_of(job), requested_by="olga")
+    record = alerts.ledger.jobs.add(job, key=key_of(job), requested_by="olga")
     alert = alerts.end(search, alerts.culprit(search, 4))
-    assert [one.id for one in alerts.ledger.open_jobs()] == [record.id]
+    assert [one.id for one in alerts.ledger.jobs.all_open()] == [record.id]
     profiled(alerts, record, dict.fromkeys(sides, "a;b 10\n"))
     alerts.followups.conclude(alerts.ledger, record, ProfileResult(sides))
 

@@ -32,17 +32,17 @@ class NightlyTest(RealMaster):
         at = await night.getNextBuildTime(evening)
         assert dt.datetime.fromtimestamp(at) == dt.datetime(2026, 3, 2, 1, 0)  # noqa: DTZ001, DTZ006
         await night.startBuild()
-        assert self.ledger.open_jobs() == [], "the tree has no such branch"
+        assert self.ledger.jobs.all_open() == [], "the tree has no such branch"
         head = self.plant()
         await night.startBuild()
-        record = self.ledger.job(1)
+        record = self.ledger.jobs.get(1)
 
         assert record.job == NightlyJob(
             "main", "c2558", head, ("inet4-forwarding",), self.settings.night.boots
         )
         await self.closed(record)
         await night.startBuild()
-        assert self.ledger.open_jobs() == []
+        assert self.ledger.jobs.all_open() == []
 
     @pytest.mark.long
     @case
@@ -56,25 +56,25 @@ class NightlyTest(RealMaster):
         (self.folder / "p").touch()
         self.settings, self.lab = load(self.folder / "netbisect.toml")
         plain = Kernel(head, "GENERIC", "amd64", "id", "key", "n8", 1, 1.0, 1.0)
-        self.ledger.record(plain)
-        self.ledger.record(
+        self.ledger.facts.record(plain)
+        self.ledger.facts.record(
             Failure("dud", head, Stage.BOOT, Reaction.SKIP, "panic", 2.0, 9.0, "c2558"),
             self.decided_without(head).id,
         )
         await self.start(change_sources.nights(self.settings, self.lab))
         await self.master.scheduler_manager.namedServices["night-main-c2558"].startBuild()
-        record = await self.closed(self.ledger.job(2))
+        record = await self.closed(self.ledger.jobs.get(2))
 
         assert record.finding == NightlyResult(self.settings.night.boots)
-        assert {one.config for one in self.ledger.decisions(record.id)} == {"GENERIC+mend"}
+        assert {one.config for one in self.ledger.actions.of_job(record.id)} == {"GENERIC+mend"}
         assert self.calls().count(f"build {head}") == 1
 
     def decided_without(self, head: str) -> Action:
         """An earlier decision about the head, in a job that has ended."""
-        record = self.ledger.ask(
+        record = self.ledger.jobs.add(
             NightlyJob("stable/15", "c2558", head, ("inet4-forwarding",), 1), key="earlier"
         )
-        decision = self.ledger.intend(
+        decision = self.ledger.actions.intend(
             record.id,
             ActionStage.TRIAL,
             head,
@@ -83,7 +83,7 @@ class NightlyTest(RealMaster):
             arch="amd64",
             why="",
         )
-        self.ledger.finish(decision.id, Outcome.DUD)
-        with self.ledger.closing(record, Unfinished("panic")):
+        self.ledger.actions.finish(decision.id, Outcome.DUD)
+        with self.ledger.jobs.closing(record, Unfinished("panic")):
             pass
         return decision

@@ -43,7 +43,7 @@ class SearchTest(RealMaster):
             math.log(SLOW / FAST),
             Noise(boot=0.004),
         )
-        return self.ledger.ask(job, key="bisect", priority=200)
+        return self.ledger.jobs.add(job, key="bisect", priority=200)
 
     async def prefetches(self) -> list[dict[str, Any]]:
         return [one for one in await self.buildsets() if "ahead" in one["external_idstring"]]
@@ -52,7 +52,7 @@ class SearchTest(RealMaster):
         """The first decision about another revision."""
 
         def found() -> list[Action]:
-            decisions = self.ledger.decisions(record.id)
+            decisions = self.ledger.actions.of_job(record.id)
             return [one for one in decisions if one.stage is stage and one.revision not in not_for]
 
         await self.until(lambda: bool(found()))
@@ -88,12 +88,12 @@ class SeveralBuildersTest(SearchTest):
         await self.start()
         record = self.begin({name: {"build": "wait"} for name in LINE if name not in now})
         decision = await self.decided(record, ActionStage.KERNEL, now)
-        await self.until(lambda: self.ledger.decision(decision.id).buildset is not None)
+        await self.until(lambda: self.ledger.actions.get(decision.id).buildset is not None)
 
         (adopted,) = [
             one
             for one in await self.prefetches()
-            if one["bsid"] == self.ledger.decision(decision.id).buildset
+            if one["bsid"] == self.ledger.actions.get(decision.id).buildset
         ]
         assert adopted["external_idstring"].split(":")[5] == decision.revision
         requests = await self.master.data.get(("buildrequests",))
@@ -184,7 +184,7 @@ class SeveralBuildersTest(SearchTest):
         assert LINE[7] in {
             one["external_idstring"].split(":")[5] for one in await self.prefetches()
         }
-        trials = [one for one in self.ledger.decisions(record.id) if one.stage == "trial"]
+        trials = [one for one in self.ledger.actions.of_job(record.id) if one.stage == "trial"]
         assert {str(one.outcome) for one in trials} == {"ok"}
         assert not {one.revision for one in trials} & set(broken)
 

@@ -40,14 +40,14 @@ class QuarantinePolicyTest(RealMaster):
             "inet4-forwarding",
             math.log(0.9),
         )
-        return self.ledger.ask(job, key=f"compare:{testbed}", priority=200)
+        return self.ledger.jobs.add(job, key=f"compare:{testbed}", priority=200)
 
     def places(self) -> list[str]:
         path = self.folder / "places"
         return path.read_text().splitlines() if path.exists() else []
 
     def mails(self) -> list[tuple[str, tuple[str, ...]]]:
-        return [(mail.subject, mail.recipients) for mail in self.ledger.waiting_mails()]
+        return [(mail.subject, mail.recipients) for mail in self.ledger.mails.waiting()]
 
     @pytest.mark.long
     @case
@@ -57,8 +57,8 @@ class QuarantinePolicyTest(RealMaster):
         self.script({"c2558": {"trial": "lab"}})
         await self.start()
         waiting = self.compare()
-        await self.until(lambda: bool(self.ledger.quarantined()))
-        held = self.ledger.quarantined()["c2558"]
+        await self.until(lambda: bool(self.ledger.quarantines.current()))
+        held = self.ledger.quarantines.current()["c2558"]
         assert (held.fault, held.why) == (Fault.HOST_KEY.value, "as the script says")
         assert held.log == "the last words of the machine"
         night = await self.closed(self.ask(THIRD))
@@ -69,7 +69,7 @@ class QuarantinePolicyTest(RealMaster):
         other = await self.closed(self.ask(THIRD, testbed="e5-2650"))
 
         assert other.finding == NightlyResult(2)
-        assert self.ledger.job(waiting.id).finding is None
+        assert self.ledger.jobs.get(waiting.id).finding is None
         assert self.places().count("trial c2558") == 1
         assert self.mails() == [
             ("[netbisect] c2558: in quarantine", ("owner@lab.invalid",)),
@@ -83,18 +83,18 @@ class QuarantinePolicyTest(RealMaster):
         self.script({"c2558": {"trial": "lab", "recover": "lab"}})
         await self.start()
         waiting = self.compare()
-        await self.until(lambda: bool(self.ledger.quarantined()))
-        self.ledger.ask_release("c2558", by="ana", note="new key")
-        await self.until(lambda: bool(self.ledger.quarantined()["c2558"].refused))
-        refused = self.ledger.quarantined()["c2558"]
+        await self.until(lambda: bool(self.ledger.quarantines.current()))
+        self.ledger.quarantines.ask_release("c2558", by="ana", note="new key")
+        await self.until(lambda: bool(self.ledger.quarantines.current()["c2558"].refused))
+        refused = self.ledger.quarantines.current()["c2558"]
         assert "the generator does not answer" in refused.refused
         assert self.places()[-1] == "look c2558"
         self.script({})
-        self.ledger.ask_release("c2558", by="ana", note="new key")
+        self.ledger.quarantines.ask_release("c2558", by="ana", note="new key")
         record = await self.closed(waiting)
 
         assert not isinstance(record.finding, Unfinished)
-        (past,) = self.ledger.quarantines("c2558")
+        (past,) = self.ledger.quarantines.of_testbed("c2558")
         assert (past.released_by, past.note) == ("ana", "new key")
         places = self.places()
         assert places.index("look c2558") < len(places) - 1
@@ -102,7 +102,7 @@ class QuarantinePolicyTest(RealMaster):
     @case
     async def test_waiting_jobs_end_after_patience_days(self) -> None:
         object.__setattr__(self.settings, "patience_days", 0.0)
-        self.ledger.quarantine("c2558", why="too hot")
+        self.ledger.quarantines.start("c2558", why="too hot")
         await self.start()
         record = await self.closed(self.compare())
 
@@ -115,15 +115,15 @@ class QuarantinePolicyTest(RealMaster):
         self.script({"c2558": {"trial": "infra"}})
         await self.start()
         waiting = self.ask(boots=IN_A_ROW)
-        await self.until(lambda: bool(self.ledger.quarantined()))
-        held = self.ledger.quarantined()["c2558"]
+        await self.until(lambda: bool(self.ledger.quarantines.current()))
+        held = self.ledger.quarantines.current()["c2558"]
 
         assert self.places().count("trial c2558") == IN_A_ROW
         assert held.why == (
             "3 trials in a row with bad infrastructure, the last one: as the script says"
         )
         assert held.fault == Fault.THROTTLING.value
-        evidence = self.ledger.evidence(waiting, config="GENERIC", arch="amd64")
+        evidence = self.ledger.evidence.gather(waiting, config="GENERIC", arch="amd64")
         assert evidence.skipped == {}
 
     @case
@@ -135,11 +135,11 @@ class QuarantinePolicyTest(RealMaster):
         second = self.ask(OTHER, boots=1)
 
         def ordered() -> bool:
-            decisions = self.ledger.decisions(second.id)
+            decisions = self.ledger.actions.of_job(second.id)
             return any(one.stage is ActionStage.TRIAL and one.buildset for one in decisions)
 
         await self.until(ordered)
-        self.ledger.quarantine("c2558", why="new fans", by="ana")
+        self.ledger.quarantines.start("c2558", why="new fans", by="ana")
         second = await self.closed(second)
         assert isinstance(second.finding, Unfinished)
         assert second.finding.why.endswith("new fans")
@@ -155,8 +155,8 @@ class QuarantinePolicyTest(RealMaster):
         self.script({"c2558": {"recover": "lab"}})
         await self.start()
         await self.closed(self.ask(boots=1))
-        await self.until(lambda: bool(self.ledger.quarantined()))
-        held = self.ledger.quarantined()["c2558"]
+        await self.until(lambda: bool(self.ledger.quarantines.current()))
+        held = self.ledger.quarantines.current()["c2558"]
 
         assert held.fault == Fault.NO_GOOD_KERNEL.value
         assert "the generator does not answer" in held.why
@@ -171,7 +171,7 @@ class QuarantinePolicyTest(RealMaster):
         await task.deferLater(reactor, 4 * self.settings.tick)
 
         assert self.places().count("recover c2558") == 3
-        assert self.ledger.quarantined() == {}
+        assert self.ledger.quarantines.current() == {}
 
     @pytest.mark.long
     @case
@@ -188,7 +188,7 @@ class QuarantinePolicyTest(RealMaster):
             revision = {"builder": OTHER, "another": REVISION}[broken]
             record = await self.closed(self.ask(revision, boots=1))
             assert record.finding == NightlyResult(1)
-        assert self.ledger.quarantined() == {}
+        assert self.ledger.quarantines.current() == {}
 
     @pytest.mark.long
     @case
@@ -200,7 +200,7 @@ class QuarantinePolicyTest(RealMaster):
         assert isinstance(record.finding, Unfinished)
         assert "lab.toml: there is no such testbed" in record.finding.why
         assert self.places().count("trial c2558") == 1
-        assert self.ledger.quarantined() == {}
+        assert self.ledger.quarantines.current() == {}
 
     @pytest.mark.long
     @case
@@ -215,11 +215,11 @@ class QuarantinePolicyTest(RealMaster):
         self.addCleanup(cancel_delayed_output)
         other = await self.closed(self.ask(OTHER, boots=1, testbed="e5-2650"))
         assert other.finding == NightlyResult(1)
-        assert self.ledger.job(record.id).finding is None
+        assert self.ledger.jobs.get(record.id).finding is None
         (self.folder / "go").touch()
         await worker.setServiceParent(self.master.workers)
         record = await self.closed(record)
 
         assert record.finding == NightlyResult(1)
-        readings = self.ledger.evidence(record, config="GENERIC", arch="amd64").observations
+        readings = self.ledger.evidence.gather(record, config="GENERIC", arch="amd64").observations
         assert len(readings) == 1

@@ -54,7 +54,7 @@ class BisectSchedulerTest(RealMaster):
 
         assert record.finding == NightlyResult(2)
         assert self.calls() == [f"build {REVISION}", *[f"trial {REVISION}"] * 2]
-        decisions = self.ledger.decisions(record.id)
+        decisions = self.ledger.actions.of_job(record.id)
         stages = [one.stage for one in decisions]
         assert stages == [ActionStage.KERNEL, ActionStage.TRIAL, ActionStage.TRIAL]
         names = sorted(one["external_idstring"] for one in await self.buildsets())
@@ -71,7 +71,7 @@ class BisectSchedulerTest(RealMaster):
         assert await self.recoveries() == 1
 
         night = NightlyJob("stable/15", "c2558", REVISION, ("inet4-forwarding",), 1)
-        await self.closed(self.ledger.ask(night, key="night:stable/15:c2558"))
+        await self.closed(self.ledger.jobs.add(night, key="night:stable/15:c2558"))
         assert self.calls().count(f"build {REVISION}") == 2, "its kernel was removed"
 
     @case
@@ -86,7 +86,7 @@ class BisectSchedulerTest(RealMaster):
             (100, "stable/15", REVISION),
         ]
         waiting = [
-            self.ledger.ask(
+            self.ledger.jobs.add(
                 NightlyJob(branch, "c2558", revision, ("inet4-forwarding",), 1),
                 key=f"night:{branch}:c2558:{revision}",
                 priority=priority,
@@ -117,14 +117,14 @@ class BisectSchedulerTest(RealMaster):
             Noise(boot=0.004, run=0.04),
         )
         await self.start()
-        record = self.ledger.ask(job, key="bisect")
+        record = self.ledger.jobs.add(job, key="bisect")
 
         def trials() -> list[int]:
-            decisions = self.ledger.decisions(record.id)
+            decisions = self.ledger.actions.of_job(record.id)
             return [one.runs for one in decisions if one.stage is ActionStage.TRIAL and one.outcome]
 
         await self.until(lambda: bool(trials()))
-        evidence = self.ledger.evidence(record, config="GENERIC", arch="amd64")
+        evidence = self.ledger.evidence.gather(record, config="GENERIC", arch="amd64")
         assert trials()[0] > 1
         assert evidence.observations[0].runs == trials()[0]
 
@@ -148,10 +148,10 @@ class BisectSchedulerTest(RealMaster):
             assert why in record.finding.why
             assert self.calls().count(f"build {revision}") == 1
             assert self.calls().count(f"trial {revision}") == trials
-        failed = folder_of(self.settings, max(self.ledger.failed_decisions()))
+        failed = folder_of(self.settings, max(self.ledger.actions.failed()))
         await self.until(failed.is_dir)
         assert [path.name for path in failed.iterdir()] == ["trial-lab.log"]
-        assert len(self.ledger.waiting_mails()) == 4, "one per job, one about the quarantine"
+        assert len(self.ledger.mails.waiting()) == 4, "one per job, one about the quarantine"
 
     @case
     async def test_a_build_cancelled_by_a_user_ends_its_job(self) -> None:
@@ -194,7 +194,7 @@ class BisectSchedulerTest(RealMaster):
     async def test_an_orphan_is_adopted(self) -> None:
         """After a kill between submission and its record, nothing is submitted twice."""
         record = self.ask(boots=1)
-        decision = self.ledger.intend(
+        decision = self.ledger.actions.intend(
             record.id,
             ActionStage.KERNEL,
             REVISION,
@@ -207,13 +207,13 @@ class BisectSchedulerTest(RealMaster):
         await self.start()
         scheduler = self.master.scheduler_manager.namedServices[SCHEDULER_NAME]
         orphan = await scheduler._submit(record, decision)
-        assert self.ledger.decision(decision.id).buildset is None
+        assert self.ledger.actions.get(decision.id).buildset is None
         scheduler.advance()
-        while not self.ledger.decision(decision.id).outcome:
+        while not self.ledger.actions.get(decision.id).outcome:
             await task.deferLater(reactor, 0.1)
             scheduler.advance()
 
-        assert self.ledger.decision(decision.id).buildset == orphan
+        assert self.ledger.actions.get(decision.id).buildset == orphan
         named = [
             one["bsid"]
             for one in await self.buildsets()
@@ -262,7 +262,7 @@ class BisectSchedulerTest(RealMaster):
         record = await self.closed(record)
 
         assert record.finding == NightlyResult(1)
-        first, again = self.ledger.decisions(record.id)[:2]
+        first, again = self.ledger.actions.of_job(record.id)[:2]
         assert (first.seq, again.seq, again.attempt) == (1, 1, 2)
         scheduler = self.master.scheduler_manager.namedServices[SCHEDULER_NAME]
         assert await scheduler._failed_workers(again) == []

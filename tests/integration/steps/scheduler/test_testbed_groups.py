@@ -70,23 +70,23 @@ class Group(RealMaster):
             NOISE,
             others=dict.fromkeys(peers, NOISE),
         )
-        return self.ledger.ask(job, key=f"bisect:{len(peers)}", priority=200)
+        return self.ledger.jobs.add(job, key=f"bisect:{len(peers)}", priority=200)
 
     def visits(self, record: JobRecord, testbed: str) -> list[Action]:
         return [
             one
-            for one in self.ledger.decisions(record.id)
+            for one in self.ledger.actions.of_job(record.id)
             if one.stage is ActionStage.TRIAL and one.target == testbed
         ]
 
     def samples(self, decision: Action) -> list[Sample]:
-        return [one for one in self.ledger.facts_from(decision.id) if isinstance(one, Sample)]
+        return [one for one in self.ledger.facts.of_action(decision.id) if isinstance(one, Sample)]
 
     def found(self, record: JobRecord) -> None:
         """Asserts that the search ended with the culprit, and all decisions ended."""
         assert isinstance(record.finding, Culprit)
         assert record.finding.revision == LINE[CULPRIT]
-        assert all(one.outcome for one in self.ledger.decisions(record.id))
+        assert all(one.outcome for one in self.ledger.actions.of_job(record.id))
 
     async def until_visited(self, record: JobRecord, testbed: str) -> None:
         await self.until(lambda: any(one.outcome for one in self.visits(record, testbed)))
@@ -113,13 +113,13 @@ class Clinic:
             *("main", OWN, "r1", (Candidate("r2"),), ("s",), "s", -0.1, NOISE),
             others=dict.fromkeys((PEER, THIRD), NOISE),
         )
-        self.record = self.ledger.ask(job, key="bisect", priority=200)
+        self.record = self.ledger.jobs.add(job, key="bisect", priority=200)
 
     def shut(self) -> dict[str, str]:
         return unavailable_peers(self.ledger, self.settings, self.lab, self.record)
 
     def trial(self, record: JobRecord, testbed: str, outcome: Outcome | None) -> None:
-        decision = self.ledger.intend(
+        decision = self.ledger.actions.intend(
             *(record.id, ActionStage.TRIAL, "r1", testbed),
             testbed=testbed,
             config="G",
@@ -127,7 +127,7 @@ class Clinic:
             why="w",
         )
         if outcome is not None:
-            self.ledger.finish(decision.id, outcome)
+            self.ledger.actions.finish(decision.id, outcome)
 
 
 @pytest.fixture
@@ -147,16 +147,16 @@ def test_all_testbeds_of_a_group_may_help(clinic: Clinic) -> None:
 
 def test_a_peer_with_a_job_of_its_own_is_unavailable(clinic: Clinic) -> None:
     night = NightlyJob("main", PEER, "r1", ("s",), 1)
-    tonight = clinic.ledger.ask(night, key="night", priority=1)
+    tonight = clinic.ledger.jobs.add(night, key="night", priority=1)
     assert clinic.shut() == {PEER: f"{PEER} has a night of its own"}
-    with clinic.ledger.closing(tonight, NightlyResult(1)):
+    with clinic.ledger.jobs.closing(tonight, NightlyResult(1)):
         pass
     assert clinic.shut() == {}
 
 
 def test_a_peer_is_available_to_one_search_at_a_time(clinic: Clinic) -> None:
     job = replace(clinic.record.job, testbed=THIRD)
-    other = clinic.ledger.ask(job, key="another search")
+    other = clinic.ledger.jobs.add(job, key="another search")
     clinic.trial(other, PEER, None)
     assert clinic.shut() == {
         PEER: f"{PEER} measures for another job",
@@ -165,7 +165,7 @@ def test_a_peer_is_available_to_one_search_at_a_time(clinic: Clinic) -> None:
 
 
 def test_a_peer_in_quarantine_or_with_failed_trials_is_unavailable(clinic: Clinic) -> None:
-    clinic.ledger.quarantine(PEER, why="too hot")
+    clinic.ledger.quarantines.start(PEER, why="too hot")
     clinic.trial(clinic.record, THIRD, Outcome.DUD)
     assert clinic.shut() == {PEER: f"{PEER} is in quarantine: too hot"}
     clinic.trial(clinic.record, THIRD, Outcome.LOST)
@@ -189,7 +189,7 @@ def test_the_dashboard_shows_trials_on_peers(clinic: Clinic) -> None:
 
 
 def test_only_searches_have_peers(clinic: Clinic) -> None:
-    night = clinic.ledger.ask(NightlyJob("main", OWN, "r1", ("s",), 1), key="night")
+    night = clinic.ledger.jobs.add(NightlyJob("main", OWN, "r1", ("s",), 1), key="night")
     assert peers_of(night) == ()
     assert unavailable_peers(clinic.ledger, clinic.settings, clinic.lab, night) == {}
 
@@ -210,7 +210,7 @@ class TestbedGroupsTest(Group):
         visits = {name: len(self.visits(record, name)) for name in (OWN, PEER)}
         assert min(visits.values()) >= 3
         assert max(visits.values()) <= len(self.visits(alone, OWN))
-        evidence = self.ledger.evidence(record, config="GENERIC", arch="amd64")
+        evidence = self.ledger.evidence.gather(record, config="GENERIC", arch="amd64")
         fresh = Counter(one.testbed for one in evidence.observations if one.fresh)
         for name in (OWN, PEER):
             measured = {one.id for one in self.visits(record, name) if self.samples(one)}
@@ -232,7 +232,7 @@ class TestbedGroupsTest(Group):
 
         self.found(record)
         assert [one.outcome for one in self.visits(record, PEER)] == [Outcome.LOST] * 2
-        assert set(self.ledger.quarantined()) == set()
+        assert set(self.ledger.quarantines.current()) == set()
 
     @pytest.mark.long
     @case
@@ -241,7 +241,7 @@ class TestbedGroupsTest(Group):
         record = await self.closed(self.begin({PEER: {"trial": "lab"}}))
 
         self.found(record)
-        assert set(self.ledger.quarantined()) == {PEER}
+        assert set(self.ledger.quarantines.current()) == {PEER}
         assert len(self.visits(record, PEER)) == 1
 
     @pytest.mark.long
@@ -250,7 +250,7 @@ class TestbedGroupsTest(Group):
         await self.start()
         record = self.begin()
         await self.until_visited(record, OWN)
-        self.ledger.quarantine(OWN, why="too hot")
+        self.ledger.quarantines.start(OWN, why="too hot")
         record = await self.closed(record)
 
         self.found(record)
@@ -296,7 +296,7 @@ class TestbedGroupsTest(Group):
         await self.start()
         waits = {"trial": "wait"}
         night = NightlyJob("main", PEER, LINE[0], ("inet4-forwarding",), 1)
-        tonight = self.ledger.ask(night, key="night", priority=100)
+        tonight = self.ledger.jobs.add(night, key="night", priority=100)
         record = self.begin({OWN: waits, PEER: waits})
         await self.until(lambda: len(self.visits(tonight, PEER)) == 1)
         await task.deferLater(reactor, 2 * self.settings.tick)
@@ -322,9 +322,11 @@ class TestbedGroupsTest(Group):
         await self.until(lambda: len(self.visits(record, OWN)) == 1)
         await self.until_running(2)
         await scheduler._lock.acquire()
-        self.ledger.finish(self.visits(record, PEER)[0].id, Outcome.WITHDRAWN)
-        kernel = self.ledger.evidence(record, config="GENERIC", arch="amd64").kernels[LINE[0]]
-        guest = self.ledger.intend(
+        self.ledger.actions.finish(self.visits(record, PEER)[0].id, Outcome.WITHDRAWN)
+        kernel = self.ledger.evidence.gather(record, config="GENERIC", arch="amd64").kernels[
+            LINE[0]
+        ]
+        guest = self.ledger.actions.intend(
             record.id,
             ActionStage.TRIAL,
             kernel.revision,
@@ -336,11 +338,11 @@ class TestbedGroupsTest(Group):
         )
         given = await scheduler._submit(record, guest)
         night = NightlyJob("main", PEER, LINE[0], ("inet4-forwarding",), 1)
-        tonight = self.ledger.ask(night, key="night", priority=100)
+        tonight = self.ledger.jobs.add(night, key="night", priority=100)
         scheduler._lock.release()
         await scheduler.advance()
 
-        taken = self.ledger.decision(guest.id)
+        taken = self.ledger.actions.get(guest.id)
         assert (taken.outcome, taken.note) == (Outcome.WITHDRAWN, f"{PEER} has a night of its own")
         assert (await self.master.data.get(("buildsets", given)))["results"] != SUCCESS
         (self.folder / "go").touch()
@@ -373,7 +375,7 @@ class TestbedGroupsTest(Group):
         names = await self.names()
         assert len(names) == len(set(names))
         trials = [one for name in (OWN, PEER) for one in self.visits(record, name)]
-        begun = [one for one in trials if self.ledger.facts_from(one.id)]
+        begun = [one for one in trials if self.ledger.facts.of_action(one.id)]
         assert self.calls_of("trial") == len(begun)
         ended = {one.id for one in trials if one.outcome is Outcome.OK}
         assert ended <= {one.id for one in begun}

@@ -26,7 +26,7 @@ class WorkerMonitorTest(RealMaster):
         await self.master.doReconfig()
 
     def mails(self) -> list[tuple[str, tuple[str, ...]]]:
-        return [(mail.subject, mail.recipients) for mail in self.ledger.waiting_mails()]
+        return [(mail.subject, mail.recipients) for mail in self.ledger.mails.waiting()]
 
     @case
     async def test_absence_and_return_of_a_needed_worker_are_mailed_once(self: Any) -> None:
@@ -44,14 +44,14 @@ class WorkerMonitorTest(RealMaster):
         back = ("[netbisect] builder: worker back online",)
         await self.until(lambda: len(self.mails()) > 1)
         assert self.mails() == [(*one, ("people@lab.invalid",)) for one in (away, back)]
-        first, second = self.ledger.waiting_mails()
+        first, second = self.ledger.mails.waiting()
         assert second.in_reply_to == first.message_id
 
     @case
     async def test_the_owner_of_a_testbed_gets_the_mail_after_the_patience(self: Any) -> None:
         await self.without("c2558", patience=30.0)
         self.ask()
-        await self.until(lambda: any(one.testbed for one in self.ledger.open_decisions()))
+        await self.until(lambda: any(one.testbed for one in self.ledger.actions.all_open()))
         await task.deferLater(reactor, 2 * self.settings.tick)
         assert self.mails() == []
         object.__setattr__(self.settings.workers, "patience_minutes", 0.0)

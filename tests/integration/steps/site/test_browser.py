@@ -188,7 +188,7 @@ def test_the_script_compares_two_rows(whole_site: Any, looked_at: Callable[[str]
 def test_many_scenarios_fit_on_paper(whole_site: Any, tmp_path: Path) -> None:
     """25 of them across a sheet in Letter format, which is the narrower of the usual two."""
     ledger = open_ledger(whole_site.database)
-    trail = ledger.series_histories("testbed-00", "inet4-path-00")[0]
+    trail = ledger.series_histories.of("testbed-00", "inet4-path-00")[0]
     one = series.summary(view_models.view_of(ledger, trail, LedgerLab(), [], MIN_EFFECT))
     text = revisions.page([replace(one, title=f"inet4-path-{i:02}") for i in range(25)])
     measure = "<script>document.title = document.documentElement.scrollWidth</script></body>"

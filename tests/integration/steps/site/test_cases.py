@@ -41,7 +41,7 @@ class Told:
 
     @property
     def alert(self) -> Alert:
-        return self.ledger.alerts()[-1]
+        return self.ledger.alerts.all()[-1]
 
     def case(self, now: float | None = None) -> Any:
         at = view_models.latest(self.ledger) if now is None else now
@@ -55,25 +55,25 @@ class Told:
     def take_profiles(self) -> None:
         """What `pmcstat` would leave of the culprit and of its parent."""
         assert self.alert.bisection is not None
-        search = self.ledger.job(self.alert.bisection)
+        search = self.ledger.jobs.get(self.alert.bisection)
         assert isinstance(search.finding, Culprit)
         pair = search.finding.parent, search.finding.revision
         scenario = search.finding.effects[0].scenario
         job = ProfileJob(self.alert.branch, self.alert.testbed, pair, (scenario,), 6e5)
-        record = self.ledger.ask(job, key=profiles.key_of(job), parent=search.id)
+        record = self.ledger.jobs.add(job, key=profiles.key_of(job), parent=search.id)
         for revision, share in zip(pair, (100, 300), strict=True):
-            decision = self.ledger.intend(
+            decision = self.ledger.actions.intend(
                 record.id, ActionStage.PROFILE, revision, self.alert.testbed,
                 config="G", arch="amd64", why="",
             )  # fmt: skip
-            self.ledger.finish(decision.id, Outcome.OK)
+            self.ledger.actions.finish(decision.id, Outcome.OK)
             place = self.settings.visits / str(decision.id)
             place.mkdir(parents=True)
             profile = Profile(revision, "k", "t", scenario, "cycles", 6e5, 1000, None, 1.0, 30.0)
             (place / file_of(scenario, "json")).write_text(serialization.dumps(profile))
             stacks = f"ether_input;ip_tryforward;<b>slow</b> {share}\nether_input 700\n"
             (place / file_of(scenario, "folded")).write_text(stacks)
-        with self.ledger.closing(record, ProfileResult(pair)):
+        with self.ledger.jobs.closing(record, ProfileResult(pair)):
             pass
 
 
@@ -123,8 +123,8 @@ def test_flame_graphs_are_written_with_the_site(told: Told, tmp_path: Path) -> N
 
 def test_alerts_are_followed_for_90_days_after_their_end(told: Told) -> None:
     """Then other testbeds are not looked at any more, and the tree is not either."""
-    back = told.ledger.newest("main") or ""
-    told.ledger.change_alert(
+    back = told.ledger.commits.newest("main") or ""
+    told.ledger.alerts.change(
         told.alert.id, who="a", what="b", state=told.alert.state.FIXED, recovery=back
     )
     closed = told.alert.closed_at

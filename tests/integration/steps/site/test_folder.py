@@ -247,12 +247,12 @@ def test_missing_series_have_reasons(own_site: Any, site_plan: Any) -> None:
     ledger = later(own_site.database, site_plan)
     night(ledger, site_plan, site_plan.nights, testbeds=1)
     other = NightlyJob("main", bed(1), revision(head(site_plan.nights)), ("inet4-path-00",), 3)
-    with ledger.closing(ledger.ask(other, key="n"), Unfinished("no power on port 7")):
+    with ledger.jobs.closing(ledger.jobs.add(other, key="n"), Unfinished("no power on port 7")):
         pass
     short = NightlyJob("main", "new", revision(head(site_plan.nights)), ("inet4-path-00",), 3)
-    with ledger.closing(ledger.ask(short, key="m"), NightlyResult(3)):
+    with ledger.jobs.closing(ledger.jobs.add(short, key="m"), NightlyResult(3)):
         pass
-    ledger.ask(NightlyJob("main", "late", "x", ("inet4-path-00",), 3), key="o")
+    ledger.jobs.add(NightlyJob("main", "late", "x", ("inet4-path-00",), 3), key="o")
     own_site.run()
 
     text = own_site.page("index.html").text

@@ -26,7 +26,7 @@ from netbisect.reports.site.plots import spark
 from netbisect.reports.site.view_models import series_page, slug
 from netbisect.steps.queries.documents import DocumentQueries
 from netbisect.steps.service.database_thread import open_ledger
-from netbisect.store.repositories.lookup import SeriesName
+from netbisect.store.db.records import SeriesName
 
 pytestmark = pytest.mark.xdist_group("site")  # which is made once
 EVIL = '<script>alert("x")</script><img src=x onerror=y>&amp;{{ 7 * 7 }}\x00\x1b[31m\ud800\u202e$x$'
@@ -46,19 +46,20 @@ def changed_site(
     shutil.copytree(whole_site.folder, folder / "out")
     site = site_type(folder / "out", f"sqlite:///{shutil.copy(filled, folder)}")
     ledger = open_ledger(site.database)
-    numbers = ledger.numbers()["main"]
+    numbers = ledger.commits.numbers()["main"]
     before, after, *_, newest = sorted(numbers, key=lambda name: numbers[name])
     assert site.run("--compare", before[:12], f"n{numbers[after]}").exit_code == 0
-    ledger.change_alert(3, who="olga", what="in review <b>", state=AlertState.ACKNOWLEDGED)
+    ledger.alerts.change(3, who="olga", what="in review <b>", state=AlertState.ACKNOWLEDGED)
     later = (
-        ledger.series_histories("testbed-00", "inet6-path-01")[0].epochs[-1].levels[-1].at + 86400
+        ledger.series_histories.of("testbed-00", "inet6-path-01")[0].epochs[-1].levels[-1].at
+        + 86400
     )
     new = Conditions.of("testbed-00", "inet6-path-01", {"flows": "1", "packet": "60 bytes"})
     boot = Boot("new", "testbed-00", "key", newest, later, 1.0)
     sample = Sample(
         "new", "new", "testbed-00", "inet6-path-01", 5e5, 1e7, (), (), (), new.digest, later, 30.0
     )
-    ledger.record_all([boot, new, sample], "test")
+    ledger.facts.record_all([boot, new, sample], "test")
     assert site.run().exit_code == 0
     return site
 
@@ -220,7 +221,7 @@ def test_what_people_and_machines_say_stays_text(
         Commit(one, i, subject, EVIL, EVIL, EVIL, 1.7e9 + i * 86400)
         for i, one in enumerate(revisions)
     ]
-    ledger.learn(commits, EVIL)
+    ledger.commits.learn(commits, EVIL)
     for i, one in enumerate(revisions):
         at = 1.7e9 + i * 86400
         conditions = Conditions.of(EVIL, EVIL, {EVIL: EVIL})
@@ -245,10 +246,10 @@ def test_what_people_and_machines_say_stays_text(
             )
             for n, boot in enumerate(boots)
         ]
-        ledger.record_all([*boots, *([] if i else [conditions]), *samples], EVIL)
+        ledger.facts.record_all([*boots, *([] if i else [conditions]), *samples], EVIL)
     effect = Effect(EVIL, -0.1, -0.2, -0.05, 1e-6, 5, 5)
     job = CompareJob(EVIL, EVIL, revisions[3], revisions[4], (EVIL,), EVIL, -0.1)
-    with ledger.closing(ledger.ask(job, key="x"), Confirmed((effect,))) as closing:
+    with ledger.jobs.closing(ledger.jobs.add(job, key="x"), Confirmed((effect,))) as closing:
         closing.open_alert((effect,), who=EVIL, what=EVIL)
     site = site_of(tmp_path / "out", url)
 
@@ -294,13 +295,13 @@ def test_little_or_odd_data_still_makes_a_page(
     ledger = open_ledger(url)
     for i in range(images):
         one = f"r{i}"
-        ledger.learn([Commit(one, i, "s", "", "a", "e", 1.7e9)], "main")
+        ledger.commits.learn([Commit(one, i, "s", "", "a", "e", 1.7e9)], "main")
         for n, rate in enumerate([*rates, 0.0]):
             boot = Boot(f"{i}-{n}", "t", "k", one, 1.7e9 + i, 1.0)
             sample = Sample(
                 boot.id, boot.id, "t", "fwd", rate, 1e9, (), (), (), "c", 1.7e9 + i, 1.0
             )
-            ledger.record_all([boot, sample], "test")
+            ledger.facts.record_all([boot, sample], "test")
     site = site_of(tmp_path / "out", url)
 
     text = site.page("series-t.fwd.main.html").text

@@ -91,9 +91,9 @@ class Anonymous(ApiMaster):
             assert (await self.call("POST", f"{API}/{path}", "", {})).code == 401, path
         for hook in ("base", "poller"):
             assert (await self.call("POST", f"change_hook/{hook}", "", {})).code == 400
-        assert self.ledger.requests() == []
-        assert {one.who for one in self.ledger.audit()} == {""}
-        assert len(self.ledger.audit()) == 4
+        assert self.ledger.requests.all() == []
+        assert {one.who for one in self.ledger.requests.audit()} == {""}
+        assert len(self.ledger.requests.audit()) == 4
 
     @case
     async def test_cross_origin_calls_are_rejected_and_pages_forbid_scripts(self) -> None:

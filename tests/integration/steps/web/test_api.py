@@ -20,7 +20,7 @@ class Api(ApiMaster):
         await self.serve()
         token = self.token("ask")
         cost = await self.record(200, token, dry_run=True)
-        assert (cost["testbeds"][0]["boots"], self.ledger.requests()) == (10, [])
+        assert (cost["testbeds"][0]["boots"], self.ledger.requests.all()) == (10, [])
 
         made = await self.record(201, token, boots=2, address="ann@lab.invalid")
         assert (made["number"], made["who"], made["via"], made["state"]) == (
@@ -63,7 +63,7 @@ class Api(ApiMaster):
         other = self.token("ask", who="bob")
         await self.record(201, good, boots=2)
         revoked = self.token("ask", who="eve")
-        self.ledger.revoke_token(3, by="root")
+        self.ledger.tokens.revoke(3, by="root")
         for token in (
             "",
             "x",
@@ -104,7 +104,7 @@ class Api(ApiMaster):
         for body in (patch, {"subjects": ["main", "D5180"]}, {"subjects": ["main+D5180", "main"]}):
             told = await self.record(403, plain, **body)
             assert "the right `patch`" in told["error"]
-        assert self.ledger.requests() == []
+        assert self.ledger.requests.all() == []
         made = await self.record(201, trusted, **patch)
         assert made["subjects"][1].startswith(made["subjects"][0] + "+patch-")
         other = await self.record(
@@ -233,7 +233,7 @@ class Api(ApiMaster):
             "requests?limit=%C2%B2",
         ):
             await self.get(400, wrong, token)
-        assert self.ledger.requests() == []
+        assert self.ledger.requests.all() == []
 
         await self.check_large_bodies()
         await self.check_origin(token)

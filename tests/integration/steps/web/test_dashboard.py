@@ -39,10 +39,10 @@ class Watch:
             links=LinkSettings(settings.links.commit, site),
         )
         self.ledger = open_ledger(self.settings.database)
-        self.now = max(one.latest for one in self.ledger.counted().values()) + 3600
+        self.now = max(one.latest for one in self.ledger.samples.counts().values()) + 3600
         self.ledger.clock = lambda: self.now
         self.data = DashboardData(self.settings, lab)
-        self.names = sorted({one.scenario for one in self.ledger.known_series()})
+        self.names = sorted({one.scenario for one in self.ledger.series.names()})
 
     def look(self) -> Dashboard:
         for one in self.data.stale(self.ledger):
@@ -50,12 +50,12 @@ class Watch:
         return self.data.build(self.ledger)
 
     def night(self, testbed: str, why: str = "") -> None:
-        revision = self.ledger.newest("main")
+        revision = self.ledger.commits.newest("main")
         assert revision is not None
         night = NightlyJob("main", testbed, revision, tuple(self.names), 4)
-        record = self.ledger.ask(night, key=f"night {testbed}")
+        record = self.ledger.jobs.add(night, key=f"night {testbed}")
         if why:
-            with self.ledger.closing(record, Unfinished(why)):
+            with self.ledger.jobs.closing(record, Unfinished(why)):
                 pass
 
 
@@ -68,7 +68,7 @@ def test_it_shows_the_state_of_the_watch(watch: Watch, read_page: Callable[[str]
     watch.night("testbed-00", why="the generator does not answer")
     text = dashboard.page(watch.look())
     page = read_page(text)
-    alerts = [one for one in watch.ledger.alerts() if one.state.standing]
+    alerts = [one for one in watch.ledger.alerts.all() if one.state.standing]
     links = page.values("href")
 
     assert "0 of 3 series measured, 3 missing." in page.text
@@ -89,7 +89,7 @@ def test_only_confirmed_alerts_are_coloured(watch: Watch, read_page: Any) -> Non
     looks = [one.get("class") or "" for one in page.all("td") if one.get("class") in {"down", "up"}]
     moved = {
         (one.testbed, one.scenario)
-        for alert in watch.ledger.alerts()
+        for alert in watch.ledger.alerts.all()
         if alert.state.standing
         for one in alert.series
         if one.moved
@@ -99,14 +99,14 @@ def test_only_confirmed_alerts_are_coloured(watch: Watch, read_page: Any) -> Non
 
 
 def test_running_jobs_have_progress_and_time_left(watch: Watch, read_page: Any) -> None:
-    alert = watch.ledger.alerts()[-1]
+    alert = watch.ledger.alerts.all()[-1]
     watch.night(alert.testbed)
-    revisions = watch.ledger.measured_revisions()[-6:]
-    watch.ledger.ask(
+    revisions = watch.ledger.commits.booted()[-6:]
+    watch.ledger.jobs.add(
         CompareJob("main", alert.testbed, alert.good, alert.bad, (alert.lead,), alert.lead, -0.1),
         key="compare",
     )
-    watch.ledger.ask(
+    watch.ledger.jobs.add(
         BisectJob(
             "main", alert.testbed, alert.good, tuple(map(Candidate, revisions)), (alert.lead,),
             alert.lead, -0.1, Noise(),
@@ -132,18 +132,18 @@ def test_a_search_at_work_is_not_about_to_end(
     watch: Watch, monkeypatch: pytest.MonkeyPatch, work: ActionStage | None
 ) -> None:
     """What it works at takes its time, even where no further trial is expected."""
-    alert, revisions = watch.ledger.alerts()[-1], watch.ledger.measured_revisions()[-6:]
-    record = watch.ledger.ask(
+    alert, revisions = watch.ledger.alerts.all()[-1], watch.ledger.commits.booted()[-6:]
+    record = watch.ledger.jobs.add(
         BisectJob(
             "main", alert.testbed, alert.good, tuple(map(Candidate, revisions)), (alert.lead,),
             alert.lead, -0.1, Noise(),
         ),
         key="bisect",
     )  # fmt: skip
-    prices = watch.ledger.prices(alert.testbed)
+    prices = watch.ledger.costs.prices(alert.testbed)
     least = {None: None, ActionStage.TRIAL: prices.boot + prices.run}.get(work, prices.build)
     if work is not None:
-        watch.ledger.intend(
+        watch.ledger.actions.intend(
             record.id, work, revisions[0], alert.testbed, config="G", arch="amd64", why="the next"
         )
     monkeypatch.setattr(DashboardData, "_search", lambda *_: (0.9, 0.0, "6 commits"))
@@ -159,16 +159,16 @@ def test_only_changed_series_are_read_again(watch: Watch) -> None:
     assert watch.data.stale(watch.ledger) == []
     assert watch.look() == first
 
-    alert = next(one for one in watch.ledger.alerts() if one.state.standing)
-    watch.ledger.change_alert(alert.id, who="a", what="b", culprit="c" * 40)
+    alert = next(one for one in watch.ledger.alerts.all() if one.state.standing)
+    watch.ledger.alerts.change(alert.id, who="a", what="b", culprit="c" * 40)
     stale = watch.data.stale(watch.ledger)
     assert {one.place[0] for one in stale} == {alert.testbed}
 
 
 def test_all_series_of_a_changed_alert_are_read_again(watch: Watch) -> None:
     watch.look()
-    alert = next(one for one in watch.ledger.alerts() if one.state.standing)
-    other = next(one for one in watch.ledger.known_series() if one.testbed != alert.testbed)
+    alert = next(one for one in watch.ledger.alerts.all() if one.state.standing)
+    other = next(one for one in watch.ledger.series.names() if one.testbed != alert.testbed)
     with watch.ledger.writing() as writing:
         add_series(
             writing, alert.id, testbed=other.testbed, scenario=other.scenario,
@@ -177,31 +177,33 @@ def test_all_series_of_a_changed_alert_are_read_again(watch: Watch) -> None:
 
     stale = {one.place for one in watch.data.stale(watch.ledger)}
     assert (other.testbed, other.scenario) in stale
-    assert stale == {(one.testbed, one.scenario) for one in watch.ledger.alert(alert.id).series}
+    assert stale == {
+        (one.testbed, one.scenario) for one in watch.ledger.alerts.get(alert.id).series
+    }
 
 
 def test_old_closed_alerts_are_not_shown(watch: Watch) -> None:
-    known = watch.ledger.alerts()
+    known = watch.ledger.alerts.all()
     watch.now += dashboard.NEWS_SECONDS
     shown = {one.id for one in watch.look().overview.alerts}
 
-    assert shown == {one.id for one in watch.ledger.open_alerts()}
+    assert shown == {one.id for one in watch.ledger.alerts.all_open()}
     assert len(known) > len(shown) > 0
 
 
 def test_missing_series_of_a_night_are_updated(watch: Watch) -> None:
     watch.night("testbed-00")
     assert watch.look().night.measured == 0
-    [night] = [one for one in watch.ledger.open_jobs() if isinstance(one.job, NightlyJob)]
+    [night] = [one for one in watch.ledger.jobs.all_open() if isinstance(one.job, NightlyJob)]
     first = watch.names[0]
-    decision = watch.ledger.intend(
+    decision = watch.ledger.actions.intend(
         night.id, ActionStage.TRIAL, night.job.revision, "testbed-00",
         config="G", arch="amd64", why="the next",
     )  # fmt: skip
     sample = Sample("new", "new", "testbed-00", first, 1e6, 1e9, (), (), (), "c", watch.now, 1.0)
     boot = Boot("new", "testbed-00", "k", night.job.revision, watch.now, 1.0)
     for fact in (boot, sample):
-        watch.ledger.record(fact, decision.id)
+        watch.ledger.facts.record(fact, decision.id)
 
     view = watch.look()
     assert view.night.measured == 1
@@ -218,8 +220,8 @@ def test_unread_series_are_counted(watch: Watch, read_page: Any) -> None:
 
 def test_failed_mails_are_counted(watch: Watch, read_page: Any) -> None:
     assert "could not be sent" not in read_page(dashboard.page(watch.look())).text
-    mail = watch.ledger.post("one", subject="s", recipients=["a@lab.invalid"], body="b")
-    watch.ledger.mail_failed(mail.id, "550 no such user", None)
+    mail = watch.ledger.mails.post("one", subject="s", recipients=["a@lab.invalid"], body="b")
+    watch.ledger.mails.failed(mail.id, "550 no such user", None)
 
     assert (
         "1 mail could not be sent (netbisect mails)" in read_page(dashboard.page(watch.look())).text
@@ -248,7 +250,7 @@ def test_an_empty_database_has_a_dashboard(quiet_house: Path, url: str, read_pag
 
 
 def test_external_text_is_escaped(watch: Watch, read_page: Any) -> None:
-    watch.ledger.quarantine(HOSTILE, why=HOSTILE)
+    watch.ledger.quarantines.start(HOSTILE, why=HOSTILE)
     watch.night("testbed-01", why=HOSTILE)
     view = watch.look()
     lines = [replace(one, lead=HOSTILE, branch=HOSTILE) for one in view.overview.alerts]

@@ -73,7 +73,7 @@ class Form(ApiMaster):
         assert (await self.send("compare", cookie, builderid=str(bench)))[0] == 403
         status, told = await self.send("compare", cookie, owner="root")
         assert status == 200, told
-        [request] = self.ledger.requests()
+        [request] = self.ledger.requests.all()
         assert (request.who, request.via, request.wish["boots"]) == ("ann", "form", 2)
         [brid] = told[1].values()
 
@@ -93,9 +93,9 @@ class Form(ApiMaster):
 
         status, told = await self.send("compare", cookie, subjects="main", diff=DIFF)
         assert status == 200, told
-        assert "+patch-" in self.ledger.requests()[0].wish["subjects"][1]
+        assert "+patch-" in self.ledger.requests.all()[0].wish["subjects"][1]
         status, told = await self.send("compare", cookie, dry_run=True)
-        assert (status, len(self.ledger.requests())) == (200, 2)
+        assert (status, len(self.ledger.requests.all())) == (200, 2)
 
     @case
     async def test_errors_appear_at_their_fields(self) -> None:
@@ -122,8 +122,8 @@ class Form(ApiMaster):
         ):
             status, told = await self.send(kind, cookie, **fields)
             assert (status, list(told)) == (400, [wrong]), (fields, told)
-        assert self.ledger.requests() == []
-        assert {one.what for one in self.ledger.audit()} == {"refuse"}
+        assert self.ledger.requests.all() == []
+        assert {one.what for one in self.ledger.requests.audit()} == {"refuse"}
 
     @case
     async def test_forms_need_the_right_ask(self) -> None:

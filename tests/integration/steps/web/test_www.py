@@ -40,7 +40,7 @@ class Web(RealMaster):
             Commit(name, number, HOSTILE, "", HOSTILE, "", 1e9)
             for number, name in enumerate((GOOD, BAD), 302145)
         ]
-        self.ledger.learn(commits, "main")
+        self.ledger.commits.learn(commits, "main")
 
     async def get(self, path: str, **headers: str) -> IResponse:
         url = f"http://127.0.0.1:{self.master.www.getPortnum()}/{path}"

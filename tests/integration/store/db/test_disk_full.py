@@ -57,7 +57,7 @@ def without_room(place: Path) -> Iterator[None]:
 def night(ledger: Ledger, number: int) -> int:
     """Asks for one, and says its number."""
     job = NightlyJob("main", "c2558", f"{number:040x}", ("inet4-forwarding",), 3)
-    return ledger.ask(job, key=f"night:{number}").id
+    return ledger.jobs.add(job, key=f"night:{number}").id
 
 
 def test_a_ledger_without_room_says_so_keeps_what_it_has_and_goes_on(small: Path) -> None:
@@ -75,7 +75,7 @@ def test_a_ledger_without_room_says_so_keeps_what_it_has_and_goes_on(small: Path
     said = r"ledger\.sqlite refused: .*(disk is full|I/O error)"
     with without_room(small), pytest.raises(DatabaseError, match=said):
         fill()
-    assert number == len(ledger.open_jobs()) == ledger.last_event()
+    assert number == len(ledger.jobs.all_open()) == ledger.events.last()
     assert night(ledger, number + 1) == number + 1
     with contextlib.closing(sqlite3.connect(small / "ledger.sqlite")) as looked_at:
         assert looked_at.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
@@ -154,11 +154,11 @@ def test_a_ledger_that_another_process_holds_is_waited_for(tmp_path: Path) -> No
             one.start()
         time.sleep(6.0)  # beyond the five seconds after which SQLite's own driver gives up
         assert all(one.is_alive() for one in writers)
-        assert len(ledger.open_jobs()) == 1
+        assert len(ledger.jobs.all_open()) == 1
         other.execute("COMMIT")
     for one in writers:
         one.join(30.0)
-    assert {record.key for record in ledger.open_jobs()} == {
+    assert {record.key for record in ledger.jobs.all_open()} == {
         f"night:{number}" for number in range(1, 6)
     }
 

@@ -131,12 +131,12 @@ Step = Callable[[Callable[[], Any]], Any]
 def night(ledger: Ledger, name: str, step: Step) -> None:
     """From a question to its answer."""
     job = NightlyJob("main", "c2558", "b", (SCENARIO,), 1)
-    record = step(lambda: ledger.ask(job, key=f"night {name}"))
+    record = step(lambda: ledger.jobs.add(job, key=f"night {name}"))
     order = partial(
-        ledger.intend, stage=ActionStage.TRIAL, target="c2558", config="G", arch="amd64"
+        ledger.actions.intend, stage=ActionStage.TRIAL, target="c2558", config="G", arch="amd64"
     )
     decision = step(lambda: order(record.id, revision="b", why="w"))
-    step(lambda: ledger.submitted(decision.id, 7))
+    step(lambda: ledger.actions.submitted(decision.id, 7))
     conditions = Conditions.of("c2558", SCENARIO, {"nic": name})
     boot = Boot(f"boot {name}", "c2558", "k", "b", 1.0, 60.0)
     sample = Sample(
@@ -144,21 +144,21 @@ def night(ledger: Ledger, name: str, step: Step) -> None:
         1.0, 30.0,
     )  # fmt: skip
     for fact in (boot, conditions, sample):
-        step(partial(ledger.record, fact, decision.id))
-    step(lambda: ledger.finish(decision.id, Outcome.OK))
+        step(partial(ledger.facts.record, fact, decision.id))
+    step(lambda: ledger.actions.finish(decision.id, Outcome.OK))
 
     def close() -> None:
-        with ledger.closing(record, NightlyResult(1)) as closing:
+        with ledger.jobs.closing(record, NightlyResult(1)) as closing:
             job = CompareJob("main", "c2558", "a", "b", (SCENARIO,), SCENARIO, -0.1)
             comparison = closing.ask(job, key=f"compare {name}")
             closing.open_candidate(comparison, kind=AlertKind.DROP, what="off")
 
     step(close)
-    comparison = step(lambda: ledger.job_by_key(f"compare {name}"))
+    comparison = step(lambda: ledger.jobs.by_key(f"compare {name}"))
 
     def confirm() -> None:
         effect = Effect(SCENARIO, -0.1, -0.2, -0.05, 1e-6, 5, 5)
-        with ledger.closing(comparison, Confirmed((effect,))) as closing:
+        with ledger.jobs.closing(comparison, Confirmed((effect,))) as closing:
             alert = closing.open_alert([effect], what="confirmed")
             closing.post(
                 f"alert:{name}", subject="s", recipients=["a@b.invalid"], body="b", alert=alert.id
@@ -214,27 +214,27 @@ def test_a_server_that_is_restarted_is_waited_for(
     relay: Relay, ledger: Ledger, cluster: Any
 ) -> None:
     """All connections end at once, in a pool of several, and none can be made for a while."""
-    marker = ledger.last_event()
+    marker = ledger.events.last()
     relay.away = True
     cluster.do("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'ledger'")
     timer = threading.Timer(0.3, setattr, (relay, "away", False))
     timer.start()
     record = retried_when_lost(
-        lambda: ledger.ask(NightlyJob("main", "c", "b", (SCENARIO,), 1), key="night")
+        lambda: ledger.jobs.add(NightlyJob("main", "c", "b", (SCENARIO,), 1), key="night")
     )
     timer.join()
-    assert [event.job for event in ledger.events_since(marker)[0]] == [record.id]
+    assert [event.job for event in ledger.events.since(marker)[0]] == [record.id]
 
 
 def test_a_server_that_stays_away_is_one_sentence(
     relay: Relay, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(postgresql, "WAIT_SECONDS", 0.1)
-    ledger.last_event()
+    ledger.events.last()
     relay.away = True
     relay.cut_at = relay.messages + 1
     with pytest.raises(ConnectionLostError, match=r"the database postgresql.* does not answer: "):
-        retried_when_lost(ledger.last_event)
+        retried_when_lost(ledger.events.last)
 
 
 def test_a_commit_of_which_nobody_can_say_whether_it_was_kept_is_not_made_again(
@@ -255,4 +255,4 @@ def test_a_commit_of_which_nobody_can_say_whether_it_was_kept_is_not_made_again(
         retried_when_lost(work)
     assert len(tries) == 1
     relay.away = False
-    assert [event.kind for event in ledger.events_since(0)[0]] == ["told"]
+    assert [event.kind for event in ledger.events.since(0)[0]] == ["told"]

@@ -77,14 +77,14 @@ def test_going_back_leaves_nothing_and_going_on_again_makes_the_same(engine: Eng
 def test_migrating_again_changes_nothing_and_keeps_what_is_there(engine: Engine) -> None:
     migrate(engine)
     ledger = Ledger(engine)
-    ledger.record(Boot("b1", "c2558", "key", "r1", 1.0, 2.0))
-    marker = ledger.last_event()
+    ledger.facts.record(Boot("b1", "c2558", "key", "r1", 1.0, 2.0))
+    marker = ledger.events.last()
 
     migrate(engine)
 
-    events, _ = ledger.events_since(0)
+    events, _ = ledger.events.since(0)
     assert [event.kind for event in events] == ["boot"]
-    assert ledger.last_event() == marker
+    assert ledger.events.last() == marker
 
 
 OLD_ALERTS = [
@@ -139,7 +139,7 @@ def test_the_alerts_of_an_older_netbisect_live_on(engine: Engine) -> None:
 
     assert differences(engine) == []
     ledger = Ledger(engine)
-    alerts = ledger.alerts()
+    alerts = ledger.alerts.all()
     assert [(one.state.value, one.kind.value, one.closed_at) for one in alerts] == [
         expected for *_, expected in OLD_ALERTS
     ]
@@ -151,10 +151,10 @@ def test_the_alerts_of_an_older_netbisect_live_on(engine: Engine) -> None:
             for series in one.series
         } == {("c2558", "main", "r1", "r2", 5.0)}
         assert one.thread == "<1@x>"
-        [change] = ledger.alert_changes(one.id)
+        [change] = ledger.alerts.changes(one.id)
         assert (change.at, change.what, change.state) == (5.0, "confirmed", None)
-    assert [one.id for one in ledger.open_alerts()] == [1, 2, 3, 6]
-    ledger.change_alert(3, who="me", what="as it is", state=AlertState.ACKNOWLEDGED)
+    assert [one.id for one in ledger.alerts.all_open()] == [1, 2, 3, 6]
+    ledger.alerts.change(3, who="me", what="as it is", state=AlertState.ACKNOWLEDGED)
 
 
 def test_going_back_to_the_first_version_keeps_the_alerts(engine: Engine) -> None:
@@ -162,7 +162,7 @@ def test_going_back_to_the_first_version_keeps_the_alerts(engine: Engine) -> Non
     write_old_alerts(engine)
     migrate(engine)
     ledger = Ledger(engine)
-    ledger.change_alert(1, who="me", what="so it is", state=AlertState.ACKNOWLEDGED)
+    ledger.alerts.change(1, who="me", what="so it is", state=AlertState.ACKNOWLEDGED)
 
     with writer(engine).begin() as connection:
         command.downgrade(alembic_config(connection), "0001")
@@ -177,7 +177,7 @@ def test_going_back_to_the_first_version_keeps_the_alerts(engine: Engine) -> Non
         "open",
     ]
     migrate(engine)
-    assert [one.state.value for one in Ledger(engine).alerts()] == [
+    assert [one.state.value for one in Ledger(engine).alerts.all()] == [
         expected[0] for *_, expected in OLD_ALERTS
     ]
 
@@ -298,11 +298,11 @@ def test_decisions_from_before_visits_had_several_runs_had_one(engine: Engine) -
         )
     migrate(engine)
     ledger = Ledger(engine)
-    ledger.record(Boot("boot", "c2558", "key", "r1", 1.0, 1.0), 7)
+    ledger.facts.record(Boot("boot", "c2558", "key", "r1", 1.0, 1.0), 7)
 
-    decision = ledger.decision(7)
+    decision = ledger.actions.get(7)
     assert (decision.external_id, decision.runs) == ("nb:1:1:1", 1)
-    assert [fact.id for fact in ledger.facts_from(7) if isinstance(fact, Boot)] == ["boot"]
+    assert [fact.id for fact in ledger.facts.of_action(7) if isinstance(fact, Boot)] == ["boot"]
 
 
 # ------------------------------------------------------------------- from every schema there was
@@ -404,21 +404,21 @@ def test_decisions_from_before_searches_had_several_testbeds_are_for_that_of_the
         )
     migrate(engine)
     ledger = Ledger(engine)
-    assert [one.testbed for one in ledger.decisions(1)] == ["c2558"]
-    ledger.record(Boot("boot", "c2558", "key", "r1", 1.0, 1.0), 1)
+    assert [one.testbed for one in ledger.actions.of_job(1)] == ["c2558"]
+    ledger.facts.record(Boot("boot", "c2558", "key", "r1", 1.0, 1.0), 1)
     order = {"config": "GENERIC", "arch": "amd64", "why": ""}
     trial = ActionStage.TRIAL
-    taken_back = ledger.intend(1, trial, "r1", "c2558-2", testbed="c2558-2", **order)
-    ledger.finish(taken_back.id, Outcome.WITHDRAWN)
-    ledger.intend(1, trial, "r1", "c2558-2", testbed="c2558-2", **order)
+    taken_back = ledger.actions.intend(1, trial, "r1", "c2558-2", testbed="c2558-2", **order)
+    ledger.actions.finish(taken_back.id, Outcome.WITHDRAWN)
+    ledger.actions.intend(1, trial, "r1", "c2558-2", testbed="c2558-2", **order)
 
     with writer(engine).begin() as connection:
         command.downgrade(alembic_config(connection), "0004")
     cancelled = [("nb:1:2:1", "cancelled"), ("nb:1:3:1", "cancelled")]
     assert decisions_of(engine) == [("nb:1:1:1", None), *cancelled]
     migrate(engine)
-    assert [one.id for one in ledger.open_decisions()] == [1]
-    assert [fact.id for fact in ledger.facts_from(1) if isinstance(fact, Boot)] == ["boot"]
+    assert [one.id for one in ledger.actions.all_open()] == [1]
+    assert [fact.id for fact in ledger.facts.of_action(1) if isinstance(fact, Boot)] == ["boot"]
 
 
 def test_alembic_is_loaded_only_when_there_is_something_for_it_to_do(tmp_path: Path) -> None:

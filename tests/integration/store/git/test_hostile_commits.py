@@ -100,10 +100,10 @@ def test_every_name_on_the_branch_is_found(hostile: HostileBranch, history: Hist
 def test_a_ledger_takes_them(commits: dict[str, Commit], url: str) -> None:
     """PostgreSQL has no NUL in a text."""
     ledger = open_ledger(url)
-    ledger.learn(list(commits.values()), "main")
+    ledger.commits.learn(list(commits.values()), "main")
 
     for commit in commits.values():
-        assert ledger.commit(commit.revision) == commit
+        assert ledger.commits.get(commit.revision) == commit
     ledger.engine.dispose()
 
 

@@ -82,7 +82,7 @@ def rates_of(ledger: Ledger, testbed: str, scenario: str, branch: str = "head") 
     """By revision: the rates of its boots in their order, packets per second."""
     return {
         level.revision: [round(math.exp(value), 1) for value in level.ln_pps]
-        for level in ledger.series(testbed, scenario, branch)
+        for level in ledger.series.levels(testbed, scenario, branch)
     }
 
 
@@ -123,7 +123,7 @@ def test_a_history_becomes_a_series_in_the_order_of_its_revisions(
         "r293069": [553160.0],
         "r293643": [581881.0, 565413.5],
     }
-    assert ledger.commits(["r293643"])["r293643"].number == 293643
+    assert ledger.commits.find(["r293643"])["r293643"].number == 293643
 
 
 def test_imported_twice_it_is_there_once(ledger: Ledger, tmp_path: Path) -> None:
@@ -132,11 +132,11 @@ def test_imported_twice_it_is_there_once(ledger: Ledger, tmp_path: Path) -> None
     import_into(ledger, path, parser=PARSER)
     elsewhere = tmp_path / "a copy.jsonl"
     shutil.copy(path, elsewhere)
-    marker = ledger.last_event()
+    marker = ledger.events.last()
 
     assert counts(import_into(ledger, path, parser=PARSER)) == (0, 0, 0, 3)
     assert counts(import_into(ledger, elsewhere, parser=PARSER)) == (0, 0, 0, 3)
-    assert ledger.last_event() == marker
+    assert ledger.events.last() == marker
 
 
 def test_an_image_with_more_than_a_revision_stays_out_of_the_history(
@@ -213,7 +213,7 @@ def test_a_malformed_line_is_named_and_nothing_is_imported(
 
     assert str(caught.value).startswith(f"{path}:2: ")
     assert why in str(caught.value)
-    assert ledger.events_since(0) == ([], 0)
+    assert ledger.events.since(0) == ([], 0)
 
 
 @pytest.mark.data
@@ -267,12 +267,12 @@ def test_every_run_is_a_boot_of_its_own(ledger: Ledger, tmp_path: Path) -> None:
     results.raw("311848.pf-stateful", [4e5])
     import_into(ledger, tmp_path, parser=PARSER)
     scenarios = ("inet4-forwarding", "inet4-pf-stateful")
-    record = ledger.ask(
+    record = ledger.jobs.add(
         CompareJob("head", "atom-c2558-i350-2016", "r311848", "r0", scenarios, scenarios[0], 0.0),
         key="comparison",
     )
 
-    readings = ledger.evidence(record, config="GENERIC", arch="amd64").observations
+    readings = ledger.evidence.gather(record, config="GENERIC", arch="amd64").observations
 
     assert sorted(list(reading.ln_pps) for reading in readings) == [
         ["inet4-forwarding"],
@@ -386,7 +386,7 @@ def test_a_revision_is_found_wherever_it_is_written(
     summary = import_into(ledger, tmp_path, parser=PARSER)
 
     assert (summary.samples, summary.skipped) == (1, [])
-    learned = ledger.commit(revision)
+    learned = ledger.commits.get(revision)
     assert learned is not None
     variant = revision.partition("+")[2]
     line = "head" if revision.startswith("r") else "main"
@@ -467,7 +467,7 @@ def test_a_malformed_value_is_named_and_nothing_is_imported(ledger: Ledger, tmp_
         import_into(ledger, tmp_path, parser=PARSER)
 
     assert str(caught.value) == f"{bad}:3: '1.2.3' is no rate in packets per second"
-    assert ledger.events_since(0) == ([], 0)
+    assert ledger.events.since(0) == ([], 0)
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,6 @@ def ledger(url: str, clock: Clock) -> Iterator[Ledger]:
     """With forty commits."""
     engine = open_database(url)
     ledger = Ledger(engine, clock)
-    ledger.learn([Commit(f"r{i}", i, "", "", "", "", 0.0) for i in range(1, 40)], "main")
+    ledger.commits.learn([Commit(f"r{i}", i, "", "", "", "", 0.0) for i in range(1, 40)], "main")
     yield ledger
     engine.dispose()

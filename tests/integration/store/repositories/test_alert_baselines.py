@@ -26,15 +26,15 @@ def measured(
     """Levels of FORWARDING at some revisions, a day for each revision."""
     for number in numbers:
         name = f"{testbed} r{number}"
-        ledger.record(Kernel(f"r{number}", "c", "a", name, name, "v", 1, 0.0, 1.0))
-        ledger.record(Boot(name, testbed, name, f"r{number}", number * DAY, 1.0))
-        ledger.record(
+        ledger.facts.record(Kernel(f"r{number}", "c", "a", name, name, "v", 1, 0.0, 1.0))
+        ledger.facts.record(Boot(name, testbed, name, f"r{number}", number * DAY, 1.0))
+        ledger.facts.record(
             Sample(name, name, testbed, FORWARDING, pps, 0.0, (), (), (), "", number * DAY, 1.0)
         )
 
 
 def baseline(ledger: Ledger, testbed: str = "c2558") -> list[int]:
-    levels = ledger.baseline(testbed, FORWARDING, "main")
+    levels = ledger.series.baseline(testbed, FORWARDING, "main")
     return [int(level.revision.removeprefix("r")) for level in levels]
 
 
@@ -107,7 +107,7 @@ def test_a_merged_series_keeps_its_new_baseline(ledger: Ledger) -> None:
     """As long as the event stands for which it was merged."""
     measured(ledger, "apu2")
     first, second = (named(ledger, announce(ledger, testbed=name)) for name in ("c2558", "apu2"))
-    ledger.merge_alert(second.id, first.id, who="olga", what="same commit")
+    ledger.alerts.merge(second.id, first.id, who="olga", what="same commit")
     assert baseline(ledger, "apu2") == [15, 20, 25, 30, 35]
 
     to(ledger, first, AlertState.INVALID)
@@ -126,7 +126,7 @@ def test_an_alert_elsewhere_moves_no_baseline(ledger: Ledger) -> None:
 
 
 def around(ledger: Ledger, alert: Alert) -> tuple[list[str], list[str]]:
-    before, since = ledger.around(ledger.alert(alert.id))
+    before, since = ledger.series.around(ledger.alerts.get(alert.id))
     return [one.revision for one in before], [one.revision for one in since]
 
 
@@ -173,7 +173,7 @@ def test_a_level_that_is_back_closes_its_alert(ledger: Ledger, clock: Clock) -> 
     [fixed] = close_recovered(ledger, "c2558", "main")
 
     assert (fixed.id, fixed.state, fixed.recovery) == (alert.id, AlertState.FIXED, "r25")
-    assert ledger.alert_changes(alert.id)[-1].what == "the level has recovered since r25"
+    assert ledger.alerts.changes(alert.id)[-1].what == "the level has recovered since r25"
     assert baseline(ledger) == [*range(1, 11), 25, 27, 29]
     assert close_recovered(ledger, "c2558", "main") == []
 

@@ -31,12 +31,12 @@ def test_every_change_has_a_time_a_reason_an_author_and_a_state(
     clock.now = 2000.0
     to(ledger, alert, AlertState.MUTED, until=5000.0)
 
-    changes = [(one.at, one.who, one.what, one.state) for one in ledger.alert_changes(alert.id)]
+    changes = [(one.at, one.who, one.what, one.state) for one in ledger.alerts.changes(alert.id)]
     assert changes == [
         (1000.0, "netbisect", "confirmed", AlertState.OPEN),
         (2000.0, "olga", "because", AlertState.MUTED),
     ]
-    events, _ = ledger.events_since(0)
+    events, _ = ledger.events.since(0)
     told = [event.data for event in events if event.kind == "alert"]
     assert [(one["state"], one["who"]) for one in told] == [
         ("open", "netbisect"),
@@ -49,18 +49,18 @@ def test_a_change_that_the_table_lacks_is_refused_and_leaves_no_trace(ledger: Le
     """With a sentence that says what would do."""
     alert = announce(ledger)
     fixed = to(ledger, alert, AlertState.FIXED)
-    marker = ledger.last_event()
+    marker = ledger.events.last()
 
     with pytest.raises(StoreError, match="alert 1 is fixed; only an alert that is open,"):
         to(ledger, alert, AlertState.ACKNOWLEDGED)
     with pytest.raises(StoreError, match="needs a reason, and none was given"):
-        ledger.change_alert(1, who="olga", what=" ", state=AlertState.REOPENED)
+        ledger.alerts.change(1, who="olga", what=" ", state=AlertState.REOPENED)
     with pytest.raises(StoreError, match="until a time in the future"):
         to(ledger, announce(ledger, testbed="apu2"), AlertState.MUTED, until=5.0)
 
-    assert ledger.alert(alert.id) == fixed
-    assert len(ledger.alert_changes(alert.id)) == 2
-    events, _ = ledger.events_since(marker)
+    assert ledger.alerts.get(alert.id) == fixed
+    assert len(ledger.alerts.changes(alert.id)) == 2
+    events, _ = ledger.events.since(marker)
     assert [event.data["alert"] for event in events if event.kind == "alert"] == [2]
 
 
@@ -80,19 +80,19 @@ def test_whatever_is_tried_is_recorded_or_refused(
     ]
     for state, which, days in steps:
         clock.now += days * DAY
-        before = ledger.alert(pair[which].id)
-        written = len(ledger.alert_changes(before.id))
+        before = ledger.alerts.get(pair[which].id)
+        written = len(ledger.alerts.changes(before.id))
         try:
             after = to(ledger, before, state, culprit="r15", until=clock.now + DAY)
         except StoreError:
-            assert ledger.alert(before.id) == before
-            assert len(ledger.alert_changes(before.id)) == written
+            assert ledger.alerts.get(before.id) == before
+            assert len(ledger.alerts.changes(before.id)) == written
             continue
-        last = ledger.alert_changes(before.id)[-1]
-        assert len(ledger.alert_changes(before.id)) == written + 1
+        last = ledger.alerts.changes(before.id)[-1]
+        assert len(ledger.alerts.changes(before.id)) == written + 1
         assert (last.at, last.state) == (clock.now, after.state)
         assert (after.effects, after.series) == (before.effects, before.series)
-        assert (after in ledger.open_alerts()) == after.state.standing
+        assert (after in ledger.alerts.all_open()) == after.state.standing
 
 
 # ---------------------------------------------------------------------------------- series
@@ -109,8 +109,8 @@ def test_the_series_of_an_alert_have_their_numbers_and_range(ledger: Ledger) -> 
         ("c2558", FORWARDING, "main", "r10", "r20", DROP, True),
         ("c2558", PF, "main", "r10", "r20", STILL, False),
     ]
-    assert ledger.alerts_touching("c2558", PF, "main") == [alert]
-    assert ledger.alerts_touching("c2558", PF, "stable/15") == []
+    assert ledger.alerts.of_series("c2558", PF, "main") == [alert]
+    assert ledger.alerts.of_series("c2558", PF, "stable/15") == []
 
 
 @pytest.mark.both_databases
@@ -118,20 +118,20 @@ def test_numbers_are_frozen_when_they_are_announced(ledger: Ledger, clock: Clock
     """What is said later of the same series stands beside them."""
     alert = announce(ledger)
     clock.now = 2000.0
-    other = ledger.ask(NightlyJob("main", "apu2", "r20", (PF,), 3), key="night")
-    with ledger.closing(other, NightlyResult(3)) as closing:
+    other = ledger.jobs.add(NightlyJob("main", "apu2", "r20", (PF,), 3), key="night")
+    with ledger.jobs.closing(other, NightlyResult(3)) as closing:
         place = {"scenario": FORWARDING, "branch": "main", "good": "r10", "bad": "r20"}
         closing.add_series(alert.id, testbed="apu2", **place)
         closing.add_series(alert.id, testbed="apu2", **place, effect=GAIN)
         closing.add_series(alert.id, testbed="c2558", **place, effect=GAIN)
 
-    after = ledger.alert(alert.id)
+    after = ledger.alerts.get(alert.id)
     assert after.effects == alert.effects
     assert after.series[:2] == alert.series
     assert [(one.testbed, one.effect, one.at) for one in after.series[2:]] == [
         ("apu2", None, 2000.0)
     ]
-    assert [one.what for one in ledger.alert_changes(alert.id)] == [
+    assert [one.what for one in ledger.alerts.changes(alert.id)] == [
         "confirmed",
         "seen in inet4-forwarding on apu2, main too",
     ]
@@ -146,20 +146,20 @@ def test_a_candidate_is_nobodys_business_until_it_is_confirmed(
     """Then it is announced under its number, with the numbers of the confirmation alone."""
     candidate, comparison = suspect(ledger)
     assert (candidate.state, candidate.effects) == (AlertState.CANDIDATE, ())
-    assert ledger.alerts() == []
-    assert ledger.open_alerts() == []
-    assert ledger.alerts(candidates=True) == [candidate]
-    assert ledger.alert_about(comparison) == candidate
+    assert ledger.alerts.all() == []
+    assert ledger.alerts.all_open() == []
+    assert ledger.alerts.all(candidates=True) == [candidate]
+    assert ledger.alerts.of_job(comparison) == candidate
 
     to(ledger, candidate, AlertState.CONFIRMING)
     clock.now = 2000.0
-    with ledger.closing(ledger.job(comparison), Confirmed((DROP,))) as closing:
+    with ledger.jobs.closing(ledger.jobs.get(comparison), Confirmed((DROP,))) as closing:
         alert = closing.open_alert([DROP], what="confirmed")
 
     assert (alert.id, alert.state, alert.announced_at) == (candidate.id, AlertState.OPEN, 2000.0)
     assert alert.effects == (DROP,)
     assert [one.effect for one in alert.series] == [None, DROP]
-    assert ledger.alerts() == [alert]
+    assert ledger.alerts.all() == [alert]
 
 
 @pytest.mark.both_databases
@@ -180,57 +180,57 @@ def test_alerts_are_found_by_how_they_are_and_by_when_something_was_done(
     def ids(alerts: Sequence[Alert]) -> list[int]:
         return [one.id for one in alerts]
 
-    assert ids(ledger.pending_alerts()) == [first.id, candidate.id]
-    assert ids(ledger.current_alerts(50 * DAY)) == [first.id, over.id]
-    assert ids(ledger.current_alerts(50 * DAY + 1)) == [first.id]
-    assert ids(ledger.alerts_begun(2 * DAY)) == [over.id, candidate.id]
-    assert ids(ledger.latest_alerts(9)) == [over.id, first.id]  # that with the higher number first
-    assert ids(ledger.latest_alerts(1)) == [over.id]
-    oldest = ledger.first_alert()
+    assert ids(ledger.alerts.pending()) == [first.id, candidate.id]
+    assert ids(ledger.alerts.current(50 * DAY)) == [first.id, over.id]
+    assert ids(ledger.alerts.current(50 * DAY + 1)) == [first.id]
+    assert ids(ledger.alerts.begun(2 * DAY)) == [over.id, candidate.id]
+    assert ids(ledger.alerts.latest(9)) == [over.id, first.id]  # that with the higher number first
+    assert ids(ledger.alerts.latest(1)) == [over.id]
+    oldest = ledger.alerts.first()
     assert oldest is not None
     assert oldest.id == first.id
-    assert set(ledger.alert_news([over.id])) == {over.id}
-    assert set(ledger.alert_news()) == {first.id, over.id, candidate.id}
+    assert set(ledger.alerts.change_counts([over.id])) == {over.id}
+    assert set(ledger.alerts.change_counts()) == {first.id, over.id, candidate.id}
 
 
 def test_nothing_was_announced_yet(ledger: Ledger) -> None:
     suspect(ledger)
 
-    assert ledger.first_alert() is None
-    assert ledger.latest_alerts(9) == []
+    assert ledger.alerts.first() is None
+    assert ledger.alerts.latest(9) == []
 
 
 def test_a_candidate_that_is_not_confirmed_is_withdrawn_in_silence(ledger: Ledger) -> None:
     """It was never an alert, and cannot be reopened."""
     candidate, comparison = suspect(ledger)
-    with ledger.closing(ledger.job(comparison), NotConfirmed((), "gone")) as closing:
+    with ledger.jobs.closing(ledger.jobs.get(comparison), NotConfirmed((), "gone")) as closing:
         closing.change_alert(candidate.id, what="gone", state=AlertState.WITHDRAWN)
 
-    assert ledger.alerts() == []
+    assert ledger.alerts.all() == []
     with pytest.raises(StoreError, match="was never announced"):
         to(ledger, candidate, AlertState.REOPENED)
 
 
 def test_only_a_comparison_confirms_a_candidate(ledger: Ledger) -> None:
     """A night does not."""
-    night = ledger.ask(NightlyJob("main", "c2558", "r20", (PF,), 3), key="night")
+    night = ledger.jobs.add(NightlyJob("main", "c2558", "r20", (PF,), 3), key="night")
     with (
         pytest.raises(StoreError, match="is no comparison"),
-        ledger.closing(night, NightlyResult(3)) as closing,
+        ledger.jobs.closing(night, NightlyResult(3)) as closing,
     ):
         closing.open_candidate(night, kind=AlertKind.DROP, what="?")
 
 
 def test_nothing_measured_is_nothing_to_announce(ledger: Ledger) -> None:
     """An alert has numbers."""
-    record = ledger.ask(CompareJob("main", "t", "r1", "r2", (PF,), PF, -0.1), key="c")
+    record = ledger.jobs.add(CompareJob("main", "t", "r1", "r2", (PF,), PF, -0.1), key="c")
     with (
         pytest.raises(StoreError, match="measured no effect to announce"),
-        ledger.closing(record, Confirmed(())) as closing,
+        ledger.jobs.closing(record, Confirmed(())) as closing,
     ):
         closing.open_alert([], what="?")
 
-    assert ledger.alerts(candidates=True) == []
+    assert ledger.alerts.all(candidates=True) == []
 
 
 # -------------------------------------------------------------------------------- one event
@@ -242,18 +242,18 @@ def test_one_culprit_is_one_event(ledger: Ledger, clock: Clock) -> None:
     first = named(ledger, announce(ledger))
     clock.now = 2000.0
     second = named(ledger, announce(ledger, "r12", "r18", testbed="apu2"))
-    night = ledger.ask(NightlyJob("main", "apu2", "r20", (PF,), 3), key="night")
-    with ledger.closing(night, NightlyResult(3)) as closing:
+    night = ledger.jobs.add(NightlyJob("main", "apu2", "r20", (PF,), 3), key="night")
+    with ledger.jobs.closing(night, NightlyResult(3)) as closing:
         stands = closing.join_same_culprit(second.id)
 
-    later = ledger.alert(second.id)
-    assert stands == ledger.alert(first.id)
+    later = ledger.alerts.get(second.id)
+    assert stands == ledger.alerts.get(first.id)
     assert (later.state, later.merged_into) == (AlertState.MERGED, first.id)
     assert stands.series == first.series + second.series
     assert later.series == second.series
-    assert ledger.open_alerts() == [stands]
-    assert ledger.alerts_of_culprit("r15") == [stands, later]
-    assert "alert 2 is the same event" in ledger.alert_changes(first.id)[-1].what
+    assert ledger.alerts.all_open() == [stands]
+    assert ledger.alerts.of_culprit("r15") == [stands, later]
+    assert "alert 2 is the same event" in ledger.alerts.changes(first.id)[-1].what
     with pytest.raises(StoreError, match="alert 2 was merged into alert 1; it is alert 1 that"):
         to(ledger, second, AlertState.MUTED, until=9000.0)
 
@@ -263,8 +263,8 @@ def test_an_alert_alone_with_its_culprit_stays_what_it_is(ledger: Ledger) -> Non
     alert = named(ledger, announce(ledger))
     gain = named(ledger, announce(ledger, "r10", "r20", GAIN, testbed="apu2"))
     none = announce(ledger, testbed="other")
-    night = ledger.ask(NightlyJob("main", "apu2", "r20", (PF,), 3), key="night")
-    with ledger.closing(night, NightlyResult(3)) as closing:
+    night = ledger.jobs.add(NightlyJob("main", "apu2", "r20", (PF,), 3), key="night")
+    with ledger.jobs.closing(night, NightlyResult(3)) as closing:
         for one in (alert, gain, none):
             assert closing.join_same_culprit(one.id) == one
 
@@ -272,10 +272,10 @@ def test_an_alert_alone_with_its_culprit_stays_what_it_is(ledger: Ledger) -> Non
 def test_a_chain_of_mergers_leads_to_its_root(ledger: Ledger) -> None:
     """Whatever their order."""
     one, two, three = (named(ledger, announce(ledger, testbed=f"t{i}")) for i in range(3))
-    ledger.merge_alert(three.id, two.id, who="olga", what="same commit")
-    root = ledger.merge_alert(two.id, one.id, who="olga", what="same commit")
+    ledger.alerts.merge(three.id, two.id, who="olga", what="same commit")
+    root = ledger.alerts.merge(two.id, one.id, who="olga", what="same commit")
 
-    assert ledger.alert(three.id).merged_into == one.id
+    assert ledger.alerts.get(three.id).merged_into == one.id
     assert {series.testbed for series in root.series} == {"t0", "t1", "t2"}
 
 
@@ -285,8 +285,8 @@ def test_what_is_not_one_event_is_not_merged(ledger: Ledger) -> None:
 
     for later, earlier in ((two.id, one.id), (one.id, one.id)):
         with pytest.raises(StoreError, match="are not one event: only two standing alerts"):
-            ledger.merge_alert(later, earlier, who="olga", what="?")
-    assert ledger.open_alerts() == [one, two]
+            ledger.alerts.merge(later, earlier, who="olga", what="?")
+    assert ledger.alerts.all_open() == [one, two]
 
 
 # ---------------------------------------------------------------------------- coming back
@@ -311,7 +311,7 @@ def test_what_comes_back_within_thirty_days_opens_its_alert_again(
     assert again.effects == (worse,)
     assert again.series[: len(alert.series)] == alert.series
     assert again.series[-1].effect == worse
-    assert [one.state for one in ledger.alert_changes(alert.id)] == [
+    assert [one.state for one in ledger.alerts.changes(alert.id)] == [
         AlertState.OPEN,
         AlertState.CULPRIT_FOUND,
         AlertState.FIXED,
@@ -369,7 +369,7 @@ def test_muting_ends_by_itself(ledger: Ledger, clock: Clock) -> None:
 
     assert (again.id, again.state, again.muted_until) == (alert.id, AlertState.REOPENED, None)
     assert end_mutes(ledger) == []
-    assert ledger.open_alerts() == [again, other]
+    assert ledger.alerts.all_open() == [again, other]
 
 
 def test_a_change_is_told_in_the_thread_to_those_who_were_told_before(
@@ -377,7 +377,7 @@ def test_a_change_is_told_in_the_thread_to_those_who_were_told_before(
 ) -> None:
     """With its reason; what nobody needs to know, or never heard of, is not mailed."""
     alert, unheard = announce(ledger), announce(ledger, testbed="apu2")
-    first = ledger.post(
+    first = ledger.mails.post(
         "first", subject="-9.5 %", recipients=["net@example.org"], body="", alert=alert.id
     )
 
@@ -386,12 +386,12 @@ def test_a_change_is_told_in_the_thread_to_those_who_were_told_before(
 
     to(ledger, alert, AlertState.MUTED, until=5000.0, tell=tell)
     to(ledger, unheard, AlertState.FIXED, tell=tell)
-    assert len(ledger.waiting_mails()) == 1
+    assert len(ledger.mails.waiting()) == 1
 
     clock.now = 5000.0
     end_mutes(ledger)
     to(ledger, alert, AlertState.INVALID, tell=tell)
-    _, reopened, invalid = ledger.waiting_mails()
+    _, reopened, invalid = ledger.mails.waiting()
     assert "Alert 1 is reopened." in reopened.body
     assert (invalid.body, invalid.subject) == ("now invalid", "Re: -9.5 %")
     assert invalid.recipients == first.recipients
@@ -404,6 +404,6 @@ def test_what_happened_lately_can_be_looked_up(ledger: Ledger, clock: Clock) -> 
     clock.now = 2000.0
     fixed = to(ledger, new, AlertState.FIXED)
 
-    assert ledger.recent_alerts(1000.0) == [old, fixed]
-    assert ledger.recent_alerts(1000.1) == [fixed]
-    assert ledger.recent_alerts(2000.1) == []
+    assert ledger.alerts.changed_since(1000.0) == [old, fixed]
+    assert ledger.alerts.changed_since(1000.1) == [fixed]
+    assert ledger.alerts.changed_since(2000.1) == []

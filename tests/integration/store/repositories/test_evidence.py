@@ -76,7 +76,7 @@ def test_what_is_no_sample_is_no_evidence_and_is_kept(lab: Lab) -> None:
     lab.boot(record, "r1", {FORWARDING: 0.0})
 
     assert lab.evidence(record).observations == ()
-    facts = lab.ledger.facts_of(record.id)
+    facts = lab.ledger.facts.of_job(record.id)
     assert sum(isinstance(fact, Sample) for fact in facts) == 2
 
 
@@ -122,7 +122,7 @@ def test_unlike_conditions_never_meet(lab: Lab) -> None:
 
     assert (good.revision, list(good.ln_pps)) == ("r1", [PF])
     assert (bad.revision, list(bad.ln_pps)) == ("r9", [FORWARDING])
-    kept = [fact for fact in lab.ledger.facts_of(record.id) if isinstance(fact, Sample)]
+    kept = [fact for fact in lab.ledger.facts.of_job(record.id) if isinstance(fact, Sample)]
     assert len(kept) == 3
 
 
@@ -168,7 +168,7 @@ def test_of_two_builds_the_newest_one_is_used_and_old_boots_keep_their_own(lab: 
     lab.boot(record, "r1", {FORWARDING: 1e5}, kernel=old.key)
     new = lab.build("r1", "second image")
     lab.boot(record, "r1", {FORWARDING: 1e5}, kernel=new.key)
-    lab.ledger.record(old)
+    lab.ledger.facts.record(old)
 
     evidence = lab.evidence(record)
 
@@ -199,7 +199,7 @@ def test_the_image_of_a_kernel_built_elsewhere_is_known_by_its_key(lab: Lab) -> 
 def test_a_kernel_built_twice_alike_counts_its_boots_once(lab: Lab) -> None:
     record = lab.ask(comparison())
     kernel = lab.build("r1")
-    lab.ledger.record(dataclasses.replace(kernel, at=kernel.at + 1000))
+    lab.ledger.facts.record(dataclasses.replace(kernel, at=kernel.at + 1000))
     lab.boot(record, "r1", {FORWARDING: 1e5}, kernel=kernel.key)
 
     assert len(lab.evidence(record).observations) == 1
@@ -220,8 +220,8 @@ def test_the_order_in_which_facts_arrive_does_not_matter(lab: Lab) -> None:
     decision = lab.decide(record, "r1")
 
     for boot, sample in (visits[2], visits[0], visits[1]):
-        lab.ledger.record(boot, decision)
-        lab.ledger.record(sample, decision)
+        lab.ledger.facts.record(boot, decision)
+        lab.ledger.facts.record(sample, decision)
 
     evidence = lab.evidence(record)
     assert [reading.boot for reading in evidence.of("r1")] == ["boot 0", "boot 1", "boot 2"]
@@ -255,13 +255,13 @@ def test_a_search_sees_the_layouts_of_its_revisions_and_nobody_else_does(lab: La
     for record in (plain, comparing):
         assert [r.layout for r in lab.evidence(record).observations] == [0]
         assert set(lab.evidence(record).kernels) == {"r5"}
-    assert lab.ledger.measured_revisions() == ["r5"]
+    assert lab.ledger.commits.booted() == ["r5"]
     learn(lab, "r1", "r5", "r9")
-    levels = lab.ledger.series("c2558", FORWARDING, "main")
+    levels = lab.ledger.series.levels("c2558", FORWARDING, "main")
     assert [level.identity for level in levels] == ["five"]
-    assert not any("r5#2" in line for line in lab.ledger.excluded())
-    assert lab.ledger.needed_kernels() == {ordinary.key, relinked.key}
-    assert lab.ledger.label("r5#2") == f"{lab.ledger.label('r5')}, layout 2"
+    assert not any("r5#2" in line for line in lab.ledger.samples.excluded())
+    assert lab.ledger.jobs.needed_kernels() == {ordinary.key, relinked.key}
+    assert lab.ledger.commits.label("r5#2") == f"{lab.ledger.commits.label('r5')}, layout 2"
 
 
 def test_a_layout_that_does_not_build_says_nothing_of_its_revision(lab: Lab) -> None:
@@ -278,7 +278,7 @@ def test_a_layout_is_built_with_the_fixes_of_its_revision(lab: Lab) -> None:
     searching = lab.ask(dataclasses.replace(bisection(), layouts=3))
     lab.build("r5#1", config="GENERIC+fix")
     lab.build("r9#1", config="GENERIC+fix")
-    seen = lab.ledger.evidence(
+    seen = lab.ledger.evidence.gather(
         searching, config="GENERIC", arch="amd64", variants={"r5": "GENERIC+fix"}
     )
 
@@ -296,7 +296,9 @@ def test_a_revision_that_is_built_with_a_fix_has_those_kernels_and_no_others(lab
     other = lab.build("r9", "other")
 
     def kernels(variants: dict[str, str]) -> dict[str, Kernel]:
-        evidence = lab.ledger.evidence(record, config="GENERIC", arch="amd64", variants=variants)
+        evidence = lab.ledger.evidence.gather(
+            record, config="GENERIC", arch="amd64", variants=variants
+        )
         return evidence.kernels
 
     assert {name: kernel.identity for name, kernel in kernels({}).items()} == {
@@ -317,7 +319,9 @@ def test_what_failed_without_a_fix_is_not_held_against_a_build_with_it(
     variants = {"r5": "GENERIC+mend"}
 
     def skipped() -> set[str]:
-        evidence = lab.ledger.evidence(record, config="GENERIC", arch="amd64", variants=variants)
+        evidence = lab.ledger.evidence.gather(
+            record, config="GENERIC", arch="amd64", variants=variants
+        )
         return set(evidence.skipped)
 
     assert skipped() == {"r9"}

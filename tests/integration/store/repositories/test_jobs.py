@@ -30,45 +30,45 @@ def ledger(url: str) -> Iterator[Ledger]:
 
 
 def test_a_key_asked_twice_is_one_question(ledger: Ledger) -> None:
-    first = ledger.ask(NIGHT, key="night", requested_by="me")
-    again = ledger.ask(dataclasses.replace(NIGHT, boots=9), key="night", priority=99)
+    first = ledger.jobs.add(NIGHT, key="night", requested_by="me")
+    again = ledger.jobs.add(dataclasses.replace(NIGHT, boots=9), key="night", priority=99)
 
     assert again == first
     assert (first.job, first.requested_by, first.state) == (NIGHT, "me", JobState.OPEN)
-    assert ledger.open_jobs() == [first]
-    assert ledger.job(first.id) == first
+    assert ledger.jobs.all_open() == [first]
+    assert ledger.jobs.get(first.id) == first
 
 
 def test_the_most_urgent_question_comes_first_then_the_oldest(ledger: Ledger) -> None:
     keys = {"night": 10, "second night": 10, "on demand": 100, "comparison": 50}
     for key, priority in keys.items():
-        ledger.ask(NIGHT, key=key, priority=priority)
+        ledger.jobs.add(NIGHT, key=key, priority=priority)
 
     urgent_first = ["on demand", "comparison", "night", "second night"]
-    assert [record.key for record in ledger.open_jobs()] == urgent_first
+    assert [record.key for record in ledger.jobs.all_open()] == urgent_first
 
 
 def test_questions_know_what_follows_from_them(ledger: Ledger) -> None:
-    night = ledger.ask(NIGHT, key="night")
-    follow = ledger.ask(COMPARISON, key="comparison", parent=night.id)
+    night = ledger.jobs.add(NIGHT, key="night")
+    follow = ledger.jobs.add(COMPARISON, key="comparison", parent=night.id)
 
     assert follow.parent == night.id
-    assert ledger.children(night.id) == [follow]
+    assert ledger.jobs.children(night.id) == [follow]
     with pytest.raises(StoreError, match="there is no question 99"):
-        ledger.ask(COMPARISON, key="orphan", parent=99)
-    assert len(ledger.open_jobs()) == 2
+        ledger.jobs.add(COMPARISON, key="orphan", parent=99)
+    assert len(ledger.jobs.all_open()) == 2
 
 
 # ------------------------------------------------------------------------------------ decisions
 
 
 def test_a_decision_is_written_down_before_it_is_submitted(ledger: Ledger, url: str) -> None:
-    record = ledger.ask(NIGHT, key="night")
+    record = ledger.jobs.add(NIGHT, key="night")
     decision = decide(ledger, record.id)
 
     # The process ends here; another one opens the database.
     engine = open_database(url)
-    found = Ledger(engine).open_decisions(record.id)
+    found = Ledger(engine).actions.all_open(record.id)
     engine.dispose()
 
     assert found == [decision]
@@ -79,119 +79,126 @@ def test_a_decision_is_written_down_before_it_is_submitted(ledger: Ledger, url: 
 def test_a_decision_is_for_the_testbed_of_its_question_unless_another_is_named(
     ledger: Ledger,
 ) -> None:
-    record = ledger.ask(NIGHT, key="night")
+    record = ledger.jobs.add(NIGHT, key="night")
     build = {"config": "GENERIC", "arch": "amd64", "why": "to boot it"}
-    own = ledger.intend(record.id, ActionStage.KERNEL, "r1", "kernel-amd64", **build)
-    other = ledger.intend(
+    own = ledger.actions.intend(record.id, ActionStage.KERNEL, "r1", "kernel-amd64", **build)
+    other = ledger.actions.intend(
         record.id, ActionStage.KERNEL, "r2", "kernel-amd64", testbed="c2558-2", **build
     )
 
     assert (own.testbed, own.target) == ("c2558", "kernel-amd64")
     assert (other.testbed, other.target) == ("c2558-2", "kernel-amd64")
-    assert ledger.retry(other.id).testbed == "c2558-2"
+    assert ledger.actions.retry(other.id).testbed == "c2558-2"
 
 
 def test_a_question_waits_for_one_decision_on_each_testbed(ledger: Ledger) -> None:
-    record, another = ledger.ask(NIGHT, key="night"), ledger.ask(NIGHT, key="another night")
+    record, another = (
+        ledger.jobs.add(NIGHT, key="night"),
+        ledger.jobs.add(NIGHT, key="another night"),
+    )
     first, second = decide(ledger, record.id), decide(ledger, record.id, "r2", "c2558-2")
     elsewhere = decide(ledger, another.id)
 
     assert [first.external_id, second.external_id] == [f"nb:{record.id}:1:1", f"nb:{record.id}:2:1"]
-    assert ledger.open_decisions(record.id) == [first, second]
-    assert ledger.open_decisions() == [first, second, elsewhere]
+    assert ledger.actions.all_open(record.id) == [first, second]
+    assert ledger.actions.all_open() == [first, second, elsewhere]
     with pytest.raises(StoreError, match=f"still waits for nb:{record.id}:2:1; .* for c2558-2$"):
         decide(ledger, record.id, "r3", "c2558-2")
-    ledger.finish(second.id, Outcome.OK)
-    assert ledger.open_decisions(record.id) == [first]
+    ledger.actions.finish(second.id, Outcome.OK)
+    assert ledger.actions.all_open(record.id) == [first]
     third = decide(ledger, record.id, "r3", "c2558-2")
     with pytest.raises(StoreError, match=f"gone on to {third.external_id}"):
-        ledger.retry(second.id)
-    assert ledger.retry(first.id).external_id == f"nb:{record.id}:1:2"
+        ledger.actions.retry(second.id)
+    assert ledger.actions.retry(first.id).external_id == f"nb:{record.id}:1:2"
 
 
 def test_a_question_waits_for_one_decision_at_a_time(ledger: Ledger) -> None:
-    record = ledger.ask(NIGHT, key="night")
+    record = ledger.jobs.add(NIGHT, key="night")
     decision = decide(ledger, record.id)
 
     with pytest.raises(StoreError, match=f"still waits for nb:{record.id}:1:1"):
         decide(ledger, record.id)
 
-    ledger.finish(decision.id, Outcome.OK)
+    ledger.actions.finish(decision.id, Outcome.OK)
     assert decide(ledger, record.id).external_id == f"nb:{record.id}:2:1"
 
 
 def test_a_decision_goes_from_intended_to_submitted_to_finished(ledger: Ledger) -> None:
-    record = ledger.ask(NIGHT, key="night")
+    record = ledger.jobs.add(NIGHT, key="night")
     decision = decide(ledger, record.id)
 
-    ledger.submitted(decision.id, 17)
-    ledger.submitted(decision.id, 18)
-    ledger.finish(decision.id, Outcome.DUD, "no boot")
-    done = ledger.finish(decision.id, Outcome.OK, "told again")
+    ledger.actions.submitted(decision.id, 17)
+    ledger.actions.submitted(decision.id, 18)
+    ledger.actions.finish(decision.id, Outcome.DUD, "no boot")
+    done = ledger.actions.finish(decision.id, Outcome.OK, "told again")
 
     assert (done.buildset, done.outcome, done.note) == (17, Outcome.DUD, "no boot")
     assert done.submitted_at is not None
     assert done.finished_at is not None
     assert decision.intended_at < done.submitted_at < done.finished_at
-    assert ledger.open_decisions(record.id) == []
-    assert ledger.decisions(record.id) == [done]
-    assert ledger.decision(decision.id) == done
+    assert ledger.actions.all_open(record.id) == []
+    assert ledger.actions.of_job(record.id) == [done]
+    assert ledger.actions.get(decision.id) == done
 
 
 def test_what_the_open_questions_wait_for_is_told_at_once(ledger: Ledger) -> None:
-    first, second = ledger.ask(NIGHT, key="first"), ledger.ask(NIGHT, key="second")
+    first, second = ledger.jobs.add(NIGHT, key="first"), ledger.jobs.add(NIGHT, key="second")
     done, waiting = decide(ledger, first.id), decide(ledger, second.id)
-    ledger.finish(done.id, Outcome.OK)
+    ledger.actions.finish(done.id, Outcome.OK)
     another = decide(ledger, first.id, "r2")
 
-    assert [one.id for one in ledger.open_decisions()] == [waiting.id, another.id]
-    with ledger.closing(second, Unfinished("nobody wants to know any more")):
+    assert [one.id for one in ledger.actions.all_open()] == [waiting.id, another.id]
+    with ledger.jobs.closing(second, Unfinished("nobody wants to know any more")):
         pass
-    assert [one.id for one in ledger.open_decisions()] == [another.id]
+    assert [one.id for one in ledger.actions.all_open()] == [another.id]
 
 
 def test_an_attempt_is_followed_by_one_further_attempt_however_often_it_is_asked_for(
     ledger: Ledger,
 ) -> None:
-    record = ledger.ask(NIGHT, key="night")
+    record = ledger.jobs.add(NIGHT, key="night")
     first = decide(ledger, record.id)
-    ledger.submitted(first.id, 17)
+    ledger.actions.submitted(first.id, 17)
 
-    second = ledger.retry(first.id, "the master was shut down")
-    assert ledger.retry(first.id) == second
-    third = ledger.retry(second.id)
-    assert ledger.retry(first.id) == third
+    second = ledger.actions.retry(first.id, "the master was shut down")
+    assert ledger.actions.retry(first.id) == second
+    third = ledger.actions.retry(second.id)
+    assert ledger.actions.retry(first.id) == third
 
-    assert [(d.seq, d.attempt, d.external_id) for d in ledger.decisions(record.id)] == [
+    assert [(d.seq, d.attempt, d.external_id) for d in ledger.actions.of_job(record.id)] == [
         (1, 1, f"nb:{record.id}:1:1"),
         (1, 2, f"nb:{record.id}:1:2"),
         (1, 3, f"nb:{record.id}:1:3"),
     ]
-    assert [d.outcome for d in ledger.decisions(record.id)] == [Outcome.RETRY, Outcome.RETRY, None]
+    assert [d.outcome for d in ledger.actions.of_job(record.id)] == [
+        Outcome.RETRY,
+        Outcome.RETRY,
+        None,
+    ]
     assert (third.buildset, third.belief, third.why) == (None, BELIEF, first.why)
 
 
 def test_a_lost_attempt_stays_lost_when_it_is_tried_again(ledger: Ledger) -> None:
-    first = decide(ledger, ledger.ask(NIGHT, key="night").id)
-    ledger.finish(first.id, Outcome.LOST)
+    first = decide(ledger, ledger.jobs.add(NIGHT, key="night").id)
+    ledger.actions.finish(first.id, Outcome.LOST)
 
-    ledger.retry(first.id)
+    ledger.actions.retry(first.id)
 
-    assert [d.outcome for d in ledger.decisions(first.job)] == [Outcome.LOST, None]
+    assert [d.outcome for d in ledger.actions.of_job(first.job)] == [Outcome.LOST, None]
 
 
 def test_a_question_that_has_gone_on_is_not_taken_back(ledger: Ledger) -> None:
-    first = decide(ledger, ledger.ask(NIGHT, key="night").id)
-    ledger.finish(first.id, Outcome.DUD)
+    first = decide(ledger, ledger.jobs.add(NIGHT, key="night").id)
+    ledger.actions.finish(first.id, Outcome.DUD)
     decide(ledger, first.job, "r2")
 
     with pytest.raises(StoreError, match="its question has gone on to nb:1:2:1"):
-        ledger.retry(first.id)
+        ledger.actions.retry(first.id)
 
 
 def test_nothing_is_decided_for_a_closed_question(ledger: Ledger) -> None:
-    record = ledger.ask(NIGHT, key="night")
-    with ledger.closing(record, NightlyResult(3)):
+    record = ledger.jobs.add(NIGHT, key="night")
+    with ledger.jobs.closing(record, NightlyResult(3)):
         pass
 
     with pytest.raises(StoreError, match="is closed: nothing more is done for it"):
@@ -202,62 +209,62 @@ def test_nothing_is_decided_for_a_closed_question(ledger: Ledger) -> None:
 
 
 def test_an_answer_and_what_follows_from_it_are_there_together(ledger: Ledger) -> None:
-    night = ledger.ask(NIGHT, key="night")
+    night = ledger.jobs.add(NIGHT, key="night")
 
-    with ledger.closing(night, NightlyResult(3)) as closing:
+    with ledger.jobs.closing(night, NightlyResult(3)) as closing:
         follow = closing.ask(COMPARISON, key="comparison", priority=50)
 
-    closed = ledger.job(night.id)
+    closed = ledger.jobs.get(night.id)
     assert (closed.state, closed.finding) == (JobState.CLOSED, NightlyResult(3))
     assert closed.closed_at is not None
     assert follow.parent == night.id
-    assert ledger.open_jobs() == [follow]
+    assert ledger.jobs.all_open() == [follow]
 
 
 def test_after_an_exception_everything_is_as_before(ledger: Ledger) -> None:
-    night = ledger.ask(NIGHT, key="night")
-    marker = ledger.last_event()
+    night = ledger.jobs.add(NIGHT, key="night")
+    marker = ledger.events.last()
 
-    with pytest.raises(ZeroDivisionError), ledger.closing(night, NightlyResult(3)) as closing:  # noqa: PT012 - all of it is undone
+    with pytest.raises(ZeroDivisionError), ledger.jobs.closing(night, NightlyResult(3)) as closing:  # noqa: PT012 - all of it is undone
         closing.ask(COMPARISON, key="comparison")
         closing.post("mail", subject="s", recipients=["a@example.org"], body="b")
         raise ZeroDivisionError
 
-    assert ledger.open_jobs() == [night]
-    assert ledger.due_mails(4e9) == []
-    assert ledger.last_event() == marker
-    with ledger.closing(night, NightlyResult(3)):
+    assert ledger.jobs.all_open() == [night]
+    assert ledger.mails.due(4e9) == []
+    assert ledger.events.last() == marker
+    with ledger.jobs.closing(night, NightlyResult(3)):
         pass
-    assert ledger.open_jobs() == []
+    assert ledger.jobs.all_open() == []
 
 
 def test_a_question_is_closed_once(ledger: Ledger) -> None:
-    night = ledger.ask(NIGHT, key="night")
-    with ledger.closing(night, NightlyResult(3)):
+    night = ledger.jobs.add(NIGHT, key="night")
+    with ledger.jobs.closing(night, NightlyResult(3)):
         pass
 
     entered = False
-    again = ledger.closing(night, Unfinished("changed my mind"))
+    again = ledger.jobs.closing(night, Unfinished("changed my mind"))
     with pytest.raises(AlreadyClosedError, match="is closed already"), again:
         entered = True
 
     assert not entered
-    assert ledger.job(night.id).finding == NightlyResult(3)
+    assert ledger.jobs.get(night.id).finding == NightlyResult(3)
 
 
 def test_other_writing_within_a_closing_is_an_error_and_not_a_deadlock(ledger: Ledger) -> None:
-    night = ledger.ask(NIGHT, key="night")
+    night = ledger.jobs.add(NIGHT, key="night")
 
-    closing = ledger.closing(night, NightlyResult(3))
+    closing = ledger.jobs.closing(night, NightlyResult(3))
     with pytest.raises(StoreError, match="cannot be written from within `closing`"), closing:
-        ledger.ask(COMPARISON, key="comparison")
+        ledger.jobs.add(COMPARISON, key="comparison")
 
-    assert ledger.open_jobs() == [night]
-    ledger.ask(COMPARISON, key="comparison")
+    assert ledger.jobs.all_open() == [night]
+    ledger.jobs.add(COMPARISON, key="comparison")
 
 
 def test_a_closing_that_is_killed_leaves_the_question_open(ledger: Ledger, url: str) -> None:
-    night = ledger.ask(NIGHT, key="night")
+    night = ledger.jobs.add(NIGHT, key="night")
     script = f"""
 import os, signal
 from netbisect.bisect.model.jobs import NightlyJob
@@ -265,7 +272,7 @@ from netbisect.bisect.model.results import NightlyResult
 from netbisect.store.db.database import open_database
 from netbisect.store.ledger import Ledger
 ledger = Ledger(open_database({url!r}))
-with ledger.closing(ledger.job({night.id}), NightlyResult(3)) as closing:
+with ledger.jobs.closing(ledger.jobs.get({night.id}), NightlyResult(3)) as closing:
     closing.ask(NightlyJob("main", "x", "r", ("s",), 1), key="follow")
     closing.post("mail", subject="s", recipients=["a@example.org"], body="b")
     os.kill(os.getpid(), signal.SIGKILL)
@@ -273,5 +280,5 @@ with ledger.closing(ledger.job({night.id}), NightlyResult(3)) as closing:
     ended = subprocess.run([sys.executable, "-c", script], check=False)
 
     assert ended.returncode == -9
-    assert ledger.open_jobs() == [night]
-    assert ledger.due_mails(4e9) == []
+    assert ledger.jobs.all_open() == [night]
+    assert ledger.mails.due(4e9) == []

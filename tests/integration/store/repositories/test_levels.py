@@ -23,7 +23,7 @@ def test_a_series_has_a_level_for_every_image_in_the_order_of_the_branch(lab: La
     lab.boot(record, "r7", {FORWARDING: 2e5})
     lab.boot(record, "r5", {FORWARDING: 2e5}, problems=["none"])
 
-    series = lab.ledger.series("c2558", FORWARDING, "main")
+    series = lab.ledger.series.levels("c2558", FORWARDING, "main")
 
     assert [(level.revision, level.identity) for level in series] == [
         ("r1", "one"),
@@ -38,8 +38,8 @@ def test_a_series_has_a_level_for_every_image_in_the_order_of_the_branch(lab: La
         (math.log(3e5),),
     ]
     assert series[0].at < series[1].at
-    assert lab.ledger.series("apu2", FORWARDING, "main") == []
-    assert lab.ledger.series("c2558", FORWARDING, "stable/15") == []
+    assert lab.ledger.series.levels("apu2", FORWARDING, "main") == []
+    assert lab.ledger.series.levels("c2558", FORWARDING, "stable/15") == []
 
 
 @pytest.mark.both_databases
@@ -50,7 +50,7 @@ def test_a_level_is_saturated_when_the_generator_limited_most_of_its_boots(lab: 
     for revision, rates in (("r1", (99e3, 80e3, 98e3)), ("r5", (99e3, 80e3))):
         for rate in rates:
             lab.boot(None, revision, {FORWARDING: rate})
-    first, second = lab.ledger.series("c2558", FORWARDING, "main")
+    first, second = lab.ledger.series.levels("c2558", FORWARDING, "main")
     assert first.saturated
     assert not second.saturated
 
@@ -61,12 +61,14 @@ def test_a_series_begins_anew_with_new_conditions(lab: Lab) -> None:
     lab.conditions = "a new generator"
     lab.boot(None, "r5", {FORWARDING: 1e5})
 
-    assert [level.revision for level in lab.ledger.series("c2558", FORWARDING, "main")] == ["r5"]
-    assert [level.revision for level in lab.ledger.series("c2558", PF, "main")] == ["r1"]
+    assert [level.revision for level in lab.ledger.series.levels("c2558", FORWARDING, "main")] == [
+        "r5"
+    ]
+    assert [level.revision for level in lab.ledger.series.levels("c2558", PF, "main")] == ["r1"]
 
 
 def baseline(lab: Lab) -> list[str]:
-    return [level.revision for level in lab.ledger.baseline("c2558", FORWARDING, "main")]
+    return [level.revision for level in lab.ledger.series.baseline("c2558", FORWARDING, "main")]
 
 
 @pytest.mark.both_databases
@@ -78,12 +80,12 @@ def test_the_baseline_begins_with_the_last_confirmed_change(lab: Lab) -> None:
 
     record = lab.ask(comparison("r2", "r4"))
     effect = Effect(FORWARDING, -0.1, -0.12, -0.08, 1e-6, 5, 5)
-    with lab.ledger.closing(record, Confirmed((effect,))) as closing:
+    with lab.ledger.jobs.closing(record, Confirmed((effect,))) as closing:
         alert = closing.open_alert([effect], what="confirmed")
     assert baseline(lab) == ["r4", "r5"]
 
     def change(state: AlertState, culprit: str) -> None:
-        lab.ledger.change_alert(alert.id, who="me", what="why", state=state, culprit=culprit)
+        lab.ledger.alerts.change(alert.id, who="me", what="why", state=state, culprit=culprit)
 
     change(AlertState.CULPRIT_FOUND, "r3")
     assert baseline(lab) == ["r4", "r5"]

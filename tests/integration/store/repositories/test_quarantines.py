@@ -30,41 +30,41 @@ def ledger(url: str) -> Iterator[Ledger]:
 
 def test_a_second_quarantine_changes_nothing(ledger: Ledger) -> None:
     letter = ("subject", "text")
-    first = ledger.quarantine("c2558", why="too hot", letter=letter, recipients=["a@b"])
-    again = ledger.quarantine("c2558", why="another", letter=letter, recipients=["a@b"])
+    first = ledger.quarantines.start("c2558", why="too hot", letter=letter, recipients=["a@b"])
+    again = ledger.quarantines.start("c2558", why="another", letter=letter, recipients=["a@b"])
 
     assert again == first
-    assert ledger.quarantined() == {"c2558": first}
-    assert [mail.key for mail in ledger.waiting_mails()] == [f"quarantine:{first.id}"]
+    assert ledger.quarantines.current() == {"c2558": first}
+    assert [mail.key for mail in ledger.mails.waiting()] == [f"quarantine:{first.id}"]
 
 
 def test_released_quarantines_stay_in_the_history(ledger: Ledger) -> None:
-    held = ledger.quarantine("c2558", why="too hot", fault=Fault.THROTTLING.value)
-    record = ledger.ask_release("c2558", by="ana", note="new fans")
+    held = ledger.quarantines.start("c2558", why="too hot", fault=Fault.THROTTLING.value)
+    record = ledger.quarantines.ask_release("c2558", by="ana", note="new fans")
     assert record.wanted_at is not None
-    ledger.release(held.id)
+    ledger.quarantines.release(held.id)
 
-    assert ledger.quarantined() == {}
-    (past,) = ledger.quarantines("c2558")
+    assert ledger.quarantines.current() == {}
+    (past,) = ledger.quarantines.of_testbed("c2558")
     assert (past.released_by, past.note, past.fault) == ("ana", "new fans", "throttling")
     assert past.released_at is not None
-    assert ledger.quarantine("c2558", why="again").id != held.id
-    kinds = [event.kind for event in ledger.events_since(0)[0]]
+    assert ledger.quarantines.start("c2558", why="again").id != held.id
+    kinds = [event.kind for event in ledger.events.since(0)[0]]
     assert kinds == ["quarantine", "release-asked", "released", "quarantine"]
 
 
 def test_a_refused_release_can_be_requested_again(ledger: Ledger) -> None:
-    held = ledger.quarantine("c2558", why="too hot")
-    ledger.ask_release("c2558", by="ana")
-    refused = ledger.refuse_release(held.id, "no link")
+    held = ledger.quarantines.start("c2558", why="too hot")
+    ledger.quarantines.ask_release("c2558", by="ana")
+    refused = ledger.quarantines.refuse_release(held.id, "no link")
 
     assert (refused.wanted_at, refused.refused, refused.released_at) == (None, "no link", None)
-    assert ledger.ask_release("c2558", by="bo").wanted_by == "bo"
+    assert ledger.quarantines.ask_release("c2558", by="bo").wanted_by == "bo"
 
 
 def test_only_testbeds_in_quarantine_can_be_released(ledger: Ledger) -> None:
     with pytest.raises(StoreError, match="the testbed c2558 is not in quarantine"):
-        ledger.ask_release("c2558", by="ana")
+        ledger.quarantines.ask_release("c2558", by="ana")
 
 
 def add_trial(
@@ -72,19 +72,19 @@ def add_trial(
 ) -> None:
     """Records a finished trial with failures of these reactions."""
     night = NightlyJob("main", testbed, REVISION, ("s",), 1)
-    record = ledger.ask(night, key=f"night:{name}")
-    decision = ledger.intend(
+    record = ledger.jobs.add(night, key=f"night:{name}")
+    decision = ledger.actions.intend(
         record.id, ActionStage.TRIAL, REVISION, testbed, config="G", arch="amd64", why="w"
     )
     if boots:
-        ledger.record(Boot(name, testbed, "k", REVISION, 1.0, 1.0), decision.id)
+        ledger.facts.record(Boot(name, testbed, "k", REVISION, 1.0, 1.0), decision.id)
     for number, reaction in enumerate(reactions):
         why = f"{name} is bad"
         failure = Failure(
             f"{name}{number}", REVISION, Stage.BENCH, reaction, why, 1.0, 1.0, testbed
         )
-        ledger.record(failure, decision.id)
-    ledger.finish(decision.id, Outcome.OK)
+        ledger.facts.record(failure, decision.id)
+    ledger.actions.finish(decision.id, Outcome.OK)
 
 
 def test_bad_trials_count_since_the_last_good_one_or_release(ledger: Ledger) -> None:
@@ -94,34 +94,34 @@ def test_bad_trials_count_since_the_last_good_one_or_release(ledger: Ledger) -> 
     add_trial(ledger, "lost", boots=False)
     add_trial(ledger, "elsewhere", testbed="e5-2650")
     add_trial(ledger, "4", Reaction.RETRY, Reaction.INFRA)
-    assert [failure.why for failure in ledger.infrastructure_failures("c2558")] == [
+    assert [failure.why for failure in ledger.quarantines.infrastructure_failures("c2558")] == [
         "4 is bad",
         "3 is bad",
     ]
     add_trial(ledger, "5", Reaction.SKIP)
-    assert ledger.infrastructure_failures("c2558") == []
+    assert ledger.quarantines.infrastructure_failures("c2558") == []
     add_trial(ledger, "6", Reaction.INFRA)
-    held = ledger.quarantine("c2558", why="too hot")
-    ledger.ask_release("c2558", by="ana")
-    ledger.release(held.id)
-    assert ledger.infrastructure_failures("c2558") == []
+    held = ledger.quarantines.start("c2558", why="too hot")
+    ledger.quarantines.ask_release("c2558", by="ana")
+    ledger.quarantines.release(held.id)
+    assert ledger.quarantines.infrastructure_failures("c2558") == []
 
 
 def test_fruitless_trials_count_since_the_last_valid_sample_or_release(ledger: Ledger) -> None:
     night = NightlyJob("main", "c2558", REVISION, ("s",), 1)
-    record, another = ledger.ask(night, key="night"), ledger.ask(night, key="another")
+    record, another = ledger.jobs.add(night, key="night"), ledger.jobs.add(night, key="another")
 
     def trial(outcome: Outcome, *, valid: bool | None = None, job: JobRecord = record) -> None:
-        decision = ledger.intend(
+        decision = ledger.actions.intend(
             job.id, ActionStage.TRIAL, REVISION, "c2558", config="G", arch="amd64", why="w"
         )
         name = f"{decision.id}"
-        ledger.record(Boot(name, "c2558", "k", REVISION, 1.0, 1.0), decision.id)
+        ledger.facts.record(Boot(name, "c2558", "k", REVISION, 1.0, 1.0), decision.id)
         if valid is not None:
             problems = () if valid else ("too slow",)
             sample = Sample(name, name, "c2558", "s", 1.0, 2.0, (), (), problems, "", 1.0, 1.0)
-            ledger.record(sample, decision.id)
-        ledger.finish(decision.id, outcome)
+            ledger.facts.record(sample, decision.id)
+        ledger.actions.finish(decision.id, outcome)
 
     trial(Outcome.DUD)
     trial(Outcome.DUD, valid=True)
@@ -129,32 +129,32 @@ def test_fruitless_trials_count_since_the_last_valid_sample_or_release(ledger: L
     trial(Outcome.WITHDRAWN)
     trial(Outcome.OK, valid=True, job=another)
     trial(Outcome.LOST)
-    assert ledger.failed_trials(record.id, "c2558") == 2
-    assert ledger.failed_trials(record.id, "e5-2650") == 0
-    assert ledger.failed_trials(another.id, "c2558") == 0
-    held = ledger.quarantine("c2558", why="too hot")
-    ledger.ask_release("c2558", by="ana")
-    ledger.release(held.id)
-    assert ledger.failed_trials(record.id, "c2558") == 0
+    assert ledger.quarantines.failed_trials(record.id, "c2558") == 2
+    assert ledger.quarantines.failed_trials(record.id, "e5-2650") == 0
+    assert ledger.quarantines.failed_trials(another.id, "c2558") == 0
+    held = ledger.quarantines.start("c2558", why="too hot")
+    ledger.quarantines.ask_release("c2558", by="ana")
+    ledger.quarantines.release(held.id)
+    assert ledger.quarantines.failed_trials(record.id, "c2558") == 0
 
 
 def test_bad_infrastructure_never_skips_the_revision(ledger: Ledger) -> None:
     night = NightlyJob("main", "c2558", REVISION, ("s",), 1)
     reactions = {Reaction.INFRA: {}, Reaction.RETRY: {REVISION}}
     for reaction, skipped in reactions.items():
-        record = ledger.ask(night, key=f"night:{reaction}")
+        record = ledger.jobs.add(night, key=f"night:{reaction}")
         for number in range(4):
             name = f"{reaction}{number}"
-            decision = ledger.intend(
+            decision = ledger.actions.intend(
                 record.id, ActionStage.TRIAL, REVISION, "c2558", config="G", arch="a", why="w"
             )
-            ledger.record(Boot(name, "c2558", "k", REVISION, number, 1.0), decision.id)
+            ledger.facts.record(Boot(name, "c2558", "k", REVISION, number, 1.0), decision.id)
             problems = ("the router ran at 800 MHz of 2400 after the run",)
             spoilt = Sample(name, name, "c2558", "s", 1.0, 2.0, (), (), problems, "", number, 1.0)
-            ledger.record(spoilt, decision.id)
+            ledger.facts.record(spoilt, decision.id)
             failure = Failure(
                 name, REVISION, Stage.BENCH, reaction, "hot", number, 1.0, "c2558", "s"
             )
-            ledger.record(failure, decision.id)
-            ledger.finish(decision.id, Outcome.OK)
-        assert set(ledger.evidence(record, config="G", arch="a").skipped) == set(skipped)
+            ledger.facts.record(failure, decision.id)
+            ledger.actions.finish(decision.id, Outcome.OK)
+        assert set(ledger.evidence.gather(record, config="G", arch="a").skipped) == set(skipped)

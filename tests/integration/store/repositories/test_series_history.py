@@ -27,15 +27,15 @@ def test_trails_are_the_series_and_their_baselines(filled: Path, site_plan: Any)
     """Of every series; with alerts that stand and such as are over."""
     ledger = Ledger(open_database(f"sqlite:///{filled}"))
     seen = set()
-    for testbed, scenario in ledger.counted():
-        for trail in ledger.series_histories(testbed, scenario):
+    for testbed, scenario in ledger.samples.counts():
+        for trail in ledger.series_histories.of(testbed, scenario):
             name = (trail.name.testbed, trail.name.scenario, trail.name.branch)
-            known = ledger.levels(*name)
+            known = ledger.series.with_baseline(*name)
 
             assert list(trail.epochs[-1].levels) == known.whole
             assert list(trail.baseline) == known.baseline
             seen.add(len(known.whole) - len(known.baseline) > 0)
-    assert len(ledger.counted()) == site_plan.testbeds * site_plan.scenarios
+    assert len(ledger.samples.counts()) == site_plan.testbeds * site_plan.scenarios
     assert seen == {True, False}
 
 
@@ -44,26 +44,28 @@ def put(ledger: Ledger, number: int, at: float, conditions: Conditions, pps: flo
     boot = Boot(f"{number}-{at}", "t", f"k{number}", one, at, 1.0)
     kernel = Kernel(one, "G", "amd64", f"id{number}", f"k{number}", "v", 1, at, 1.0)
     sample = Sample(boot.id, boot.id, "t", "fwd", pps, 1e7, (), (), (), conditions.digest, at, 1.0)
-    ledger.record_all([kernel, boot, conditions, sample], "test")
+    ledger.facts.record_all([kernel, boot, conditions, sample], "test")
 
 
 @pytest.mark.both_databases
 def test_epochs_are_in_the_order_of_their_newest_samples(ledger: Ledger) -> None:
     """What is measured under the newest conditions is compared; samples of nothing are none."""
-    ledger.learn([Commit(f"{i:040x}", i, "s", "", "a", "e", 0.0) for i in range(4)], "main")
-    ledger.learn([Commit(f"{i:040x}", i, "s", "", "a", "e", 0.0) for i in range(2)], "stable")
+    ledger.commits.learn([Commit(f"{i:040x}", i, "s", "", "a", "e", 0.0) for i in range(4)], "main")
+    ledger.commits.learn(
+        [Commit(f"{i:040x}", i, "s", "", "a", "e", 0.0) for i in range(2)], "stable"
+    )
     old, new = (Conditions.of("t", "fwd", {"flows": flows}) for flows in ("1", "2"))
     put(ledger, 0, 1.0, old)
     put(ledger, 2, 2.0, new)
     put(ledger, 1, 3.0, new)
     put(ledger, 3, 4.0, new, pps=0.0)
-    main, stable = ledger.series_histories("t", "fwd")
+    main, stable = ledger.series_histories.of("t", "fwd")
 
     assert [epoch.values["flows"] for epoch in main.epochs] == ["1", "2"]
     assert [one.identity for one in main.epochs[-1].levels] == ["id1", "id2"]
     assert [len(epoch.levels) for epoch in stable.epochs] == [1, 1]
-    assert ledger.counted() == {("t", "fwd"): (3, 3.0)}
-    assert ledger.series_histories("t", "other") == []
+    assert ledger.samples.counts() == {("t", "fwd"): (3, 3.0)}
+    assert ledger.series_histories.of("t", "other") == []
 
 
 @pytest.mark.both_databases
@@ -73,10 +75,10 @@ def test_images_of_some_revisions_are_found_in_all_series(ledger: Ledger) -> Non
     put(ledger, 0, 1.0, old)
     put(ledger, 1, 2.0, new)
     put(ledger, 2, 3.0, new)
-    found = ledger.images([f"{i:040x}" for i in (0, 1)])
+    found = ledger.series.of_revisions([f"{i:040x}" for i in (0, 1)])
 
     assert [*found["t", "fwd"]] == [f"{1:040x}"]
-    assert sorted(ledger.measured_revisions()) == [f"{i:040x}" for i in range(3)]
+    assert sorted(ledger.commits.booted()) == [f"{i:040x}" for i in range(3)]
 
 
 _FEW = st.integers(0, 12)

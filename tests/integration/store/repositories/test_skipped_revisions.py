@@ -71,7 +71,7 @@ def test_a_crash_after_the_leading_scenario_was_measured_does_not_skip(lab: Lab)
     record = lab.ask(comparison())
     trial = lab.decide(record, "r1")
     boot = Boot("boot", "c2558", "key", "r1", 1.0, 1.0)
-    lab.ledger.record(boot, trial)
+    lab.ledger.facts.record(boot, trial)
     lab.run(boot, trial, FORWARDING, 1e5)
     lab.failure(record, "r1", Stage.BOOT, scenario=PF, decision=trial)
     assert lab.skipped(record) == {}
@@ -141,7 +141,7 @@ def test_a_visit_that_measured_something_is_no_fruitless_one(lab: Lab) -> None:
     record = lab.ask(night())
     trial = lab.decide(record, "r1")
     boot = Boot("half good", "c2558", "key", "r1", float(next(lab.count)), 180.0)
-    lab.ledger.record(boot, trial)
+    lab.ledger.facts.record(boot, trial)
     lab.run(boot, trial, FORWARDING, 1e5)
     lab.run(boot, trial, PF, 1e5, problems=["pkt-gen crashed"])
     for _ in range(2):

@@ -1,0 +1,138 @@
+"""Commits of the watched branches."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+
+from sqlalchemy import inspect, select
+from sqlalchemy.orm import InstanceState, Session
+
+from netbisect.bisect.model.entities import Commit
+from netbisect.bisect.model.evidence import split_kernel_name
+from netbisect.bisect.model.revision_key import parts_of, short, with_patch
+from netbisect.store.db.rows import commit_of
+from netbisect.store.db.sessions import LedgerRepository
+from netbisect.store.db.tables import BootRow, CommitRow, PlaceRow
+
+_TOLD = 100
+"""Revisions that one event names at most."""
+_PART = 10_000
+"""Names in one query; SQLite takes 32,766 parameters."""
+
+
+class CommitRepository(LedgerRepository):
+    """Commits and their places on branches."""
+
+    def learn(self, commits: Iterable[Commit], branch: str) -> None:
+        """Stores commits of a branch's first-parent line; newer data replace older data.
+
+        A commit at a number where another one stood takes its place: the branch was rewritten.
+        Facts about the other one are kept, but it is no longer of this branch. One event tells
+        of all that was not known.
+        """
+        taught = {commit.revision: commit for commit in commits}
+        with self.writing() as writing:
+            session = writing.session
+            # What is flushed is no news any more to the session, which flushes when it looks.
+            with session.no_autoflush:
+                rows = [session.merge(_row_of(commit)) for commit in taught.values()]
+                numbers = _new_numbers(session, rows)
+            session.flush()
+            with session.no_autoflush:
+                places = [
+                    session.merge(PlaceRow(branch=branch, number=one.number, revision=one.revision))
+                    for one in taught.values()
+                ]
+                numbers |= _new_numbers(session, places)
+            if numbers:
+                writing.note("learned", branch=branch, first=min(numbers), last=max(numbers))
+
+    def know(self, commits: Iterable[Commit]) -> None:
+        """Takes in commits that are on no branch that is watched: they are in no series.
+
+        What is said last is right; one event tells of all that was not known.
+        """
+        taught = {commit.revision: commit for commit in commits}
+        with self.writing() as writing:
+            session = writing.session
+            with session.no_autoflush:
+                rows = [session.merge(_row_of(commit)) for commit in taught.values()]
+                news = [row.revision for row in rows if _is_news(session, row)]
+            if news:
+                writing.note("known", revisions=sorted(news) if len(news) <= _TOLD else None)
+
+    def get(self, revision: str) -> Commit | None:
+        """The commit, if it was learned."""
+        with self.reading() as session:
+            row = session.get(CommitRow, revision)
+            return None if row is None else commit_of(row)
+
+    def label(self, revision: str) -> str:
+        """What people call a revision: its commit's label, or a short hash if none was learned.
+
+        Of a patch and of a further layout the name is told too.
+        """
+        plain, layout = split_kernel_name(revision)
+        name, patch = parts_of(plain)
+        commit = self.get(name)
+        label = short(plain) if commit is None else with_patch(commit.label, patch)
+        return f"{label}, layout {layout}" if layout else label
+
+    def numbers(self) -> dict[str, dict[str, int]]:
+        """By branch: the place of every revision that was booted."""
+        query = select(PlaceRow.branch, PlaceRow.revision, PlaceRow.number).where(
+            PlaceRow.revision.in_(select(BootRow.revision))
+        )
+        found: defaultdict[str, dict[str, int]] = defaultdict(dict)
+        with self.reading() as session:
+            for branch, revision, number in session.execute(query):
+                found[branch][revision] = number
+        return dict(found)
+
+    def newest(self, branch: str) -> str | None:
+        """The newest revision of a branch that was learned."""
+        places = select(PlaceRow.revision).where(PlaceRow.branch == branch)
+        with self.reading() as session:
+            return session.scalar(places.order_by(PlaceRow.number.desc()).limit(1))
+
+    def find(self, revisions: Collection[str]) -> dict[str, Commit]:
+        """By revision: those of these commits that were learned."""
+        with self.reading() as session:
+            return {
+                row.revision: commit_of(row)
+                for part in _parts(revisions)
+                for row in session.scalars(select(CommitRow).where(CommitRow.revision.in_(part)))
+            }
+
+    def booted(self) -> list[str]:
+        """Every revision whose ordinary kernel was booted; without those with a patch."""
+        ordinary = ~BootRow.revision.contains("#")
+        with self.reading() as session:
+            booted = session.scalars(select(BootRow.revision).where(ordinary).distinct())
+            return [one for one in booted if not parts_of(one)[1]]
+
+
+def _new_numbers(session: Session, rows: Iterable[CommitRow | PlaceRow]) -> set[int]:
+    """Numbers of those that are to be written, or are to be others than they were."""
+    found: set[int] = set()
+    for row in rows:
+        if _is_news(session, row):
+            state: InstanceState[CommitRow | PlaceRow] = inspect(row)
+            found |= {row.number, *state.attrs.number.history.deleted}
+    return found
+
+
+def _is_news(session: Session, row: CommitRow | PlaceRow) -> bool:
+    """Whether it is to be written, or is to be another than it was."""
+    return row in session.new or session.is_modified(row)
+
+
+def _row_of(commit: Commit) -> CommitRow:
+    return CommitRow(**{**dataclasses.asdict(commit), "paths": list(commit.paths)})
+
+
+def _parts(names: Collection[str]) -> Iterable[list[str]]:
+    ordered = sorted(names)
+    return (ordered[at : at + _PART] for at in range(0, len(ordered), _PART))

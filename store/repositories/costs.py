@@ -1,0 +1,87 @@
+"""Time that measurements take."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable
+from typing import Any
+
+from sqlalchemy import ColumnElement, Select, func, select
+from sqlalchemy.orm import Session
+
+from netbisect.bisect.model.entities import Stage
+from netbisect.bisect.model.evidence import Cost, Prices
+from netbisect.store.db.sessions import LedgerRepository
+from netbisect.store.db.tables import BootRow, DecisionRow, DudRow, KernelRow, SampleRow
+
+_RECENT = 50
+"""Latest builds, boots and runs that count: labs change."""
+
+
+class CostRepository(LedgerRepository):
+    """Durations of builds, boots and runs."""
+
+    def prices(self, testbed: str) -> Prices:
+        """What a build, a boot and a run take here: medians of the latest ones.
+
+        Where there is no experience yet, the defaults of Prices stand.
+        """
+        booted = select(BootRow.kernel).where(BootRow.testbed == testbed)
+        builds = select(KernelRow.seconds).where(KernelRow.key.in_(booted))
+        boots = select(BootRow.seconds).where(BootRow.testbed == testbed)
+        runs = select(SampleRow.seconds).where(SampleRow.testbed == testbed)
+        default = Prices()
+        with self.reading() as session:
+            return Prices(
+                build=_median(session, builds, KernelRow, default.build),
+                boot=_median(session, boots, BootRow, default.boot),
+                run=_median(session, runs, SampleRow, default.run),
+            )
+
+    def of_jobs(self, jobs: Iterable[int]) -> Cost:
+        """What these questions have cost the lab, with all that failed on the way."""
+        decisions = select(DecisionRow.id).where(DecisionRow.question_id.in_(list(jobs)))
+        building = DudRow.stage.in_([Stage.CHECKOUT.value, Stage.BUILD.value])
+        running = DudRow.scenario != ""
+        with self.reading() as session:
+            builds = [
+                _spent(session, KernelRow, KernelRow.decision_id.in_(decisions)),
+                _spent(session, DudRow, DudRow.decision_id.in_(decisions), building),
+            ]
+            boots = [
+                _spent(session, BootRow, BootRow.decision_id.in_(decisions)),
+                _spent(session, DudRow, DudRow.decision_id.in_(decisions), ~building, ~running),
+            ]
+            runs = [
+                _spent(session, SampleRow, SampleRow.decision_id.in_(decisions)),
+                _spent(session, DudRow, DudRow.decision_id.in_(decisions), ~building, running),
+            ]
+        return Cost(
+            builds=sum(times for times, _ in builds),
+            boots=sum(times for times, _ in boots),
+            runs=sum(times for times, _ in runs),
+            seconds=math.fsum(seconds for _, seconds in (*builds, *boots, *runs)),
+        )
+
+
+def _median(
+    session: Session,
+    query: Select[Any],
+    row: type[KernelRow | BootRow | SampleRow],
+    default: float,
+) -> float:
+    recent = query.where(row.seconds > 0).order_by(row.at.desc()).limit(_RECENT)
+    seconds = session.scalars(recent).all()
+    return statistics.median(seconds) if seconds else default
+
+
+def _spent(
+    session: Session,
+    row: type[KernelRow | BootRow | SampleRow | DudRow],
+    *conditions: ColumnElement[bool],
+) -> tuple[int, float]:
+    """How many there are, and their seconds together."""
+    query = select(func.count(), func.coalesce(func.sum(row.seconds), 0.0)).select_from(row)
+    times, seconds = session.execute(query.where(*conditions)).one()
+    return times, seconds
