@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from benchmarks import corpus
 from benchmarks.lab import BootNoise, World
+from netbisect.bisect.model.evidence import Prices
 
 COMMITS = 256
 GOOD = (1_584_773.0, 20_518.0)
@@ -198,6 +199,15 @@ def wander_any(random: Random) -> World:
     return wander(random, sd=float(sd), hours=float(hours))
 
 
+def cheap(random: Random) -> World:
+    """128 commits of a program: a run of 1 s scatters by 5 %, drops of 3 to 10 %, with a retest."""
+    culprit, drop = int(random.integers(1, 129)), float(random.uniform(0.03, 0.1))
+    world = _world(culprit, (GOOD[0] * (1 - drop), BAD[1]), commits=128)
+    prices = Prices(build=2.0, boot=0.0, run=1.0)
+    boot = BootNoise(sd=0.05)
+    return replace(world, run_sd=0 * world.levels, boot=boot, prices=prices, retest=True)
+
+
 CASES = {
     case.name: case
     for case in (
@@ -237,6 +247,7 @@ CASES = {
             corpus.missing,
         ),
         Case("wander", "levels wander by 1 to 4 %, drop of 5 %, retest included", wander_any),
+        Case("cheap", "a run costs 1 s and scatters by 5 %, retest included", cheap),
         Case(
             "corpus-one-layout",
             "as `corpus`, but a revision has one image",

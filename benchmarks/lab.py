@@ -67,6 +67,7 @@ class World:
     """Standard deviation (ratio) and correlation time (seconds) of noise common to all boots."""
     retest: bool = False
     """Whether the search begins with a retest of the ends, instead of a confirmed effect."""
+    prices: Prices = PRICES
     drifts: bool = False
     """Gradual drop without a culprit; no change is a right verdict too."""
 
@@ -104,7 +105,7 @@ class Lab:
         assert position not in self.failed, f"position {position} is known not to build"
         if position not in self.built:
             self.builds += 1
-            self.seconds += PRICES.build
+            self.seconds += self.world.prices.build
             if position in self.world.broken:
                 self.failed.add(position)
                 return False
@@ -116,7 +117,7 @@ class Lab:
         there = (position, layout) in self.relinked if layout else position in self.built
         assert there, f"position {position} is not built in layout {layout}"
         self.boots += 1
-        self.seconds += PRICES.boot
+        self.seconds += self.world.prices.boot
         self.deployed = position
         self._layout = layout
         self._offset = self._draw_boot(position)
@@ -126,7 +127,7 @@ class Lab:
         """Runs the benchmark once on the deployed revision, pps."""
         assert self.deployed is not None, "nothing is deployed"
         self.runs += 1
-        self.seconds += PRICES.run
+        self.seconds += self.world.prices.run
         return self._draw_run(self.deployed)
 
     def remembered(self, position: int) -> tuple[float, ...]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from benchmarks.engine import Outcome, Verdict
-from benchmarks.lab import PRICES, Lab, World
+from benchmarks.lab import Lab, World
 from netbisect.bisect import simulate
 from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.model.evidence import (
@@ -46,7 +46,7 @@ class _Bench(simulate.LabSimulation):
             random=np.random.default_rng(0),  # never asked: all luck is the lab's
             broken={self.names[i]: "does not build" for i in world.broken},
             twins=dict(zip(self.names, (self.names[i] for i in world.image), strict=True)),
-            prices=PRICES,
+            prices=world.prices,
         )
 
     def boot(
@@ -70,7 +70,7 @@ class _Bench(simulate.LabSimulation):
         level = math.fsum(math.log(self._lab.run()) for _ in range(runs)) / runs
         self.boots += 1
         self.runs += runs
-        self.seconds += PRICES.boot + PRICES.run * runs * len(scenarios)
+        self.seconds += self.prices.boot + self.prices.run * runs * len(scenarios)
         identity = evidence.kernels[kernel_name(revision, layout)].identity
         values = dict.fromkeys(scenarios, level)
         boot = f"boot {self.boots}", revision, identity

@@ -79,6 +79,8 @@ GOALS = (
     Goal("image", "blamed_wrong", 0.01),
     Goal("corpus", "accuracy", 0.98, least=True),
     Goal("corpus", "blamed_wrong", 0.01),
+    Goal("cheap", "accuracy", 0.98, least=True),
+    Goal("cheap", "blamed_wrong", 0.01),
 )
 
 
