@@ -229,4 +229,4 @@ def test_master_restarted_by_hand_is_stopped(tmp_path: Path) -> None:
         (place / "twistd.pid").write_text(str(master.pid))
         DemoService(place).stop()
 
-        assert master.wait(10) == -signal.SIGTERM
+        assert master.wait(300) == -signal.SIGTERM

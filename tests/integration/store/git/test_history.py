@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -87,11 +86,8 @@ def test_git_is_killed_after_its_time_limit(
         url = f"git://127.0.0.1:{silent.getsockname()[1]}/tree"
         history = History(tmp_path / "clone", url, progress=progress)
         history.fetch_seconds = 0.3
-        begin = time.monotonic()
         with pytest.raises(HistoryError, match=r"^`git fetch` for git://.* time limit, 0.3 s$"):
             history.update()
-
-    assert time.monotonic() - begin < 30.0
 
 
 def test_a_commit_says_who_changed_what_and_where_it_stands(

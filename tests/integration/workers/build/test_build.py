@@ -392,7 +392,7 @@ def job(folder: Path) -> Path:
 def ended(process: int) -> bool:
     """Whether it is gone, or a dead child that nobody has asked about yet."""
     state = Path(f"/proc/{process}/stat")
-    for _ in range(100):
+    for _ in range(3000):
         try:
             os.kill(process, 0)
         except ProcessLookupError:

@@ -249,7 +249,7 @@ def test_a_server_that_is_slow_is_given_up(
             handler.close_connection = True
 
     phabricator.says["/D1?download=true"] = trickle
-    phabricator.says["/D2?download=true"] = lambda _: ended.wait(10) and None
+    phabricator.says["/D2?download=true"] = lambda _: ended.wait(300) and None
     monkeypatch.setattr(review, "_LONGEST", 0.2)
     monkeypatch.setattr(review, "_SILENCE", 0.2)
     try:
