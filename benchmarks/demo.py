@@ -71,8 +71,7 @@ def main() -> None:
 @main.command(epilog="Example: python -m benchmarks.demo runs --runs 5 --busy 4")
 @click.option("--runs", default=10, show_default=True, help="Number of demonstrations.")
 @click.option("--busy", default=0, show_default=True, help="Busy loops beside them.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON alone.")
-def runs(runs: int, busy: int, *, as_json: bool) -> None:
+def runs(runs: int, busy: int) -> None:
     """Time whole demonstrations."""
     took, right = [], 0
     with busy_loops(busy):
@@ -81,16 +80,13 @@ def runs(runs: int, busy: int, *, as_json: bool) -> None:
                 seconds, good = play_once(Path(folder))
             took.append(round(seconds, 1))
             right += good
-            if not as_json:
-                click.echo(f"run {number}: {seconds:.1f} s, {'right' if good else 'WRONG'}")
+            click.echo(f"run {number}: {seconds:.1f} s, {'right' if good else 'WRONG'}")
     found = {
-        "runs": runs,
-        "busy_loops": busy,
         "right": right,
         "seconds": took,
         "median_seconds": statistics.median(took),
     }
-    click.echo(json.dumps(found) if as_json else f"{right} of {runs} right: {found}")
+    click.echo(json.dumps(found))
     sys.exit(right != runs)
 
 

@@ -1,7 +1,7 @@
 """Time and number of SQL statements of a large ledger.
 
-    python -m benchmarks.ledger --json
-    python -m benchmarks.ledger --json --database postgresql+psycopg://user@host/name
+    python -m benchmarks.ledger
+    python -m benchmarks.ledger --database postgresql+psycopg://user@host/name
 
 Without --database the ledger is a temporary SQLite file. A given database must be empty, or filled
 by an earlier call. The default size is 1.6 million samples: 12 testbeds with 25 scenarios, 1,095
@@ -74,8 +74,7 @@ def play(ledger: Ledger, plan: Plan) -> dict[str, dict[str, float]]:
 @click.command(help=__doc__)
 @click.option("--database", help="SQLAlchemy address.")
 @click.option("--nights", type=click.IntRange(20), default=1095, show_default=True)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
-def main(database: str | None, nights: int, *, as_json: bool) -> None:
+def main(database: str | None, nights: int) -> None:
     """Measure a large ledger."""
     plan = Plan(nights=nights)
     with tempfile.TemporaryDirectory(prefix="netbisect-ledger-") as folder:
@@ -86,13 +85,7 @@ def main(database: str | None, nights: int, *, as_json: bool) -> None:
         ledger.clock = lambda: FIRST + (nights + 0.5) * DAY
         found: dict[str, Any] = play(ledger, plan)
         ledger.engine.dispose()
-    if as_json:
-        click.echo(json.dumps(found, indent=2))
-        return
-    click.echo(f"{'':26}{'first':>9}{'later':>9}{'statements':>12}")
-    for name, one in found.items():
-        times = f"{one['first_seconds']:9.3f}{one['seconds']:9.3f}"
-        click.echo(f"{name:26}{times}{one['statements']:12}")
+    click.echo(json.dumps(found, indent=2))
 
 
 if __name__ == "__main__":

@@ -3,8 +3,7 @@
     python -m benchmarks.reactor --candidates 20000
 
 Makes the first decisions of a new search like the master: the ledger in a thread, the computation
-in the compute process. A timer of 5 ms shows the longest block of the reactor; `--json` prints only
-the figures.
+in the compute process. A timer of 5 ms shows the longest block of the reactor.
 """
 
 from __future__ import annotations
@@ -145,11 +144,10 @@ async def measure(folder: Path, candidates: int, rounds: int) -> dict[str, objec
     }
 
 
-@click.command(epilog="Example: python -m benchmarks.reactor --candidates 20000 --json")
+@click.command(epilog="Example: python -m benchmarks.reactor --candidates 20000")
 @click.option("--candidates", default=20_000, show_default=True, help="Commits of the search.")
 @click.option("--rounds", default=5, show_default=True, help="Decisions.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON alone.")
-def main(candidates: int, rounds: int, *, as_json: bool) -> None:
+def main(candidates: int, rounds: int) -> None:
     """Measure how long decisions hold the reactor."""
     found: dict[str, object] = {}
 
@@ -165,11 +163,7 @@ def main(candidates: int, rounds: int, *, as_json: bool) -> None:
     reactor.run()
     if failures:
         raise SystemExit(str(failures[0]))
-    if as_json:
-        click.echo(json.dumps(found))
-        return
-    for name, value in found.items():
-        click.echo(f"{name:26} {value}")
+    click.echo(json.dumps(found))
 
 
 if __name__ == "__main__":

@@ -18,11 +18,9 @@ from pathlib import Path
 import click
 
 from benchmarks.cases import CASES
-from benchmarks.plot import draw
 from benchmarks.search import ENGINES, OURS, PEERS, Row, run
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
-PICTURE = PAGE.with_suffix(".svg")
 KEPT = Path(tempfile.gettempdir()) / "netbisect-benchmarks.json"
 
 
@@ -142,7 +140,7 @@ def _span(counts: Sequence[int]) -> str:
 
 
 def write(rows: Sequence[Row], seed: int) -> None:
-    """Writes the page and the plot."""
+    """Writes the page."""
     text = PAGE.read_text()
     ours = [row.trials for row in rows if row.trials and row.engine == OURS]
     others = [row.trials for row in rows if row.trials and row.engine in PEERS]
@@ -151,7 +149,6 @@ def write(rows: Sequence[Row], seed: int) -> None:
     text = between(text, "goals", goals(rows))
     text = between(text, "table", table(rows))
     PAGE.write_text(text)
-    draw(rows, PICTURE)
 
 
 @click.command(help=__doc__)
@@ -191,7 +188,7 @@ def main(
             click.echo(f"{row.case}: {row.engine} {row.skipped or 'done'}", err=True)
             results.write_text(json.dumps({"seed": seed, "rows": [asdict(one) for one in rows]}))
     write(rows, seed)
-    click.echo(f"wrote {PAGE.name} and {PICTURE.name} from {results}", err=True)
+    click.echo(f"wrote {PAGE.name} from {results}", err=True)
 
 
 if __name__ == "__main__":

@@ -29,13 +29,11 @@ from benchmarks.peers import bayesect
 from benchmarks.peers.gitbisect import GitBisect
 from benchmarks.peers.pinpoint import Pinpoint
 from benchmarks.peers.psect import Psect
-from benchmarks.peers.robust import Robust
 
 SURE = 0.99
 OURS = "netbisect"
 PEERS: dict[str, Callable[[Task], Engine]] = {
     "git_bayesect": bayesect.Bayesect,
-    "robust-binary-search (rule)": Robust,
     "psect (rule)": Psect,
     "git bisect, mean of 5": partial(GitBisect, runs=5),
     "git bisect, 1 run": partial(GitBisect, runs=1),

@@ -19,7 +19,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import NoReturn
 
-from benchmarks.chaos import audit, script, tally
+from benchmarks.chaos import audit, script
 from benchmarks.chaos.script import FAULTS, Plan
 from benchmarks.chaos.stage import Stage, StageError
 from benchmarks.chaos.tally import Run, Tally
@@ -32,9 +32,7 @@ STORIES = (_QUIET, _NIGHT, *_LATER)
 on to their end."""
 _TOGETHER = (script.MASTER, script.WORKER, script.VISIT, script.DATABASE, script.DISK)
 _APART = (script.LAB,)
-_AFTER = (script.LAB, script.MASTER, script.WORKER, script.VISIT, script.DATABASE, script.DISK)
-"""Faults that are mixed in a run; one after which testbeds may go into quarantine; and what hits
-the service while it deals with that."""
+"""Faults that are mixed in a run; and one after which testbeds may go into quarantine."""
 _MOST = 100
 """Hits after which the next run starts from the beginning."""
 _IDLE_RUNS = 2
@@ -67,14 +65,9 @@ def perform(stage: Stage, story: str, plan: Plan, expected: audit.Answer | None)
 def prepare(stage: Stage, told: Tally) -> None:
     """Plays everything without faults, and keeps the service as it is where stories begin.
 
-    That is done once: an earlier call may have left it.
-
     Raises:
         StageError: something is wrong without any.
     """
-    if told.answers and all(map(stage.is_kept, STORIES)):
-        stage.reopen()
-        return
 
     def play(story: str) -> None:
         wrong = perform(stage, story, Plan(()), told.answers.get(story))
@@ -123,8 +116,6 @@ def _next(told: Tally, group: Sequence[str]) -> str:
 def _groups(told: Tally, faults: Sequence[str]) -> Iterator[tuple[tuple[str, ...], str]]:
     """The next runs; groups alternate by their time."""
     groups = [tuple(one for one in group if one in faults) for group in (_TOGETHER, _APART)]
-    if {*faults} > {*_APART}:
-        groups.append(tuple(one for one in _AFTER if one in faults))
     spent = dict.fromkeys(filter(None, groups), 0.0)
     while spent:
         group = min(spent, key=lambda one: spent[one])
@@ -143,12 +134,7 @@ def every_kind(stage: Stage, told: Tally, faults: Sequence[str], end: float) -> 
             return
         began = time.monotonic()
         stage.restore(story)
-        plan = Plan(
-            group,
-            spared=tuple(sorted(told.spared())),
-            stirring=_APART if len(group) > 1 and script.LAB in group else (),
-            most=_MOST,
-        )
+        plan = Plan(group, spared=tuple(sorted(told.spared())), most=_MOST)
         wrong = perform(stage, story, plan, told.answers[story])
         told.see(story, stage.journal.seen)
         seconds = round(time.monotonic() - began, 1)
@@ -179,32 +165,26 @@ def _stop(*_: object) -> NoReturn:
 def main() -> int:
     """The command line; status 1 after a violation."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.chaos", description=__doc__)
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--short", action="store_true", help="one night, each fault once")
     parser.add_argument("--fault", action="append", choices=FAULTS, help="(default: all)")
     parser.add_argument("--seconds", type=float, default=1e9, help="time limit to start a run")
-    parser.add_argument("--after", type=Path, help="continue from this JSON output")
     parser.add_argument("--keep", type=Path, help="folder of the service, kept at the end")
     record = parser.parse_args()
     signal.signal(signal.SIGTERM, _stop)
     end = time.monotonic() + record.seconds
-    told = tally.read(record.after) if record.after else Tally()
+    told = Tally()
     with tempfile.TemporaryDirectory() as folder:
         stage = Stage((record.keep or Path(folder)) / "house")
         with stage.nursery():
             if record.short:
                 hits, wrong = short(stage)
-                brief = {"hits": hits, "wrong": wrong}
-                print(json.dumps(brief, indent=1) if record.json else brief)
+                print(json.dumps({"hits": hits, "wrong": wrong}, indent=1))
                 return int(bool(wrong) or len(hits) < len(SHORT))
             try:
                 prepare(stage, told)
                 every_kind(stage, told, record.fault or list(FAULTS), end)
             finally:  # what was played counts, whatever ends it
-                if record.json:
-                    print(json.dumps({**asdict(told), "load": os.getloadavg()[0]}, indent=1))
-                else:
-                    print(tally.as_text(told))
+                print(json.dumps({**asdict(told), "load": os.getloadavg()[0]}, indent=1))
     return int(any(run.wrong for run in told.runs))
 
 

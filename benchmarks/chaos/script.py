@@ -13,7 +13,6 @@ import os
 import re
 import resource
 import signal
-import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -37,7 +36,6 @@ FAULTS = {
     DISK: "no file grows for half a second; then there is room again",
 }
 SUPERVISED = "run"
-_STEPS_OF_A_VISIT = 60
 _BUILDER, _VISITOR = "worker-amd64", "worker-c2558"
 
 
@@ -69,9 +67,6 @@ class Plan:
     """Kinds of steps and their faults in earlier runs."""
     patience: int = 2
     """Attempts of a build that hits may abort."""
-    stirring: tuple[str, ...] = ()
-    """Faults that hit here and there what they have hit before: what the service does after them is
-    to be hit by others."""
     most: int = 1 << 30
     """Maximum number of hits in this run."""
 
@@ -184,15 +179,10 @@ class Script:
             one
             for one in faults
             if one in possible
-            and (plan.at or (kind, one) not in self._done or self._stirs(one, kind))
+            and (plan.at or (kind, one) not in self._done)
             and not self._tired(one, step)
         ]
         return min(left, key=lambda one: sum(fault == one for _, fault in hits), default="")
-
-    def _stirs(self, fault: str, kind: str) -> bool:
-        """Chooses a step of a trial, another one after each hit."""
-        chance = zlib.crc32(f"{kind} {len(self.journal.hits)}".encode())
-        return fault in self.plan.stirring and chance % _STEPS_OF_A_VISIT == 0
 
     def _tired(self, fault: str, step: str) -> bool:
         """Whether another hit could exhaust the attempts of a build."""

@@ -142,15 +142,6 @@ class Stage:
             raise StageError(wrong[0])
         self.ledger = open_service_ledger(self.settings)
 
-    def reopen(self) -> None:
-        """Resumes from the files of an earlier call."""
-        self.settings, self.lab = load(self.place / control.SETTINGS)
-        self.ledger = open_service_ledger(self.settings)
-
-    def is_kept(self, name: str) -> bool:
-        """Whether there is a copy of that name."""
-        return self._kept(name).exists()
-
     def _kept(self, name: str) -> Path:
         return self.place.with_name(f"{self.place.name}.{name}")
 

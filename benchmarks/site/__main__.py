@@ -1,6 +1,6 @@
 """Measures the time of `netbisect site` for a large lab.
 
-    python -m benchmarks.site --json
+    python -m benchmarks.site
 
 The lab has 300 series: 12 testbeds with 25 scenarios each, 1,095 nights of 5 boots (1.6 million
 samples), and 36 drops, each with a retest, an alert and a search. Creating the ledger takes longer
@@ -55,10 +55,7 @@ def measure(address: str, out: Path) -> dict[str, float]:
 @click.option(
     "--keep", type=click.Path(path_type=Path), help="Use or create the ledger in this file."
 )
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print JSON instead of a line for each value."
-)
-def main(testbeds: int, nights: int, keep: Path | None, *, as_json: bool) -> None:
+def main(testbeds: int, nights: int, keep: Path | None) -> None:
     """Measures the site of a large lab."""
     plan = Plan(testbeds=testbeds, nights=nights, drops=3 * testbeds)
     with tempfile.TemporaryDirectory(prefix="netbisect-site-") as folder:
@@ -69,11 +66,7 @@ def main(testbeds: int, nights: int, keep: Path | None, *, as_json: bool) -> Non
             shutil.move(made, path)
         told = {"series": testbeds * plan.scenarios, "nights": nights}
         told |= measure(f"sqlite:///{path}", Path(folder, "out"))
-    if as_json:
-        click.echo(json.dumps(told, indent=2))
-        return
-    for name, value in told.items():
-        click.echo(f"{name}: {value}")
+    click.echo(json.dumps(told, indent=2))
 
 
 if __name__ == "__main__":

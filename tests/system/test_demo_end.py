@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -141,14 +140,6 @@ def test_a_folder_without_the_mark_is_left_alone(tmp_path: Path, command: str) -
     )
     assert "Traceback" not in done.stderr
     assert thesis.read_text() == "years"
-
-
-def test_a_folder_with_the_mark_is_removed(tmp_path: Path) -> None:
-    house = DemoService(tmp_path / "house")
-    house.build_lab(testbeds=["c2558"])
-    shutil.rmtree(house.place / "lab")  # as a removal that was interrupted
-    assert demo("down", house.place).returncode == 0
-    assert not house.place.exists()
 
 
 # ---------------------------------------------------------------------------- process numbers

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import re
 from pathlib import Path
@@ -11,7 +10,7 @@ from urllib.parse import unquote
 
 import pytest
 from click.testing import CliRunner
-from played_lab import DIFF, PlayedHouse, build, git
+from played_lab import PlayedHouse, build, git
 from real_master import RealMaster, case
 
 from netbisect.cli import main
@@ -26,7 +25,6 @@ pytestmark = [
 ]
 
 FORWARDING, PF, IPFW = "inet4-forwarding", "inet4-pf-stateful", "inet4-ipfw-stateful"
-INET6 = "inet6-forwarding"
 COMMITS = {
     "main": (295150, 311848, 311849, 312904, 312905, 313448),
     "stable/10": (295802,),
@@ -89,80 +87,6 @@ def test_a_patch_is_asked_for_twice(house: PlayedHouse) -> None:
         assert re.search(r"differ in .*: -3\.\d % \(-\d\.\d to -\d\.\d\)\. Whether the code", text)
     for name in re.findall(r'href="(request-1/[^"]*)"', page):
         assert (house.settings.reports / unquote(name)).is_file()
-
-
-def test_a_patch_is_asked_for_on_two_testbeds(house: PlayedHouse) -> None:
-    """D5330 on 10-stable: a tenth slower on one machine, a little on the other."""
-    result = "results/fbsd10-stable.r295802.D5330"
-    places = {
-        "c2558": f"Atom_C2558_4Cores/Intel_i350/firewalls/{result}",
-        "e5-2650": "Xeon_E5-2650_8Cores/Chelsio_T540-CR/fastforwarding-pf-ipfw.4nxq10g/" + result,
-    }
-    configs = {FORWARDING: "fastforwarding", PF: "pf-statefull", IPFW: "ipfw-statefull"}
-    for (testbed, place), (scenario, config) in itertools.product(places.items(), configs.items()):
-        tape = recorded(place, config=config)
-        house.play(testbed, scenario, "295802", tape["295802"])
-        house.play(testbed, scenario, "D5330", tape["295802D5330"])
-    house.images = _Patched("295802", "D5330")
-    house.request(
-        "compare", "r295802", "D5330", "--branch", "stable/10", "--boots", "10",
-        *(f"--testbed={one}" for one in places), *(f"--scenario={one}" for one in configs),
-    )  # fmt: skip
-    house.run()
-
-    assert published(house.readme(1, "c2558-1")) == [-9.04, -10.14, -10.65]
-    assert published(house.readme(1, "e5-2650-1")) == [-2.83, -3.28]
-    assert unproven(house.readme(1, "e5-2650-1")) == 1
-    told = house.show(1)
-    assert (told["verdict"], told["status"]) == ("regression", 1)
-    words = {(one["testbed"], one["word"]) for one in told["differences"]}
-    assert ("c2558", "slower") in words
-    assert ("e5-2650", "slower") not in words
-
-
-def test_two_revisions_of_a_stable_branch(house: PlayedHouse) -> None:
-    """r320897: no difference could be shown, for the boots have two modes."""
-    place = "Xeon_L5630_4Cores/Intel_82599EB/firewalls/results/fbsd11-stable.r320897"
-    for scenario, traffic in ((FORWARDING, "inet4"), (INET6, "inet6")):
-        for image, rates in recorded(place, traffic).items():
-            house.play("l5630", scenario, image, rates)
-    house.request(
-        "compare", "r320896", "r320897", "--branch", "stable/11", "--testbed", "l5630",
-        "--scenario", FORWARDING, "--scenario", INET6,
-    )  # fmt: skip
-    house.run()
-    text = house.readme(1, "l5630-1")
-
-    assert published(text) == []
-    assert unproven(text) == 2
-    told = house.show(1)
-    assert (told["verdict"], told["status"]) == ("inconclusive", 2)
-
-
-def test_seven_sets_side_by_side(house: PlayedHouse, tmp_path: Path) -> None:
-    """Before and after iflib, and with two patches on top: each against the first."""
-    place = "Atom_C2558_4Cores/Intel_i350/firewalls/results/fbsd12-head.iflib"
-    tape = recorded(place)
-    for image, rates in tape.items():
-        house.play("c2558", FORWARDING, image, rates)
-    names = ("perf_netmap", "perf_netmapnoprefetch")
-    for name in names:
-        (tmp_path / f"{name}.diff").write_text(DIFF.format(name=name))
-    revisions = ("r311848", "r311849", "r312904", "r312905", "r313448")
-    patches = [f"--patch=r313448={tmp_path / name}.diff" for name in names]
-    house.request("series", *revisions, *patches, "--testbed", "c2558")
-    [record] = house.ledger.requests.jobs(1)
-    marks = [one.partition("+")[2] for one in record.job.revisions[5:]]
-    house.images = {
-        f"313448+{mark}": f"313448{name}" for mark, name in zip(marks, names, strict=True)
-    }
-    house.run()
-
-    text = house.readme(1, "c2558-1")
-    assert published(text) == [-10.92, -11.77, -8.99, -8.09, -6.49, -6.06]
-    told = house.show(1)
-    assert told["verdict"] == "regression"
-    assert [one["word"] for one in told["differences"]] == ["slower"] * 6
 
 
 class _Patched(dict[str, str]):

@@ -11,7 +11,6 @@ import pytest
 
 from netbisect.bisect.model.alert_state import AlertState
 from netbisect.cli import main
-from netbisect.cli.alerts import alerts
 from netbisect.reports.documents import openapi
 from netbisect.steps.service import settings, web_settings
 from netbisect.steps.service.rights import RIGHTS
@@ -99,14 +98,6 @@ def test_the_states_of_an_alert_are_documented_as_they_are() -> None:
         )
         for one in AlertState
     ]
-
-
-def test_the_documented_commands_for_alerts_are_those_there_are() -> None:
-    """Every subcommand, and no other."""
-    page = (ROOT / "docs" / "alerts.md").read_text()
-    commands = page.split("\n## Commands\n", 1)[1]
-
-    assert set(re.findall(r"`netbisect alerts ([a-z]+) 7", commands)) == set(alerts.commands)
 
 
 # ------------------------------------------------------------------------- all pages together

@@ -35,14 +35,6 @@ def test_manual_pages_are_current(generate: ModuleType) -> None:
         assert (MAN / name).read_text() == text, f"{name} is outdated: make manual"
 
 
-@pytest.mark.parametrize("line", [".Sh none", "'quoted", "a\\fBb", "--why -n"])
-def test_text_is_escaped(generate: ModuleType, line: str) -> None:
-    escaped = generate.escaped(line)
-
-    assert not escaped.startswith((".", "'"))
-    assert escaped.removeprefix("\\&").replace("\\-", "-").replace("\\e", "\\") == line
-
-
 @pytest.mark.parametrize("name", ["netbisect.1", "netbisect-lab.1"])
 def test_manual_pages_have_no_warnings(name: str) -> None:
     if shutil.which("mandoc"):
@@ -72,17 +64,6 @@ def test_shell_completion(words: str, expected: list[str]) -> None:
     done = completion(program, module[program], COMP_WORDS=words, COMP_CWORD=len(words.split()) - 1)
 
     assert [line.partition(",")[2] for line in done.splitlines()] == expected
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_shell_completion_script(shell: str) -> None:
-    """`_NETBISECT_COMPLETE=bash_source netbisect` prints the script."""
-    script = completion("netbisect", "netbisect.cli.main", f"{shell}_source")
-
-    assert "_NETBISECT_COMPLETE=" in script
-    path = shutil.which(shell)
-    if path:
-        subprocess.run([path, "-n"], input=script, text=True, check=True)
 
 
 def completion(

@@ -330,26 +330,6 @@ def test_examples_are_read(name: str) -> None:
     parse(examples[0])
 
 
-# --------------------------------------------------------------------- faults that were found
-@pytest.mark.parametrize(
-    "text", [f'{{"is": "boot", "at": {DIGITS}}}', '{"is": []}', '{"is": ' + 5000 * "["]
-)
-def test_a_line_of_json_that_python_stumbles_over_is_no_fact(text: str) -> None:
-    """Long numbers, names that are lists, and lists within lists."""
-    with pytest.raises(serialization.WireError):
-        serialization.loads(text)
-    with pytest.raises(NetbenchesError):
-        parsed(text.replace("[]", DIGITS), "x:1")
-
-
-@pytest.mark.parametrize("text", [f"kernels = {DIGITS}", f"kernels = {5000 * '['}"])
-def test_a_file_that_python_stumbles_over_is_no_toml(tmp_path: Path, text: str) -> None:
-    """With the name of the file."""
-    (tmp_path / "lab.toml").write_text(text)
-    with pytest.raises(toml.FileError, match=r"lab\.toml: not a TOML file"):
-        toml.load(tmp_path / "lab.toml", Lab)
-
-
 def test_numbers_without_end_are_none() -> None:
     """Also those that only Python's `isdigit` calls so."""
     for text in (DIGITS, "\N{SUPERSCRIPT TWO}", "-1", ""):
@@ -374,46 +354,3 @@ def test_a_machine_that_says_less_than_it_was_asked_is_told_of() -> None:
         ports.read_inventory(Terse("only this"), [PortSelector(pci="pci0:2:0:0")])
     with pytest.raises(CommandError):
         firewall.switch_off(Answering("Id Refs\n\n \n"))
-
-
-def test_a_function_that_is_called_like_a_line_of_pmcstat_stays_a_function() -> None:
-    """Folded and read again, the profile is the same."""
-    text = "@ event [4 samples]\n100.0%  [4]       99.0%  [19]   evil @ /boot/kernel/kernel\n"
-    found = profile_stacks.parse(text)
-
-    assert found == {("[99.0%  [19]   evil]",): 4}
-    assert profile_stacks.parse(profile_stacks.folded(found)) == found
-    with pytest.raises(profile_stacks.StacksError):
-        profile_stacks.parse(f"45.00%  [18]       a{' ' * 200_000}@\n  0%")
-
-
-@pytest.mark.long
-def test_what_opens_and_never_closes_is_looked_for_once() -> None:
-    """Of a commit's message and of pkt-gen: as many steps as letters, not their square."""
-    many = 100_000
-    message = (
-        f"Fixes: 0a1b2c3d4e5f{'(' * many}, 123456789ab (x), {'(' * many}\nMFC to:{' ' * many}x"
-    )
-    for name, data in (
-        ("commit message", message.encode()),
-        ("pkt-gen", b"main_thread [1] 1 " * many),
-        ("ifconfig", b"a: flags=1<" * many),
-        ("ifconfig", b"igb2: flags=8843<UP> metric 0\n" + b"\n" * many),
-        ("sensors", b"a\n" * many + b"b\n" + b"a\n" * many),
-        ("pmcstat", b"45.00%  [18]   a" + b" " * many + b"b"),
-    ):
-        parse, refusals, _ = PARSERS[name]
-        with contextlib.suppress(*refusals):
-            parse(data)
-    assert commit_trailers.parse_trailers("Fixes: 0a1b2c3d4e5f (x), 123456789ab (y").fixes == (
-        "0a1b2c3d4e5f",
-        "123456789ab",
-    )
-
-
-def test_lines_of_pkt_gen_are_those_that_netbenches_takes() -> None:
-    """A rate, and packets per second after it."""
-    line = "1.0 main_thread [2277] {} pps (0 pkts 0 bps in 1 usec) 0 avg 0 min"
-    said = "\n".join([*(line.format(n) for n in range(30)), *(["x"] * 15)])
-
-    assert pktgen.kept_rates(said) == [float(n) for n in range(15, 30)]

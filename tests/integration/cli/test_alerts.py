@@ -108,13 +108,6 @@ def test_alerts_are_filtered_by_state(address: str) -> None:
     assert "'quiet' is not one of 'candidate', 'confirming'" in refused(address, "--state", "quiet")
 
 
-def test_empty_list(tmp_path: Path) -> None:
-    address = f"sqlite:///{tmp_path / 'empty.sqlite'}"
-
-    assert run(address).output == "No open alerts.\n"
-    assert json.loads(run(address, "--json").stdout) == []
-
-
 def test_show_prints_announced_numbers_and_history(address: str) -> None:
     shown = run(address, "show", "1").output
 
@@ -134,13 +127,6 @@ def test_show_prints_announced_numbers_and_history(address: str) -> None:
     assert "UTC  netbisect  culprit-found  the search ended" in history[1]
 
 
-def test_show_prints_the_recovery(address: str) -> None:
-    shown = run(address, "show", "3").output
-
-    assert "a drop, fixed; the level is back" in shown
-    assert f"recovered at  {'d' * 40}" in shown
-
-
 def test_show_json(address: str) -> None:
     data = json.loads(run(address, "show", "2", "--json").stdout)
 
@@ -150,30 +136,6 @@ def test_show_json(address: str) -> None:
         ("netbisect", "confirmed by boots in turns", "open"),
         ("olga", "as agreed", "acknowledged"),
     ]
-
-
-def test_database_of_a_folder(tmp_path: Path, prepared: Path) -> None:
-    """Before the subcommand or after it; one without settings is refused."""
-    settings = f"""
-branches = ["main"]
-lab = "lab.toml"
-database = "sqlite:///{prepared}"
-[mail]
-to = ["a@example.org"]
-sender = "b@example.org"
-"""
-    (tmp_path / "netbisect.toml").write_text(settings)
-    commands = (
-        ["alerts", "--folder", str(tmp_path), "show", "3"],
-        ["alerts", "show", "3", "--folder", str(tmp_path)],
-    )
-    for command in commands:
-        assert CliRunner().invoke(main.main, command).output.startswith("Alert 3: a drop, fixed")
-
-    (tmp_path / "netbisect.toml").unlink()
-    result = CliRunner().invoke(main.main, commands[0])
-    assert result.exit_code == 1
-    assert str(tmp_path / "netbisect.toml") in result.output
 
 
 @pytest.mark.parametrize(

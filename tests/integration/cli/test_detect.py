@@ -80,12 +80,6 @@ def test_file_needs_no_database(file: Path) -> None:
     assert sorted(path.name for path in file.parent.iterdir()) == [file.name]
 
 
-def test_standard_input() -> None:
-    result = run("-", "--json", text=STEP)
-
-    assert listed(result) == [("drop", "r301400", "r301500", 1)]
-
-
 def test_json_has_effect_interval_and_reason(file: Path) -> None:
     (event,) = json.loads(run(file, "--json").stdout)
     (series,) = event["series"]
@@ -112,23 +106,6 @@ def test_documentation_lists_all_keys(file: Path) -> None:
 
     assert of_event == list(event)
     assert of_series == list(event["series"][0])
-
-
-def test_verbose_shows_series_and_reasons(file: Path) -> None:
-    file.write_text(STEP + line(points((15, 1.0), (15, 0.95), seed=2), cfg="pf-stateful"))
-    result = run(file, "-v")
-
-    assert "head r301400..r301500: drop\n  Score " in result.stdout
-    assert f"    {SERIES} " in result.stdout
-    assert "    apu2-i210-2019/inet4-pf-stateful " in result.stdout
-    assert "2 series on one testbed show it." in " ".join(result.stdout.split())
-
-
-def test_no_change_is_reported(file: Path) -> None:
-    file.write_text(line(points((30, 1.0))))
-
-    assert run(file).stdout == "No change of level found.\n"
-    assert json.loads(run(file, "--json").stdout) == []
 
 
 def test_series_pattern(file: Path) -> None:
@@ -163,11 +140,6 @@ def test_since_day_requires_times(file: Path) -> None:
 
     assert result.stdout == "No change of level found.\n"
     assert "1 event without a time left out" in result.stderr
-
-
-def test_min_effect(file: Path) -> None:
-    assert listed(run(file, "--json", "--min-effect", "15")) == []
-    assert run(file, "--min-effect", "100").exit_code == 2
 
 
 @pytest.mark.parametrize(
@@ -234,15 +206,6 @@ def test_file_without_history_is_refused(file: Path, content: str) -> None:
     assert f"{file}: no history found; expected JSON lines with hw, nic" in result.stderr
 
 
-def test_repeated_line_counts_once(file: Path) -> None:
-    once = json.loads(run(file, "--json").stdout)
-    file.write_text(STEP + STEP)
-    result = run(file, "--json")
-
-    assert f"{file}:2: 30 images of {SERIES}/head are there already, by {file}:1" in result.stderr
-    assert json.loads(result.stdout) == once
-
-
 def test_first_measurement_of_a_revision_counts(file: Path) -> None:
     other = points((15, 1.0), (15, 0.9))
     other[3]["v"] = [1.0, 2.0]
@@ -261,13 +224,6 @@ def test_points_are_sorted(file: Path) -> None:
 
     assert "its points are not in the order of their revisions; they were put in" in result.stderr
     assert json.loads(result.stdout) == once
-
-
-def test_two_files_are_combined(file: Path) -> None:
-    other = file.with_name("more.jsonl")
-    other.write_text(line(points((15, 1.0), (15, 0.9), seed=2), hw="C2558"))
-
-    assert listed(run(file, other, "--json")) == [("drop", "r301400", "r301500", 2)]
 
 
 def test_file_and_database_exclude_each_other(file: Path) -> None:
@@ -324,16 +280,6 @@ def address(tmp_path: Path) -> str:
     for night, revision in enumerate(revisions):
         ledger.facts.record_all(facts(revision, night, 600_000 if night < 15 else 540_000), "test")
     return address
-
-
-def test_renamed_branch_has_its_events_once(address: str) -> None:
-    """The same images under two names are one event, on both branches."""
-    result = run("--database", address, "--json")
-    (event,) = json.loads(result.stdout)
-
-    assert (event["branch"], event["also_on"], event["kind"]) == ("main", ["trunk"], "drop")
-    assert (event["before"], event["at"]) == (f"{14:040x}", f"{15:040x}")
-    assert result.stderr == ""
 
 
 def test_since_day_or_hash(address: str) -> None:

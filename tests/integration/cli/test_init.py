@@ -7,7 +7,6 @@ import shutil
 import socket
 import stat
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -75,39 +74,6 @@ def test_secrets_are_private(folder: Path) -> None:
     assert len({path.read_text() for path in passwords.values()}) == len(passwords) > 1
 
 
-def test_services_have_different_passwords(folder: Path, tmp_path: Path) -> None:
-    run("init", tmp_path / "other")
-    theirs = {path.read_text() for path in (tmp_path / "other" / "workers").iterdir()}
-
-    assert theirs.isdisjoint(path.read_text() for path in (folder / "workers").iterdir())
-
-
-def test_existing_lab_file_is_used(folder: Path, tmp_path: Path) -> None:
-    lab = tmp_path / 'a "lab".toml'
-    (folder / "lab.toml").rename(lab)
-    done = run("init", "--lab", lab, tmp_path / "other")
-
-    assert done.exit_code == 0, done.output
-    assert f"netbisect-lab --lab {lab} doctor" in done.output
-    assert not (tmp_path / "other" / "lab.toml").exists()
-    settings, _ = load(tmp_path / "other" / control.SETTINGS)
-    assert settings.lab == lab
-
-
-def test_next_steps_are_printed(tmp_path: Path) -> None:
-    said = run("init", tmp_path / "service").output
-
-    assert f"netbisect-lab --lab {tmp_path}/service/lab.toml doctor" in said
-    assert f"netbisect check {tmp_path}/service" in said
-    assert f"{tmp_path}/service/workers/NAME" in said
-
-
-def test_empty_folder_is_accepted(tmp_path: Path) -> None:
-    (tmp_path / "service").mkdir()
-
-    assert run("init", tmp_path / "service").exit_code == 0
-
-
 @pytest.mark.parametrize("to", ["nobody", 'a"b', "two words@lab.invalid"])
 def test_invalid_settings_are_not_written(tmp_path: Path, to: str) -> None:
     """The folder is as it was: absent, or empty."""
@@ -148,12 +114,6 @@ def test_doctor_reports_the_example_machines(
     assert "FAIL router1  dut router1" in said.out
     assert "Could not resolve hostname router1" in said.out
     assert "Traceback" not in said.out + said.err
-
-
-def test_folder_hides_no_python_module(folder: Path) -> None:
-    subprocess.run(
-        [sys.executable, "-c", "import bisect, random"], cwd=folder, check=True, timeout=60
-    )
 
 
 @pytest.mark.slow
@@ -201,14 +161,6 @@ def test_systemd_units_are_valid(folder: Path, tmp_path: Path, part: str) -> Non
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_unit_allows_writing_to_the_state_folder(folder: Path, tmp_path: Path) -> None:
-    assert f"ReadWritePaths={folder}\n" in printed("systemd", "master", folder)
-
-    settings = folder / control.SETTINGS
-    settings.write_text(settings.read_text().replace('# state = "."', 'state = "../state"'))
-    assert f"ReadWritePaths={folder} {tmp_path}/state\n" in printed("systemd", "master", folder)
-
-
 @pytest.mark.parametrize("part", ["master", "worker"])
 def test_rc_scripts_are_valid(folder: Path, part: str) -> None:
     text = printed("rcd", part, folder, "--user", "bench")
@@ -219,15 +171,6 @@ def test_rc_scripts_are_valid(folder: Path, part: str) -> None:
     assert "$$" not in text
 
 
-@pytest.mark.parametrize("part", ["master", "worker"])
-def test_units_refer_to_this_installation(folder: Path, part: str) -> None:
-    for manager in ("systemd", "rcd"):
-        text = printed(manager, part, folder)
-        program = "netbisect" if part == "master" else "buildbot-worker"
-
-        assert str(Path(sys.executable).with_name(program)) in text
-
-
 def test_unit_refuses_names_that_need_quoting(tmp_path: Path) -> None:
     folder = tmp_path / "with blank"
     folder.mkdir()
@@ -235,23 +178,6 @@ def test_unit_refuses_names_that_need_quoting(tmp_path: Path) -> None:
 
     assert done.exit_code == 1
     assert f"folder '{folder}' needs quoting" in done.output
-
-
-def test_unit_requires_settings(tmp_path: Path) -> None:
-    done = run("service", "systemd", "master", tmp_path)
-
-    assert done.exit_code == 1
-    assert str(tmp_path / "netbisect.toml") in done.output
-
-
-def test_sender_of_a_host_with_an_invalid_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(socket, "getfqdn", lambda: "my_host")
-    done = run("init", tmp_path / "service")
-
-    assert done.exit_code == 0, done.output
-    assert load(tmp_path / "service" / control.SETTINGS)[0].mail.sender == "netbisect@localhost"
 
 
 def test_owner_address_is_validated(folder: Path) -> None:

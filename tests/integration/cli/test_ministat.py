@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from pathlib import Path
 
 import pytest
@@ -22,7 +21,6 @@ ROWS = """\
 x   7            50           750           200           300     238.04761
 +   5           150           930           500           540     299.08193
 """
-NAMES = "x iguana\n+ chameleon\n"
 HEAD = "    N           Min           Max        Median           Avg        Stddev\n"
 SAME = "No difference proven at 95.0% confidence\n"
 
@@ -50,40 +48,6 @@ def test_example_of_the_manual() -> None:
     assert result.stdout == ministat([("iguana", IGUANA), ("chameleon", CHAMELEON)])
 
 
-@pytest.mark.parametrize(
-    ("options", "shown"),
-    [
-        (["-A"], NAMES + HEAD + ROWS + SAME),
-        (["-n"], NAMES + HEAD + ROWS),
-        (["-Aq"], ROWS + SAME),
-        (["-nq"], ROWS),
-        (["-qnAs", "-w60", "-c", "99"], ROWS),
-    ],
-)
-def test_parts_can_be_omitted(options: list[str], shown: str) -> None:
-    assert run(*options, "iguana", "chameleon").stdout == shown
-
-
-def test_width_is_that_of_the_plot() -> None:
-    lines = run("-w", "60", "iguana").stdout.splitlines()
-
-    assert lines[1] == f"+{'-' * 60}+"
-
-
-def test_variant_selects_the_version() -> None:
-    shown = {
-        one.value: run("-A", "-c80", "--variant", one.value, "iguana", "chameleon").stdout
-        for one in Variant
-    }
-
-    assert {year: "70.7384%" in text for year, text in shown.items()} == {
-        "2013": True,
-        "2015": True,
-        "2017": False,
-        "current": False,
-    }
-
-
 def test_standard_input_for_hyphen_or_no_file() -> None:
     text = "".join(f"{value}\n" for value in CHAMELEON)
 
@@ -101,16 +65,6 @@ def test_width_of_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
         widths[columns] = ministat_command._terminal_width()
 
     assert widths == {"100": 100, "100 wide": 100, "wide": 0}
-
-
-def test_names_of_any_bytes(tmp_path: Path) -> None:
-    name = os.fsdecode(b"caf\xe9")
-    try:
-        (tmp_path / name).write_text("1\n2\n3\n")
-    except OSError:
-        pytest.skip("this file system wants names in UTF-8")
-
-    assert run("-A", name).stdout_bytes.startswith(b"x caf\xe9\n")
 
 
 @pytest.mark.parametrize(
@@ -161,48 +115,6 @@ def test_status_of_a_missing_file() -> None:
 
         assert result.stderr == "Cannot open nowhere: No such file or directory\n"
     assert statuses == {"2013": 1, "2015": 1, "2017": 2, "current": 2}
-
-
-def test_comments_and_short_lines_are_skipped() -> None:
-    data = b"# head\n\n1 10\n2\n3 30 # said\n4 #40\n#5 50\n 6\t60\n"
-
-    assert points(data, column=2) == [10, 30, 60]
-
-
-def test_trailing_comment_is_ignored() -> None:
-    assert points(b"1 # one\n2 #two\n3\t#\n") == [1, 2, 3]
-
-
-def test_delimiters_are_single_characters() -> None:
-    assert points(b"1;,2\n3,,4\n;5;6\n7;8", column=2, delimiters=",;") == [2, 4, 6, 8]
-
-
-def test_numbers_of_c_are_accepted() -> None:
-    data = b"0x1f\n+5.\n.5e1\n-0X.8p1\n1E3"
-
-    assert points(data) == [31, 5, 5, -1, 1000]
-
-
-@pytest.mark.parametrize("word", ["1_000", "1e", "0x", "--1", "1,5", "one", "٣", "1d5", "nan("])
-def test_other_numbers_are_refused(word: str) -> None:
-    with pytest.raises(ValueError, match="Invalid data on line 4 in f"):
-        points(f"1\n2\n3\n{word}\n".encode())
-
-
-def test_carriage_returns_since_2015() -> None:
-    data = b"1\r\n2\r\n3\r\n"
-
-    assert points(data) == points(data, variant=Variant.V2015) == [1, 2, 3]
-    with pytest.raises(ValueError, match="Invalid data on line 1 in f"):
-        points(data, variant=Variant.V2013)
-
-
-def test_long_line_counts_as_several() -> None:
-    assert points(b"7 " * 600 + b"\n8\n9\n") == [7, 7, 8, 9]
-
-
-def test_zero_byte_ends_a_line() -> None:
-    assert points(b"1\0x\n2\n3\n") == [1, 2, 3]
 
 
 @given(st.binary(max_size=200), st.integers(1, 3), st.sampled_from(Variant))

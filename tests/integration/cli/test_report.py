@@ -79,16 +79,6 @@ def test_files_of_values() -> None:
     assert Path("out/old.pps").read_text() == lines(OLD)
 
 
-def test_written_files_give_the_same_table() -> None:
-    text = written(*SETS)
-    command = re.findall(r"`ministat (.*)`", text)[0].split()
-    result = CliRunner().invoke(
-        main.main, ["ministat", *(f"out/{a}" if a.endswith("pps") else a for a in command)]
-    )
-
-    assert result.stdout.splitlines()[2:] == BLOCK.splitlines()[2:]
-
-
 def test_flame_graph_is_copied_and_linked() -> None:
     Path("flame.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'/>")
     text = written(*SETS, "--flame-graph", "r311849=flame.svg")
@@ -116,34 +106,6 @@ heading = "No firewall:"
 "295150" = "new.pps"
 "295150mbuf" = "old.pps"
 """
-
-
-def test_study_file() -> None:
-    Path("study.toml").write_text(STUDY)
-    text = written("study.toml")
-
-    assert text.startswith("Impact of D5180\n  - Xeon L5630\n  - 2000 flows")
-    assert text.index("  - pf impact on forwarding: -") < text.index("  - forwarding: +")
-    assert text.index("\nOn pf impact on forwarding:\n") < text.index("\nNo firewall:\n")
-    assert f"\n+{'-' * 80}+\n" in text
-    assert "ministat(1) of FreeBSD 11" in text
-    assert Path("out/295150.forwarding.pps").read_text() == lines(NEW)
-
-
-def test_study_paths_are_relative_to_the_file(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (place / "study.toml").write_text(STUDY)
-    (place / "elsewhere").mkdir()
-    monkeypatch.chdir(place / "elsewhere")
-
-    assert written("../study.toml")
-
-
-def test_options_override_the_study_file() -> None:
-    Path("study.toml").write_text(STUDY)
-    text = written("study.toml", "--title", "Other", "--width", "60", "--confidence", "99")
-
-    assert text.startswith("Other\n")
-    assert "`ministat -s -w 60 -c 99 old.pps new.pps`" in text
 
 
 def test_documented_study_file_is_valid() -> None:
@@ -193,14 +155,6 @@ def history(*revisions: int, **fields: Any) -> str:
     return json.dumps({"hw": "Box", "nic": "igb", "cfg": "forwarding", **fields, "points": points})
 
 
-def test_revisions_are_compared_in_order() -> None:
-    Path("h.jsonl").write_text(history(311848, 311849, 311850))
-    text = written("h.jsonl", "--revision", "311850", "--revision", "r311848")
-
-    assert "x r311850\n+ r311848\n" in text
-    assert "r311849" not in text
-
-
 def test_testbed_must_be_chosen() -> None:
     Path("h.jsonl").write_text(
         f"{history(311848, 311849)}\n{history(311848, 311849, hw='Other')}\n"
@@ -210,16 +164,6 @@ def test_testbed_must_be_chosen() -> None:
         "there are results of 2 testbeds; expected --testbed with one of box-igb, other-igb"
     )
     assert "x r311848\n" in written("h.jsonl", "--testbed", "other-igb")
-
-
-def test_scenario_without_the_reference_is_left_out() -> None:
-    Path("h.jsonl").write_text(
-        f"{history(311848, 311849)}\n{history(311849, 311850, cfg='pf-statefull')}\n"
-    )
-    result = compare("h.jsonl", "--revision", "311848", "--revision", "311849")
-
-    assert result.exit_code == 0
-    assert "inet4-pf-stateful left out: not measured with r311848" in result.stderr
 
 
 def test_revisions_of_a_database() -> None:
@@ -238,28 +182,6 @@ def found(
     revision: str, pps: tuple[float, ...] = (1, 2, 3), *about: str, label: str = ""
 ) -> ImageResults:
     return ImageResults("box", "main", "pf", revision, label or revision, pps, about)
-
-
-def test_commits_are_shown_by_label() -> None:
-    old, new = found("0123456789ab", label="n1-0123"), found("0123456789ac", label="n2-0123")
-    (scenario,) = chosen([old, new], Choice(("0123456789ac", "0123456789ab")), print).scenarios
-
-    assert [(one.name, one.file) for one in scenario.sets] == [
-        ("n2-0123", "n2-0123.pf"),
-        ("n1-0123", "n1-0123.pf"),
-    ]
-
-
-def test_conditions_are_listed_once() -> None:
-    images = [found("r1", (1, 2, 3), "cpu: Atom", "a"), found("r2", (1, 2, 3), "cpu: Atom", "b")]
-
-    assert chosen(images, Choice(), print).conditions == (
-        "testbed box",
-        "branch main",
-        "cpu: Atom",
-        "a",
-        "b",
-    )
 
 
 def test_kernel_with_most_boots_is_used() -> None:

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import pytest
-from checkout_fixtures import IDENTITY
 from click.testing import CliRunner, Result
 
 from netbisect.cli import main
@@ -69,15 +68,6 @@ def test_ambiguous_name_lists_candidates(folder: Path) -> None:
     assert run(folder, "stable/9@2001").exit_code == 0
 
 
-def test_unknown_name_is_reported(folder: Path) -> None:
-    result = run(folder, "main", "@x", "m\u0430in")
-
-    assert result.exit_code == 1
-    assert "'@x': before @ comes a branch" in result.output
-    assert "CYRILLIC SMALL LETTER A" in result.output
-    assert "  hash  " in result.output
-
-
 def test_reviews_and_ranges_are_shown(folder: Path) -> None:
     result = run(folder, "--json", "D5180", "D5180@main", "n1..main", "main~1", "r2001", "?")
     review, upon, stretch, commit, several, wrong = json.loads(result.output)
@@ -94,49 +84,3 @@ def test_reviews_and_ranges_are_shown(folder: Path) -> None:
     assert wrong["candidates"] == []
     assert "  review      D5180\n  its base\n    hash        " in text
     assert f"  range of    {stretch['commits']} commit" in text
-
-
-def test_repository_is_fetched_first(folder: Path) -> None:
-    _, lab = load(folder / control.SETTINGS)
-    upstream = History(Path(lab.source.repository), lab.source.repository)
-    head = upstream.head("main")
-    upstream.read("update-ref", "refs/tags/just-now", head)
-
-    old, new = run(folder, "just-now", "--no-fetch"), run(folder, "just-now")
-
-    assert old.exit_code == 1
-    assert "if it is new, it may not have been fetched yet" in old.output
-    assert new.exit_code == 0
-    assert head in new.output
-
-
-def test_control_characters_are_removed(folder: Path) -> None:
-    _, lab = load(folder / control.SETTINGS)
-    upstream = History(Path(lab.source.repository), lab.source.repository)
-    tree = upstream.read("rev-parse", "main^{tree}").strip()
-    message = "red \x1b[31m text \u202e"
-    revision = upstream.read(*IDENTITY, "commit-tree", tree, "-p", "main", "-m", message).strip()
-    upstream.read("update-ref", "refs/heads/odd", revision)
-
-    assert "  subject     red [31m text\n" in run(folder, "odd").output
-
-
-def test_invalid_table_of_revisions_is_refused(folder: Path) -> None:
-    table = folder / "lab" / "svn.tsv"
-    before = table.read_text()
-    table.write_text("2001 main\n")
-    try:
-        result = run(folder, "main")
-    finally:
-        table.write_text(before)
-
-    assert result.exit_code == 1
-    assert f"Error: {table}, line 1: a number, a branch and a full hash" in result.output
-
-
-def test_branch_of_numbers_and_days(folder: Path) -> None:
-    assert run(folder, "n1", "--branch", "main").exit_code == 0
-    result = run(folder, "n1", "--branch", "stable/9")
-
-    assert result.exit_code == 1
-    assert "there is no branch 'stable/9'" in result.output

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -15,7 +14,6 @@ import pytest
 
 from netbisect.demo.lab import setup
 from netbisect.demo.lab.config import LabError, load
-from netbisect.demo.lab.faults import InjectedFault
 from netbisect.demo.lab.server import LabSimulator
 from netbisect.demo.tree.create import SampleTree
 from netbisect.workers.config.toml import FileError
@@ -29,12 +27,6 @@ def test_lab_file_does_not_mention_the_simulation(running_lab: RunningLab) -> No
     assert "simulat" not in text
     assert "demo" not in text
     assert str(running_lab.files.simulator) not in text
-
-
-def test_private_key_is_private(running_lab: RunningLab) -> None:
-    """OpenSSH refuses a private key that others can read."""
-    key = running_lab.files.ssh_config.with_name("id")
-    assert key.stat().st_mode & 0o077 == 0
 
 
 def test_setup_refuses_a_folder_with_files(sample_tree: SampleTree, tmp_path: Path) -> None:
@@ -55,24 +47,6 @@ def test_setup_refuses_an_unknown_testbed(sample_tree: SampleTree, tmp_path: Pat
         setup.prepare(tmp_path, repository=sample_tree.repository, testbeds=("c2758",))
     known = ", ".join(setup.TESTBEDS)
     assert str(caught.value) == f"no such testbed: c2758; there is {known}"
-
-
-def test_lab_with_all_testbeds(sample_tree: SampleTree, tmp_path: Path) -> None:
-    files = setup.prepare(
-        tmp_path / "lab", repository=sample_tree.repository, testbeds=("l5630", "e5-2650", "c2558")
-    )
-    assert [router.name for router in load(files.simulator).routers] == [
-        "l5630-dut",
-        "e5-2650-dut",
-        "c2558-dut",
-    ]
-
-
-def test_free_ports_are_reserved() -> None:
-    with setup.free_ports(20) as mine:
-        for port in mine:
-            with socket.socket() as other, pytest.raises(OSError, match="in use"):
-                other.bind(("127.0.0.1", port))
 
 
 @pytest.fixture
@@ -140,32 +114,3 @@ def test_missing_argument_prints_usage() -> None:
         2,
         "usage: python -m netbisect.demo.lab CONFIG.toml\n",
     )
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_simulator_prints_its_ports_and_exits_on_signals(config: Path, number: int) -> None:
-    command = [sys.executable, "-m", "netbisect.demo.lab", str(config)]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        said = []
-        while "ready\n" not in said:
-            said.append(process.stdout.readline())
-            assert said[-1]
-        process.send_signal(number)
-        _, complaints = process.communicate(timeout=300)
-    assert (process.returncode, complaints) == (0, "")
-    ports = re.findall(r"port = (\d+)", config.read_text())
-    assert sorted(re.findall(r"port (\d+)", "".join(said))) == sorted(ports)
-    for port in ports:
-        with socket.socket() as probe:
-            assert probe.connect_ex(("127.0.0.1", int(port))) != 0
-
-
-def test_all_faults_can_be_injected(c2558: RunningLab) -> None:
-    """What docs and tests speak of by name is known to the switch."""
-    for fault in InjectedFault:
-        c2558.control("break", "e5-2650-gen", fault)
-    c2558.control("mend", "e5-2650-gen")
-    assert "FreeBSD" in c2558.ssh("e5-2650-gen", "uname")

@@ -6,12 +6,7 @@ import re
 import subprocess
 from pathlib import Path
 
-import pytest
-
-from netbisect.demo.tree.create import SampleTree, base_files, create
-from netbisect.demo.tree.story import QUIET_WEEKS, story
-
-KINDS = ("culprit", "panic", "unbuildable")
+from netbisect.demo.tree.create import SampleTree, create
 
 
 def git(tree: SampleTree, *arguments: str) -> str:
@@ -34,15 +29,6 @@ def test_the_same_story_gives_the_same_hashes(sample_tree: SampleTree, tmp_path:
     assert create(tmp_path / "again.git").revisions == sample_tree.revisions
 
 
-def test_at_first_main_has_only_the_quiet_weeks(tmp_path: Path) -> None:
-    """What comes later is in the repository, but on no branch."""
-    tree = create(tmp_path / "tree.git")
-    assert git(tree, "for-each-ref", "--format=%(refname)", "refs/heads").split() == [
-        "refs/heads/main"
-    ]
-    assert git(tree, "rev-parse", "main").strip() == tree.revisions[QUIET_WEEKS - 1]
-
-
 def test_commits_land_one_after_the_other(tmp_path: Path) -> None:
     tree = create(tmp_path / "tree.git")
     assert tree.land(20) == tree.revisions[19]
@@ -57,11 +43,6 @@ def test_the_line_is_the_first_parent_line(sample_tree: SampleTree) -> None:
     assert len(everything) - len(line) == 3
 
 
-def test_roles_are_played_by_commits_on_the_line(sample_tree: SampleTree) -> None:
-    assert set(sample_tree.roles.values()) == set(KINDS)
-    assert set(sample_tree.roles) <= set(sample_tree.revisions)
-
-
 def test_only_the_culprit_changes_what_igb_costs(sample_tree: SampleTree) -> None:
     """286 ns, from the sources."""
     igb = [cost(sample_tree, number, "igb") for number in range(len(sample_tree.revisions))]
@@ -73,26 +54,3 @@ def test_only_the_culprit_changes_what_igb_costs(sample_tree: SampleTree) -> Non
 
 def rev_role(tree: SampleTree, revision: str) -> bool:
     return tree.roles.get(revision) == "culprit"
-
-
-def test_nothing_else_on_a_packets_way_changes(sample_tree: SampleTree) -> None:
-    places = ("ether", "mbuf", "route", "ip4", "ip6", "cxgbe", "ix", "pf", "pf_state", "ipfw")
-    last = len(sample_tree.revisions) - 1
-    assert cost(sample_tree, 0, *places) == cost(sample_tree, last, *places)
-
-
-def test_a_story_without_a_culprit_differs_in_that_commit_alone(tmp_path: Path) -> None:
-    quiet = create(tmp_path / "quiet.git", story(culprit=False))
-    assert "culprit" not in quiet.roles.values()
-    last = len(quiet.revisions) - 1
-    assert cost(quiet, 0, "igb") == cost(quiet, last, "igb")
-
-
-@pytest.mark.parametrize("trailer", ["Reviewed by:", "Differential Revision:", "MFC after:", "PR:"])
-def test_messages_carry_the_trailers_of_freebsd(sample_tree: SampleTree, trailer: str) -> None:
-    assert trailer in git(sample_tree, "log", "--format=%B", "main")
-
-
-def test_the_first_commit_holds_the_base(sample_tree: SampleTree) -> None:
-    names = git(sample_tree, "ls-tree", "-r", "--name-only", sample_tree.revisions[0]).split()
-    assert sorted(base_files()) == names

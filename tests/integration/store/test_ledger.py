@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import subprocess
 import sys
 import threading
@@ -13,7 +12,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ledger_facts import BOOT, COMPARISON, DUD, FACTS, KERNEL, NIGHT, SAMPLE, Clock, decide
-from sqlalchemy import select
 
 from netbisect.bisect.model.entities import (
     Boot,
@@ -28,7 +26,6 @@ from netbisect.bisect.model.evidence import Prices
 from netbisect.bisect.model.results import NightlyResult, NotConfirmed, Unfinished
 from netbisect.store.db.database import StoreError, open_database
 from netbisect.store.db.records import Outcome
-from netbisect.store.db.tables import EventRow
 from netbisect.store.ledger import Ledger
 from netbisect.store.repositories.jobs import AlreadyClosedError
 
@@ -43,18 +40,6 @@ def ledger(url: str) -> Iterator[Ledger]:
 
 
 # ---------------------------------------------------------------------------------------- facts
-
-
-def test_every_fact_is_given_back_as_it_was_told(ledger: Ledger) -> None:
-    record = ledger.jobs.add(NIGHT, key="night")
-    decision = decide(ledger, record.id)
-
-    for fact in FACTS:
-        ledger.facts.record(fact, decision.id)
-    later = dataclasses.replace(SAMPLE, id="sample2", at=99.0)
-    ledger.facts.record(later, decision.id)
-
-    assert ledger.facts.of_job(record.id) == [*FACTS, later]
 
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20)
@@ -124,41 +109,6 @@ def test_what_no_database_takes_is_kept_once_under_another_letter(ledger: Ledger
     assert [event.kind for event in ledger.events.since(0)[0]] == ["import"]
 
 
-def test_bounds_that_are_infinite_are_kept(ledger: Ledger) -> None:
-    """And so are words that look like it."""
-    told = {"high": math.inf, "low": -math.inf, "why": 'Infinity, "-Infinity"\\', "of": ["\\"]}
-    with ledger.writing() as writing:
-        writing.note("odd", **told)
-
-    assert ledger.events.since(0)[0][0].data == told
-
-
-def test_who_reads_sees_one_moment(ledger: Ledger, url: str) -> None:
-    """Whatever is written meanwhile, and by whom."""
-    engine = open_database(url)
-    with ledger.reading() as session:
-        before = session.scalars(select(EventRow.id)).all()
-        Ledger(engine).jobs.add(NIGHT, key="meanwhile")
-        assert session.scalars(select(EventRow.id)).all() == before
-    engine.dispose()
-    assert ledger.events.last() > 0
-
-
-def test_a_fact_told_twice_is_kept_once_and_as_it_was_told_first(ledger: Ledger) -> None:
-    record = ledger.jobs.add(NIGHT, key="night")
-    decision = decide(ledger, record.id)
-    for fact in FACTS:
-        ledger.facts.record(fact, decision.id)
-    marker = ledger.events.last()
-
-    for fact in FACTS:
-        ledger.facts.record(fact)
-    ledger.facts.record(dataclasses.replace(SAMPLE, pps=1.0), decision.id)
-
-    assert ledger.facts.of_job(record.id) == FACTS
-    assert ledger.events.last() == marker
-
-
 def test_a_sample_of_an_unknown_boot_is_refused_and_nothing_of_it_is_kept(ledger: Ledger) -> None:
     marker = ledger.events.last()
     with pytest.raises(StoreError, match="belongs to boot boot1, which was not recorded"):
@@ -183,26 +133,6 @@ def test_a_number_that_is_none_is_refused(ledger: Ledger, number: float) -> None
 def test_a_fact_of_an_unknown_decision_is_refused(ledger: Ledger) -> None:
     with pytest.raises(StoreError, match="there is no decision 7"):
         ledger.facts.record(BOOT, 7)
-
-
-def test_a_console_may_say_anything(ledger: Ledger) -> None:
-    decision = decide(ledger, ledger.jobs.add(NIGHT, key="night").id)
-
-    ledger.facts.record(dataclasses.replace(DUD, log="panic:\0 \udcff\nKDB"), decision.id)
-
-    [kept] = ledger.facts.of_job(decision.job)
-    assert isinstance(kept, Failure)
-    assert kept.log == "panic:\ufffd ?\nKDB"
-
-
-def test_a_dud_without_a_log_is_given_the_machines_last_words(ledger: Ledger) -> None:
-    decision = decide(ledger, ledger.jobs.add(NIGHT, key="night").id)
-
-    ledger.facts.record(dataclasses.replace(DUD, log=""), decision.id, log="last words")
-    ledger.facts.record(dataclasses.replace(DUD, id="dud2"), decision.id, log="last words")
-
-    logs = [fact.log for fact in ledger.facts.of_job(decision.job) if isinstance(fact, Failure)]
-    assert logs == ["last words", "cc: error"]
 
 
 def test_facts_from_elsewhere_come_all_or_not_at_all(ledger: Ledger) -> None:
@@ -237,23 +167,6 @@ def test_an_import_names_its_revisions_if_they_are_few(ledger: Ledger) -> None:
     assert told == [sorted({KERNEL.revision, BOOT.revision, DUD.revision}), None, None]
 
 
-def test_what_is_learned_is_told_once_and_again_when_it_is_another(ledger: Ledger) -> None:
-    """With the numbers of the commits, also those that they had before."""
-    ledger.commits.learn([commit("r1", 1), commit("r2", 2)], "main")
-    ledger.commits.learn([commit("r1", 1), commit("r2", 2)], "main")
-    ledger.commits.learn([commit("r1", 1), commit("r2", 2, "in other words")], "main")
-    ledger.commits.learn([commit("r2", 7, "in other words")], "main")
-    ledger.commits.learn([commit("r1", 1)], "stable/15")
-    found = [(one.kind, one.data) for one in ledger.events.since(0)[0]]
-
-    assert found == [
-        ("learned", {"branch": "main", "first": 1, "last": 2}),
-        ("learned", {"branch": "main", "first": 2, "last": 2}),
-        ("learned", {"branch": "main", "first": 2, "last": 7}),
-        ("learned", {"branch": "stable/15", "first": 1, "last": 1}),
-    ]
-
-
 def test_what_is_known_of_no_branch_is_told_once_and_again_when_it_is_another(
     ledger: Ledger,
 ) -> None:
@@ -269,39 +182,6 @@ def test_what_is_known_of_no_branch_is_told_once_and_again_when_it_is_another(
 
 def commit(revision: str, number: int, subject: str = "a change") -> Commit:
     return Commit(revision, number, subject, "body", "A", "a@example.org", 5.0, ("sys/net/x.c",), 3)
-
-
-def test_a_revision_is_called_by_its_number_and_the_start_of_its_hash(ledger: Ledger) -> None:
-    full = "0a1b2c3d4e5f" + 28 * "0"
-    ledger.commits.learn([commit(full, 302145), commit("r311849", 7)], "main")
-
-    assert ledger.commits.label(full) == "n302145-0a1b2c3d4e5f"
-    assert ledger.commits.label("r311849") == "r311849"
-    assert ledger.commits.label(40 * "f") == 12 * "f"
-    assert ledger.commits.label("") == ""
-
-
-def test_a_commit_learned_twice_is_as_it_was_said_last(ledger: Ledger) -> None:
-    ledger.commits.learn([commit("r1", 1), commit("r2", 2)], "main")
-    ledger.commits.learn([commit("r2", 2, "the same, said better")], "main")
-
-    assert ledger.commits.get("r1") == commit("r1", 1)
-    assert ledger.commits.get("r2") == commit("r2", 2, "the same, said better")
-    assert ledger.commits.get("r3") is None
-
-
-def test_a_commit_that_a_rewritten_branch_lost_is_not_of_its_series(ledger: Ledger) -> None:
-    ledger.commits.learn([commit("r1", 1), commit("r2", 2)], "main")
-    for fact in (KERNEL, BOOT, SAMPLE):
-        ledger.facts.record(fact)
-    assert [level.revision for level in ledger.series.levels("c2558", SAMPLE.scenario, "main")] == [
-        "r1"
-    ]
-
-    ledger.commits.learn([commit("other", 1)], "main")
-
-    assert ledger.series.levels("c2558", SAMPLE.scenario, "main") == []
-    assert ledger.commits.get("r1") == commit("r1", 1)
 
 
 # --------------------------------------------------------------------------------- many at once
@@ -401,29 +281,3 @@ def test_prices_are_those_of_the_defaults_until_there_is_experience(ledger: Ledg
 
     assert ledger.costs.prices("c2558") == Prices(build=1200.0, boot=200.0, run=45.0)
     assert ledger.costs.prices("new") == Prices()
-
-
-def test_prices_follow_the_lab_when_it_changes(ledger: Ledger) -> None:
-    for i in range(120):
-        boot = dataclasses.replace(BOOT, id=f"b{i}", at=float(i), seconds=100.0 if i < 60 else 20.0)
-        ledger.facts.record_all([boot], "the past")
-
-    assert ledger.costs.prices("c2558").boot == 20.0
-
-
-def test_what_failed_has_its_cost_too(ledger: Ledger) -> None:
-    record = ledger.jobs.add(NIGHT, key="night")
-    decision = decide(ledger, record.id)
-    hung = Failure("dud2", "r1", Stage.BOOT, Reaction.SKIP, "no boot", 50.0, 400.0, "c2558")
-    crashed = Failure(
-        "dud3", "r1", Stage.BOOT, Reaction.SKIP, "went down", 60.0, 7.0, "c2558", SAMPLE.scenario
-    )
-    for fact in (*FACTS, hung, crashed):
-        ledger.facts.record(fact, decision.id)
-    ledger.facts.record(dataclasses.replace(BOOT, id="somebody else's"))
-
-    cost = ledger.costs.of_jobs([record.id])
-
-    assert (cost.builds, cost.boots, cost.runs) == (2, 2, 2)
-    assert cost.seconds == 600.0 + 60.0 + 180.0 + 400.0 + 30.0 + 7.0
-    assert ledger.costs.of_jobs([]).seconds == 0

@@ -61,21 +61,6 @@ def test_every_row_of_an_old_ledger_loads(ledger: Ledger) -> None:
     assert len(events) == rows["events"]
 
 
-def test_every_alert_and_series_of_an_old_ledger_loads(ledger: Ledger) -> None:
-    alerts = ledger.alerts.all(candidates=True)
-    assert {alert.state for alert in alerts} == {*AlertState}
-    assert all(alert.series for alert in alerts)
-    assert all(ledger.alerts.changes(alert.id) for alert in alerts)
-    assert ledger.alerts.of_series("c2558-2", SCENARIO, MAIN)
-    assert [level.revision[-2:] for level in ledger.series.levels(TESTBED, SCENARIO, MAIN)] == [
-        "a1",
-        "a8",
-    ]
-    assert ledger.evidence.gather(
-        ledger.jobs.get(3), config="GENERIC-NODEBUG", arch="amd64"
-    ).skipped
-
-
 def test_work_continues_in_an_old_ledger(ledger: Ledger) -> None:
     [bisection] = [job for job in ledger.jobs.all_open() if job.key == "open:bisection"]
     assert isinstance(bisection.job, BisectJob)

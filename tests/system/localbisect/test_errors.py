@@ -11,7 +11,7 @@ from localbisect_fixtures import Done, Repository
 
 from netbisect.bisect.model.entities import Commit
 from netbisect.localbisect import candidates
-from netbisect.localbisect.command import MeasurementError, parse_value
+from netbisect.localbisect.command import parse_value
 
 CULPRIT = 17
 
@@ -109,15 +109,6 @@ def test_log_of_another_search_is_refused(slower: Repository) -> None:
     assert slower.facts("search")[0]["command"] == ["false"]
 
 
-def test_file_that_is_not_a_log_is_unchanged(slower: Repository, tmp_path: Path) -> None:
-    path = tmp_path / "notes.txt"
-    path.write_text("do not lose this\nor that")
-    said = wrong(slower.search("--log", str(path), "--", "true"))
-
-    assert f"{path}, line 1: invalid JSON" in said
-    assert path.read_text() == "do not lose this\nor that"
-
-
 WRONG_OPTIONS = [
     (["--worktree", "."], "expected a new or an empty folder"),
     (["--min-effect", "0"], "expected a number above 0 and below 100"),
@@ -158,11 +149,6 @@ def test_last_number_or_metric_is_parsed(text: str, metric: str, value: float) -
     assert parse_value(text, metric) == value
 
 
-def test_digits_in_names_are_not_numbers() -> None:
-    with pytest.raises(MeasurementError, match="printed no number"):
-        parse_value("ipv4 on x86_64", "")
-
-
 def commit(name: str, lines: int = 0, paths: Sequence[str] = ()) -> Commit:
     return Commit(name, 0, "", "", "", "", 0.0, tuple(paths), lines)
 
@@ -175,14 +161,3 @@ def test_prior_weights_favour_matching_paths_and_large_commits() -> None:
     assert given[0] > 10 * given[1] > 1
     assert sum(given) == pytest.approx(3)
     assert by_size[0] == by_size[1] < by_size[2] < 2 * by_size[0]
-
-
-def test_commits_with_repeated_trees_are_dropped() -> None:
-    commits = [commit(name) for name in "abcdef"]
-    trees = dict(zip("gabcdef", "0123145", strict=True))
-
-    assert [one.revision for one in candidates.without_repeated_trees("g", commits, trees)] == [
-        "a",
-        "e",
-        "f",
-    ]

@@ -64,16 +64,6 @@ def test_culprit_and_parent_are_measured_in_several_layouts(lucky: Repository) -
 
 
 @pytest.mark.long
-def test_only_layout_0_is_measured_by_default(lucky: Repository) -> None:
-    done = lucky.search(*OPTIONS, "--json", "--", "./program.sh")
-    found = json.loads(done.stdout)
-
-    assert {layout for _, layout in orders(lucky)} == {"0"}, done.stderr
-    assert lucky.revisions[17] in named(found), done.stderr
-    assert "layouts" not in found
-
-
-@pytest.mark.long
 def test_failing_layouts_do_not_skip_the_revision(lucky: Repository) -> None:
     setup = f'[ "$NETBISECT_LAYOUT" = 0 ] || {{ echo "no such option" >&2; exit 1; }}; {LINK}'
     options = ("--setup", setup, *OPTIONS[2:], "--layouts", "3", "--json")

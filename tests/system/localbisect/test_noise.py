@@ -46,11 +46,11 @@ def searched(seed: int, drop: float, sd: float) -> tuple[SearchResult, int]:
 
 
 def test_real_drop_is_never_called_nothing() -> None:
-    """36 searches for a drop of 5 %, with 2 % noise: the culprit, or no answer."""
-    found = [searched(seed, 0.05, 0.02) for seed in range(36)]
+    """16 searches for a drop of 5 %, with 2 % noise: the culprit, or no answer."""
+    found = [searched(seed, 0.05, 0.02) for seed in range(16)]
 
     assert not [one for one, _ in found if one.status is ExitStatus.NOTHING]
     named = [(one.culprits, culprit) for one, culprit in found if one.status is ExitStatus.FOUND]
-    assert len(named) >= 25
+    assert len(named) >= 11
     for culprits, culprit in named:
         assert [int(one.revision, 16) for one in culprits] == [culprit]

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import click
 import pytest
 from click.testing import CliRunner
 from localbisect_fixtures import Files, MakeRepository, Repository, interruptible, numbered
@@ -281,17 +280,6 @@ def test_search_needs_no_service_dependencies(slower: Repository) -> None:
     assert "pip install 'netbisect[service]'" in detect.stderr
     assert helped.returncode == 0
     assert "Bisect any git repository with any command" in helped.stdout
-
-
-def test_command_list_shows_the_help_of_each_command() -> None:
-    context = click.Context(main.main)
-    listed = CliRunner().invoke(main.main, ["--help"], terminal_width=200).output
-    for name in main.main.list_commands(context):
-        command = main.main.get_command(context, name)
-
-        assert command is not None
-        assert f"{name} " in listed
-        assert command.get_short_help_str(150) in listed
 
 
 def test_documentation_lists_exactly_the_options() -> None:

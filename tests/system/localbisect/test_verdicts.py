@@ -57,18 +57,6 @@ def test_two_culprits_are_both_verified(make_repository: MakeRepository) -> None
     assert "two commits or more: more than 9" in looked(repository, "explain")
 
 
-@pytest.mark.long
-def test_improvement_in_the_range_is_reported_too(make_repository: MakeRepository) -> None:
-    changes: dict[int, Files] = {8: {"level": "1060\n"}, 24: {"level": "900\n"}}
-    repository = make_repository(numbered(32, changes))
-    done = repository.search()
-
-    assert done.returncode == 0, done.stderr
-    said = plain(done.stdout)
-    assert f"Commit {repository.revisions[24][:12]} Change 24 made the number fall: -1" in said
-    assert f"Commit {repository.revisions[8][:12]} Change 8 made the number rise" in said
-
-
 def test_drift_has_no_culprit(make_repository: MakeRepository) -> None:
     slope: dict[int, Files] = {
         n: {"level": f"{1000 * math.exp(-0.06 * n / 63):.3f}\n"} for n in range(64)
@@ -86,18 +74,6 @@ def test_drift_has_no_culprit(make_repository: MakeRepository) -> None:
     assert "decisions are the same" in looked(repository, "replay")
 
 
-def test_false_difference_of_the_ends_has_no_culprit(make_repository: MakeRepository) -> None:
-    """The machine is slow during the runs of the bad end."""
-    repository = make_repository(numbered(30))
-    done = repository.search("--", "sh", "-c", MOODY.format(when="1|2|5"), SPREAD="0.002")
-    said = plain(done.stdout)
-
-    assert repository.facts("confirmed")
-    assert done.returncode == 1, done.stdout
-    assert said.startswith("Nothing changed: ")
-    assert "Probability: " in said
-
-
 def test_change_of_the_machine_has_no_culprit(make_repository: MakeRepository) -> None:
     """The machine becomes slow after the comparison of the ends."""
     repository = make_repository(numbered(30, {20: {"level": "950\n"}}))
@@ -113,7 +89,7 @@ def test_change_of_the_machine_has_no_culprit(make_repository: MakeRepository) -
     assert (data["result"], data["status"]) == ("notreproduced", 3)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_long_set_ups_have_several_runs_per_trial(make_repository: MakeRepository) -> None:
     """An interrupted trial resumes with its remaining runs."""
     repository = make_repository(numbered(6, {4: {"level": "940\n"}}))

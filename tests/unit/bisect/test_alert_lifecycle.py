@@ -10,15 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netbisect.bisect.alert_lifecycle import (
-    REOPENING_SECONDS,
     AlertStatus,
     StatusChange,
     after_search,
     apply_change,
     is_mailed,
-    mute_expired,
-    recurs,
-    same_event,
 )
 from netbisect.bisect.detection.recovery import recovery
 from netbisect.bisect.model.alert_state import (
@@ -27,7 +23,6 @@ from netbisect.bisect.model.alert_state import (
     AlertKind,
     AlertState,
     AlertTransitionError,
-    action_for,
 )
 from netbisect.bisect.model.entities import Level, Noise
 from netbisect.bisect.model.results import (
@@ -45,14 +40,6 @@ from netbisect.bisect.model.results import (
 DAY = 86400.0
 STATES = st.sampled_from(AlertState)
 ACTIONS = st.sampled_from(AlertAction)
-PEOPLE = (
-    AlertAction.ACKNOWLEDGE,
-    AlertAction.MUTE,
-    AlertAction.REOPEN,
-    AlertAction.FIX,
-    AlertAction.INVALIDATE,
-    AlertAction.INFRA,
-)
 
 
 def alive(state: AlertState, **properties: object) -> AlertStatus:
@@ -104,16 +91,6 @@ def test_transition_is_allowed_or_rejected(state: AlertState, action: AlertActio
         assert all(one.value in said for one in ALLOWED[action])
 
 
-def test_rejection_names_the_allowed_states() -> None:
-    with pytest.raises(AlertTransitionError) as caught:
-        apply_change(7, alive(AlertState.FIXED), change(AlertAction.SEARCH))
-
-    assert str(caught.value) == (
-        "alert 7 is fixed; only an alert that is open, bisecting, no-culprit or reopened "
-        "can be searched"
-    )
-
-
 @given(st.lists(st.tuples(ACTIONS, st.floats(0, 40 * DAY)), max_size=25))
 def test_status_is_always_consistent(steps: list[tuple[AlertAction, float]]) -> None:
     """Its times and names fit its state, after any sequence of changes."""
@@ -146,28 +123,6 @@ def test_only_ending_actions_end_an_alert(state: AlertState, action: AlertAction
         assert after.ended
 
 
-@given(state=STATES)
-def test_late_search_result_is_accepted(state: AlertState) -> None:
-    if state in {AlertState.CANDIDATE, AlertState.CONFIRMING}:
-        return
-    for action in (AlertAction.NAME, AlertAction.GIVE_UP, AlertAction.WITHDRAW):
-        after = apply_change(7, alive(state), change(action)).state
-        if state.ended:
-            assert after is state
-        if action is not AlertAction.WITHDRAW and state in {
-            AlertState.ACKNOWLEDGED,
-            AlertState.MUTED,
-        }:
-            assert after is state
-
-
-def test_late_culprit_is_stored() -> None:
-    """Of a muted alert the culprit is known all the same."""
-    life = apply_change(7, alive(AlertState.MUTED), change(AlertAction.NAME))
-
-    assert (life.state, life.culprit, life.muted_until) == (AlertState.MUTED, "r15", 10 * DAY)
-
-
 def test_states_are_reachable_and_only_merged_is_final() -> None:
     """From the first suspicion on; and from everywhere something leads on."""
     reached, waiting = {AlertState.CANDIDATE}, [AlertState.CANDIDATE]
@@ -179,15 +134,6 @@ def test_states_are_reachable_and_only_merged_is_final() -> None:
         reached |= onward
 
     assert reached == set(AlertState)
-
-
-def test_each_state_has_one_action() -> None:
-    for state in set(AlertState) - {AlertState.CANDIDATE}:
-        assert action_for(state).aim is state
-    assert action_for(None) is AlertAction.NOTE
-    assert AlertAction.NOTE.aim is None
-    with pytest.raises(AlertTransitionError, match="no alert becomes a candidate"):
-        action_for(AlertState.CANDIDATE)
 
 
 @pytest.mark.parametrize(
@@ -221,25 +167,6 @@ def test_each_state_has_one_action() -> None:
 def test_incomplete_change_is_rejected(state: AlertState, wrong: StatusChange, why: str) -> None:
     with pytest.raises(AlertTransitionError, match=why):
         apply_change(7, alive(state), wrong)
-
-
-def test_unannounced_alert_cannot_be_reopened() -> None:
-    """A candidate that was withdrawn has no numbers to stand for."""
-    life = apply_change(7, alive(AlertState.CANDIDATE), change(AlertAction.WITHDRAW))
-
-    with pytest.raises(AlertTransitionError, match="alert 7 was never announced"):
-        apply_change(7, life, change(AlertAction.REOPEN))
-
-
-def test_fixed_alert_keeps_its_end_until_reopened() -> None:
-    """Then it has neither end nor recovery."""
-    fixed = apply_change(7, alive(AlertState.OPEN), change(AlertAction.FIX, 50.0))
-    assert (fixed.closed_at, fixed.recovery) == (50.0, "r30")
-    noted = apply_change(7, fixed, change(AlertAction.NAME, 60.0))
-    assert (noted.closed_at, noted.recovery, noted.culprit) == (50.0, "r30", "r15")
-
-    again = apply_change(7, noted, change(AlertAction.REOPEN, 70.0))
-    assert (again.state, again.closed_at, again.recovery) == (AlertState.REOPENED, None, "")
 
 
 # ------------------------------------------------------------------------------- what follows
@@ -318,49 +245,6 @@ def test_state_after_a_search(finding: Result, state: AlertState) -> None:
     assert after_search(finding) is state
 
 
-def test_kind_of_an_effect() -> None:
-    """Slower is a drop."""
-    drop = Effect("s", -0.1, -0.2, -0.05, 0.01, 5, 5)
-    assert AlertKind.of(drop) is AlertKind.DROP
-    assert AlertKind.of(replace(drop, ln_ratio=0.1)) is AlertKind.IMPROVEMENT
-
-
-def test_same_culprit_is_the_same_event() -> None:
-    known = alive(AlertState.CULPRIT_FOUND)
-
-    assert same_event(known, known)
-    assert same_event(replace(known, state=AlertState.ACKNOWLEDGED), known)
-    assert not same_event(known, replace(known, culprit="r16"))
-    assert not same_event(known, replace(known, kind=AlertKind.IMPROVEMENT))
-    assert not same_event(replace(known, state=AlertState.FIXED), known)
-    assert not same_event(alive(AlertState.OPEN), alive(AlertState.OPEN))
-
-
-@pytest.mark.parametrize("state", [one for one in AlertState if one.ended])
-def test_change_recurs_within_thirty_days(state: AlertState) -> None:
-    over = alive(state, closed_at=1000.0)
-    back = state is not AlertState.MERGED
-
-    assert recurs(over, AlertKind.DROP, 1000.0 + REOPENING_SECONDS) is back
-    assert not recurs(over, AlertKind.DROP, 1001.0 + REOPENING_SECONDS)
-    assert not recurs(over, AlertKind.IMPROVEMENT, 1001.0)
-    assert not recurs(replace(over, announced_at=None), AlertKind.DROP, 1001.0)
-
-
-def test_standing_alert_does_not_recur() -> None:
-    """It is there."""
-    assert not recurs(alive(AlertState.ACKNOWLEDGED), AlertKind.DROP, 10.0)
-
-
-def test_mute_expires() -> None:
-    """Not before; and only muting does."""
-    muted = alive(AlertState.MUTED, muted_until=50.0)
-
-    assert not mute_expired(muted, 49.9)
-    assert mute_expired(muted, 50.0)
-    assert not mute_expired(alive(AlertState.OPEN), 50.0)
-
-
 # ----------------------------------------------------------------------------------- recovery
 
 QUIET = Noise(boot=0.002, image=0.002)
@@ -400,40 +284,5 @@ def test_recovery_after_three_levels(
     assert recovery(BEFORE, levels(*after), noise, effect) == back
 
 
-def test_recovery_of_a_gain() -> None:
-    """Seen from the other side."""
-    gain = math.log(1.1)
-
-    assert recovery(BEFORE, levels(110, 100, 100.5, 99), QUIET, gain) == "r1"
-    assert recovery(BEFORE, levels(110, 109, 111, 110), QUIET, gain) is None
-
-
-@given(
-    drop=st.floats(0.005, 0.5),
-    image=st.floats(0, 0.1),
-    boots=st.integers(1, 5),
-)
-def test_no_recovery_of_a_constant_level(drop: float, image: float, boots: int) -> None:
-    """However noisy the series, and however small the drop."""
-    after = levels(*[100 * math.exp(-drop)] * 5, boots=boots)
-
-    assert recovery(levels(100, 100, 100), after, Noise(image=image), -drop) is None
-
-
-@given(st.permutations(range(5)), st.floats(0.02, 0.5))
-def test_order_of_the_baseline_does_not_matter(order: list[int], drop: float) -> None:
-    """Only the levels in it."""
-    after = levels(100, 100, 100)
-    shuffled = [BEFORE[i] for i in order]
-
-    assert recovery(shuffled, after, QUIET, -drop) == recovery(BEFORE, after, QUIET, -drop)
-
-
 def test_no_recovery_without_a_baseline() -> None:
     assert recovery([], levels(100, 100, 100), QUIET, -0.1) is None
-
-
-@pytest.mark.parametrize("action", [one for one in PEOPLE if one is not AlertAction.REOPEN])
-def test_offered_actions_apply_to_an_open_alert(action: AlertAction) -> None:
-    """Everything but to open it again."""
-    assert apply_change(7, alive(AlertState.OPEN), change(action)).state is action.aim

@@ -49,15 +49,6 @@ def test_mfc_after_period(said: str, days: float | None) -> None:
         assert found.mfc_words == ("" if days is None else said)
 
 
-def test_mfc_to_branches() -> None:
-    """Numbers alone, names of branches, and names of old."""
-    assert parse_trailers("MFC to:\tstable/14, 13\nMFC to: 12-STABLE").mfc_to == (
-        "stable/14",
-        "stable/13",
-        "stable/12",
-    )
-
-
 @pytest.mark.parametrize(
     ("line", "names"),
     [
@@ -131,10 +122,6 @@ def told(
     return stable_sentences(found, BRANCHES, lambda name: name[:6], NOVEMBER + now * DAY)
 
 
-def test_due_merge() -> None:
-    assert told(1) == ["It is due on stable/13 and stable/14 on 2026-12-05 (MFC after: 2 weeks)."]
-
-
 def test_overdue_merge() -> None:
     assert told(20, s14=(OTHER, PICK)) == [
         "It has been on stable/14 since 2026-12-04 (2a1b2c).",
@@ -159,32 +146,6 @@ def test_fix_and_branches_without_it() -> None:
         "A later commit says that it fixes it: 1a1b2c (igb: Correct it).",
         "The fix is not yet on stable/13.",
     ]
-
-
-def test_revert_on_a_stable_branch() -> None:
-    revert = commit("5" * 40, f"This reverts commit {C}.", 'Revert "igb: Change"', day=14)
-    assert told(21, s13=(PICK, revert), s14=(PICK, revert))[0] == (
-        "It has been on stable/13 since 2026-12-04 (2a1b2c), and was fixed there by 555555."
-    )
-
-
-def test_commit_without_merges() -> None:
-    assert told(1, (OTHER,), replace(CULPRIT, body="")) == []
-
-
-def test_subversion_numbers() -> None:
-    pick = commit(C, "svn path=/stable/11/; revision=320897\n", "MFC r311849:", day=13)
-    for culprit in (
-        replace(CULPRIT, revision="r311849"),
-        replace(CULPRIT, body="Notes:\n    svn path=/head/; revision=311849\n"),
-    ):
-        assert list(merge_status(culprit, (), {"stable/11": (pick,)}).landed) == ["stable/11"]
-    assert merge_status(CULPRIT, (), {"stable/11": (pick,)}).landed == {}
-
-
-def test_ambiguous_short_hash_is_ignored() -> None:
-    fix = commit(B, "Fixes: 0a1b2c3d4e6f\nFixes: 0a1b2")
-    assert merge_status(CULPRIT, (fix,), {}).fixes == ()
 
 
 # --------------------------------------------------------------------------------- from a real tree

@@ -8,11 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from netbisect.bisect import measurement, plan
-from netbisect.bisect.model import serialization
 from netbisect.bisect.model.detection_results import DifferenceVerdict
 from netbisect.bisect.model.entities import Kernel, Noise
 from netbisect.bisect.model.evidence import (
@@ -29,7 +26,6 @@ from netbisect.bisect.model.results import (
     Trial,
     Unfinished,
 )
-from netbisect.bisect.model.revision_key import commit_of, parts_of, patch_of, short, with_patch
 
 A, B, C = "a" * 40, "b" * 40, "c" * 40
 FORWARDING, PF = "inet4-forwarding", "inet4-pf-stateful"
@@ -78,13 +74,6 @@ def test_boots_are_interleaved() -> None:
     assert held.effects[0].ln_ratio == pytest.approx(-0.1, abs=0.01)
 
 
-def test_all_kernels_are_built_before_the_first_boot() -> None:
-    first = measurement.next_move(TWO, Evidence(kernels=built(A)))
-
-    assert isinstance(first, Trial)
-    assert first.revision == B
-
-
 @pytest.mark.parametrize(("bad", "named"), [(A, A), (B, B)])
 def test_one_unmeasurable_of_two_is_unfinished(bad: str, named: str) -> None:
     answer, order = play(TWO, {}, skipped={bad: "the patch does not apply"})
@@ -116,46 +105,6 @@ def test_identical_kernels_are_not_booted() -> None:
     assert measurement.worst_verdict(TWO, answer) is DifferenceVerdict.SAME
 
 
-def test_kernel_of_two_revisions_is_booted_once() -> None:
-    job = replace(TWO, revisions=(A, B, C))
-    kernels = {A: kernel(A), B: kernel(B, "one"), C: kernel(C, "one")}
-    answer, order = play(job, {A: 14.0, B: 13.9}, kernels=kernels)
-
-    assert Counter(order) == {A: 5, B: 5}
-    assert isinstance(answer, MeasureResult)
-    assert answer.held[0].effects == answer.held[1].effects
-
-
-def test_shared_boots_count_after_fresh_ones() -> None:
-    others = [
-        Observation(f"other {i}", A, A, {FORWARDING: 14.0 + i}, fresh=False) for i in range(7)
-    ]
-    own = Observation("own", A, A, {FORWARDING: 13.0})
-    evidence = Evidence((*others, own), built(A, B))
-    counted = measurement.counted_observations(TWO, evidence, A)
-
-    assert [one.boot for one in counted] == ["own", "other 6", "other 5", "other 4", "other 3"]
-    assert measurement.remaining_boots(TWO, evidence) == 5
-    move = measurement.next_move(TWO, evidence)
-    assert isinstance(move, Trial)
-    assert move.revision == B
-
-
-def test_scenario_without_samples_ends() -> None:
-    """After a few boots beyond those asked for, the other scenario has its answer."""
-    job = replace(TWO, scenarios=(FORWARDING, PF))
-    observations = [
-        Observation(f"{name} {i}", name, name, {FORWARDING: 14.0 + i / 1000})
-        for name in (A, B)
-        for i in range(job.boots + measurement.SPARE)
-    ]
-    answer = measurement.next_move(job, Evidence(tuple(observations), built(A, B)))
-
-    assert isinstance(answer, MeasureResult)
-    assert [one.scenario for one in answer.held[0].effects] == [FORWARDING]
-    assert measurement.worst_verdict(job, answer) is DifferenceVerdict.OPEN
-
-
 def effect(ln_ratio: float, reach: float) -> Effect:
     return Effect(FORWARDING, ln_ratio, ln_ratio - reach, ln_ratio + reach, 0.01, 5, 5)
 
@@ -179,16 +128,6 @@ def test_verdict_of_a_difference(
     noise = Noise(image=image)
 
     assert measurement.classify(effect(ln_ratio, reach), noise, TWO.min_effect) is word
-
-
-@given(st.floats(-0.5, 0.5), st.floats(0.001, 0.2), st.floats(0, 0.05))
-def test_image_noise_widens_the_interval(ln_ratio: float, reach: float, image: float) -> None:
-    found = effect(ln_ratio, reach)
-    low, high = measurement.code_interval(found, Noise(image=image))
-
-    assert low <= found.low + 1e-12
-    assert high >= found.high - 1e-12
-    assert measurement.code_interval(found, None) == (found.low, found.high)
 
 
 def test_worst_verdict() -> None:
@@ -236,35 +175,3 @@ def test_error_rate_of_equal_kernels() -> None:
         said[measurement.worst_verdict(job, found)] += 1
 
     assert said[DifferenceVerdict.SLOWER] + said[DifferenceVerdict.FASTER] <= 8
-
-
-def test_job_survives_serialization() -> None:
-    job = replace(TWO, noise={FORWARDING: QUIET})
-
-    assert serialization.loads(serialization.dumps(job)) == job
-    answer = MeasureResult((RevisionComparison(B, (effect(-0.1, 0.01),)),))
-    assert serialization.loads(serialization.dumps(answer)) == answer
-
-
-# --------------------------------------------------------------------------------- the subject
-
-
-@given(
-    st.from_regex(r"[0-9a-f]{40}", fullmatch=True),
-    st.from_regex(r"D[1-9]\d{0,4}-[0-9a-f]{8}", fullmatch=True),
-)
-def test_key_of_a_patched_revision(commit: str, mark: str) -> None:
-    """It comes apart again, and is never that of the revision alone."""
-    name = with_patch(commit, mark)
-
-    assert name != commit
-    assert parts_of(name) == (commit, mark)
-    assert commit_of(name) == commit
-    assert patch_of(f"GENERIC+fix-igb+{mark}") == mark
-    assert short(name) == f"{commit[:12]}+{mark}"
-
-
-@pytest.mark.parametrize("name", ["r295150+mbuf", "r311848", A, "GENERIC+fix-igb", "+D1-00000000"])
-def test_plus_alone_is_no_patch(name: str) -> None:
-    """Imported histories have names with a plus."""
-    assert parts_of(name) == (name, "")

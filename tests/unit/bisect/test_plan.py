@@ -19,7 +19,6 @@ from netbisect.bisect.model.jobs import (
     ProfileJob,
 )
 from netbisect.bisect.model.results import (
-    NightlyResult,
     ProfileResult,
     Trial,
     Unfinished,
@@ -54,26 +53,10 @@ def test_nightly_job_boots_the_requested_number(done: int) -> None:
     assert move == Trial("r9", f"boot {done + 1} of 3 tonight")
 
 
-def test_nightly_job_ends_after_its_boots() -> None:
-    assert next_move(NIGHT, Evidence(boots(3)), Prices()) == NightlyResult(3)
-
-
-def test_nightly_job_counts_fresh_boots_only() -> None:
-    others = boots(3, "r8") + boots(3, fresh=False)
-
-    assert next_move(NIGHT, Evidence(others), Prices()) == Trial("r9", "boot 1 of 3 tonight")
-
-
 def test_nightly_job_of_a_failed_revision_is_unfinished() -> None:
     skipped = Evidence(boots(1), skipped={"r9": "it panics"})
 
     assert next_move(NIGHT, skipped, Prices()) == Unfinished("r9 cannot be measured: it panics")
-
-
-def test_complete_nightly_job_survives_a_later_failure() -> None:
-    skipped = Evidence(boots(3), skipped={"r9": "it panics"})
-
-    assert next_move(NIGHT, skipped, Prices()) == NightlyResult(3)
 
 
 PROFILING = ProfileJob("main", "apu", ("r5", "r9"), ("inet4",), 1e6)
@@ -102,9 +85,3 @@ def test_failed_profile_is_unfinished(evidence: Evidence) -> None:
 
     assert isinstance(move, Unfinished)
     assert "r9: 24 samples are too few" in move.why
-
-
-def test_profile_survives_a_later_failure() -> None:
-    evidence = Evidence(profiled={"r5": "", "r9": ""}, skipped={"r9": "does not boot any more"})
-
-    assert next_move(PROFILING, evidence, Prices()) == ProfileResult(("r5", "r9"))

@@ -9,17 +9,14 @@ import numpy as np
 import pytest
 
 from netbisect.bisect.model.entities import Noise
-from netbisect.bisect.model.evidence import Evidence, Prices
+from netbisect.bisect.model.evidence import Evidence
 from netbisect.bisect.model.jobs import BisectJob, Candidate
 from netbisect.bisect.model.results import (
     Culprit,
-    Drift,
     NotReproduced,
     SeveralCulprits,
-    Trial,
     Unfinished,
 )
-from netbisect.bisect.search.prefetch import forecast, revisions_to_prefetch
 from netbisect.bisect.simulate import JobSimulation, LabSimulation, simulate_job
 
 EFFECT = math.log(0.95)
@@ -45,19 +42,6 @@ def ends(simulated: LabSimulation, count: int = 32) -> Evidence:
     return simulated.with_built(simulated.with_built(Evidence(), "r0"), f"r{count}")
 
 
-def test_gain_within_the_range_is_verified_with_image_noise() -> None:
-    noise = Noise(boot=0.004, image=0.004)
-    gain, drop = math.log(1.06), math.log(0.9 / 1.06)
-    levels = {f"r{i}": 14 + gain * (i >= 8) + drop * (i >= 24) for i in range(33)}
-    simulated = LabSimulation(levels, noise, np.random.default_rng(1))
-    job = replace(bisection(), effect=math.log(0.9), noise=noise)
-    found = simulate_job(job, simulated, ends(simulated)).result
-
-    assert isinstance(found, SeveralCulprits)
-    assert [one.revision for one in found.culprits] == ["r24", "r8"]
-    assert found.culprits[1].effects[0].low > 0.02
-
-
 @pytest.mark.long
 def test_second_step_is_sought_while_cheap() -> None:
     levels = {f"r{i}": 14 - 0.02 * (i >= 9) - 0.012 * (i >= 22) for i in range(33)}
@@ -80,14 +64,6 @@ def test_two_culprits_are_found() -> None:
     for one in found.culprits:
         assert one.effects[0].ln_ratio * steps[int(one.revision[1:])] > 0
         assert min(one.effects[0].good_boots, one.effects[0].bad_boots) >= 2
-
-
-def test_drift_has_no_culprit() -> None:
-    simulated = lab({}, slope=EFFECT, seed=0)
-    found = simulate_job(bisection(), simulated, ends(simulated)).result
-
-    assert isinstance(found, Drift)
-    assert found.belief.drift >= 0.9
 
 
 def test_changed_good_end_is_detected() -> None:
@@ -131,26 +107,3 @@ def test_budget_ends_a_search() -> None:
     assert isinstance(played.result, Unfinished)
     assert "budget" in played.result.why
     assert played.seconds < 3600 + 900
-
-
-def test_quartiles_are_prefetched() -> None:
-    simulated = lab({20: EFFECT})
-    known = ends(simulated)
-
-    assert revisions_to_prefetch(bisection(), known, Prices(), 1) == ("r16",)
-    assert set(revisions_to_prefetch(bisection(), known, Prices(), 3)) == {"r8", "r16", "r24"}
-    assert "r16" not in revisions_to_prefetch(bisection(), known, Prices(), 3, building=("r16",))
-    assert "r16" not in revisions_to_prefetch(
-        bisection(), simulated.with_built(known, "r16"), Prices(), 3
-    )
-
-
-def test_forecast_decreases_to_zero(one: JobSimulation) -> None:
-    first = forecast(bisection(), ends(lab({20: EFFECT})), Prices())
-    last = forecast(bisection(), one.evidence, Prices())
-
-    assert isinstance(first.move, Trial)
-    assert 4 <= first.builds_left <= 6
-    assert first.hours_left == pytest.approx(one.seconds / 3600, rel=0.4)
-    assert last.move == one.result
-    assert last.hours_left == last.boots_left == 0

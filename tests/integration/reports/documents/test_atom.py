@@ -8,7 +8,6 @@ from datetime import datetime
 from typing import Any
 from xml.etree import ElementTree as ET
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -52,21 +51,6 @@ def read(text: str) -> ET.Element:
     return root
 
 
-def test_an_empty_feed_is_one() -> None:
-    root = read(feed([], name="lab"))
-
-    assert root.findtext(f"{ATOM}updated") == "1970-01-01T00:00:00Z"
-
-
-def test_a_feed_knows_its_own_address_and_that_of_the_pages() -> None:
-    root = read(
-        feed([ENTRY], name="lab", address="https://lab.invalid/f", page="https://lab.invalid/")
-    )
-    links = {one.get("rel"): one.get("href") for one in root.findall(f"{ATOM}link")}
-
-    assert links == {"self": "https://lab.invalid/f", "alternate": "https://lab.invalid/"}
-
-
 def test_an_alert_keeps_its_identity_whatever_becomes_of_it() -> None:
     """A reader shows it once more as changed, and not as another one."""
     before = read(feed([ENTRY], name="lab")).find(f"{ATOM}entry")
@@ -82,17 +66,6 @@ def test_an_alert_keeps_its_identity_whatever_becomes_of_it() -> None:
     assert alert_id(7, "c2558", 1.5e9) == ENTRY.id
     assert len({alert_id(7, "c2558", 1.5e9), alert_id(8, "c2558", 1.5e9),
                 alert_id(7, "apu2", 1.5e9), alert_id(7, "c2558", 1.6e9)}) == 4  # fmt: skip
-
-
-def test_what_changed_last_comes_first_and_only_the_newest_hundred() -> None:
-    many = [
-        replace(ENTRY, id=alert_id(number, "a", 0.0), number=number, changed=1.5e9 + number)
-        for number in range(120)
-    ]
-    entries = read(feed(many, name="lab")).findall(f"{ATOM}entry")
-
-    assert len(entries) == 100
-    assert (entries[0].findtext(f"{ATOM}title") or "").startswith("Alert 119: ")
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=[]), max_size=30))
@@ -113,11 +86,3 @@ def test_the_alerts_of_a_ledger(filled_ledger: Any) -> None:
 
     assert entry.id == DocumentQueries(filled_ledger.ledger).alert(filled_ledger.alert).id
     assert "n302147-cccccccccccc =HYPERLINK" in summary
-
-
-@pytest.mark.parametrize("state", AlertState)
-def test_every_state_is_told(state: AlertState) -> None:
-    root = read(feed([replace(ENTRY, state=state)], name="x"))
-    terms = [one.get("term") for one in root.findall(f"{ATOM}entry/{ATOM}category")]
-
-    assert terms == ["drop", state.value]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gzip
-import hashlib
 import io
 import json
 import shutil
@@ -120,13 +119,6 @@ def test_a_restored_service_has_all_that_it_had(
     assert boots(settings.database) == ["b1"]
     found = sqlite3.connect(tmp_path / "new" / "state.sqlite").execute("SELECT id FROM builds")
     assert found.fetchall() == [(42,)]
-
-
-def test_visits_come_along_where_they_are_wanted(service: Path, tmp_path: Path) -> None:
-    run("backup", "--visits", tmp_path / "all.tar.gz", service)
-    run("restore", tmp_path / "all.tar.gz", tmp_path / "new")
-
-    assert (tmp_path / "new" / "visits" / "7" / "console").read_text() == "visits/7/console"
 
 
 def test_nobody_but_its_owner_may_read_it_and_rights_are_kept(
@@ -267,21 +259,6 @@ def test_a_place_that_cannot_be_written_gets_a_sentence(service: Path, tmp_path:
     assert f"{tmp_path}/none/x.tar.gz cannot be written: No such file" in done.output
 
 
-def test_a_folder_with_something_in_it_is_left_alone(archive: Path, service: Path) -> None:
-    before = files(service)
-
-    assert f"{service} is not empty" in refused(archive, service)
-    assert files(service) == before
-
-
-@pytest.mark.parametrize("part", [0.0, 0.1, 0.5, 0.9, 0.98])
-def test_half_an_archive_is_refused(archive: Path, tmp_path: Path, part: float) -> None:
-    data = archive.read_bytes()
-    archive.write_bytes(data[: int(part * len(data))])
-
-    assert "is damaged, or is no backup of netbisect" in refused(archive, tmp_path / "new")
-
-
 def test_an_archive_in_which_a_byte_changed_is_refused(archive: Path, tmp_path: Path) -> None:
     """Each of many bytes, in the compressed file and in what is in it.
 
@@ -352,25 +329,6 @@ def test_a_backup_of_a_newer_netbisect_is_refused(
     assert "which is newer than this one" in refused(archive, tmp_path / "new")
 
 
-def test_a_backup_of_an_older_netbisect_is_taken(archive: Path, tmp_path: Path) -> None:
-    """It does not say of what kind Buildbot's database is, which was of one kind only."""
-
-    def older(members: Members) -> None:
-        about, digests = json.loads(members[0][1]), json.loads(members[-1][1])
-        assert about.pop("buildbot") == "sqlite"
-        told = json.dumps({**about, "format": 1}).encode()
-        members[0] = (members[0][0], told)
-        digests["about.json"] = hashlib.sha256(told).hexdigest()
-        members[-1] = (members[-1][0], json.dumps(digests).encode())
-
-    changed(archive, older)
-    done = run("restore", archive, tmp_path / "new")
-
-    assert done.exit_code == 0, done.output
-    found = sqlite3.connect(tmp_path / "new" / "state.sqlite").execute("SELECT id FROM builds")
-    assert found.fetchall() == [(42,)]
-
-
 def test_a_full_disk_is_not_taken_for_a_damaged_archive(archive: Path, tmp_path: Path) -> None:
     """Nothing is left behind then either."""
     new = tmp_path / "new"
@@ -390,21 +348,6 @@ def test_a_full_disk_is_not_taken_for_a_damaged_archive(archive: Path, tmp_path:
     assert done.returncode == 1
     assert f"{new} cannot be written: File too large" in done.stderr
     assert not new.exists()
-
-
-def test_an_empty_folder_is_taken_and_stays_when_the_archive_is_refused(
-    archive: Path, tmp_path: Path
-) -> None:
-    new = tmp_path / "new"
-    new.mkdir()
-    whole = archive.read_bytes()
-    archive.write_bytes(whole[:1000])
-    refused(archive, new)
-    assert list(new.iterdir()) == []
-
-    archive.write_bytes(whole)
-    assert run("restore", archive, new).exit_code == 0
-    assert sorted(path.name for path in new.iterdir() if path.name.startswith(".")) == []
 
 
 def test_something_else_is_no_backup(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from twisted.python import failure
 from twisted.trial import unittest
 
 from netbisect.bisect.model import serialization
-from netbisect.bisect.model.entities import Boot, Failure, Kernel, Reaction, Sample, Stage
+from netbisect.bisect.model.entities import Boot, Kernel, Sample
 from netbisect.steps.master.lab_step import LabStep
 from netbisect.steps.service.database_thread import open_ledger
 from netbisect.steps.service.settings import MailSettings, Settings
@@ -25,7 +25,6 @@ BOOT = Boot("boot", "c2558", "key", "a" * 40, 5.0, 60.0)
 SAMPLE = Sample(
     "sample", "boot", "c2558", "inet4-forwarding", 950_000, 1_488_000, (), (), (), "x", 6.0, 30.0
 )
-DUD = Failure("dud", "b" * 40, Stage.BUILD, Reaction.SKIP, "route.c:3: error: no", 7.0, 8.0)
 
 
 class LabStepTest(TestBuildStepMixin, TestReactorMixin, unittest.TestCase):
@@ -72,19 +71,6 @@ class LabStepTest(TestBuildStepMixin, TestReactorMixin, unittest.TestCase):
         self.expect_outcome(SUCCESS, "built n8-aaaaaaaaaaaa")
         self.expect_property("kernel", "key", "netbisect-lab")
         return self.run_step()
-
-    def test_a_failure_has_its_reason(self) -> defer.Deferred[None]:
-        """Not an exception, for which Buildbot would stop to use the worker."""
-        self.expect_commands(self.step("build").stdout(serialization.dumps(DUD) + "\n").exit(3))
-        self.expect_outcome(FAILURE, "build: route.c:3: error: no (failure)")
-        self.expect_property("lab_exit", 3, "netbisect-lab")
-        done = self.run_step()
-
-        def check(_: object) -> None:
-            events, _ = self.ledger.events.since(0)
-            assert [event.kind for event in events] == ["dud"]
-
-        return done.addCallback(check)
 
     def test_a_crash_without_output_is_a_failure(self) -> defer.Deferred[None]:
         self.expect_commands(self.step().exit(4))

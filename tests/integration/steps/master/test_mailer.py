@@ -281,15 +281,3 @@ def test_temporary_errors_are_retried_longer(error: Exception, most: int) -> Non
 
     assert mailer.next_try(replace(last, attempts=most - 2), error, 100.0) is not None
     assert mailer.next_try(last, error, 100.0) is None
-
-
-def test_an_unreachable_server_is_retried_for_days() -> None:
-    waits = [mailer.wait_after(attempts) for attempts in range(mailer.MOST_TRIES_UNREACHED - 1)]
-
-    assert sum(waits) > 4 * 86400
-
-
-def test_the_wait_between_tries_grows_to_an_hour() -> None:
-    waits = [mailer.wait_after(attempts) for attempts in (0, 1, 5, 6, 1000)]
-
-    assert waits == [60, 120, 1920, 3600, 3600]

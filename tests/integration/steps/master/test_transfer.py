@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -79,20 +78,6 @@ def test_another_kernel_is_refused(built: tuple[ArtefactStore, Kernel], tmp_path
     )
 
 
-def test_an_uploaded_kernel_replaces_an_earlier_one(
-    built: tuple[ArtefactStore, Kernel], tmp_path: Path
-) -> None:
-    store, kernel = built
-    incoming = uploaded(store, kernel, tmp_path)
-    (incoming / "kernel.json").write_text("newest")
-    shutil.copytree(incoming, tmp_path / "master" / kernel.key)
-    (tmp_path / "master" / kernel.key / "kernel.json").write_text("older")
-
-    assert accept(incoming, tmp_path / "master", kernel.key) == ""
-    assert (tmp_path / "master" / kernel.key / "kernel.json").read_text() == "newest"
-    assert not incoming.exists()
-
-
 class _Search:
     """A store with kernels of eight revisions, and a search among four of them."""
 
@@ -164,13 +149,6 @@ def test_the_least_recently_used_kernels_are_removed_first(search: _Search) -> N
     assert len(search.left()) == 8
     assert search.prune(f"{each * 7 + each // 2} B") == "1 kernels removed"
     assert search.left() == set(search.keys[:7])
-
-
-def test_only_the_newest_kernel_of_a_revision_is_needed(search: _Search, tmp_path: Path) -> None:
-    newest = search.put(tmp_path, search.revisions[2], seconds=2.0)
-    search.prune("1 B")
-
-    assert search.left() == {newest, *search.keys[:5]} - {search.keys[2]}
 
 
 def test_the_kernel_of_an_open_decision_is_needed(search: _Search) -> None:

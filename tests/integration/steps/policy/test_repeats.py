@@ -9,11 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from netbisect.bisect.detection.nightly_screen import screen
 from netbisect.bisect.model.entities import Boot, Commit, Fact, Kernel, Sample
 from netbisect.bisect.model.jobs import NightlyJob
 from netbisect.bisect.model.results import NightlyResult, Unfinished
-from netbisect.steps.policy import retests
 from netbisect.steps.policy.repeats import is_repeat
 from netbisect.steps.scheduler.followups import PRIORITY_NIGHT, Followups, open_nights
 from netbisect.steps.service import control
@@ -131,36 +129,6 @@ def test_the_last_nightly_job_is_repeated_after_against_itself_days(lab: Lab) ->
     assert len(repeats(lab.evening(28))) == 1
 
 
-def test_a_repeat_is_opened_once(lab: Lab) -> None:
-    lab.measure(lab.evening(0)[0])
-
-    assert [len(lab.evening(day)) for day in (14, 14.1, 15, 27.9)] == [1, 1, 1, 2]
-
-
-def test_the_repeat_uses_the_last_measured_kernel(lab: Lab) -> None:
-    """Tonight's kernel is not built yet; and the other testbed was not measured."""
-    lab.history()
-    tonight = lab.evening(6, TESTBED, OTHER)
-    [again] = repeats(tonight)
-
-    assert isinstance(again.job, NightlyJob)
-    assert (again.job.testbed, again.job.revision) == (TESTBED, lab.line[-2])
-    others = [one for one in tonight if one is not again]
-    assert [one.job.testbed for one in others] == [TESTBED, OTHER]
-    for record in (again, others[0]):
-        lab.measure(record)
-    [later] = repeats(lab.evening(20))
-    assert isinstance(later.job, NightlyJob)
-    assert later.job.revision == lab.line[-1], "not what was repeated before"
-
-
-def test_0_disables_repeats(lab: Lab) -> None:
-    lab.settings = replace(lab.settings, night=replace(lab.settings.night, against_itself=0))
-    lab.measure(lab.evening(0)[0])
-
-    assert lab.evening(400) == []
-
-
 def test_unfinished_nightly_jobs_are_not_repeated(lab: Lab) -> None:
     """They are opened again."""
     [first] = lab.evening(0)
@@ -171,36 +139,6 @@ def test_unfinished_nightly_jobs_are_not_repeated(lab: Lab) -> None:
 
     [again] = lab.evening(21)
     assert again.parent == second.id
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("change", [-0.3, 0.3])
-def test_a_repeat_opens_no_candidate(lab: Lab, change: float) -> None:
-    """The next nightly job may."""
-    lab.history()
-    [again] = repeats(lab.evening(6))
-
-    assert lab.measure(again, change) == []
-    assert lab.ledger.alerts.all(candidates=True) == []
-    assert lab.ledger.alerts.all_open() == []
-    [tonight] = lab.ledger.jobs.all_open()
-    assert lab.measure(tonight, change), "the screen would have seen such a night"
-
-
-def test_a_repeat_alone_is_not_suspicious(lab: Lab) -> None:
-    """All boots of one image are one level without a baseline."""
-    [first] = lab.evening(0)
-    lab.measure(first)
-    [again] = lab.evening(14)
-    lab.measure(again, -0.3)
-    night = again.job
-    assert isinstance(night, NightlyJob)
-    [level] = lab.ledger.series.baseline(TESTBED, night.scenarios[0], "main")
-
-    assert len(level.ln_pps) == 10
-    assert retests.tonight(lab.ledger, night, 0.02).wanted is None
-    later = replace(level, ln_pps=tuple(x - 0.3 for x in level.ln_pps))
-    assert not screen([level], later).asks
 
 
 @pytest.mark.long
@@ -218,29 +156,3 @@ def test_the_ledger_separates_the_nights_of_an_image(lab: Lab) -> None:
     assert sum(second.ln_pps) - sum(first.ln_pps) == pytest.approx(-0.25, abs=0.02)
     assert lab.ledger.nights.repeated(OTHER, scenario, "main") == []
     assert lab.ledger.nights.repeated(TESTBED, scenario, "stable/15") == []
-
-
-def test_commits_with_the_same_kernel_are_repeats(lab: Lab) -> None:
-    scenarios = lab.lab.testbed(TESTBED).scenarios
-    for number in (3, 4, 5):
-        night = NightlyJob("main", TESTBED, lab.line[number], scenarios, 5)
-        image = "k5" if number == 5 else "same"
-        lab.measure(lab.ledger.jobs.add(night, key=f"night {number}"), image=image)
-    [nights] = lab.ledger.nights.repeated(TESTBED, scenarios[0], "main")
-
-    assert [level.revision for level in nights] == lab.line[3:5]
-
-
-def test_last_night_is_the_newest_finished_one(lab: Lab) -> None:
-    assert lab.ledger.nights.last(TESTBED, "main") is None
-    assert lab.ledger.nights.last_repeat(TESTBED) is None
-    [first] = lab.evening(0)
-    assert lab.ledger.nights.last(TESTBED, "main") is None
-    lab.measure(first)
-
-    found = lab.ledger.nights.last(TESTBED, "main")
-    assert found is not None
-    assert found.id == first.id
-    assert lab.ledger.nights.last_repeat(TESTBED) == START
-    assert lab.ledger.commits.newest("main") == lab.line[-1]
-    assert lab.ledger.commits.newest("stable/15") is None

@@ -154,18 +154,6 @@ def test_a_small_drop_needs_a_second_pair_of_images(nights: Nights) -> None:
     assert nights.followups.page_of(alert.id).is_file()
 
 
-def test_an_offset_of_one_image_is_no_alert(nights: Nights) -> None:
-    record = nights.drop(-0.04)
-    nights.answer(record, -0.025)
-    [further] = nights.night(8)
-    assert nights.answer(further, 0.006, confirmed=False) == []
-
-    assert nights.alert.state is AlertState.WITHDRAWN
-    assert "any two images" in nights.ledger.alerts.changes(nights.alert.id)[-1].what
-    assert nights.ledger.mails.waiting() == []
-    assert nights.night(9) == []
-
-
 def test_an_unconfirmed_change_is_withdrawn(nights: Nights) -> None:
     record = nights.drop(-0.12)
     assert nights.answer(record, -0.001, confirmed=False) == []
@@ -192,12 +180,6 @@ def test_a_more_frequent_slow_mode_opens_an_alert_about_modes(nights: Nights) ->
     assert len(levels) == 12
 
 
-def test_no_second_comparison_is_opened_while_one_runs(nights: Nights) -> None:
-    nights.drop(-0.12)
-
-    assert nights.night(8, -0.12) == []
-
-
 def test_an_improvement_is_recorded_and_starts_a_baseline(nights: Nights) -> None:
     """Its loss is a drop."""
     record = nights.drop(0.12)
@@ -208,22 +190,6 @@ def test_an_improvement_is_recorded_and_starts_a_baseline(nights: Nights) -> Non
     assert nights.night(8, 0.12) == []
     [record] = nights.night(9, 0.0)
     assert pair(record)[1] == nights.line[9]
-
-
-def test_a_returning_change_reopens_its_alert(nights: Nights) -> None:
-    nights.answer(nights.drop(-0.12), -0.12)
-    number = nights.alert.id
-    nights.ledger.alerts.change(number, who="olga", what="reverted", state=AlertState.FIXED)
-    for later in (8, 9, 10):
-        assert nights.night(later) == []
-    [again] = nights.night(11, -0.12)
-    [search] = nights.answer(again, -0.12)
-
-    first, candidate = nights.ledger.alerts.all(candidates=True)
-    assert (first.id, first.state, first.bisection) == (number, AlertState.BISECTING, search.id)
-    assert first.comparison == again.id
-    assert candidate.state is AlertState.WITHDRAWN
-    assert nights.ledger.alerts.changes(candidate.id)[-1].what == f"it is alert {number} come back"
 
 
 def test_an_unfinished_comparison_withdraws_its_candidate(nights: Nights) -> None:

@@ -66,31 +66,12 @@ def test_a_testbed_without_a_change_between_both_ends_is_named(bench: Bench) -> 
     assert name == f"{OTHER} ({bench.lab.testbed(OTHER).scenarios[0].upper()})"
 
 
-def test_the_changed_testbed_is_not_named(bench: Bench) -> None:
-    bench.measure(range(1, 16), testbed=HERE)
-
-    assert bench.unaffected(10, 14) == ()
-
-
 @pytest.mark.parametrize("level", [0.9, 1.1])
 def test_a_testbed_with_a_change_is_not_named(bench: Bench, level: float) -> None:
     bench.measure(range(1, 14))
     bench.measure(range(14, 16), level)
 
     assert bench.unaffected(10, 14) == ()
-
-
-@pytest.mark.parametrize("measured", [range(1, 14), range(11, 16), range(0)])
-def test_a_testbed_without_levels_of_both_ends_is_not_named(bench: Bench, measured: range) -> None:
-    bench.measure(measured)
-
-    assert bench.unaffected(10, 14) == ()
-
-
-def test_a_testbed_too_noisy_for_the_change_is_not_named(bench: Bench) -> None:
-    bench.measure(range(1, 16))
-
-    assert bench.unaffected(10, 14, -0.003) == ()
 
 
 def test_later_measurements_do_not_count(bench: Bench) -> None:

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netbisect.bisect.model.alert_state import AlertState
-from netbisect.reports.plots.badge import BadgeColour, Condition, badge, state
-from netbisect.steps.queries.badges import conditions, named
+from netbisect.reports.plots.badge import Condition, badge, state
+from netbisect.steps.queries.badges import conditions
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -34,18 +34,6 @@ def test_what_is_said(condition: Condition, said: str) -> None:
     """Drops before all else; what is old is not called well."""
     assert state(condition)[0] == said
     assert said in badge("main", condition)
-
-
-def luminance(colour: str) -> float:
-    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
-    linear = [x / 12.92 if x <= 0.04045 else ((x + 0.055) / 1.055) ** 2.4 for x in parts]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
-@pytest.mark.parametrize("look", BadgeColour)
-def test_white_can_be_read_on_every_colour(look: BadgeColour) -> None:
-    """WCAG 2.1, AA."""
-    assert 1.05 / (luminance(look.value) + 0.05) >= 4.5
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=[]), max_size=90))
@@ -79,16 +67,3 @@ def test_how_branches_are(filled_ledger: Any) -> None:
     earlier = ledger.clock() - 86400.0
     ledger.clock = lambda: earlier
     assert state(conditions(ledger)["stable/15", ""])[0] == "ok"
-
-
-def test_a_branch_with_slashes_is_not_taken_for_a_testbed() -> None:
-    found = dict.fromkeys(
-        [("a", ""), ("a/b", ""), ("a", "b"), ("a/b", "c")], Condition(0, 0, 0, None)
-    )
-
-    assert named("a", found) == ("a", "")
-    assert named("a/b", found) == ("a/b", "")
-    assert named("a/b/c", found) == ("a/b", "c")
-    assert named("a/x", found) is None
-    assert named("", found) is None
-    assert named("a/", found) is None

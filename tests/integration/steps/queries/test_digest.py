@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -125,12 +125,6 @@ def test_it_is_due_at_its_hour_by_the_clock_on_the_wall() -> None:
     assert last_due(MORNING + 15 * HOUR, 8) == MORNING
 
 
-def test_a_service_without_a_night_says_nothing(desk: Desk) -> None:
-    desk.at(MORNING + HOUR)
-
-    assert desk.digests() == []
-
-
 def test_it_comes_once_a_day_and_also_when_all_is_quiet(desk: Desk) -> None:
     night = desk.night()
     desk.measure(night)
@@ -206,15 +200,6 @@ def test_it_can_be_switched_off(desk: Desk) -> None:
     desk.settings = replace(desk.settings, mail=replace(desk.settings.mail, digest=False))
 
     assert desk.digests() == []
-
-
-def test_a_long_silence_is_not_made_up_for_day_by_day(desk: Desk) -> None:
-    desk.night()
-    desk.at(MORNING)
-    assert len(desk.digests()) == 1
-    desk.at(MORNING + timedelta(days=30).total_seconds() + HOUR)
-
-    assert len(desk.digests()) == 2
 
 
 def test_a_long_day_fits_the_columns() -> None:

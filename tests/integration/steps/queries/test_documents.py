@@ -111,10 +111,6 @@ def validate(document: Any, name: str) -> None:
     validator.validate(document)
 
 
-def test_there_is_a_document_of_every_kind() -> None:
-    assert set(MAKERS) == set(json_schema.DOCUMENTS)
-
-
 @pytest.mark.parametrize("name", json_schema.DOCUMENTS)
 def test_a_document_keeps_to_its_schema(filled_ledger: Any, name: str) -> None:
     """Also with infinite intervals, control characters and half of a letter."""

@@ -6,7 +6,6 @@ import json
 import math
 import random
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from click.testing import CliRunner
 
 from netbisect.bisect.detection.health import series_health
 from netbisect.bisect.model.alert_state import AlertKind, AlertState
-from netbisect.bisect.model.detection_results import RepeatedNights, SplitHalfTest
+from netbisect.bisect.model.detection_results import SplitHalfTest
 from netbisect.bisect.model.entities import (
     Boot,
     Commit,
@@ -22,13 +21,11 @@ from netbisect.bisect.model.entities import (
     Fact,
     Kernel,
     Level,
-    Noise,
     Sample,
 )
 from netbisect.bisect.model.jobs import CompareJob, Job, NightlyJob
 from netbisect.bisect.model.results import Confirmed, Effect, NotConfirmed
 from netbisect.cli import main
-from netbisect.reports.console.health import warnings
 from netbisect.steps.queries.health import judge, new_epochs
 from netbisect.steps.service.database_thread import open_ledger
 from netbisect.store.db.records import ActionStage, Outcome
@@ -210,60 +207,6 @@ def test_what_a_series_shows_is_what_the_screen_would_see() -> None:
     assert (found.latest, found.latest_at) == ("r29", NOW + 29 * DAY)
 
 
-def test_what_is_known_of_the_noise_before_a_change_counts() -> None:
-    """A short baseline cannot tell it, and the screen does not believe it either."""
-    short = levels(4)
-    noisy = series_health(short, known=Noise(0.005, image=0.04, image_weight=40.0))
-    quiet = series_health(short, known=Noise(0.005, image=0.004, image_weight=40.0))
-
-    assert (noisy.image_noise, quiet.image_noise) == (0.04, 0.004)
-    assert noisy.smallest_drop is not None
-    assert quiet.smallest_drop is not None
-    assert noisy.smallest_drop > 2 * quiet.smallest_drop
-
-
-def test_a_night_of_more_boots_is_no_other_yardstick() -> None:
-    """What counts is what a night usually has."""
-    usual = levels(30)
-    twice = [*usual[:-1], replace(usual[-1], ln_pps=usual[-1].ln_pps * 2)]
-
-    assert series_health(twice).smallest_drop == pytest.approx(
-        series_health(usual).smallest_drop, rel=0.02
-    )
-
-
-def test_two_modes_are_told_and_a_change_of_how_often_the_slow_one_occurs() -> None:
-    usual = levels(40, gap=0.1)
-    found = series_health(usual)
-    assert found.modes is not None
-    assert found.modes.gap == pytest.approx(0.1, rel=0.1)
-    assert not found.modes_changed
-
-    fast = [replace(one, ln_pps=tuple(max(one.ln_pps) for _ in range(5))) for one in usual[-3:]]
-    slow = [replace(one, ln_pps=(*(x - 0.1 for x in one.ln_pps[:4]), 14.0)) for one in fast]
-    assert series_health([*usual[:-3], *slow]).modes_changed
-
-
-def test_a_saturated_series_has_no_smallest_drop() -> None:
-    """What the generator hides cannot be seen, however little it scatters."""
-    limited = [replace(one, saturated=True) for one in levels(20)]
-    found = series_health(limited)
-
-    assert found.saturated
-    assert found.smallest_drop is found.smallest_lasting_drop is None
-    assert not series_health([*limited[:-1], replace(limited[-1], saturated=False)]).saturated
-
-
-def test_of_one_level_and_of_none_little_is_told() -> None:
-    one, none = series_health(levels(1)), series_health([])
-
-    assert one.boot_noise is not None
-    assert (
-        one.image_noise is one.smallest_drop is one.p is none.boot_noise is none.latest_at is None
-    )
-    assert (none.levels, none.latest) == (0, "")
-
-
 # ------------------------------------------------------------------------------ from the ledger
 
 
@@ -304,53 +247,6 @@ def test_two_nights_of_one_kernel_are_held_against_each_other(lab: Measuring) ->
     assert series.repeats.night_sd == pytest.approx(0.1 / math.sqrt(2), rel=0.1)
     assert judge(lab.ledger).repeats == series.repeats
     assert judge(lab.ledger).halves == SplitHalfTest(1, 1, 1)
-
-
-def test_boots_in_turns_are_no_night(lab: Measuring) -> None:
-    """They were asked for because the night was off."""
-    for number in range(10, 20):
-        lab.record(number, ago=40 - number)
-    job = CompareJob("main", "c2558", LINE[18], LINE[19], (FORWARDING,), FORWARDING, -0.1)
-    lab.record(19, ago=7, job=job)
-    found = judge(lab.ledger)
-
-    assert found.series[0].health.boots == 55
-    assert found.repeats == RepeatedNights(0, 0, 0, None)
-
-
-def test_what_was_imported_without_times_is_not_stale(lab: Measuring) -> None:
-    """Its levels are numbered."""
-    lab.night(1, ago=NOW / DAY)
-    found = judge(lab.ledger)
-
-    assert found.series[0].days is None
-    assert list(warnings(found)) == []
-
-
-def test_the_record_is_of_90_days(lab: Measuring) -> None:
-    """What was announced, what was taken back, and how many suspicions came to nothing."""
-    lab.suspicion(100, -0.1)
-    lab.suspicion(60, -0.1, AlertState.INVALID)
-    lab.suspicion(59, 0.1)
-    lab.suspicion(30, None)
-    lab.suspicion(29, None, lead=PF)
-    lab.suspicion(20, -0.2, lead=PF)
-    record = judge(lab.ledger).record
-
-    assert (record.announced, record.drops, record.improvements) == (3, 2, 1)
-    assert record.taken_back == 1
-    assert (record.candidates, record.confirmed) == (5, 3)
-    # Forwarding three times, then pf twice.
-    assert record.overlap == pytest.approx((1 + 1 + 0 + 1) / 4)
-
-
-def test_a_suspicion_that_is_still_measured_does_not_count(lab: Measuring) -> None:
-    night = lab.ledger.jobs.add(NightlyJob("main", "c2558", LINE[9], (PF,), 5), key="night")
-    with lab.ledger.jobs.closing(night, NotConfirmed((), "")) as closing:
-        job = CompareJob("main", "c2558", LINE[8], LINE[9], (PF,), PF, -0.1)
-        closing.open_candidate(closing.ask(job, key="compare"), kind=AlertKind.DROP, what="seen")
-
-    assert judge(lab.ledger).record.candidates == 0
 
 
 def test_what_came_back_was_confirmed(lab: Measuring) -> None:
@@ -397,16 +293,6 @@ def test_the_command_prints_text_or_json(lab: Measuring, url: str) -> None:
     assert series["health"]["boots"] == 50
     assert len(data["warnings"]) == text.split("Warnings:")[1].count(".\n")
     assert lab.ledger.events.last() == before
-
-
-def test_what_people_can_mend_is_one_sentence(tmp_path: Path, url: str) -> None:
-    status, said = run("--folder", str(tmp_path))
-    assert (status, said.count("\n")) == (1, 1)
-    assert "netbisect.toml" in said
-
-    status, said = run("--folder", str(tmp_path), "--database", url)
-    assert status == 2
-    assert said.endswith("Error: --folder and --database exclude each other\n")
 
 
 def test_the_documented_keys_are_those_there_are(lab: Measuring, url: str) -> None:

@@ -40,20 +40,6 @@ def folder(quiet_house: Path, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_service_that_has_done_nothing_tells_so(folder: Path) -> None:
-    """What there is none of is told as none, so that it can be watched."""
-    settings, lab = load(folder / control.SETTINGS)
-    found = parsed(gather(open_service_ledger(settings), lab, stalls.read(settings.state)))
-
-    assert found["netbisect_testbed_quarantined", ("c2558",)] == 0
-    assert found["netbisect_alerts", ("open",)] == 0
-    assert found["netbisect_requests", ("open",)] == 0
-    assert found["netbisect_mails", ("waiting",)] == 0
-    assert found["netbisect_database_bytes", ()] > 10_000
-    assert found["netbisect_build_info", ("0.1.0",)] == 1
-    assert not any(name.startswith("netbisect_last") for name, _ in found)
-
-
 def test_what_happened_is_in_the_figures(folder: Path) -> None:
     """Questions, nights, boots, quarantines and mails, each under its name."""
     settings, lab = load(folder / control.SETTINGS)

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from netbisect.cli import main
 from netbisect.steps.requests import tokens
-from netbisect.steps.requests.rate_limit import LoginBackoff, RateLimiter
+from netbisect.steps.requests.rate_limit import LoginBackoff
 from netbisect.steps.service.database_thread import open_ledger
-from netbisect.steps.service.rights import MissingRightError, Right, User, parse_rights
+from netbisect.steps.service.rights import Right, parse_rights
 from netbisect.steps.service.settings import Settings, load_settings
 from netbisect.steps.service.web_settings import LoginSettings
 from netbisect.steps.web.login import (
@@ -115,36 +115,6 @@ def test_invalid_arguments_create_no_token(
 def test_arbitrary_text_is_no_token(text: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     place = tmp_path_factory.getbasetemp() / "strange.sqlite"
     assert tokens.authenticate(open_ledger(f"sqlite:///{place}"), text) is None
-
-
-# -------------------------------------------------------------------------------------- rights
-
-
-def test_any_right_includes_read_and_admin_includes_all() -> None:
-    ann = User("ann", parse_rights(["ask"]), "api", "")
-    root = User("root", parse_rights(["admin"]), "api", "")
-    nobody = User("eve", frozenset(), "api", "")
-
-    assert {right for right in Right if ann.has_right(right)} == {Right.READ, Right.ASK}
-    assert all(root.has_right(right) for right in Right)
-    assert not any(nobody.has_right(right) for right in Right)
-    ann.require_owner("ann", "cancelling")
-    root.require_owner("ann", "cancelling")
-    with pytest.raises(MissingRightError, match="cancelling of bob needs the right `admin`"):
-        ann.require_owner("bob", "cancelling")
-    with pytest.raises(MissingRightError, match="`ask`"):
-        nobody.require_owner("eve", "cancelling")
-
-
-def test_rate_limiter_refills_up_to_one_minute() -> None:
-    now = 0.0
-    limiter = RateLimiter(6, clock=lambda: now)
-    assert [limiter.wait("ann") for _ in range(7)] == [0] * 6 + [10]
-    assert limiter.wait("bob") == 0
-    now = 10.0
-    assert [limiter.wait("ann") for _ in range(2)] == [0, 10]
-    now = 1e6
-    assert [limiter.wait("ann") for _ in range(7)] == [0] * 6 + [10]
 
 
 # -------------------------------------------------------------------------------------- logins

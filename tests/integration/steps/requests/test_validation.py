@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,7 @@ from click.testing import CliRunner, Result
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from netbisect.bisect.model.jobs import CompareJob, MeasureJob
-from netbisect.bisect.model.revision_key import parts_of
+from netbisect.bisect.model.jobs import MeasureJob
 from netbisect.cli import main
 from netbisect.steps.policy.request_spec import InvalidRequestError, PatchFile, RequestSpec
 from netbisect.steps.requests.service import RequestService
@@ -25,7 +23,6 @@ from netbisect.steps.service.settings import load
 from netbisect.store.db.records import RequestState
 from netbisect.workers.build.patches import MOST_BYTES
 
-DIFF = b"--- a/sys/x.c\n+++ b/sys/x.c\n@@ -1 +1 @@\n-a\n+b\n"
 OUTSIDE = b"--- a/../../etc/passwd\n+++ b/../../etc/passwd\n@@ -1 +1 @@\n-a\n+b\n"
 
 
@@ -92,26 +89,6 @@ def test_a_comparison_becomes_one_job_per_testbed(service: RequestService) -> No
     assert entry.data["subjects"] == tips
 
 
-def test_a_patch_file_is_compared_with_its_base(service: RequestService) -> None:
-    request = service.ask(spec("main", patches=(PatchFile(DIFF),)))
-    [record] = service.ledger.requests.jobs(request.id)
-    assert isinstance(record.job, MeasureJob)
-    base, patched = record.job.revisions
-    commit, mark = parts_of(patched)
-
-    assert (commit, parts_of(base)) == (base, (base, ""))
-    assert (service.settings.patches / f"{mark}.patch").read_bytes() == DIFF
-
-
-def test_a_search_begins_with_a_comparison_of_its_ends(service: RequestService) -> None:
-    request = service.ask(spec("main~3..main", kind="bisect"))
-    [record] = service.ledger.requests.jobs(request.id)
-
-    assert isinstance(record.job, CompareJob)
-    assert record.job.good == service.history.commit("main~3").revision
-    assert record.job.suspected < 0
-
-
 def test_a_dry_run_writes_nothing(service: RequestService) -> None:
     found = service.estimate(spec("main~3", "main", boots=4, repeat=True))
     [one] = found.testbeds
@@ -121,17 +98,6 @@ def test_a_dry_run_writes_nothing(service: RequestService) -> None:
     assert service.ledger.requests.all() == []
     assert service.ledger.requests.audit() == []
     assert not service.settings.patches.exists()
-
-
-def test_a_dry_run_of_a_range_includes_the_search(service: RequestService) -> None:
-    [one] = service.estimate(spec("main~3..main", kind="bisect")).testbeds
-    [none] = service.estimate(spec("main~3", "main")).testbeds
-
-    assert none.search is None
-    assert one.search is not None
-    assert (one.search.commits, one.search.builds) == (3, 2)
-    assert one.search.boots > one.boots > 0
-    assert one.search.seconds > one.seconds > 0
 
 
 def test_open_requests_are_limited_per_user(service: RequestService) -> None:
@@ -193,12 +159,6 @@ def test_invalid_fields_are_rejected(
     faults = refused(untouched, record)
 
     assert said in faults[field]
-
-
-def test_all_invalid_fields_are_reported_at_once(untouched: RequestService) -> None:
-    faults = refused(untouched, spec("nope", "main", boots=0, testbeds=("x",), priority="now"))
-
-    assert set(faults) == {"subjects", "boots", "testbeds", "priority"}
 
 
 @settings(max_examples=20)
@@ -296,13 +256,3 @@ def test_dry_run_prints_the_cost(house: Path) -> None:
 
     assert told["testbeds"][0]["boots"] == 15
     assert run(house, "list", "--all").output == "No requests.\n"
-
-
-def test_the_tree_is_fetched_first(house: Path, service: RequestService) -> None:
-    url = service.lab.source.repository
-    branch = subprocess.run(
-        ["git", "-C", url, "rev-parse", "main"], capture_output=True, text=True, check=True
-    ).stdout.strip()
-    done = run(house, "compare", f"{branch}~1", branch, "--testbed", "c2558", "--dry-run")
-
-    assert done.exit_code == 0, done.output

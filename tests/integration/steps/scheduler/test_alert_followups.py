@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from sqlalchemy import event
 
 from netbisect.bisect.model import serialization
 from netbisect.bisect.model.alert_state import AlertState
@@ -32,7 +31,7 @@ from netbisect.steps.policy.profiles import key_of
 from netbisect.steps.scheduler.followups import Followups, open_nights
 from netbisect.steps.service import control
 from netbisect.steps.service.database_thread import open_ledger
-from netbisect.steps.service.settings import SearchSettings, load
+from netbisect.steps.service.settings import load
 from netbisect.store.db.records import ActionStage, Alert, JobRecord, Outcome
 from netbisect.store.ledger import Ledger
 
@@ -118,25 +117,6 @@ def test_an_alert_goes_from_open_to_culprit_found_with_two_mails(alerts: Alerts)
     ]
 
 
-def test_mail_and_page_share_one_case(alerts: Alerts) -> None:
-    """Other testbeds are queried once per mail."""
-    looks: list[str] = []
-
-    def listen(_connection: object, _cursor: object, statement: str, *_: object) -> None:
-        if statement.startswith("SELECT DISTINCT boots.testbed, boots.revision"):
-            looks.append(statement)
-
-    event.listen(alerts.ledger.engine, "before_cursor_execute", listen)
-    search = alerts.confirm("c2558", 1, 6)
-    assert len(looks) == 1
-    alert = alerts.end(search, alerts.culprit(search, 4))
-
-    assert len(looks) == 2
-    page = alerts.followups.page_of(alert.id).read_text()
-    assert "commit verified" in page
-    assert "the search ended: culprit" in page
-
-
 @pytest.mark.parametrize(
     ("finding", "state"),
     [
@@ -151,31 +131,6 @@ def test_an_alert_without_a_culprit_stands_or_is_withdrawn(
 
     assert alert.state is state
     assert len(alerts.mails()) == 2
-
-
-@pytest.mark.parametrize("state", [AlertState.MUTED, AlertState.INVALID, AlertState.ACKNOWLEDGED])
-def test_the_end_of_a_search_keeps_the_state_set_by_users(
-    alerts: Alerts, state: AlertState
-) -> None:
-    """Muted and invalid alerts get no mail."""
-    search = alerts.confirm("c2558", 1, 6)
-    alerts.ledger.alerts.change(1, who="olga", what="we know", state=state, until=9e9)
-    alert = alerts.end(search, alerts.culprit(search, 4))
-
-    assert (alert.state, alert.culprit) == (state, alerts.line[4])
-    assert len(alerts.mails()) == (2 if state is AlertState.ACKNOWLEDGED else 1)
-    record = [type(one.job) for one in alerts.ledger.jobs.all_open()]
-    assert record == ([ProfileJob] if state is AlertState.ACKNOWLEDGED else [])
-
-
-def test_alerts_with_the_same_culprit_are_merged(alerts: Alerts) -> None:
-    searches = [alerts.confirm("c2558", 1, 6), alerts.confirm("e5-2650", 2, 7)]
-    first, second = (alerts.end(search, alerts.culprit(search, 4)) for search in searches)
-
-    assert (second.state, second.merged_into) == (AlertState.MERGED, first.id)
-    [stands] = alerts.ledger.alerts.all_open()
-    assert stands.id == first.id
-    assert [one.testbed for one in stands.series] == ["c2558", "e5-2650"]
 
 
 def test_testbeds_of_a_group_share_a_search(alerts: Alerts) -> None:
@@ -200,23 +155,6 @@ def test_testbeds_of_a_group_share_a_search(alerts: Alerts) -> None:
     assert re.search(r"testbed +c2558-2", told)
     assert re.search(r"measured on +c2558\n", told)
     assert alerts.followups.page_of(second.id).is_file()
-
-
-def test_a_change_in_another_range_has_a_search_of_its_own(alerts: Alerts) -> None:
-    """Also without `use_groups`."""
-    alerts.add_twin()
-    search = alerts.confirm("c2558", 1, 6)
-    assert alerts.confirm("c2558-2", 2, 6).id != search.id
-    assert alerts.confirm("c2558-2", 1, 7).id != search.id
-    alone = replace(alerts.settings, search=SearchSettings(use_groups=False))
-    alerts.followups = Followups(alone, alerts.lab)
-    assert alerts.confirm("c2558", 2, 7).job.testbeds == ("c2558",)
-
-
-def test_a_search_from_before_the_group_is_not_shared(alerts: Alerts) -> None:
-    search = alerts.confirm("c2558", 1, 6)
-    alerts.add_twin()
-    assert alerts.confirm("c2558-2", 1, 6).id != search.id
 
 
 def test_a_returning_change_is_mailed_in_the_same_thread_with_a_new_search(alerts: Alerts) -> None:

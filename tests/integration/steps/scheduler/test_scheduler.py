@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from buildbot.process.results import CANCELLED, EXCEPTION, FAILURE, SUCCESS
 from real_master import REVISION, RealMaster, case
 from twisted.internet import defer, reactor, task
 
@@ -13,30 +12,10 @@ from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.model.jobs import BisectJob, Candidate, NightlyJob
 from netbisect.bisect.model.results import NightlyResult, Unfinished
 from netbisect.steps.master.trial_logs import folder_of
-from netbisect.steps.scheduler import scheduler
-from netbisect.steps.scheduler.buildsets import BuildsetOutcome, Buildsets, outcome_of
+from netbisect.steps.scheduler.buildsets import BuildsetOutcome, Buildsets
 from netbisect.steps.scheduler.scheduler import MOST_TRIES, SCHEDULER_NAME, BisectScheduler
 from netbisect.store.db.records import ActionStage
 from netbisect.workers.build.patches import PatchStore, read
-
-
-@pytest.mark.parametrize(
-    ("results", "state", "lab_exit", "end"),
-    [
-        (SUCCESS, "build successful", 0, BuildsetOutcome.OK),
-        (FAILURE, "failed trial", 3, BuildsetOutcome.DUD),
-        (FAILURE, "failed trial", 4, BuildsetOutcome.LAB),
-        (FAILURE, "failed trial", 1, BuildsetOutcome.FAILED),
-        (FAILURE, "failed upload kernel", 0, BuildsetOutcome.FAILED),
-        (EXCEPTION, "exception trial", None, BuildsetOutcome.FAILED),
-        (CANCELLED, "cancelled (Master Shutdown)", None, BuildsetOutcome.SHUT_DOWN),
-        (CANCELLED, "cancelled (by a person)", None, BuildsetOutcome.CANCELLED),
-    ],
-)
-def test_the_outcome_of_a_buildset_follows_from_its_build(
-    results: int, state: str, lab_exit: int | None, end: BuildsetOutcome
-) -> None:
-    assert outcome_of(results, state, lab_exit) is end
 
 
 class BisectSchedulerTest(RealMaster):
@@ -74,6 +53,7 @@ class BisectSchedulerTest(RealMaster):
         await self.closed(self.ledger.jobs.add(night, key="night:stable/15:c2558"))
         assert self.calls().count(f"build {REVISION}") == 2, "its kernel was removed"
 
+    @pytest.mark.long
     @case
     async def test_builds_are_shared_and_start_by_priority(self) -> None:
         self.script({REVISION: {"build": "wait"}})
@@ -128,6 +108,7 @@ class BisectSchedulerTest(RealMaster):
         assert trials()[0] > 1
         assert evidence.observations[0].runs == trials()[0]
 
+    @pytest.mark.long
     @case
     async def test_failed_jobs_end_after_their_tries(self) -> None:
         """A failed build and a lab in trouble are not repeated, a crash is."""
@@ -266,16 +247,3 @@ class BisectSchedulerTest(RealMaster):
         assert (first.seq, again.seq, again.attempt) == (1, 1, 2)
         scheduler = self.master.scheduler_manager.namedServices[SCHEDULER_NAME]
         assert await scheduler._failed_workers(again) == []
-
-    @case
-    async def test_a_job_ends_after_too_many_stops(self) -> None:
-        self.patch(scheduler, "MOST_STOPS", 2)
-        self.script({REVISION: {"trial": "wait"}})
-        await self.start()
-        record = self.ask(boots=1)
-        await self.stop_builds(2)
-        record = await self.closed(record)
-
-        assert isinstance(record.finding, Unfinished)
-        assert "has no result in 2 tries: the master was stopped" in record.finding.why
-        assert self.calls().count(f"trial {REVISION}") == 2

@@ -20,7 +20,7 @@ from netbisect.bisect.model.jobs import BisectJob, Candidate, NightlyJob
 from netbisect.bisect.model.results import Culprit, NightlyResult
 from netbisect.steps.scheduler.buildsets import Buildsets
 from netbisect.steps.scheduler.scheduler import SCHEDULER_NAME
-from netbisect.steps.scheduler.testbed_groups import peers_of, unavailable_peers
+from netbisect.steps.scheduler.testbed_groups import unavailable_peers
 from netbisect.steps.service import control
 from netbisect.steps.service.database_thread import DatabaseThread, open_ledger
 from netbisect.steps.service.settings import SearchSettings, load
@@ -131,14 +131,6 @@ def clinic(quiet_house: Path, url: str) -> Iterator[Clinic]:
     clinic.ledger.engine.dispose()
 
 
-def test_all_testbeds_of_a_group_may_help(clinic: Clinic) -> None:
-    """A visit that was taken back, or one that was made for this search, says nothing else."""
-    clinic.trial(clinic.record, PEER, Outcome.WITHDRAWN)
-    clinic.trial(clinic.record, PEER, Outcome.WITHDRAWN)
-    clinic.trial(clinic.record, PEER, None)
-    assert clinic.shut() == {}
-
-
 def test_a_peer_with_a_job_of_its_own_is_unavailable(clinic: Clinic) -> None:
     night = NightlyJob("main", PEER, "r1", ("s",), 1)
     tonight = clinic.ledger.jobs.add(night, key="night", priority=1)
@@ -180,12 +172,6 @@ def test_the_dashboard_shows_trials_on_peers(clinic: Clinic) -> None:
     clinic.trial(clinic.record, PEER, None)
     [running] = DashboardData(clinic.settings, clinic.lab).build(clinic.ledger).running
     assert (running.testbed, running.now) == (OWN, f"trial r1: w; trial r1 on {PEER}: w")
-
-
-def test_only_searches_have_peers(clinic: Clinic) -> None:
-    night = clinic.ledger.jobs.add(NightlyJob("main", OWN, "r1", ("s",), 1), key="night")
-    assert peers_of(night) == ()
-    assert unavailable_peers(clinic.ledger, clinic.settings, clinic.lab, night) == {}
 
 
 @pytest.mark.slow
@@ -281,27 +267,6 @@ class TestbedGroupsTest(Group):
         await self.master.data.control("unpause", {"reason": ""}, ("workers", worker.workerid))
         await self.until_visited(record, PEER)
         self.found(await self.closed(record))
-
-    @case
-    async def test_a_peer_is_unavailable_during_its_nightly_job(self) -> None:
-        await self.start()
-        waits = {"trial": "wait"}
-        night = NightlyJob("main", PEER, LINE[0], ("inet4-forwarding",), 1)
-        tonight = self.ledger.jobs.add(night, key="night", priority=100)
-        record = self.begin({OWN: waits, PEER: waits})
-        await self.until(lambda: len(self.visits(tonight, PEER)) == 1)
-        await task.deferLater(reactor, 2 * self.settings.tick)
-        assert self.visits(record, PEER) == []
-        (self.folder / "go").touch()
-        tonight = await self.closed(tonight)
-        assert tonight.finding == NightlyResult(1)
-        record = await self.closed(record)
-
-        self.found(record)
-        at = tonight.closed_at
-        assert at is not None
-        assert all(one.intended_at >= at for one in self.visits(record, PEER))
-        assert self.visits(record, PEER)
 
     @pytest.mark.long
     @case

@@ -64,15 +64,3 @@ def test_a_configuration_of_each_branch_is_looked_for_there(tmp_path: Path) -> N
     found = list(kernel_configs(TREES, lab(tmp_path, table), tree))
     assert [one.good for one in found] == [True, True, False]
     assert "kernel_config has nothing for the branch 'bare'" in found[2].found
-
-
-def test_a_configuration_beside_the_lab_file_is_on_every_branch(tmp_path: Path) -> None:
-    (tmp_path / "conf").mkdir()
-    (tmp_path / "conf" / "ROUTER").touch()
-    tree, mine = history(tmp_path), lab(tmp_path, '"ROUTER"')
-    text = (tmp_path / "lab.toml").read_text()
-    (tmp_path / "lab.toml").write_text(
-        text.replace("[source]", '[source]\nkernel_configs = "conf"')
-    )
-    assert not any(one.good for one in kernel_configs(["main"], mine, tree))
-    assert all(one.good for one in kernel_configs(["main"], load_lab(tmp_path / "lab.toml"), tree))

@@ -167,12 +167,3 @@ def test_settings_without_encryption_are_rejected(tmp_path: Path, text: str, sai
     path.write_text('branches = ["main"]\n' + mail + text.replace("[mail]\n", ""))
     with pytest.raises(FileError, match=said):
         load_settings(path)
-
-
-def test_colons_in_endpoints_are_quoted() -> None:
-    plain = worker_endpoint(WorkerSettings(interface="::1"))
-    wrapped = worker_endpoint(WorkerSettings(certificate=Path("/a:b.pem"), key=Path("/k.pem")))
-
-    assert plain == r"tcp:9989:interface=\:\:1"
-    assert r"certKey=/a\:b.pem" in wrapped
-    assert wrapped.startswith("ssl:9989:interface=127.0.0.1:privateKey=/k.pem:")

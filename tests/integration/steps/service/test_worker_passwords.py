@@ -37,13 +37,6 @@ def write(path: Path, password: str) -> None:
     path.write_text(f"{password}\n")
 
 
-def test_a_file_is_shared_and_a_folder_has_one_password_each(folder: Path) -> None:
-    write(folder / "of another lab", "x")
-    assert worker_passwords(folder, NAMES) == {name: f"secret of {name}" for name in NAMES}
-    shared = worker_passwords(folder / "c2558", NAMES)
-    assert shared == dict.fromkeys(NAMES, "secret of c2558")
-
-
 def test_invalid_folders_are_rejected(folder: Path) -> None:
     with pytest.raises(FileError, match=r"workers\.password_file: .* has no file e5-2650"):
         worker_passwords(folder, (*NAMES, "e5-2650"))
@@ -64,12 +57,6 @@ def test_missing_passwords_are_created(folder: Path) -> None:
     assert {stat.S_IMODE((folder / name).stat().st_mode) for name in found} == {0o600}
     assert {path.name for path in folder.iterdir()} == set(found)
     assert make_passwords(folder, tuple(found)) == []
-
-
-def test_no_password_is_created_for_a_shared_file(folder: Path) -> None:
-    assert make_passwords(folder / "c2558", (*NAMES, "new")) == []
-    assert make_passwords(folder / "none", (*NAMES, "new")) == []
-    assert {path.name for path in folder.iterdir()} == set(NAMES)
 
 
 def test_a_failed_write_leaves_nothing_behind(folder: Path) -> None:

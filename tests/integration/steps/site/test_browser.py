@@ -13,17 +13,11 @@ import shutil
 import subprocess
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-from netbisect.bisect.model.detection_results import MIN_EFFECT
-from netbisect.reports.site import revisions, series
-from netbisect.steps.queries.lab_context import LedgerLab
-from netbisect.steps.service.database_thread import open_ledger
-from netbisect.steps.site import view_models
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chrome") or shutil.which("chromium-browser")
 PAGES = (
@@ -183,19 +177,3 @@ def test_the_script_compares_two_rows(whole_site: Any, looked_at: Callable[[str]
     rows = told.split("Two of them", 1)[1].split("</table>", 1)[0]
     assert rows.count('scope="row"') == 3
     assert re.search(r"~? ?[+-]?\d+\.\d % \([+-]?\d+\.\d to [+-]?\d+\.\d\)", rows)
-
-
-def test_many_scenarios_fit_on_paper(whole_site: Any, tmp_path: Path) -> None:
-    """25 of them across a sheet in Letter format, which is the narrower of the usual two."""
-    ledger = open_ledger(whole_site.database)
-    trail = ledger.series_histories.of("testbed-00", "inet4-path-00")[0]
-    one = series.summary(view_models.view_of(ledger, trail, LedgerLab(), [], MIN_EFFECT))
-    text = revisions.page([replace(one, title=f"inet4-path-{i:02}") for i in range(25)])
-    measure = "<script>document.title = document.documentElement.scrollWidth</script></body>"
-    text = re.sub(r"<meta http-equiv=.Content-Security-Policy.[^>]*>", "", text)
-    text = text.replace("@media print", "@media all").replace("</body>", measure)
-    (tmp_path / "paper.html").write_text(text)
-    site = replace(whole_site, folder=tmp_path)
-    told = browse(site, "paper.html", tmp_path, "--window-size=950,700", "--dump-dom").stdout
-
-    assert re.search(r"<title>950</title>", told)

@@ -95,20 +95,6 @@ def test_page_and_mail_agree(told: Told, read_page: Any) -> None:
     assert "Changes by this commit" in page.text
 
 
-def test_flame_graphs_are_in_the_page_and_in_files(told: Told, read_page: Any) -> None:
-    told.take_profiles()
-    case = told.case()
-    text = told.page(case)
-    files = cases.drawings(case)
-
-    stem = f"alert-{told.alert.id}.flames-1"
-    assert list(files) == [f"{stem}-{name}.svg" for name in ("difference", "before", "after")]
-    assert set(files) <= set(read_page(text).values("href"))
-    assert text.count('class="fg"') == 3
-    assert "&lt;b&gt;slow" in text
-    assert all(one.startswith("<?xml") and "&lt;b&gt;slow" in one for one in files.values())
-
-
 def test_flame_graphs_are_written_with_the_site(told: Told, tmp_path: Path) -> None:
     told.take_profiles()
     source = SiteSource(str(told.ledger.engine.url), lab=told.lab, home=told.settings)
@@ -132,20 +118,3 @@ def test_alerts_are_followed_for_90_days_after_their_end(told: Told) -> None:
 
     assert told.case(closed + 86400.0).unmoved
     assert told.case(closed + 100 * 86400.0).unmoved == ()
-
-
-def test_a_case_needs_no_folders_of_the_service(told: Told) -> None:
-    told.take_profiles()
-    told.names = LedgerLab()
-    case = told.case()
-
-    assert (case.profiles, case.stable, case.command) == ((), (), "")
-    assert case.unmoved
-
-
-def test_labels_of_a_case_are_sorted(told: Told) -> None:
-    """Or a page would be drawn again of which nothing has changed: sets have no order."""
-    names = list(told.case().labels)
-
-    assert names == sorted(names)
-    assert len(names) > 4

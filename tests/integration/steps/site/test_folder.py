@@ -222,14 +222,6 @@ def test_invalid_arguments_are_reported(
     assert not (tmp_path / "out").exists()
 
 
-def test_a_failed_first_run_leaves_nothing(whole_site: Any, tmp_path: Path) -> None:
-    command = ["site", str(tmp_path / "out"), "--database", whole_site.database]
-    result = CliRunner().invoke(main.main, [*command, "--compare", "no", "such"])
-
-    assert result.exit_code == 1
-    assert {path.name for path in tmp_path.iterdir()} == {LOCK}
-
-
 def test_a_path_below_a_file_is_reported(whole_site: Any, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     command = ["site", str(tmp_path / "file" / "out"), "--database", whole_site.database]

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from netbisect.bisect.model.entities import Boot, Noise, Sample
+from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.model.jobs import BisectJob, Candidate, CompareJob, NightlyJob
 from netbisect.bisect.model.results import Unfinished
 from netbisect.reports.site import dashboard
@@ -22,7 +22,6 @@ from netbisect.steps.service.database_thread import open_ledger
 from netbisect.steps.service.settings import LinkSettings, load
 from netbisect.steps.web.dashboard_data import DashboardData
 from netbisect.store.db.records import ActionStage
-from netbisect.store.repositories.alert_changes import add_series
 
 HOSTILE = "]]> <script>alert(1)</script> \x07 \u202e & \"'"
 CHROMIUM = shutil.which("chromium") or shutil.which("chrome") or shutil.which("chromium-browser")
@@ -82,20 +81,6 @@ def test_it_shows_the_state_of_the_watch(watch: Watch, read_page: Callable[[str]
     assert sum(link.startswith("https://lab.invalid/site/series-") for link in links) == 6
     assert "▼ -" in page.text
     assert "Queue empty." in page.text
-
-
-def test_only_confirmed_alerts_are_coloured(watch: Watch, read_page: Any) -> None:
-    page = read_page(dashboard.page(watch.look()))
-    looks = [one.get("class") or "" for one in page.all("td") if one.get("class") in {"down", "up"}]
-    moved = {
-        (one.testbed, one.scenario)
-        for alert in watch.ledger.alerts.all()
-        if alert.state.standing
-        for one in alert.series
-        if one.moved
-    }
-
-    assert looks == ["down"] * len(moved)
 
 
 def test_running_jobs_have_progress_and_time_left(watch: Watch, read_page: Any) -> None:
@@ -165,51 +150,6 @@ def test_only_changed_series_are_read_again(watch: Watch) -> None:
     assert {one.place[0] for one in stale} == {alert.testbed}
 
 
-def test_all_series_of_a_changed_alert_are_read_again(watch: Watch) -> None:
-    watch.look()
-    alert = next(one for one in watch.ledger.alerts.all() if one.state.standing)
-    other = next(one for one in watch.ledger.series.names() if one.testbed != alert.testbed)
-    with watch.ledger.writing() as writing:
-        add_series(
-            writing, alert.id, testbed=other.testbed, scenario=other.scenario,
-            branch=other.branch, good=alert.good, bad=alert.bad, effect=None, who="a",
-        )  # fmt: skip
-
-    stale = {one.place for one in watch.data.stale(watch.ledger)}
-    assert (other.testbed, other.scenario) in stale
-    assert stale == {
-        (one.testbed, one.scenario) for one in watch.ledger.alerts.get(alert.id).series
-    }
-
-
-def test_old_closed_alerts_are_not_shown(watch: Watch) -> None:
-    known = watch.ledger.alerts.all()
-    watch.now += dashboard.NEWS_SECONDS
-    shown = {one.id for one in watch.look().overview.alerts}
-
-    assert shown == {one.id for one in watch.ledger.alerts.all_open()}
-    assert len(known) > len(shown) > 0
-
-
-def test_missing_series_of_a_night_are_updated(watch: Watch) -> None:
-    watch.night("testbed-00")
-    assert watch.look().night.measured == 0
-    [night] = [one for one in watch.ledger.jobs.all_open() if isinstance(one.job, NightlyJob)]
-    first = watch.names[0]
-    decision = watch.ledger.actions.intend(
-        night.id, ActionStage.TRIAL, night.job.revision, "testbed-00",
-        config="G", arch="amd64", why="the next",
-    )  # fmt: skip
-    sample = Sample("new", "new", "testbed-00", first, 1e6, 1e9, (), (), (), "c", watch.now, 1.0)
-    boot = Boot("new", "testbed-00", "k", night.job.revision, watch.now, 1.0)
-    for fact in (boot, sample):
-        watch.ledger.facts.record(fact, decision.id)
-
-    view = watch.look()
-    assert view.night.measured == 1
-    assert sum(len(one.scenarios) for one in view.night.missing) == 2
-
-
 def test_unread_series_are_counted(watch: Watch, read_page: Any) -> None:
     empty = dashboard.page(watch.data.build(watch.ledger))
 
@@ -226,18 +166,6 @@ def test_failed_mails_are_counted(watch: Watch, read_page: Any) -> None:
     assert (
         "1 mail could not be sent (netbisect mails)" in read_page(dashboard.page(watch.look())).text
     )
-
-
-def test_without_a_site_links_lead_to_the_service(
-    quiet_house: Path, filled: Path, tmp_path: Path, read_page: Any
-) -> None:
-    watch = Watch(quiet_house, Path(shutil.copy(filled, tmp_path)), "")
-    links = read_page(dashboard.page(watch.look())).values("href")
-    base = f"{watch.settings.web.url}plugins/netbisect/"
-
-    assert links
-    assert all(link.startswith(base) for link in links)
-    assert any(link.startswith(f"{base}reports/alert-") for link in links)
 
 
 def test_an_empty_database_has_a_dashboard(quiet_house: Path, url: str, read_page: Any) -> None:

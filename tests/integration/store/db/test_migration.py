@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import stat
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -20,11 +17,9 @@ from alembic.migration import MigrationContext
 from sqlalchemy import Engine, MetaData, Table, inspect, text
 
 from netbisect.bisect.model.alert_state import AlertState
-from netbisect.bisect.model.entities import Boot
 from netbisect.bisect.model.results import Effect
 from netbisect.store.db.database import StoreError, open_database, writer
 from netbisect.store.db.migration import alembic_config, scripts
-from netbisect.store.db.records import ActionStage, Outcome
 from netbisect.store.db.schema import VERSION_TABLE, known_schemas, migrate, schema_of
 from netbisect.store.db.tables import Base
 from netbisect.store.ledger import Ledger
@@ -72,19 +67,6 @@ def test_going_back_leaves_nothing_and_going_on_again_makes_the_same(engine: Eng
 
     migrate(engine)
     assert differences(engine) == []
-
-
-def test_migrating_again_changes_nothing_and_keeps_what_is_there(engine: Engine) -> None:
-    migrate(engine)
-    ledger = Ledger(engine)
-    ledger.facts.record(Boot("b1", "c2558", "key", "r1", 1.0, 2.0))
-    marker = ledger.events.last()
-
-    migrate(engine)
-
-    events, _ = ledger.events.since(0)
-    assert [event.kind for event in events] == ["boot"]
-    assert ledger.events.last() == marker
 
 
 OLD_ALERTS = [
@@ -157,42 +139,6 @@ def test_the_alerts_of_an_older_netbisect_live_on(engine: Engine) -> None:
     ledger.alerts.change(3, who="me", what="as it is", state=AlertState.ACKNOWLEDGED)
 
 
-def test_going_back_to_the_first_version_keeps_the_alerts(engine: Engine) -> None:
-    """In states that it knows."""
-    write_old_alerts(engine)
-    migrate(engine)
-    ledger = Ledger(engine)
-    ledger.alerts.change(1, who="me", what="so it is", state=AlertState.ACKNOWLEDGED)
-
-    with writer(engine).begin() as connection:
-        command.downgrade(alembic_config(connection), "0001")
-        states = connection.execute(text("SELECT state FROM alerts ORDER BY id")).scalars().all()
-
-    assert states == [
-        "open",
-        "culprit-found",
-        "no-culprit",
-        "no-culprit",
-        "recovered",
-        "open",
-    ]
-    migrate(engine)
-    assert [one.state.value for one in Ledger(engine).alerts.all()] == [
-        expected[0] for *_, expected in OLD_ALERTS
-    ]
-
-
-def test_migrating_leaves_the_logging_of_its_caller_alone(tmp_path: Path) -> None:
-    root = logging.getLogger()
-    before = (root.level, list(root.handlers), logging.getLogger("netbisect").disabled)
-    engine = open_database(f"sqlite:///{tmp_path}/ledger.sqlite")
-
-    migrate(engine)
-    engine.dispose()
-
-    assert (root.level, list(root.handlers), logging.getLogger("netbisect").disabled) == before
-
-
 def test_a_migration_that_fails_halfway_leaves_nothing(tmp_path: Path) -> None:
     engine = open_database(f"sqlite:///{tmp_path}/ledger.sqlite")
     with writer(engine).begin() as connection:
@@ -212,24 +158,6 @@ def test_a_database_of_a_newer_version_is_left_alone_with_a_sentence(engine: Eng
 
     with pytest.raises(StoreError, match="made by a newer netbisect: its schema is 9999"):
         migrate(engine)
-
-
-def test_sqlite_keeps_what_it_was_told_and_minds_references(tmp_path: Path) -> None:
-    engine = open_database(f"sqlite:///{tmp_path}/ledger.sqlite")
-    with engine.connect() as connection:
-        settings = {
-            name: connection.exec_driver_sql(f"PRAGMA {name}").scalar()
-            for name in ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
-        }
-    engine.dispose()
-
-    full = 2
-    assert settings == {
-        "journal_mode": "wal",
-        "synchronous": full,
-        "foreign_keys": 1,
-        "busy_timeout": 60_000,
-    }
 
 
 @pytest.mark.parametrize(
@@ -275,34 +203,6 @@ def test_a_directory_that_cannot_be_written_gets_a_sentence(tmp_path: Path) -> N
             open_database(f"sqlite:///{tmp_path}/ledger.sqlite")
     finally:
         tmp_path.chmod(stat.S_IRWXU)
-
-
-def test_decisions_from_before_visits_had_several_runs_had_one(engine: Engine) -> None:
-    """The step from the first schema keeps them, and what came of them."""
-    with writer(engine).begin() as connection:
-        command.upgrade(alembic_config(connection), "0001")
-        connection.execute(
-            text(
-                "INSERT INTO questions (id, kind, noun, key, branch, testbed, priority, "
-                "requested_by, state, opened_at) "
-                "VALUES (1, 'night', '{}', 'night', 'main', 'c2558', 100, '', 'open', 1)"
-            )
-        )
-        connection.execute(
-            text(
-                "INSERT INTO decisions (id, question_id, seq, attempt, external_id, stage, "
-                "revision, target, config, arch, why, note, intended_at) "
-                "VALUES (7, 1, 1, 1, 'nb:1:1:1', 'trial', 'r1', 'c2558', 'GENERIC', 'amd64', "
-                "'', '', 1)"
-            )
-        )
-    migrate(engine)
-    ledger = Ledger(engine)
-    ledger.facts.record(Boot("boot", "c2558", "key", "r1", 1.0, 1.0), 7)
-
-    decision = ledger.actions.get(7)
-    assert (decision.external_id, decision.runs) == ("nb:1:1:1", 1)
-    assert [fact.id for fact in ledger.facts.of_action(7) if isinstance(fact, Boot)] == ["boot"]
 
 
 # ------------------------------------------------------------------- from every schema there was
@@ -373,62 +273,3 @@ def test_every_schema_follows_the_one_before() -> None:
     assert sorted(found) == list(known_schemas())
 
     assert [found[one] for one in RELEASED] == [None, *RELEASED[:-1]]
-
-
-def decisions_of(engine: Engine) -> list[tuple[str, str | None]]:
-    query = text("SELECT external_id, outcome FROM decisions ORDER BY id")
-    with engine.connect() as connection:
-        return [(name, outcome) for name, outcome in connection.execute(query)]
-
-
-def test_decisions_from_before_searches_had_several_testbeds_are_for_that_of_the_question(
-    engine: Engine,
-) -> None:
-    """Going back, the question waits for the oldest of those it waits for, and for no other."""
-    with writer(engine).begin() as connection:
-        command.upgrade(alembic_config(connection), "0004")
-        connection.execute(
-            text(
-                "INSERT INTO questions (id, kind, noun, key, branch, testbed, priority, "
-                "requested_by, state, opened_at) "
-                "VALUES (1, 'night', '{}', 'night', 'main', 'c2558', 100, '', 'open', 1)"
-            )
-        )
-        connection.execute(
-            text(
-                "INSERT INTO decisions (question_id, seq, attempt, external_id, stage, "
-                "revision, target, config, arch, why, note, intended_at) "
-                "VALUES (1, 1, 1, 'nb:1:1:1', 'kernel', 'r1', 'kernel-amd64', 'GENERIC', "
-                "'amd64', '', '', 1)"
-            )
-        )
-    migrate(engine)
-    ledger = Ledger(engine)
-    assert [one.testbed for one in ledger.actions.of_job(1)] == ["c2558"]
-    ledger.facts.record(Boot("boot", "c2558", "key", "r1", 1.0, 1.0), 1)
-    order = {"config": "GENERIC", "arch": "amd64", "why": ""}
-    trial = ActionStage.TRIAL
-    taken_back = ledger.actions.intend(1, trial, "r1", "c2558-2", testbed="c2558-2", **order)
-    ledger.actions.finish(taken_back.id, Outcome.WITHDRAWN)
-    ledger.actions.intend(1, trial, "r1", "c2558-2", testbed="c2558-2", **order)
-
-    with writer(engine).begin() as connection:
-        command.downgrade(alembic_config(connection), "0004")
-    cancelled = [("nb:1:2:1", "cancelled"), ("nb:1:3:1", "cancelled")]
-    assert decisions_of(engine) == [("nb:1:1:1", None), *cancelled]
-    migrate(engine)
-    assert [one.id for one in ledger.actions.all_open()] == [1]
-    assert [fact.id for fact in ledger.facts.of_action(1) if isinstance(fact, Boot)] == ["boot"]
-
-
-def test_alembic_is_loaded_only_when_there_is_something_for_it_to_do(tmp_path: Path) -> None:
-    """It takes a third of the time in which a command begins."""
-    program = (
-        "import sys; from netbisect.steps.service.database_thread import open_ledger; "
-        "open_ledger(sys.argv[1]); print('alembic' in sys.modules)"
-    )
-    call = [sys.executable, "-c", program, f"sqlite:///{tmp_path}/ledger.sqlite"]
-
-    said = [subprocess.run(call, capture_output=True, check=True).stdout for _ in range(2)]
-
-    assert said == [b"True\n", b"False\n"]

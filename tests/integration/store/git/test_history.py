@@ -71,13 +71,6 @@ def test_the_first_fetch_reports_its_progress(repository: Repository, tmp_path: 
     assert said == []
 
 
-def test_a_first_fetch_that_fails_says_why(tmp_path: Path) -> None:
-    history = History(tmp_path / "clone", str(tmp_path / "nowhere"), progress=lambda _: None)
-
-    with pytest.raises(HistoryError, match=r"nowhere cannot be read: .*not appear to be a git"):
-        history.update()
-
-
 @pytest.mark.parametrize("progress", [None, lambda _: None])
 def test_git_is_killed_after_its_time_limit(
     tmp_path: Path, progress: Callable[[str], None] | None
@@ -112,26 +105,6 @@ def test_a_commit_says_who_changed_what_and_where_it_stands(
     assert commit.at == at
     assert commit.paths == ("a", "logo", "sys/net/if.c")
     assert commit.lines == 3
-
-
-def test_a_diffstat_is_that_against_the_first_parent(
-    repository: Repository, history: History
-) -> None:
-    """Of the first commit of all, against nothing; long ones are cut."""
-    first = repository.commit("first", sys__net__route_DOT_c="a\nb\n")
-    second = repository.commit("second", sys__net__route_DOT_c="a\nc\nd\n", README="x\n")
-    many = repository.commit("many", **{f"file{i:02}": "x" * 99 for i in range(20)})
-    history.update()
-
-    assert history.diffstat(first).splitlines()[-1] == " 1 file changed, 2 insertions(+)"
-    assert history.diffstat(second).splitlines() == [
-        " README          | 1 +",
-        " sys/net/route.c | 3 ++-",
-        " 2 files changed, 3 insertions(+), 1 deletion(-)",
-    ]
-    assert len(history.diffstat(many).splitlines()) == 14
-    with pytest.raises(HistoryError, match="is no branch, tag or commit"):
-        history.diffstat("f" * 40)
 
 
 def test_between_tells_what_came_after_good_up_to_bad(
@@ -187,40 +160,6 @@ def test_a_merge_is_one_commit_with_all_that_it_brought(
         history.between(side[0], "main")
 
 
-def test_messages_and_names_may_hold_anything(repository: Repository, history: History) -> None:
-    repository.commit("base", a="1\n")
-    hash_like = "f" * 40
-    message = f"\x01 \x1e odd\n\n1\t2\tlike a change\n\n{hash_like}\n\n"
-    revision = repository.commit(message, **{"with space\tand tab": "x\n", "naïve\nname": "y\n"})
-    repository.commit("last")
-    history.update()
-
-    commit, last = history.between("main~2", "main")
-
-    assert commit.revision == revision
-    assert commit.body == f"1\t2\tlike a change\n\n{hash_like}"
-    assert set(commit.paths) == {"with space\tand tab", "naïve\nname"}
-    assert last.subject == "last"
-
-
-def test_a_thousand_commits_are_numbered_one_by_one(
-    repository: Repository, history: History
-) -> None:
-    stream = [
-        f"commit refs/heads/long\ncommitter C <c@example.org> {1_700_000_000 + i} +0000\n"
-        f"data 3\nc{i % 10}\n\nM 644 inline f{i % 7}\ndata {len(str(i)) + 1}\n{i}\n\n"
-        for i in range(1200)
-    ]
-    repository.git("fast-import", "--quiet", data="".join(stream).encode())
-    history.update()
-
-    commits = history.between("long~1100", "long")
-
-    assert [commit.number for commit in commits] == list(range(101, 1201))
-    assert commits[-1].revision == history.head("long")
-    assert commits[0].paths == ("f2",)
-
-
 def test_updates_follow_the_repository_wherever_it_goes(
     repository: Repository, history: History
 ) -> None:
@@ -243,18 +182,6 @@ def test_updates_follow_the_repository_wherever_it_goes(
     assert history.resolve("main~1") == first
 
 
-def test_a_branch_and_a_tag_of_one_name_are_told_apart(
-    repository: Repository, history: History
-) -> None:
-    first = repository.commit("first", a="1\n")
-    repository.git("tag", "main")
-    second = repository.commit("second", a="2\n")
-    history.update()
-
-    assert history.resolve("main") == history.head("main") == second
-    assert history.between(first, "main")[-1].revision == second
-
-
 def test_what_is_not_there_gets_a_sentence(repository: Repository, history: History) -> None:
     first = repository.commit("first", a="1\n")
     second = repository.commit("second", a="2\n")
@@ -271,16 +198,6 @@ def test_what_is_not_there_gets_a_sentence(repository: Repository, history: Hist
             history.resolve(name)
     with pytest.raises(HistoryError, match="they are the other way round"):
         history.between(second, first)
-
-
-def test_of_many_branches_a_few_are_named(repository: Repository, history: History) -> None:
-    repository.commit("first", a="1\n")
-    for i in range(20):
-        repository.git("branch", f"stable/{i:02}")
-    history.update()
-
-    with pytest.raises(HistoryError, match=r"there is main, stable/00, .*06 and 13 more$"):
-        history.head("x")
 
 
 def test_a_repository_that_cannot_be_read_gets_a_sentence(tmp_path: Path) -> None:
@@ -303,11 +220,6 @@ def test_an_empty_repository_gets_a_sentence(repository: Repository, history: Hi
     revision = repository.commit("first", a="1\n")
     history.update()
     assert history.head("main") == revision
-
-
-def test_before_the_first_update_nothing_can_be_read(history: History) -> None:
-    with pytest.raises(HistoryError, match=r"has not been fetched into .*clone yet"):
-        history.commit("main")
 
 
 def test_a_directory_that_holds_something_else_is_left_alone(

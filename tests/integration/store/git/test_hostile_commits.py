@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -45,19 +44,6 @@ def commits(hostile: HostileBranch, history: History) -> dict[str, Commit]:
     return {name: found[i] for i, name in enumerate(hostile.revisions)}
 
 
-def test_every_commit_is_there_with_its_number_and_its_paths(
-    hostile: HostileBranch, history: History
-) -> None:
-    found = history.between(hostile.base, "main")
-
-    assert [commit.number for commit in found] == list(range(2, len(found) + 2))
-    assert {commit.paths for commit in found} == {("level",)}
-    assert {commit.lines for commit in found} == {2}
-    assert found == [history.commit(revision) for revision in hostile.line]
-    assert found == history.described({one.revision: one.number for one in found})
-    assert history.stretch(hostile.base, "main") == [*hostile.line[::-1], hostile.base]
-
-
 def test_what_can_be_read_is_shown_and_the_rest_by_its_hash(commits: dict[str, Commit]) -> None:
     subjects = {name: commit.subject for name, commit in commits.items()}
 
@@ -75,18 +61,6 @@ def test_what_can_be_read_is_shown_and_the_rest_by_its_hash(commits: dict[str, C
     assert (commits["nobody"].author, commits["nobody"].email) == ("", "")
     assert commits["twice"].email == commits["signed"].email == "a@example.org"
     assert len(subjects["gigantic"]) + len(commits["gigantic"].body) < MOST_BYTES
-
-
-def test_every_date_is_one(commits: dict[str, Commit]) -> None:
-    at = {name: commit.at for name, commit in commits.items()}
-
-    assert at["after 9999"] == at["too large"] == at["far too large"] == LATEST
-    assert at["before 1970"] == at["no date"] == at["no number"] == at["nobody"] == 0.0
-    assert at["brackets"] == 0.0
-    assert at["utf-16"] == at["twice"] == 1_700_000_000
-    for moment in at.values():
-        datetime.fromtimestamp(moment).astimezone()
-        datetime.fromtimestamp(moment, UTC)
 
 
 def test_every_name_on_the_branch_is_found(hostile: HostileBranch, history: History) -> None:
@@ -107,17 +81,6 @@ def test_a_ledger_takes_them(commits: dict[str, Commit], url: str) -> None:
     ledger.engine.dispose()
 
 
-def test_a_search_by_hand_reads_them(hostile: HostileBranch) -> None:
-    repository = Repository.containing(hostile.folder)
-    names = (hostile.base, "main")
-    line = repository.commits_between(hostile.base, hostile.tip, names=names)
-    trees = repository.trees(hostile.base, hostile.tip)
-
-    assert [commit.revision for commit in line] == hostile.line
-    assert [*trees] == [hostile.base, *hostile.line[::-1]]
-    assert len(set(trees.values())) == len(trees)
-
-
 @given(st.binary(), st.lists(st.sampled_from([b"author ", b"<", b">", b" 1", b"\n", b"\0"])))
 def test_any_bytes_are_a_commit(noise: bytes, parts: list[bytes]) -> None:
     commit = parse("f" * 40, b"author " + b"".join(parts) + noise)
@@ -125,24 +88,6 @@ def test_any_bytes_are_a_commit(noise: bytes, parts: list[bytes]) -> None:
     assert 0 <= commit.at <= LATEST
     assert commit.subject
     assert "\0" not in f"{commit.author}{commit.email}{commit.message}"
-
-
-# ---------------------------------------------------------------------- names of branches
-
-
-def test_a_branch_may_be_called_as_lines_end(tmp_path: Path) -> None:
-    """What Python takes for a blank or the end of a line may be part of a name."""
-    hostile = HostileBranch(tmp_path / "tree")
-    name = "a\u2028b\u00a0c\u0085d"
-    git = ["git", "-C", str(hostile.folder)]
-    subprocess.run([*git, "branch", name, hostile.base], check=True)
-    history = History(tmp_path / "clone", str(hostile.folder))
-    history.update()
-
-    assert history.branches() == sorted([name, "main"])
-    assert history.head(name) == hostile.base
-    assert history.references("refs/heads")[f"refs/heads/{name}"] == hostile.base
-    assert commit_named(history, "main", default_branch="main").revision == hostile.tip
 
 
 # ------------------------------------------------------------------------- shallow clones

@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from revision_tree import BEGIN, HOUR, Published, Tree, found, named, refused
+from revision_tree import Published, Tree, found, named, refused
 
-from netbisect.bisect.model.entities import Commit
 from netbisect.store.git.grammar import RevisionError
 from netbisect.store.git.history import History, HistoryError
-from netbisect.store.git.resolve import Range, Review, commit_named, resolve, whereabouts
+from netbisect.store.git.resolve import Review, commit_named, resolve, whereabouts
 
 # ------------------------------------------------------------------------------------ one commit
 
@@ -62,30 +61,6 @@ def test_every_kind_of_name_means_its_commit(published: Published) -> None:
     assert {name: found(published.history, name) for name in expected} == expected
 
 
-def test_a_commit_is_told_in_full(published: Published) -> None:
-    """With the number that the label of `uname -v` has, and what it changes."""
-    commit = resolve(published.history, "r3050", default_branch="main")
-
-    assert isinstance(commit, Commit)
-    assert commit == published.history.commit(published.main[4])
-    assert (commit.number, commit.subject) == (5, "c5")
-    assert (commit.lines, len(commit.paths)) == (1, 1)
-
-
-def test_the_number_of_what_was_merged_is_that_of_its_own_line(published: Published) -> None:
-    """As `git rev-list --first-parent --count` has it."""
-    commit = commit_named(published.history, published.side[1], default_branch="main")
-
-    assert commit.number == 31
-    assert commit == published.history.commit(published.side[1])
-
-
-def test_numbers_and_days_are_those_of_the_default_branch(published: Published) -> None:
-    """Which is the first that is watched, wherever a name has none of its own."""
-    assert found(published.history, "n25", branch="stable/14") == published.stable[4]
-    assert found(published.history, "2023-11-16", branch="stable/14") == published.stable[9]
-
-
 def test_where_a_commit_is_and_what_it_was_is_told(published: Published) -> None:
     """Branches are those on whose first-parent lines it is."""
     both = whereabouts(published.history, published.main[4])
@@ -111,22 +86,6 @@ def test_a_review_is_no_commit_and_may_have_a_base(published: Published) -> None
         commit_named(published.history, "D5180", default_branch="main")
 
 
-def test_a_range_has_two_ends_of_one_line(published: Published) -> None:
-    """Also where they are named differently, and where the line leaves the branches."""
-    history, main, side = published.history, published.main, published.side
-    for name, (good, bad) in {
-        "r3050..main": (main[4], main[31]),
-        "n5..stable/14": (main[4], published.stable[9]),
-        f"n5..{side[1]}": (main[4], side[1]),
-        f"{side[0]}..{side[1]}": (side[0], side[1]),
-    }.items():
-        assert resolve(history, name, default_branch="main") == Range(
-            history.commit(good), history.commit(bad)
-        )
-    with pytest.raises(RevisionError, match="is a range; the name of one commit"):
-        commit_named(history, "n5..n6", default_branch="main")
-
-
 def test_a_reversed_range_is_refused_with_the_right_one(published: Published) -> None:
     """It is not turned in silence: perhaps another one was meant."""
     error = refused(published.history, "main..r3050")
@@ -135,13 +94,6 @@ def test_a_reversed_range_is_refused_with_the_right_one(published: Published) ->
         "main..r3050 is reversed, r3050 is the older one: r3050..main would be right"
     )
     assert named(error) == {"r3050..main": published.main[4]}
-
-
-def test_an_empty_range_is_refused(published: Published) -> None:
-    """However its ends are named."""
-    error = refused(published.history, "r3050..n5")
-
-    assert str(error).startswith(f"r3050..n5 is empty: both ends are n5-{published.main[4][:12]}")
 
 
 def test_ends_of_different_lines_are_refused_with_their_fork(published: Published) -> None:
@@ -190,70 +142,6 @@ def test_the_beginning_of_several_hashes_is_refused_with_all_of_them(
     alone = next(ones[0] for ones in begun.values() if len(ones) == 1)
     objects = tree.git("rev-parse", f"--disambiguate={alone[:4]}").split()
     assert found(history, alone[:4]) == alone, objects
-
-
-def test_a_number_of_several_branches_is_refused_where_the_default_has_none(
-    tree: Tree, history: History
-) -> None:
-    """The candidates are labels, as kernels say them."""
-    [first] = tree.grow("main", "a")
-    [one] = tree.grow("stable/13", "b", upon=first)
-    [two] = tree.grow("stable/14", "c", "d", upon=first)[:1]
-    history.update()
-
-    error = refused(history, "n2")
-
-    assert named(error) == {f"n2-{one[:12]}": one, f"n2-{two[:12]}": two}
-    assert {name: found(history, name) for name in named(error)} == named(error)
-    assert found(history, "n3") == history.head("stable/14")
-    assert found(history, "stable/14-n2") == two
-
-
-def test_a_number_of_subversion_on_several_branches_is_refused_without_a_branch(
-    tree: Tree, history: History
-) -> None:
-    """A commit to two branches was one revision there; the default branch is not taken."""
-    [one, *_] = tree.grow("main", "a\n\nsvn path=/head/; revision=295802", "b")
-    [two] = tree.grow("stable/10", "c\n\nsvn path=/stable/10/; revision=295802", upon=one)
-    history.update()
-
-    error = refused(history, "r295802")
-
-    assert named(error) == {"head@295802": one, "stable/10@295802": two}
-    assert {name: found(history, name) for name in named(error)} == named(error)
-
-
-def test_a_name_of_a_branch_and_a_tag_is_refused(tree: Tree, history: History) -> None:
-    """Unless both mean one commit."""
-    one, two = tree.grow("main", "a", "b")
-    tree.git("tag", "main", one)
-    tree.git("tag", "n2", one)
-    tree.git("branch", "same", two)
-    tree.git("tag", "same", two)
-    history.update()
-
-    assert named(refused(history, "main")) == {"refs/heads/main": two, "refs/tags/main": one}
-    assert named(refused(history, "n2")) == {f"n2-{two[:12]}": two, "refs/tags/n2": one}
-    assert found(history, "refs/tags/main") == one
-    assert found(history, "same") == two
-
-
-def test_a_label_that_contradicts_itself_is_refused(published: Published) -> None:
-    """Number, hash and branch must all be those of one commit; what is like it is told."""
-    main, stable = published.main, published.stable
-    for name in (
-        f"main-n24-{main[24][:12]}",
-        f"main-n25-{stable[4][:12]}",
-        f"n25-{'0' * 12}",
-        f"stable/14-n25-{main[24][:12]}",
-    ):
-        error = refused(published.history, name)
-        assert "has both this number and this hash" in str(error)
-        assert error.candidates
-    assert set(named(refused(published.history, f"main-n24-{main[24][:12]}")).values()) == {
-        main[23],
-        main[24],
-    }
 
 
 @pytest.mark.parametrize(
@@ -346,16 +234,3 @@ def test_a_rewritten_commit_is_no_longer_named(tree: Tree, history: History) -> 
     assert found(history, "n2") == new
     for name in (two, two[:12], "r2001", f"main-n2-{two[:8]}"):
         assert refused(history, name).unknown
-
-
-def test_of_times_out_of_order_the_last_commit_in_time_counts(tree: Tree, history: History) -> None:
-    """As with `git rev-list --before`: committers' clocks are not always right."""
-    times = (BEGIN, BEGIN + 9 * HOUR, BEGIN + 2 * HOUR, BEGIN + 12 * HOUR)
-    revisions = []
-    for at in times:
-        tree.time = at - HOUR
-        revisions += tree.grow("main", f"at {at}")
-    history.update()
-
-    assert found(history, "2023-11-15T01:00Z") == revisions[2]
-    assert found(history, "2023-11-14T23:00Z") == revisions[0]

@@ -35,17 +35,6 @@ def test_numbers_of_subversion_are_told_by_messages_in_several_ways(
     assert whereabouts(history, revisions[2]).subversion == ("head@101003",)
 
 
-def test_a_number_that_a_message_has_copied_is_not_believed(tree: Tree, history: History) -> None:
-    """A merge to a stable branch may repeat the message of the original."""
-    message = "a\n\nsvn path=/head/; revision=101001"
-    first, original = tree.grow("main", "0", message)
-    [copy] = tree.grow("stable/14", message, upon=first)
-    history.update()
-
-    assert found(history, "r101001") == original
-    assert whereabouts(history, copy).subversion == ()
-
-
 def test_with_a_branch_a_number_means_the_branch_as_it_was_then(
     published: Published,
 ) -> None:
@@ -87,25 +76,6 @@ def test_notes_that_come_change_and_go_are_followed(tree: Tree, history: History
     tree.git("update-ref", "-d", "refs/notes/commits")
     history.update()
     assert "hold no numbers of Subversion" in str(refused(history, "r2001"))
-
-
-def test_a_table_tells_numbers_and_has_the_last_word(
-    tree: Tree, history: History, tmp_path: Path
-) -> None:
-    """It is read again when it has changed."""
-    one, two, three = tree.grow("main", "a\n\nsvn path=/head/; revision=2001", "b", "c")
-    table = tmp_path / "svn.tsv"
-    table.write_text(f"# old ranges\n\n2001\tmain\t{two}\nr2000\thead\t{one}\n")
-    history.table = table
-    history.update()
-
-    assert (found(history, "r2001"), found(history, "r2000")) == (two, one)
-    assert whereabouts(history, two).subversion == ("head@2001",)
-
-    table.write_text(f"2007\tmain\t{three}\n")
-    assert (found(history, "r2001"), found(history, "r2007")) == (one, three)
-    history.table = None
-    assert refused(history, "r2007").unknown
 
 
 @pytest.mark.parametrize(

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from netbisect.bisect.model.jobs import CompareJob
 from netbisect.store.db.database import open_database
 from netbisect.store.ledger import Ledger
 from netbisect.store.netbenches.files import NetbenchesError, Parser
@@ -126,19 +124,6 @@ def test_a_history_becomes_a_series_in_the_order_of_its_revisions(
     assert ledger.commits.find(["r293643"])["r293643"].number == 293643
 
 
-def test_imported_twice_it_is_there_once(ledger: Ledger, tmp_path: Path) -> None:
-    path = tmp_path / "histories.jsonl"
-    path.write_text(history())
-    import_into(ledger, path, parser=PARSER)
-    elsewhere = tmp_path / "a copy.jsonl"
-    shutil.copy(path, elsewhere)
-    marker = ledger.events.last()
-
-    assert counts(import_into(ledger, path, parser=PARSER)) == (0, 0, 0, 3)
-    assert counts(import_into(ledger, elsewhere, parser=PARSER)) == (0, 0, 0, 3)
-    assert ledger.events.last() == marker
-
-
 def test_an_image_with_more_than_a_revision_stays_out_of_the_history(
     ledger: Ledger, tmp_path: Path
 ) -> None:
@@ -160,33 +145,6 @@ def test_an_image_with_more_than_a_revision_stays_out_of_the_history(
     assert rates_of(ledger, testbed, scenario, "head+HEAD120") == {"r295150+HEAD120": [98.0]}
     assert rates_of(ledger, testbed, scenario, "main") == {"n277887": [96.0]}
     assert summary.skipped == [f"{path}:1: image 7f4e724829e_20201227 names no revision by number"]
-
-
-def test_a_number_that_is_given_needs_no_look_at_names(ledger: Ledger, tmp_path: Path) -> None:
-    """In names, only numbers of today's revisions are told from sizes of tables."""
-    path = tmp_path / "histories.jsonl"
-    points = [
-        {"image": "180000", "rev": 180000, "v": [100.0]},
-        {"image": "180001_D1", "rev": 180001, "v": [99.0]},
-        {"image": "", "rev": 412345, "v": [98.0]},
-    ]
-    path.write_text(history(points=points))
-
-    assert import_into(ledger, path, parser=PARSER).skipped == []
-    testbed, scenario = "amd-gx-412tc-i210at-2016", "inet4-forwarding"
-    assert rates_of(ledger, testbed, scenario) == {"r180000": [100.0], "r412345": [98.0]}
-    assert rates_of(ledger, testbed, scenario, "head+D1") == {"r180001+D1": [99.0]}
-
-
-def test_ten_values_stand_in_the_order_of_ls(ledger: Ledger, tmp_path: Path) -> None:
-    path = tmp_path / "histories.jsonl"
-    values = [1, 10, 2, 3, 4, 5, 6, 7, 8, 9]
-    path.write_text(history(points=[{"image": "", "rev": 293069, "v": values}]))
-
-    import_into(ledger, path, parser=PARSER)
-
-    found = rates_of(ledger, "amd-gx-412tc-i210at-2016", "inet4-forwarding")
-    assert found == {"r293069": [float(value) for value in range(1, 11)]}
 
 
 @pytest.mark.parametrize(
@@ -259,50 +217,6 @@ def test_a_folder_is_read_from_what_pkt_gen_printed(ledger: Ledger, tmp_path: Pa
         "r311848": [float(rate) for rate in rates]
     }
     assert rates_of(ledger, testbed, "inet4-pf-stateful") == {"r311849": [400_000.0]}
-
-
-def test_every_run_is_a_boot_of_its_own(ledger: Ledger, tmp_path: Path) -> None:
-    results = Results(tmp_path, "fbsd.2016")
-    results.raw("311848.forwarding", [5e5, 6e5])
-    results.raw("311848.pf-stateful", [4e5])
-    import_into(ledger, tmp_path, parser=PARSER)
-    scenarios = ("inet4-forwarding", "inet4-pf-stateful")
-    record = ledger.jobs.add(
-        CompareJob("head", "atom-c2558-i350-2016", "r311848", "r0", scenarios, scenarios[0], 0.0),
-        key="comparison",
-    )
-
-    readings = ledger.evidence.gather(record, config="GENERIC", arch="amd64").observations
-
-    assert sorted(list(reading.ln_pps) for reading in readings) == [
-        ["inet4-forwarding"],
-        ["inet4-forwarding"],
-        ["inet4-pf-stateful"],
-    ]
-    assert len({reading.identity for reading in readings}) == 1
-
-
-def test_values_alone_will_do(ledger: Ledger, tmp_path: Path) -> None:
-    Results(tmp_path, "fbsd11-stable.r320897").pps("320897.inet6", [1e5, 2e5])
-
-    summary = import_into(ledger, tmp_path, parser=PARSER, branch="stable/11")
-
-    assert counts(summary) == (1, 2, 2, 0)
-    found = rates_of(ledger, "atom-c2558-i350-11-stable-r320897", "inet6-forwarding", "stable/11")
-    assert found == {"r320897": [1e5, 2e5]}
-
-
-def test_values_and_what_they_were_taken_from_are_one_measurement(
-    ledger: Ledger, tmp_path: Path
-) -> None:
-    results = Results(tmp_path, "fbsd.2016")
-    results.pps("311848.forwarding", [5e5, 6e5])
-    assert counts(import_into(ledger, tmp_path, parser=PARSER)) == (1, 2, 2, 0)
-
-    results.raw("311848.forwarding", [5e5, 6e5])
-    summary = import_into(ledger, tmp_path, parser=PARSER)
-
-    assert (counts(summary), summary.skipped) == ((0, 0, 0, 2), [])
 
 
 def test_values_that_contradict_what_they_were_taken_from_are_reported(
@@ -412,24 +326,6 @@ def test_an_info_file_of_2015_is_read_too(ledger: Ledger, tmp_path: Path) -> Non
     assert found == {"r293120": [5e5]}
 
 
-@pytest.mark.both_databases
-def test_series_that_share_a_machine_stay_apart(ledger: Ledger, tmp_path: Path) -> None:
-    Results(tmp_path, "fbsd.2016").pps("311848", [5e5])
-    Results(tmp_path, "fbsd.2017").pps("311848", [6e5])
-    queues = RESULTS.replace("firewalls", "hw.igb.num_queues")
-    Results(tmp_path, "fbsd11.1.r311848", queues).pps("4", [7e5])
-
-    summary = import_into(ledger, tmp_path, parser=PARSER)
-
-    assert (summary.series, summary.skipped) == (3, [])
-    for testbed, scenario, pps in (
-        ("atom-c2558-i350-2016", "inet4-forwarding", 5e5),
-        ("atom-c2558-i350-2017", "inet4-forwarding", 6e5),
-        ("atom-c2558-i350-hw-igb-num-queues-11-1-r311848", "inet4-4", 7e5),
-    ):
-        assert rates_of(ledger, testbed, scenario) == {"r311848": [pps]}
-
-
 def test_one_name_for_two_measurements_is_reported(ledger: Ledger, tmp_path: Path) -> None:
     results = Results(tmp_path, "fbsd10.2")
     results.pps("311848.fastforwarding", [9e5])
@@ -441,20 +337,6 @@ def test_one_name_for_two_measurements_is_reported(ledger: Ledger, tmp_path: Pat
     assert found == {"r311848": [9e5]}
     [reason] = summary.skipped
     assert "311848.forwarding: r311848 was already measured in inet4-forwarding" in reason
-
-
-def test_a_folder_from_elsewhere_is_named_after_itself_or_as_one_likes(
-    ledger: Ledger, tmp_path: Path
-) -> None:
-    benchs = Results(tmp_path, "My benchs", "home")
-    benchs.pps("n272915.forwarding.inet6", [5e5])
-
-    import_into(ledger, benchs.directory, parser=PARSER)
-    import_into(ledger, benchs.directory, parser=PARSER, testbed="c3758", git_branch="stable/14")
-
-    expected = {"n272915": [5e5]}
-    assert rates_of(ledger, "my-benchs", "inet6-forwarding", "main") == expected
-    assert rates_of(ledger, "c3758", "inet6-forwarding", "stable/14") == expected
 
 
 def test_a_malformed_value_is_named_and_nothing_is_imported(ledger: Ledger, tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ def clock() -> Clock:
 def ledger(url: str, clock: Clock) -> Iterator[Ledger]:
     """With forty commits."""
     engine = open_database(url)
-    ledger = Ledger(engine, clock)
+    ledger = Ledger(engine, clock, domain="lab.example.org")
     ledger.commits.learn([Commit(f"r{i}", i, "", "", "", "", 0.0) for i in range(1, 40)], "main")
     yield ledger
     engine.dispose()

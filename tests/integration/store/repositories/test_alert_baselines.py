@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
-from alert_ledger import DAY, DROP, FORWARDING, GAIN, PF, Clock, announce, named, suspect, to
+from alert_ledger import DAY, FORWARDING, Clock, announce, to
 
 from netbisect.bisect.model.alert_state import AlertState
 from netbisect.bisect.model.entities import Boot, Kernel, Sample
@@ -74,70 +73,12 @@ def test_a_baseline_begins_with_a_change_that_stands(
         assert baseline(ledger) == SINCE_CULPRIT
 
 
-def test_a_candidate_moves_no_baseline(ledger: Ledger) -> None:
-    """It is not confirmed."""
-    measured(ledger)
-    suspect(ledger)
-
-    assert baseline(ledger) == ALL
-
-
-def test_an_improvement_is_a_new_baseline(ledger: Ledger) -> None:
-    """So that what is lost of it later is a drop."""
-    measured(ledger)
-    announce(ledger, "r10", "r20", GAIN)
-
-    assert baseline(ledger) == [20, 25, 30, 35]
-
-
-def test_a_recovery_that_nobody_dated_is_as_old_as_the_word_for_it(
-    ledger: Ledger, clock: Clock
-) -> None:
-    """What was measured before somebody said so may be of the slow kind."""
-    measured(ledger)
-    alert = announce(ledger)
-    clock.now = 27 * DAY
-    to(ledger, alert, AlertState.FIXED)
-
-    assert baseline(ledger) == [5, 10, 15, 30, 35]
-
-
-@pytest.mark.both_databases
-def test_a_merged_series_keeps_its_new_baseline(ledger: Ledger) -> None:
-    """As long as the event stands for which it was merged."""
-    measured(ledger, "apu2")
-    first, second = (named(ledger, announce(ledger, testbed=name)) for name in ("c2558", "apu2"))
-    ledger.alerts.merge(second.id, first.id, who="olga", what="same commit")
-    assert baseline(ledger, "apu2") == [15, 20, 25, 30, 35]
-
-    to(ledger, first, AlertState.INVALID)
-    assert baseline(ledger, "apu2") == ALL
-
-
-def test_an_alert_elsewhere_moves_no_baseline(ledger: Ledger) -> None:
-    """Another scenario of the testbed, which was not measured for it."""
-    measured(ledger)
-    announce(ledger, "r10", "r20", replace(DROP, scenario=PF))
-
-    assert baseline(ledger) == ALL
-
-
 # --------------------------------------------------------------------------------- recovery
 
 
 def around(ledger: Ledger, alert: Alert) -> tuple[list[str], list[str]]:
     before, since = ledger.series.around(ledger.alerts.get(alert.id))
     return [one.revision for one in before], [one.revision for one in since]
-
-
-def test_an_alert_has_levels_before_and_since(ledger: Ledger) -> None:
-    """What lies between its ends belongs to neither, until the culprit is known."""
-    measured(ledger)
-    alert = announce(ledger)
-    assert around(ledger, alert) == (["r5", "r10"], ["r20", "r25", "r30", "r35"])
-
-    named(ledger, alert)
-    assert around(ledger, alert) == (["r5", "r10"], ["r15", "r20", "r25", "r30", "r35"])
 
 
 @pytest.mark.both_databases
@@ -175,14 +116,4 @@ def test_a_level_that_is_back_closes_its_alert(ledger: Ledger, clock: Clock) -> 
     assert (fixed.id, fixed.state, fixed.recovery) == (alert.id, AlertState.FIXED, "r25")
     assert ledger.alerts.changes(alert.id)[-1].what == "the level has recovered since r25"
     assert baseline(ledger) == [*range(1, 11), 25, 27, 29]
-    assert close_recovered(ledger, "c2558", "main") == []
-
-
-def test_a_gain_that_is_lost_is_left_to_the_alert_of_its_loss(ledger: Ledger) -> None:
-    """An improvement stays the baseline to which that is a drop."""
-    measured(ledger, numbers=range(1, 11))
-    announce(ledger, "r10", "r20", GAIN)
-    measured(ledger, numbers=(20,), pps=1.1e6)
-    measured(ledger, numbers=(25, 27, 29))
-
     assert close_recovered(ledger, "c2558", "main") == []

@@ -6,15 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from alert_ledger import DAY, DROP, FORWARDING, GAIN, PF, STILL, Clock, announce, named, suspect, to
+from alert_ledger import DAY, DROP, FORWARDING, GAIN, PF, Clock, announce, named, suspect, to
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from netbisect.bisect.alert_lifecycle import REOPENING_SECONDS
 from netbisect.bisect.model.alert_state import AlertKind, AlertState
 from netbisect.bisect.model.jobs import CompareJob, NightlyJob
-from netbisect.bisect.model.results import Confirmed, NightlyResult, NotConfirmed
-from netbisect.steps.policy.alert_recovery import end_mutes
+from netbisect.bisect.model.results import Confirmed, NightlyResult
 from netbisect.store.db.database import StoreError
 from netbisect.store.db.records import Alert
 from netbisect.store.ledger import Ledger
@@ -42,26 +41,6 @@ def test_every_change_has_a_time_a_reason_an_author_and_a_state(
         ("open", "netbisect"),
         ("muted", "olga"),
     ]
-
-
-@pytest.mark.both_databases
-def test_a_change_that_the_table_lacks_is_refused_and_leaves_no_trace(ledger: Ledger) -> None:
-    """With a sentence that says what would do."""
-    alert = announce(ledger)
-    fixed = to(ledger, alert, AlertState.FIXED)
-    marker = ledger.events.last()
-
-    with pytest.raises(StoreError, match="alert 1 is fixed; only an alert that is open,"):
-        to(ledger, alert, AlertState.ACKNOWLEDGED)
-    with pytest.raises(StoreError, match="needs a reason, and none was given"):
-        ledger.alerts.change(1, who="olga", what=" ", state=AlertState.REOPENED)
-    with pytest.raises(StoreError, match="until a time in the future"):
-        to(ledger, announce(ledger, testbed="apu2"), AlertState.MUTED, until=5.0)
-
-    assert ledger.alerts.get(alert.id) == fixed
-    assert len(ledger.alerts.changes(alert.id)) == 2
-    events, _ = ledger.events.since(marker)
-    assert [event.data["alert"] for event in events if event.kind == "alert"] == [2]
 
 
 @settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -98,21 +77,6 @@ def test_whatever_is_tried_is_recorded_or_refused(
 # ---------------------------------------------------------------------------------- series
 
 
-def test_the_series_of_an_alert_have_their_numbers_and_range(ledger: Ledger) -> None:
-    """All that were measured; and which of them moved."""
-    alert = announce(ledger)
-
-    assert [
-        (one.testbed, one.scenario, one.branch, one.good, one.bad, one.effect, one.moved)
-        for one in alert.series
-    ] == [
-        ("c2558", FORWARDING, "main", "r10", "r20", DROP, True),
-        ("c2558", PF, "main", "r10", "r20", STILL, False),
-    ]
-    assert ledger.alerts.of_series("c2558", PF, "main") == [alert]
-    assert ledger.alerts.of_series("c2558", PF, "stable/15") == []
-
-
 @pytest.mark.both_databases
 def test_numbers_are_frozen_when_they_are_announced(ledger: Ledger, clock: Clock) -> None:
     """What is said later of the same series stands beside them."""
@@ -138,28 +102,6 @@ def test_numbers_are_frozen_when_they_are_announced(ledger: Ledger, clock: Clock
 
 
 # ------------------------------------------------------------------------------ candidates
-
-
-def test_a_candidate_is_nobodys_business_until_it_is_confirmed(
-    ledger: Ledger, clock: Clock
-) -> None:
-    """Then it is announced under its number, with the numbers of the confirmation alone."""
-    candidate, comparison = suspect(ledger)
-    assert (candidate.state, candidate.effects) == (AlertState.CANDIDATE, ())
-    assert ledger.alerts.all() == []
-    assert ledger.alerts.all_open() == []
-    assert ledger.alerts.all(candidates=True) == [candidate]
-    assert ledger.alerts.of_job(comparison) == candidate
-
-    to(ledger, candidate, AlertState.CONFIRMING)
-    clock.now = 2000.0
-    with ledger.jobs.closing(ledger.jobs.get(comparison), Confirmed((DROP,))) as closing:
-        alert = closing.open_alert([DROP], what="confirmed")
-
-    assert (alert.id, alert.state, alert.announced_at) == (candidate.id, AlertState.OPEN, 2000.0)
-    assert alert.effects == (DROP,)
-    assert [one.effect for one in alert.series] == [None, DROP]
-    assert ledger.alerts.all() == [alert]
 
 
 @pytest.mark.both_databases
@@ -191,24 +133,6 @@ def test_alerts_are_found_by_how_they_are_and_by_when_something_was_done(
     assert oldest.id == first.id
     assert set(ledger.alerts.change_counts([over.id])) == {over.id}
     assert set(ledger.alerts.change_counts()) == {first.id, over.id, candidate.id}
-
-
-def test_nothing_was_announced_yet(ledger: Ledger) -> None:
-    suspect(ledger)
-
-    assert ledger.alerts.first() is None
-    assert ledger.alerts.latest(9) == []
-
-
-def test_a_candidate_that_is_not_confirmed_is_withdrawn_in_silence(ledger: Ledger) -> None:
-    """It was never an alert, and cannot be reopened."""
-    candidate, comparison = suspect(ledger)
-    with ledger.jobs.closing(ledger.jobs.get(comparison), NotConfirmed((), "gone")) as closing:
-        closing.change_alert(candidate.id, what="gone", state=AlertState.WITHDRAWN)
-
-    assert ledger.alerts.all() == []
-    with pytest.raises(StoreError, match="was never announced"):
-        to(ledger, candidate, AlertState.REOPENED)
 
 
 def test_only_a_comparison_confirms_a_candidate(ledger: Ledger) -> None:
@@ -258,27 +182,6 @@ def test_one_culprit_is_one_event(ledger: Ledger, clock: Clock) -> None:
         to(ledger, second, AlertState.MUTED, until=9000.0)
 
 
-def test_an_alert_alone_with_its_culprit_stays_what_it_is(ledger: Ledger) -> None:
-    """Another culprit, another kind, or none at all: nothing is merged."""
-    alert = named(ledger, announce(ledger))
-    gain = named(ledger, announce(ledger, "r10", "r20", GAIN, testbed="apu2"))
-    none = announce(ledger, testbed="other")
-    night = ledger.jobs.add(NightlyJob("main", "apu2", "r20", (PF,), 3), key="night")
-    with ledger.jobs.closing(night, NightlyResult(3)) as closing:
-        for one in (alert, gain, none):
-            assert closing.join_same_culprit(one.id) == one
-
-
-def test_a_chain_of_mergers_leads_to_its_root(ledger: Ledger) -> None:
-    """Whatever their order."""
-    one, two, three = (named(ledger, announce(ledger, testbed=f"t{i}")) for i in range(3))
-    ledger.alerts.merge(three.id, two.id, who="olga", what="same commit")
-    root = ledger.alerts.merge(two.id, one.id, who="olga", what="same commit")
-
-    assert ledger.alerts.get(three.id).merged_into == one.id
-    assert {series.testbed for series in root.series} == {"t0", "t1", "t2"}
-
-
 def test_what_is_not_one_event_is_not_merged(ledger: Ledger) -> None:
     """Nor is an alert with itself."""
     one, two = named(ledger, announce(ledger)), announce(ledger, testbed="apu2")
@@ -319,24 +222,6 @@ def test_what_comes_back_within_thirty_days_opens_its_alert_again(
     ]
 
 
-def test_afterwards_and_elsewhere_it_is_a_new_one(ledger: Ledger, clock: Clock) -> None:
-    """Another testbed, kind, or scenario and range, or a day too late."""
-    alert = announce(ledger)
-    to(ledger, alert, AlertState.FIXED)
-    clock.now += DAY
-
-    others = [
-        announce(ledger, testbed="apu2"),
-        announce(ledger, "r10", "r20", GAIN),
-        announce(ledger, "r25", "r30", replace(DROP, scenario=PF)),
-    ]
-    clock.now += REOPENING_SECONDS
-    others.append(announce(ledger, "r30", "r31"))
-
-    assert [one.id for one in others] == [2, 3, 4, 5]
-    assert all(one.state is AlertState.OPEN for one in others)
-
-
 @pytest.mark.parametrize(
     ("good", "bad", "reopened"),
     [
@@ -356,54 +241,3 @@ def test_an_alert_reopens_for_a_range_with_a_common_commit(
     again = announce(ledger, good, bad, replace(DROP, scenario=PF))
 
     assert (again.id == alert.id) == reopened
-
-
-def test_muting_ends_by_itself(ledger: Ledger, clock: Clock) -> None:
-    """At its date, and only then."""
-    alert = to(ledger, announce(ledger), AlertState.MUTED, until=5000.0)
-    other = announce(ledger, testbed="apu2")
-
-    assert end_mutes(ledger) == []
-    clock.now = 5000.0
-    [again] = end_mutes(ledger)
-
-    assert (again.id, again.state, again.muted_until) == (alert.id, AlertState.REOPENED, None)
-    assert end_mutes(ledger) == []
-    assert ledger.alerts.all_open() == [again, other]
-
-
-def test_a_change_is_told_in_the_thread_to_those_who_were_told_before(
-    ledger: Ledger, clock: Clock
-) -> None:
-    """With its reason; what nobody needs to know, or never heard of, is not mailed."""
-    alert, unheard = announce(ledger), announce(ledger, testbed="apu2")
-    first = ledger.mails.post(
-        "first", subject="-9.5 %", recipients=["net@example.org"], body="", alert=alert.id
-    )
-
-    def tell(now: Alert) -> str:
-        return f"now {now.state.value}"
-
-    to(ledger, alert, AlertState.MUTED, until=5000.0, tell=tell)
-    to(ledger, unheard, AlertState.FIXED, tell=tell)
-    assert len(ledger.mails.waiting()) == 1
-
-    clock.now = 5000.0
-    end_mutes(ledger)
-    to(ledger, alert, AlertState.INVALID, tell=tell)
-    _, reopened, invalid = ledger.mails.waiting()
-    assert "Alert 1 is reopened." in reopened.body
-    assert (invalid.body, invalid.subject) == ("now invalid", "Re: -9.5 %")
-    assert invalid.recipients == first.recipients
-    assert invalid.references == (first.message_id, reopened.message_id)
-
-
-def test_what_happened_lately_can_be_looked_up(ledger: Ledger, clock: Clock) -> None:
-    """By the time of the last changes."""
-    old, new = announce(ledger), announce(ledger, testbed="apu2")
-    clock.now = 2000.0
-    fixed = to(ledger, new, AlertState.FIXED)
-
-    assert ledger.alerts.changed_since(1000.0) == [old, fixed]
-    assert ledger.alerts.changed_since(1000.1) == [fixed]
-    assert ledger.alerts.changed_since(2000.1) == []

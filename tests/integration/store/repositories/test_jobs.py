@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,11 +9,10 @@ from collections.abc import Iterator
 import pytest
 from ledger_facts import BELIEF, COMPARISON, NIGHT, Clock, decide
 
-from netbisect.bisect.model.results import NightlyResult, Unfinished
+from netbisect.bisect.model.results import NightlyResult
 from netbisect.store.db.database import StoreError, open_database
-from netbisect.store.db.records import ActionStage, JobState, Outcome
+from netbisect.store.db.records import JobState, Outcome
 from netbisect.store.ledger import Ledger
-from netbisect.store.repositories.jobs import AlreadyClosedError
 
 pytestmark = pytest.mark.both_databases
 
@@ -26,69 +24,7 @@ def ledger(url: str) -> Iterator[Ledger]:
     engine.dispose()
 
 
-# ------------------------------------------------------------------------------------ questions
-
-
-def test_a_key_asked_twice_is_one_question(ledger: Ledger) -> None:
-    first = ledger.jobs.add(NIGHT, key="night", requested_by="me")
-    again = ledger.jobs.add(dataclasses.replace(NIGHT, boots=9), key="night", priority=99)
-
-    assert again == first
-    assert (first.job, first.requested_by, first.state) == (NIGHT, "me", JobState.OPEN)
-    assert ledger.jobs.all_open() == [first]
-    assert ledger.jobs.get(first.id) == first
-
-
-def test_the_most_urgent_question_comes_first_then_the_oldest(ledger: Ledger) -> None:
-    keys = {"night": 10, "second night": 10, "on demand": 100, "comparison": 50}
-    for key, priority in keys.items():
-        ledger.jobs.add(NIGHT, key=key, priority=priority)
-
-    urgent_first = ["on demand", "comparison", "night", "second night"]
-    assert [record.key for record in ledger.jobs.all_open()] == urgent_first
-
-
-def test_questions_know_what_follows_from_them(ledger: Ledger) -> None:
-    night = ledger.jobs.add(NIGHT, key="night")
-    follow = ledger.jobs.add(COMPARISON, key="comparison", parent=night.id)
-
-    assert follow.parent == night.id
-    assert ledger.jobs.children(night.id) == [follow]
-    with pytest.raises(StoreError, match="there is no question 99"):
-        ledger.jobs.add(COMPARISON, key="orphan", parent=99)
-    assert len(ledger.jobs.all_open()) == 2
-
-
 # ------------------------------------------------------------------------------------ decisions
-
-
-def test_a_decision_is_written_down_before_it_is_submitted(ledger: Ledger, url: str) -> None:
-    record = ledger.jobs.add(NIGHT, key="night")
-    decision = decide(ledger, record.id)
-
-    # The process ends here; another one opens the database.
-    engine = open_database(url)
-    found = Ledger(engine).actions.all_open(record.id)
-    engine.dispose()
-
-    assert found == [decision]
-    assert (decision.buildset, decision.outcome) == (None, None)
-    assert decision.external_id == f"nb:{record.id}:1:1"
-
-
-def test_a_decision_is_for_the_testbed_of_its_question_unless_another_is_named(
-    ledger: Ledger,
-) -> None:
-    record = ledger.jobs.add(NIGHT, key="night")
-    build = {"config": "GENERIC", "arch": "amd64", "why": "to boot it"}
-    own = ledger.actions.intend(record.id, ActionStage.KERNEL, "r1", "kernel-amd64", **build)
-    other = ledger.actions.intend(
-        record.id, ActionStage.KERNEL, "r2", "kernel-amd64", testbed="c2558-2", **build
-    )
-
-    assert (own.testbed, own.target) == ("c2558", "kernel-amd64")
-    assert (other.testbed, other.target) == ("c2558-2", "kernel-amd64")
-    assert ledger.actions.retry(other.id).testbed == "c2558-2"
 
 
 def test_a_question_waits_for_one_decision_on_each_testbed(ledger: Ledger) -> None:
@@ -112,17 +48,6 @@ def test_a_question_waits_for_one_decision_on_each_testbed(ledger: Ledger) -> No
     assert ledger.actions.retry(first.id).external_id == f"nb:{record.id}:1:2"
 
 
-def test_a_question_waits_for_one_decision_at_a_time(ledger: Ledger) -> None:
-    record = ledger.jobs.add(NIGHT, key="night")
-    decision = decide(ledger, record.id)
-
-    with pytest.raises(StoreError, match=f"still waits for nb:{record.id}:1:1"):
-        decide(ledger, record.id)
-
-    ledger.actions.finish(decision.id, Outcome.OK)
-    assert decide(ledger, record.id).external_id == f"nb:{record.id}:2:1"
-
-
 def test_a_decision_goes_from_intended_to_submitted_to_finished(ledger: Ledger) -> None:
     record = ledger.jobs.add(NIGHT, key="night")
     decision = decide(ledger, record.id)
@@ -139,18 +64,6 @@ def test_a_decision_goes_from_intended_to_submitted_to_finished(ledger: Ledger) 
     assert ledger.actions.all_open(record.id) == []
     assert ledger.actions.of_job(record.id) == [done]
     assert ledger.actions.get(decision.id) == done
-
-
-def test_what_the_open_questions_wait_for_is_told_at_once(ledger: Ledger) -> None:
-    first, second = ledger.jobs.add(NIGHT, key="first"), ledger.jobs.add(NIGHT, key="second")
-    done, waiting = decide(ledger, first.id), decide(ledger, second.id)
-    ledger.actions.finish(done.id, Outcome.OK)
-    another = decide(ledger, first.id, "r2")
-
-    assert [one.id for one in ledger.actions.all_open()] == [waiting.id, another.id]
-    with ledger.jobs.closing(second, Unfinished("nobody wants to know any more")):
-        pass
-    assert [one.id for one in ledger.actions.all_open()] == [another.id]
 
 
 def test_an_attempt_is_followed_by_one_further_attempt_however_often_it_is_asked_for(
@@ -178,24 +91,6 @@ def test_an_attempt_is_followed_by_one_further_attempt_however_often_it_is_asked
     assert (third.buildset, third.belief, third.why) == (None, BELIEF, first.why)
 
 
-def test_a_lost_attempt_stays_lost_when_it_is_tried_again(ledger: Ledger) -> None:
-    first = decide(ledger, ledger.jobs.add(NIGHT, key="night").id)
-    ledger.actions.finish(first.id, Outcome.LOST)
-
-    ledger.actions.retry(first.id)
-
-    assert [d.outcome for d in ledger.actions.of_job(first.job)] == [Outcome.LOST, None]
-
-
-def test_a_question_that_has_gone_on_is_not_taken_back(ledger: Ledger) -> None:
-    first = decide(ledger, ledger.jobs.add(NIGHT, key="night").id)
-    ledger.actions.finish(first.id, Outcome.DUD)
-    decide(ledger, first.job, "r2")
-
-    with pytest.raises(StoreError, match="its question has gone on to nb:1:2:1"):
-        ledger.actions.retry(first.id)
-
-
 def test_nothing_is_decided_for_a_closed_question(ledger: Ledger) -> None:
     record = ledger.jobs.add(NIGHT, key="night")
     with ledger.jobs.closing(record, NightlyResult(3)):
@@ -219,37 +114,6 @@ def test_an_answer_and_what_follows_from_it_are_there_together(ledger: Ledger) -
     assert closed.closed_at is not None
     assert follow.parent == night.id
     assert ledger.jobs.all_open() == [follow]
-
-
-def test_after_an_exception_everything_is_as_before(ledger: Ledger) -> None:
-    night = ledger.jobs.add(NIGHT, key="night")
-    marker = ledger.events.last()
-
-    with pytest.raises(ZeroDivisionError), ledger.jobs.closing(night, NightlyResult(3)) as closing:  # noqa: PT012 - all of it is undone
-        closing.ask(COMPARISON, key="comparison")
-        closing.post("mail", subject="s", recipients=["a@example.org"], body="b")
-        raise ZeroDivisionError
-
-    assert ledger.jobs.all_open() == [night]
-    assert ledger.mails.due(4e9) == []
-    assert ledger.events.last() == marker
-    with ledger.jobs.closing(night, NightlyResult(3)):
-        pass
-    assert ledger.jobs.all_open() == []
-
-
-def test_a_question_is_closed_once(ledger: Ledger) -> None:
-    night = ledger.jobs.add(NIGHT, key="night")
-    with ledger.jobs.closing(night, NightlyResult(3)):
-        pass
-
-    entered = False
-    again = ledger.jobs.closing(night, Unfinished("changed my mind"))
-    with pytest.raises(AlreadyClosedError, match="is closed already"), again:
-        entered = True
-
-    assert not entered
-    assert ledger.jobs.get(night.id).finding == NightlyResult(3)
 
 
 def test_other_writing_within_a_closing_is_an_error_and_not_a_deadlock(ledger: Ledger) -> None:

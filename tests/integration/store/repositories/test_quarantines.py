@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from netbisect.bisect.model.entities import Boot, Failure, Reaction, Sample, Stage
+from netbisect.bisect.model.entities import Boot, Sample
 from netbisect.bisect.model.faults import Fault
 from netbisect.bisect.model.jobs import NightlyJob
-from netbisect.store.db.database import StoreError, open_database
+from netbisect.store.db.database import open_database
 from netbisect.store.db.records import ActionStage, JobRecord, Outcome
 from netbisect.store.ledger import Ledger
 
@@ -26,16 +26,6 @@ def ledger(url: str) -> Iterator[Ledger]:
 
 
 # ------------------------------------------------------------------------------- what is kept
-
-
-def test_a_second_quarantine_changes_nothing(ledger: Ledger) -> None:
-    letter = ("subject", "text")
-    first = ledger.quarantines.start("c2558", why="too hot", letter=letter, recipients=["a@b"])
-    again = ledger.quarantines.start("c2558", why="another", letter=letter, recipients=["a@b"])
-
-    assert again == first
-    assert ledger.quarantines.current() == {"c2558": first}
-    assert [mail.key for mail in ledger.mails.waiting()] == [f"quarantine:{first.id}"]
 
 
 def test_released_quarantines_stay_in_the_history(ledger: Ledger) -> None:
@@ -60,51 +50,6 @@ def test_a_refused_release_can_be_requested_again(ledger: Ledger) -> None:
 
     assert (refused.wanted_at, refused.refused, refused.released_at) == (None, "no link", None)
     assert ledger.quarantines.ask_release("c2558", by="bo").wanted_by == "bo"
-
-
-def test_only_testbeds_in_quarantine_can_be_released(ledger: Ledger) -> None:
-    with pytest.raises(StoreError, match="the testbed c2558 is not in quarantine"):
-        ledger.quarantines.ask_release("c2558", by="ana")
-
-
-def add_trial(
-    ledger: Ledger, name: str, *reactions: Reaction, testbed: str = "c2558", boots: bool = True
-) -> None:
-    """Records a finished trial with failures of these reactions."""
-    night = NightlyJob("main", testbed, REVISION, ("s",), 1)
-    record = ledger.jobs.add(night, key=f"night:{name}")
-    decision = ledger.actions.intend(
-        record.id, ActionStage.TRIAL, REVISION, testbed, config="G", arch="amd64", why="w"
-    )
-    if boots:
-        ledger.facts.record(Boot(name, testbed, "k", REVISION, 1.0, 1.0), decision.id)
-    for number, reaction in enumerate(reactions):
-        why = f"{name} is bad"
-        failure = Failure(
-            f"{name}{number}", REVISION, Stage.BENCH, reaction, why, 1.0, 1.0, testbed
-        )
-        ledger.facts.record(failure, decision.id)
-    ledger.actions.finish(decision.id, Outcome.OK)
-
-
-def test_bad_trials_count_since_the_last_good_one_or_release(ledger: Ledger) -> None:
-    add_trial(ledger, "1", Reaction.INFRA)
-    add_trial(ledger, "2")
-    add_trial(ledger, "3", Reaction.INFRA, Reaction.RETRY)
-    add_trial(ledger, "lost", boots=False)
-    add_trial(ledger, "elsewhere", testbed="e5-2650")
-    add_trial(ledger, "4", Reaction.RETRY, Reaction.INFRA)
-    assert [failure.why for failure in ledger.quarantines.infrastructure_failures("c2558")] == [
-        "4 is bad",
-        "3 is bad",
-    ]
-    add_trial(ledger, "5", Reaction.SKIP)
-    assert ledger.quarantines.infrastructure_failures("c2558") == []
-    add_trial(ledger, "6", Reaction.INFRA)
-    held = ledger.quarantines.start("c2558", why="too hot")
-    ledger.quarantines.ask_release("c2558", by="ana")
-    ledger.quarantines.release(held.id)
-    assert ledger.quarantines.infrastructure_failures("c2558") == []
 
 
 def test_fruitless_trials_count_since_the_last_valid_sample_or_release(ledger: Ledger) -> None:
@@ -136,25 +81,3 @@ def test_fruitless_trials_count_since_the_last_valid_sample_or_release(ledger: L
     ledger.quarantines.ask_release("c2558", by="ana")
     ledger.quarantines.release(held.id)
     assert ledger.quarantines.failed_trials(record.id, "c2558") == 0
-
-
-def test_bad_infrastructure_never_skips_the_revision(ledger: Ledger) -> None:
-    night = NightlyJob("main", "c2558", REVISION, ("s",), 1)
-    reactions = {Reaction.INFRA: {}, Reaction.RETRY: {REVISION}}
-    for reaction, skipped in reactions.items():
-        record = ledger.jobs.add(night, key=f"night:{reaction}")
-        for number in range(4):
-            name = f"{reaction}{number}"
-            decision = ledger.actions.intend(
-                record.id, ActionStage.TRIAL, REVISION, "c2558", config="G", arch="a", why="w"
-            )
-            ledger.facts.record(Boot(name, "c2558", "k", REVISION, number, 1.0), decision.id)
-            problems = ("the router ran at 800 MHz of 2400 after the run",)
-            spoilt = Sample(name, name, "c2558", "s", 1.0, 2.0, (), (), problems, "", number, 1.0)
-            ledger.facts.record(spoilt, decision.id)
-            failure = Failure(
-                name, REVISION, Stage.BENCH, reaction, "hot", number, 1.0, "c2558", "s"
-            )
-            ledger.facts.record(failure, decision.id)
-            ledger.actions.finish(decision.id, Outcome.OK)
-        assert set(ledger.evidence.gather(record, config="G", arch="a").skipped) == set(skipped)

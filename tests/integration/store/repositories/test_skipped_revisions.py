@@ -26,19 +26,6 @@ def test_what_does_not_build_is_skipped_by_every_testbed_of_its_config(
     assert lab.evidence(record, arch="arm64").skipped == {}
 
 
-def test_what_builds_after_all_is_not_skipped(lab: Lab) -> None:
-    record = lab.ask(bisection())
-    lab.failure(record, "r5", Stage.BUILD)
-    lab.build("r5", config="GENERIC-NODEBUG")
-    assert "r5" in lab.skipped(record)
-
-    lab.build("r5")
-    assert lab.skipped(record) == {}
-
-    lab.failure(record, "r5", Stage.BUILD)
-    assert "r5" in lab.skipped(record)
-
-
 @pytest.mark.parametrize("stage", [Stage.DEPLOY, Stage.BOOT])
 def test_what_does_not_boot_is_skipped_on_that_testbed(lab: Lab, stage: Stage) -> None:
     record = lab.ask(bisection())
@@ -53,20 +40,6 @@ def test_what_does_not_boot_is_skipped_on_that_testbed(lab: Lab, stage: Stage) -
 
 
 @pytest.mark.both_databases
-def test_what_boots_and_measures_after_all_is_not_skipped(lab: Lab) -> None:
-    record = lab.ask(bisection())
-    lab.boot(record, "r5", {FORWARDING: 1e5})
-    lab.failure(record, "r5", Stage.BOOT)
-    assert "r5" in lab.skipped(record)
-
-    lab.boot(record, "r5", {PF: 1e5})
-    assert "r5" in lab.skipped(record)
-
-    lab.boot(record, "r5", {FORWARDING: 1e5})
-    assert lab.skipped(record) == {}
-
-
-@pytest.mark.both_databases
 def test_a_crash_after_the_leading_scenario_was_measured_does_not_skip(lab: Lab) -> None:
     record = lab.ask(comparison())
     trial = lab.decide(record, "r1")
@@ -78,15 +51,6 @@ def test_a_crash_after_the_leading_scenario_was_measured_does_not_skip(lab: Lab)
 
     lab.failure(record, "r1", Stage.BOOT, scenario=PF)
     assert lab.skipped(record) == {"r1": "boot trouble"}
-
-
-def test_what_cannot_do_the_leading_scenario_is_skipped(lab: Lab) -> None:
-    record = lab.ask(bisection())
-    lab.failure(record, "r5", Stage.BENCH, scenario=PF)
-    assert lab.skipped(record) == {}
-
-    lab.failure(record, "r5", Stage.BENCH, scenario=FORWARDING)
-    assert lab.skipped(record) == {"r5": "bench trouble"}
 
 
 def test_a_night_skips_only_what_can_do_none_of_its_scenarios(lab: Lab) -> None:
@@ -114,16 +78,6 @@ def test_passing_trouble_skips_after_three_visits_for_one_question(lab: Lab) -> 
     assert lab.skipped(other) == {}
 
 
-def test_passing_trouble_is_forgotten_when_it_has_passed(lab: Lab) -> None:
-    record = lab.ask(comparison())
-    for _ in range(4):
-        lab.failure(record, "r1", Stage.DEPLOY, Reaction.RETRY)
-        lab.failure(record, "r1", Stage.DEPLOY, Reaction.RETRY)
-        lab.boot(record, "r1", {FORWARDING: 1e5})
-
-    assert lab.skipped(record) == {}
-
-
 @pytest.mark.both_databases
 def test_visits_without_a_single_sample_skip_after_three(lab: Lab) -> None:
     record = lab.ask(comparison())
@@ -134,27 +88,4 @@ def test_visits_without_a_single_sample_skip_after_three(lab: Lab) -> None:
     lab.boot(record, "r1", {FORWARDING: 0.0})
     assert lab.skipped(record) == {"r1": "could not be measured in 3 tries: no packet was received"}
     lab.boot(record, "r1", {FORWARDING: 1e5})
-    assert lab.skipped(record) == {}
-
-
-def test_a_visit_that_measured_something_is_no_fruitless_one(lab: Lab) -> None:
-    record = lab.ask(night())
-    trial = lab.decide(record, "r1")
-    boot = Boot("half good", "c2558", "key", "r1", float(next(lab.count)), 180.0)
-    lab.ledger.facts.record(boot, trial)
-    lab.run(boot, trial, FORWARDING, 1e5)
-    lab.run(boot, trial, PF, 1e5, problems=["pkt-gen crashed"])
-    for _ in range(2):
-        lab.boot(record, "r1", {PF: 1e5}, problems=["pkt-gen crashed"])
-    assert lab.skipped(record) == {}
-
-    lab.boot(record, "r1", {PF: 1e5}, problems=["pkt-gen crashed"])
-    assert lab.skipped(record) == {"r1": "could not be measured in 3 tries: pkt-gen crashed"}
-
-
-def test_a_testbed_in_quarantine_says_nothing_of_the_revision(lab: Lab) -> None:
-    record = lab.ask(comparison())
-    for _ in range(4):
-        lab.failure(record, "r1", Stage.BOOT, Reaction.QUARANTINE)
-
     assert lab.skipped(record) == {}

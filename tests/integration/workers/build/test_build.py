@@ -24,10 +24,7 @@ from netbisect.demo.lab.setup import KERNEL_CONFIG
 from netbisect.demo.tree.create import SampleTree
 from netbisect.workers.build import logged_process
 from netbisect.workers.build.build import KernelBuild
-from netbisect.workers.build.identity import version_of
-from netbisect.workers.build.objects import Mark
 from netbisect.workers.config.builder import Builder, Overlay, Source
-from netbisect.workers.config.toml import FileError
 
 if TYPE_CHECKING:
     from tests.lab_fixtures import RunningLab
@@ -53,27 +50,6 @@ def make_that(tmp_path: Path, script: str) -> tuple[str, ...]:
     return (str(path),)
 
 
-def test_a_kernel_says_what_it_is(builder: Builder, sample_tree: SampleTree) -> None:
-    revision = sample_tree.revisions[4]
-    kernel = build(builder, sample_tree, revision)
-    assert isinstance(kernel, Kernel)
-    assert (kernel.revision, kernel.config, kernel.arch) == (revision, KERNEL_CONFIG, "amd64")
-    assert kernel.version == f"n5-{revision[:12]}"
-    assert version_of(builder.directory / "stage" / "boot" / "kernel" / "kernel") == kernel.version
-
-
-def test_building_a_revision_again_gives_the_same_bytes(
-    builder: Builder, sample_tree: SampleTree
-) -> None:
-    """Also after others were built in the same directory."""
-    first = build(builder, sample_tree, sample_tree.revisions[4])
-    build(builder, sample_tree, sample_tree.revisions[20])
-    again = build(builder, sample_tree, sample_tree.revisions[4])
-    assert isinstance(first, Kernel)
-    assert isinstance(again, Kernel)
-    assert (first.key, first.identity) == (again.key, again.identity)
-
-
 def test_a_layout_of_a_revision_is_a_kernel_of_its_own(
     builder: Builder, sample_tree: SampleTree
 ) -> None:
@@ -92,16 +68,6 @@ def test_a_layout_of_a_revision_is_a_kernel_of_its_own(
     assert len({one.identity for one in (ordinary, first, second)}) == 3
     assert {one.version for one in (first, second)} == {ordinary.version}
     assert (again.identity, again.layout) == (ordinary.identity, 0)
-
-
-def test_a_layout_that_does_not_compile_says_which_it_was(
-    builder: Builder, sample_tree: SampleTree
-) -> None:
-    """The failure is that of the layout, by its name."""
-    failure = build(builder, sample_tree, f"{unbuildable(sample_tree)}#3")
-
-    assert isinstance(failure, Failure)
-    assert failure.revision.endswith("#3")
 
 
 def git(tree: SampleTree, *arguments: str) -> str:
@@ -170,28 +136,6 @@ def test_a_fix_that_does_not_apply_makes_a_dud(
     assert failure.why.startswith("the overlay mend does not apply: error: ")
 
 
-def test_a_fix_that_nobody_knows_is_refused(builder: Builder, sample_tree: SampleTree) -> None:
-    source = Source(str(sample_tree.repository))
-    with pytest.raises(FileError, match="there is no overlay 'mend' in the lab file"):
-        KernelBuild(builder, source, sample_tree.revisions[0], "GENERIC+mend", lambda _: None)
-
-
-def test_a_revision_that_landed_after_the_clone_is_fetched(
-    builder: Builder, sample_tree: SampleTree, tmp_path: Path
-) -> None:
-    upstream = tmp_path / "upstream.git"
-    git = ["git", "--git-dir", str(upstream)]
-    first, later = sample_tree.revisions[4], sample_tree.revisions[30]
-    subprocess.run(["git", "init", "-q", "--bare", str(upstream)], check=True)
-    for revision in (first, later):
-        subprocess.run(
-            [*git, "fetch", "-q", str(sample_tree.repository), f"{revision}:refs/heads/main"],
-            check=True,
-        )
-        tree = replace(sample_tree, repository=upstream)
-        assert isinstance(build(builder, tree, revision), Kernel)
-
-
 @pytest.mark.parametrize(
     ("which", "error"),
     [
@@ -212,46 +156,11 @@ def test_what_does_not_compile_is_skipped_with_the_first_error(
     assert failure.revision == revisions[which]
 
 
-def test_a_configuration_that_is_not_there_is_told(
-    builder: Builder, sample_tree: SampleTree
-) -> None:
-    failure = build(builder, sample_tree, sample_tree.revisions[0], "LINT")
-    assert isinstance(failure, Failure)
-    assert failure.reaction is Reaction.SKIP
-    assert failure.why == "ERROR: Missing kernel configuration file(s) (LINT)."
-
-
 def test_an_unknown_revision_is_told(builder: Builder, sample_tree: SampleTree) -> None:
     failure = build(builder, sample_tree, "0123456789abcdef0123456789abcdef01234567")
     assert isinstance(failure, Failure)
     assert (failure.stage, failure.reaction) == (Stage.CHECKOUT, Reaction.RETRY)
     assert failure.why == f"revision 0123456789ab is on no branch of {sample_tree.repository}"
-
-
-def test_a_repository_that_is_not_there_is_told_and_leaves_no_half_clone(
-    builder: Builder, sample_tree: SampleTree, tmp_path: Path
-) -> None:
-    """The next build finds nothing to stumble over."""
-    gone = replace(sample_tree, repository=tmp_path / "gone.git")
-    failure = build(builder, gone, sample_tree.revisions[0])
-    assert isinstance(failure, Failure)
-    assert (failure.stage, failure.reaction) == (Stage.CHECKOUT, Reaction.RETRY)
-    assert failure.why.startswith("`git clone` failed for revision ")
-    assert "gone.git" in failure.why
-    assert isinstance(build(builder, sample_tree, sample_tree.revisions[0]), Kernel)
-
-
-def test_changes_left_in_the_tree_do_not_get_into_the_kernel(
-    builder: Builder, sample_tree: SampleTree
-) -> None:
-    first = build(builder, sample_tree, sample_tree.revisions[4])
-    source = builder.directory / "source" / "sys" / "netinet"
-    (source / "ip_input.c").write_text("void\nip_input(void)\n{\n}\n")
-    (source / "new.c").write_text("int\nnew(void)\n{\n}\n")
-    again = build(builder, sample_tree, sample_tree.revisions[4])
-    assert isinstance(first, Kernel)
-    assert isinstance(again, Kernel)
-    assert first.key == again.key
 
 
 # ----------------------------------------------------------------- kernels of something else
@@ -284,15 +193,6 @@ def test_a_stale_object_directory_is_caught(
     assert isinstance(failure, Failure)
     assert failure.reaction is Reaction.RETRY
     assert f"says it is n5-{sample_tree.revisions[4][:12]}, not " in failure.why
-
-
-def test_a_make_that_makes_nothing_is_caught(
-    builder: Builder, sample_tree: SampleTree, tmp_path: Path
-) -> None:
-    builder = replace(builder, make=make_that(tmp_path, "exit 0"))
-    failure = build(builder, sample_tree, sample_tree.revisions[4])
-    assert isinstance(failure, Failure)
-    assert "says it is nothing" in failure.why
 
 
 def test_a_builder_without_its_make_is_bad_infrastructure(
@@ -349,19 +249,6 @@ def test_the_oldest_logs_go_where_all_of_them_have_no_room(
     assert (builder.kernels / kernel.key / "build.log").stat().st_size > 0
 
 
-def test_what_make_has_left_behind_is_not_waited_for(
-    builder: Builder, sample_tree: SampleTree, tmp_path: Path
-) -> None:
-    """The log has what was said until make ended."""
-    script = "(sleep 4; echo late) & echo 'a.c:1: error: no such thing'; exit 1"
-    builder = replace(builder, make=make_that(tmp_path, script), build_timeout=30)
-    failure = build(builder, sample_tree, sample_tree.revisions[4])
-
-    assert isinstance(failure, Failure)
-    assert failure.log.endswith("a.c:1: error: no such thing")
-    assert "late" not in failure.log.split()
-
-
 # -------------------------------------------------------------------------- builds that hang
 
 
@@ -402,15 +289,3 @@ def ended(process: int) -> bool:
         time.sleep(0.02)
     os.kill(process, signal.SIGKILL)
     return False
-
-
-def test_a_build_that_waited_knows_what_the_other_one_left(tmp_path: Path) -> None:
-    """What make did meanwhile is neither taken for cut short nor for whole."""
-    place = tmp_path / "kernel.json"
-    first, second, third = Mark(place), Mark(place), Mark(place)
-    first.begin(tree="a")
-    first.end(well=True)
-    assert second.done
-    assert second.says(tree="a")
-    second.begin(tree="b")
-    assert third.interrupted

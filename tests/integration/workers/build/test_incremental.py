@@ -126,24 +126,6 @@ def test_only_what_changed_is_made(shop: Shop) -> None:
     assert "KERNFAST=1" in shop.arguments("buildkernel")
 
 
-def test_a_revision_gives_the_same_kernel_from_kept_objects_and_from_none(shop: Shop) -> None:
-    """Also where its files are older than the objects of the revision before."""
-    shop.kernel(shop.next)
-    after, alone = shop.kernel(), replace(shop.builder, directory=shop.folder / "other")
-    shop.builder = alone
-    assert shop.kernel().key == after.key
-
-
-def test_the_tools_are_made_anew_where_the_tree_has_others(shop: Shop) -> None:
-    """On the way there and on the way back."""
-    shop.kernel()
-    bump = shop.commit(TOOL, lambda text: text.replace('print(f"cc -c {name}")', "pass"))
-    shop.kernel(bump)
-    assert shop.targets[0] == "kernel-toolchain"
-    shop.kernel()
-    assert shop.targets[0] == "kernel-toolchain"
-
-
 def test_another_compiler_takes_no_objects_of_the_last_one(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,24 +138,6 @@ def test_another_compiler_takes_no_objects_of_the_last_one(
     shop.kernel(shop.next)
     assert shop.targets[0] == "kernel-toolchain"
     assert len(shop.compiled(shop.next)) > 10
-
-
-def test_other_options_take_no_objects_of_the_last_ones(shop: Shop) -> None:
-    shop.kernel()
-    shop.builder = replace(shop.builder, options=("COPTFLAGS=-O3",))
-    shop.kernel(shop.next)
-    assert len(shop.compiled(shop.next)) > 10
-    assert shop.arguments("buildkernel")[-1] == "COPTFLAGS=-O3"
-
-
-def test_what_fails_among_old_objects_is_made_again_without_them(shop: Shop) -> None:
-    """It is no revision that does not build."""
-    shop.kernel()
-    shop.object(FASTFWD).write_text("cut short")
-    kernel = shop.kernel(shop.next)
-    assert shop.targets == ["buildkernel", "kernel-toolchain", "buildkernel", "installkernel"]
-    assert "it fails; once more without the objects of other revisions" in shop.said
-    assert kernel.revision == shop.next
 
 
 def test_what_does_not_compile_is_tried_without_old_objects_and_then_skipped(shop: Shop) -> None:
@@ -199,15 +163,6 @@ def test_what_does_not_compile_is_tried_without_old_objects_and_then_skipped(sho
 # -------------------------------------------------------------------------------- config(8)
 
 
-def test_the_configuration_step_is_made_where_what_it_reads_has_changed(shop: Shop) -> None:
-    shop.kernel()
-    last = shop.first
-    for path in ("sys/amd64/conf/GENERIC", "sys/conf/newvers.sh"):
-        last = shop.commit(path, lambda text: text + "# more\n", last)
-        shop.kernel(last)
-        assert "KERNFAST=1" not in shop.arguments("buildkernel"), path
-
-
 def test_a_configuration_of_ones_own_is_built(shop: Shop) -> None:
     """A change in it shows at once."""
     configs = shop.folder / "configs"
@@ -220,17 +175,6 @@ def test_a_configuration_of_ones_own_is_built(shop: Shop) -> None:
     assert shop.kernel(config="ROUTER").identity != both.identity
     shop.kernel()
     assert not [one for one in shop.arguments("buildkernel") if one.startswith("KERNCONFDIR")]
-
-
-def test_only_the_modules_of_the_lab_are_built(shop: Shop) -> None:
-    """Names that a tree does not know, of drivers that were called otherwise, are left out."""
-    shop.builder = replace(shop.builder, modules=("pf", "if_of_another_age"))
-    shop.kernel()
-    stage = shop.builder.directory / "stage" / "boot" / "kernel"
-    assert sorted(path.name for path in stage.iterdir()) == ["kernel", "pf.ko"]
-    shop.builder = replace(shop.builder, modules=())
-    shop.kernel(shop.next)
-    assert (stage / "ipfw.ko").is_file()
 
 
 # ---------------------------------------------------------------------- builds that are killed
@@ -267,42 +211,10 @@ def test_objects_of_a_build_that_was_killed_are_not_used(shop: Shop) -> None:
     assert shop.targets == ["buildkernel", "installkernel"]
 
 
-def test_tools_whose_build_was_killed_are_not_used(shop: Shop) -> None:
-    kill_in(shop, "kernel-toolchain")
-    left = shop.builder.directory / "obj" / "cut-short"
-    left.write_text("")
-    shop.kernel()
-    assert not left.exists()
-    assert shop.targets == ["kernel-toolchain", "buildkernel", "installkernel"]
-
-
-def test_a_git_that_was_killed_stops_nobody(shop: Shop) -> None:
-    """Neither in its clone, which is made again, nor in what came after."""
-    half = shop.builder.directory / "source.new" / ".git"
-    half.mkdir(parents=True)
-    (half / "HEAD").write_text("ref: refs/heads/main\n")
-    shop.kernel()
-    for name in ("index.lock", "HEAD.lock"):
-        (shop.builder.directory / "source" / ".git" / name).write_text("")
-    shop.kernel(shop.next)
-
-
 # ---------------------------------------------------------------------- tools that do not build
 
 
 FAILS = 'for a; do test "$a" = kernel-toolchain && { echo "x.c:1:1: error: no"; exit 1; }; done'
-
-
-def test_a_builder_that_never_had_tools_is_bad_infrastructure(shop: Shop) -> None:
-    """Its owner has to install what is missing."""
-    shop.instead(FAILS)
-    failure = shop.build()
-    assert isinstance(failure, Failure)
-    assert failure.reaction is Reaction.INFRA
-    assert failure.why == (
-        "builder amd64 has built no kernel yet, and cannot build its tools: "
-        "kernel-toolchain: x.c:1:1: error: no"
-    )
 
 
 def test_tools_that_fail_on_a_builder_that_works_are_the_revisions(shop: Shop) -> None:
@@ -324,19 +236,6 @@ def test_tools_that_fail_on_a_builder_that_works_are_the_revisions(shop: Shop) -
 # ----------------------------------------------------------------------------------- the host
 
 
-def test_what_an_old_tree_calls_a_build_without_cleaning(shop: Shop) -> None:
-    """NO_CLEAN before FreeBSD 13, WITHOUT_CLEAN since."""
-    old = shop.commit("Makefile", lambda text: text)
-    text = shop.git("show", f"{old}:Makefile")
-    blob = shop.git("hash-object", "-w", "--stdin", feed=f"# NO_CLEAN\n{text}\n")
-    shop.git("update-index", "--add", "--cacheinfo", f"100644,{blob},Makefile.inc1")
-    old = shop.git("commit-tree", shop.git("write-tree"), "-p", old, "-m", "Older")
-    shop.git("branch", "older", old)
-    shop.kernel(old)
-    assert "NO_CLEAN=yes" in shop.arguments("buildkernel")
-    assert "WITHOUT_CLEAN=yes" not in shop.arguments("buildkernel")
-
-
 def test_ccache_is_used_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Unless the lab file says otherwise."""
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -346,14 +245,6 @@ def test_ccache_is_used_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     found = ["WITH_CCACHE_BUILD=yes", f"CCACHE_BIN={tmp_path / 'ccache'}"]
     assert build_host.fast_options([]) == found
     assert build_host.fast_options(["WITHOUT_CCACHE_BUILD=yes"]) == []
-
-
-def test_a_host_that_is_not_freebsd_builds_with_make_py() -> None:
-    builder = Builder("amd64", "amd64", Path("/b"), cross_bindir=Path("/usr/lib/llvm-14/bin"))
-    cross = "--cross-bindir=/usr/lib/llvm-14/bin"
-    assert builder.make_command == ["tools/build/make.py", cross]
-    own = replace(builder, make=("python3", "tools/build/make.py"))
-    assert own.make_command == ["python3", "tools/build/make.py", cross]
 
 
 def test_two_builders_build_at_once(shop: Shop) -> None:

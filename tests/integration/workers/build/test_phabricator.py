@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from tests.lab_fixtures import RunningLab
 
 FILE = "sys/netinet/ip_input.c"
-PAGE = "<!DOCTYPE html><html><head><title>Login</title></head></html>\n"
 
 
 def diff(path: str = f"a/{FILE}", to: str = f"b/{FILE}") -> str:
@@ -186,20 +185,6 @@ def test_what_is_no_review_is_not_asked_for(phabricator: _Phabricator, name: str
     assert phabricator.record == []
 
 
-def test_a_server_without_the_review_is_told(phabricator: _Phabricator) -> None:
-    """With its status, or for the page that it shows instead."""
-    with pytest.raises(PatchError, match=r"D7: 127\.0\.0\.1:\d+ answers 404 Not Found"):
-        review.fetch("D7", phabricator.template)
-    phabricator.give("/D8?download=true", PAGE.encode(), "text/html")
-    with pytest.raises(PatchError, match="D8: a diff expected, found a page of HTML"):
-        review.fetch("D8", phabricator.template)
-
-
-def test_a_server_that_is_not_there_is_told() -> None:
-    with pytest.raises(PatchError, match=r"D7: 127\.0\.0\.1:9 cannot be asked: .*refused"):
-        review.fetch("D7", "http://127.0.0.1:9/{review}")
-
-
 def test_a_server_that_sends_too_much_is_not_listened_to(phabricator: _Phabricator) -> None:
     """It would go on for ever."""
 
@@ -261,14 +246,6 @@ def test_a_server_that_is_slow_is_given_up(
         ended.set()
 
 
-@pytest.mark.parametrize(
-    "url", ["reviews.example.org/{review}", "file:///{review}", "https://x/D1"]
-)
-def test_an_address_that_cannot_be_one_is_refused(url: str) -> None:
-    with pytest.raises(ValueError, match=r"expected http:// or https://, and \{review\} in it"):
-        Source("/tree.git", review_url=url)
-
-
 # ----------------------------------------------------------------------------------- building
 
 
@@ -317,38 +294,6 @@ def test_a_revision_with_a_patch_is_a_kernel_of_a_configuration_of_its_own(
     assert patched.identity == there.identity != plain.identity
 
 
-def test_a_first_clone_is_announced_and_its_progress_logged(
-    builder: Builder, sample_tree: SampleTree
-) -> None:
-    """Of a large tree it takes long; the second build has the clone."""
-    for first in (True, False):
-        said: list[str] = []
-        revision = sample_tree.revisions[0]
-        source = Source(f"file://{sample_tree.repository}")
-        made = KernelBuild(builder, source, revision, KERNEL_CONFIG, said.append)
-        assert isinstance(made.run(), Kernel)
-        assert any(one.startswith("cloning ") for one in said) is first
-        assert ("Receiving objects: 100%" in made.log.read_text()) is first
-
-
-def test_what_subversion_says_of_properties_is_passed_over(
-    builder: Builder, sample_tree: SampleTree
-) -> None:
-    """A new file, as Phabricator showed it in the days of Subversion."""
-    text = (
-        "Index: head/sys/netinet/new.c\n"
-        "===================================================================\n"
-        "--- /dev/null\n+++ head/sys/netinet/new.c\n@@ -0,0 +1,4 @@\n"
-        "+int\n+new(void)\n+{\n+}\n\n"
-        "Property changes on: head/sys/netinet/new.c\n"
-        "___________________________________________________________________\n"
-        "Added: svn:eol-style\n## -0,0 +1 ##\n+native\n\\ No newline at end of property\n"
-    )
-    kernel = build(builder, sample_tree, sample_tree.revisions[0], read("D1", text.encode()))
-    assert isinstance(kernel, Kernel), kernel
-    assert (builder.directory / "source" / "sys" / "netinet" / "new.c").is_file()
-
-
 def test_a_patch_that_does_not_apply_makes_a_dud(builder: Builder, sample_tree: SampleTree) -> None:
     patch = read("D5180", diff().encode())
     failure = build(builder, sample_tree, sample_tree.revisions[0], patch)
@@ -385,15 +330,6 @@ def test_nothing_is_written_through_a_link_of_the_tree(
     assert isinstance(failure, Failure)
     assert "is beyond a symbolic link" in failure.why
     assert list((tmp_path / "outside").iterdir()) == []
-
-
-def test_a_patch_that_the_builder_has_not_is_told(
-    builder: Builder, sample_tree: SampleTree
-) -> None:
-    source = Source(str(sample_tree.repository))
-    config = f"{KERNEL_CONFIG}+D5180-0a1b2c3d"
-    with pytest.raises(PatchError, match="there is no patch D5180-0a1b2c3d in "):
-        KernelBuild(builder, source, sample_tree.revisions[0], config, lambda _: None)
 
 
 def test_by_hand(

@@ -22,7 +22,6 @@ from netbisect.demo.tree.create import SampleTree, create
 from netbisect.demo.tree.story import StoryCommit, append, comment, page
 from netbisect.demo.tree.story import replace as edit
 from netbisect.workers.build.build import KernelBuild
-from netbisect.workers.build.patches import PatchStore, read
 from netbisect.workers.build.userland import FOLDER, needs_of
 from netbisect.workers.cli import main, options
 from netbisect.workers.config.builder import Builder, Source
@@ -120,35 +119,6 @@ def test_what_does_not_fit_travels_with_the_kernel(builder: Builder, tree: Sampl
     assert kernel.key != plain.key
 
 
-def test_programs_that_fit_some_of_the_machines_travel_for_the_others(
-    builder: Builder, tree: SampleTree
-) -> None:
-    """One kernel serves all testbeds of its configuration."""
-    revisions = [tree.revisions[BASE], tree.revisions[PF]]
-    kernel = KernelBuild(
-        builder,
-        Source(str(tree.repository)),
-        tree.revisions[PF],
-        KERNEL_CONFIG,
-        lambda _: None,
-        needs={"pfctl": revisions},
-    ).run()
-
-    assert isinstance(kernel, Kernel), kernel
-    assert f"{FOLDER}/pfctl" in contents(builder, kernel)
-
-
-def test_a_patch_that_changes_what_is_said_counts(builder: Builder, tree: SampleTree) -> None:
-    """What is built is looked at, not what was committed."""
-    text = f"--- a/{PFVAR}\n+++ b/{PFVAR}\n@@ -7,3 +7,4 @@\n \tu_int32_t\t pool_ticket;\n"
-    text += " \tu_int32_t\t nr;\n+\tu_int64_t\t anchor;\n \tstruct pf_rule\t rule;\n"
-    mark = PatchStore(builder.patches).put(read("D5180", text.encode()))
-    kernel = build(builder, tree, BASE, "pfctl", mark=f"+{mark}")
-
-    assert isinstance(kernel, Kernel), kernel
-    assert f"{FOLDER}/pfctl" in contents(builder, kernel)
-
-
 def test_a_program_that_does_not_build_makes_a_dud(builder: Builder, tree: SampleTree) -> None:
     """Rules set by another program might be other rules."""
     failure = build(builder, tree, BROKEN, "pfctl")
@@ -195,12 +165,6 @@ def test_the_programs_of_the_scenarios_may_travel(lab: Lab) -> None:
     assert needs_of(said, "amd64", KERNEL_CONFIG) == {"pfctl": {"a" * 40}, "ipfw": {"a" * 40}}
     assert needs_of(said, "arm64", KERNEL_CONFIG) == {}
     assert needs_of(said, "amd64", "GENERIC") == {}
-
-
-def test_which_may_travel_can_be_said(lab: Lab) -> None:
-    chosen = with_dut(lab, userland="a" * 40, tools=("ifconfig",))
-    assert needs_of(chosen, "amd64", KERNEL_CONFIG) == {"ifconfig": {"a" * 40}}
-    assert needs_of(with_dut(chosen, tools=()), "amd64", KERNEL_CONFIG) == {}
 
 
 @pytest.mark.parametrize(

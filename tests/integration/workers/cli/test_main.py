@@ -98,19 +98,6 @@ def test_trial_prints_every_fact(run: Run, running_lab: RunningLab, tmp_path: Pa
     ]
 
 
-def test_zero_runs_are_refused(run: Run, running_lab: RunningLab) -> None:
-    """Of one command line, every run of the boot is printed."""
-    kernel, _ = running_lab.kernel(10)
-    one = ("trial", "--testbed", "c2558", "--kernel", kernel.key, "--kernels", kernels(running_lab))
-    status, facts, _ = run(*one, "--scenario", "inet4-forwarding", "--runs", "2")
-
-    assert status == 0
-    assert [type(fact) for fact in facts] == [Boot, *2 * [Conditions, Sample]]
-    status, facts, prose = run(*one, "--runs", "0")
-    assert (status, facts) == (options.EXIT_USAGE, [])
-    assert "Invalid value for '--runs': 0 is not in the range x>=1." in prose
-
-
 def test_profile_prints_boot_and_profile(run: Run, running_lab: RunningLab, tmp_path: Path) -> None:
     """No sample; the stacks are in a file."""
     kernel, _ = running_lab.kernel(10)
@@ -138,27 +125,6 @@ def test_missing_profile_has_status_3(run: Run, running_lab: RunningLab) -> None
     assert "no profile: " in prose
     for wrong in ("0", "-3", "inf", "nan"):
         assert run("profile", *one, "--rate", wrong)[:2] == (options.EXIT_USAGE, [])
-
-
-def test_boot_runs_no_scenario(run: Run, running_lab: RunningLab) -> None:
-    """Without a folder of logs it makes one for the moment."""
-    kernel, _ = running_lab.kernel(10)
-    status, facts, _ = run(
-        "boot", "--testbed", "c2558", "--kernel", kernel.key, "--kernels", kernels(running_lab)
-    )
-    assert status == 0
-    assert [type(fact) for fact in facts] == [Boot]
-    assert list(Path("netbisect-logs").glob("*/console.log"))
-
-
-def test_panic_has_status_3(run: Run, c2558: RunningLab) -> None:
-    kernel, _ = c2558.kernel(c2558.place_of("panic"))
-    status, facts, prose = run(
-        "boot", "--testbed", "c2558", "--kernel", kernel.key, "--kernels", kernels(c2558)
-    )
-    assert status == options.EXIT_DUD
-    assert [type(fact) for fact in facts] == [Failure]
-    assert "panic: mtx_lock() of destroyed mutex" in prose
 
 
 def test_quarantine_has_status_4(run: Run, c2558: RunningLab) -> None:
@@ -189,17 +155,6 @@ def test_recover_boots_the_known_good_kernel(run: Run, running_lab: RunningLab) 
 
 
 # --------------------------------------------------------------------------------- the doctor
-
-
-def test_doctor_prints_a_table(
-    running_lab: RunningLab, capfd: pytest.CaptureFixture[str], run: Run
-) -> None:
-    assert main.main(["--lab", str(running_lab.files.lab), "doctor"]) == 0
-    said = capfd.readouterr()
-    lines = said.out.splitlines()
-    assert lines[0] == "ok   source   branches                   main"
-    assert any(line.startswith("ok   e5-2650  dut e5-2650-dut            /boot/") for line in lines)
-    assert said.err == f"{len(lines)} checks, all well\n"
 
 
 def test_doctor_prints_json_and_status_4_when_something_is_wrong(
@@ -259,13 +214,6 @@ def test_revision_must_be_a_full_hash(
     assert "expected the " in said
 
 
-def test_missing_lab_file_has_status_2(capfd: pytest.CaptureFixture[str], run: Run) -> None:
-    assert main.main(["--lab", "none.toml", "doctor"]) == options.EXIT_USAGE
-    assert capfd.readouterr().err == (
-        "netbisect-lab: none.toml: cannot be read: No such file or directory\n"
-    )
-
-
 def test_kernel_without_fact_has_status_2(
     run: Run, running_lab: RunningLab, tmp_path: Path
 ) -> None:
@@ -286,25 +234,6 @@ def test_help_gives_an_example_for_every_command(capfd: pytest.CaptureFixture[st
         assert main.main([*command, "--help"]) == 0
         said = " ".join(capfd.readouterr().out.split())
         assert f"Example: netbisect-lab --lab lab.toml {' '.join(command)}" in said
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ([], "Missing command."),
-        (["boots"], "No such command 'boots'."),
-        (["boot", "--testbed", "c2558"], "Missing option '--kernel'."),
-        (["doctor", "--rate"], "No such option"),
-        (["image-noise", "--builds", "1"], "Invalid value for '--builds'"),
-        (["calibrate", "--image-noise", "50"], "Invalid value for '--image-noise'"),
-    ],
-)
-def test_wrong_command_line_has_status_2(
-    run: Run, arguments: list[str], message: str, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """Before the lab file is read."""
-    assert main.main(["--lab", "none.toml", *arguments]) == options.EXIT_USAGE
-    assert message in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -12,7 +12,7 @@ import pytest
 from netbisect.workers.config.builder import Builder, Source
 from netbisect.workers.config.dut import PortSelector
 from netbisect.workers.config.lab import Lab
-from netbisect.workers.config.scenario import builtin_scenarios, load_scenario
+from netbisect.workers.config.scenario import builtin_scenarios
 from netbisect.workers.config.testbed import Console, Power
 from netbisect.workers.doctor import checks as checkup
 from netbisect.workers.doctor.checks import DoctorCheck
@@ -74,12 +74,6 @@ def test_a_sound_lab_is_found_sound(running_lab: RunningLab) -> None:
     )
 
 
-def test_looking_changes_nothing(running_lab: RunningLab) -> None:
-    before = running_lab.boots("c2558-dut"), running_lab.ssh("c2558-dut", "kenv")
-    checks(running_lab.lab)
-    assert (running_lab.boots("c2558-dut"), running_lab.ssh("c2558-dut", "kenv")) == before
-
-
 def changed(change: Callable[[Lab], Lab], lab: Lab, where: str, what: str) -> DoctorCheck:
     check = checks(change(lab), "c2558" if where == "c2558" else "")[where, what]
     assert not check.good
@@ -118,43 +112,12 @@ def test_what_a_testbed_lacks_is_told(
     assert changed(of_lab, running_lab.lab, "c2558", what).found.startswith(said)
 
 
-def test_a_machine_that_is_down_is_told_and_the_others_are_looked_at(c2558: RunningLab) -> None:
-    c2558.control("break", "c2558-dut", "off")
-    found = checks(c2558.lab, "c2558")
-    bad = [what for (_, what), check in found.items() if not check.good]
-    assert bad == ["dut c2558-dut", "ingress c2558-dut", "egress c2558-dut"]
-    assert "Connection refused" in found["c2558", "dut c2558-dut"].found
-
-
-def test_a_port_without_a_link_is_told(c2558: RunningLab) -> None:
-    c2558.control("break", "c2558-gen", "cable-out")
-    found = checks(c2558.lab, "c2558")
-    check = found["c2558", "generator c2558-gen"]
-    assert (check.good, check.found) == (False, "igb2 00:1b:21:c4:95:7a no carrier")
-
-
-def test_another_host_key_is_told(c2558: RunningLab) -> None:
-    c2558.control("break", "c2558-gen", "new-host-key")
-    found = checks(c2558.lab, "c2558")
-    assert found["c2558", "receiver c2558-gen"].found == (
-        "c2558-gen: the host key is not the known one"
-    )
-
-
 def test_a_tree_that_is_not_there_is_told(running_lab: RunningLab, tmp_path: Path) -> None:
     def without_tree(lab: Lab) -> Lab:
         return replace(lab, source=Source(str(tmp_path / "none.git")))
 
     check = changed(without_tree, running_lab.lab, "source", "repository")
     assert "none.git" in check.found
-
-
-def test_a_builder_without_its_make_is_told(running_lab: RunningLab) -> None:
-    def without_make(lab: Lab) -> Lab:
-        return replace(lab, builders=(replace(lab.builders[0], make=("bmake-of-nowhere",)),))
-
-    check = changed(without_make, running_lab.lab, "amd64", "make")
-    assert check.found == "no bmake-of-nowhere on this host"
 
 
 def test_a_builder_that_cross_builds_needs_its_compiler(
@@ -173,10 +136,6 @@ def test_a_builder_that_cross_builds_needs_its_compiler(
     assert found["b", "compiler"].good
     assert found["b", "linker"].good
     assert found["b", "make"].found == f"no {tmp_path}/b/source/tools/build/make.py"
-
-
-def test_one_testbed_can_be_looked_at_alone(running_lab: RunningLab) -> None:
-    assert {where for where, _ in checks(running_lab.lab, "e5-2650")} == {"e5-2650"}
 
 
 def test_rates_are_measured_when_asked_for(c2558: RunningLab) -> None:
@@ -210,22 +169,6 @@ def test_an_option_that_pkt_gen_lacks_is_told(running_lab: RunningLab, tmp_path:
 def test_a_pkt_gen_that_does_not_tell_its_options_is_told() -> None:
     found = checkup.pkt_gen_options("/usr/bin/pkt-gen", "Segmentation fault\n", {})
     assert (found.good, found.found) == (False, "/usr/bin/pkt-gen -h prints no usage text")
-
-
-def test_a_disk_without_room_is_told(c2558: RunningLab) -> None:
-    c2558.control("break", "c2558-dut", "disk-full")
-    found = checks(c2558.lab, "c2558")["c2558", "room in /boot"]
-    assert (found.good, found.found) == (False, "0 MiB free, 0 are needed")
-
-
-def test_a_router_that_does_not_forward_is_told(c2558: RunningLab) -> None:
-    c2558.ssh("c2558-dut", "sysctl net.inet.ip.forwarding=0")
-    try:
-        found = checks(c2558.lab, "c2558")
-    finally:
-        c2558.ssh("c2558-dut", "sysctl net.inet.ip.forwarding=1")
-    bad = {what: check.found for (_, what), check in found.items() if not check.good}
-    assert bad == {"forwarding inet4": "net.inet.ip.forwarding=0"}
 
 
 def test_a_port_that_is_too_slow_for_its_line_rate_is_told(running_lab: RunningLab) -> None:
@@ -267,29 +210,6 @@ def test_two_test_kernels_must_fit_and_the_good_one_must_be_there() -> None:
     found = dict(checkup.room("", "", "kernel.good"))
     assert found["known-good kernel"].found == "there is no /boot/kernel.good"
     assert not found["room in /boot"].good
-
-
-@pytest.mark.parametrize(
-    ("media", "values", "said"),
-    [
-        ("Ethernet autoselect (1000baseT <full-duplex>)", {}, "active, 1 Gbit/s"),
-        ("Ethernet 10Gbase-Twinax <full-duplex>", {"dev.igb.0.fc": "0"}, "active, 10 Gbit/s"),
-        ("Ethernet autoselect (100GBase-CR4 <full-duplex>)", {}, "active, 100 Gbit/s"),
-        ("", {}, "active"),
-    ],
-)
-def test_a_ports_speed_is_read_from_its_media(
-    media: str, values: dict[str, str], said: str
-) -> None:
-    found = checkup.link(Interface("igb0", "", "active", media), values, 1_488_095)
-    assert (found.good, found.found) == (True, f"igb0 {said}")
-
-
-def test_flow_control_is_told_by_sysctl_and_by_media() -> None:
-    port = Interface("igb0", "", "active", "Ethernet 10Gbase-Twinax <full-duplex,rxpause,txpause>")
-    assert "flow control is on (rxpause, txpause)" in checkup.link(port, {}, 1).found
-    port = replace(port, media="")
-    assert "(dev.igb.0.fc=3)" in checkup.link(port, {"dev.igb.0.fc": "3"}, 1).found
 
 
 @pytest.mark.parametrize(
@@ -356,24 +276,6 @@ def test_neighbours_that_are_asked_for_are_told() -> None:
     other = checkup.neighbour(entry.format("permanent"), "198.19.0.2", "00:1b:21:c4:95:7c")
     assert other.found == "198.19.0.2 is 00:1b:21:c4:95:7b; the port there has 00:1b:21:c4:95:7c"
     assert checkup.neighbour(entry.format("permanent"), "198.19.0.2", "").good
-
-
-def test_clocks_that_are_apart_are_told() -> None:
-    assert checkup.clock("1000\n", 999.0, 1000.0).good
-    assert checkup.clock("1030\n", 999.0, 1000.0).found == "+31 s apart"
-    assert not checkup.clock("", 999.0, 1000.0).good
-
-
-def test_a_debugger_and_redirects_are_told() -> None:
-    plain = replace(load_scenario("inet4-forwarding"), sysctls={})
-    values = {"net.inet.ip.forwarding": "1", "net.inet.ip.redirect": "1"}
-    values["debug.debugger_on_panic"] = "1"
-    found = dict(checkup.settings(values, [plain]))
-    assert found["redirects inet4"].found == "net.inet.ip.redirect=1"
-    assert [what for what, finding in found.items() if not finding.good] == [
-        "redirects inet4",
-        "after a panic",
-    ]
 
 
 @pytest.mark.parametrize(

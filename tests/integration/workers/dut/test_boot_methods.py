@@ -14,7 +14,6 @@ import pytest
 
 from netbisect.bisect.model.entities import Boot, Fact, Failure, Kernel, Reaction, Sample, Stage
 from netbisect.demo.lab import setup
-from netbisect.demo.lab.partitions import Partition, choose
 from netbisect.demo.lab.setup import LabFiles
 from netbisect.demo.tree.create import SampleTree
 from netbisect.workers import dut as dut_package
@@ -153,19 +152,6 @@ def test_kernel_boots_once(lab: MethodLab, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TESTBEDS)
-def test_old_test_kernels_are_removed(lab: MethodLab, name: str) -> None:
-    testbed = lab.testbed(name)
-    testbed = replace(testbed, dut=replace(testbed.dut, kept_kernels=1))
-    for number in (10, 11, 12):
-        sound, facts = lab.trial(number, testbed)
-        assert sound
-        assert isinstance(facts[0], Boot), facts
-    newest = {f"kernel.nb-{lab.kernel(number)[0].key[:12]}" for number in (11, 12)}
-    assert set(lab.kernels(name)) == newest
-    assert (lab.boot_folder(name) / "kernel" / "kernel").is_file()
-
-
-@pytest.mark.parametrize("name", TESTBEDS)
 def test_panic_at_boot_needs_no_power_cycle(lab: MethodLab, name: str) -> None:
     testbed = replace(lab.testbed(name), power=None)
     sound, facts = lab.trial(panicking(lab), testbed)
@@ -178,7 +164,7 @@ def test_panic_at_boot_needs_no_power_cycle(lab: MethodLab, name: str) -> None:
 
 @pytest.mark.parametrize("name", TESTBEDS)
 def test_hang_ends_with_a_power_cycle(lab: MethodLab, name: str) -> None:
-    testbed = lab.testbed(name, boot_timeout=1.5)
+    testbed = lab.testbed(name, boot_timeout=2.5)
     lab.ssh("power", "break", testbed.dut.address, "hangs")
     device = lab.device(testbed)
     with device.recording_console(lab.logs / "hang.log"), pytest.raises(LabFault) as caught:
@@ -186,28 +172,6 @@ def test_hang_ends_with_a_power_cycle(lab: MethodLab, name: str) -> None:
     assert caught.value.reaction is Reaction.SKIP
     assert caught.value.why.startswith("the kernel hangs")
     assert device.boot_method.runs_known_good(device.look())
-
-
-def test_full_disk_of_the_server_prevents_the_boot(lab: MethodLab) -> None:
-    testbed = lab.testbed("d1518")
-    lab.ssh("power", "break", "boot-server", "disk-full")
-    sound, facts = lab.trial(14, testbed)
-    failure = only_dud(facts)
-    assert not sound
-    assert (failure.stage, failure.reaction) == (Stage.DEPLOY, Reaction.QUARANTINE)
-    assert "boot on boot-server has 0 MiB free" in failure.why
-    assert lab.device(testbed).look().directory == "kernel"
-
-
-@pytest.mark.parametrize("name", TESTBEDS)
-def test_recover_cancels_a_pending_order(lab: MethodLab, name: str) -> None:
-    testbed = lab.testbed(name)
-    device = lab.device(testbed)
-    folder, _ = device.boot_method.deploy(device.reach(), *lab.kernel(10))
-    device.boot_method.boot_once(folder, {"a": "b"})
-    device.recover()
-    lab.ssh("power", "cycle", testbed.dut.address)
-    assert device.boot_method.runs_known_good(device.reach())
 
 
 # ---------------------------------------------------------------------------- two partitions
@@ -235,15 +199,6 @@ def test_unknown_labels_quarantine_the_testbed(lab: MethodLab) -> None:
         sound, facts = lab.trial(10, other)
         assert not sound
         assert why in only_dud(facts).why
-
-
-def test_gptboot_tries_bootonce_once(tmp_path: Path) -> None:
-    good, test = (Partition(n, f"P{n}", tmp_path) for n in (3, 4))
-    good.attributes, test.attributes = {"bootme"}, {"bootme", "bootonce"}
-    assert choose([good, test]) is test
-    assert test.attributes == {"bootonce"}
-    assert choose([good, test]) is good
-    assert test.attributes == {"bootfailed"}
 
 
 # ---------------------------------------------------------------------------------------- ZFS
@@ -291,16 +246,6 @@ def test_system_without_the_label_quarantines_the_testbed(lab: MethodLab) -> Non
 
 
 # -------------------------------------------------------------------------------- the network
-
-
-def test_pxe_panic_without_console_ends_with_a_power_cycle(lab: MethodLab) -> None:
-    testbed = replace(lab.testbed("d1518", boot_timeout=2.0), console=None)
-    device = lab.device(testbed)
-    with pytest.raises(LabFault) as caught:
-        device.boot(*lab.kernel(panicking(lab)))
-    assert caught.value.why.startswith("the kernel hangs")
-    assert device.look().directory == "kernel"
-    assert not (lab.boot_folder("d1518") / "nextboot.conf").exists()
 
 
 def test_unreachable_pxe_server_quarantines_the_testbed(lab: MethodLab) -> None:

@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from netbisect.bisect.model.entities import Failure
 from netbisect.bisect.model.faults import Fault
-from netbisect.workers.config.dut import Dut, NanoBsd, PortSelector, Pxe
 from netbisect.workers.config.testbed import Power
 from netbisect.workers.dut import device
 from netbisect.workers.dut.device import DeviceUnderTest
@@ -49,17 +47,6 @@ def change_what_runs(patch: pytest.MonkeyPatch, **changes: object) -> None:
 # ------------------------------------------------------------------------------------- the proof
 
 
-def test_running_kernel_has_configuration_and_build_id(
-    c2558: RunningLab, one: DeviceUnderTest
-) -> None:
-    one.boot(*c2558.kernel(10))
-    running = one.look()
-    assert running.ident == "GENERIC-NODEBUG"
-    assert len(running.build_id) == 40
-    one.recover()
-    assert one.look().build_id not in ("", running.build_id)
-
-
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
@@ -78,13 +65,6 @@ def test_other_kernel_of_the_same_revision_is_detected(
     with pytest.raises(LabFault, match=why) as caught:
         one.boot(*c2558.kernel(10))
     assert caught.value.fault is Fault.WRONG_KERNEL
-
-
-def test_kernel_without_build_id_is_accepted(
-    c2558: RunningLab, one: DeviceUnderTest, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    change_what_runs(monkeypatch, build_id="", ident="")
-    assert one.boot(*c2558.kernel(10)).id
 
 
 @pytest.mark.parametrize("seconds", [-86_400.0 * 365, 86_400.0 * 365])
@@ -107,42 +87,15 @@ def test_clock_jumps_do_not_affect_boot_detection(
         one.boot(*c2558.kernel(10))
 
 
-def test_second_boot_of_an_order_is_detected(c2558: RunningLab, one: DeviceUnderTest) -> None:
-    """As where nobody has taken the order back: folder and number are right."""
-    kernel, archive = c2558.kernel(10)
-    boot = one.boot(kernel, archive)
-    assert one.check_still_up(boot).directory.startswith("kernel.nb-")
-    folder = one.look().directory
-    c2558.ssh(DUT, f"nextboot -e netbisect.order={boot.id} -k {folder}")
-    c2558.control("cycle", DUT)
-    with pytest.raises(LabFault) as caught:
-        one.check_still_up(boot)
-    assert caught.value.fault is Fault.POWER_LOSS
-
-
 def test_machine_that_does_not_go_down_is_power_cycled(
     c2558: RunningLab, one: DeviceUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It answers, and never reboots: its power is cycled, and the order is carried out then."""
-    one.testbed = c2558.testbed("c2558", boot_timeout=1.0)
+    one.testbed = c2558.testbed("c2558", boot_timeout=2.0)
     monkeypatch.setattr(DeviceUnderTest, "_reboot", lambda _: None)
     kernel, archive = c2558.kernel(10)
     assert one.boot(kernel, archive).kernel == kernel.key
     assert "c2558: it does not go down; power cycle" in c2558.said
-
-
-def test_zfs_root_is_refused(
-    c2558: RunningLab, one: DeviceUnderTest, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The loader could not take the order back."""
-    running = one.look()
-    environment = {**running.environment, "vfs.root.mountfrom": "zfs:zroot/ROOT/default"}
-    monkeypatch.setattr(
-        device, "read_running_kernel", lambda _: replace(running, environment=environment)
-    )
-    with pytest.raises(LabFault, match="has its root on ZFS") as caught:
-        one.boot(*c2558.kernel(10))
-    assert caught.value.fault is Fault.UNFIT
 
 
 # -------------------------------------------------------------------------------- guards
@@ -155,21 +108,9 @@ def test_missing_watchdog_is_logged(c2558: RunningLab, one: DeviceUnderTest) -> 
     assert "c2558: no /dev/fido, so no watchdog guards this boot" in c2558.said
 
 
-def test_console_log_covers_the_whole_trial(c2558: RunningLab) -> None:
-    """What it boots, and how it dies under load."""
-    c2558.control("break", DUT, "panics-under-load")
-    _, facts = c2558.trial(10, ("inet4-forwarding",))
-    log = (c2558.logs / "console.log").read_text()
-    kernel, _ = c2558.kernel(10)
-    ordered = log.index(f"{kernel.version} is ordered as")
-    assert ordered < log.index("---<<BOOT>>---", ordered) < log.index("Fatal trap 12")
-    failure = next(fact for fact in facts if isinstance(fact, Failure))
-    assert "ip_tryforward" in failure.log
-
-
 def test_loader_prompt_is_reported(c2558: RunningLab, one: DeviceUnderTest, tmp_path: Path) -> None:
     """The file is damaged after it was proven, as by a disk that fails."""
-    one.testbed = c2558.testbed("c2558", boot_timeout=1.0)
+    one.testbed = c2558.testbed("c2558", boot_timeout=2.0)
     place = c2558.files.disk(DUT) / "boot"
     order = one._order
 
@@ -220,42 +161,3 @@ def _runs(process: int) -> bool:
 )
 def test_failed_power_command_gives_the_reason(command: tuple[str, ...], why: str) -> None:
     assert power.cycle(Power(command)) == why
-
-
-def test_long_power_command_output_is_shortened() -> None:
-    """However much it says: nothing waits for it, and nobody reads all of it."""
-    script = "echo no such outlet; yes | head -c 100000; echo ask the owner; exit 2"
-    why = power.cycle(Power(("sh", "-c", script)))
-
-    assert why.startswith("exit status 2: no such outlet\ny\n")
-    assert why.endswith("y\nask the owner")
-    assert "\n[netbisect: it said 99" in why
-    assert len(why) < 600
-
-
-# -------------------------------------------------------------------------------- the lab file
-
-PORT = PortSelector(interface="igb0")
-
-
-@pytest.mark.parametrize(
-    ("keys", "complaint"),
-    [
-        ({"deploy": "kexec"}, "deploy 'kexec': expected one of 'nextboot', 'nextboot-zfs', "),
-        ({"deploy": "pxe"}, "pxe: expected this table because of deploy = 'pxe'"),
-        ({"nanobsd": NanoBsd("A", "B")}, "nanobsd: expected deploy = 'nanobsd' where this table"),
-        ({"watchdog": -1}, "watchdog -1: expected seconds, or 0 for none"),
-    ],
-)
-def test_wrong_boot_method_settings_are_refused(keys: dict[str, object], complaint: str) -> None:
-    with pytest.raises(ValueError, match=complaint):
-        Dut("dut", PORT, PORT, **keys)  # type: ignore[arg-type]  # wrong on purpose
-
-
-def test_wrong_partitions_and_roots_are_refused() -> None:
-    with pytest.raises(ValueError, match="good and test are both 'A'"):
-        NanoBsd("A", "A")
-    with pytest.raises(ValueError, match="expected a GPT label"):
-        NanoBsd("A", "/dev/ada0s2a")
-    with pytest.raises(ValueError, match="expected an absolute path"):
-        Pxe("server", "roots/dut")

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
 
-from netbisect.bisect.model import serialization
 from netbisect.bisect.model.entities import (
     Fact,
     Failure,
@@ -19,7 +18,7 @@ from netbisect.bisect.model.entities import (
     Sample,
     Stage,
 )
-from netbisect.bisect.model.faults import RULES, Fault, fault_of_run, rule_of
+from netbisect.bisect.model.faults import RULES, Fault
 from netbisect.demo.lab.faults import InjectedFault as Broken
 from netbisect.demo.lab.setup import KERNEL_CONFIG
 from netbisect.demo.tree.create import SampleTree
@@ -293,27 +292,6 @@ def test_every_raise_names_its_fault() -> None:
     assert not unnamed
 
 
-def test_failures_survive_serialization() -> None:
-    """Also where an older netbisect-lab does not name the fault."""
-    failure = Failure(
-        "1", "a", Stage.BENCH, Reaction.INFRA, "hot", 1.0, 2.0, fault=Fault.THROTTLING.value
-    )
-    assert serialization.loads(serialization.dumps(failure)) == failure
-    old = serialization.dumps(replace(failure, fault="")).replace(',"fault":""', "")
-    assert "fault" not in old
-    assert serialization.loads(old).fault == ""
-    assert rule_of(serialization.loads(old).fault) is None
-    assert rule_of(failure.fault) is RULES[Fault.THROTTLING]
-
-
-def test_most_likely_problem_names_the_fault() -> None:
-    """A pkt-gen that died explains a low rate; heat explains nothing that the generator does."""
-    slow = "the generator offered 890,000 pps, less than 99 % of 1,488,095"
-    assert fault_of_run([slow, "the generator's pkt-gen crashed"]) is Fault.PKT_GEN_DIES
-    assert fault_of_run([slow]) is Fault.WRONG_RATE
-    assert fault_of_run(["a sentence that nobody has written yet"]) is Fault.ODD_RUN
-
-
 # ------------------------------------------------------------------------------- every fault
 
 
@@ -387,20 +365,6 @@ def test_missing_resources_are_the_build_hosts_fault(
     assert isinstance(failure, Failure)
     assert failure.reaction is Reaction.INFRA
     assert failure.why == f"the build host cannot build it: {said}"
-
-
-def test_missing_header_is_the_revisions_fault(sample_tree: SampleTree, tmp_path: Path) -> None:
-    make = tmp_path / "make.sh"
-    said = "a.c:1: fatal error: 'b.h' file not found"
-    make.write_text(f'#!/bin/sh\n{TOOLS}\necho "{said}"\nexit 1\n')
-    make.chmod(0o755)
-    builder = Builder("amd64", "amd64", tmp_path / "builder", make=(str(make),))
-    source = Source(str(sample_tree.repository))
-    revision = sample_tree.revisions[4]
-    failure = KernelBuild(builder, source, revision, KERNEL_CONFIG, lambda _: None).run()
-
-    assert isinstance(failure, Failure)
-    assert failure.reaction is Reaction.SKIP
 
 
 # ------------------------------------------------------------------------- what needs more care

@@ -17,7 +17,7 @@ from netbisect.workers.config.scenario import Scenario, builtin_scenarios, load_
 from netbisect.workers.dut import firewall
 from netbisect.workers.dut.device import DeviceUnderTest
 from netbisect.workers.measure.bench import Bench
-from netbisect.workers.transport.errors import CommandError, LabFault
+from netbisect.workers.transport.errors import LabFault
 from netbisect.workers.transport.ssh import Connections
 
 if TYPE_CHECKING:
@@ -39,43 +39,6 @@ def measure(
             return [bench.measure(scenario, BY_HAND)[1] for scenario in scenarios]
         finally:
             bench.clean_up()
-
-
-def test_what_was_seen_before_and_after_is_kept_beside_the_run(
-    running_lab: RunningLab, tmp_path: Path
-) -> None:
-    """Counters of the ports, clocks, temperatures and interrupts, and what went up between."""
-    (sample,) = measure(running_lab, tmp_path, FORWARDING)
-    seen = json.loads((tmp_path / "inet4-forwarding.observed.json").read_text())
-    assert set(seen) == {"before", "after", "during"}
-    router = seen["before"]["machines"]["c2558-dut"]
-    assert router["sensors"]["dev.cpu.0.temperature"] == "48.0C"
-    assert int(router["sensors"]["dev.cpu.0.freq"]) > 0
-    during = seen["during"]["c2558-dut"]
-    forwarded = during["ports"]["the router's egress"]["sent-packets"]
-    assert forwarded == pytest.approx(sum(sample.received), rel=0.1)
-    assert during["ports"]["the router's ingress"]["received-errors"] > 0  # it is overloaded
-    assert during["interrupts"]["irq264: igb2:rxq0"] == pytest.approx(forwarded // 8, abs=2)
-    assert seen["after"]["settings"]["net.inet.ip.forwarding"] == "1"
-
-
-def test_a_second_run_has_files_of_its_own(running_lab: RunningLab, tmp_path: Path) -> None:
-    measure(running_lab, tmp_path, FORWARDING, FORWARDING)
-    assert {path.name for path in tmp_path.iterdir()} == {
-        f"inet4-forwarding{run}.{kind}"
-        for run in ("", ".2")
-        for kind in ("receiver", "sender", "observed.json")
-    }
-
-
-def test_a_rate_is_offered_and_is_what_is_asked_of_the_generator(
-    running_lab: RunningLab, tmp_path: Path
-) -> None:
-    slow = replace(FORWARDING, traffic=replace(FORWARDING.traffic, rate=300_000))
-    (sample,) = measure(running_lab, tmp_path, slow)
-    assert sample.valid, sample.problems
-    assert sample.offered_pps == pytest.approx(300_000, rel=0.01)
-    assert sample.saturated
 
 
 def test_optional_sysctls_are_set_where_they_are_known(
@@ -137,19 +100,6 @@ def test_from_one_firewall_to_the_next_nothing_is_left(
         for name in names
     ]
     assert loaded == ["kernel pf.ko", "ipfw.ko kernel", "kernel"]
-
-
-def test_pkt_gens_own_words_say_why_nothing_was_sent(
-    running_lab: RunningLab, tmp_path: Path
-) -> None:
-    """The port is there, but netmap does not open it."""
-    bed = running_lab.lab.testbed("c2558")
-    wrong = replace(bed, receiver=replace(bed.receiver, port=PortSelector(interface="lo0")))
-    (sample,) = measure(running_lab, tmp_path, FORWARDING, bed=wrong)
-    assert (
-        "the receiver's pkt-gen says: Unable to open netmap:lo0: Device not configured"
-        in sample.problems
-    )
 
 
 def conditions(lab: RunningLab, logs: Path) -> dict[str, str]:
@@ -217,19 +167,6 @@ def test_a_firewall_built_into_the_kernel_is_switched_off_and_flushed() -> None:
     machine = Recorder([kldstat, "Id Refs Name\n 9 1 pf\n", ""])
     firewall.switch_off(machine)  # type: ignore[arg-type]
     assert machine.told[3:] == [["pfctl", "-q", "-d"], ["pfctl", "-q", "-F", "all"]]
-
-
-def test_modules_that_use_a_firewall_go_before_it() -> None:
-    names = ("kernel", "ipfw.ko", "dummynet.ko", "igb.ko")
-    kldstat = "Id Refs Address Size Name\n" + "".join(f" 1 1 0x0 1f000 {one}\n" for one in names)
-    machine = Recorder([kldstat, "", ""])
-    firewall.switch_off(machine)  # type: ignore[arg-type]
-    assert machine.told[-2:] == [["kldunload", "dummynet"], ["kldunload", "ipfw"]]
-
-
-def test_a_machine_that_does_not_say_what_is_loaded_is_not_taken_for_one_without() -> None:
-    with pytest.raises(CommandError, match="kldstat"):
-        firewall.switch_off(Recorder(["", "", ""]))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("path", sorted(builtin_scenarios().glob("*.toml")), ids=lambda p: p.stem)

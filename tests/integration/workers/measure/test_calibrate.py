@@ -22,7 +22,7 @@ from netbisect.bisect.model.entities import (
 from netbisect.bisect.stats import variance_components
 from netbisect.workers.cli import main, options
 from netbisect.workers.config.scenario import load_scenario
-from netbisect.workers.measure import calibrate, noise_report
+from netbisect.workers.measure import noise_report
 from netbisect.workers.measure.calibrate import CalibrationError, CalibrationPlan, CalibrationRuns
 
 if TYPE_CHECKING:
@@ -100,14 +100,6 @@ def test_one_run_per_boot_gives_no_run_noise() -> None:
     assert "run_noise_percent needs several runs" in noise_report.as_text(plan(), runs)
 
 
-def test_smallest_drop_depends_on_boots_and_image_noise() -> None:
-    runs = drawn(8, 3, 0.009, 0.002)
-    (plain,) = noise_report.scenario_noise(plan(), runs)
-    (noisy,) = noise_report.scenario_noise(plan(image_sd=0.016), runs)
-    assert plain.drops[10] < plain.drops[5] < noisy.drops[10]
-    assert noisy.drops[10] > 2.4 * math.sqrt(2) * 0.016
-
-
 def test_boot_modes_need_eight_boots() -> None:
     (one,) = noise_report.scenario_noise(plan(), drawn(12, 3, 0.003, 0.001, slow=(1, 4, 5, 9)))
     assert one.gap is not None
@@ -120,28 +112,6 @@ def test_boot_modes_need_eight_boots() -> None:
         plan(), drawn(6, 3, 0.003, 0.001, slow=(1, 4))
     )
     assert "none seen in 8 boots" in noise_report.as_text(plan(), drawn(8, 3, 0.003, 0.001))
-
-
-def test_few_boots_are_marked() -> None:
-    assert "a first guess" in noise_report.as_text(plan(), drawn(3, 3, 0.009, 0.002))
-    assert "a first guess" not in noise_report.as_text(plan(), drawn(8, 3, 0.009, 0.002))
-
-
-@pytest.mark.parametrize(("boot_sd", "run_sd", "advised"), [(0.009, 0.002, 0), (0.004, 0.008, 0.8)])
-def test_several_runs_are_recommended_only_if_they_pay(
-    boot_sd: float, run_sd: float, advised: float
-) -> None:
-    runs = drawn(100, 3, boot_sd, run_sd)
-    percent = noise_report.recommended_run_noise(
-        noise_report.scenario_noise(plan(), runs), noise_report.trial_cost(plan(), runs)
-    )
-    assert percent == pytest.approx(advised, rel=0.15)
-
-
-def test_costs_of_build_boot_and_run() -> None:
-    assert noise_report.trial_cost(plan(), drawn(3, 2, 0.01, 0.01)) == noise_report.TrialCost(
-        600.0, 120.0, 40.0
-    )
 
 
 def test_one_boot_is_not_enough() -> None:
@@ -247,16 +217,3 @@ def test_quarantine_ends_the_calibration(
     c2558.control("break", "c2558-dut", "new-host-key")
     assert run("--boots", "2") == options.EXIT_LAB
     assert "c2558 needs its owner: c2558-dut: the host key" in capfd.readouterr().err
-
-
-def test_invalid_image_noise_is_refused(run: Run) -> None:
-    assert run("--image-noise", "60") == options.EXIT_USAGE
-
-
-def test_sample_without_its_boot_is_ignored(tmp_path: Path) -> None:
-    runs = drawn(2, 2, 0.01, 0.01)
-    facts = [runs.boots["b1"], *runs.samples]
-    (tmp_path / "kept").write_text("".join(f"{serialization.dumps(fact)}\n" for fact in facts))
-    bed = replace_nothing("c2558")
-    again = calibrate._kept(plan(kept=tmp_path / "kept", testbed=bed))
-    assert [len(boot) for boot in again.of(NAME)] == [2]

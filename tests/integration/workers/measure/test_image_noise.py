@@ -12,16 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from netbisect.bisect.model.entities import Kernel
-from netbisect.bisect.stats.variance_components import Components, components, need
-from netbisect.demo.lab import kernel as lab_kernel
+from netbisect.bisect.stats.variance_components import components, need
 from netbisect.demo.lab.setup import KERNEL_CONFIG
 from netbisect.demo.tree.create import SampleTree
 from netbisect.workers.build.build import KernelBuild
-from netbisect.workers.cli import main, options
+from netbisect.workers.cli import main
 from netbisect.workers.config.builder import Builder, Source
 
 if TYPE_CHECKING:
@@ -65,37 +62,6 @@ def test_nine_intervals_of_ten_hold_the_truth(image: float) -> None:
     assert held_boot >= 48
 
 
-def test_images_that_do_not_differ_have_no_noise_between_them() -> None:
-    found = components([[1, 1.01], [1.003, 1.006], [1.001, 1.009]])
-    assert (found.image.sd, found.image.low) == (0.0, 0.0)
-    assert found.image.high > 0.003
-
-
-def test_boots_that_do_not_differ_have_no_noise_between_them() -> None:
-    found = components([[1.0, 1.0], [1.1, 1.1], [1.05, 1.05]])
-    assert found.boot.sd == 0.0
-    assert found.image.sd == pytest.approx(0.05, rel=1e-3)
-
-
-values = st.lists(st.floats(13, 15), min_size=1, max_size=5)
-
-
-@pytest.mark.long
-@settings(max_examples=20)
-@given(st.lists(values, min_size=2, max_size=6))
-def test_an_estimate_lies_in_its_interval(groups: list[list[float]]) -> None:
-    """Or there is a sentence that says what is missing."""
-    found: Components | None = None
-    try:
-        found = components(groups)
-    except ValueError as error:
-        assert str(error).endswith((", ".join(str(len(group)) for group in groups), "measurement"))  # noqa: PT017 - one of two good outcomes
-    if found:
-        for spread in (found.image, found.boot):
-            assert 0 <= spread.low <= spread.sd * 1.0001 + 1e-9
-            assert spread.sd <= spread.high * 1.0001 + 1e-9
-
-
 @pytest.mark.parametrize(
     ("groups", "said"),
     [
@@ -129,23 +95,6 @@ def build(builder: Builder, tree: SampleTree, layout: int = 0) -> Kernel:
     kernel = KernelBuild(builder, source, revision, KERNEL_CONFIG, lambda _: None, layout).run()
     assert isinstance(kernel, Kernel)
     return kernel
-
-
-def test_a_layout_changes_where_code_lies_and_nothing_else(
-    sample_tree: SampleTree, tmp_path: Path
-) -> None:
-    builder = Builder("amd64", "amd64", tmp_path / "builder")
-    image = builder.directory / "stage" / "boot" / "kernel" / "kernel"
-    plain = build(builder, sample_tree)
-    first, work = build(builder, sample_tree, 1), lab_kernel.read(image)
-    second, other_work = build(builder, sample_tree, 2), lab_kernel.read(image)
-    assert len({kernel.identity for kernel in (plain, first, second)}) == 3
-    assert len({kernel.key for kernel in (plain, first, second)}) == 3
-    assert plain.version == first.version == second.version
-    assert work.costs == other_work.costs
-    assert work.text != other_work.text
-    assert build(builder, sample_tree, 1).key == first.key
-    assert build(builder, sample_tree).key == plain.key, "the next kernel is as it always is"
 
 
 # ------------------------------------------------------------------------------------ the command
@@ -227,7 +176,3 @@ def test_a_revision_that_does_not_build_is_told(run: Run, c2558: RunningLab) -> 
     assert status == 3
     assert json.loads(out)["is"] == "dud"
     assert "no image noise: " in err
-
-
-def test_one_image_is_not_enough(run: Run, c2558: RunningLab) -> None:
-    assert run("--revision", "0" * 40, "--builds", "1")[0] == options.EXIT_USAGE

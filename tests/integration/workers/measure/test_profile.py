@@ -14,7 +14,6 @@ from netbisect.bisect.model import profile_stacks, serialization
 from netbisect.bisect.model.entities import (
     Boot,
     Fact,
-    Failure,
     Profile,
 )
 from netbisect.workers.measure import profile
@@ -87,15 +86,6 @@ def test_a_load_that_is_not_known_follows_from_what_the_boot_forwards(
     assert [type(fact) for fact in facts] == [Boot]
 
 
-def test_the_firewall_of_the_scenario_is_on(take: Take, tmp_path: Path) -> None:
-    """Its functions are in the stacks."""
-    scenario = "inet4-pf-stateful"
-    take(0, scenario=scenario, pps=300_000.0)
-    found = profile_stacks.parse((tmp_path / f"profile-{scenario}.folded").read_text())
-
-    assert any("pf_test" in stack for stack in found)
-
-
 def test_at_a_load_beyond_saturation_nothing_is_kept(take: Take, tmp_path: Path) -> None:
     """What the router loses is said; a profile of an earlier visit does not stay for it."""
     (tmp_path / FOLDED).write_text("a;b 1\n")
@@ -125,13 +115,6 @@ def test_an_event_that_cannot_be_counted_is_said(c2558: Any, take: Take, by_lab_
 
     assert profile is not None
     assert 'specification "no.such.event": Invalid argument' in profile.problem
-
-
-def test_a_kernel_that_does_not_boot_is_a_dud_and_no_profile(c2558: Any, take: Take) -> None:
-    profile, facts = take(c2558.place_of("panic"))
-
-    assert profile is None
-    assert [type(fact) for fact in facts] == [Failure]
 
 
 def test_rules_that_the_kernel_refuses_are_a_reason(c2558: Any, take: Take) -> None:

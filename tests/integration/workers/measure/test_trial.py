@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,9 +18,6 @@ from netbisect.bisect.model.entities import (
     Sample,
     Stage,
 )
-from netbisect.workers.config.lab import Ssh
-from netbisect.workers.dut.device import DeviceUnderTest
-from netbisect.workers.transport.ssh import Connections
 
 if TYPE_CHECKING:
     from tests.lab_fixtures import RunningLab
@@ -43,12 +39,6 @@ def only_dud(facts: list[Fact]) -> Failure:
     (failure,) = facts
     assert isinstance(failure, Failure), failure
     return failure
-
-
-@pytest.fixture
-def router(c2558: RunningLab) -> Iterator[DeviceUnderTest]:
-    with Connections(c2558.lab.ssh) as connections:
-        yield DeviceUnderTest(c2558.lab.testbed("c2558"), connections, c2558.said.append)
 
 
 # ------------------------------------------------------------------------------- good visits
@@ -105,52 +95,6 @@ def test_runs_share_one_boot(running_lab: RunningLab) -> None:
     assert {"inet4-forwarding.receiver", "inet4-forwarding.2.receiver"} <= logs
 
 
-def test_rates_match_the_simulated_costs(trial: list[Fact]) -> None:
-    """Nanoseconds of igb, ether, mbuf, route, ip and firewall: 1.037 of the machine's each.
-
-    Image and boot have a few percent of luck of their own.
-    """
-    costs = {
-        "inet4-forwarding": 1023,
-        "inet6-forwarding": 1097,
-        "inet4-pf-stateful": 1646,
-        "inet4-ipfw-stateful": 1569,
-    }
-    for sample in samples(trial):
-        assert sample.pps == pytest.approx(1e9 / (costs[sample.scenario] * 1.037), rel=0.06)
-
-
-def test_culprit_is_slower_than_its_parent(running_lab: RunningLab) -> None:
-    """By 23 %, plus or minus the noise of two boots."""
-    culprit = running_lab.place_of("culprit")
-    parent, child = (
-        samples(running_lab.trial(number, FORWARDING)[1])[0].pps
-        for number in (culprit - 1, culprit)
-    )
-    assert 0.68 < child / parent < 0.86
-
-
-def test_generator_and_receiver_on_two_hosts(running_lab: RunningLab) -> None:
-    sound, facts = running_lab.trial(10, FORWARDING, running_lab.lab.testbed("e5-2650"))
-    (sample,) = samples(facts)
-    assert sound
-    assert sample.valid
-    assert sample.pps == pytest.approx(1e9 / (962 * 0.178), rel=0.15)
-
-
-def test_trial_unloads_firewalls(running_lab: RunningLab) -> None:
-    running_lab.trial(10, ("inet4-ipfw-stateful", "inet4-pf-stateful"))
-    assert running_lab.ssh("c2558-dut", "kldstat").count(".ko") == 0
-
-
-def test_kept_kernels_limits_test_kernels(running_lab: RunningLab) -> None:
-    for number in (11, 40, 41):
-        running_lab.trial(number, ())
-    names = running_lab.ssh("c2558-dut", "ls -1 /boot").split()
-    assert len([name for name in names if name.startswith("kernel.nb-")]) == 3
-    assert "kernel" in names
-
-
 def test_deployed_kernel_is_not_sent_again(c2558: RunningLab) -> None:
     """The disk is full, and no matter."""
     c2558.trial(10, ())
@@ -161,19 +105,6 @@ def test_deployed_kernel_is_not_sent_again(c2558: RunningLab) -> None:
 
 
 # ------------------------------------------------- kernels that are not what was to be measured
-
-
-def test_modified_kernel_is_sent_again(c2558: RunningLab, router: DeviceUnderTest) -> None:
-    """What is installed is compared with what was built, byte for byte, before every boot."""
-    c2558.trial(11, ())
-    kernel, archive = c2558.kernel(11)
-    there = c2558.files.disk("c2558-dut") / "boot" / f"kernel.nb-{kernel.key[:12]}" / "kernel"
-    original = there.read_bytes()
-    there.write_bytes((c2558.files.disk("c2558-dut") / "boot/kernel/kernel").read_bytes())
-    boot = router.boot(kernel, archive)
-    assert boot.kernel == kernel.key
-    assert there.read_bytes() == original
-    assert kernel.version in c2558.ssh("c2558-dut", "uname -v")
 
 
 def test_stale_kernel_is_detected_by_its_version(c2558: RunningLab) -> None:
@@ -201,36 +132,6 @@ def test_loader_fallback_is_detected(c2558: RunningLab) -> None:
     )
 
 
-# ---------------------------------------------------------------- kernels that do not stay up
-
-
-def test_panic_without_console_is_a_wrong_kernel(c2558: RunningLab) -> None:
-    testbed = replace(c2558.lab.testbed("c2558"), console=None)
-    number = c2558.place_of("panic")
-    _, facts = c2558.trial(number, FORWARDING, testbed)
-    folder = f"kernel.nb-{c2558.kernel(number)[0].key[:12]}"
-    assert only_dud(facts).why == f"the machine came back on kernel, not on {folder}"
-
-
-def test_panic_under_load_ends_the_trial(c2558: RunningLab) -> None:
-    """It is a finding about that scenario; the others are not measured on the good kernel."""
-    c2558.control("break", "c2558-dut", "panics-under-load")
-    sound, facts = c2558.trial(10, ("inet4-forwarding", "inet6-forwarding"))
-    boot, failure = facts
-    assert sound
-    assert isinstance(boot, Boot)
-    assert isinstance(failure, Failure)
-    assert (failure.stage, failure.reaction) == (Stage.BOOT, Reaction.SKIP)
-    assert failure.scenario == "inet4-forwarding"
-    assert failure.why == (
-        "Fatal trap 12: page fault while in kernel mode in ip_tryforward(), "
-        "under the load of this scenario"
-    )
-    assert "current process" in failure.log
-    assert "ip_tryforward+0x2c4" in failure.log
-    assert c2558.booted("c2558-dut") == "kernel"
-
-
 # ------------------------------------------------------------------- machines to be looked after
 
 
@@ -243,14 +144,6 @@ def test_router_is_switched_on(c2558: RunningLab) -> None:
         "c2558: no answer for 1 s; power cycle",
         "c2558: back on kernel",
     ]
-
-
-def test_booting_router_is_awaited(c2558: RunningLab) -> None:
-    """Its power is not touched: what it is doing may be a dump of the last panic."""
-    c2558.ssh("c2558-dut", "shutdown -r now")
-    testbed = replace(c2558.lab.testbed("c2558"), power=None)
-    sound, _ = c2558.trial(10, (), testbed)
-    assert sound
 
 
 def test_failed_power_switch_quarantines_the_testbed(c2558: RunningLab) -> None:
@@ -302,47 +195,3 @@ def test_failed_module_skips_only_its_scenario(c2558: RunningLab, tmp_path: Path
     )
     assert "stdin:1: syntax error" in failure.why
     assert [sample.valid for sample in samples(facts)] == [True]
-
-
-# -------------------------------------------------------------------------------- recovering
-
-
-def test_recover_boots_the_known_good_kernel(c2558: RunningLab, router: DeviceUnderTest) -> None:
-    c2558.trial(10, ())
-    assert c2558.booted("c2558-dut") != "kernel"
-    assert router.recover().directory == "kernel"
-    before = c2558.boots("c2558-dut")
-    assert router.recover().directory == "kernel"
-    assert c2558.boots("c2558-dut") == before, "there is nothing to do"
-
-
-def test_recover_cancels_a_pending_order(c2558: RunningLab, router: DeviceUnderTest) -> None:
-    """A worker that died between the order and the reboot leaves no surprise behind."""
-    router.recover()
-    c2558.ssh("c2558-dut", "nextboot -e a=b -k kernel")
-    router.recover()
-    assert "nextboot.conf" not in c2558.ssh("c2558-dut", "ls -1 /boot")
-
-
-# ------------------------------------------------------------------------------- connections
-
-
-def test_unknown_host_is_unreachable(running_lab: RunningLab) -> None:
-    """Nothing asks for a password or a name; it fails at once."""
-    testbed = running_lab.testbed("c2558", boot_timeout=0.1)
-    testbed = replace(testbed, dut=replace(testbed.dut, address="nobody.invalid"), power=None)
-    sound, facts = running_lab.trial(10, (), testbed)
-    assert not sound
-    assert only_dud(facts).why == (
-        "nobody.invalid does not answer, and the lab file names no power switch"
-    )
-
-
-def test_connections_are_closed(running_lab: RunningLab) -> None:
-    with Connections(Ssh(running_lab.files.ssh_config)) as connections:
-        machine = connections.machine("c2558-dut")
-        machine.run(["uname", "-v"])
-        sockets = connections._sockets
-        assert machine._socket.parent == sockets
-        assert machine._socket.exists()
-    assert not sockets.exists()

@@ -120,12 +120,6 @@ def test_killed_trial_ends_its_ssh_clients(trial: RunningTrial) -> None:
     assert not [*trial.logs.parent.glob("nb-*")]
 
 
-def test_killed_process_group_ends_its_ssh_clients(trial: RunningTrial) -> None:
-    """As a Buildbot worker stops a command."""
-    os.killpg(trial.process.pid, signal.SIGKILL)
-    wait_until(trial.has_ended)
-
-
 def test_trial_ends_with_its_killed_worker(c2558: RunningLab, place: Path) -> None:
     """The worker's next trial needs the testbed."""
     one = RunningTrial(c2558, place / "logs", before=WORKER)

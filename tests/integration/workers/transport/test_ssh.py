@@ -85,19 +85,6 @@ def test_commands_share_one_connection(server: Server, dut: Machine) -> None:
     assert server.authentications == 1
 
 
-def test_open_connects_in_the_background(server: Server, connections: Connections) -> None:
-    """What follows waits for it, and whoever cannot be reached is told as otherwise."""
-    dut, closed, never = (connections.machine(name) for name in ("dut", "closed", "behind"))
-    for machine in (dut, dut, closed, never):
-        machine.open()
-    assert dut.run(["echo", "in"]) == "in\n"
-    with pytest.raises(UnreachableError, match=r"closed: .*Connection refused"):
-        closed.run(["true"])
-    connected = holder(dut)
-    dut.open()
-    assert holder(dut) == connected
-
-
 def test_machines_are_queried_in_parallel(server: Server, connections: Connections) -> None:
     """Each waits until the other has begun; what one of them cannot answer is its own alone."""
     here, there = (server.folder / name for name in ("here", "there"))
@@ -120,57 +107,12 @@ def test_machines_are_queried_in_parallel(server: Server, connections: Connectio
     assert dut.run(["echo", "in"]) == "in\n"
 
 
-def test_large_stdin_arrives(server: Server, dut: Machine) -> None:
-    data = os.urandom(1 << 20) * 24
-    (server.folder / "big").write_bytes(data)
-    with (server.folder / "big").open("rb") as stream:
-        said = dut.run(["dd", f"of={server.folder / 'copy'}", "bs=65536"], stdin=stream)
-    assert said == ""
-    assert (server.folder / "copy").read_bytes() == data
-
-
-def test_failed_command_gives_status_and_output(dut: Machine) -> None:
-    with pytest.raises(CommandError) as caught:
-        dut.run(["sh", "-c", "echo out; echo why >&2; exit 3"], ["echo", "never"])
-    assert caught.value.status == 3
-    assert str(caught.value).endswith("exited with status 3: why")
-
-
-def test_status_255_counts_as_unreachable(
-    dut: Machine,
-) -> None:
-    """255 is what ssh ends with when it fails, so nobody can tell the two apart."""
-    with pytest.raises(UnreachableError):
-        dut.run(["sh", "-c", "exit 255"])
-    assert dut.run(["echo", "still there"]) == "still there\n"
-
-
 def test_timeout_closes_the_connection(server: Server, dut: Machine) -> None:
     assert dut.run(["true"]) == ""
     with pytest.raises(CommandError, match=r"did not end in time: limit 0.5 s"):
         dut.run(["sleep", "60"], timeout=0.5)
     assert dut.run(["echo", "again"]) == "again\n"
     assert server.authentications == 2
-
-
-def test_long_output_is_complete(dut: Machine) -> None:
-    """Standard output and error at once, more than any pipe holds."""
-    line = "i=0; while [ $i -lt 20000 ]; do echo $i-0123456789012345678901234567890123456789; "
-    said = dut.run(["sh", "-c", f"{line}echo e$i >&2; i=$((i+1)); done"])
-    assert said.count("\n") == 20_000
-    assert said.endswith("19999-0123456789012345678901234567890123456789\n")
-
-
-def test_invalid_utf8_is_replaced(dut: Machine) -> None:
-    assert (
-        dut.run(["printf", r"a\377\376b\n"])
-        == "a\N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER}b\n"
-    )
-
-
-def test_closed_port_is_unreachable(connections: Connections) -> None:
-    with pytest.raises(UnreachableError, match=r"closed: .*Connection refused"):
-        connections.machine("closed").run(["true"])
 
 
 def test_silent_server_is_unreachable(server: Server) -> None:
@@ -181,13 +123,6 @@ def test_silent_server_is_unreachable(server: Server) -> None:
         pytest.raises(UnreachableError, match=r"mute: .*[Tt]imed out"),
     ):
         connections.machine("mute").run(["true"])
-
-
-def test_refused_key_is_an_error_without_prompt(
-    connections: Connections,
-) -> None:
-    with pytest.raises(UnreachableError, match=r"stranger: .*Permission denied"):
-        connections.machine("stranger").run(["true"])
 
 
 def test_changed_host_key_is_refused(server: Server, connections: Connections) -> None:
@@ -215,21 +150,6 @@ def test_connection_returns_after_power_loss(server: Server, dut: Machine) -> No
     assert dut.run(["echo", "back"]) == "back\n"
 
 
-def test_connection_loss_during_a_command(server: Server, dut: Machine) -> None:
-    assert dut.run(["true"]) == ""
-    with dut.running(["sleep", "60"], server.folder / "said") as process:
-        server.die()
-        assert process.wait(300) == 255
-    with pytest.raises(UnreachableError):
-        dut.ask(["true"])
-
-
-def test_running_command_ends_with_its_block(server: Server, dut: Machine) -> None:
-    with dut.running(["sleep", "61.25"], server.folder / "said") as process:
-        assert process.poll() is None
-    assert process.poll() is not None
-
-
 def test_log_of_a_running_command_is_limited(
     server: Server, dut: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -243,27 +163,6 @@ def test_log_of_a_running_command_is_limited(
         assert process.poll() is None
     assert log.read_bytes() == b"y\n" * 50_000 + more
     assert dut.run(["echo", "still there"]) == "still there\n"
-
-
-def test_log_of_a_running_command_is_complete(server: Server, dut: Machine) -> None:
-    """When the block ends; from either stream, and nothing of an earlier one."""
-    log = server.folder / "said"
-    log.write_text("earlier")
-    with dut.running(["sh", "-c", "seq 20000; echo end >&2"], log) as process:
-        assert process.wait(20.0) == 0
-    assert sorted(log.read_text().split()) == sorted([*map(str, range(1, 20_001)), "end"])
-
-
-def test_full_disk_ends_only_the_log() -> None:
-    """Whoever writes meets a broken pipe only when all is over."""
-    reader, writer = os.pipe()
-    os.close(reader)
-    with limited_output.limited_log(Path("/dev/full")) as stream:
-        os.dup2(stream, writer)
-        os.write(stream, b"x")
-    with pytest.raises(BrokenPipeError):
-        os.write(writer, b"x")
-    os.close(writer)
 
 
 def holder(machine: Machine) -> int:
@@ -296,17 +195,6 @@ def test_hung_master_is_killed(server: Server, dut: Machine) -> None:
     with pytest.raises(CommandError, match="did not end in time"):
         dut.run(["true"], timeout=0.5)
     assert dut.run(["echo", "anew"]) == "anew\n"
-
-
-def test_master_ends_with_the_block(server: Server) -> None:
-    config = server.folder / "ssh_config"
-    with Connections(Ssh(config=config)) as connections:
-        machine = connections.machine("dut")
-        assert machine.run(["echo", "in"]) == "in\n"
-        socket_path = machine._socket
-        assert socket_path.exists()
-    assert not socket_path.parent.exists()
-    wait_until(lambda: not server.sessions())
 
 
 def test_ssh_ends_with_a_killed_process(server: Server) -> None:
@@ -342,16 +230,6 @@ def commands() -> str:
     return subprocess.run(
         ["ps", "-A", "-ww", "-o", "args="], capture_output=True, text=True, check=True
     ).stdout
-
-
-def test_long_temporary_path(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A socket's path has an end; without this no machine could be reached."""
-    long = server.folder / ("x" * 90)
-    long.mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(long))
-    with Connections(Ssh(config=server.folder / "ssh_config")) as connections:
-        assert connections.machine("dut").run(["echo", "in"]) == "in\n"
-    assert not [*long.iterdir()]
 
 
 def test_proxy_jump_of_the_users_configuration(server: Server, connections: Connections) -> None:

@@ -138,18 +138,6 @@ def test_what_a_router_passes_on_is_counted_at_both_ends(wired: Wired) -> None:
     assert len({frame[26:38] for frame in router.frames}) == 2000
 
 
-def test_a_wire_does_not_wait(wired: Wired) -> None:
-    """What a guest has no room for was offered, and is lost; the sender keeps its pace."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as stuck:
-        stuck.bind(os.fspath(wired.folder / "ingress.guest"))
-        began = time.monotonic()
-        said = wired.send("-n", f"{2 * RATE}")
-        seconds = time.monotonic() - began
-
-    assert total(said.stderr) == 2 * RATE
-    assert seconds > 1.5
-
-
 @contextlib.contextmanager
 def monitor(place: Path, step: int) -> Iterator[None]:
     """A monitor by whose answers the guest has executed `step` instructions more each time."""

@@ -176,17 +176,6 @@ def test_instructions_are_counted_where_they_are_the_clock(machine: Vm) -> None:
         assert first.now() > seen[3]
 
 
-def test_a_number_left_in_the_pidfile_is_no_process_of_ours(machine: Vm) -> None:
-    """Whoever has got the number of a machine that died is not killed for it."""
-    with subprocess.Popen(["sleep", "60"]) as other:
-        (machine.directory / "qemu.pid").write_text(f"{other.pid}\n")
-
-        assert vm.process_of(machine) == 0
-        vm.stop(machine)
-        assert other.poll() is None
-        other.kill()
-
-
 # ---------------------------------------------------------------------------------- complaints
 
 
@@ -228,20 +217,6 @@ def test_qemu_is_heard_when_it_does_not_start(machine: Vm) -> None:
 # -------------------------------------------------------------------------------- the lab file
 
 
-def test_the_lab_file_makes_it_a_testbed_like_others(lab_file: Path) -> None:
-    """Power and console are the machine's, and its samples are marked."""
-    testbed = load_lab(lab_file).testbed("vm1")
-    place = lab_file.parent / "vm1"
-
-    assert testbed.dut.address == f"vm-guest:{place}"
-    assert testbed.generator.address == testbed.receiver.address == f"vm-host:{place}"
-    assert testbed.power is not None
-    assert testbed.power.cycle[-4:] == ("vm", "cycle", "--testbed", "vm1")
-    assert testbed.console is not None
-    assert testbed.console.command[-1] == str(place / "console.log")
-    assert "emulated: not comparable" in testbed.description
-
-
 @pytest.mark.parametrize(
     ("old", "new", "complaint"),
     [
@@ -262,14 +237,6 @@ def test_a_table_that_is_wrong_is_refused(
     lab_file.write_text(LAB.replace(old, new))
 
     with pytest.raises(FileError, match=complaint):
-        load_lab(lab_file)
-
-
-def test_the_address_of_a_virtual_machine_wants_its_table(lab_file: Path) -> None:
-    """No ssh is tried to a host called vm."""
-    lab_file.write_text("\n".join(line for line in LAB.splitlines() if not line.startswith("vm")))
-
-    with pytest.raises(FileError, match="expected the table `vm` with address 'vm'"):
         load_lab(lab_file)
 
 
@@ -387,16 +354,6 @@ def test_this_host_is_the_other_end_of_the_wires(folder: Path, lab_file: Path) -
         assert host.try_run(["pkill", "-INT", "-x", "pkt-gen"]) is None
     config = (folder / "vm1" / "ssh_config").read_text()
     assert "Port 2201" in config
-
-
-def test_what_a_host_does_to_samples_is_told() -> None:
-    """Wires of the ten frames that Linux has by itself carry a third of what a guest forwards."""
-    assert vm.concerns_of(0.1, 512) == []
-    assert vm.concerns_of(0.1, 0) == []
-    (short,) = vm.concerns_of(0.1, 10)
-    assert short.startswith("net.unix.max_dgram_qlen is 10, ")
-    busy, _ = vm.concerns_of(3.04, 10)
-    assert busy == "this host is busy, with a load of 3.0: samples will scatter"
 
 
 def test_netbisect_vm_is_that_of_netbisect_lab(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,7 +15,6 @@ from netbisect.bisect.detection.events import (
     SeriesKey,
     SeriesShift,
     ShiftEvent,
-    chronological,
     deduplicate,
     find_shifts,
     group_shifts,
@@ -96,46 +94,6 @@ def test_overlapping_ranges_form_one_event() -> None:
     assert found[0].shifts[0].scenario == "inet4-pf-stateful"
 
 
-def test_adjacent_ranges_are_two_events() -> None:
-    """The one came with r12 at the latest, the other after r12."""
-    found = group_shifts(
-        "main", [shift(10, 12), shift(12, 14, scenario="inet4-pf-stateful")], ORDER
-    )
-
-    assert told(found) == [("drop", "r10", "r12", 1), ("drop", "r12", "r14", 1)]
-
-
-def test_opposite_signs_in_one_range_are_mixed() -> None:
-    found = group_shifts("main", [shift(10, 11), shift(10, 11, 0.8, testbed="c2758")], ORDER)
-
-    assert told(found) == [("mixed", "r10", "r11", 2)]
-
-
-def test_opposite_signs_in_different_ranges_are_two_events() -> None:
-    found = group_shifts("main", [shift(10, 20), shift(12, 14, 0.05, testbed="c2758")], ORDER)
-
-    assert told(found) == [("improvement", "r12", "r14", 1), ("drop", "r10", "r20", 1)]
-
-
-def test_wide_range_joins_the_clearest_event() -> None:
-    found = group_shifts(
-        "main",
-        [
-            shift(5, 30, testbed="rarely measured"),
-            shift(10, 11, score=5.0),
-            shift(20, 21, score=15.0, scenario="inet4-pf-stateful"),
-            shift(24, 25, 0.1, score=40.0, scenario="inet4-ipfw-stateful"),
-        ],
-        ORDER,
-    )
-
-    assert told(found) == [
-        ("drop", "r10", "r11", 1),
-        ("drop", "r20", "r21", 2),
-        ("improvement", "r24", "r25", 1),
-    ]
-
-
 @given(
     st.lists(
         st.tuples(
@@ -171,20 +129,6 @@ def test_every_shift_is_in_one_event(raw: list[tuple[int, int, float, int]], rng
 # ------------------------------------------------------------------------------------ in series
 
 
-def test_step_in_several_series_is_one_event() -> None:
-    branch = {
-        SeriesKey("apu2", "inet4-forwarding"): series(1, (15, 0.0), (15, -0.06)),
-        SeriesKey("apu2", "inet4-pf-stateful"): series(2, (15, 0.0), (15, -0.05)),
-        SeriesKey("c2558", "inet4-forwarding"): series(3, (15, 0.0), (15, -0.1)),
-        SeriesKey("c2558", "inet4-pf-stateful"): series(4, (30, 0.0)),
-    }
-
-    (event,) = detect(branch)
-
-    assert told([event]) == [("drop", "r14", "r15", 3)]
-    assert "15 images before and 15 after. 3 series on 2 testbeds show it." in why(event)
-
-
 def test_single_slow_image_is_a_dip() -> None:
     """With the next image the level is back: a dip, and the way back is not an improvement."""
     branch = {
@@ -215,13 +159,6 @@ def test_partial_return_is_a_drop_and_an_improvement() -> None:
     assert "It ends what came with r15 in 1 of 2 series." in why(improvement)
 
 
-def test_saturated_levels_have_no_events() -> None:
-    levels = [replace(level, saturated=True) for level in series(8, (15, 0.0), (15, -0.1))]
-
-    assert detect({SeriesKey("apu2", "x"): levels}) == []
-    assert len(detect({SeriesKey("apu2", "x"): [*levels[:15], *series(8, (30, -0.1))[15:]]})) == 1
-
-
 @pytest.mark.parametrize("slope", [-0.0004, -0.0006, -0.001])
 def test_gradual_drop_is_a_drift(slope: float) -> None:
     """Half a thousandth a day adds up; it is not cut into steps, for no revision made it."""
@@ -232,42 +169,6 @@ def test_gradual_drop_is_a_drift(slope: float) -> None:
     assert event.shifts[0].images_before is None
     assert event.shifts[0].high < 0
     assert "quarter" in why(event)
-
-
-@pytest.mark.parametrize("place", [20, 60, 100])
-def test_step_is_no_drift(place: int) -> None:
-    """Wherever in the quarter it is, though the latest level is lower than the best."""
-    levels = series(9, (place, 0.0), (110 - place, -0.06))
-
-    assert told(detect({SeriesKey("apu2", "x"): levels})) == [
-        ("drop", f"r{place - 1}", f"r{place}", 1)
-    ]
-
-
-@pytest.mark.parametrize("levels", [[], series(10, (1, 0.0)), series(11, (2, 0.0))])
-def test_short_series_have_no_events(levels: list[Level]) -> None:
-    assert detect({SeriesKey("apu2", "x"): levels}) == []
-
-
-# ---------------------------------------------------------------------------------------- times
-
-
-def test_chronological_ignores_wrong_clocks() -> None:
-    times = [1.0, 2.0, 90.0, 3.0, 4.0, 0.0, 5.0, 5.0, 6.0]
-    levels = [Level(f"r{i}", "", at, (14.0,)) for i, at in enumerate(times)]
-
-    assert [level.at for level in chronological(levels)] == [1.0, 2.0, 3.0, 4.0, 5.0, 5.0, 6.0]
-    assert chronological([]) == []
-
-
-@given(st.lists(st.integers(0, 9), max_size=9))
-@settings(deadline=None)
-def test_chronological_is_the_longest_subsequence(times: list[int]) -> None:
-    kept = [level.at for level in chronological([Level("r", "", float(t), (1.0,)) for t in times])]
-    subsets = ([t for i, t in enumerate(times) if bits >> i & 1] for bits in range(1 << len(times)))
-
-    assert kept == sorted(kept)
-    assert len(kept) == max(len(one) for one in subsets if one == sorted(one))
 
 
 # ------------------------------------------------------------------------------------- branches
@@ -308,13 +209,3 @@ def test_event_output() -> None:
     (data,) = as_data(found)
     assert (data["before"], data["at"], data["kind"], data["back"]) == ("r10", "r14", "drop", None)
     assert data["series"][0]["percent"] == round(100 * math.expm1(-0.1), 2)
-
-
-def test_hashes_are_abbreviated_in_tables_only() -> None:
-    first, last = "a" * 40, "b" * 40
-    one = replace(shift(1, 2), before=first, at=last)
-    found = group_shifts("main", [one], {first: 1, last: 2})
-
-    assert f"{'a' * 12}..{'b' * 12}" in as_table(found)
-    assert first not in as_table(found)
-    assert as_data(found)[0]["before"] == first

@@ -6,8 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from netbisect.bisect.detection.retest import next_move
 from netbisect.bisect.model.entities import Noise
@@ -24,7 +22,6 @@ LEAD = "inet4"
 GAP = 0.12
 MODES = Noise(boot=0.005, slow_share=0.3, slow_gap=GAP)
 DROP = CompareJob("main", "apu", "good", "bad", (LEAD,), LEAD, suspected=-0.1)
-GAIN = replace(DROP, suspected=0.1)
 FAST = (14.0, 14.004, 13.996, 14.001, 13.999, 14.003, 13.997, 14.002, 13.998)
 
 
@@ -50,26 +47,6 @@ def test_three_slow_boots_are_no_drop() -> None:
 
     assert isinstance(ask(DROP, side(3), side(3, 3)), Confirmed)
     assert isinstance(ask(job, side(3), side(3, 3)), Trial)
-
-
-def test_three_slow_boots_of_the_good_side_are_no_gain() -> None:
-    job = replace(GAIN, noise=MODES)
-
-    assert isinstance(ask(GAIN, side(3, 3), side(3)), Confirmed)
-    assert isinstance(ask(job, side(3, 3), side(3)), Trial)
-
-
-def test_nine_slow_boots_are_a_drop() -> None:
-    """Nine of nine, where three of ten are expected."""
-    assert isinstance(ask(replace(DROP, noise=MODES), side(9), side(9, 9)), Confirmed)
-
-
-def test_one_fast_boot_shows_the_mode() -> None:
-    """The two kernels are as fast as each other, in their fast mode."""
-    ended = ask(replace(DROP, noise=MODES), side(6), side(6, 5))
-
-    assert isinstance(ended, NotConfirmed)
-    assert ended.effects[0].ln_ratio == pytest.approx(0, abs=0.01)
 
 
 @pytest.mark.parametrize(("good", "bad"), [(0, 2), (2, 0), (2, 1), (2, 2)])
@@ -99,42 +76,3 @@ def test_modes_are_no_drop() -> None:
             assert not isinstance(ended, Confirmed)
             if isinstance(ended, NotConfirmed):
                 break
-
-
-def test_noise_without_modes_has_no_effect() -> None:
-    job = replace(DROP, noise=Noise(0.005, 0.01))
-
-    assert ask(job, side(3), side(3, 3)) == ask(DROP, side(3), side(3, 3))
-
-
-# ---------------------------------------------------------------------------------------- gains
-
-
-def test_suspected_gain_is_confirmed() -> None:
-    ended = ask(GAIN, side(3), side(3, by=0.1))
-
-    assert isinstance(ended, Confirmed)
-    assert ended.effects[0].ln_ratio == pytest.approx(0.1)
-
-
-def test_drop_does_not_confirm_a_gain() -> None:
-    ended = ask(GAIN, side(3), side(3, by=-0.1))
-
-    assert isinstance(ended, NotConfirmed)
-    assert "no room for a gain of 2 %" in ended.why
-
-
-SIDE = st.lists(st.floats(13, 15), max_size=11)
-
-
-@given(SIDE, SIDE)
-def test_gains_and_drops_are_symmetric(good: list[float], bad: list[float]) -> None:
-    """The other way round, the same."""
-    drop = ask(DROP, good, bad)
-    gain = ask(GAIN, [28 - x for x in good], [28 - x for x in bad])
-
-    assert type(drop) is type(gain)
-    if isinstance(drop, Trial):
-        assert drop == gain
-    if isinstance(drop, NotConfirmed) and isinstance(gain, NotConfirmed):
-        assert drop.why.replace("drop", "gain") == gain.why

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from netbisect.bisect.detection.self_check import (
     compare_repeated_night,
@@ -21,7 +19,6 @@ from netbisect.bisect.model.detection_results import (
     MIN_EFFECT,
     SCREEN_ALPHA_TWO_SIDED,
     RepeatedNight,
-    RepeatedNights,
 )
 from netbisect.bisect.model.entities import Level
 
@@ -63,13 +60,6 @@ def test_slower_second_night_is_called() -> None:
     assert found.night_sd == pytest.approx(0.1 / np.sqrt(2), rel=0.1)
 
 
-def test_suspicious_first_night_is_not_counted() -> None:
-    *levels, last = history(1, (21, 0.0), stray=0)
-    first = again(last, 2, by=-0.15)
-
-    assert not compare_repeated_night(levels, first, again(first, 3)).screened
-
-
 def test_difference_below_min_effect_is_not_counted() -> None:
     *levels, first = history(1, (21, 0.0), boot=0.0005)
     found = compare_repeated_night(levels, first, again(first, 2, by=-MIN_EFFECT / 2, boot=0.0005))
@@ -78,42 +68,8 @@ def test_difference_below_min_effect_is_not_counted() -> None:
     assert not found.retested
 
 
-def test_slow_boots_are_no_difference() -> None:
-    """Most of the second night came up in the slow mode that the history knows."""
-    *levels, first = history(5, (41, 0.0), share=0.3, stray=0)
-    luck = np.random.default_rng(6).normal(0, 0.009, (2, 10))
-    luck[1, 2:] -= 0.12
-    fast, mixed = (replace(first, ln_pps=tuple(float(x) for x in 14 + row)) for row in luck)
-    found = compare_repeated_night(levels, fast, mixed)
-
-    assert not found.retested
-    assert abs(found.ln_ratio) < 0.02
-    assert compare_repeated_night([], fast, mixed).retested, (
-        "with a history that knows no modes it is one"
-    )
-
-
-def test_nights_without_a_history_can_be_compared() -> None:
-    [first] = history(1, (1, 0.0))
-    short = replace(first, ln_pps=first.ln_pps[:1])
-
-    assert compare_repeated_night([], first, again(first, 2, by=-0.3)).screened
-    assert not compare_repeated_night([], short, replace(short, ln_pps=(13.0,))).retested
-
-
-def test_no_repeated_nights() -> None:
-    assert count_repeated_nights([]) == RepeatedNights(0, 0, 0, None)
-
-
 def test_false_call_p() -> None:
     assert false_call_p(1, 10000, 0.01) == pytest.approx(1)
     assert false_call_p(5, 10, 0.01) < 1e-6
     assert false_call_p(0, 10, 0.01) == 1
     assert false_call_p(0, 0, 0.01) == 1
-
-
-@given(st.integers(0, 50), st.integers(0, 50), st.floats(0.001, 0.5))
-def test_false_call_p_is_monotonic(called: int, others: int, chance: float) -> None:
-    tried = called + others + 1
-
-    assert 0 <= false_call_p(called + 1, tried, chance) <= false_call_p(called, tried, chance) <= 1

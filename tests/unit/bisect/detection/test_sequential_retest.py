@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 
 import numpy as np
 
@@ -63,13 +62,6 @@ def test_dearer_search_allows_a_longer_retest() -> None:
     )
 
     assert few < many
-
-
-def test_blocks_are_interleaved_in_random_order() -> None:
-    order = [trial.revision for trial in retest(3, 0.02, 0.03).trials]
-    blocks = Counter(tuple(order[i : i + 4]) for i in range(0, len(order), 4))
-
-    assert blocks.keys() <= {("good", "bad", "bad", "good"), ("bad", "good", "good", "bad")}
 
 
 def test_device_waits_for_the_end_of_a_running_block() -> None:

@@ -2,19 +2,7 @@
 
 from __future__ import annotations
 
-from netbisect.bisect.model.entities import Commit, Conditions
-
-
-def commit(revision: str) -> Commit:
-    return Commit(revision, 302145, "a change", "", "A", "a@netbisect.invalid", 5.0)
-
-
-def test_label_of_a_git_commit() -> None:
-    assert commit("0a1b2c3d4e5f" + 28 * "7").label == "n302145-0a1b2c3d4e5f"
-
-
-def test_label_of_a_subversion_commit() -> None:
-    assert commit("r311849").label == "r311849"
+from netbisect.bisect.model.entities import Conditions
 
 
 def test_digest_of_conditions() -> None:

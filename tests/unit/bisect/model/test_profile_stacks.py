@@ -43,42 +43,9 @@ def test_callgraph_is_inverted() -> None:
     }
 
 
-def test_callgraph_keeps_all_samples() -> None:
-    assert profile_stacks.total(profile_stacks.parse(CALLGRAPH)) == 40
-
-
-def test_processors_are_added_up() -> None:
-    text = CALLGRAPH.replace("\n", "\r\n")
-
-    assert profile_stacks.total(profile_stacks.parse(text + text)) == 80
-
-
 @given(PROFILES)
 def test_folded_stacks_survive_a_round_trip(profile: dict[profile_stacks.Stack, int]) -> None:
     assert profile_stacks.parse(profile_stacks.folded(profile)) == profile
-
-
-@given(st.dictionaries(st.lists(st.text(), min_size=1).map(tuple), st.integers(1, 99), min_size=1))
-def test_any_function_name_keeps_its_samples(
-    profile: dict[profile_stacks.Stack, int],
-) -> None:
-    again = profile_stacks.parse(profile_stacks.folded(profile))
-
-    assert profile_stacks.total(again) == profile_stacks.total(profile)
-    assert profile_stacks.folded(again).count("\n") == len(again)
-
-
-@given(st.text())
-def test_any_text_is_parsed_or_rejected(text: str) -> None:
-    try:
-        total = profile_stacks.total(profile_stacks.parse(text))
-    except profile_stacks.StacksError as error:
-        said = str(error)
-    else:
-        said = "" if total else "nothing is no profile"
-
-    assert said.count("\n") == 0
-    assert said != "nothing is no profile"
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netbisect.bisect.model import sample_validity
-from netbisect.bisect.model.entities import Sample
 from netbisect.bisect.model.sample_validity import MachineState, PortState, RunRecord
 
 LINE_RATE = 1_488_095.0
@@ -129,47 +128,12 @@ def test_problems(run: RunRecord, said: str) -> None:
     assert all(problem == said or said.startswith("net.inet") for problem in problems)
 
 
-def test_link_bounce_of_netmap_is_no_flap() -> None:
-    assert sample_validity.problems(replace(GOOD, link_changes=(DOWN, DOWN))) == []
-
-
-def test_router_that_stops_is_valid() -> None:
-    assert sample_validity.problems(replace(GOOD, received=GAP)) == []
-
-
-def test_earlier_thermal_trip_is_no_problem() -> None:
-    tripped = ("dev.cpu.0",)
-    before, after = replace(LOOK, tripped=tripped), replace(GOOD.after, tripped=tripped)
-    assert sample_validity.problems(replace(GOOD, before=before, after=after)) == []
-
-
-def test_few_errors_are_no_problem() -> None:
-    """One in a hundred thousand packets: 400 of forty million."""
-    for kind in ("errors", "damaged"):
-        assert (
-            sample_validity.problems(replace(GOOD, after=port("the receiver", **{kind: 400}))) == []
-        )
-        assert (
-            sample_validity.problems(replace(GOOD, after=port("the receiver", **{kind: 401}))) != []
-        )
-
-
 def test_saturation_starts_at_98_percent() -> None:
     assert sample_validity.saturated(0.98e6, 1e6)
     assert sample_validity.saturated(1.004e6, 1e6)
     assert not sample_validity.saturated(0.979e6, 1e6)
     assert not sample_validity.saturated(0.0, 0.0)
     assert not sample_validity.saturated(2e6, 1e6), "what was offered is not known then"
-
-
-def test_saturated_sample_is_valid() -> None:
-    sample = Sample(
-        id="s", boot="b", testbed="t", scenario="f", pps=99.0, offered_pps=100.0,
-        received=(), offered=(), problems=(), conditions="c", at=0.0, seconds=1.0,
-    )  # fmt: skip
-    assert sample.valid
-    assert sample.saturated
-    assert not replace(sample, pps=90.0).saturated
 
 
 rates = st.lists(st.floats(min_value=0, max_value=1e8), max_size=60)
@@ -181,22 +145,3 @@ def test_any_counters_are_accepted(
 ) -> None:
     run = replace(GOOD, offered=offered, received=received, pps=pps, offered_pps=offered_pps)
     assert all(problem and "\n" not in problem for problem in sample_validity.problems(run))
-
-
-@given(st.lists(st.floats(min_value=1, max_value=1e8), min_size=1, max_size=60))
-def test_ramp_and_tail_are_not_missing(received: list[float]) -> None:
-    """However slow the first and the last second, and however long the receiver idled."""
-    level = [max(received)] * 5
-    padded = [0.0, 0.0, level[0] / 100, *level, level[0] / 100, 0.0]
-    assert sample_validity.missing([1.0] * 9, padded) == 0
-
-
-def test_early_end_of_the_receiver_is_missing() -> None:
-    """It ends by itself after a second without packets; thirty were sent."""
-    assert sample_validity.missing([1e6] * 30, [0.0, *[9e5] * 12, 0.0]) == 16
-    assert sample_validity.missing([1e6] * 30, []) == 0
-
-
-def test_ramp_over_two_seconds_is_not_missing() -> None:
-    """Where the router keeps up, the sender's slow first second is seen at its other end."""
-    assert sample_validity.missing([3.6e5, *[1e6] * 30], [1e4, 3.7e5, *[1e6] * 28, 4e5]) == 0

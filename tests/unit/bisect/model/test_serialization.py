@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from netbisect.bisect.model import entities, evidence, jobs, results, serialization
+from netbisect.bisect.model import entities, jobs, results, serialization
 from netbisect.bisect.model.serialization import CLASSES
 
 
@@ -67,8 +67,3 @@ def test_invalid_text_is_rejected_with_a_reason(text: str, message: str) -> None
 def test_unexpected_class_is_rejected() -> None:
     with pytest.raises(serialization.WireError, match="expected Kernel, found Boot"):
         serialization.loads_as(json.dumps(BOOT), entities.Kernel)
-
-
-def test_other_classes_cannot_be_written() -> None:
-    with pytest.raises(KeyError):
-        serialization.dumps(evidence.Prices())

@@ -171,21 +171,6 @@ def test_credible_range_is_the_shortest_with_95_percent(powers: list[float]) -> 
         assert masses[positions[0], positions[-1] + 1] >= 0.95 - 1e-9
 
 
-def test_informative_prior_saves_builds() -> None:
-    lab = LabSimulation(
-        {name: 14 - 0.12 * (i >= 40) for i, name in enumerate(names(64))},
-        Noise(0.009),
-        np.random.default_rng(1),
-    )
-    weights = [20.0 if i % 10 == 0 else 0.2 for i in range(1, 65)]
-
-    played = simulate_job(bisection(64, 0.11, weights=weights), lab)
-
-    assert isinstance(played.result, Culprit)
-    assert played.result.revision == "r40"
-    assert played.builds <= 6  # the two ends among them
-
-
 def test_gain_is_searched_like_a_drop() -> None:
     job = bisection(8, drop=-0.08)
     lab = LabSimulation(
@@ -272,18 +257,6 @@ def test_search_without_measurable_revisions_is_unfinished() -> None:
 
     assert isinstance(move, Unfinished)
     assert "none of the revisions can be measured" in move.why
-
-
-def test_neighbours_of_a_failure_are_avoided() -> None:
-    both = evidence_of({"r0": [14.0] * 4, "r32": [13.95] * 4})
-    failed = Evidence(both.observations, both.kernels, {"r16": "it does not build"})
-
-    first, then = (next_move(bisection(32), known, PRICES) for known in (both, failed))
-
-    assert isinstance(first, Trial)
-    assert isinstance(then, Trial)
-    assert first.revision == "r16"
-    assert abs(int(then.revision[1:]) - 16) >= 2
 
 
 def test_revision_without_samples_is_given_up_after_three_boots() -> None:

@@ -24,11 +24,9 @@ from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.model.evidence import (
     Evidence,
     Observation,
-    Prices,
 )
 from netbisect.bisect.model.results import (
     Culprit,
-    NotReproduced,
     Trial,
     Unfinished,
 )
@@ -77,13 +75,6 @@ def test_parent_with_a_measured_kernel_is_not_booted_again() -> None:
     assert (found.revision, found.parent) == ("r3", "r2")
 
 
-def test_identical_ends_need_no_boot() -> None:
-    move = next_move(bisection(4), evidence_of({}, r0="a", r4="a"), PRICES)
-
-    assert isinstance(move, NotReproduced)
-    assert "build the kernel of the good end" in move.why
-
-
 # ----------------------------------------------------------------------------------- moves
 
 FACTS = st.lists(
@@ -101,18 +92,6 @@ def observations_of(facts: Iterable[tuple[str, float, bool]]) -> tuple[Observati
     )
 
 
-@given(FACTS, st.sets(st.sampled_from(names(6)), max_size=3), st.randoms(use_true_random=False))
-@settings(max_examples=12)
-def test_order_of_facts_does_not_matter(facts, skips, shuffler) -> None:  # noqa: ANN001
-    observations = observations_of(facts)
-    skipped = dict.fromkeys(sorted(skips), "it does not build")
-    shuffled = list(observations)
-    shuffler.shuffle(shuffled)
-    move = next_move(bisection(6), Evidence(observations, skipped=skipped), PRICES)
-
-    assert move == next_move(bisection(6), Evidence(tuple(shuffled), skipped=skipped), PRICES)
-
-
 @given(FACTS, st.sets(st.sampled_from(names(6)), max_size=3))
 @settings(max_examples=12)
 def test_every_move_is_valid(facts, skips) -> None:  # noqa: ANN001
@@ -128,91 +107,6 @@ def test_every_move_is_valid(facts, skips) -> None:  # noqa: ANN001
     if isinstance(move, Culprit):
         for name in (move.revision, move.parent):
             assert sum(r.order.startswith("verifies") for r in evidence.of(name)) >= 2
-
-
-def test_ends_are_measured_first() -> None:
-    kernels = evidence_of({}, r0="a", r32="b").kernels
-    first = next_move(bisection(32), Evidence(kernels=kernels), PRICES)
-    known = evidence_of({"r0": [14.0]}, r0="a", r32="b")
-    second = next_move(bisection(32), known, PRICES)
-
-    assert isinstance(first, Trial)
-    assert isinstance(second, Trial)
-    assert (first.revision, first.why) == ("r0", "measures the good end")
-    assert (second.revision, second.why) == ("r32", "measures the bad end")
-
-
-def test_range_is_halved() -> None:
-    known = evidence_of({"r0": [14.0] * 3, "r32": [13.95] * 3})
-
-    move = next_move(bisection(32), known, PRICES)
-
-    assert isinstance(move, Trial)
-    assert (move.revision, move.why) == ("r16", "splits what is left in two halves")
-
-
-def test_built_kernel_is_preferred_to_the_middle() -> None:
-    """r10 is built: a third of the range at a twentieth of the cost."""
-    known = evidence_of({"r0": [14.0] * 3, "r32": [13.95] * 3}, r10="nightly")
-
-    cheap = next_move(bisection(32), known, Prices(build=3600, boot=120, run=30))
-    free = next_move(bisection(32), known, Prices(build=0, boot=120, run=30))
-
-    assert isinstance(cheap, Trial)
-    assert isinstance(free, Trial)
-    assert (cheap.revision, free.revision) == ("r10", "r16")
-    assert cheap.why == "splits what is left 31 to 69"
-
-
-def test_uncertain_end_is_measured_again() -> None:
-    known = evidence_of({"r0": [13.975], "r1": [13.955] * 4, "r2": [13.95] * 4})
-
-    move = next_move(bisection(2, noise=Noise(0.02)), known, PRICES)
-
-    assert isinstance(move, Trial)
-    assert (move.revision, move.why) == ("r0", "measures the good end again")
-
-
-def test_likely_culprit_is_verified_by_boots_ordered_for_it() -> None:
-    """Neither inherited boots count, nor fresh ones that the search chose."""
-    known = evidence_of({"r2": [14.0, 14.001, 13.999], "r3": [13.95, 13.951, 13.949]})
-    inherited = Evidence(
-        tuple(
-            Observation(r.boot, r.revision, "", r.ln_pps, fresh=False) for r in known.observations
-        )
-    )
-
-    for evidence in (inherited, known):
-        move = next_move(bisection(6), evidence, PRICES)
-        boots = (*evidence.observations, *proof("r2", "r3", (14.0, 13.95)))
-        found = next_move(bisection(6), Evidence(boots), PRICES)
-
-        assert isinstance(move, Trial)
-        assert move.why == "verifies r3 against its parent r2"
-        assert isinstance(found, Culprit)
-        assert found.effects[0].good_boots == found.effects[0].bad_boots == 2
-
-
-def test_incomplete_block_does_not_verify() -> None:
-    """Another boot in between ends a block: its boots no longer share their time."""
-    known = evidence_of({"r2": [14.0, 14.001, 13.999], "r3": [13.95, 13.951, 13.949]})
-    boots = proof("r2", "r3", (14.0, 13.95))
-    between = Observation("between", "r6", "", {LEAD: 13.95})
-    torn = (*known.observations, *boots[:2], between, *boots[2:])
-
-    for observations in ((*known.observations, *boots[:3]), torn):
-        move = next_move(bisection(6), Evidence(observations), PRICES)
-
-        assert isinstance(move, Trial)
-        assert move.why == "verifies r3 against its parent r2"
-
-
-def test_refuted_candidate_is_no_longer_possible() -> None:
-    known = evidence_of({"r2": [14.0] * 3, "r3": [13.95] * 3, "r6": [13.95] * 3})
-    refuted = Evidence((*known.observations, *proof("r2", "r3", (13.98, 13.98), blocks=4)))
-
-    assert posterior_of(bisection(6), known).chances["r3"] > 0.9
-    assert posterior_of(bisection(6), refuted).chances["r3"] == 0
 
 
 def test_verification_is_interleaved() -> None:
@@ -259,13 +153,6 @@ def test_failed_verification_names_no_culprit() -> None:
 
     assert isinstance(alone, Unfinished)
     assert alone.why == "boots of r1 and of its parent do not differ as the search expects"
-
-
-def test_further_kernels_of_a_side_are_measured_with_image_noise() -> None:
-    played = simulated(0, 8, 5, drop=0.05, noise=Noise(0.009, 0.01))
-    reasons = {trial.why for trial in played.trials}
-
-    assert reasons & {f"measures one more kernel of the {side} side" for side in ("good", "bad")}
 
 
 @pytest.mark.long

@@ -31,11 +31,7 @@ from netbisect.bisect.model.results import (
     Trial,
 )
 from netbisect.bisect.search import engine
-from netbisect.bisect.search.information_gain import information_gain
-from netbisect.bisect.search.posterior import infer, posterior_of
-from netbisect.bisect.search.search_space import build_search_space
 from netbisect.bisect.simulate import LabSimulation, simulate_shared_job
-from netbisect.bisect.stats.effect import difference, sides
 
 EFFECT = math.log(0.96)
 NOISE = Noise(boot=0.004, run=0.005)
@@ -146,71 +142,6 @@ SPREAD = [
 ]
 
 
-@settings(deadline=None, max_examples=5)
-@given(st.floats(-0.05, 0.05))
-def test_single_kernel_on_a_testbed_is_not_informative(level: float) -> None:
-    job = bisection()
-    before = posterior_of(job, Evidence(observations(SPREAD)))
-    after = posterior_of(job, Evidence(observations([*SPREAD, ("r6", 14 + level, "dut2")])))
-
-    assert after.none == pytest.approx(before.none, abs=0.02)
-    for revision, chance in before.chances.items():
-        assert after.chances[revision] == pytest.approx(chance, abs=0.02)
-
-
-@settings(deadline=None, max_examples=3)
-@given(st.floats(-0.05, 0.05))
-def test_level_of_a_testbed_does_not_matter(apart: float) -> None:
-    job = bisection()
-    own = [("r0", 14.001), ("r6", 13.998), ("r8", 13.962)]
-
-    def chances(offset: float) -> np.ndarray:
-        other = [(revision, level + offset, "dut2") for revision, level in own]
-        posterior = posterior_of(job, Evidence(observations([*SPREAD, *other], runs=2)))
-        return np.array(
-            [posterior.none, posterior.two, posterior.drift, *posterior.chances.values()]
-        )
-
-    moved, still = chances(apart), chances(0.0)
-
-    assert np.abs(moved - still).max() < 0.03
-    assert still[3 + 6] + still[3 + 7] > 0.9
-
-
-@settings(deadline=None, max_examples=5)
-@given(st.integers(0, 24), st.integers(1, 3))
-def test_running_trials_reduce_the_gain(position: int, runs: int) -> None:
-    space = build_search_space(bisection(), Evidence(observations(SPREAD)))
-    joint = infer(space, "dut1")
-    alone = information_gain(space, joint, 2)
-    under_way = (Trial(f"r{position}", "", runs=runs, testbed="dut2"),)
-    conditional = information_gain(space, joint, 2, under_way)
-
-    assert (conditional <= alone + 1e-6).all()
-    assert conditional[position] == pytest.approx(
-        (conditional / alone).min() * alone[position], rel=0.5
-    )
-
-
-def test_boots_are_compared_within_their_testbed() -> None:
-    """By least squares."""
-    good = observations([("a", 1.0, "x"), ("a", 1.02, "x"), ("a", 5.0, "y"), ("a", 9.0, "z")])
-    bad = observations([("b", 0.9, "x"), ("b", 4.88, "y"), ("b", 4.9, "y")])
-    fast, slow, strata = sides(good, bad, "v4")
-    effect = difference(fast, slow, "v4", strata=strata)
-    design = np.array(
-        [[1, 0, 0], [1, 0, 0], [0, 1, 0], [1, 0, 1], [0, 1, 1], [0, 1, 1]], dtype=float
-    )
-    y = np.array([1.0, 1.02, 5.0, 0.9, 4.88, 4.9])
-    expected = np.linalg.lstsq(design, y, rcond=None)[0][2]
-    variance = np.linalg.inv(design.T @ design)[2, 2]
-
-    assert (effect.good_boots, effect.bad_boots) == (3, 3)
-    assert effect.ln_ratio == pytest.approx(expected)
-    assert strata.inflation == pytest.approx(variance / (1 / 3 + 1 / 3))
-    assert strata.lost == 1
-
-
 def test_testbed_waits_for_the_last_boots_of_a_verification() -> None:
     """The running boot ends a block, which may be enough."""
     clear = [("r11", 14.0, "dut1"), ("r12", 13.96, "dut1")] * 3
@@ -224,23 +155,6 @@ def test_testbed_waits_for_the_last_boots_of_a_verification() -> None:
     assert isinstance(alone, Trial)
     assert alone.why == begun[3].order
     assert engine.next_move_on(bisection(), evidence, PRICES, there) is Wait.WAIT
-
-
-def test_busy_builder_gets_no_further_kernels() -> None:
-    simulated = lab(9, 1, {})
-    known = ends(simulated)
-    evidence = Evidence(
-        observations([("r0", 14.0, "dut1"), ("r24", 13.96, "dut1"), ("r0", 14.0, "dut2")], runs=4),
-        known.kernels,
-    )
-    free = engine.next_move_on(bisection(), evidence, PRICES, InFlight(testbed="dut2"))
-    busy = InFlight(may_build=False, testbed="dut2")
-    kept = engine.next_move_on(bisection(), evidence, PRICES, busy)
-
-    assert isinstance(free, Trial)
-    assert free.revision not in known.kernels
-    assert isinstance(kept, Trial)
-    assert kept.revision in known.kernels
 
 
 COMPARISON = CompareJob("main", "dut1", "r0", "r9", ("v4",), "v4", EFFECT)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from netbisect.bisect.model.entities import Kernel, Noise
+from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.model.evidence import (
     Evidence,
     Observation,
@@ -20,7 +20,6 @@ from netbisect.bisect.model.in_flight import NOTHING_IN_FLIGHT, InFlight
 from netbisect.bisect.model.jobs import BisectJob, Candidate
 from netbisect.bisect.model.results import Culprit, Trial
 from netbisect.bisect.search import link_order
-from netbisect.bisect.search.engine import next_move
 from netbisect.bisect.search.search_space import SearchSpace, Target, build_search_space
 from netbisect.bisect.simulate import (
     JobSimulation,
@@ -109,14 +108,6 @@ def test_no_layouts_without_image_noise(seed: int, culprit: int) -> None:
     assert both[0].result == both[1].result
 
 
-def test_number_of_layouts_is_limited_by_the_lab() -> None:
-    evidence = read(("r0", 0, 0.0), ("r0", 1, 0.0))
-    none, one = (build_search_space(bisection(4, most=most), evidence) for most in (0, 1))
-
-    assert targets(none) == []
-    assert targets(one) == [("r0", 1)]
-
-
 def test_expensive_layouts_are_only_used_for_verification() -> None:
     def relinked(price: float) -> int:
         lab = lab_of(2, 4, 2, prices=Prices(relink=price))
@@ -144,26 +135,12 @@ def test_testbeds_share_layouts() -> None:
 # ------------------------------------------------------------------------- further layouts
 
 
-def test_each_measured_kernel_has_one_new_layout() -> None:
-    space = build_search_space(bisection(4), read(("r0", 0, 0.0), ("r2", 0, 0.0), ("r2", 1, 0.01)))
-
-    assert targets(space) == [("r0", 1), ("r2", 1), ("r2", 2)]
-
-
 def test_layouts_in_flight_keep_their_numbers() -> None:
     space = build_search_space(bisection(4), read(("r0", 0, 0.0)))
     trial = Trial("r0", "elsewhere", layout=2)
     seen_there = targets(space, InFlight(building={"r0#1": 60.0}, under_way=(trial,)))
 
     assert seen_there == [("r0", 1), ("r0", 2), ("r0", 3)]
-
-
-def test_failed_layout_is_the_last_of_its_revision() -> None:
-    evidence = replace(read(("r0", 0, 0.0), ("r4", 0, 0.0)), skipped={"r0#1": "no such option"})
-    space = build_search_space(bisection(4), evidence)
-
-    assert targets(space) == [("r4", 1)]
-    assert space.target_at[0] is not None
 
 
 def test_no_new_layouts_after_two_identical_ones() -> None:
@@ -175,87 +152,10 @@ def test_no_new_layouts_after_two_identical_ones() -> None:
     assert len(space.images) == 1
 
 
-def test_layouts_are_separate_images_of_one_target() -> None:
-    named = read(("r2", 0, 0.0), ("r2", 1, 0.02), ("r2", 1, 0.03))
-    bare = Evidence(tuple(replace(observation, identity="") for observation in named.observations))
-    for evidence in (named, bare):
-        space = build_search_space(bisection(4), evidence)
-        assert [(image.position, len(image.ln_pps)) for image in space.images] == [(2, 1), (2, 2)]
-        assert target_of(space, 2).boots == 1
-        assert len(link_order.observations_of(space, target_of(space, 2))) == 3
-
-
-def test_revisions_with_one_kernel_share_layouts() -> None:
-    boots = (("1", "r1", "k", 0), ("2", "r2", "k", 0), ("3", "r2", "k in order 1", 1))
-    observations = tuple(
-        Observation(i, name, identity, {LEAD: 14.0}, layout=layout)
-        for i, name, identity, layout in boots
-    )
-    space = build_search_space(bisection(4), Evidence(observations))
-
-    assert target_of(space, 1) is target_of(space, 2)
-    assert len(link_order.observations_of(space, target_of(space, 1))) == 3
-    assert targets(space) == [("r2", 1), ("r1", 2)]
-
-
 # ---------------------------------------------------------------------------- verification
-
-
-def test_verification_prefers_built_layouts() -> None:
-    evidence = read(("r1", 0, 0.0), ("r1", 1, 0.0))
-    built = Kernel("r1", "", "", "r1 in order 5", "key", "", 0, 0.0, 600.0, layout=5)
-    space = build_search_space(bisection(4), replace(evidence, kernels={"r1#5": built}))
-
-    assert link_order.next_layout(space, target_of(space, 1), 3, NOTHING_IN_FLIGHT).layout == 5
-    assert link_order.next_layout(space, target_of(space, 1), 2, NOTHING_IN_FLIGHT).layout == 0
-
-
-def test_more_image_noise_needs_more_layouts() -> None:
-
-    def wanted(image: float, most: int = 20) -> int:
-        space = build_search_space(bisection(4, Noise(0.002, image), most), Evidence())
-        return link_order.layouts_needed(space, abs(DROP))
-
-    assert wanted(0.001) == 1
-    assert wanted(0.001) < wanted(0.016) < wanted(0.03)
-    assert wanted(0.03, most=3) == 4
-
-
-@settings(max_examples=12, deadline=None)
-@given(
-    offs=st.lists(st.floats(-0.03, 0.03), min_size=2, max_size=6),
-    image=st.floats(0.002, 0.03),
-)
-def test_image_noise_widens_the_interval(offs: list[float], image: float) -> None:
-    boots = [("r1", i, off) for i, off in enumerate(offs)]
-    boots += [("r2", i, off + DROP) for i, off in enumerate(reversed(offs))]
-
-    def found(noise: float) -> tuple[float, float, float]:
-        space = build_search_space(bisection(4, Noise(0.002, noise)), read(*boots))
-        effect = link_order.difference(space, target_of(space, 1), target_of(space, 2))
-        assert effect is not None
-        return effect.ln_ratio, effect.high - effect.low, effect.p
-
-    less, more = found(image), found(2 * image)
-    assert less[0] == pytest.approx(DROP)
-    assert more[0] == pytest.approx(DROP)
-    assert less[1] < more[1]
-    assert less[2] <= more[2]
 
 
 def test_no_effect_without_boots_of_both_sides() -> None:
     space = build_search_space(bisection(4), read(("r1", 0, 0.0)))
 
     assert link_order.difference(space, target_of(space, 1), target_of(space, 2)) is None
-
-
-def test_order_of_facts_does_not_matter() -> None:
-    offs = [("r0", 0, 0.01), ("r4", 0, -0.06), ("r2", 0, -0.02), ("r2", 1, 0.01), ("r2", 2, 0.0)]
-    evidence = read(*offs)
-    turned = replace(evidence, observations=evidence.observations[::-1])
-    job = bisection(4)
-
-    one, other = (next_move(job, facts, Prices()) for facts in (evidence, turned))
-    assert isinstance(one, Trial)
-    assert isinstance(other, Trial)
-    assert (one.revision, one.layout, one.why) == (other.revision, other.layout, other.why)

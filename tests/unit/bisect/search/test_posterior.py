@@ -14,8 +14,6 @@ from netbisect.bisect.model.entities import Kernel, Noise
 from netbisect.bisect.model.evidence import Evidence, Observation
 from netbisect.bisect.model.jobs import BisectJob, Candidate
 from netbisect.bisect.model.results import Posterior
-from netbisect.bisect.search.information_gain import trial_variance
-from netbisect.bisect.search.likelihood import NoiseHypothesis
 from netbisect.bisect.search.posterior import PRIOR_DRIFT, PRIOR_NONE, PRIOR_TWO, posterior_of
 
 LEAD = "inet4"
@@ -43,86 +41,10 @@ def built(**identities: str) -> dict[str, Kernel]:
     }
 
 
-OBSERVATIONS = st.lists(
-    st.builds(
-        lambda revision, identity, x, fresh: Observation(
-            f"{revision} {x}", revision, identity, {LEAD: x} if x else {}, fresh
-        ),
-        st.sampled_from(["r0", "r1", "r2", "r3", "r4", "elsewhere"]),
-        st.sampled_from(["", "", "k1", "k2"]),
-        st.one_of(st.just(0.0), st.floats(13.8, 14.1)),
-        st.booleans(),
-    ),
-    max_size=15,
-)
-
-
-@given(OBSERVATIONS)
-@settings(max_examples=12)
-def test_probabilities_sum_to_one(observations: list[Observation]) -> None:
-    posterior = posterior_of(bisection(), Evidence(tuple(observations)))
-
-    assert math.fsum(
-        [*posterior.chances.values(), posterior.none, posterior.two, posterior.drift]
-    ) == pytest.approx(1)
-    assert min(*posterior.chances.values(), posterior.none) >= 0
-    assert list(posterior.chances) == ["r1", "r2", "r3", "r4"]
-
-
-@given(OBSERVATIONS, st.randoms(use_true_random=False))
-@settings(max_examples=12)
-def test_order_of_facts_does_not_matter(observations, shuffler) -> None:  # noqa: ANN001
-    shuffled = list(observations)
-    shuffler.shuffle(shuffled)
-
-    assert posterior_of(bisection(), Evidence(tuple(shuffled))) == posterior_of(
-        bisection(), Evidence(tuple(observations))
-    )
-
-
-@given(OBSERVATIONS, st.floats(-5, 5))
-@settings(max_examples=12)
-def test_unit_does_not_matter(observations: list[Observation], shift: float) -> None:
-    shifted = [
-        Observation(
-            r.boot, r.revision, r.identity, {k: x + shift for k, x in r.ln_pps.items()}, True
-        )
-        for r in observations
-    ]
-    here = posterior_of(bisection(), Evidence(tuple(observations)))
-    there = posterior_of(bisection(), Evidence(tuple(shifted)))
-
-    assert there.chances == pytest.approx(here.chances, abs=1e-6)
-
-
-def test_posterior_without_boots_is_the_prior() -> None:
-    posterior = posterior_of(bisection(r2=3.0), Evidence())
-
-    assert posterior.none == pytest.approx(PRIOR_NONE, rel=0.01)
-    assert posterior.two == pytest.approx(PRIOR_TWO, rel=0.01)
-    assert posterior.drift == pytest.approx(PRIOR_DRIFT, rel=0.01)
-    assert posterior.chances["r2"] == pytest.approx(3 * posterior.chances["r1"])
-
-
-def test_slow_boot_excludes_later_candidates() -> None:
-    posterior = posterior_of(
-        bisection(), Evidence(tuple(boots("r0", 14.0, 14.0) + boots("r2", 13.95)))
-    )
-
-    assert min(posterior.chances["r1"], posterior.chances["r2"]) > 0.4
-    assert max(posterior.chances["r3"], posterior.chances["r4"], posterior.none) < 0.05
-
-
 def test_fast_bad_end_means_no_change() -> None:
     observations = boots("r0", 14.0, 14.003, 13.997) + boots("r4", 14.002, 13.998, 14.0)
 
     assert posterior_of(bisection(), Evidence(tuple(observations))).none > 0.9
-
-
-def test_candidate_between_fast_and_slow_is_the_culprit() -> None:
-    observations = boots("r2", 14.0, 14.002, 14.001) + boots("r3", 13.951, 13.949, 13.95)
-
-    assert posterior_of(bisection(), Evidence(tuple(observations))).chances["r3"] > 0.95
 
 
 @given(
@@ -194,25 +116,12 @@ def test_one_outlier_is_not_conclusive() -> None:
     assert settled < doubt / 10
 
 
-def test_two_contradicting_boots_are_not_conclusive() -> None:
-    torn = boots("r0", 14.0, 14.0, 14.0) + boots("r2", 14.0, 13.92)
-    posterior = posterior_of(bisection(), Evidence(tuple(torn)))
-
-    assert 0.02 < posterior.chances["r1"] + posterior.chances["r2"] < 0.98
-
-
 def test_commit_with_its_parents_kernel_is_no_candidate() -> None:
     evidence = Evidence(kernels=built(r1="a", r2="a", r3="b"))
     posterior = posterior_of(bisection(), evidence)
 
     assert posterior.chances["r2"] == 0
     assert posterior.chances["r1"] == posterior.chances["r3"] == posterior.chances["r4"] > 0
-
-
-def test_commits_between_identical_kernels_are_no_candidates() -> None:
-    posterior = posterior_of(bisection(), Evidence(kernels=built(r0="a", r2="a")))
-
-    assert posterior.chances["r1"] == posterior.chances["r2"] == 0
 
 
 def test_identical_ends_mean_no_change() -> None:
@@ -239,39 +148,11 @@ def test_boots_of_one_kernel_form_one_image() -> None:
     )
 
 
-def test_boots_of_other_kernels_are_ignored() -> None:
-    foreign = boots("elsewhere", 13.0, 13.1, identity="x")
-
-    assert posterior_of(bisection(), Evidence(tuple(foreign))) == posterior_of(
-        bisection(), Evidence()
-    )
-
-
 def test_boots_do_not_average_image_noise_out() -> None:
     noise = Noise(0.009, 0.03)
     many = boots("r0", *[14.0] * 100) + boots("r2", *[13.95] * 100)
 
     assert posterior_of(bisection(noise=noise), Evidence(tuple(many))).chances["r3"] > 0.02
-
-
-@given(
-    st.lists(st.integers(1, 8), max_size=20),
-    st.integers(1, 8),
-    st.builds(Noise, st.floats(0.002, 0.05), st.floats(0, 0.05), st.floats(0, 0.03)),
-)
-def test_trial_variance_is_the_added_precision(before: list[int], runs: int, noise: Noise) -> None:
-    """The precision of n boots and one visit is that of n + 1 boots."""
-    hypothesis = NoiseHypothesis(noise, 0.0, 1e-4)
-
-    def precision(boots: list[int]) -> float:
-        if not boots:
-            return 0.0
-        own = sum(1 / (noise.boot**2 + noise.run**2 / count) for count in boots)
-        return 1 / (noise.image**2 + 1 / own)
-
-    added = 1 / trial_variance(hypothesis, tuple(before), runs)
-
-    assert precision(before) + added == pytest.approx(precision([*before, runs]))
 
 
 def test_credible_set_is_the_smallest() -> None:

@@ -51,12 +51,6 @@ def test_driver_of_the_testbed_weighs_as_much_as_the_stack(driver: str, path: st
     assert weight(commit(path), ["ixl"]) < weight(stack, ["ixl"]) / 2
 
 
-def test_most_relevant_path_counts() -> None:
-    both = commit("usr.bin/top/top.c", "sys/net/if.c", "share/man/man4/em.4")
-
-    assert weight(both, []) == weight(commit("sys/net/if.c"), [])
-
-
 def test_large_diff_weighs_at_most_twice_as_much() -> None:
     small, large = (commit("sys/net/if.c", lines=lines) for lines in (1, 100_000))
 
@@ -88,7 +82,3 @@ def test_every_candidate_keeps_15_percent(commits: list[Commit]) -> None:
     assert [candidate.revision for candidate in found] == [one.revision for one in commits]
     assert min(candidate.weight for candidate in found) >= 0.15
     assert sum(candidate.weight for candidate in found) == pytest.approx(len(commits))
-
-
-def test_no_commits_give_no_candidates() -> None:
-    assert candidates([], ["igb"]) == ()

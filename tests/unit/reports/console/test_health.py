@@ -60,14 +60,6 @@ def report(
     return SeriesReport(testbed, scenario, "main", found, 0.5, days, up_to_date, NEVER)
 
 
-def test_a_healthy_lab_has_no_warnings() -> None:
-    well = judged([report()], replace(QUIET, drops=3, improvements=2, announced=5, candidates=6))
-
-    assert list(warnings(well)) == []
-    assert as_text(well).endswith("\n\nNo warnings.")
-    assert as_text(judged()).startswith("No measurements.\n")
-
-
 @pytest.mark.parametrize(
     ("health", "sentence"),
     [
@@ -148,20 +140,6 @@ def test_a_healthy_lab_has_no_warnings() -> None:
 def test_each_problem_has_one_warning(health: LabHealth, sentence: str) -> None:
     assert list(warnings(health)) == [sentence]
     assert " ".join(as_text(health).split("Warnings:")[1].split()) == sentence
-
-
-@pytest.mark.parametrize(
-    "health",
-    [
-        judged(record=replace(QUIET, announced=10, taken_back=1)),
-        judged(halves=SplitHalfTest(100, 1, 20)),
-        judged(repeats=RepeatedNights(20, 2, 0, 0.0)),
-        judged([report(smallest_drop=0.1), report(PF, days=None), report("old", days=92)]),
-        judged([report(days=2.5), report(PF, saturated=False)]),
-    ],
-)
-def test_plausible_counts_cause_no_warning(health: LabHealth) -> None:
-    assert list(warnings(health)) == []
 
 
 def test_the_table_has_a_line_per_series() -> None:

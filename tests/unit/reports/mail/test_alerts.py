@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import re
 import runpy
-import shlex
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,12 +15,11 @@ from hypothesis import strategies as st
 from netbisect.bisect.model.jobs import CompareJob, NightlyJob
 from netbisect.bisect.model.results import (
     Confirmed,
-    Effect,
     Suspects,
     Unfinished,
 )
 from netbisect.reports.mail import alerts
-from netbisect.reports.model.case import Case, KernelFailure, Links
+from netbisect.reports.model.case import Case, KernelFailure
 from netbisect.reports.pages.page import page
 from netbisect.reports.render import plaintext
 
@@ -115,31 +112,6 @@ def test_only_a_verified_commit_has_an_author(name: str) -> None:
     assert "Probability that it is this commit" not in text
 
 
-def test_an_alert_names_only_the_ends() -> None:
-    case = make("alert_case")
-
-    text = alerts.alert(case).text
-    nights = section(text, "Latest revisions, slower to the left")
-    text = text.replace(nights, "")  # which revisions were measured is no guess
-    hashes = set(re.findall(r"n\d+-[0-9a-f]{12}", text))
-    assert hashes == {case.label(case.good.revision), case.label(case.bad.revision)}
-    assert case.good.author not in text
-
-
-def test_the_trend_marks_the_change() -> None:
-    """Between the last good and the first bad revision, with what the two differ by."""
-    case = make("alert_case")
-    lines = section(alerts.alert(case).text, "Latest revisions, slower to the left").splitlines()
-    [rule] = [i for i, line in enumerate(lines) if line.startswith("  -----")]
-
-    assert case.label(case.good.revision) in lines[rule - 1]
-    assert case.label(case.bad.revision) in lines[rule + 1]
-    assert "-10.9 %" in lines[rule]
-    assert len(lines) == 13
-    before, after = lines[rule - 1].index("*"), lines[rule + 1].index("*")
-    assert before > after + 10, "slower is to the left"
-
-
 def with_nights(case: Case, *numbers: int) -> Case:
     """The case with nightly levels of these commits only."""
     level = case.series["fwd4"][0]
@@ -181,13 +153,6 @@ def test_a_commit_that_stands_in_for_the_culprit_is_named() -> None:
     assert told in page(case)
 
 
-def test_a_short_series_has_no_trend() -> None:
-    case = make("alert_case")
-    short = {name: levels[-2:] for name, levels in case.series.items()}
-
-    assert "Latest revisions" not in alerts.alert(replace(case, series=short)).text
-
-
 def test_the_ten_worst_series_are_listed() -> None:
     case = make("alert_case")
     assert case.confirmed is not None
@@ -203,25 +168,6 @@ def test_the_ten_worst_series_are_listed() -> None:
     assert shown[11] == "  and 4 more in the report"
 
 
-def test_an_alert_has_the_commands_to_acknowledge_and_mute_it() -> None:
-    assert "  netbisect alerts ack 17 --why" in alerts.alert(make("alert_case")).text
-    assert "  netbisect alerts mute 17 --until" in alerts.alert(make("alert_case")).text
-
-
-@pytest.mark.parametrize("name", ENDINGS)
-def test_every_mail_has_a_next_action(name: str) -> None:
-    assert section(alerts.outcome(make(name)).text, "Next")
-
-
-def test_suspects_have_subjects() -> None:
-    text = alerts.outcome(make("suspects_case")).text
-
-    assert section(text, "Remaining candidates").splitlines() == [
-        f"  {made['label'](number)}  net: tidy up the route lookup, part {number}"
-        for number in (38, 39, 40)
-    ]
-
-
 def test_long_lists_are_cut_and_counted() -> None:
     revisions = tuple(made["revision"](number) for number in range(9, 40))
     finding = make("suspects_case").finding
@@ -234,84 +180,11 @@ def test_long_lists_are_cut_and_counted() -> None:
     assert "\n  and 2 more in the report\n" in text
 
 
-def test_effects_are_sorted_worst_first() -> None:
-    text = alerts.outcome(make("culprit_case")).text
-
-    rows = section(text, "Changes by this commit").splitlines()
-    assert [row.split("  ")[1] for row in rows[1:]] == [
-        "forwarding, inet4",
-        "forwarding, inet6",
-        "pf, inet4",
-    ]
-
-
-def test_rates_use_the_boots_of_the_effect() -> None:
-    case = make("alert_case")
-    effect = Effect("fwd4", math.log(0.5), math.log(0.4), math.log(0.6), 0.001, 2, 3)
-    pps = {
-        "fwd4": {
-            case.good.revision: (9e9, 1_000_000.0, 4_000_000.0),
-            case.bad.revision: (1.0, 1_000_000.0, 1_000_000.0, 1_000_000.0),
-        }
-    }
-
-    text = alerts.alert(replace(case, confirmed=Confirmed((effect,)), pps=pps)).text
-    row = section(text, "Changes between the two ends").splitlines()[1]
-    assert row.split()[2:6] == ["2.000", "Mpps", "1.000", "Mpps"]
-    assert "Too few boots for ministat" in text
-
-
-def test_a_scenario_without_boots_has_no_rates() -> None:
-    text = alerts.alert(make("alert_case", pps={})).text
-
-    assert "forwarding, inet4  -       -      -10.9 % (-12.1 to -9.7)" in text
-
-
-def test_disagreement_with_ministat_is_explained() -> None:
-    case = make("alert_case")
-    noisy = {
-        revision: [rate * (1 + 0.4 * (-1) ** i) for i, rate in enumerate(boots)]
-        for revision, boots in case.pps["fwd4"].items()
-    }
-
-    text = alerts.alert(replace(case, pps={"fwd4": noisy})).text
-    assert "No difference proven at 95.0% confidence\n\nministat does not prove" in text
-    assert "ministat reports a difference" in alerts.outcome(make("not_reproduced_case")).text
-
-
-def test_a_culprit_has_its_mfc_date() -> None:
-    text = alerts.outcome(make("culprit_case")).text
-
-    assert "  MFC after: 2 weeks, not before 2026-03-16\n" in text
-    assert "  Reviewed by: a reviewer\n" in text
-    assert "  Differential Revision: https://reviews.freebsd.org/D51234\n" in text
-
-
-def test_a_culprit_has_its_state_on_stable_branches() -> None:
-    """Beside the commit, wrapped as everything else."""
-    sentence = "It is due on stable/14 on 2026-12-05 (MFC after: 2 weeks)."
-    text = alerts.outcome(make("culprit_case", stable=(sentence, sentence))).text
-
-    assert " ".join(section(text, "The commit").split()).count(sentence) == 2
-    assert sentence not in alerts.outcome(make("suspects_case", stable=(sentence,))).text
-
-
 def test_an_unknown_culprit_appears_as_its_hash() -> None:
     text = alerts.outcome(make("culprit_case", commits=(), labels={})).text
 
     assert text.splitlines()[0] == "  what          commit 84363a3ebf"
     assert "\nThe commit\n" not in text
-
-
-def test_unknown_values_are_left_out() -> None:
-    case = make(
-        "alert_case", links=Links(), command="", conditions={}, unmoved=(), hardware="", pps={}
-    )
-
-    text = alerts.alert(case).text
-    for absent in ("Full report", "To reproduce", "Conditions", "()", "Did not"):
-        assert absent not in text
-    assert "\n\n\n" not in text
 
 
 @pytest.mark.parametrize("name", ["alert_case", *ENDINGS])
@@ -337,16 +210,6 @@ def test_any_commit_subject_fits_and_is_encodable(subject: str, name: str) -> No
         assert set(re.findall(r"[\x00-\x1f\x7f-\x9f]", mail.text)) <= {"\n", "\t"}
 
 
-@settings(deadline=None)
-@given(st.lists(st.text("ab-/=.", min_size=1, max_size=90), min_size=1, max_size=30))
-def test_a_command_can_be_pasted_from_its_lines(words: list[str]) -> None:
-    command = " ".join(words)
-
-    shown = plaintext.shell(command)
-    assert shlex.split(shown.replace("\\\n", "")) == words
-    assert all(len(line) <= WIDTH or len(line.split()) <= 2 for line in shown.splitlines())
-
-
 def test_quoted_arguments_are_not_split() -> None:
     command = f"echo {'a' * 60} 'one two  three' | cat # not a comment"
 
@@ -354,25 +217,6 @@ def test_quoted_arguments_are_not_split() -> None:
     assert "'one two  three'" in shown
     assert shown.endswith("# not a comment")
     assert plaintext.shell("echo 'open " + "a " * 50).count("\n") == 0
-
-
-@settings(deadline=None)
-@given(st.lists(st.lists(st.text("ab ", max_size=60), min_size=3, max_size=3), min_size=1))
-def test_tables_fit_for_any_cells(rows: list[list[str]]) -> None:
-    shown = plaintext.table(rows)
-
-    assert too_wide(shown) == []
-    assert "".join("".join(map("".join, rows)).split()).count("a") == shown.count("a")
-
-
-def test_a_number_and_its_unit_stay_on_one_line() -> None:
-    text = "x" * 70 + " 10.9 % and " + "y" * 62 + " 1.488 Mpps"
-
-    assert plaintext.wrap(text).splitlines() == [
-        "x" * 70,
-        "10.9 % and " + "y" * 62,
-        "1.488 Mpps",
-    ]
 
 
 @pytest.mark.parametrize(
@@ -396,16 +240,3 @@ def test_a_failure_mail_has_its_reason(job: NightlyJob | CompareJob, said: str) 
     assert said in mail.text
     assert "c2558 does not come back after a power cycle." in " ".join(mail.text.split())
     assert not too_wide(mail.text)
-
-
-def test_a_change_of_state_has_its_reason() -> None:
-    """In a few lines that fit, whatever the reason says."""
-    effect = Effect("fwd4", math.log(0.9), math.log(0.88), math.log(0.92), 1e-6, 5, 6)
-    why = "the level is back\x07 " + "since " * 40
-    text = alerts.change(7, "over; the level is back", "fwd4 on c2558", effect, who="olga", why=why)
-
-    assert text.startswith("Alert 7 is over; the level is back.\n\n  where   fwd4 on c2558\n")
-    assert "-10.0 % (-12.0 to -8.0)" in text
-    assert "`netbisect alerts show 7` shows its history." in text
-    assert "\x07" not in text
-    assert not too_wide(text)

@@ -34,19 +34,6 @@ def test_html_has_the_words_of_the_text(name: str) -> None:
     assert said(as_html(mail.subject, mail.text)) == mail.text.split()
 
 
-def test_ministat_stays_aligned_and_addresses_can_be_followed() -> None:
-    mail = alerts.outcome(made["culprit_case"]())
-    html = as_html(mail.subject, mail.text)
-    [block] = [one for one in re.findall(r"<pre>(.*?)</pre>", html, re.DOTALL) if "|___A" in one]
-
-    assert unescape(re.sub("<[^>]*>", "", block)) in mail.text
-    assert (
-        '<a href="https://reviews.freebsd.org/D51234">https://reviews.freebsd.org/D51234</a>'
-        in html
-    )
-    assert "<h2>Next</h2>" in html
-
-
 @given(st.text(), st.text(max_size=2000))
 def test_text_is_escaped(subject: str, text: str) -> None:
     """Only our own tags come out, whatever goes in."""

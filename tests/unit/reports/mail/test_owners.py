@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from netbisect.bisect.model.faults import Fault
 from netbisect.reports.mail.owners import Confinement, quarantine, worker_away, worker_back
 
@@ -36,10 +34,3 @@ def test_the_mail_about_a_quarantine_has_reason_advice_and_console() -> None:
     assert any(line.startswith("  panic: [31mno xxx") for line in lines)
     assert "  line 98" in lines
     assert "  line 1" not in lines
-
-
-def test_a_quarantine_by_a_user_has_no_fault_and_no_log() -> None:
-    mail = quarantine(Confinement("c2558", "", "new fans", "ana"))
-    assert "console" not in mail.text
-    assert "said:" not in mail.text
-    assert not re.search(r"\n\n\n", mail.text)

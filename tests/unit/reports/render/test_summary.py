@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import math
-import re
 import runpy
 from dataclasses import replace
 from pathlib import Path
-
-import pytest
 
 from netbisect.bisect.model.entities import Kernel, Noise
 from netbisect.bisect.model.evidence import Evidence, Observation
@@ -47,29 +44,6 @@ def test_mails_and_pages_list_the_measuring_testbeds() -> None:
     alone: Case = made["culprit_case"]()
     assert "measured on" not in outcome(alone).text + page(alone)
     assert "boot and runs on" not in page(alone)
-
-
-def test_a_search_on_another_testbed_names_it() -> None:
-    case = replace(shared_case(), testbeds=("c2558-2",), shown="c2558-2")
-    assert summary.measured_on(case) == "c2558-2"
-
-
-def test_steps_are_scaled_to_the_displayed_testbed() -> None:
-    """A boot elsewhere is held against the good end there; the same percentages come out."""
-    alone, shared = (
-        {stop.label: change_of(stop) for stop in summary.path(case)}
-        for case in (made["culprit_case"](), shared_case())
-    )
-    assert alone.keys() == shared.keys()
-    assert sum(change is not None for change in alone.values()) > 5
-    for label, change in alone.items():
-        assert shared[label] == (change if change is None else pytest.approx(change, abs=1.5))
-
-
-def change_of(stop: summary.Stop) -> float | None:
-    """In percent of the good end; None where none is told."""
-    found = re.search(r"[+-]?[0-9.]+(?= %)", stop.change)
-    return float(found[0]) if found else None
 
 
 def test_a_testbed_without_the_good_end_has_no_rates() -> None:
@@ -117,10 +91,3 @@ def test_displayed_rates_come_from_the_testbed_with_most_boots() -> None:
 
     assert (used, shown) == (("one", "two"), "two")
     assert [one.boot for one in _of(evidence, shown).observations] == ["b4", "b5", "b6", "b7"]
-
-
-def test_all_boots_of_a_single_testbed_are_shown() -> None:
-    evidence = Evidence((reading(1, "good", "one", fresh=False), reading(2, "good", "one")))
-    for job in (search(), search("two")):
-        assert _places(job, evidence, {"good"}) == ((), "")
-    assert _of(evidence, "") is evidence

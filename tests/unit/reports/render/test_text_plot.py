@@ -26,9 +26,3 @@ def test_all_commits_together_are_not_called_90_percent() -> None:
         "c0 1.0 %, c1 1.0 %, c2 1.0 %; 64.0 % in 64 commits; no change: less than 0.1 % "
         "two commits or more: 30.0 %; a drift: 6.0 %"
     )
-
-
-def test_an_unlikely_single_commit_is_not_named() -> None:
-    belief = Posterior({"a": 0.1, "b": 0.1}, 0.01, two=0.79)
-
-    assert told(belief) == "one commit alone: 20.0 % two commits or more: 79.0 %"

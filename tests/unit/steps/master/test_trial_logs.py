@@ -44,13 +44,6 @@ def test_retained_logs_are_removed_last(settings: Settings) -> None:
     assert stored(settings) == [2, 4]
 
 
-def test_the_newest_logs_stay(settings: Settings) -> None:
-    store_logs(settings, 1, 10)
-    store_logs(settings, 2, 5000)
-    assert evict(settings, {1}, newest=2) == [1]
-    assert stored(settings) == [2]
-
-
 def test_logs_replace_those_of_an_earlier_try(tmp_path: Path) -> None:
     """Incomplete uploads of the same testbed are removed, those of others stay."""
     names = (".incoming-bench-a-7", ".incoming-bench-a-6", ".incoming-bench-a-b-6", "9")

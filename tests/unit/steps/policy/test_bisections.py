@@ -35,10 +35,6 @@ def levels() -> list[Level]:
     ]
 
 
-def test_noise_is_that_of_boots_without_run_noise_in_the_lab_file() -> None:
-    assert bisections.noise_of(levels(), TESTBED) == estimate_noise(levels())
-
-
 @pytest.mark.parametrize("percent", [0.0, 0.5, 1.9, 10.0])
 def test_run_noise_reduces_the_noise_of_boots_to_a_quarter_at_most(percent: float) -> None:
     seen = estimate_noise(levels())

@@ -22,11 +22,6 @@ def reports(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("path", ["request-7/request.json", "request-7/c2558-1/README.md"])
-def test_files_of_a_request_are_served(reports: Path, path: str) -> None:
-    assert find(reports, tuple(path.split("/"))) == reports / path
-
-
 @pytest.mark.parametrize(
     "parts",
     [

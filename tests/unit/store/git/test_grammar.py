@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
 
 import pytest
 from hypothesis import example, given
@@ -15,10 +14,8 @@ from netbisect.store.git.grammar import (
     Hash,
     Moment,
     Name,
-    RangeName,
     Reading,
     Reference,
-    ReviewName,
     RevisionError,
     Single,
     Subversion,
@@ -28,7 +25,6 @@ from netbisect.store.git.grammar import (
 BRANCHES = st.sampled_from(["main", "stable/14", "releng/14.2", "projects/a-b_c", "user/x/y.z"])
 NUMBERS = st.integers(0, 999_999_999)
 DIGITS = st.text("0123456789abcdef", min_size=4, max_size=40)
-DAYS = st.dates(datetime(1990, 1, 1, tzinfo=UTC).date()).map(str)
 ALPHABET = "rnD0123456789abcdefg-/.@~^:{}_+TZ \t\n*\\\"'$;`|<>&%\u0430\u2024\uff0e\u202e\x00\x1b"
 
 
@@ -78,37 +74,6 @@ def tried(text: str) -> Name | RevisionError:
 def test_a_name_is_read_in_all_ways_it_can_be(text: str, expected: list[Reading]) -> None:
     """Whatever else it may be, it may be a branch or a tag."""
     assert list(readings(text)) == [*expected, Reference(text)]
-
-
-def test_a_day_ends_with_its_last_second_in_universal_time() -> None:
-    """The moment of a day counts all commits of that day."""
-    [day, _] = readings("2026-11-01")
-
-    assert isinstance(day, Moment)
-    assert datetime.fromtimestamp(day.since, UTC).isoformat() == "2026-11-01T00:00:00+00:00"
-    assert datetime.fromtimestamp(day.until, UTC).isoformat() == "2026-11-01T23:59:59+00:00"
-
-
-def test_steps_back_are_told_apart_from_the_name() -> None:
-    """`~` and a number may follow any name of a commit."""
-    name = parse("stable/14@295802~12")
-
-    assert isinstance(name, Single)
-    assert (name.text, name.back) == ("stable/14@295802", 12)
-    assert str(name) == "stable/14@295802~12"
-
-
-def test_reviews_and_ranges_are_names_of_their_own() -> None:
-    """A review may say what it is for; a range has two ends."""
-    assert parse("D5180") == ReviewName("D5180")
-    assert parse("D5180@r295150") == ReviewName("D5180", parse("r295150"))
-    assert parse("D5180@stable/10@295802~1") == ReviewName("D5180", parse("stable/10@295802~1"))
-    assert parse("r311848..main~2") == RangeName(parse("r311848"), parse("main~2"))
-
-
-def test_blanks_around_a_name_do_not_count() -> None:
-    """They come with what was copied from a mail."""
-    assert parse(" r311849\r\n") == parse("r311849")
 
 
 @pytest.mark.parametrize(
@@ -190,14 +155,3 @@ def test_any_text_is_a_name_or_gets_a_sentence(text: str) -> None:
 def test_every_reading_is_read_back_from_what_it_prints(reading: Reading) -> None:
     """So a candidate that is listed can be typed."""
     assert reading in readings(str(reading))
-
-
-@given(DAYS, st.just("") | BRANCHES)
-def test_every_day_is_read_back_from_what_it_prints(day: str, branch: str) -> None:
-    """With its branch too."""
-    [moment, _] = readings(f"{branch}@{day}" if branch else day)
-
-    assert isinstance(moment, Moment)
-    assert moment.branch == branch
-    assert moment in readings(str(moment))
-    assert datetime.fromtimestamp(moment.since, UTC).date().isoformat() == day

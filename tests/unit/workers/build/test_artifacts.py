@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netbisect.bisect.model import serialization
 from netbisect.bisect.model.entities import Kernel
 from netbisect.workers.build.artifacts import ArtefactError, ArtefactStore, key_of, pack, unpacked
 from netbisect.workers.config.disk_space import format_size, parse_size
@@ -41,19 +40,6 @@ def fact(key: str, size: int, seconds: float = 1.0) -> Kernel:
     return Kernel("rev", "GENERIC", "amd64", "id", key, "n1-rev", size, 0.0, seconds)
 
 
-def test_the_key_depends_on_the_content_alone(stage: Path, tmp_path: Path) -> None:
-    """Not on times, owners, umask or the order in which files were written."""
-    one = pack(stage, tmp_path / "one.tar.gz")
-    other = tmp_path / "other"
-    other.mkdir()
-    for name in ("pf.ko", "kernel"):
-        (other / name).write_bytes((stage / name).read_bytes())
-        (other / name).chmod((stage / name).stat().st_mode)
-        os.utime(other / name, (1, 1))
-    assert pack(other, tmp_path / "two.tar.gz") == one
-    assert (tmp_path / "one.tar.gz").read_bytes() == (tmp_path / "two.tar.gz").read_bytes()
-
-
 def test_another_byte_is_another_key(stage: Path, tmp_path: Path) -> None:
     one = pack(stage, tmp_path / "one.tar.gz")
     (stage / "pf.ko").write_bytes(b"pg")
@@ -63,56 +49,6 @@ def test_another_byte_is_another_key(stage: Path, tmp_path: Path) -> None:
 def names(archive: Path, key: str) -> list[str]:
     with unpacked(archive, key) as tar:
         return sorted(tar.getnames())
-
-
-def test_what_was_put_is_got(stage: Path, log: Path, tmp_path: Path) -> None:
-    store = ArtefactStore(tmp_path / "kernels")
-    kernel = store.put(stage, fact, log)
-    with store.lease(kernel.key) as archive:
-        assert kernel.size == archive.stat().st_size
-        assert names(archive, kernel.key) == ["kernel", "pf.ko"]
-    assert serialization.loads((archive.parent / "kernel.json").read_text()) == kernel
-    assert (archive.parent / "build.log").read_text() == log.read_text()
-
-
-def test_the_same_bytes_again_keep_one_folder_with_the_newest_fact(
-    stage: Path, log: Path, tmp_path: Path
-) -> None:
-    store = ArtefactStore(tmp_path / "kernels")
-    first = store.put(stage, fact, log)
-    second = store.put(stage, lambda key, size: fact(key, size, seconds=9.0), log)
-    assert first.key == second.key
-    assert [path.name for path in store.directory.iterdir()] == [first.key]
-    assert serialization.loads((store.directory / first.key / "kernel.json").read_text()) == second
-
-
-def test_all_or_nothing(stage: Path, log: Path, tmp_path: Path) -> None:
-    """When the description fails, the store is as it was."""
-    store = ArtefactStore(tmp_path / "kernels")
-
-    def fail(key: str, size: int) -> Kernel:
-        raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        store.put(stage, fail, log)
-    assert list(store.directory.iterdir()) == []
-
-
-def test_a_kernel_that_is_not_there_is_told(tmp_path: Path) -> None:
-    with (
-        pytest.raises(ArtefactError) as caught,
-        ArtefactStore(tmp_path).lease("0123456789abcdef"),
-    ):
-        pass
-    assert str(caught.value) == f"there is no kernel 0123456789ab in {tmp_path}"
-
-
-def test_a_truncated_archive_is_refused(stage: Path, log: Path, tmp_path: Path) -> None:
-    store = ArtefactStore(tmp_path)
-    archive = store.archive(store.put(stage, fact, log).key)
-    archive.write_bytes(archive.read_bytes()[:-20])
-    with pytest.raises(ArtefactError, match="ended before the end-of-stream marker"):
-        names(archive, archive.parent.name)
 
 
 def test_an_archive_with_other_content_is_refused(stage: Path, log: Path, tmp_path: Path) -> None:
@@ -172,19 +108,6 @@ def left(store: ArtefactStore) -> set[str]:
     return {path.name for path in store.directory.iterdir()}
 
 
-def test_what_was_used_longest_ago_goes_first(full: tuple[ArtefactStore, list[str]]) -> None:
-    """Only until the rest fits; what was got a moment ago is not old."""
-    store, keys = full
-    with store.lease(keys[0]):
-        pass
-    each = store.size() // 5
-    pruned = store.prune(each * 3 + each // 2)
-
-    assert pruned.removed == (keys[1], keys[2])
-    assert left(store) == {keys[0], keys[3], keys[4]}
-    assert pruned.size == store.size() <= each * 3 + each // 2
-
-
 def test_what_is_needed_stays(full: tuple[ArtefactStore, list[str]]) -> None:
     """Even if it needs more than there is to be."""
     store, keys = full
@@ -192,25 +115,6 @@ def test_what_is_needed_stays(full: tuple[ArtefactStore, list[str]]) -> None:
 
     assert left(store) == set(keys[1:3])
     assert pruned.size == store.size() > 0
-
-
-def test_what_is_on_lease_stays_until_it_is_given_back(
-    full: tuple[ArtefactStore, list[str]],
-) -> None:
-    """Also when its facts were written anew meanwhile."""
-    store, keys = full
-    with store.lease(keys[0]) as archive:
-        text = (archive.parent / "kernel.json").read_text()
-        (archive.parent / "new").write_text(text)
-        (archive.parent / "new").replace(archive.parent / "kernel.json")
-        assert store.prune(0).removed == tuple(keys[1:])
-        assert archive.is_file()
-    assert store.prune(0).removed == (keys[0],)
-    with (
-        pytest.raises(ArtefactError, match=f"there is no kernel {keys[0][:12]} in "),
-        store.lease(keys[0]),
-    ):
-        pass
 
 
 def test_the_lease_of_a_killed_process_ends_with_it(
@@ -299,20 +203,6 @@ def test_half_an_upload_goes_after_a_day(full: tuple[ArtefactStore, list[str]]) 
 
 
 # ------------------------------------------------------------------------------------- amounts
-
-
-@pytest.mark.parametrize(
-    ("text", "amount"),
-    [("20 GB", 20_000_000_000), ("1.5 TB", 1_500_000_000_000), ("2GiB", 2 << 30), ("7 B", 7)],
-)
-def test_an_amount_of_space_is_read(text: str, amount: int) -> None:
-    assert parse_size(text) == amount
-
-
-@pytest.mark.parametrize("text", ["", "20", "GB", "-1 GB", "0 GB", "1e9 B", "20 gb", "20 GB!"])
-def test_what_is_no_amount_of_space_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="expected an amount of space, such as '20 GB'"):
-        parse_size(text)
 
 
 @given(st.integers(min_value=1, max_value=10**15))

@@ -17,12 +17,10 @@ from netbisect.workers.build.patches import (
     Patch,
     PatchError,
     PatchStore,
-    is_mark,
     level_of,
     read,
     read_file,
 )
-from netbisect.workers.config.builder import Overlay
 
 if TYPE_CHECKING:
     pass
@@ -38,45 +36,11 @@ def diff(path: str = f"a/{FILE}", to: str = f"b/{FILE}") -> str:
 # ------------------------------------------------------------------------------ what is taken
 
 
-def test_a_patch_is_known_by_its_content() -> None:
-    """The same one under the same name for ever; an updated review under another."""
-    first = read("D5180", diff().encode())
-    updated = read("D5180", diff().replace("new", "newer").encode())
-
-    assert first.mark == read("D5180", diff().encode()).mark
-    assert first.mark != updated.mark
-    assert first.mark.startswith("D5180-")
-    assert first.paths == (f"a/{FILE}", f"b/{FILE}")
-    assert all(map(is_mark, (first.mark, read("patch", diff().encode()).mark)))
-    assert not any(map(is_mark, ("fix-igb", "D5180", "GENERIC", "patch-0a1b2c3")))
-
-
-def test_no_overlay_is_called_as_a_patch() -> None:
-    """A configuration says which of the two it is with."""
-    with pytest.raises(ValueError, match="patches given by hand are called so"):
-        Overlay("patch-0a1b2c3d", Path("p"), "a" * 40, "a" * 40)
-
-
 def test_a_patch_from_windows_is_the_patch() -> None:
     """Its lines end as those of the tree do; so does what has no end."""
     text = diff().encode()
     assert read("D1", text.replace(b"\n", b"\r\n")) == read("D1", text)
     assert read("D1", text[:-1]) == read("D1", text)
-
-
-def test_a_patch_to_a_file_from_windows_stays_as_it_is() -> None:
-    """Only some of its lines end so."""
-    text = diff().replace("old\n", "old\r\n").replace("new\n", "new\r\n").encode()
-    assert read("D1", text).data == text
-
-
-def test_text_that_looks_like_a_name_is_text() -> None:
-    """A line `-- /etc/passwd` that goes is `--- /etc/passwd` in a diff."""
-    text = (
-        f"--- a/{FILE}\n+++ b/{FILE}\n@@ -1,2 +1,2 @@\n--- /etc/passwd\n+++ /etc/passwd\n same\n"
-        "\\ No newline at end of file\n"
-    )
-    assert read("D1", text.encode()).paths == (f"a/{FILE}", f"b/{FILE}")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ import pytest
 from netbisect.demo.lab.testbeds import TESTBEDS, lab_toml
 from netbisect.workers.config.lab import Lab, load_lab
 from netbisect.workers.config.scenario import builtin_scenarios, load_scenario
-from netbisect.workers.config.testbed import Timing
 from netbisect.workers.config.toml import FileError
 
 
@@ -26,52 +25,12 @@ def load(tmp_path: Path, text: str) -> Lab:
     return load_lab(tmp_path / "lab.toml")
 
 
-def test_paths_are_relative_to_the_file(tmp_path: Path, text: str) -> None:
-    lab = load(tmp_path, text)
-    assert lab.ssh.config == tmp_path / "ssh" / "config"
-    assert lab.kernels == tmp_path / "kernels"
-    assert lab.builders[0].directory == tmp_path / "builder"
-
-
-def test_absolute_paths_are_kept(tmp_path: Path, text: str) -> None:
-    lab = load(tmp_path, text.replace('directory = "builder"', 'directory = "/var/nb"'))
-    assert lab.builders[0].directory == Path("/var/nb")
-
-
-def test_testbeds_and_builders_are_found_by_name(tmp_path: Path, text: str) -> None:
-    lab = load(tmp_path, text)
-    assert lab.testbed("e5-2650").line_rate_pps == 14_880_952
-    assert lab.builder("amd64").make_command == ["make"]
-    with pytest.raises(FileError) as caught:
-        lab.testbed("c2758")
-    assert str(caught.value) == (
-        "there is no testbed 'c2758' in the lab file; there is c2558, e5-2650"
-    )
-
-
 def grouped(text: str) -> str:
     """Two testbeds of one make."""
     before, mark, rest = text.partition("[[testbeds]]")
     first, _, _ = rest.partition("[[testbeds]]")
     first = first.replace("owner =", 'group = "atoms"\nowner =', 1)
     return before + mark + first + mark + first.replace('"c2558"', '"c2558-2"')
-
-
-def test_a_kernel_config_can_depend_on_the_branch(tmp_path: Path, text: str) -> None:
-    """The first pattern that fits counts; a string is for all branches."""
-    bed = load(tmp_path, text).testbeds[0]
-    assert (bed.config_on("any"), bed.kernel_configs) == ("GENERIC-NODEBUG", ("GENERIC-NODEBUG",))
-    table = '{ main = "GENERIC-NODEBUG", "stable/*" = "GENERIC", "releng/*" = "GENERIC" }'
-    text = text.replace('"GENERIC-NODEBUG"', table, 1)
-    bed = load(tmp_path, text).testbeds[0]
-    assert [bed.config_on(one) for one in ("main", "stable/14", "releng/14.2")] == [
-        "GENERIC-NODEBUG",
-        "GENERIC",
-        "GENERIC",
-    ]
-    assert bed.kernel_configs == ("GENERIC-NODEBUG", "GENERIC")
-    with pytest.raises(FileError, match="kernel_config has nothing for the branch 'vendor/x'"):
-        bed.config_on("vendor/x")
 
 
 def test_what_is_no_kernel_config_is_refused(tmp_path: Path, text: str) -> None:
@@ -83,14 +42,6 @@ def test_what_is_no_kernel_config_is_refused(tmp_path: Path, text: str) -> None:
     }.items():
         with pytest.raises(FileError, match=said):
             load(tmp_path, text.replace('"GENERIC-NODEBUG"', wrong, 1))
-
-
-def test_peers_are_testbeds_of_the_same_group(tmp_path: Path, text: str) -> None:
-    lab = load(tmp_path, grouped(text))
-    one, two = lab.testbeds
-    assert (lab.peers(one), lab.peers(two)) == ((two,), (one,))
-    alone = load(tmp_path, text)
-    assert alone.peers(alone.testbeds[0]) == ()
 
 
 @pytest.mark.parametrize(
@@ -116,11 +67,6 @@ def test_testbeds_of_a_group_must_be_equal(
     assert str(caught.value).endswith("; expected the same of all testbeds of a group")
 
 
-def test_invalid_group_name_is_refused(tmp_path: Path, text: str) -> None:
-    with pytest.raises(FileError, match="group 'A b': expected lower-case letters"):
-        load(tmp_path, text.replace("owner =", 'group = "A b"\nowner =', 1))
-
-
 def test_builders_build_the_modules_of_testbeds(tmp_path: Path, text: str) -> None:
     """Of all firewalls, of the drivers, and what a testbed names; or what the builder names."""
     text = text.replace("owner =", 'modules = ["ipmi"]\nowner =', 1)
@@ -140,13 +86,6 @@ def test_kernel_configs_are_relative_to_the_lab_file(tmp_path: Path, text: str) 
         load(tmp_path, text)
     (tmp_path / "conf").mkdir()
     assert load(tmp_path, text).source.kernel_configs == tmp_path / "conf"
-
-
-def test_line_rate_depends_on_packet_size(tmp_path: Path, text: str) -> None:
-    """Gigabit Ethernet carries 1,488,095 packets of 60 bytes a second, 1,453,488 of 62."""
-    testbed = load(tmp_path, text).testbed("c2558")
-    assert testbed.line_rate(60) == 1_488_095
-    assert testbed.line_rate(62) == pytest.approx(1_453_488, abs=1)
 
 
 @pytest.mark.parametrize(
@@ -284,11 +223,6 @@ def test_missing_ssh_configuration_is_an_error(tmp_path: Path, text: str) -> Non
     )
 
 
-def test_timing_defaults() -> None:
-    """The defaults allow ten minutes for a boot and half a minute for a run."""
-    assert (Timing().boot_timeout, Timing().run) == (600.0, 30.0)
-
-
 # --------------------------------------------------------------------------------- scenarios
 
 
@@ -303,12 +237,6 @@ def test_builtin_scenarios_load(path: Path) -> None:
     assert scenario.firewall == ("" if rest == "forwarding" else rest.partition("-")[0])
     stateful = {"pf": "pass" in scenario.rules, "ipfw": "keep-state" in " ".join(scenario.rules)}
     assert stateful.get(scenario.firewall, False) == rest.endswith("stateful")
-
-
-def test_own_scenarios_take_precedence(tmp_path: Path) -> None:
-    text = (builtin_scenarios() / "inet4-forwarding.toml").read_text()
-    (tmp_path / "inet4-forwarding.toml").write_text(text.replace("forwarding, inet4", "mine"))
-    assert load_scenario("inet4-forwarding", [tmp_path]).title == "mine"
 
 
 @pytest.mark.parametrize(

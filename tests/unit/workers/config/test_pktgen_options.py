@@ -34,12 +34,6 @@ def test_the_usage_text_describes_the_options_of_the_getopt_string() -> None:
     assert pktgen_options.described("     -h      Show program usage and exit.\n") == frozenset()
 
 
-@pytest.mark.parametrize("letter", sorted(LETTERS))
-def test_every_option_of_the_string_is_taken(letter: str) -> None:
-    argument = ["1"] if f"{letter}:" in pktgen_options.GETOPT else []
-    assert pktgen_options.parse([f"-{letter}", *argument]) == {f"-{letter}": "".join(argument)}
-
-
 def test_options_of_other_versions_are_refused() -> None:
     """-U of the port's patch, -e and -m of FreeBSD 11."""
     for letter in "Uem":

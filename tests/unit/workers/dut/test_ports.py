@@ -62,10 +62,6 @@ def test_a_pci_address_finds_a_port_whatever_its_driver() -> None:
     )
 
 
-def test_a_port_may_be_the_child_of_the_device_on_the_bus() -> None:
-    assert found_at("pci0:4:0:4", "igb0", "cxl0", parents={"cxl0": "t5nex0"}) == "cxl0"
-
-
 def test_a_port_of_mellanox_has_no_parent_and_the_number_of_its_device() -> None:
     assert found_at("pci0:5:0:1", "mce0", "mce1") == "mce1"
 
@@ -104,16 +100,6 @@ def test_every_interface_is_read() -> None:
     ]
 
 
-def test_a_mac_finds_a_port_whatever_its_name() -> None:
-    """A conversion of em(4) to iflib renamed ports; their addresses stayed."""
-    renamed = IFCONFIG.replace("igb0", "em0")
-    assert find(PortSelector(interface="igb0", mac="00:0d:b9:41:ca:3c"), renamed).name == "em0"
-
-
-def test_a_name_finds_a_port_without_a_mac() -> None:
-    assert find(PortSelector(interface="vcxl0"), IFCONFIG).mac == "00:07:43:2e:e4:72"
-
-
 @pytest.mark.parametrize(
     ("port", "wanted"),
     [
@@ -129,8 +115,3 @@ def test_a_port_that_is_not_there_is_told_with_those_that_are(
     assert str(caught.value) == (
         f"no interface {wanted}; there is igb0 00:0d:b9:41:ca:3c, vcxl0 00:07:43:2e:e4:72, lo0"
     )
-
-
-def test_no_output_has_no_ports() -> None:
-    with pytest.raises(PortNotFoundError, match="there is none"):
-        find(PortSelector(interface="igb0"), "")

@@ -48,7 +48,3 @@ def test_another_kernel_and_another_address_of_a_table_are_no_other_setting() ->
     assert lab_settings.of_router(other, "") == lab_settings.of_router(KENV, "")
     changed = KENV.replace('"isa"', '"acpi"')
     assert lab_settings.of_router(changed, "") != lab_settings.of_router(KENV, "")
-
-
-def test_nothing_told_is_nothing_set() -> None:
-    assert lab_settings.of_router("", "") == {}

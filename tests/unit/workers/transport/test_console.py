@@ -34,14 +34,6 @@ def test_what_is_said_is_in_the_log_and_can_be_looked_at(tmp_path: Path) -> None
     assert tap.failures == 0
 
 
-def test_what_an_earlier_visit_heard_is_gone(tmp_path: Path) -> None:
-    log = tmp_path / "console.log"
-    log.write_text("panic: long ago\n")
-    with ConsoleTap(None, log) as tap:
-        assert tap.said() == ""
-    assert log.read_bytes() == b""
-
-
 def test_a_command_that_dies_is_started_again_and_it_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

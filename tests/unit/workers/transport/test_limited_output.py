@@ -32,15 +32,6 @@ def test_the_beginning_and_the_end_are_kept(blocks: list[bytes], most: int) -> N
     assert told == whole[:half] + between.encode() + whole[len(whole) - half :]
 
 
-def test_no_more_is_remembered_than_is_kept() -> None:
-    """A flood of a gigabyte takes no memory."""
-    ends = HeadAndTail(lambda _: None, 1000)
-    for _ in range(1000):
-        ends.take(bytes(65536))
-
-    assert len(ends._end) <= 1000
-
-
 def test_what_cannot_be_written_at_first_is_kept_for_the_end() -> None:
     """As where a disk was full for a moment."""
     kept: list[bytes] = []

@@ -56,16 +56,6 @@ Tracing pid 18 tid 100121 td 0xfffff80003f7e740
 kdb_enter() at kdb_enter+0x33/frame 0xfffffe0012a3c8e0
 db>\x20
 """
-ARM = """\
-panic: Unhandled EL1 sync exception
-KDB: stack backtrace:
-db_trace_self() at db_trace_self_wrapper+0x30
-         pc = 0xffff0000007a1b54  lr = 0xffff000000101c20
-vpanic() at panic+0x44
-         pc = 0xffff0000004a7b10  lr = 0xffff0000004a7b5c
-genet_rx_ring() at genet_intr+0x118
-         pc = 0xffff000000210e8c  lr = 0xffff000000210f10
-"""
 REVERSAL = """\
 lock order reversal:
  1st 0xfffff80003b7a5f0 ufs (ufs, lockmgr) @ /usr/src/sys/kern/vfs_mount.c:1092
@@ -96,13 +86,6 @@ def test_a_panic_is_its_message_with_backtrace_and_debugger() -> None:
     assert prompt_in(MUTEX).startswith("db>")
 
 
-def test_other_processors_tell_their_stacks_otherwise() -> None:
-    panic = find_panic(ARM)
-    assert panic is not None
-    assert panic.message == "panic: Unhandled EL1 sync exception"
-    assert "genet_intr+0x118" in panic.text
-
-
 @pytest.mark.parametrize(
     "said",
     [
@@ -117,26 +100,6 @@ def test_other_processors_tell_their_stacks_otherwise() -> None:
 def test_what_only_speaks_of_panics_is_none(said: str) -> None:
     """A lock order reversal has a backtrace, and a machine says where it comes from."""
     assert find_panic(said) is None
-
-
-def test_a_panic_may_begin_in_the_middle_of_a_line() -> None:
-    """Whatever was being written when the kernel took the console."""
-    panic = find_panic("Starting sshd.\nlog" + MUTEX.partition("UP\n")[2])
-    assert panic is not None
-    assert panic.message.startswith("panic: mutex pf_state")
-
-
-def test_half_a_panic_is_one() -> None:
-    """The console broke off."""
-    panic = find_panic("panic: page fa")
-    assert panic is not None
-    assert panic.message == panic.text == "panic: page fa"
-
-
-def test_of_several_the_first_is_the_cause() -> None:
-    panic = find_panic(MUTEX + TRAP)
-    assert panic is not None
-    assert panic.message.startswith("panic: mutex pf_state")
 
 
 def test_a_console_s_own_signs_are_taken_off() -> None:

@@ -165,15 +165,6 @@ def test_no_path_leads_out(tmp_path: Path, shell: list[str], awk: str) -> None:
     assert RAN not in said
 
 
-@by_any_awk
-def test_a_root_is_taken_as_it_is_written(tmp_path: Path, awk: str) -> None:
-    """A dot in it stands for a dot alone, and it has no `..` itself."""
-    assert verdict(tmp_path, "ls -1t /roots/d1.18/boot", "server", "/roots/d1.18", awk) == RAN
-    assert RAN not in verdict(tmp_path, "ls -1t /roots/d1x18/boot", "server", "/roots/d1.18", awk)
-    for root in ("/roots/../etc", "/roots/..", "../roots"):
-        assert "without '..'" in verdict(tmp_path, f"ls -1t {root}/boot", "server", root, awk)
-
-
 _WORDS = st.lists(st.text("ab./-'\"$`;&|<>(){}*?~# \\\t=!", min_size=1, max_size=6), max_size=4)
 
 
