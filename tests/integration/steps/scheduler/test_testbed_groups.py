@@ -270,6 +270,28 @@ class TestbedGroupsTest(Group):
 
     @pytest.mark.long
     @case
+    async def test_a_peer_is_unavailable_during_its_nightly_job(self) -> None:
+        await self.start()
+        waits = {"trial": "wait"}
+        night = NightlyJob("main", PEER, LINE[0], ("inet4-forwarding",), 1)
+        tonight = self.ledger.jobs.add(night, key="night", priority=100)
+        record = self.begin({OWN: waits, PEER: waits})
+        await self.until(lambda: len(self.visits(tonight, PEER)) == 1)
+        await task.deferLater(reactor, 2 * self.settings.tick)
+        assert self.visits(record, PEER) == []
+        (self.folder / "go").touch()
+        tonight = await self.closed(tonight)
+        assert tonight.finding == NightlyResult(1)
+        record = await self.closed(record)
+
+        self.found(record)
+        at = tonight.closed_at
+        assert at is not None
+        assert all(one.intended_at >= at for one in self.visits(record, PEER))
+        assert self.visits(record, PEER)
+
+    @pytest.mark.long
+    @case
     async def test_a_job_of_a_peer_withdraws_trials_that_have_not_begun(self) -> None:
         """Also one whose buildset was not recorded because of a kill."""
         await self.start()
