@@ -63,8 +63,8 @@ def open_database(url: str) -> Engine:
             `postgresql+psycopg://netbisect@localhost/netbisect`.
 
     Raises:
-        StoreError: this is no such url, its driver is not installed, or what it names cannot
-            be opened for writing.
+        StoreError: the URL is invalid, its driver is not installed, or the database cannot be
+            opened for writing.
     """
     parsed = _parse(url)
     sqlite = parsed.get_backend_name() == "sqlite"
@@ -94,7 +94,7 @@ def database_exists(url: str) -> bool:
     """Whether the database exists; always true for PostgreSQL.
 
     Raises:
-        StoreError: this is no such url.
+        StoreError: the URL is invalid.
     """
     path = sqlite_file(url)
     return path is None or path.exists()
@@ -104,7 +104,7 @@ def sqlite_file(url: str) -> Path | None:
     """The file of a SQLite database; None for other databases.
 
     Raises:
-        StoreError: this is no such url.
+        StoreError: the URL is invalid.
     """
     parsed = _parse(url)
     if parsed.get_backend_name() != "sqlite" or parsed.database in {None, "", ":memory:"}:
@@ -150,8 +150,8 @@ def retried_when_lost(work: Callable[[], _Result]) -> _Result:
     """Result of `work`, repeated from its beginning after a lost connection.
 
     Args:
-        work: Any number of transactions, of which each may be made again once those before it
-            are kept, as after a kill.
+        work: Any number of transactions; it must be repeatable after each of them, as after a
+            kill.
 
     Raises:
         StoreError: as of `work`; ConnectionLostError if the database stays unreachable.
@@ -236,8 +236,8 @@ def _check_path(url: URL) -> None:
     if not path.parent.is_dir():
         raise StoreError(f"the database {path} cannot be made: there is no directory {path.parent}")
     with contextlib.suppress(OSError):  # SQLite reports it
-        # What SQLite keeps beside it gets the same mode. A file that is there is not touched: to
-        # close it would end the locks that other connections of this process hold.
+        # SQLite's other files get the same mode. Closing an existing file would release the locks
+        # of other connections of this process.
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
 

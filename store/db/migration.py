@@ -1,4 +1,4 @@
-"""Changes the tables of a database by alembic's migrations."""
+"""Runs the migrations of Alembic."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from netbisect.store.db.schema import MIGRATIONS
 
 
 def upgrade(connection: Connection) -> None:
-    """Brings the tables up to date, within the transaction of this connection."""
+    """Upgrades the tables within the transaction of the connection."""
     command.upgrade(alembic_config(connection), "head")
 
 
 def alembic_config(connection: Connection) -> Config:
-    """What alembic's commands need to work on this connection.
+    """Configuration of Alembic for a connection.
 
     To write the next migration: change tables.py, then
     `alembic.command.revision(alembic_config(connection), "What changes", autogenerate=True)`.
@@ -27,13 +27,13 @@ def alembic_config(connection: Connection) -> Config:
 
 
 def scripts() -> ScriptDirectory:
-    """All migrations that this version knows."""
+    """All migrations."""
     return ScriptDirectory.from_config(_config())
 
 
 def _config() -> Config:
     config = Config()
-    # A percent sign would be an interpolation to the file format that Config stands for.
+    # Config interpolates percent signs.
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
     config.set_main_option("path_separator", "os")
     return config

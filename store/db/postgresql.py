@@ -1,8 +1,7 @@
-"""What PostgreSQL needs besides: turns of writers, and what became of a transaction that was cut.
+"""PostgreSQL: serialized writers, and lost connections.
 
-Its server can be stopped, moved or cut off while a service works. What was lost then is done
-again, and for that it must be certain that it was lost: a commit may have been carried out
-although its answer never came.
+After a lost connection, work is repeated only if its transaction was rolled back: a commit may have
+succeeded although the answer was lost.
 """
 
 from __future__ import annotations
@@ -13,22 +12,22 @@ from collections.abc import Iterator
 from sqlalchemy import Connection, Engine, exc, text
 
 WAIT_SECONDS = 60
-"""For a writer before us, and for a server that is away; transactions take milliseconds."""
+"""Wait for other writers, and for a lost server."""
 _WRITERS_TURN = 6328_2473
-"""The advisory lock's number: "netbisect" on a telephone, cut to fit."""
+"""Number of the advisory lock."""
 _TRANSACTION = "netbisect_transaction"
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 8.0
-"""Seconds between two tries, doubled from the first to the longest."""
+"""Seconds between tries, doubled from the first to the longest."""
 
 _LOSSES = ("08", "57P", "40", "53300")
-"""What SQLSTATEs begin with that say: not now. Classes and codes of appendix A of PostgreSQL's
-manual: connections, shutdown and start, rollback for others' sake, too many connections."""
+"""Prefixes of SQLSTATE for temporary failures (PostgreSQL manual, appendix A):
+connections, shutdown and start, rollback because of other transactions, too many connections."""
 
 
 def begin_writing(connection: Connection) -> None:
-    """Waits for the writers before this one, and notes by which number the server knows it.
+    """Waits for other writers, and stores the id of the transaction in the connection.
 
-    A writer that stands still for long is put out: others could never write.
+    The server ends a writer that is idle for long, so that others can write.
     """
     found = connection.exec_driver_sql(
         "SELECT pg_current_xact_id()::text,"
@@ -40,19 +39,19 @@ def begin_writing(connection: Connection) -> None:
 
 
 def transaction_of(connection: Connection) -> str | None:
-    """The number of the transaction that writes there; None of other databases."""
+    """Id of the write transaction; None for other databases."""
     number: str | None = connection.info.get(_TRANSACTION)
     return number
 
 
 def is_loss(error: exc.DBAPIError) -> bool:
-    """Whether the server is away, or has undone all for a reason that passes."""
+    """Whether the server is away, or rolled back for a temporary reason."""
     if error.connection_invalidated:
         return True
     if type(error.orig).__module__.partition(".")[0] != "psycopg":
         return False
     state = getattr(error.orig, "sqlstate", None)
-    # Without one there was no server to give it: it cannot be reached.
+    # Without SQLSTATE, the server cannot be reached.
     refused = state is None and isinstance(error, exc.OperationalError)
     return refused or str(state).startswith(_LOSSES)
 
@@ -77,7 +76,7 @@ def is_committed(engine: Engine, transaction: str) -> bool | None:
 
 
 def pauses() -> Iterator[None]:
-    """Comes back at once, and then after longer and longer pauses, until there was time enough."""
+    """Yields at once, then after increasing pauses, for WAIT_SECONDS."""
     until = time.monotonic() + WAIT_SECONDS
     pause = _FIRST_PAUSE
     while True:

@@ -1,100 +1,49 @@
-"""The nouns of bisect/model/entities.py out of their rows; `facts.py` puts them in."""
+"""Converts rows to the classes of bisect/model/entities.py and records.py."""
 
 from __future__ import annotations
 
-from netbisect.bisect.model.entities import (
-    Boot,
-    Commit,
-    Conditions,
-    Failure,
-    Kernel,
-    Reaction,
-    Sample,
-    Stage,
-)
+import functools
+from typing import Any, TypeVar
+
+import cattrs
+from sqlalchemy import inspect
+
+from netbisect.bisect.model.entities import Failure, Kernel
 from netbisect.bisect.model.evidence import split_kernel_name
-from netbisect.store.db.tables import (
-    BootRow,
-    CommitRow,
-    ConditionsRow,
-    DudRow,
-    KernelRow,
-    SampleRow,
-)
+from netbisect.store.db.tables import Base, DudRow, KernelRow
+
+T = TypeVar("T")
+
+_converter = cattrs.Converter(detailed_validation=False)
+
+
+def record_of(kind: type[T], row: Base, **more: object) -> T:
+    """The record of a row.
+
+    Args:
+        kind: A dataclass. Its field `x` has the value of the column `x` or `x_id`.
+        row: The row.
+        more: Fields without such a column.
+    """
+    return _converter.structure({**columns_of(row), **more}, kind)
+
+
+def columns_of(row: Base) -> dict[str, Any]:
+    """The columns of a row by name, and those named `x_id` also as `x`."""
+    values = {name: getattr(row, name) for name in _names(type(row))}
+    return {name.removesuffix("_id"): value for name, value in values.items()} | values
+
+
+@functools.cache
+def _names(table: type[Base]) -> tuple[str, ...]:
+    return tuple(inspect(table).column_attrs.keys())
 
 
 def kernel_of(row: KernelRow) -> Kernel:
-    """The noun in this row."""
-    return Kernel(
-        revision=row.revision,
-        config=row.config,
-        arch=row.arch,
-        identity=row.identity,
-        key=row.key,
-        version=row.version,
-        size=row.size,
-        at=row.at,
-        seconds=row.seconds,
-        layout=split_kernel_name(row.revision)[1],
-    )
-
-
-def boot_of(row: BootRow) -> Boot:
-    """The noun in this row."""
-    return Boot(row.id, row.testbed, row.kernel, row.revision, row.at, row.seconds)
-
-
-def conditions_of(row: ConditionsRow) -> Conditions:
-    """The noun in this row."""
-    return Conditions(row.digest, row.testbed, row.scenario, dict(row.values))
-
-
-def sample_of(row: SampleRow) -> Sample:
-    """The noun in this row."""
-    return Sample(
-        id=row.id,
-        boot=row.boot_id,
-        testbed=row.testbed,
-        scenario=row.scenario,
-        pps=row.pps,
-        offered_pps=row.offered_pps,
-        received=tuple(row.received),
-        offered=tuple(row.offered),
-        problems=tuple(row.problems),
-        conditions=row.conditions,
-        at=row.at,
-        seconds=row.seconds,
-    )
+    """The kernel of a row."""
+    return record_of(Kernel, row, layout=split_kernel_name(row.revision)[1])
 
 
 def failure_of(row: DudRow) -> Failure:
-    """The noun in this row."""
-    return Failure(
-        id=row.id,
-        revision=row.revision,
-        stage=Stage(row.stage),
-        reaction=Reaction(row.reaction),
-        why=row.why,
-        at=row.at,
-        seconds=row.seconds,
-        testbed=row.testbed,
-        scenario=row.scenario,
-        log=row.log,
-        fault=row.fault,
-        layout=split_kernel_name(row.revision)[1],
-    )
-
-
-def commit_of(row: CommitRow) -> Commit:
-    """The noun in this row."""
-    return Commit(
-        revision=row.revision,
-        number=row.number,
-        subject=row.subject,
-        body=row.body,
-        author=row.author,
-        email=row.email,
-        at=row.at,
-        paths=tuple(row.paths),
-        lines=row.lines,
-    )
+    """The failure of a row."""
+    return record_of(Failure, row, layout=split_kernel_name(row.revision)[1])

@@ -1,7 +1,6 @@
-"""Which tables a database has, and how it gets those of this version.
+"""The schema of a database, and its migration.
 
-Most databases have them, and most commands end sooner than alembic is loaded: it is loaded only
-where there is something for it to do (migration.py).
+Alembic is slow to import, so migration.py is imported only if there is something to migrate.
 """
 
 from __future__ import annotations
@@ -14,35 +13,33 @@ from sqlalchemy import Engine, inspect, text
 from netbisect.store.db.database import StoreError, redacted, translated_errors, writer
 
 VERSION_TABLE = "netbisect_version"
-"""Where the database keeps the number of its schema."""
+"""Table with the number of the schema."""
 
 MIGRATIONS = Path(__file__).resolve().parents[1] / "migrations"
 
 
 @functools.cache
 def known_schemas() -> tuple[str, ...]:
-    """Numbers of all schemas that this version can bring up to date, its own last.
+    """Numbers of all schemas that can be migrated, and of the current one, which is last.
 
-    The file of each migration is called after the schema that it leads to.
+    The files of migrations are named after the resulting schemas.
     """
     files = (MIGRATIONS / "versions").glob("v[0-9]*_*.py")
     return tuple(sorted(file.name[1:].partition("_")[0] for file in files))
 
 
 def schema_of(engine: Engine) -> str:
-    """Number of the version of the database's tables; "" when it has none."""
+    """Number of the schema of a database; "" without tables."""
     with engine.connect() as connection:
         if not inspect(connection).has_table(VERSION_TABLE):
             return ""
-        # One row, or none after the way back to the very beginning.
+        # Without a row after a downgrade to the beginning.
         query = text(f"SELECT version_num FROM {VERSION_TABLE}")  # noqa: S608 - a constant
         return connection.scalar(query) or ""
 
 
 def migrate(engine: Engine) -> None:
-    """Gives the database the tables of this version; does nothing to one that has them.
-
-    All or nothing, and two processes may do it at once.
+    """Upgrades a database to the current schema, in one transaction.
 
     Raises:
         StoreError: a newer netbisect made the database, or it cannot be changed.

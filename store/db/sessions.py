@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import Engine, func, select
 from sqlalchemy.orm import Session
@@ -16,6 +17,8 @@ from netbisect.store.db.database import NotFoundError, StoreError, commit, trans
 from netbisect.store.db.records import LedgerEvent
 from netbisect.store.db.tables import Base, EventRow
 
+P = ParamSpec("P")
+R = TypeVar("R")
 _Row = TypeVar("_Row", bound=Base)
 
 
@@ -27,7 +30,7 @@ class WriteTransaction:
     now: float
     """Time of all its changes."""
     domain: str
-    origin: str = ""
+    origin: str
     """Network address of the person; "" for this host."""
 
     def note(self, kind: str, job: int | None = None, /, **data: object) -> None:
@@ -123,6 +126,19 @@ class LedgerRepository:
     def __init__(self, transactions: Transactions) -> None:
         self.reading = transactions.reading
         self.writing = transactions.writing
+
+
+def transaction(
+    function: Callable[Concatenate[WriteTransaction, P], R],
+) -> Callable[Concatenate[LedgerRepository, P], R]:
+    """Makes a method of a repository that calls a function in a transaction of its own."""
+
+    @functools.wraps(function)
+    def method(self: LedgerRepository, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        with self.writing() as writing:
+            return function(writing, *args, **kwargs)
+
+    return method
 
 
 class EventRepository(LedgerRepository):

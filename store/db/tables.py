@@ -1,8 +1,8 @@
-"""What is remembered, as tables.
+"""The tables.
 
-Facts (kernels, boots, conditions, samples, duds) are only ever added. Questions, decisions,
-alerts and mails change their state, and every change is also a row of `events`. Times are
-seconds since the epoch, UTC.
+Rows of facts (kernels, boots, conditions, samples, duds) are never changed. Each change of a job
+("question"), action ("decision"), alert or mail is also a row of `events`. Times are seconds since
+the epoch, UTC.
 """
 
 from __future__ import annotations
@@ -26,27 +26,23 @@ from sqlalchemy.types import TypeDecorator
 
 
 def clean(text: str) -> str:
-    """Text that every database takes.
-
-    A console may say anything. PostgreSQL refuses NUL, and UTF-8 has no lone surrogates: both
-    are kept as a replacement, so that no fact is lost for its wording.
-    """
+    """Replaces NUL and lone surrogates, which databases reject, in the output of consoles."""
     return text.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
 
 
 class CleanText(TypeDecorator[str]):
-    """Text that is kept as `clean` has it."""
+    """Text that is stored after `clean`."""
 
     impl = Text
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002 - SQLAlchemy's interface
-        """What is stored for this text."""
+        """Cleans a text."""
         return None if value is None else clean(value)
 
 
 class Base(DeclarativeBase):
-    """All tables; constraints have names, so that a migration can speak of them."""
+    """All tables; constraints have names, which migrations use."""
 
     metadata = MetaData(
         naming_convention={
@@ -67,7 +63,7 @@ class Base(DeclarativeBase):
     }
 
 
-# ----------------------------------------------------------------------------- the background
+# ------------------------------------------------------------------------------------ commits
 
 
 class CommitRow(Base):
@@ -87,7 +83,7 @@ class CommitRow(Base):
 
 
 class PlaceRow(Base):
-    """Which commit stands at that number of that branch's first-parent line."""
+    """A commit and its number on the first-parent line of a branch."""
 
     __tablename__ = "places"
 
@@ -96,7 +92,7 @@ class PlaceRow(Base):
     revision: Mapped[str] = mapped_column(ForeignKey(CommitRow.revision), index=True)
 
 
-# ------------------------------------------------------------------- questions and decisions
+# --------------------------------------------------------------------------- jobs and actions
 
 
 class QuestionRow(Base):
@@ -120,7 +116,7 @@ class QuestionRow(Base):
     opened_at: Mapped[float]
     closed_at: Mapped[float | None]
     link: Mapped[RequestQuestionRow | None] = relationship(lazy="joined")
-    """To its request."""
+    """Link to its request."""
 
 
 class RequestRow(Base):
@@ -142,7 +138,7 @@ class RequestRow(Base):
     verdict: Mapped[str]
     """In one word; "" before the answer."""
     why: Mapped[str]
-    """The answer in a sentence, or why there is none."""
+    """The answer, or the reason for its absence, in a sentence."""
     opened_at: Mapped[float]
     closed_at: Mapped[float | None]
 
@@ -174,11 +170,11 @@ class AuditRow(Base):
     request_id: Mapped[int | None] = mapped_column(ForeignKey(RequestRow.id), index=True)
     data: Mapped[dict[str, Any]]
     origin: Mapped[str]
-    """From where: an address of the network, "" for this host."""
+    """Network address; "" for this host."""
 
 
 class TokenRow(Base):
-    """By which a program shows for whom it asks; the token itself is not kept."""
+    """An API token, without its secret."""
 
     __tablename__ = "tokens"
 
@@ -194,12 +190,12 @@ class TokenRow(Base):
 
 
 class DecisionRow(Base):
-    """One thing that was decided to be done; a row for every attempt at it."""
+    """An attempt at an action of a job."""
 
     __tablename__ = "decisions"
     __table_args__ = (
         UniqueConstraint("question_id", "seq", "attempt"),
-        # A crash between two writes can leave a decision open, never two for one testbed.
+        # At most one open action per job and testbed, also after a crash.
         Index(
             "ix_decisions_open",
             "question_id",
@@ -220,11 +216,11 @@ class DecisionRow(Base):
     target: Mapped[str]
     """The builder of a kernel, the testbed of a trial."""
     testbed: Mapped[str] = mapped_column(server_default="")
-    """For which it is: where a kernel that is built will be measured."""
+    """Testbed of the trial, or of the trials of a kernel."""
     config: Mapped[str]
     arch: Mapped[str]
     runs: Mapped[int] = mapped_column(server_default="1")
-    """Of each scenario, of a trial."""
+    """Runs of each scenario in a trial."""
     why: Mapped[str]
     belief: Mapped[dict[str, Any] | None]
     buildset: Mapped[int | None]
@@ -235,11 +231,11 @@ class DecisionRow(Base):
     finished_at: Mapped[float | None]
 
 
-# ---------------------------------------------------------------------------------- the facts
+# -------------------------------------------------------------------------------------- facts
 
 
 class KernelRow(Base):
-    """A finished build; of several of one revision, config and arch the newest one counts."""
+    """A finished build; the newest one per revision, config and arch counts."""
 
     __tablename__ = "kernels"
     __table_args__ = (
@@ -261,7 +257,7 @@ class KernelRow(Base):
 
 
 class BootRow(Base):
-    """A testbed that came up on a kernel."""
+    """A successful boot."""
 
     __tablename__ = "boots"
     __table_args__ = (Index(None, "testbed", "revision"),)
@@ -269,7 +265,7 @@ class BootRow(Base):
     id: Mapped[str] = mapped_column(primary_key=True)
     testbed: Mapped[str]
     kernel: Mapped[str]
-    """Key of a kernel; no foreign key, for a kernel may have been built elsewhere."""
+    """Key of a kernel; no foreign key, because it may not be in the ledger."""
     revision: Mapped[str]
     at: Mapped[float]
     seconds: Mapped[float]
@@ -277,10 +273,7 @@ class BootRow(Base):
 
 
 class ConditionsRow(Base):
-    """What was equal for the samples that carry this digest.
-
-    Two testbeds of one make can have one digest, so the testbed belongs to the key.
-    """
+    """Conditions of samples; equal testbeds may have the same digest."""
 
     __tablename__ = "conditions"
 
@@ -289,11 +282,11 @@ class ConditionsRow(Base):
     digest: Mapped[str] = mapped_column(primary_key=True)
     values: Mapped[dict[str, str]]
     at: Mapped[float]
-    """When they were first recorded."""
+    """Time of the first record."""
 
 
 class SampleRow(Base):
-    """One scenario on one boot."""
+    """A run of a scenario on a boot."""
 
     __tablename__ = "samples"
     __table_args__ = (Index(None, "testbed", "scenario", "valid", "at"),)
@@ -308,16 +301,16 @@ class SampleRow(Base):
     offered: Mapped[list[float]]
     problems: Mapped[list[str]]
     valid: Mapped[bool]
-    """As Sample.valid says, for queries."""
+    """Sample.valid, for queries."""
     conditions: Mapped[str]
-    """Digest; no foreign key: a sample whose conditions were not told is still a sample."""
+    """Digest; no foreign key, because conditions are optional."""
     at: Mapped[float]
     seconds: Mapped[float]
     decision_id: Mapped[int | None] = mapped_column(ForeignKey(DecisionRow.id), index=True)
 
 
 class DudRow(Base):
-    """A revision that could not be asked."""
+    """A failed build or trial."""
 
     __tablename__ = "duds"
 
@@ -335,11 +328,11 @@ class DudRow(Base):
     decision_id: Mapped[int | None] = mapped_column(ForeignKey(DecisionRow.id), index=True)
 
 
-# ----------------------------------------------------------------------------- the testbeds
+# ----------------------------------------------------------------------------------- testbeds
 
 
 class QuarantineRow(Base):
-    """A testbed that gets no orders until its owner has looked at it; once released, history."""
+    """A current or past quarantine of a testbed."""
 
     __tablename__ = "quarantines"
     __table_args__ = (
@@ -356,10 +349,10 @@ class QuarantineRow(Base):
     testbed: Mapped[str] = mapped_column(index=True)
     since: Mapped[float]
     fault: Mapped[str]
-    """Its name in the table of bisect/model/faults.py; "" for a quarantine by hand."""
+    """Name in the table of bisect/model/faults.py; "" for a manual quarantine."""
     why: Mapped[str]
     log: Mapped[str]
-    """The end of what the machine said."""
+    """End of the console output."""
     by: Mapped[str]
     wanted_at: Mapped[float | None]
     """Time of the request for release; None without one, or after a refusal."""
@@ -372,11 +365,11 @@ class QuarantineRow(Base):
     released_by: Mapped[str]
 
 
-# ----------------------------------------------------------------------------- what was told
+# --------------------------------------------------------------------- alerts, mails and events
 
 
 class AlertRow(Base):
-    """A change, from the first suspicion until it is over."""
+    """A change of level, from the candidate to the end."""
 
     __tablename__ = "alerts"
     __table_args__ = (Index(None, "testbed", "branch", "state"),)
@@ -398,10 +391,10 @@ class AlertRow(Base):
     closed_at: Mapped[float | None]
     kind: Mapped[str]
     announced_at: Mapped[float | None]
-    """None for what never became more than a candidate."""
+    """None for candidates."""
     muted_until: Mapped[float | None]
     recovery: Mapped[str]
-    """First revision whose level was back."""
+    """First revision with the old level."""
     merged_into: Mapped[int | None] = mapped_column(ForeignKey("alerts.id"))
     series: Mapped[list[AlertSeriesRow]] = relationship(
         order_by="AlertSeriesRow.id", lazy="selectin"
@@ -409,10 +402,7 @@ class AlertRow(Base):
 
 
 class AlertSeriesRow(Base):
-    """A series in which an alert was seen, with the numbers it was announced with.
-
-    Rows are only ever added: what comes later stands beside what was announced.
-    """
+    """A series of an alert, with its announced effect; rows are never changed."""
 
     __tablename__ = "alert_series"
     __table_args__ = (Index(None, "testbed", "scenario", "branch"),)
@@ -425,12 +415,12 @@ class AlertSeriesRow(Base):
     good: Mapped[str]
     bad: Mapped[str]
     effect: Mapped[dict[str, Any] | None]
-    """None if it was detected but not measured again."""
+    """None without a retest."""
     at: Mapped[float]
 
 
 class AlertChangeRow(Base):
-    """Who did what to an alert, when and why."""
+    """An entry of the history of an alert."""
 
     __tablename__ = "alert_changes"
 
@@ -439,13 +429,13 @@ class AlertChangeRow(Base):
     at: Mapped[float]
     who: Mapped[str]
     what: Mapped[str]
-    """Why, in words."""
+    """Reason, in words."""
     state: Mapped[str]
-    """Of the alert since then; "" where an older netbisect did not write it down."""
+    """New state of the alert; "" if an old version did not record it."""
 
 
 class MailRow(Base):
-    """A mail that is to be sent, or was."""
+    """A waiting, sent or failed mail."""
 
     __tablename__ = "mails"
     __table_args__ = (Index(None, "state", "next_try_at"),)
@@ -469,10 +459,10 @@ class MailRow(Base):
 
 
 class EventRow(Base):
-    """Something that happened, written in the transaction in which it happened.
+    """An event, stored in the transaction of its cause.
 
-    Writers take turns (see database.py), so that identifiers appear in their order and whoever
-    has read up to one of them has missed nothing.
+    Write transactions are serialized (see database.py), so events become visible in the order of
+    their ids.
     """
 
     __tablename__ = "events"

@@ -14,8 +14,15 @@ from sqlalchemy.orm import Session
 from netbisect.bisect.model.results import Posterior
 from netbisect.store.db.database import StoreError
 from netbisect.store.db.records import Action, ActionStage, JobState, Outcome
+from netbisect.store.db.rows import record_of
 from netbisect.store.db.sessions import LedgerRepository, WriteTransaction, get_row
 from netbisect.store.db.tables import DecisionRow, DudRow, QuestionRow
+
+_RETRIED = (
+    *("question_id", "seq", "stage", "revision", "target", "testbed"),
+    *("config", "arch", "runs", "why", "belief"),
+)
+"""Columns that all attempts at an action share."""
 
 
 class NotOpenError(StoreError):
@@ -55,8 +62,7 @@ class ActionRepository(LedgerRepository):
 
         Raises:
             NotOpenError: the job is held or closed.
-            StoreError: there is no such question, or an earlier decision of it for this testbed is
-                still open.
+            StoreError: there is no such job, or it has an open action for this testbed.
         """
         with self.writing() as writing:
             session = writing.session
@@ -96,7 +102,7 @@ class ActionRepository(LedgerRepository):
         An open attempt is finished as `retry`, an attempt that was finished keeps its outcome.
 
         Raises:
-            StoreError: there is no such decision, or its question has gone on to another.
+            StoreError: there is no such action, or its job has a later one.
         """
         with self.writing() as writing:
             session = writing.session
@@ -119,26 +125,14 @@ class ActionRepository(LedgerRepository):
                     f"{row.external_id} is not tried again: its question has gone on to "
                     f"{pending.external_id}"
                 )
-            again = DecisionRow(
-                question_id=row.question_id,
-                seq=row.seq,
-                stage=row.stage,
-                revision=row.revision,
-                target=row.target,
-                testbed=row.testbed,
-                config=row.config,
-                arch=row.arch,
-                runs=row.runs,
-                why=row.why,
-                belief=row.belief,
-            )
+            again = DecisionRow(**{name: getattr(row, name) for name in _RETRIED})
             return _add_attempt(writing, again, row.attempt + 1)
 
     def submitted(self, decision: int, buildset: int) -> Action:
         """Records the buildset; the first one stands.
 
         Raises:
-            StoreError: there is no such decision.
+            StoreError: there is no such action.
         """
         with self.writing() as writing:
             row = get_row(writing.session, DecisionRow, decision)
@@ -152,7 +146,7 @@ class ActionRepository(LedgerRepository):
         """Records the outcome; the first one stands.
 
         Raises:
-            StoreError: there is no such decision.
+            StoreError: there is no such action.
         """
         with self.writing() as writing:
             row = get_row(writing.session, DecisionRow, decision)
@@ -192,7 +186,7 @@ class ActionRepository(LedgerRepository):
             return action_of(get_row(session, DecisionRow, identifier))
 
     def failed(self) -> set[int]:
-        """Those that a dud came of."""
+        """Ids of the actions with a failure."""
         query = select(DudRow.decision_id).where(DudRow.decision_id.is_not(None)).distinct()
         with self.reading() as session:
             return {number for number in session.scalars(query) if number is not None}
@@ -251,27 +245,5 @@ def _note(writing: WriteTransaction, kind: str, row: DecisionRow, **more: object
 
 
 def action_of(row: DecisionRow) -> Action:
-    """The record of a row."""
-    belief = row.belief
-    return Action(
-        id=row.id,
-        job=row.question_id,
-        seq=row.seq,
-        attempt=row.attempt,
-        external_id=row.external_id,
-        stage=ActionStage(row.stage),
-        revision=row.revision,
-        target=row.target,
-        testbed=row.testbed,
-        config=row.config,
-        arch=row.arch,
-        runs=row.runs,
-        why=row.why,
-        belief=None if belief is None else Posterior(**belief),
-        buildset=row.buildset,
-        outcome=None if row.outcome is None else Outcome(row.outcome),
-        note=row.note,
-        intended_at=row.intended_at,
-        submitted_at=row.submitted_at,
-        finished_at=row.finished_at,
-    )
+    """The action of a row."""
+    return record_of(Action, row, job=row.question_id)

@@ -1,4 +1,4 @@
-"""Changes of alerts within a transaction, by the rules of bisect/alert_lifecycle.py."""
+"""Changes of alerts within a transaction; bisect/alert_lifecycle.py has the rules."""
 
 from __future__ import annotations
 
@@ -32,12 +32,19 @@ from netbisect.store.repositories.outbox import post_mail
 
 
 def open_candidate(
-    writing: WriteTransaction, record: JobRecord, *, kind: AlertKind, who: str, what: str
+    writing: WriteTransaction,
+    record: JobRecord,
+    *,
+    kind: AlertKind,
+    what: str,
+    who: str = "netbisect",
 ) -> Alert:
-    """Records a suspicion for a comparison to confirm; sends no mail.
+    """Opens a candidate for the compare job that is to confirm it; sends no mail.
+
+    `open_alert` announces it when that job is closed; `change_alert` withdraws it.
 
     Raises:
-        StoreError: the job is no comparison.
+        StoreError: the job is no compare job.
     """
     if not isinstance(record.job, CompareJob):
         raise StoreError(f"question {record.id} ({record.key}) is no comparison")
@@ -52,21 +59,30 @@ def open_alert(
     record: JobRecord,
     effects: Sequence[Effect],
     *,
-    bisection: int | None,
-    kind: AlertKind | None,
-    ends: tuple[str, str] | None = None,
-    who: str,
     what: str,
+    who: str = "netbisect",
+    bisection: int | None = None,
+    kind: AlertKind | None = None,
+    ends: tuple[str, str] | None = None,
 ) -> Alert:
-    """Announces the change that this question has confirmed.
+    """Announces the change that a job has confirmed.
 
-    An alert that ended less than 30 days ago and was about the same is opened again, and the
-    candidate, if there is one, withdrawn; otherwise the candidate is opened; otherwise there is
-    a new one.
+    An alert of the same testbed, branch and kind that ended at most 30 days ago, about the same
+    leading scenario or range, is reopened and the candidate of the job withdrawn. Otherwise the
+    candidate is announced, or a new alert.
+
+    Args:
+        writing: The transaction.
+        record: A compare or bisect job.
+        effects: Leading scenario first, at least one.
+        what: Reason, for the history of the alert.
+        who: Author in the history.
+        bisection: Existing job that searches for the culprit.
+        kind: Kind of the change; from the sign of the leading effect by default.
+        ends: Good and bad revision, if not those of the job.
 
     Raises:
-        StoreError: the question is neither a comparison nor a bisection, or nothing was
-            measured.
+        StoreError: the job is of another kind, or there is no effect.
     """
     good, bad, comparison = _jobs_about(record)
     good, bad = ends or (good, bad)
@@ -111,19 +127,27 @@ def open_alert(
 def note_modes(
     writing: WriteTransaction,
     record: JobRecord,
-    *,
     effect: Effect,
+    *,
     good: str,
-    who: str,
     what: str,
+    who: str = "netbisect",
 ) -> Alert | None:
-    """Writes down that boots of a series come up in their slow mode more or less often.
+    """Announces that the slow mode of a series occurs more or less often since a night.
+
+    Args:
+        writing: The transaction.
+        record: The nightly job.
+        effect: Change of the mean of all boots.
+        good: The last revision before.
+        what: Reason, for the history of the alert.
+        who: Author in the history.
 
     Returns:
-        The alert; None when one about this series stands already.
+        The alert; None if one about this series is open.
 
     Raises:
-        StoreError: the question is no night.
+        StoreError: the job is no nightly job.
     """
     night = record.job
     if not isinstance(night, NightlyJob):
@@ -149,8 +173,8 @@ def change_alert(
     writing: WriteTransaction,
     identifier: int,
     *,
-    who: str,
     what: str,
+    who: str = "netbisect",
     state: AlertState | None = None,
     culprit: str | None = None,
     comparison: int | None = None,
@@ -159,7 +183,32 @@ def change_alert(
     recovery: str = "",
     tell: Callable[[Alert], str] | None = None,
 ) -> Alert:
-    """As `AlertRepository.change`, as part of a transaction."""
+    """Changes what is given, and records the author and the reason.
+
+    The result of a search leaves the state as it is if a person has decided, or the alert has
+    ended.
+
+    Args:
+        writing: The transaction.
+        identifier: Of the alert.
+        what: Reason, in words.
+        who: Author.
+        state: New state; bisect/model/alert_state.py has the transitions.
+        culprit: Revision.
+        comparison: Job that is to confirm it.
+        bisection: Job that searches for the culprit.
+        until: End of MUTED.
+        recovery: With FIXED, the first revision with the old level, if known.
+        tell: Makes the text of a mail from the changed alert. It is posted to the recipients of
+            the last mail of the alert, if the change is one to be mailed.
+
+    Returns:
+        The changed alert.
+
+    Raises:
+        StoreError: there is no such alert, the transition is not allowed, or the author or the
+            reason is missing; nothing is changed then.
+    """
     row = get_row(writing.session, AlertRow, identifier)
     before = AlertState(row.state)
     if comparison is not None:
@@ -206,10 +255,14 @@ def add_series(
     branch: str,
     good: str,
     bad: str,
-    effect: Effect | None,
-    who: str,
+    effect: Effect | None = None,
+    who: str = "netbisect",
 ) -> Alert:
-    """Adds a series to an alert, beside what is known of it; one that is there stays as it is."""
+    """Adds a series to an alert, unless the alert has it.
+
+    Raises:
+        StoreError: there is no such alert.
+    """
     row = get_row(writing.session, AlertRow, identifier)
     seen = AlertSeriesRow(
         testbed=testbed,
@@ -229,7 +282,7 @@ def add_series(
 def merge_alert(
     writing: WriteTransaction, identifier: int, earlier: int, *, who: str, what: str
 ) -> Alert:
-    """Makes a later alert part of an earlier one, whose series are those of both from then on.
+    """Merges an alert into an earlier one with the same culprit, which gets its series.
 
     Returns:
         The earlier alert.
@@ -260,11 +313,13 @@ def merge_alert(
     return alert_of(root)
 
 
-def join_same_culprit(writing: WriteTransaction, identifier: int, *, who: str) -> Alert:
-    """Merges all standing alerts of one kind and culprit into the one announced first.
+def join_same_culprit(
+    writing: WriteTransaction, identifier: int, *, who: str = "netbisect"
+) -> Alert:
+    """Merges all open alerts of the same kind and culprit into the one announced first.
 
     Returns:
-        The alert that stands for this one: itself, unless there was an earlier one.
+        That alert.
 
     Raises:
         StoreError: there is no such alert.
@@ -284,7 +339,7 @@ def join_same_culprit(writing: WriteTransaction, identifier: int, *, who: str) -
 
 
 def _jobs_about(record: JobRecord) -> tuple[str, str, int | None]:
-    """The good end, the bad end, and the comparison if it is one."""
+    """The good and the bad revision, and the id of a compare job."""
     job = record.job
     if isinstance(job, CompareJob):
         return job.good, job.bad, record.id
@@ -294,7 +349,7 @@ def _jobs_about(record: JobRecord) -> tuple[str, str, int | None]:
 
 
 def _candidate(session: Session, comparison: int | None) -> AlertRow | None:
-    """The candidate that was waiting for this comparison."""
+    """The candidate that waits for this comparison, or None."""
     if comparison is None:
         return None
     before = [AlertState.CANDIDATE.value, AlertState.CONFIRMING.value]
@@ -341,7 +396,7 @@ def _row(
 
 
 def _see(row: AlertRow, scenario: str, effect: Effect | None, at: float) -> None:
-    """Writes down what is announced of a series, once and for all."""
+    """Adds the announced effect of a series."""
     row.series.append(
         AlertSeriesRow(
             testbed=row.testbed,
@@ -359,7 +414,7 @@ _SERIES = ("testbed", "scenario", "branch", "good", "bad")
 
 
 def _join(root: AlertRow, seen: AlertSeriesRow) -> bool:
-    """Copies a series into an alert, unless the alert has it; whether it did."""
+    """Copies a series into an alert; False if the alert has it."""
     values = {name: getattr(seen, name) for name in _SERIES}
     known = [{name: getattr(one, name) for name in _SERIES} for one in root.series]
     if values in known:
@@ -377,7 +432,7 @@ def _apply(writing: WriteTransaction, row: AlertRow, change: alert_lifecycle.Sta
 
 
 def _record(writing: WriteTransaction, row: AlertRow, who: str, what: str) -> None:
-    """Every change has a time, an author and a reason; and an event tells of it."""
+    """Adds an entry to the history of an alert, and an event."""
     writing.session.add(
         AlertChangeRow(alert_id=row.id, at=writing.now, who=who, what=what, state=row.state)
     )

@@ -1,91 +1,40 @@
-"""Alerts as rows: how they are read, and which ones share a change."""
+"""Reads rows of alerts, and finds those about the same change."""
 
 from __future__ import annotations
+
+import dataclasses
+from enum import Enum
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from netbisect.bisect.alert_lifecycle import REOPENING_SECONDS, AlertStatus, recurs
-from netbisect.bisect.model.alert_state import AlertKind, AlertState
-from netbisect.bisect.model.results import Effect
-from netbisect.store.db.records import Alert, AlertHistoryEntry, AlertSeries
-from netbisect.store.db.tables import AlertChangeRow, AlertRow, AlertSeriesRow, CommitRow
+from netbisect.bisect.model.alert_state import AlertKind
+from netbisect.store.db.records import Alert
+from netbisect.store.db.rows import columns_of, record_of
+from netbisect.store.db.tables import AlertRow, AlertSeriesRow, CommitRow
 
 
 def alert_of(row: AlertRow) -> Alert:
-    """The record in this row."""
-    return Alert(
-        id=row.id,
-        testbed=row.testbed,
-        branch=row.branch,
-        lead=row.lead,
-        good=row.good,
-        bad=row.bad,
-        effects=tuple(Effect(**effect) for effect in row.effects),
-        state=AlertState(row.state),
-        culprit=row.culprit,
-        comparison=row.comparison_id,
-        bisection=row.bisection_id,
-        thread=row.thread,
-        opened_at=row.opened_at,
-        closed_at=row.closed_at,
-        kind=AlertKind(row.kind),
-        announced_at=row.announced_at,
-        muted_until=row.muted_until,
-        recovery=row.recovery,
-        merged_into=row.merged_into,
-        series=tuple(map(_series_of, row.series)),
-    )
-
-
-def _series_of(row: AlertSeriesRow) -> AlertSeries:
-    return AlertSeries(
-        testbed=row.testbed,
-        scenario=row.scenario,
-        branch=row.branch,
-        good=row.good,
-        bad=row.bad,
-        effect=None if row.effect is None else Effect(**row.effect),
-        at=row.at,
-    )
-
-
-def change_of(row: AlertChangeRow) -> AlertHistoryEntry:
-    """The record in this row."""
-    return AlertHistoryEntry(
-        row.at, row.who, row.what, AlertState(row.state) if row.state else None
-    )
+    """The alert of a row."""
+    return record_of(Alert, row, series=map(columns_of, row.series))
 
 
 def life_of(row: AlertRow) -> AlertStatus:
-    """What the rules want to know of an alert."""
-    return AlertStatus(
-        kind=AlertKind(row.kind),
-        state=AlertState(row.state),
-        culprit=row.culprit,
-        muted_until=row.muted_until,
-        announced_at=row.announced_at,
-        closed_at=row.closed_at,
-        recovery=row.recovery,
-        merged_into=row.merged_into,
-    )
+    """The status of the alert of a row."""
+    return record_of(AlertStatus, row)
 
 
 def live_on(row: AlertRow, life: AlertStatus) -> None:
-    """Writes into the row what the rules have said."""
-    row.state = life.state.value
-    row.culprit = life.culprit
-    row.muted_until = life.muted_until
-    row.announced_at = life.announced_at
-    row.closed_at = life.closed_at
-    row.recovery = life.recovery
-    row.merged_into = life.merged_into
+    """Stores the status of an alert."""
+    for name, value in dataclasses.asdict(life).items():
+        setattr(row, name, value.value if isinstance(value, Enum) else value)
 
 
 def overlap(
     session: Session, seen: AlertRow | AlertSeriesRow, culprit: str, good: str, bad: str
 ) -> bool:
-    """Whether (seen.good, seen.bad], or the culprit, and (good, bad] share a commit."""
+    """Whether (good, bad] contains the culprit, or a commit of (seen.good, seen.bad]."""
     if (seen.good, seen.bad) == (good, bad):
         return True
     numbers = {
@@ -113,7 +62,7 @@ def find_returned(
     bad: str,
     now: float,
 ) -> AlertRow | None:
-    """The latest alert that is over, and that this change brings back."""
+    """The latest ended alert that this change reopens, or None."""
     over = (
         select(AlertRow)
         .where(

@@ -1,4 +1,4 @@
-"""Alerts: changes of level, from the first suspicion until they are over."""
+"""Alerts: changes of level, from the candidate to the end."""
 
 from __future__ import annotations
 
@@ -9,44 +9,44 @@ from sqlalchemy import Select, func, select
 from netbisect.bisect.alert_lifecycle import mute_expired
 from netbisect.bisect.model.alert_state import AlertState
 from netbisect.store.db.records import Alert, AlertHistoryEntry
-from netbisect.store.db.sessions import LedgerRepository, get_row
+from netbisect.store.db.rows import record_of
+from netbisect.store.db.sessions import LedgerRepository, get_row, transaction
 from netbisect.store.db.tables import AlertChangeRow, AlertRow, AlertSeriesRow, QuestionRow
 from netbisect.store.repositories.alert_changes import change_alert, merge_alert
 from netbisect.store.repositories.alert_rows import (
     alert_of,
-    change_of,
     life_of,
 )
 
 STANDING = tuple(state.value for state in AlertState if state.standing)
-"""As the database knows them."""
+"""States of open alerts, as in the database."""
 _ENDED = tuple(state.value for state in AlertState if state.ended)
 
 
 class AlertRepository(LedgerRepository):
-    """Reads and changes alerts; they are opened in a `closing`."""
+    """Reads and changes alerts; `JobClosing` opens them."""
 
     def all(self, *, candidates: bool = False) -> list[Alert]:
-        """All alerts that were ever announced, and the others only if asked for; oldest first."""
+        """All announced alerts, optionally with candidates; oldest first."""
         query = select(AlertRow).order_by(AlertRow.id)
         return self._alerts(
             query if candidates else query.where(AlertRow.announced_at.is_not(None))
         )
 
     def all_open(self) -> list[Alert]:
-        """Alerts whose change stands, oldest first."""
+        """Open alerts, oldest first."""
         return self._alerts(
             select(AlertRow).where(AlertRow.state.in_(STANDING)).order_by(AlertRow.id)
         )
 
     def pending(self) -> list[Alert]:
-        """Alerts that are not over, candidates too, oldest first."""
+        """Alerts and candidates that have not ended, oldest first."""
         return self._alerts(
             select(AlertRow).where(AlertRow.state.not_in(_ENDED)).order_by(AlertRow.id)
         )
 
     def current(self, since: float) -> list[Alert]:
-        """Announced alerts that stand, or to which something was done since then, oldest first."""
+        """Announced alerts that are open or were changed since then, oldest first."""
         changed = select(AlertChangeRow.alert_id).where(AlertChangeRow.at >= since)
         return self._alerts(
             select(AlertRow)
@@ -56,12 +56,12 @@ class AlertRepository(LedgerRepository):
         )
 
     def begun(self, since: float) -> list[Alert]:
-        """Alerts and candidates that were opened or announced since then, oldest first."""
+        """Alerts and candidates opened or announced since then, oldest first."""
         begun = (AlertRow.opened_at >= since) | (AlertRow.announced_at >= since)
         return self._alerts(select(AlertRow).where(begun).order_by(AlertRow.id))
 
     def latest(self, most: int) -> list[Alert]:
-        """Announced alerts, that to which something was done last first; so many at most."""
+        """Announced alerts, the last changed first; `most` at most."""
         changed = func.coalesce(func.max(AlertChangeRow.at), AlertRow.announced_at)
         return self._alerts(
             select(AlertRow)
@@ -73,17 +73,17 @@ class AlertRepository(LedgerRepository):
         )
 
     def first(self) -> Alert | None:
-        """The oldest one that was announced."""
+        """The oldest announced alert, or None."""
         announced = select(AlertRow).where(AlertRow.announced_at.is_not(None))
         return next(iter(self._alerts(announced.order_by(AlertRow.id).limit(1))), None)
 
     def changed_since(self, since: float) -> list[Alert]:
-        """Alerts to which something was done at or after this time, oldest first."""
+        """Alerts changed at or after this time, oldest first."""
         changed = select(AlertChangeRow.alert_id).where(AlertChangeRow.at >= since)
         return self._alerts(select(AlertRow).where(AlertRow.id.in_(changed)).order_by(AlertRow.id))
 
     def of_culprit(self, culprit: str) -> list[Alert]:
-        """Alerts whose change this commit made, oldest first."""
+        """Alerts with this culprit, oldest first."""
         return self._alerts(
             select(AlertRow)
             .where(AlertRow.culprit == culprit, AlertRow.culprit != "")
@@ -91,7 +91,7 @@ class AlertRepository(LedgerRepository):
         )
 
     def of_series(self, testbed: str, scenario: str, branch: str) -> list[Alert]:
-        """Alerts that were seen in this series, in whatever state, oldest first."""
+        """Alerts with this series, in any state, oldest first."""
         touching = select(AlertSeriesRow.alert_id).where(
             AlertSeriesRow.testbed == testbed,
             AlertSeriesRow.scenario == scenario,
@@ -100,7 +100,7 @@ class AlertRepository(LedgerRepository):
         return self._alerts(select(AlertRow).where(AlertRow.id.in_(touching)).order_by(AlertRow.id))
 
     def get(self, identifier: int) -> Alert:
-        """The alert.
+        """The alert with this id.
 
         Raises:
             StoreError: there is none.
@@ -109,22 +109,25 @@ class AlertRepository(LedgerRepository):
             return alert_of(get_row(session, AlertRow, identifier))
 
     def changes(self, identifier: int) -> list[AlertHistoryEntry]:
-        """Its history, oldest first."""
+        """The history of an alert, oldest first."""
         changes = (
             select(AlertChangeRow)
             .where(AlertChangeRow.alert_id == identifier)
             .order_by(AlertChangeRow.id)
         )
         with self.reading() as session:
-            return [change_of(row) for row in session.scalars(changes)]
+            return [
+                record_of(AlertHistoryEntry, row, state=row.state or None)
+                for row in session.scalars(changes)
+            ]
 
     def end_mutes(self, *, who: str, what: str, tell: Callable[[Alert], str]) -> list[Alert]:
-        """Opens the muted alerts whose date has come again; returns them as they are now.
+        """Reopens the muted alerts whose time is over, and returns them.
 
         Args:
-            who: The author.
-            what: The reason, in words.
-            tell: Makes the text of the mail about it.
+            who: Author.
+            what: Reason, in words.
+            tell: Makes the text of the mail.
         """
         muted = select(AlertRow).where(AlertRow.state == AlertState.MUTED.value)
         with self.writing() as writing:
@@ -136,77 +139,22 @@ class AlertRepository(LedgerRepository):
                 if mute_expired(life_of(row), writing.now)
             ]
 
-    def change(
-        self,
-        identifier: int,
-        *,
-        who: str,
-        what: str,
-        state: AlertState | None = None,
-        culprit: str | None = None,
-        bisection: int | None = None,
-        until: float | None = None,
-        recovery: str = "",
-        tell: Callable[[Alert], str] | None = None,
-    ) -> Alert:
-        """Changes what is given, and notes who did it and why; the alert as it is now.
-
-        The answer of a search that ends after people have decided, or after the alert has
-        ended, is recorded and leaves the state as it is.
-
-        Args:
-            identifier: Of the alert.
-            who: The author.
-            what: The reason, in words.
-            state: To which the change is to lead, by the table of bisect/model/alert_state.py.
-            culprit: Revision.
-            bisection: Question that looks for the culprit.
-            until: With MUTED, when that ends by itself.
-            recovery: With FIXED, the first revision whose level was back, where it is known.
-            tell: Makes the text of a mail of this change from the alert as it is then. It is
-                posted with it, to those who got the last mail of the alert, where
-                `life.told` says that they are to know.
-
-        Raises:
-            StoreError: there is no such alert, it cannot come to that state from the one it
-                is in, or it has no author or reason; nothing is changed then.
-        """
-        with self.writing() as writing:
-            return change_alert(
-                writing,
-                identifier,
-                who=who,
-                what=what,
-                state=state,
-                culprit=culprit,
-                bisection=bisection,
-                until=until,
-                recovery=recovery,
-                tell=tell,
-            )
-
-    def merge(self, identifier: int, earlier: int, *, who: str, what: str) -> Alert:
-        """Makes an alert part of an earlier one with the same culprit; the earlier one.
-
-        Raises:
-            StoreError: there is no such alert, or they are not one event.
-        """
-        with self.writing() as writing:
-            return merge_alert(writing, identifier, earlier, who=who, what=what)
+    change = transaction(change_alert)
+    merge = transaction(merge_alert)
 
     def _alerts(self, query: Select[AlertRow]) -> list[Alert]:
         with self.reading() as session:
             return [alert_of(row) for row in session.scalars(query)]
 
     def of_job(self, job: int) -> Alert | None:
-        """The alert that this comparison is to confirm, or whose commit this search looks for.
+        """The alert that this job is to confirm, or whose culprit it searches for, or None.
 
-        Of several that share a search, that of its own testbed.
+        Of several alerts, the one of the testbed of the job.
         """
         return next(iter(self.all_of_job(job)), None)
 
     def all_of_job(self, job: int) -> list[Alert]:
-        """All alerts that wait for this question, those of its own testbed first."""
+        """All alerts that wait for this job, those of its testbed first."""
         query = (
             select(AlertRow)
             .join(QuestionRow, QuestionRow.id == job)
@@ -217,10 +165,10 @@ class AlertRepository(LedgerRepository):
             return [alert_of(row) for row in session.scalars(query)]
 
     def change_counts(self, alerts: Collection[int] | None = None) -> dict[int, tuple[int, float]]:
-        """By alert: how often it was changed, and when last.
+        """By alert: number of changes, and time of the last one.
 
         Args:
-            alerts: Only of these; of all where they are not told.
+            alerts: Ids; all alerts by default.
         """
         query = select(AlertChangeRow.alert_id, func.count(), func.max(AlertChangeRow.at))
         if alerts is not None:

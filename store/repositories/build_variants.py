@@ -1,4 +1,4 @@
-"""Which builds stand for a revision: those of one configuration, or of the one in its place."""
+"""Kernel configurations of revisions: one for all, with exceptions."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from netbisect.bisect.model.evidence import split_kernel_name
 
 @dataclass(frozen=True, slots=True)
 class BuildVariants:
-    """The kernels that a testbed runs."""
+    """Kernels of a testbed."""
 
     config: str
     arch: str
     variants: Mapping[str, str] = field(default_factory=dict)
-    """By revision: the configuration that stands for `config`, where it is another one."""
+    """Exceptions: configurations by revision."""
 
     def of(self, revision: str) -> str:
-        """The configuration of this revision's kernels."""
+        """The configuration of a revision."""
         return self.variants.get(split_kernel_name(revision)[0], self.config)
 
     def among(
@@ -31,7 +31,7 @@ class BuildVariants:
         revision: InstrumentedAttribute[str],
         config: InstrumentedAttribute[str],
     ) -> ColumnElement[bool]:
-        """The condition on two columns that a row is of one of these kernels."""
+        """The condition that a row is about one of these kernels, for two columns."""
         by_config = sorted((self.of(one), one) for one in revisions)
         return or_(
             False,

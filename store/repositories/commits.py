@@ -1,4 +1,4 @@
-"""Commits of the watched branches."""
+"""Commits and their places on branches."""
 
 from __future__ import annotations
 
@@ -12,30 +12,29 @@ from sqlalchemy.orm import InstanceState, Session
 from netbisect.bisect.model.entities import Commit
 from netbisect.bisect.model.evidence import split_kernel_name
 from netbisect.bisect.model.revision_key import parts_of, short, with_patch
-from netbisect.store.db.rows import commit_of
+from netbisect.store.db.rows import record_of
 from netbisect.store.db.sessions import LedgerRepository
 from netbisect.store.db.tables import BootRow, CommitRow, PlaceRow
 
 _TOLD = 100
-"""Revisions that one event names at most."""
+"""Most revisions in an event."""
 _PART = 10_000
 """Names in one query; SQLite takes 32,766 parameters."""
 
 
 class CommitRepository(LedgerRepository):
-    """Commits and their places on branches."""
+    """Stores and reads commits."""
 
     def learn(self, commits: Iterable[Commit], branch: str) -> None:
         """Stores commits of a branch's first-parent line; newer data replace older data.
 
-        A commit at a number where another one stood takes its place: the branch was rewritten.
-        Facts about the other one are kept, but it is no longer of this branch. One event tells
-        of all that was not known.
+        A commit replaces another one with the same number: the branch was rewritten. Facts about
+        the replaced commit stay. New commits cause one event.
         """
         taught = {commit.revision: commit for commit in commits}
         with self.writing() as writing:
             session = writing.session
-            # What is flushed is no news any more to the session, which flushes when it looks.
+            # After a flush, the session cannot tell new rows from known ones.
             with session.no_autoflush:
                 rows = [session.merge(_row_of(commit)) for commit in taught.values()]
                 numbers = _new_numbers(session, rows)
@@ -50,9 +49,9 @@ class CommitRepository(LedgerRepository):
                 writing.note("learned", branch=branch, first=min(numbers), last=max(numbers))
 
     def know(self, commits: Iterable[Commit]) -> None:
-        """Takes in commits that are on no branch that is watched: they are in no series.
+        """Stores commits of other branches, which are in no series.
 
-        What is said last is right; one event tells of all that was not known.
+        Newer data replace older data; new commits cause one event.
         """
         taught = {commit.revision: commit for commit in commits}
         with self.writing() as writing:
@@ -64,15 +63,15 @@ class CommitRepository(LedgerRepository):
                 writing.note("known", revisions=sorted(news) if len(news) <= _TOLD else None)
 
     def get(self, revision: str) -> Commit | None:
-        """The commit, if it was learned."""
+        """The commit, or None if unknown."""
         with self.reading() as session:
             row = session.get(CommitRow, revision)
-            return None if row is None else commit_of(row)
+            return None if row is None else record_of(Commit, row)
 
     def label(self, revision: str) -> str:
-        """What people call a revision: its commit's label, or a short hash if none was learned.
+        """Label of a revision: that of its commit, or a short hash if the commit is unknown.
 
-        Of a patch and of a further layout the name is told too.
+        The label names the patch and the layout, if any.
         """
         plain, layout = split_kernel_name(revision)
         name, patch = parts_of(plain)
@@ -81,7 +80,7 @@ class CommitRepository(LedgerRepository):
         return f"{label}, layout {layout}" if layout else label
 
     def numbers(self) -> dict[str, dict[str, int]]:
-        """By branch: the place of every revision that was booted."""
+        """By branch: number of every booted revision."""
         query = select(PlaceRow.branch, PlaceRow.revision, PlaceRow.number).where(
             PlaceRow.revision.in_(select(BootRow.revision))
         )
@@ -92,22 +91,22 @@ class CommitRepository(LedgerRepository):
         return dict(found)
 
     def newest(self, branch: str) -> str | None:
-        """The newest revision of a branch that was learned."""
+        """The newest known revision of a branch, or None."""
         places = select(PlaceRow.revision).where(PlaceRow.branch == branch)
         with self.reading() as session:
             return session.scalar(places.order_by(PlaceRow.number.desc()).limit(1))
 
     def find(self, revisions: Collection[str]) -> dict[str, Commit]:
-        """By revision: those of these commits that were learned."""
+        """By revision: the known ones of these commits."""
         with self.reading() as session:
             return {
-                row.revision: commit_of(row)
+                row.revision: record_of(Commit, row)
                 for part in _parts(revisions)
                 for row in session.scalars(select(CommitRow).where(CommitRow.revision.in_(part)))
             }
 
     def booted(self) -> list[str]:
-        """Every revision whose ordinary kernel was booted; without those with a patch."""
+        """All booted revisions without a patch, in the default layout."""
         ordinary = ~BootRow.revision.contains("#")
         with self.reading() as session:
             booted = session.scalars(select(BootRow.revision).where(ordinary).distinct())
@@ -115,7 +114,7 @@ class CommitRepository(LedgerRepository):
 
 
 def _new_numbers(session: Session, rows: Iterable[CommitRow | PlaceRow]) -> set[int]:
-    """Numbers of those that are to be written, or are to be others than they were."""
+    """Numbers of new and changed rows, and former numbers of changed ones."""
     found: set[int] = set()
     for row in rows:
         if _is_news(session, row):
@@ -125,7 +124,7 @@ def _new_numbers(session: Session, rows: Iterable[CommitRow | PlaceRow]) -> set[
 
 
 def _is_news(session: Session, row: CommitRow | PlaceRow) -> bool:
-    """Whether it is to be written, or is to be another than it was."""
+    """Whether a row is new or changed."""
     return row in session.new or session.is_modified(row)
 
 

@@ -23,10 +23,7 @@ class CostRepository(LedgerRepository):
     """Durations of builds, boots and runs."""
 
     def prices(self, testbed: str) -> Prices:
-        """What a build, a boot and a run take here: medians of the latest ones.
-
-        Where there is no experience yet, the defaults of Prices stand.
-        """
+        """Seconds of a build, a boot and a run: medians of the latest ones, or the defaults."""
         booted = select(BootRow.kernel).where(BootRow.testbed == testbed)
         builds = select(KernelRow.seconds).where(KernelRow.key.in_(booted))
         boots = select(BootRow.seconds).where(BootRow.testbed == testbed)
@@ -40,7 +37,7 @@ class CostRepository(LedgerRepository):
             )
 
     def of_jobs(self, jobs: Iterable[int]) -> Cost:
-        """What these questions have cost the lab, with all that failed on the way."""
+        """Lab time of these jobs, with failed attempts."""
         decisions = select(DecisionRow.id).where(DecisionRow.question_id.in_(list(jobs)))
         building = DudRow.stage.in_([Stage.CHECKOUT.value, Stage.BUILD.value])
         running = DudRow.scenario != ""
@@ -81,7 +78,7 @@ def _spent(
     row: type[KernelRow | BootRow | SampleRow | DudRow],
     *conditions: ColumnElement[bool],
 ) -> tuple[int, float]:
-    """How many there are, and their seconds together."""
+    """Number of rows, and the sum of their seconds."""
     query = select(func.count(), func.coalesce(func.sum(row.seconds), 0.0)).select_from(row)
     times, seconds = session.execute(query.where(*conditions)).one()
     return times, seconds

@@ -1,4 +1,4 @@
-"""What bears on a question, gathered from the facts anew whenever it is asked for."""
+"""Evidence about jobs, computed from the facts at every call."""
 
 from __future__ import annotations
 
@@ -44,23 +44,23 @@ from netbisect.store.repositories.skipped_revisions import skipped
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Where to look for the evidence of one question."""
+    """Selects the evidence of a job."""
 
     job: int
     testbeds: tuple[str, ...]
-    """The one that the question is about first, then those that may help."""
+    """The testbed of the job first, then its helpers."""
     revisions: tuple[str, ...]
     scenarios: tuple[str, ...]
     deciding: tuple[str, ...]
-    """Scenarios without which a boot says nothing to this question."""
+    """Scenarios without which a boot is no evidence."""
     only_fresh: bool
-    """Whether boots that were made for other questions are left out."""
+    """Whether to ignore boots for other jobs."""
     shared_since: float | None = None
-    """Of a measurement: from when on boots of other people's measurements count too."""
+    """MeasureJob: time from which boots for other requests count."""
 
 
 def scope_of(record: JobRecord) -> Scope:
-    """Where to look for the evidence of this question."""
+    """Scope of a job."""
     job = record.job
     match job:
         case NightlyJob():
@@ -103,18 +103,16 @@ class EvidenceRepository(LedgerRepository):
     ) -> Evidence:
         """All facts relevant for a job.
 
-        Readings are of valid samples only, and only of those whose conditions are the newest of
-        their testbed and scenario: unlike conditions never meet. A night sees the boots that
-        were made for it; comparisons and bisections see every boot of their revisions on their
-        testbeds; `fresh` marks their own. Readings are in the order of their boots. The ledger
-        stores further layouts of a revision under other names; only searches with layouts see
-        them.
+        Only valid samples under the newest conditions of their testbed and scenario become
+        observations, in the order of their boots. A nightly job sees its own boots; compare and
+        bisect jobs see every boot of their revisions on their testbeds, and `fresh` marks their
+        own. Only searches with layouts see kernels with other layouts.
 
         Args:
             record: The job.
             config: Of the kernels that its testbed runs.
             arch: Of the kernels that its testbed runs.
-            variants: By revision: the configuration that stands for `config`, where it is another.
+            variants: Other configurations, by revision.
         """
         builds = BuildVariants(config, arch, variants)
         scope = scope_of(record)
@@ -149,7 +147,7 @@ class EvidenceRepository(LedgerRepository):
 
 
 def _with_layouts(session: Session, scope: Scope) -> Scope:
-    """The same with the further layouts of its revisions that were ordered, by their names."""
+    """Adds the other layouts of its revisions."""
     names = session.scalars(
         select(KernelRow.revision)
         .where(KernelRow.revision.contains("#"))
@@ -165,7 +163,7 @@ def _with_layouts(session: Session, scope: Scope) -> Scope:
 
 
 def _profiled(session: Session, job: int) -> dict[str, str]:
-    """By revision that was visited for a profile: "", or why there is none."""
+    """By profiled revision: "", or why there is no profile."""
     query = select(DecisionRow.revision, DecisionRow.outcome, DecisionRow.note).where(
         DecisionRow.question_id == job,
         DecisionRow.stage == ActionStage.PROFILE.value,
@@ -178,10 +176,10 @@ def _profiled(session: Session, job: int) -> dict[str, str]:
 
 
 def image_of_boot() -> ColumnElement[str]:
-    """What ran in a boot, however often its kernel was built: a column beside those of BootRow.
+    """Column beside those of BootRow: identity of the kernel, equal for rebuilds.
 
-    A boot whose kernel is not known stands for itself, by the kernel's key. Looked up boot by
-    boot: to group all kernels for a join takes seconds where there are many.
+    The key of a kernel that is not in the ledger stands for its identity. A subquery per boot is
+    faster than a join with all kernels.
     """
     built = (
         select(func.max(KernelRow.identity))
@@ -193,10 +191,7 @@ def image_of_boot() -> ColumnElement[str]:
 
 
 def comparable(session: Session, testbed: str, scenarios: Iterable[str]) -> ColumnElement[bool]:
-    """The condition on samples that they can be compared: valid, and under the newest conditions.
-
-    The newest conditions of a testbed and scenario are those of its newest valid sample.
-    """
+    """The condition on samples: valid, and under the conditions of the newest valid sample."""
     parts = []
     for scenario in scenarios:
         of_scenario = and_(
@@ -238,7 +233,7 @@ def _readings(session: Session, scope: Scope) -> tuple[Observation, ...]:
         query = query.where(DecisionRow.question_id == scope.job)
     if scope.shared_since is not None:
         query = query.where(_counted(scope.job, scope.shared_since))
-    # One boot is one sample, however many runs it made.
+    # All runs of a boot are one observation.
     rates: dict[tuple[str, str, str, str, str], defaultdict[str, list[float]]] = {}
     fresh: set[str] = set()
     for boot, revision, testbed, image, job, why, scenario, pps in session.execute(query):

@@ -1,4 +1,4 @@
-"""How facts get into their tables: each once, in any number at a time."""
+"""Adds facts to their tables; duplicates are ignored."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Any, TypeAlias, assert_never
 
 from sqlalchemy import insert, select, tuple_
-from sqlalchemy.orm import InstrumentedAttribute, Session
+from sqlalchemy.orm import Session
 
 from netbisect.bisect.model.entities import (
     Boot,
@@ -32,30 +32,40 @@ from netbisect.store.db.tables import (
 )
 
 _Name: TypeAlias = tuple[type[Base], tuple[object, ...]]
-"""The table of a fact, and what tells it from the others there."""
+"""The table of a fact, and its key there."""
 
-_ORDER: dict[type[Base], tuple[InstrumentedAttribute[Any], ...]] = {
-    KernelRow: (
-        KernelRow.revision,
-        KernelRow.config,
-        KernelRow.arch,
-        KernelRow.key,
-        KernelRow.at,
-    ),
-    ConditionsRow: (ConditionsRow.testbed, ConditionsRow.scenario, ConditionsRow.digest),
-    BootRow: (BootRow.id,),
-    SampleRow: (SampleRow.id,),
-    DudRow: (DudRow.id,),
+_TABLES: dict[type[Fact], type[Base]] = {
+    Kernel: KernelRow,
+    Conditions: ConditionsRow,
+    Boot: BootRow,
+    Sample: SampleRow,
+    Failure: DudRow,
 }
-"""Tables in the order in which they are filled, with the columns of their names."""
+"""Tables by class, in the order in which they are filled."""
+_KEYS: dict[type[Base], tuple[str, ...]] = {
+    KernelRow: ("revision", "config", "arch", "key", "at"),
+    ConditionsRow: ("testbed", "scenario", "digest"),
+    BootRow: ("id",),
+    SampleRow: ("id",),
+    DudRow: ("id",),
+}
+"""Columns of the key of each table."""
+_EVENTS: dict[type[Fact], tuple[str, tuple[str, ...]]] = {
+    Kernel: ("kernel", ("revision", "config", "arch", "seconds")),
+    Conditions: ("conditions", ("testbed", "scenario", "digest")),
+    Boot: ("boot", ("testbed", "revision", "seconds")),
+    Sample: ("sample", ("testbed", "scenario", "pps", "problems")),
+    Failure: ("dud", ("testbed", "revision", "scenario", "stage", "reaction", "why")),
+}
+"""Kind of the event of each class, and the fields that it has."""
 _AT_ONCE = 500
-"""Names in one query; SQLite takes 32 766 parameters."""
+"""Keys in one query; SQLite takes 32,766 parameters."""
 
 
 def add_facts(
     writing: WriteTransaction, facts: Sequence[Fact], decision: int | None = None, log: str = ""
 ) -> list[Fact]:
-    """Adds those facts that are not there yet; gives them back.
+    """Adds the new ones of these facts, and returns them.
 
     Raises:
         StoreError: a Sample's boot is not recorded, nor among the facts; or a number is not
@@ -70,7 +80,7 @@ def add_facts(
             known.add(name)
             added.append(fact)
     _check_boots(writing.session, added)
-    for table in _ORDER:
+    for table in _KEYS:
         rows = [
             _values(fact, decision, log, writing.now) for fact in added if _name(fact)[0] is table
         ]
@@ -80,74 +90,18 @@ def add_facts(
 
 
 def add_event(writing: WriteTransaction, fact: Fact, job: int | None) -> None:
-    """Notes the event of a fact that was added."""
-    match fact:
-        case Kernel():
-            writing.note(
-                "kernel",
-                job,
-                revision=fact.revision,
-                config=fact.config,
-                arch=fact.arch,
-                seconds=fact.seconds,
-            )
-        case Boot():
-            writing.note(
-                "boot",
-                job,
-                testbed=fact.testbed,
-                revision=fact.revision,
-                seconds=fact.seconds,
-            )
-        case Sample():
-            writing.note(
-                "sample",
-                job,
-                testbed=fact.testbed,
-                revision=writing.session.get_one(BootRow, fact.boot).revision,
-                scenario=fact.scenario,
-                pps=fact.pps,
-                problems=list(fact.problems),
-            )
-        case Failure():
-            writing.note(
-                "dud",
-                job,
-                testbed=fact.testbed,
-                revision=fact.revision,
-                scenario=fact.scenario,
-                stage=fact.stage.value,
-                reaction=fact.reaction.value,
-                why=fact.why,
-            )
-        case Conditions():
-            writing.note(
-                "conditions",
-                job,
-                testbed=fact.testbed,
-                scenario=fact.scenario,
-                digest=fact.digest,
-            )
-        case _:
-            assert_never(fact)
+    """Adds the event of a new fact."""
+    kind, fields = _EVENTS[type(fact)]
+    data = {name: getattr(fact, name) for name in fields}
+    if isinstance(fact, Sample):
+        data["revision"] = writing.session.get_one(BootRow, fact.boot).revision
+    writing.note(kind, job, **data)
 
 
 def _name(fact: Fact) -> _Name:
-    """As its table has it, in which text is clean."""
-    match fact:
-        case Kernel():
-            name = (fact.revision, fact.config, fact.arch, fact.key, fact.at)
-            return _named(KernelRow, *name)
-        case Conditions():
-            return _named(ConditionsRow, fact.testbed, fact.scenario, fact.digest)
-        case Boot():
-            return _named(BootRow, fact.id)
-        case Sample():
-            return _named(SampleRow, fact.id)
-        case Failure():
-            return _named(DudRow, fact.id)
-        case _:
-            assert_never(fact)
+    """The key as the database stores it, with clean text."""
+    table = _TABLES[type(fact)]
+    return _named(table, *(getattr(fact, column) for column in _KEYS[table]))
 
 
 def _named(table: type[Base], *parts: object) -> _Name:
@@ -174,9 +128,10 @@ def _values(fact: Fact, decision: int | None, log: str, now: float) -> dict[str,
 
 
 def _known(session: Session, names: list[_Name]) -> set[_Name]:
-    """Those of the names that are in their tables."""
+    """The keys that are in their tables."""
     known: set[_Name] = set()
-    for table, columns in _ORDER.items():
+    for table, keys in _KEYS.items():
+        columns = [getattr(table, name) for name in keys]
         wanted = [name for kind, name in names if kind is table]
         for some in _in_parts(wanted):
             query = select(*columns).where(tuple_(*columns).in_(some))

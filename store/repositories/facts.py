@@ -1,4 +1,4 @@
-"""Facts and commits: taken in once, never changed, never lost."""
+"""Facts: added once, never changed or deleted."""
 
 from __future__ import annotations
 
@@ -17,13 +17,7 @@ from netbisect.bisect.model.entities import (
     Sample,
 )
 from netbisect.store.db.database import StoreError
-from netbisect.store.db.rows import (
-    boot_of,
-    conditions_of,
-    failure_of,
-    kernel_of,
-    sample_of,
-)
+from netbisect.store.db.rows import failure_of, kernel_of, record_of
 from netbisect.store.db.sessions import LedgerRepository
 from netbisect.store.db.tables import (
     BootRow,
@@ -36,11 +30,11 @@ from netbisect.store.db.tables import (
 from netbisect.store.repositories.fact_writer import add_event, add_facts
 
 _TOLD = 100
-"""Revisions that one event names at most."""
+"""Most revisions in an event."""
 
 
 class FactRepository(LedgerRepository):
-    """Stores facts of the lab and commits of the history."""
+    """Stores and reads facts of the lab."""
 
     def record(self, fact: Fact, decision: int | None = None, log: str = "") -> None:
         """Stores a fact; a duplicate is ignored.
@@ -48,11 +42,11 @@ class FactRepository(LedgerRepository):
         Args:
             fact: From the lab.
             decision: Id of its action, or None.
-            log: The end of what the machine said, for a failure without a log.
+            log: End of the console output, for a failure without a log.
 
         Raises:
-            StoreError: there is no such decision; the fact is a Sample of a boot that was not
-                recorded; or a number in it is not finite.
+            StoreError: there is no such action, the boot of a Sample is not recorded, or a
+                number is not finite.
         """
         with self.writing() as writing:
             job = _job_of(writing.session, decision)
@@ -88,12 +82,12 @@ class FactRepository(LedgerRepository):
             return facts_where(session, list(session.scalars(decisions)))
 
     def of_action(self, decision: int) -> list[Fact]:
-        """What came of one attempt at a decision, oldest first."""
+        """Facts of an action, oldest first."""
         with self.reading() as session:
             return facts_where(session, [decision])
 
     def last_boots(self) -> dict[str, str]:
-        """By testbed: the boot that was ordered last; the machines' own clocks have no say."""
+        """By testbed: the boot ordered last, regardless of the clocks of machines."""
         last = (
             select(BootRow.testbed, func.max(BootRow.decision_id).label("decision"))
             .where(BootRow.decision_id.is_not(None))
@@ -110,7 +104,7 @@ class FactRepository(LedgerRepository):
 
 
 def facts_where(session: Session, decisions: Sequence[int]) -> list[Fact]:
-    """What came of these decisions, oldest first; conditions before their first sample."""
+    """Facts of these actions, oldest first; conditions before their first sample."""
     kernels = session.scalars(select(KernelRow).where(KernelRow.decision_id.in_(decisions))).all()
     boots = session.scalars(select(BootRow).where(BootRow.decision_id.in_(decisions))).all()
     samples = session.scalars(select(SampleRow).where(SampleRow.decision_id.in_(decisions))).all()
@@ -126,9 +120,9 @@ def facts_where(session: Session, decisions: Sequence[int]) -> list[Fact]:
     ]
     told: list[tuple[float, Fact]] = [
         *((row.at, kernel_of(row)) for row in kernels),
-        *((row.at, boot_of(row)) for row in boots),
-        *((at, conditions_of(row)) for at, row in conditions),
-        *((row.at, sample_of(row)) for row in samples),
+        *((row.at, record_of(Boot, row)) for row in boots),
+        *((at, record_of(Conditions, row)) for at, row in conditions),
+        *((row.at, record_of(Sample, row)) for row in samples),
         *((row.at, failure_of(row)) for row in failures),
     ]
     return [fact for _, fact in sorted(told, key=lambda item: item[0])]
@@ -147,7 +141,7 @@ def _job_of(session: Session, decision: int | None) -> int | None:
 
 
 def _revisions(facts: Sequence[Fact]) -> list[str] | None:
-    """Those that were built, booted or measured, if they are few; conditions concern any."""
+    """Revisions of the facts; None if they are many, or not known."""
     boots = {fact.id for fact in facts if isinstance(fact, Boot)}
     found: set[str] = set()
     for fact in facts:
@@ -158,7 +152,7 @@ def _revisions(facts: Sequence[Fact]) -> list[str] | None:
                 found.add(fact.revision)
             case Sample():
                 if fact.boot not in boots:
-                    return None  # of a boot that was taken in before
+                    return None  # of an earlier boot
             case _:
                 assert_never(fact)
     return sorted(found) if len(found) <= _TOLD else None

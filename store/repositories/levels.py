@@ -1,4 +1,4 @@
-"""The levels of a testbed and scenario, whatever the branch."""
+"""Levels of a testbed and scenario, of all branches."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from netbisect.bisect.model.entities import Level
 from netbisect.store.db.tables import BootRow, KernelRow, SampleRow
 
 ByConditions = Mapping[str, tuple[Level, ...]]
-"""Levels by digest of the conditions, those of the newest sample last. At least one level each, of
-all branches; those of one revision in the order in which they began."""
+"""By digest of the conditions, that of the newest sample last: at least one level, of any branch.
+Levels are ordered by their first sample."""
 
 
 def measured(
     session: Session, testbed: str, scenarios: Iterable[str]
 ) -> Iterator[tuple[str, ByConditions]]:
-    """The levels of each of these scenarios, one after the other; shared rows are read once."""
+    """By scenario: its levels; rows that scenarios share are read once."""
     images = images_of(session, testbed)
     for scenario in scenarios:
         of_scenario = SampleRow.testbed == testbed, SampleRow.scenario == scenario
@@ -32,7 +32,7 @@ def measured(
 def images_of(
     session: Session, testbed: str, *where: ColumnElement[bool]
 ) -> dict[str, tuple[str, str]]:
-    """By boot of a testbed: revision, and what identifies its kernel."""
+    """By boot of a testbed: revision, and identity of the kernel."""
     of_testbed = BootRow.testbed == testbed
     identity = {
         (key, revision): name
@@ -50,7 +50,7 @@ def images_of(
 
 
 def samples(session: Session, *where: ColumnElement[bool]) -> Sequence[Any]:
-    """Valid samples in the order of their times, as `by_conditions` takes them."""
+    """Valid samples for `by_conditions`, oldest first."""
     query = (
         select(
             SampleRow.conditions,
@@ -62,24 +62,24 @@ def samples(session: Session, *where: ColumnElement[bool]) -> Sequence[Any]:
         .where(*where, SampleRow.valid)
         .order_by(SampleRow.at, SampleRow.id.desc())
     )
-    # Past the mapper, which has nothing to do for columns: there are thousands of rows.
+    # Without the mapper, which is slow for thousands of rows.
     return session.connection().execute(query).all()
 
 
 def by_conditions(
     rows: Iterable[Any], images: Mapping[str, tuple[str, str]]
 ) -> dict[str, tuple[Level, ...]]:
-    """Puts samples together.
+    """Groups samples into levels.
 
     Args:
-        rows: As `samples` gives them, of one testbed and scenario.
-        images: By boot, as `images_of`.
+        rows: From `samples`, of one testbed and scenario.
+        images: From `images_of`.
     """
     found: dict[str, dict[tuple[str, str], tuple[float, dict[str, list[tuple[float, bool]]]]]] = {}
     last, of_epoch = None, {}
     for conditions, boot, at, pps, offered in rows:
         if conditions != last:
-            # That of the newest sample stands last.
+            # Conditions are ordered by their newest sample.
             found[conditions] = of_epoch = found.pop(conditions, {})
             last = conditions
         image = images[boot]
@@ -100,7 +100,7 @@ def by_conditions(
 def level_of(
     revision: str, identity: str, first: float, boots: list[list[tuple[float, bool]]]
 ) -> Level:
-    """A level of boots, each with the ln pps of its runs and whether the generator limited them."""
+    """A level of boots: for each run ln pps, and whether the generator limited it."""
     limited = [saturated for runs in boots for _, saturated in runs]
     # Lists, not generators: hundreds of series have a thousand levels each.
     return Level(

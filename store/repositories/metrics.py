@@ -18,30 +18,30 @@ _SIZE = {
     "postgresql": "SELECT pg_database_size(current_database())",
 }
 _DONE = '{"is":"nightdone"'
-"""How the answer of a night begins that measured what it was to measure."""
+"""Prefix of the results of complete nightly jobs."""
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerCounts:
-    """What is in a ledger; times are seconds since the epoch."""
+    """Counts of a ledger; times are seconds since the epoch."""
 
     open_jobs: Mapping[tuple[str, ...], int]
     """By kind and testbed."""
     requests: Mapping[str, int]
     """By state."""
     nights: Mapping[tuple[str, ...], int]
-    """That were completed, by testbed and branch."""
+    """Completed ones, by testbed and branch."""
     last_night: Mapping[tuple[str, ...], float]
-    """When the last of them was completed."""
+    """Completion of the last one."""
     last_boot: Mapping[str, float]
-    """When each testbed was last told to boot a kernel that came up."""
+    """Last successful boot, by testbed."""
     alerts: Mapping[str, int]
     """By state."""
     mails_waiting: int
     mails_failed: int
     """Given up."""
     oldest_mail: float | None
-    """When the first of those that wait was written."""
+    """Creation of the oldest waiting mail."""
     database_bytes: int
 
 
@@ -49,7 +49,7 @@ class MetricsRepository(LedgerRepository):
     """Counts rows."""
 
     def census(self) -> LedgerCounts:
-        """All of it, as it is at one moment."""
+        """All counts, in one transaction."""
         job, alert = QuestionRow, AlertRow
         is_open = job.state == JobState.OPEN.value
         done = (job.kind == "night") & job.finding.startswith(_DONE, autoescape=True)
@@ -77,7 +77,7 @@ def _by(
     *keys: InstrumentedAttribute[str],
     where: ColumnElement[bool] | None = None,
 ) -> dict[Any, Any]:
-    """A number for each combination of these columns; the key is a value when there is one."""
+    """A number per combination of columns; the key is a tuple if there are several columns."""
     query = select(what, *keys).group_by(*keys).order_by(*keys)
     rows = session.execute(query if where is None else query.where(where))
     return {(key[0] if len(key) == 1 else tuple(key)): number for number, *key in rows}

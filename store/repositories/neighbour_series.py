@@ -1,4 +1,4 @@
-"""What other testbeds measured round a change, all of them at one look."""
+"""Series of other testbeds around a change."""
 
 from __future__ import annotations
 
@@ -16,32 +16,31 @@ from netbisect.store.db.sessions import LedgerRepository
 from netbisect.store.db.tables import BootRow, PlaceRow, SampleRow
 
 _BEFORE, _SINCE = 12, 2
-"""Revisions of each testbed: enough to know how its series scatter, and the first with the change,
-should a scenario be missing in one."""
+"""Revisions per testbed before the change, for its noise, and since the change."""
 _COMMITS = 2000
-"""Of the branch on either side, among which they are looked for."""
+"""Commits of the branch to search on each side."""
 
 _BOOTED = select(BootRow.testbed, BootRow.revision).distinct()
 
 
 @dataclass(frozen=True, slots=True)
 class NeighbourSeries:
-    """A series round a change that was seen elsewhere."""
+    """A series around a change on another testbed."""
 
     before: tuple[float, ...]
-    """ln pps of the revisions up to the last good commit, in the order of the branch, under the
-    conditions of `since`; at least one."""
+    """ln pps of the revisions up to the last good commit, under the conditions of `since`; at least
+    one."""
     since: float
-    """ln pps of the first revision with the bad commit in it."""
+    """ln pps of the first revision with the bad commit."""
     saturated: bool
-    """The generator was the limit then."""
+    """Whether the generator limited it."""
 
 
 def _nearest(numbers: Sequence[int], ends: tuple[int, int]) -> tuple[list[int], list[int]]:
-    """Commits of a testbed next to a change: those before it, and those since.
+    """Numbers of the commits next to a change: before it, and since.
 
     Args:
-        numbers: Of the commits that it booted, in order.
+        numbers: Of the booted commits, in order.
         ends: Numbers of the last good and the first bad commit.
     """
     good, bad = ends
@@ -55,16 +54,15 @@ class NeighbourSeriesRepository(LedgerRepository):
     def around(
         self, branch: str, testbed: str, ends: tuple[int, int], until: float = math.inf
     ) -> dict[tuple[str, str], NeighbourSeries]:
-        """By testbed and scenario: the series of all others that have levels on both sides.
+        """By testbed and scenario: the series with levels on both sides of a change.
 
-        The number of statements does not grow with that of testbeds. The level of a revision is
-        the mean rate of its runs; kernels of it that differ are not told apart.
+        The level of a revision is the mean rate of all its runs.
 
         Args:
             branch: Of the series.
-            testbed: That is left out.
+            testbed: Testbed to leave out.
             ends: Numbers of the last good and the first bad commit.
-            until: What was measured later is left out, seconds since the epoch.
+            until: Time of the last samples to use, seconds since the epoch.
         """
         with self.reading() as session:
             numbers = _numbers(session, branch, ends)
@@ -100,7 +98,7 @@ class NeighbourSeriesRepository(LedgerRepository):
 
 
 class _Level(NamedTuple):
-    """What a revision came to in a series."""
+    """Level of a revision in a series."""
 
     number: int
     conditions: str
@@ -123,7 +121,7 @@ def _sides(levels: list[_Level], ends: tuple[int, int]) -> NeighbourSeries | Non
 
 
 def _numbers(session: Session, branch: str, ends: tuple[int, int]) -> dict[str, int]:
-    """By revision: its place on the branch, on both sides of a change."""
+    """By revision: its number on the branch, on both sides of a change."""
     good, bad = ends
     places = select(PlaceRow.revision, PlaceRow.number).where(PlaceRow.branch == branch)
     before = places.where(PlaceRow.number <= good).order_by(PlaceRow.number.desc())
@@ -138,7 +136,7 @@ def _numbers(session: Session, branch: str, ends: tuple[int, int]) -> dict[str, 
 def _wanted(
     session: Session, testbed: str, numbers: Mapping[str, int], ends: tuple[int, int]
 ) -> dict[str, set[str]]:
-    """By testbed: the revisions nearest to the change that it booted, where there are both."""
+    """By testbed with revisions on both sides: the booted revisions nearest to the change."""
     booted: defaultdict[str, list[str]] = defaultdict(list)
     for name, revision in session.execute(_BOOTED):
         if revision in numbers and name != testbed:

@@ -1,4 +1,4 @@
-"""Nights: which was measured last, and images that were measured in more than one."""
+"""Nightly jobs, and kernels measured in several of them."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from netbisect.store.repositories.levels import level_of
 
 _NIGHT = QuestionRow.kind == "night"
 _AT_ONCE = 10
-"""Nights that are fetched together: mostly the newest one is what is looked for."""
+"""Rows to fetch at once; mostly the first one is the result."""
 _REPEAT = QuestionRow.parent_id.is_not(None)
-"""A night that follows from another one measures the same revision again."""
+"""A nightly job with a parent repeats it."""
 
 
 class NightRepository(LedgerRepository):
-    """Reads what nights there were."""
+    """Reads nightly jobs."""
 
     def last(self, testbed: str, branch: str) -> JobRecord | None:
-        """The newest night that measured its revision for the first time, and was done."""
+        """The newest completed nightly job that is no repeat, or None."""
         nights = (
             select(QuestionRow)
             .where(
@@ -48,15 +48,15 @@ class NightRepository(LedgerRepository):
             return next((one for one in found if isinstance(one.finding, NightlyResult)), None)
 
     def since(self, at: float) -> list[JobRecord]:
-        """Nights that were asked for at or after this time, oldest first."""
+        """Nightly jobs added at or after this time, oldest first."""
         nights = select(QuestionRow).where(_NIGHT, QuestionRow.opened_at >= at)
         with self.reading() as session:
             return [job_of(row) for row in session.scalars(nights.order_by(QuestionRow.id))]
 
     def last_repeat(self, testbed: str) -> float | None:
-        """When a night that repeats another one was last asked of this testbed.
+        """When the last repeat was added for a testbed.
 
-        When there was none yet, the time of its first night; None before that.
+        Without repeats, the time of its first nightly job, or None.
         """
         of_testbed = QuestionRow.testbed == testbed
         last = select(func.max(QuestionRow.opened_at)).where(_NIGHT, _REPEAT, of_testbed)
@@ -66,12 +66,11 @@ class NightRepository(LedgerRepository):
             return session.scalar(first) if at is None else at
 
     def repeated(self, testbed: str, scenario: str, branch: str) -> list[list[Level]]:
-        """Images that were measured in more than one night: a level for each night, oldest first.
+        """Levels of the kernels measured in several nights: one per night, oldest first.
 
-        Samples count as for `SeriesRepository.levels`. Only nights count: a comparison is asked for
-        because a night was off, so that the next boots of that image lie nearer to its level
-        than that night did. Nights of two revisions that build the same kernel are nights of
-        one image.
+        Samples count as for `SeriesRepository.levels`, but only those of nightly jobs: a compare
+        job follows an unusual night, so its boots would regress to the mean. Equal kernels of
+        different revisions are one kernel.
         """
         image = image_of_boot()
 
@@ -106,7 +105,7 @@ class NightRepository(LedgerRepository):
         ]
 
     def latest(self, seconds: float) -> list[JobRecord]:
-        """The nights that were asked for at most so long before the last one, repeats left out."""
+        """Nightly jobs added within so many seconds before the last one, without repeats."""
         nights = (QuestionRow.kind == "night") & QuestionRow.parent_id.is_(None)
         last = select(func.max(QuestionRow.opened_at)).where(nights)
         with self.reading() as session:

@@ -10,13 +10,13 @@ from sqlalchemy.orm import Session
 from netbisect.bisect.model.entities import Failure, Reaction
 from netbisect.store.db.database import StoreError
 from netbisect.store.db.records import ActionStage, Outcome, Quarantine
-from netbisect.store.db.rows import failure_of
+from netbisect.store.db.rows import failure_of, record_of
 from netbisect.store.db.sessions import LedgerRepository, WriteTransaction, get_row
 from netbisect.store.db.tables import BootRow, DecisionRow, DudRow, QuarantineRow, SampleRow
 from netbisect.store.repositories.outbox import post_mail
 
 _LOOKED_BACK = 20
-"""Visits of a testbed, at most, in which bad infrastructure is looked for."""
+"""Trials to search for infrastructure failures, at most."""
 
 
 class QuarantineRepository(LedgerRepository):
@@ -41,13 +41,13 @@ class QuarantineRepository(LedgerRepository):
             by: Author.
             fault: Name in the table of faults, or "".
             log: End of the console output.
-            letter: Subject and text of the mail that tells of it.
+            letter: Subject and text of a mail.
             recipients: Mail addresses, or none.
         """
         with self.writing() as writing:
             standing = _standing(writing.session, testbed)
             if standing is not None:
-                return quarantine_of(standing)
+                return record_of(Quarantine, standing)
             row = QuarantineRow(
                 testbed=testbed,
                 since=writing.now,
@@ -71,12 +71,11 @@ class QuarantineRepository(LedgerRepository):
                     subject=subject,
                     recipients=recipients,
                     body=text,
-                    alert=None,
                 )
-            return quarantine_of(row)
+            return record_of(Quarantine, row)
 
     def ask_release(self, testbed: str, *, by: str, note: str = "") -> Quarantine:
-        """Asks that a testbed be looked at and released.
+        """Requests the release of a testbed, which is checked first.
 
         Raises:
             StoreError: it is not in quarantine.
@@ -87,7 +86,7 @@ class QuarantineRepository(LedgerRepository):
                 raise StoreError(f"the testbed {testbed} is not in quarantine")
             row.wanted_at, row.wanted_by, row.note = writing.now, by, note
             _note(writing, "release-asked", row, by=by, why=note)
-            return quarantine_of(row)
+            return record_of(Quarantine, row)
 
     def refuse_release(self, quarantine: int, why: str) -> Quarantine:
         """Refuses a release after a failed check; the testbed stays in quarantine.
@@ -100,7 +99,7 @@ class QuarantineRepository(LedgerRepository):
             if row.released_at is None and row.wanted_at is not None:
                 row.wanted_at, row.refused = None, why
                 _note(writing, "release-refused", row, by=row.wanted_by, why=why)
-            return quarantine_of(row)
+            return record_of(Quarantine, row)
 
     def release(self, quarantine: int) -> Quarantine:
         """Releases a testbed after a successful check.
@@ -113,27 +112,26 @@ class QuarantineRepository(LedgerRepository):
             if row.released_at is None:
                 row.released_at, row.released_by = writing.now, row.wanted_by
                 _note(writing, "released", row, by=row.wanted_by, why=row.note)
-            return quarantine_of(row)
+            return record_of(Quarantine, row)
 
     def current(self) -> dict[str, Quarantine]:
-        """By testbed: those in quarantine now."""
+        """Current quarantines by testbed."""
         query = select(QuarantineRow).where(QuarantineRow.released_at.is_(None))
         with self.reading() as session:
-            return {row.testbed: quarantine_of(row) for row in session.scalars(query)}
+            return {row.testbed: record_of(Quarantine, row) for row in session.scalars(query)}
 
     def of_testbed(self, testbed: str) -> list[Quarantine]:
-        """All that a testbed ever had, oldest first."""
+        """All quarantines of a testbed, oldest first."""
         query = (
             select(QuarantineRow).where(QuarantineRow.testbed == testbed).order_by(QuarantineRow.id)
         )
         with self.reading() as session:
-            return [quarantine_of(row) for row in session.scalars(query)]
+            return [record_of(Quarantine, row) for row in session.scalars(query)]
 
     def infrastructure_failures(self, testbed: str) -> list[Failure]:
-        """What bad infrastructure did in the last visits of a testbed, the newest first.
+        """Infrastructure failures of consecutive last trials, one per trial, newest first.
 
-        One for each of the visits in a row that had it, none from before its last release. An
-        order of which nothing was told, such as one whose worker was lost, is no visit.
+        Trials before the last release, and trials without facts, do not count.
         """
         with self.reading() as session:
             visits = (
@@ -160,9 +158,9 @@ class QuarantineRepository(LedgerRepository):
             return found
 
     def failed_trials(self, job: int, testbed: str) -> int:
-        """How many visits in a row, the last ones for this question there, gave no valid sample.
+        """Number of consecutive last trials of a job on a testbed without a valid sample.
 
-        Since its last release; what the service itself has taken back was no visit.
+        Trials before the last release, and trials that the service withdrew, do not count.
         """
         no_trial = [Outcome.RETRY.value, Outcome.WITHDRAWN.value]
         with self.reading() as session:
@@ -187,7 +185,7 @@ class QuarantineRepository(LedgerRepository):
 
 
 def _visits_since_release(session: Session, testbed: str) -> list[ColumnElement[bool]]:
-    """The conditions on decisions that they are visits of a testbed since its last release."""
+    """Conditions on DecisionRow: trials of a testbed since its last release."""
     released = select(func.max(QuarantineRow.released_at)).where(QuarantineRow.testbed == testbed)
     return [
         DecisionRow.stage == ActionStage.TRIAL.value,
@@ -207,22 +205,3 @@ def _standing(session: Session, testbed: str) -> QuarantineRow | None:
 def _note(writing: WriteTransaction, kind: str, row: QuarantineRow, *, by: str, why: str) -> None:
     writing.session.flush()
     writing.note(kind, testbed=row.testbed, quarantine=row.id, by=by, why=why)
-
-
-def quarantine_of(row: QuarantineRow) -> Quarantine:
-    """The record in this row."""
-    return Quarantine(
-        id=row.id,
-        testbed=row.testbed,
-        since=row.since,
-        fault=row.fault,
-        why=row.why,
-        log=row.log,
-        by=row.by,
-        wanted_at=row.wanted_at,
-        wanted_by=row.wanted_by,
-        note=row.note,
-        refused=row.refused,
-        released_at=row.released_at,
-        released_by=row.released_by,
-    )

@@ -1,4 +1,4 @@
-"""What changes a request, as part of a transaction; every change is in the audit log."""
+"""Changes of requests within a transaction; each has an audit entry."""
 
 from __future__ import annotations
 
@@ -10,30 +10,13 @@ from sqlalchemy.orm import Session
 
 from netbisect.store.db.database import StoreError
 from netbisect.store.db.records import JobState, Request, RequestState
+from netbisect.store.db.rows import record_of
 from netbisect.store.db.sessions import WriteTransaction, get_row
 from netbisect.store.db.tables import AuditRow, QuestionRow, RequestQuestionRow, RequestRow
 from netbisect.store.repositories.outbox import post_mail
 
 MailText: TypeAlias = tuple[str, str]
 """Subject and text."""
-
-
-def request_of(row: RequestRow) -> Request:
-    """The record in this row."""
-    return Request(
-        id=row.id,
-        kind=row.kind,
-        wish=dict[str, Any](row.wish),
-        who=row.who,
-        address=row.address,
-        via=row.via,
-        priority=row.priority,
-        state=RequestState(row.state),
-        verdict=row.verdict,
-        why=row.why,
-        opened_at=row.opened_at,
-        closed_at=row.closed_at,
-    )
 
 
 def add_audit_entry(
@@ -45,7 +28,7 @@ def add_audit_entry(
     via: str,
     data: dict[str, Any] | None = None,
 ) -> None:
-    """Writes a deed into the audit log, and tells those who follow."""
+    """Adds an audit entry and an event."""
     writing.session.add(
         AuditRow(
             at=writing.now,
@@ -61,7 +44,7 @@ def add_audit_entry(
 
 
 def job_rows(session: Session, request: int) -> Sequence[QuestionRow]:
-    """The questions of a request, oldest first."""
+    """The jobs of a request, oldest first."""
     return (
         session.scalars(
             select(QuestionRow)
@@ -91,7 +74,7 @@ def cancel(
     row.state, row.why, row.closed_at = RequestState.CANCELLED.value, why, writing.now
     add_audit_entry(writing, request, "cancel", who=who, via=via, data={"why": why})
     mail_news(writing, row, who, letter)
-    return request_of(row)
+    return record_of(Request, row)
 
 
 def end(
@@ -103,7 +86,7 @@ def end(
     why: str,
     letter: MailText,
 ) -> Request:
-    """Writes down the answer of a request, and mails it to who asked, where that is known.
+    """Closes a request with its result, and mails it to the requester.
 
     Raises:
         StoreError: there is no such request.
@@ -114,7 +97,7 @@ def end(
     data = {"verdict": verdict, "why": why}
     add_audit_entry(writing, request, "answer", who="netbisect", via="service", data=data)
     mail(writing, row, letter)
-    return request_of(row)
+    return record_of(Request, row)
 
 
 def mail_news(writing: WriteTransaction, row: RequestRow, who: str, letter: MailText) -> None:
@@ -124,7 +107,7 @@ def mail_news(writing: WriteTransaction, row: RequestRow, who: str, letter: Mail
 
 
 def mail(writing: WriteTransaction, row: RequestRow, letter: MailText) -> None:
-    """Writes to who has asked, in the thread of the request; nothing where there is no address."""
+    """Mails the requester in the thread of the request, if there is an address."""
     if not row.address:
         return
     subject, body = letter
@@ -137,6 +120,5 @@ def mail(writing: WriteTransaction, row: RequestRow, letter: MailText) -> None:
         subject=subject,
         recipients=[row.address],
         body=body,
-        alert=None,
         thread=thread,
     )

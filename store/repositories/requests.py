@@ -1,4 +1,4 @@
-"""Requests: what people ask for, what becomes of it, and the log of who did what."""
+"""Requests of people, and the audit log."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from netbisect.store.db.records import (
     Request,
     RequestState,
 )
-from netbisect.store.db.sessions import LedgerRepository, WriteTransaction, get_row
+from netbisect.store.db.rows import record_of
+from netbisect.store.db.sessions import LedgerRepository, WriteTransaction, get_row, transaction
 from netbisect.store.db.tables import (
     AuditRow,
     BootRow,
@@ -28,7 +29,7 @@ from netbisect.store.db.tables import (
 )
 from netbisect.store.repositories import request_changes
 from netbisect.store.repositories.jobs import add_job, job_of
-from netbisect.store.repositories.request_changes import MailText, request_of
+from netbisect.store.repositories.request_changes import MailText
 
 
 class TooManyError(StoreError):
@@ -37,15 +38,15 @@ class TooManyError(StoreError):
 
 @dataclass(frozen=True, slots=True)
 class RequestedJob:
-    """A question of a request."""
+    """A job of a request."""
 
     job: Job
     run: int = 1
-    """2 for what repeats the first."""
+    """2 for a repetition."""
 
 
 class RequestRepository(LedgerRepository):
-    """What people have asked for."""
+    """Reads and changes requests."""
 
     def open(
         self,
@@ -60,21 +61,21 @@ class RequestRepository(LedgerRepository):
         most_open: int,
         letter: Callable[[int], tuple[str, str]],
     ) -> Request:
-        """Writes down a request, asks its questions, and confirms it by mail: all or nothing.
+        """Stores a request with its first jobs and a mail that confirms it, in one transaction.
 
         Args:
             kind: compare, bisect or series.
-            wish: All that was asked for, as JSON takes it.
-            parts: Its first questions.
-            who: Who asks.
-            address: Where the answer is mailed to; "" for nowhere.
-            via: By which way it came.
-            priority: Of its questions; higher ones first.
-            most_open: Requests that one person may have open.
-            letter: Subject and text of the confirmation, from the number of the request.
+            wish: The resolved request, as JSON.
+            parts: Its first jobs.
+            who: Requester.
+            address: Mail address for the answer, or "".
+            via: Interface: command, form or api.
+            priority: Of its jobs; higher ones run first.
+            most_open: Most open requests of a person.
+            letter: Returns subject and text of the confirmation for the id of the request.
 
         Raises:
-            TooManyError: there are as many of this person.
+            TooManyError: the person has `most_open` open requests.
         """
         with self.writing() as writing:
             query = select(func.count()).select_from(RequestRow)
@@ -104,18 +105,16 @@ class RequestRepository(LedgerRepository):
             for part in parts:
                 add_part(writing, row, part.job, part.run)
             request_changes.mail(writing, row, letter(row.id))
-            return request_of(row)
-
-    # ------------------------------------------------------------------------------- looking
+            return record_of(Request, row)
 
     def get(self, identifier: int) -> Request:
-        """The request.
+        """The request with this id.
 
         Raises:
             StoreError: there is none.
         """
         with self.reading() as session:
-            return request_of(get_row(session, RequestRow, identifier))
+            return record_of(Request, get_row(session, RequestRow, identifier))
 
     def all(
         self, *, who: str | None = None, state: RequestState | None = None, last: int = 100
@@ -123,9 +122,9 @@ class RequestRepository(LedgerRepository):
         """Requests, the newest first.
 
         Args:
-            who: Only theirs.
-            state: Only those.
-            last: At most so many.
+            who: Requester.
+            state: State.
+            last: Most requests.
         """
         query = select(RequestRow).order_by(RequestRow.id.desc()).limit(last)
         if who is not None:
@@ -133,40 +132,28 @@ class RequestRepository(LedgerRepository):
         if state is not None:
             query = query.where(RequestRow.state == state.value)
         with self.reading() as session:
-            return [request_of(row) for row in session.scalars(query)]
+            return [record_of(Request, row) for row in session.scalars(query)]
 
     def jobs(self, request: int) -> list[JobRecord]:
-        """The questions of a request, oldest first."""
+        """The jobs of a request, oldest first."""
         with self.reading() as session:
             return [job_of(row) for row in request_changes.job_rows(session, request)]
 
     def audit(
         self, *, request: int | None = None, after: int = 0, limit: int = 1000
     ) -> list[AuditEntry]:
-        """What was done, oldest first.
+        """Entries of the audit log, oldest first.
 
         Args:
-            request: Only to this one.
-            after: Only what comes after the deed of that number.
-            limit: At most so many.
+            request: Only those of a request.
+            after: Id of the last known entry.
+            limit: Most entries.
         """
         query = select(AuditRow).where(AuditRow.id > after).order_by(AuditRow.id).limit(limit)
         if request is not None:
             query = query.where(AuditRow.request_id == request)
         with self.reading() as session:
-            return [
-                AuditEntry(
-                    id=row.id,
-                    at=row.at,
-                    who=row.who,
-                    via=row.via,
-                    what=row.what,
-                    request=row.request_id,
-                    data=dict[str, Any](row.data),
-                    origin=row.origin,
-                )
-                for row in session.scalars(query)
-            ]
+            return [record_of(AuditEntry, row) for row in session.scalars(query)]
 
     def boots_for(self, who: str, since: float) -> int:
         """Number of boots for a user's requests since a time."""
@@ -181,8 +168,6 @@ class RequestRepository(LedgerRepository):
         with self.reading() as session:
             return session.scalar(query) or 0
 
-    # ------------------------------------------------------------------------------ changing
-
     def add_audit_entry(
         self, what: str, *, who: str, via: str, request: int | None = None, **data: object
     ) -> None:
@@ -192,23 +177,13 @@ class RequestRepository(LedgerRepository):
 
     # `letter` is mailed to the requester if another user changes the request.
 
-    def cancel(self, request: int, *, who: str, via: str, why: str, letter: MailText) -> Request:
-        """Stops a request; the scheduler takes back what was ordered for it.
-
-        Raises:
-            StoreError: there is none, or it is over.
-        """
-        with self.writing() as writing:
-            return request_changes.cancel(
-                writing, request, who=who, via=via, why=why, letter=letter
-            )
+    cancel = transaction(request_changes.cancel)
 
     def resume(self, request: int, *, who: str, via: str, letter: MailText) -> Request:
-        """Goes on with a request that was cancelled, with all that was measured for it.
+        """Resumes a cancelled request, with its measurements.
 
         Raises:
-            StoreError: there is none, it was not cancelled, or an order of it is still being
-                taken back.
+            StoreError: there is none, it was not cancelled, or an action is still being cancelled.
         """
         with self.writing() as writing:
             row = get_row(writing.session, RequestRow, request)
@@ -233,7 +208,7 @@ class RequestRepository(LedgerRepository):
             row.state, row.why, row.closed_at = RequestState.OPEN.value, "", None
             request_changes.add_audit_entry(writing, request, "resume", who=who, via=via)
             request_changes.mail_news(writing, row, who, letter)
-            return request_of(row)
+            return record_of(Request, row)
 
     def extend(
         self,
@@ -245,18 +220,18 @@ class RequestRepository(LedgerRepository):
         data: dict[str, Any],
         letter: MailText,
     ) -> Request:
-        """Asks for more: questions are changed, and those that were answered are open again.
+        """Changes jobs of a request, and reopens those that are closed.
 
         Args:
             request: Open or answered.
             change: Returns the changed job, or None to leave it.
-            who: Who wants it.
-            via: By which way.
-            data: What was asked for, for the audit log.
-            letter: Subject and text for who has asked.
+            who: Author.
+            via: Interface.
+            data: Of the audit entry.
+            letter: Subject and text of a mail to the requester.
 
         Raises:
-            StoreError: there is none, it was cancelled, or nothing of it can be extended so.
+            StoreError: there is none, it was cancelled, or no job was changed.
         """
         with self.writing() as writing:
             row = get_row(writing.session, RequestRow, request)
@@ -277,12 +252,12 @@ class RequestRepository(LedgerRepository):
             row.closed_at = None
             request_changes.add_audit_entry(writing, request, "extend", who=who, via=via, data=data)
             request_changes.mail_news(writing, row, who, letter)
-            return request_of(row)
+            return record_of(Request, row)
 
     def set_priority(
         self, request: int, priority: int, *, who: str, via: str, letter: MailText
     ) -> Request:
-        """Gives a request, and all that is asked for it, another priority.
+        """Changes the priority of a request and its jobs.
 
         Raises:
             StoreError: there is none, or it is over.
@@ -299,11 +274,11 @@ class RequestRepository(LedgerRepository):
                 writing, request, "priority", who=who, via=via, data=data
             )
             request_changes.mail_news(writing, row, who, letter)
-            return request_of(row)
+            return record_of(Request, row)
 
 
 def add_part(writing: WriteTransaction, row: RequestRow, job: Job, run: int) -> JobRecord:
-    """Asks a question for a request."""
+    """Adds a job to a request."""
     kind = serialization.tag_of(job)
     return add_job(
         writing,

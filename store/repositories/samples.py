@@ -1,4 +1,4 @@
-"""Every sample with its boot and its kernel, valid or not: for those who compute themselves."""
+"""Samples, valid or not, with their boots and kernels."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from sqlalchemy.orm import Session
 
 from netbisect.bisect.model.entities import Boot, Sample
 from netbisect.bisect.model.revision_key import parts_of
-from netbisect.store.db.rows import boot_of, sample_of
+from netbisect.store.db.rows import record_of
 from netbisect.store.db.sessions import LedgerRepository
 from netbisect.store.db.tables import BootRow, PlaceRow, SampleRow
 from netbisect.store.repositories.evidence import image_of_boot
 
 SEVERAL = 2
-"""Revisions that can be compared."""
+"""Enough revisions for a comparison."""
 _PART = 1000
-"""Rows that are fetched at once."""
+"""Rows to fetch at once."""
 
 
 class MeasuredSample(NamedTuple):
-    """A scenario on a boot."""
+    """A sample with its boot and kernel."""
 
     sample: Sample
     boot: Boot
     identity: str
-    """Of the kernel; its key, where it was built elsewhere."""
+    """Identity of the kernel, or its key if it is not in the ledger."""
     branches: tuple[str, ...]
-    """On whose first-parent lines the revision is, by name."""
+    """Branches with the revision on their first-parent line, by name."""
 
 
 class Coverage(NamedTuple):
-    """What there is of a testbed and branch."""
+    """Data of a testbed and branch."""
 
     revisions: int
-    """With a valid sample; SEVERAL stands for that and more."""
+    """Revisions with a valid sample, counted up to SEVERAL."""
     latest: float
-    """Time of the newest one."""
+    """Time of the newest sample."""
 
 
 class NewestSample(NamedTuple):
@@ -60,7 +60,7 @@ class SampleCount(NamedTuple):
 
 
 class SampleRepository(LedgerRepository):
-    """Reads samples one by one."""
+    """Reads samples."""
 
     def select(
         self,
@@ -70,13 +70,13 @@ class SampleRepository(LedgerRepository):
         branch: str | None = None,
         since: float | None = None,
     ) -> Iterator[MeasuredSample]:
-        """Those samples, oldest first.
+        """Samples, oldest first; each argument is a filter.
 
         Args:
-            testbed: Only of this one.
-            scenario: Only of this one.
-            branch: Only of revisions on its first-parent line.
-            since: Only from this time on, seconds since the epoch.
+            testbed: Name.
+            scenario: Name.
+            branch: Branch with the revision on its first-parent line.
+            since: Seconds since the epoch.
         """
         query = (
             select(SampleRow, BootRow, image_of_boot())
@@ -102,10 +102,12 @@ class SampleRepository(LedgerRepository):
             found = session.execute(query.execution_options(yield_per=_PART))
             for sample, boot, identity in found:
                 names = tuple(branches.get(boot.revision, ()))
-                yield MeasuredSample(sample_of(sample), boot_of(boot), identity, names)
+                yield MeasuredSample(
+                    record_of(Sample, sample), record_of(Boot, boot), identity, names
+                )
 
     def names(self) -> dict[str, set[str]]:
-        """Names of all testbeds, scenarios and branches of which there is a sample."""
+        """Names of all testbeds, scenarios and branches with samples."""
         columns = {
             "testbed": select(SampleRow.testbed),
             "scenario": select(SampleRow.scenario),
@@ -120,7 +122,7 @@ class SampleRepository(LedgerRepository):
         """Valid samples by testbed and scenario, in order; pairs without any are left out.
 
         Args:
-            testbeds: Only of these; of all if None.
+            testbeds: Names; all testbeds by default.
         """
         query = (
             select(SampleRow.testbed, SampleRow.scenario, func.count(), func.max(SampleRow.at))
@@ -155,7 +157,7 @@ class SampleRepository(LedgerRepository):
             }
 
     def coverage(self) -> dict[tuple[str, str], Coverage]:
-        """By testbed and branch: what there is."""
+        """By testbed and branch."""
         latest: dict[tuple[str, str], float] = {}
         for (testbed, _, branch), newest in self.newest().items():
             place = testbed, branch
@@ -164,7 +166,7 @@ class SampleRepository(LedgerRepository):
             return {place: Coverage(_measured(session, *place), at) for place, at in latest.items()}
 
     def excluded(self) -> list[str]:
-        """What was measured and is in no series, with the reason: a sentence each."""
+        """Sentences about samples that are in no series, with the reason."""
         stray = (
             select(BootRow.revision)
             .join(SampleRow, SampleRow.boot_id == BootRow.id)
@@ -197,7 +199,7 @@ class SampleRepository(LedgerRepository):
 
 
 def _measured(session: Session, testbed: str, branch: str) -> int:
-    """Revisions with a valid sample, as `Coverage` counts them: the look ends where it is sure."""
+    """Number of revisions with a valid sample, counted up to SEVERAL."""
     sampled = select(SampleRow.id).where(SampleRow.boot_id == BootRow.id, SampleRow.valid).exists()
     query = (
         select(BootRow.revision)
@@ -223,4 +225,4 @@ _NEWEST: Select[float, str] = (
     .order_by(SampleRow.at.desc(), SampleRow.id)
     .limit(1)
 )
-"""The newest valid sample of a series; made once, for it takes longer than to run it."""
+"""The newest valid sample of a series; building the query is slower than running it."""

@@ -1,4 +1,4 @@
-"""Levels over time, and what measuring costs."""
+"""Series of levels."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from netbisect.bisect.model import sample_validity
 from netbisect.bisect.model.alert_state import AlertKind, AlertState
 from netbisect.bisect.model.entities import Conditions, Level
 from netbisect.store.db.records import Alert, SeriesName
-from netbisect.store.db.rows import conditions_of
+from netbisect.store.db.rows import record_of
 from netbisect.store.db.sessions import LedgerRepository
 from netbisect.store.db.tables import (
     AlertRow,
@@ -35,24 +35,23 @@ from netbisect.store.repositories.levels import by_conditions, images_of, level_
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """A series: one level for every kernel that was measured, in the order of the branch."""
+    """A series: one level per measured kernel, in the order of the branch."""
 
     whole: list[Level]
     baseline: list[Level]
-    """Those since the last confirmed change. They begin with the culprit, or as long as it is not
-    known with the bad end, of the last standing alert that was seen in this series. Levels
-    between a change and its recovery are left out. What was called invalid, the lab's own or
-    withdrawn counts for nothing."""
+    """Levels since the last confirmed change: from the culprit, or the bad revision while it is
+    unknown, of the last open alert of this series. Levels between a change and its recovery are
+    left out. Alerts that are invalid, withdrawn or about the lab do not count."""
 
 
 class SeriesRepository(LedgerRepository):
-    """Reads series of levels, and prices."""
+    """Reads series."""
 
     def levels(self, testbed: str, scenario: str, branch: str) -> list[Level]:
-        """One level for every kernel that was measured, in the order of the branch.
+        """One level per measured kernel, in the order of the branch.
 
-        Every valid sample under the newest conditions counts, whatever question it was taken
-        for; two kernels of one revision that do not run the same are two levels.
+        All valid samples under the newest conditions count, of any job. Different kernels of a
+        revision are different levels.
         """
         with self.reading() as session:
             return [level for _, level in _levels(session, testbed, scenario, branch)]
@@ -62,7 +61,7 @@ class SeriesRepository(LedgerRepository):
         return self.with_baseline(testbed, scenario, branch).baseline
 
     def with_baseline(self, testbed: str, scenario: str, branch: str) -> Levels:
-        """A series, and the part of it with which a new level can be compared."""
+        """A series and its baseline."""
         with self.reading() as session:
             start, gaps = changes(session, (testbed, scenario, branch))
             found = _levels(session, testbed, scenario, branch)
@@ -74,10 +73,10 @@ class SeriesRepository(LedgerRepository):
         )
 
     def around(self, alert: Alert) -> tuple[list[Level], list[Level]]:
-        """The levels before the change of an alert, and those since, in its leading series.
+        """Levels before and since the change of an alert, in its leading series.
 
-        Before: what was its baseline, up to the good end. Since: from the culprit on, or as long
-        as it is not known from the bad end on. Either is empty where its commits are not known.
+        Before: the baseline up to the good revision. Since: from the culprit, or the bad revision
+        while it is unknown. Both are empty if the commits are unknown.
         """
         series = (alert.testbed, alert.lead, alert.branch)
         with self.reading() as session:
@@ -94,7 +93,7 @@ class SeriesRepository(LedgerRepository):
         return before, since
 
     def conditions(self, testbed: str, scenario: str) -> Conditions | None:
-        """Those under which its levels were measured: of the newest valid sample, if any."""
+        """Conditions of the newest valid sample, or None."""
         query = (
             select(SampleRow.conditions)
             .where(SampleRow.testbed == testbed, SampleRow.scenario == scenario, SampleRow.valid)
@@ -104,10 +103,10 @@ class SeriesRepository(LedgerRepository):
         with self.reading() as session:
             digest = session.scalar(query)
             row = session.get(ConditionsRow, (testbed, scenario, digest)) if digest else None
-            return None if row is None else conditions_of(row)
+            return None if row is None else record_of(Conditions, row)
 
     def rates(self, testbed: str, scenario: str, revisions: Iterable[str]) -> dict[str, float]:
-        """By revision that was measured there: the median of its valid samples, in pps."""
+        """By measured revision: median of the valid samples, in pps."""
         query = (
             select(BootRow.revision, SampleRow.pps)
             .join(BootRow, SampleRow.boot_id == BootRow.id)
@@ -125,7 +124,7 @@ class SeriesRepository(LedgerRepository):
         return {revision: statistics.median(rates) for revision, rates in found.items()}
 
     def names(self) -> list[SeriesName]:
-        """Every testbed, scenario and branch with at least one valid sample, in that order."""
+        """All series with a valid sample, by testbed, scenario and branch."""
         query = (
             select(SampleRow.testbed, SampleRow.scenario, PlaceRow.branch)
             .join(BootRow, SampleRow.boot_id == BootRow.id)
@@ -140,7 +139,7 @@ class SeriesRepository(LedgerRepository):
     def of_revisions(self, revisions: Collection[str]) -> dict[tuple[str, str], dict[str, Level]]:
         """By testbed and scenario, then by revision: levels under the newest conditions.
 
-        Where a revision has several kernels, that which was measured first.
+        Of several kernels of a revision, the first one measured counts.
         """
         found: defaultdict[tuple[str, str], dict[str, Level]] = defaultdict(dict)
         with self.reading() as session:
@@ -177,7 +176,7 @@ def _levels(session: Session, testbed: str, scenario: str, branch: str) -> list[
         .where(comparable(session, testbed, [scenario]))
         .order_by(PlaceRow.number, SampleRow.at, SampleRow.id)
     )
-    # One boot is one sample, however many runs it made.
+    # All runs of a boot are one value.
     found: dict[tuple[int, str, str], tuple[float, dict[str, list[tuple[float, bool]]]]] = {}
     for number, revision, identity, boot, at, pps, offered in session.execute(query):
         _, boots = found.setdefault((number, revision, identity), (at, {}))
@@ -202,21 +201,21 @@ class EndedChange:
 
 
 class EndedChanges:
-    """The changes of a series that are over; there may be hundreds, and thousands of levels."""
+    """The ended changes of a series, with a fast test of levels."""
 
     def __init__(self, gaps: Iterable[EndedChange] = ()) -> None:
-        """In any order."""
+        """Takes changes in any order."""
         known = list(gaps)
         self._numbers = _Reach([(one.start, one.end) for one in known if one.end is not None])
         self._times = _Reach([(one.start, one.closed_at) for one in known if one.end is None])
 
     def keep(self, number: int, level: Level) -> bool:
-        """Whether none of them was there when this level was measured."""
+        """Whether a level includes none of the changes."""
         return self._numbers.of(number) <= number and self._times.of(number) <= level.at
 
 
 class _Reach:
-    """How far the farthest of those reaches that begin at a number or before it."""
+    """Maximum of the ends of all intervals that start at or before a number."""
 
     def __init__(self, known: Iterable[tuple[int, float]]) -> None:
         ordered = sorted(known)
@@ -224,7 +223,7 @@ class _Reach:
         self._ends = list(accumulate((end for _, end in ordered), max))
 
     def of(self, number: int) -> float:
-        """-inf where none has begun."""
+        """The maximum; -inf without such an interval."""
         begun = bisect_right(self._starts, number)
         return self._ends[begun - 1] if begun else -math.inf
 
@@ -232,12 +231,12 @@ class _Reach:
 def changes(
     session: Session, series: tuple[str, str, str], before: tuple[int, float] = (0, math.inf)
 ) -> tuple[int, EndedChanges]:
-    """Number of the commit with which the last standing change came, or 0; and those over.
+    """Number of the commit of the last open change, or 0, and the ended changes.
 
     Args:
-        session: Where they are looked up.
+        session: Session.
         series: Testbed, scenario and branch.
-        before: An alert that is left out, and the number of a commit before which they came.
+        before: Id of an alert to ignore, and the number of a commit that precedes no change.
     """
     testbed, scenario, branch = series
     return changes_of(session, testbed, [scenario], before).get(
@@ -251,7 +250,7 @@ def changes_of(
     scenarios: Collection[str],
     before: tuple[int, float] = (0, math.inf),
 ) -> dict[tuple[str, str], tuple[int, EndedChanges]]:
-    """As `changes`, by scenario and branch, of those that have any."""
+    """As `changes`, by scenario and branch with any change."""
     besides, end = before
     came, went = aliased(CommitRow), aliased(CommitRow)
     first = case((AlertRow.culprit != "", AlertRow.culprit), else_=AlertSeriesRow.bad)
@@ -270,7 +269,7 @@ def changes_of(
             AlertSeriesRow.testbed == testbed,
             AlertSeriesRow.scenario.in_(scenarios),
             AlertRow.id != besides,
-            AlertRow.kind != AlertKind.MODES.value,  # the level of the fast mode is what it was
+            AlertRow.kind != AlertKind.MODES.value,  # the fast mode did not change
             AlertRow.state.in_([*STANDING, AlertState.FIXED.value]),
         )
         .order_by(AlertSeriesRow.id)

@@ -1,8 +1,4 @@
-"""Whole series at a time, with what was measured under earlier conditions too.
-
-One look at a testbed and scenario reads all its branches, so that hundreds of series can be told
-of at once.
-"""
+"""Series with their levels under earlier conditions, read for all branches at once."""
 
 from __future__ import annotations
 
@@ -30,7 +26,7 @@ from netbisect.store.repositories.series import EndedChanges, changes_of
 
 @dataclass(frozen=True, slots=True)
 class ConditionsEpoch:
-    """What was measured under the same conditions."""
+    """Levels under the same conditions."""
 
     digest: str
     values: Mapping[str, str]
@@ -40,35 +36,30 @@ class ConditionsEpoch:
 
 @dataclass(frozen=True, slots=True)
 class SeriesHistory:
-    """A series from its beginning."""
+    """A series since its beginning."""
 
     name: SeriesName
     epochs: tuple[ConditionsEpoch, ...]
-    """In the order of their newest samples; the last one is what comparisons use."""
+    """In the order of their newest samples; comparisons use the last one."""
     numbers: Mapping[str, int]
-    """By revision that was booted on the testbed: its place on the branch."""
+    """By revision booted on the testbed: its number on the branch."""
     baseline: tuple[Level, ...]
     """Levels of the last epoch since the last confirmed change; see `Levels`."""
 
 
 _NONE = (0, EndedChanges())
-"""Changes of a series without any."""
+"""Result of `changes_of` for a series without changes."""
 
 
 class SeriesHistoryRepository(LedgerRepository):
-    """Reads series as a whole."""
+    """Reads series since their beginning."""
 
     def of(self, testbed: str, scenario: str) -> list[SeriesHistory]:
-        """The series of a testbed and scenario, one for each branch, ordered by branch."""
+        """The series of a testbed and scenario, by branch."""
         return next(self.of_scenarios(testbed, [scenario]))
 
     def of_scenarios(self, testbed: str, scenarios: Sequence[str]) -> Iterator[list[SeriesHistory]]:
-        """As `of`, of one scenario after the other; what they share is read once.
-
-        Args:
-            testbed: Of all of them.
-            scenarios: One or several.
-        """
+        """As `of`, for several scenarios; rows that they share are read once."""
         with self.reading() as session:
             booted = _booted(session, testbed)
             values = _conditions(session, testbed, scenarios)
@@ -95,7 +86,7 @@ def _trail(
         if (levels := _levels(all_levels, numbers))
     )
     start, gaps = changed
-    # The branch was measured under the newest conditions of its testbed and scenario.
+    # A branch without samples under the newest conditions has no baseline.
     newest = epochs[-1].levels if epochs[-1].digest == [*found][-1] else ()
     baseline = tuple(
         level
@@ -114,7 +105,7 @@ def _levels(found: Iterable[Level], numbers: Mapping[str, int]) -> tuple[Level, 
 
 
 def _booted(session: Session, testbed: str) -> dict[str, dict[str, int]]:
-    """By branch: the place of each revision that was booted on a testbed."""
+    """By branch: numbers of the revisions booted on a testbed."""
     places: defaultdict[str, dict[str, int]] = defaultdict(dict)
     query = select(PlaceRow.branch, PlaceRow.revision, PlaceRow.number).where(
         PlaceRow.revision.in_(select(BootRow.revision).where(BootRow.testbed == testbed))

@@ -1,4 +1,4 @@
-"""Which revisions cannot be measured, and why: said by duds, and unsaid by later success."""
+"""Revisions that cannot be measured: failures that no later success contradicts."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from netbisect.store.db.tables import BootRow, DecisionRow, DudRow, KernelRow, S
 from netbisect.store.repositories.build_variants import BuildVariants
 
 TRIES = 3
-"""Fruitless attempts for one question after which a revision is left alone."""
+"""Attempts of a job without a sample after which a revision is skipped."""
 
 _BUILDING = {Stage.CHECKOUT.value, Stage.BUILD.value}
 
 
 @dataclass(slots=True)
 class _Success:
-    """What went well with one revision."""
+    """Successes of a revision."""
 
     built_at: float = float("-inf")
-    """When its newest kernel was begun."""
+    """Start of its newest build."""
     measured_at: dict[str, float] = field(default_factory=dict)
     """By deciding scenario: its newest valid sample."""
     visits: set[int] = field(default_factory=set)
-    """Decisions that gave a valid sample in a deciding scenario."""
+    """Trials with a valid sample of a deciding scenario."""
 
 
 def skipped(
@@ -39,10 +39,10 @@ def skipped(
     deciding: tuple[str, ...],
     builds: BuildVariants,
 ) -> dict[str, str]:
-    """By revision: why it cannot be measured for this question.
+    """By revision: why it cannot be measured for a job.
 
-    What the first testbed says stands. What another one says stands unless a deciding scenario
-    was measured elsewhere: then it is that testbed's, and not the revision's.
+    Failures on the first testbed count. Failures on another one count unless a deciding scenario
+    was measured elsewhere, which makes them a problem of the testbed.
     """
     found = [
         _skipped_on(session, job, testbed, revisions, deciding, builds) for testbed in testbeds
@@ -63,15 +63,15 @@ def _skipped_on(
     deciding: tuple[str, ...],
     builds: BuildVariants,
 ) -> tuple[dict[str, str], set[str]]:
-    """By revision: why it cannot be measured on a testbed; and the revisions that were.
+    """By revision: why it cannot be measured on a testbed; and the measured revisions.
 
-    - It does not check out or build: holds for every testbed of that config and arch, until a
-      later build succeeds.
-    - It does not deploy or boot, or goes down under load: holds for the testbed, until a
-      deciding scenario is measured. A visit that did measure one says nothing against it.
-    - It cannot do a deciding scenario: holds for the testbed, if it can do none of them.
-    - `TRIES` trials or builds of this job gave no sample, and none since did:
-      passing trouble, or samples that are none. Infrastructure failures do not count.
+    - A failed checkout or build counts for all testbeds of the config and arch, until a later
+      build succeeds.
+    - A failed deployment or boot, or a crash under load, counts for the testbed, until a deciding
+      scenario is measured. A failure in a trial that measured one does not count.
+    - A deciding scenario that fails counts for the testbed, if all of them fail.
+    - `TRIES` trials or builds of the job without a sample, and none with one since, count:
+      temporary failures, or invalid samples. Infrastructure failures do not count.
     """
     failures = _failures(session, testbed, revisions, builds)
     successes = _successes(session, testbed, revisions, deciding, builds)
@@ -96,7 +96,7 @@ def _skipped_on(
 
 
 def _incapable(failures: list[DudRow], deciding: tuple[str, ...]) -> dict[str, str]:
-    """By revision: why it cannot be asked, where a dud says so for good."""
+    """By revision with a permanent failure: the reason."""
     why: dict[str, str] = {}
     unable: defaultdict[str, set[str]] = defaultdict(set)
     for failure in failures:
@@ -113,7 +113,7 @@ def _incapable(failures: list[DudRow], deciding: tuple[str, ...]) -> dict[str, s
 def _failures(
     session: Session, testbed: str, revisions: tuple[str, ...], builds: BuildVariants
 ) -> list[tuple[DudRow, int | None]]:
-    """Duds of these builds, or of this testbed; each with the question it came from."""
+    """Failures of these builds or of this testbed, each with its job."""
     of_config = builds.among(revisions, DudRow.revision, DecisionRow.config)
     query = (
         select(DudRow, DecisionRow.question_id)
@@ -150,7 +150,7 @@ def _successes(
         select(BootRow.revision, SampleRow.scenario, SampleRow.at, SampleRow.decision_id)
         .join(BootRow, SampleRow.boot_id == BootRow.id)
         .where(
-            # Of the boot: so SQLite begins with the few boots, and not with all samples.
+            # Of the boot, so that SQLite starts from the few boots rather than all samples.
             BootRow.testbed == testbed,
             SampleRow.scenario.in_(deciding),
             SampleRow.valid,
@@ -166,7 +166,7 @@ def _successes(
 
 
 def _unsaid(failure: DudRow, success: _Success) -> bool:
-    """Whether a success takes back what this dud said."""
+    """Whether a success contradicts a failure."""
     if failure.stage in _BUILDING:
         return success.built_at > failure.at
     if failure.stage == Stage.BENCH.value:
@@ -183,7 +183,7 @@ def _spoilt(
     deciding: tuple[str, ...],
     successes: defaultdict[str, _Success],
 ) -> defaultdict[str, dict[int, str]]:
-    """By revision and visit for this question: why its runs since the last good one are none."""
+    """By revision and trial of the job: why its samples since the last valid one are invalid."""
     query = (
         select(BootRow.revision, DecisionRow.id, SampleRow.at, SampleRow.problems)
         .join(BootRow, SampleRow.boot_id == BootRow.id)

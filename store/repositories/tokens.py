@@ -1,4 +1,4 @@
-"""Tokens of programs: whose they are and what they may; of their secrets only digests."""
+"""API tokens, with digests of their secrets."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from sqlalchemy import select
 
 from netbisect.store.db.database import StoreError
 from netbisect.store.db.records import Token
+from netbisect.store.db.rows import record_of
 from netbisect.store.db.sessions import LedgerRepository, get_row
 from netbisect.store.db.tables import TokenRow
 from netbisect.store.repositories import request_changes
 
 
 class TokenRepository(LedgerRepository):
-    """API tokens."""
+    """Stores and reads tokens."""
 
     def add(
         self, who: str, rights: Sequence[str], digest: str, *, by: str, expires_at: float | None
@@ -22,11 +23,11 @@ class TokenRepository(LedgerRepository):
         """Stores a new token, with an audit entry.
 
         Args:
-            who: Its person.
-            rights: Its permissions.
+            who: Its user.
+            rights: Names of rights.
             digest: SHA-256 of its secret, in hexadecimal digits.
             by: Author.
-            expires_at: When it ends; None for never.
+            expires_at: Time of expiry, or None.
         """
         with self.writing() as writing:
             row = TokenRow(
@@ -44,24 +45,26 @@ class TokenRepository(LedgerRepository):
             request_changes.add_audit_entry(
                 writing, None, "token", who=by, via="command", data=data
             )
-            return _token_of(row)
+            return record_of(Token, row)
 
     def get(self, identifier: int) -> Token | None:
         """The token with this id, valid or not, or None."""
         with self.reading() as session:
             row = session.get(TokenRow, identifier)
-            return None if row is None else _token_of(row)
+            return None if row is None else record_of(Token, row)
 
     def all(self) -> list[Token]:
-        """All there are, those that are not good any more too, oldest first."""
+        """All tokens, valid or not, oldest first."""
         with self.reading() as session:
-            return [_token_of(row) for row in session.scalars(select(TokenRow).order_by("id"))]
+            return [
+                record_of(Token, row) for row in session.scalars(select(TokenRow).order_by("id"))
+            ]
 
     def revoke(self, identifier: int, *, by: str) -> Token:
-        """Takes a token back: from now on it opens nothing.
+        """Revokes a token.
 
         Raises:
-            StoreError: there is none, or it was taken back before.
+            StoreError: there is none, or it is revoked already.
         """
         with self.writing() as writing:
             row = get_row(writing.session, TokenRow, identifier)
@@ -72,17 +75,4 @@ class TokenRepository(LedgerRepository):
             request_changes.add_audit_entry(
                 writing, None, "revoke", who=by, via="command", data=data
             )
-            return _token_of(row)
-
-
-def _token_of(row: TokenRow) -> Token:
-    return Token(
-        id=row.id,
-        who=row.who,
-        rights=tuple(row.rights),
-        digest=row.digest,
-        created_by=row.created_by,
-        created_at=row.created_at,
-        expires_at=row.expires_at,
-        revoked_at=row.revoked_at,
-    )
+            return record_of(Token, row)
