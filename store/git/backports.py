@@ -1,4 +1,4 @@
-"""Follows a commit to the stable branches, and to its fix, by the history of the tree."""
+"""Finds the merges of a commit to stable branches, and its fixes."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from netbisect.store.git.history import History
 
 
 def fate_of(history: History, revision: str, branch: str, stable: Iterable[str]) -> MergeStatus:
-    """What has become of a commit of `branch`, as far as the clone knows.
+    """Merges and fixes of a commit of `branch` in the clone.
 
     Args:
-        history: of the tree, updated.
-        revision: the commit; on the first-parent line of `branch`.
-        branch: where it was committed, such as `main`.
-        stable: branches to look at, such as `stable/14`.
+        history: Of the tree, updated.
+        revision: The commit, on the first-parent line of `branch`.
+        branch: Its branch, such as `main`.
+        stable: Branches to search, such as `stable/14`.
 
     Raises:
-        HistoryError: the commit is not on that branch, or a branch is not there, or the clone
-            cannot be read.
+        HistoryError: the commit is not on its branch, a branch does not exist, or the clone cannot
+            be read.
     """
     commit = history.commit(revision)
     later = history.between(commit.revision, history.head(branch), paths=False)

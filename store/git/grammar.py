@@ -1,8 +1,7 @@
-"""What kind of name a text is, as FreeBSD people name revisions. No tree is asked.
+"""Parses the names of revisions, without access to a repository.
 
-A text may be read in several ways: `311849` is a number of Subversion and the beginning of a hash.
-Which of them means a commit is for `store/git/resolve.py` to find out. Nothing of a text is ever
-handed to git but the digits of a hash.
+A name may have several readings: `311849` is a Subversion number and the prefix of a hash.
+`store/git/lookup.py` looks up each of them.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ from netbisect.bisect.model.entities import Commit
 from netbisect.errors import UserError
 
 LONGEST = 200
-"""Characters of a name."""
+"""Most characters of a name."""
 _DAY = 86_400
 _HASH = re.compile(r"[0-9a-fA-F]{4,40}")
 _SUBVERSION = re.compile(r"(r?)([0-9]{1,9})")
 _SHORTEST = 4
-"""Digits of a number of Subversion without r or branch; of a hash."""
+"""Fewest digits of a Subversion number without r or branch."""
 _COUNTED = re.compile(r"(?:(.+)-)?n([0-9]{1,9})(?:-([0-9a-fA-F]{4,40}))?(-dirty)?")
 _DATE = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})(?:T([0-9]{2}:[0-9]{2}(?::[0-9]{2})?)(.*))?")
 _ZONE = re.compile(r"Z|[+-][0-9]{2}:[0-9]{2}")
@@ -34,18 +33,18 @@ _BACK = re.compile(r"[0-9]{1,6}")
 
 @dataclass(frozen=True, slots=True)
 class RevisionCandidate:
-    """A commit that a name may mean, with a name that means it and no other."""
+    """A commit that a name may mean, with an unambiguous name."""
 
     name: str
     commit: Commit
 
 
 class RevisionError(UserError, ValueError):
-    """A name that means no revision, or several; the text is a sentence that says which.
+    """A name is invalid, unknown or ambiguous.
 
     Attributes:
-        candidates: What it may mean, or what may be meant instead; often none.
-        unknown: Whether the name is a good one that the tree does not have: a newer tree may.
+        candidates: Possible meanings, or alternatives; often none.
+        unknown: Whether the name is valid, so that a newer clone may have it.
     """
 
     def __init__(
@@ -60,15 +59,12 @@ class RevisionError(UserError, ValueError):
         self.unknown = unknown
 
 
-# --------------------------------------------------------------------------------- the readings
-
-
 @dataclass(frozen=True, slots=True)
 class Hash:
-    """The beginning of a hash, or a whole one."""
+    """A hash, or the prefix of one."""
 
     prefix: str
-    """4 to 40 digits, lower case."""
+    """4 to 40 lower-case digits."""
 
     def __str__(self) -> str:
         return self.prefix
@@ -76,11 +72,11 @@ class Hash:
 
 @dataclass(frozen=True, slots=True)
 class Subversion:
-    """A number of the days of Subversion: `r311849`, `stable/10@295802`."""
+    """A Subversion number: `r311849`, `stable/10@295802`."""
 
     number: int
     branch: str = ""
-    """With it, the branch as it was then, which it may have become earlier."""
+    """With a branch: its last commit up to the number."""
 
     def __str__(self) -> str:
         return f"{self.branch}@{self.number}" if self.branch else f"r{self.number}"
@@ -88,12 +84,12 @@ class Subversion:
 
 @dataclass(frozen=True, slots=True)
 class CountedName:
-    """A place on a first-parent line, as in `uname -v`: `main-n302145-0a1b2c3d`, `n302145`."""
+    """A number on a first-parent line, as in `uname -v`: `main-n302145-0a1b2c3d`, `n302145`."""
 
     number: int
     branch: str = ""
     prefix: str = ""
-    """Of the hash, lower case."""
+    """Prefix of the hash, lower case."""
 
     def __str__(self) -> str:
         before = f"{self.branch}-" if self.branch else ""
@@ -103,16 +99,16 @@ class CountedName:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What a branch was at the end of a day, or at a moment: `2026-11-01`, `2026-11-01T12:00Z`."""
+    """A branch at the end of a day, or at a time: `2026-11-01`, `2026-11-01T12:00Z`."""
 
     text: str
     until: int
-    """The last second that counts, since the epoch."""
+    """Last second, since the epoch."""
     branch: str = ""
 
     @property
     def since(self) -> int:
-        """The first second of the day, or the moment itself."""
+        """First second of the day, or the time."""
         return self.until if "T" in self.text else self.until - _DAY + 1
 
     def __str__(self) -> str:
@@ -131,19 +127,17 @@ class Reference:
 
 Reading: TypeAlias = Hash | Subversion | CountedName | Moment | Reference
 
-# ----------------------------------------------------------------------------------- the names
-
 
 @dataclass(frozen=True, slots=True)
 class Single:
     """The name of one commit."""
 
     text: str
-    """Without the steps back."""
+    """Without `~` and the steps."""
     readings: tuple[Reading, ...]
-    """All that it may be; a reference at least."""
+    """All possible meanings; the last one is a reference."""
     back: int | None = None
-    """Steps along first parents, of `main~3`; None where none are named."""
+    """Steps along first parents, as in `main~3`, or None."""
 
     def __str__(self) -> str:
         return self.text if self.back is None else f"{self.text}~{self.back}"
@@ -151,7 +145,7 @@ class Single:
 
 @dataclass(frozen=True, slots=True)
 class ReviewName:
-    """A patch under review, and perhaps upon what: `D5180`, `D5180@stable/14`."""
+    """A patch under review, optionally with a base: `D5180`, `D5180@stable/14`."""
 
     review: str
     base: Single | None = None
@@ -162,7 +156,7 @@ class ReviewName:
 
 @dataclass(frozen=True, slots=True)
 class RangeName:
-    """The commits after one up to another: `r311848..r313448`."""
+    """The commits after `good` up to `bad`: `r311848..r313448`."""
 
     good: Single
     bad: Single
@@ -175,15 +169,17 @@ Name: TypeAlias = Single | ReviewName | RangeName
 
 
 def parse(text: str) -> Name:
-    """What kind of name a text is; blanks around it do not count.
+    """Parses a name; surrounding blanks are ignored.
 
     Raises:
-        RevisionError: it is none.
+        RevisionError: it is invalid.
     """
     name = text.strip(" \t\r\n")
     _check(name)
     if "..." in name:
-        raise RevisionError(f"{name}: a range has two dots, as in {name.replace('...', '..', 1)}")
+        raise RevisionError(
+            f"{name}: expected two dots in a range, as in {name.replace('...', '..', 1)}"
+        )
     if ".." in name:
         return _range(name)
     review = _REVIEW.fullmatch(name)
@@ -192,71 +188,61 @@ def parse(text: str) -> Name:
     if review[2] is None:
         return ReviewName(f"D{review[1]}")
     if not review[2] or _REVIEW.fullmatch(review[2]):
-        raise RevisionError(f"{name}: after @ comes the revision that the patch is for")
+        raise RevisionError(f"{name}: expected the base of the patch, a revision, after @")
     return ReviewName(f"D{review[1]}", _single(review[2]))
 
 
 def _check(name: str) -> None:
-    """Refuses what is no name of any kind."""
+    """Checks the characters of a name."""
     if not name:
-        raise RevisionError("a name of a revision is missing, such as main, r311849 or 0a1b2c3d")
+        raise RevisionError("expected the name of a revision, such as main, r311849 or 0a1b2c3d")
     if len(name) > LONGEST:
         raise RevisionError(
-            f"{_shown(name[:20])}…: {len(name)} characters; a name of a revision has {LONGEST} at "
-            "most"
+            f"{name[:20]!a}…: expected at most {LONGEST} characters, found {len(name)}"
         )
     strange = next((one for one in name if not one.isascii() or not one.isprintable()), None)
     if strange is not None:
         called = unicodedata.name(strange, f"U+{ord(strange):04X}")
-        raise RevisionError(
-            f"{_shown(name)} holds {called}, which names of revisions do not; "
-            "typed anew in plain ASCII it may be right"
-        )
+        raise RevisionError(f"{name!a}: unexpected {called}; names of revisions are ASCII")
     if name.startswith("-"):
-        raise RevisionError(f"{name!r} looks like an option, and is no name of a revision")
+        raise RevisionError(f"{name!r}: expected the name of a revision, not an option")
     if "^" in name or "@{" in name:
         raise RevisionError(
-            f"{name!r}: of git's ways to go on from a commit, ~ and a number of steps are "
-            "understood, as in main~3"
+            f"{name!r}: ^ and @{{}} are not supported; expected ~ and a number, as in main~3"
         )
     if name.startswith("@"):
-        raise RevisionError(f"{name!r}: before @ comes a branch, as in stable/10@295802")
+        raise RevisionError(f"{name!r}: expected a branch before @, as in stable/10@295802")
     plain = _PLAIN.match(name)
     if plain is None or plain.end() != len(name):
         wrong = name[plain.end() if plain else 0]
-        raise RevisionError(f"{name!r} holds {wrong!r}, which names of revisions do not")
-
-
-def _shown(text: str) -> str:
-    """As it can be printed on any terminal, whatever it holds."""
-    return ascii(text)
+        raise RevisionError(f"{name!r}: unexpected {wrong!r}")
 
 
 def _range(name: str) -> RangeName:
     ends = name.split("..")
     if len(ends) != 2 or not all(ends):  # noqa: PLR2004 - a range has two ends
-        raise RevisionError(f"{name}: a range has two ends, as in r311848..r313448")
+        raise RevisionError(f"{name}: expected two ends of a range, as in r311848..r313448")
     for end in ends:
         if _REVIEW.fullmatch(end):
-            raise RevisionError(f"{name}: {end} is a review, and no end of a range of commits")
+            raise RevisionError(
+                f"{name}: expected commits as ends of a range, found the review {end}"
+            )
     return RangeName(_single(ends[0]), _single(ends[1]))
 
 
 def _single(name: str) -> Single:
     text, tilde, steps = name.partition("~")
     if tilde and (not text or not _BACK.fullmatch(steps)):
-        raise RevisionError(f"{name!r}: after ~ comes one number of steps back, as in main~3")
+        raise RevisionError(f"{name!r}: expected one number after ~, as in main~3")
     branch, at, what = text.rpartition("@")
     readings = tuple(_readings(what, branch if at else ""))
     if ":" in text and not readings:
-        raise RevisionError(
-            f"{name!r}: a path in a commit is no revision; leave out : and the rest"
-        )
+        raise RevisionError(f"{name!r}: expected a revision without a path; remove : and the rest")
     return Single(text, (*readings, Reference(text)), int(steps) if tilde else None)
 
 
 def _readings(text: str, branch: str) -> Iterator[Reading]:
-    """All but that of a branch or tag; `branch` is what stands before an @."""
+    """Readings other than a reference; `branch` is the text before @."""
     subversion = _SUBVERSION.fullmatch(text)
     if subversion and (branch or subversion[1] or len(subversion[2]) >= _SHORTEST):
         yield Subversion(int(subversion[2]), branch)
@@ -265,8 +251,8 @@ def _readings(text: str, branch: str) -> Iterator[Reading]:
         own, number, prefix, dirty = counted.groups()
         if dirty:
             raise RevisionError(
-                f"{text} was built from changed sources, which no revision is; without -dirty it "
-                "names the commit that was changed"
+                f"{text}: built from modified sources, which are no revision; the name without "
+                "-dirty is the unmodified commit"
             )
         yield CountedName(int(number), branch or own or "", (prefix or "").lower())
     dated = _DATE.fullmatch(text)
@@ -280,13 +266,13 @@ def _moment(day: str, clock: str | None, zone: str | None) -> Moment:
     try:
         midnight = datetime.combine(date.fromisoformat(day), datetime.min.time(), tzinfo=UTC)
     except ValueError:
-        raise RevisionError(f"{day} is no day of the calendar") from None
+        raise RevisionError(f"{day}: expected a date") from None
     if clock is None:
         return Moment(day, int(midnight.timestamp()) + _DAY - 1)
     text = f"{day}T{clock}{zone}"
     if not _ZONE.fullmatch(zone or ""):
-        raise RevisionError(f"{text}: of which zone? {day}T{clock}Z is by universal time")
+        raise RevisionError(f"{text}: expected a time zone, such as {day}T{clock}Z for UTC")
     try:
         return Moment(text, int(datetime.fromisoformat(text).timestamp()))
     except ValueError:
-        raise RevisionError(f"{text} is no time of a day") from None
+        raise RevisionError(f"{text}: expected a time of day") from None

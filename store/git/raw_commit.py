@@ -1,7 +1,7 @@
-"""Reads a commit object as git stores it: bytes that anybody may have written.
+"""Parses commit objects, which may contain any bytes.
 
-`git log --format` prints nothing, or fails, for some of them; here every object gives a commit, and
-what cannot be read of it is empty.
+`git log --format` fails for some of them; this parser returns a commit for every object, with empty
+fields where it is invalid.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ import re
 from dataclasses import dataclass
 
 LATEST = 253_370_764_800
-"""9999-01-01, seconds since the epoch: later dates are taken for this one, as Python has none."""
+"""9999-01-01, seconds since the epoch; replaces later dates, which Python does not support."""
 MOST_BYTES = 100_000
-"""Of a message, that are kept."""
+"""Most bytes of a message."""
 _MOST_LETTERS = 1000
-"""Of a subject, a name or an address."""
+"""Most characters of a subject, a name or an address."""
 _IDENTITY = re.compile(rb"([^<]*)<([^>]*)>(?:[^\n]*>)?[ \t]*(-?\d{1,20})?")
 _PLAIN = ("iso8859", "cp125", "cp932", "cp949", "koi8", "euc", "gb", "big5", "shift_jis", "mac")
-"""How the names of encodings begin of which ASCII is a part."""
+"""Prefixes of the names of supersets of ASCII."""
 
 
 @dataclass(frozen=True, slots=True)
 class RawCommit:
-    """What a commit object says, as text without NUL."""
+    """A commit object as text without NUL."""
 
     revision: str
     author: str
@@ -31,16 +31,16 @@ class RawCommit:
     committer: str
     committer_email: str
     at: int
-    """When it was committed, seconds since the epoch; 0 where that cannot be read."""
+    """Time of the commit, seconds since the epoch; 0 if invalid."""
     subject: str
-    """The first paragraph in one line; the beginning of the hash where there is none."""
+    """The first paragraph as one line, or the beginning of the hash."""
     body: str
     message: str
     """Subject and body."""
 
 
 def parse(revision: str, raw: bytes) -> RawCommit:
-    """Reads any bytes.
+    """Parses a commit object.
 
     Args:
         revision: Full hash.
@@ -49,7 +49,7 @@ def parse(revision: str, raw: bytes) -> RawCommit:
     header, _, message = raw.partition(b"\n\n")
     fields: dict[bytes, bytes] = {}
     for line in header.split(b"\n"):
-        # The lines of a signature or of a merged tag begin with a blank.
+        # Lines of a signature or a merged tag begin with a blank.
         key, _, value = line.partition(b" ")
         fields.setdefault(key, value)
     encoding = _encoding(fields.get(b"encoding", b""))
@@ -80,7 +80,7 @@ def _identity(line: bytes, encoding: str) -> tuple[str, str, int]:
 
 
 def _text(raw: bytes, encoding: str) -> str:
-    """As UTF-8 where it is, else in the encoding that the commit names; databases take no NUL."""
+    """Decodes UTF-8, or else the encoding of the commit, and replaces NUL."""
     try:
         said = raw.decode()
     except UnicodeDecodeError:
@@ -89,7 +89,7 @@ def _text(raw: bytes, encoding: str) -> str:
 
 
 def _encoding(name: bytes) -> str:
-    """The encoding of that name, if it can be the one of a commit."""
+    """Python's name of an encoding; UTF-8 if it is unknown or no superset of ASCII."""
     try:
         known = codecs.lookup(name.decode("ascii")).name
     except (LookupError, ValueError):
@@ -98,7 +98,7 @@ def _encoding(name: bytes) -> str:
 
 
 def _paragraphs(text: str) -> tuple[str, str]:
-    """The first paragraph in one line, and the others."""
+    """The first paragraph as one line, and the rest."""
     lines = text.split("\n")
     first = next((i for i, line in enumerate(lines) if line.strip()), len(lines))
     end = next((i for i in range(first, len(lines)) if not lines[i].strip()), len(lines))

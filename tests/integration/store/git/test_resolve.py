@@ -160,7 +160,7 @@ def test_the_beginning_of_several_hashes_is_refused_with_all_of_them(
         ("HEAD", "'HEAD' is no branch, tag or commit"),
         ("FETCH_HEAD", "'FETCH_HEAD' is no branch"),
         ("config", "'config' is no branch"),
-        ("../../etc/passwd", "a range has two ends"),
+        ("../../etc/passwd", "expected two ends of a range"),
     ],
 )
 def test_what_the_tree_does_not_have_gets_a_sentence(
