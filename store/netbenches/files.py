@@ -1,8 +1,7 @@
-"""Reads netbenches' files: histories as JSON lines, and folders of results as its scripts leave.
+"""Reads files of netbenches: histories as JSON lines, and folders of results.
 
-A folder has, for every label, `bench.LABEL.ITERATION.receiver` with what pkt-gen printed and
-`bench.LABEL.info` with what ran, often in a folder RAW of its own; or `LABEL.pps` with one value
-a line; or all of them.
+A folder has for each label the output of pkt-gen, `bench.LABEL.ITERATION.receiver`, and a
+description, `bench.LABEL.info`, often in a folder RAW; or one value per line, `LABEL.pps`; or both.
 """
 
 from __future__ import annotations
@@ -35,32 +34,32 @@ from netbisect.store.netbenches.names import (
 _RECEIVER = re.compile(r"bench\.(?P<label>.+)\.(?P<iteration>\d+)\.receiver")
 _INFO = re.compile(r"bench\.(?P<label>.+)\.info")
 _COUNTED = re.compile(r"bench\.(?P<label>.+)\.(?P<iteration>\d+)\.pmc\.(log|out)")
-"""Lies beside a receiver's file that was overwritten while hwpmc was counting."""
+"""File beside a receiver's file that was overwritten while hwpmc was counting."""
 _PPS = re.compile(r"(?P<label>.+)\.pps")
 _RAW = {"RAW", "raw"}
 _ARCH = "amd64"
-"""Of every machine in netbenches' lab."""
+"""Architecture of all machines of netbenches."""
 _DISTURBED = "PMC"
-"""Folders of runs that were slowed down by hwpmc."""
+"""Folder of runs slowed down by hwpmc."""
 
 
 class NetbenchesError(UserError, ValueError):
-    """What should be imported cannot be read; the text says where and why, in one sentence."""
+    """A file cannot be imported."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parser:
-    """How a receiver's output is read: the functions of workers/measure/pktgen.py."""
+    """Functions of workers/measure/pktgen.py that read a receiver's output."""
 
     sample: Callable[[str], float]
-    """The run's packets per second; ValueError when it has none."""
+    """Packets per second of the run; raises ValueError."""
     rates: Callable[[str], list[float]]
-    """Packets per second, second by second."""
+    """Packets per second, for each second."""
 
 
 @dataclass(frozen=True, slots=True)
 class NetbenchesRun:
-    """One boot with one run on it."""
+    """A boot with one run."""
 
     iteration: int
     pps: float
@@ -70,10 +69,10 @@ class NetbenchesRun:
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """All runs of one image in one scenario."""
+    """All runs of an image in a scenario."""
 
     origin: str
-    """File and line, or directory and label."""
+    """File and line, or folder and label."""
     testbed: str
     scenario: str
     revision: NetbenchesRevision
@@ -81,7 +80,7 @@ class Imported:
     """`uname -v` of the image, or the name of its release."""
     arch: str
     values: dict[str, str]
-    """What is known of the conditions."""
+    """Known conditions."""
     runs: tuple[NetbenchesRun, ...]
 
 
@@ -92,16 +91,16 @@ def read(
     testbed: str = "",
     skip: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Imported]:
-    """What is to be imported, image by image.
+    """Reads images.
 
     Args:
-        path: A file of histories, or a directory.
-        parser: How receivers' files are read.
-        testbed: Its name, instead of one made from the directories.
-        skip: Told what is left out or doubtful, and why.
+        path: A file of histories, or a folder.
+        parser: Reads receivers' files.
+        testbed: Name; derived from the folders by default.
+        skip: Gets messages about skipped and doubtful data.
 
     Raises:
-        NetbenchesError: there is no such file or directory, or a line is malformed.
+        NetbenchesError: the file or folder does not exist, or a line is invalid.
     """
     try:
         if path.is_dir():
@@ -140,14 +139,14 @@ def _read_histories(path: Path, testbed: str, skip: Callable[[str], None]) -> It
 
 
 def parsed(line: str, where: str) -> object:
-    """What a line of JSON holds.
+    """Parses a line of JSON.
 
     Raises:
-        NetbenchesError: it is none; the text begins with `where`.
+        NetbenchesError: it is invalid; the message starts with `where`.
     """
     try:
         return json.loads(line)
-    except (ValueError, RecursionError) as error:  # also of numbers without an end
+    except (ValueError, RecursionError) as error:  # also for very long numbers
         raise NetbenchesError(f"{where}: not a line of JSON: {error}") from error
 
 
@@ -157,13 +156,13 @@ def images_of(
     """The images of a history, in the order of its points.
 
     Args:
-        line: What JSON made of it.
-        where: Its file and number.
-        testbed: Its name, instead of one made from the line.
-        skip: Told of images without a revision's number.
+        line: Parsed line.
+        where: File and number of the line.
+        testbed: Name; derived from the line by default.
+        skip: Gets messages about images without the number of a revision.
 
     Raises:
-        NetbenchesError: it is no history; the text begins with `where`.
+        NetbenchesError: it is no history; the message starts with `where`.
     """
     if not isinstance(line, dict):
         raise NetbenchesError(f"{where}: not a netbenches history: no object, but {line!r:.40}")
@@ -184,7 +183,7 @@ def images_of(
 
 
 def _explain(error: BaseException, kind: type | None) -> str:
-    """What is wrong with a field; the hooks below say it themselves."""
+    """Message for a field; the hooks below raise complete messages."""
     return str(error) if isinstance(error, ValueError) else format_exception(error, kind)
 
 
@@ -207,7 +206,7 @@ def _image_of_point(history: _History, point: _Point, where: str, testbed: str) 
     image = point.image or str(point.rev)
     revision = revision_of(image, f" r{point.rev} ", "")
     if revision is None and isinstance(point.rev, int):
-        # Too small or too large to be known for one in a name, but this field is for nothing else.
+        # A number out of the range of `revision_of`.
         variant = re.sub(r"[^A-Za-z0-9.]+", "-", image.replace(str(point.rev), "")).strip("-.")
         name = f"r{point.rev}" + (f"+{variant}" if variant else "")
         revision = NetbenchesRevision(name, point.rev, variant, counted_by_git=False)
@@ -229,7 +228,7 @@ def _image_of_point(history: _History, point: _Point, where: str, testbed: str) 
 
 
 def _values(place: Place, label: Label) -> dict[str, str]:
-    """What is known of the conditions under which a series was measured."""
+    """Known conditions of a series."""
     return {
         "source": "netbenches",
         "directory": place.directory,
@@ -239,7 +238,7 @@ def _values(place: Place, label: Label) -> dict[str, str]:
 
 
 def _runs_in_file_order(values: list[float]) -> tuple[NetbenchesRun, ...]:
-    """Values as netbenches writes them: in the order of `ls`, which is 1, 10, 2, 3."""
+    """Runs of values in the order of netbenches, which is that of `ls`: 1, 10, 2, 3."""
     iterations = sorted(range(1, len(values) + 1), key=str)
     runs = (_run(iteration, pps) for iteration, pps in zip(iterations, values, strict=True))
     return tuple(sorted(runs, key=lambda run: run.iteration))
@@ -255,7 +254,7 @@ def _run(iteration: int, pps: float, received: tuple[float, ...] = ()) -> Netben
 
 @dataclass(slots=True)
 class _Folder:
-    """The files of one result, by label; of those in RAW and beside it."""
+    """Files of a result by label, in RAW and beside it."""
 
     receivers: defaultdict[str, dict[int, Path]] = field(default_factory=lambda: defaultdict(dict))
     disturbed: set[tuple[str, int]] = field(default_factory=set)
@@ -263,7 +262,7 @@ class _Folder:
     pps: dict[str, Path] = field(default_factory=dict)
 
     def add(self, path: Path) -> None:
-        """Takes a file in, if it is one of ours."""
+        """Adds a file if it is one of netbenches."""
         if found := _RECEIVER.fullmatch(path.name):
             self.receivers[found["label"]][int(found["iteration"])] = path
         elif found := _COUNTED.fullmatch(path.name):
@@ -271,7 +270,7 @@ class _Folder:
         elif found := _INFO.fullmatch(path.name):
             self.infos[found["label"]] = path
         elif found := _PPS.fullmatch(path.name):
-            # RAW holds a copy of what lies beside it.
+            # RAW has a copy of the file beside it.
             self.pps.setdefault(found["label"], path)
 
 
@@ -319,7 +318,7 @@ def _read_folder(
 def _runs_of(
     text: str, folder: _Folder, parser: Parser, skip: Callable[[str], None]
 ) -> tuple[NetbenchesRun, ...]:
-    """The runs of a label: from what pkt-gen printed, or where that is gone from the values."""
+    """Runs of a label: from the output of pkt-gen, or else from the values."""
     pps = folder.pps.get(text)
     values = () if pps is None else _runs_in_file_order(_values_of(pps))
     receivers = folder.receivers.get(text)

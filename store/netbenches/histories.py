@@ -1,7 +1,6 @@
-"""Series straight from netbenches' history files, without a database.
+"""Series from history files of netbenches, without a database.
 
-An import refuses a file with a bad line; here the rest of it is still worth a look. Whatever does
-not take part is said.
+Unlike an import, this skips invalid lines, with a message.
 """
 
 from __future__ import annotations
@@ -19,34 +18,34 @@ from netbisect.store.netbenches.files import Imported, NetbenchesError, images_o
 from netbisect.store.netbenches.names import revision_of
 
 _SHOWN = 3
-"""Names in a sentence about many."""
+"""Most names in a sentence."""
 
 
 class Histories:
-    """Takes in files of histories and makes series of levels of them."""
+    """Reads files of histories into series of levels."""
 
     def __init__(self, branch: str = "head", git_branch: str = "main") -> None:
-        """Nothing is taken in yet.
+        """Starts without data.
 
         Args:
-            branch: Of revisions numbered by Subversion.
-            git_branch: Of revisions numbered by git's count of commits.
+            branch: Branch of revisions with Subversion numbers.
+            git_branch: Branch of revisions with git's count of commits.
         """
         self.excluded: list[str] = []
-        """What takes no part or is doubtful, and why: a sentence each."""
+        """Sentences about excluded and doubtful data."""
         self.refused: list[str] = []
-        """Lines that are no histories: a sentence each."""
+        """Sentences about lines that are no histories."""
         self._branches = (branch, git_branch)
         self._points: defaultdict[SeriesName, dict[str, tuple[int, Level]]] = defaultdict(dict)
         self._origins: dict[tuple[SeriesName, str], str] = {}
         self._patched: list[str] = []
 
     def take(self, lines: Iterable[str], name: str) -> None:
-        """Takes in a file.
+        """Reads a file.
 
         Args:
-            lines: JSON, one history each; a line that is none is refused, and the others count.
-            name: Of the file, for what is said of it.
+            lines: JSON, one history per line; others are refused.
+            name: Of the file, for messages.
         """
         for count, line in enumerate(lines, 1):
             where = f"{name}:{count}"
@@ -96,21 +95,21 @@ class Histories:
             )
 
     def series(self) -> dict[SeriesName, list[Level]]:
-        """By name the levels, in the order of their revisions."""
+        """Levels by series, in the order of their revisions."""
         return {
             name: [level for _, level in sorted(points.values(), key=lambda point: point[0])]
             for name, points in sorted(self._points.items(), key=lambda item: _title(item[0]))
         }
 
     def numbers(self) -> dict[str, dict[str, int]]:
-        """By branch: the number of every revision that was measured on it."""
+        """By branch: numbers of the measured revisions."""
         found: defaultdict[str, dict[str, int]] = defaultdict(dict)
         for name, points in self._points.items():
             found[name.branch].update({each: number for each, (number, _) in points.items()})
         return dict(found)
 
     def remarks(self) -> Iterator[str]:
-        """What is to be said of all that was taken in, a sentence each."""
+        """Sentences about all files."""
         yield from self.excluded
         if self._patched:
             yield (
@@ -123,7 +122,7 @@ class Histories:
 
 
 def few_boots(series: Mapping[SeriesName, Iterable[Level]]) -> Iterator[str]:
-    """A sentence when images were booted once: one boot cannot tell a stray from a shift."""
+    """A sentence about images with one boot, which cannot distinguish an outlier from a shift."""
     once = {name: sum(len(level.ln_pps) == 1 for level in series[name]) for name in series}
     if total := sum(once.values()):
         names = _names([_title(name) for name, count in once.items() if count])
@@ -131,7 +130,7 @@ def few_boots(series: Mapping[SeriesName, Iterable[Level]]) -> Iterator[str]:
 
 
 def _tidied(line: object, where: str, say: Callable[[str], None]) -> object:
-    """The line without points and boots that are none; each is said."""
+    """The line without invalid points and boots, each with a message."""
     if not isinstance(line, dict) or not isinstance(line.get("points"), list):
         return line
     points = []
@@ -193,7 +192,7 @@ def _level(image: Imported, say: Callable[[str], None]) -> Level | None:
             f"{image.origin}: {revision.name}: {len(image.runs) - len(boots)} of "
             f"{_count(len(image.runs), 'boot')} left out: no packet was received"
         )
-    # As in an import, numbers stand for times that are not told.
+    # As in an import, the number replaces the unknown time.
     return Level(revision.name, f"{image.testbed} {revision.name}", float(revision.number), boots)
 
 

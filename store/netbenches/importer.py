@@ -1,8 +1,7 @@
-"""Takes in measurements of netbenches: a file of histories, or folders of results.
+"""Imports measurements of netbenches: a file of histories, or folders of results.
 
-netbenches reboots between any two runs, so that every value is a boot of its own. When it was
-measured is not told: the times of imported facts are numbers of revisions, which put them in
-their order and a long way before anything that is measured here.
+netbenches reboots before each run, so each value has its own boot. Its files have no times: the
+numbers of revisions are used as times, which orders the imported facts before all measured ones.
 """
 
 from __future__ import annotations
@@ -27,28 +26,25 @@ from netbisect.store.ledger import Ledger
 from netbisect.store.netbenches.files import Imported, NetbenchesError, Parser, read
 
 _NAMESPACE = uuid.UUID("6ba7b811-9dad-11d1-80b4-00c04fd430c8")
-"""RFC 9562's for URLs."""
+"""Namespace for URLs of RFC 9562."""
 _CONFIG = "netbenches"
-"""The config of imported kernels: theirs is not told."""
+"""Config of imported kernels, which is unknown."""
 
 
 @dataclass(slots=True)
 class ImportSummary:
-    """What an import found, and how much of it was new."""
+    """Result of an import."""
 
     series: int = 0
-    """Pairs of testbed and scenario that were read."""
+    """Pairs of testbed and scenario."""
     kernels: int = 0
-    """New ones; so for boots and samples."""
+    """New kernels, boots and samples."""
     boots: int = 0
     samples: int = 0
     known: int = 0
-    """Samples that had been imported before."""
+    """Samples imported before."""
     skipped: list[str] = field(default_factory=list)
-    """What was left out or is doubtful, and why: a sentence each."""
-
-
-# ----------------------------------------------------------------------------------- importing
+    """Sentences about skipped and doubtful data."""
 
 
 def import_into(
@@ -61,24 +57,23 @@ def import_into(
     testbed: str = "",
     on_progress: Callable[[int, int], None] | None = None,
 ) -> ImportSummary:
-    """Imports a file of histories, or every folder of results in and below a directory.
+    """Imports a file of histories, or all folders of results below a folder.
 
-    Everything is read before anything is written, and what was imported before is not added
-    again. Images with more in them than a revision go to a branch of their own, such as
-    `head+mbuf`, and so stay out of the history of the branch.
+    All files are read before the ledger is changed; known data are not added again. Variants of a
+    revision are imported to a branch such as `head+mbuf`.
 
     Args:
-        ledger: Where to.
-        path: The file or directory.
-        parser: How receivers' files are read.
-        branch: For revisions numbered by Subversion.
-        git_branch: For revisions numbered by git's count of commits.
-        testbed: Its name, instead of one made from the directories.
-        on_progress: Told how many of how many images are done.
+        ledger: Ledger.
+        path: The file or folder.
+        parser: Reads receivers' files.
+        branch: Branch of revisions with Subversion numbers.
+        git_branch: Branch of revisions with git's count of commits.
+        testbed: Name; derived from the folders by default.
+        on_progress: Gets the numbers of imported images and of all images.
 
     Raises:
-        NetbenchesError: nothing to import is there, or a line is malformed.
-        StoreError: the database refused.
+        NetbenchesError: there is nothing to import, or a line is invalid.
+        StoreError: the database failed.
     """
     summary = ImportSummary()
     found = list(
@@ -105,7 +100,7 @@ def _series(image: Imported) -> tuple[str, str]:
 
 
 def _distinct(found: Iterable[Imported], summary: ImportSummary) -> Iterator[Imported]:
-    """Leaves out an image that was measured twice under one name: which one counts?"""
+    """Skips further images with the same name in a series."""
     origins: dict[tuple[str, str, str], str] = {}
     for image in found:
         key = (*_series(image), image.revision.name)
@@ -122,7 +117,7 @@ def _distinct(found: Iterable[Imported], summary: ImportSummary) -> Iterator[Imp
 def _import_series(
     ledger: Ledger, images: list[Imported], branch: str, git_branch: str, summary: ImportSummary
 ) -> int:
-    """Writes the images of one series; how many there were."""
+    """Stores the images of a series; returns their number."""
     commits: defaultdict[str, list[Commit]] = defaultdict(list)
     facts: list[Fact] = []
     for image in images:
@@ -152,7 +147,7 @@ def _import_series(
 
 
 def _facts(image: Imported) -> Iterator[Fact]:
-    """The facts of an image; the same ones whenever it is read again."""
+    """Facts of an image, with reproducible ids."""
     number = float(image.revision.number)
     conditions = Conditions.of(image.testbed, image.scenario, image.values)
     kernel = f"{image.testbed} {image.revision.name}"

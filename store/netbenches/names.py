@@ -1,7 +1,7 @@
-"""What netbenches calls things, and what they are called here.
+"""Translates names of netbenches.
 
-Its results lie in `HARDWARE/NIC/TOPIC/results/RESULT`, in files named after image,
-configuration and traffic, of which any may be left out.
+Results are in `HARDWARE/NIC/TOPIC/results/RESULT`, in files named after image, configuration and
+traffic, each of which is optional.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ from pathlib import Path
 _CORES = re.compile(r"_(\d+x)?\d+Cores$")
 _FIREWALL = re.compile(r"(pf|ipfw|ipf)-(stateful|stateless)l?")
 _NUMBER = re.compile(r"(?:^|(?<=[_.-]))([rnc]?)([23]\d{5})(?!\d)", re.IGNORECASE)
-"""In an image's name. Since netbenches began, revisions have been between 200000 and 399999;
-other numbers in names are sizes of tables."""
+"""Number of a revision in the name of an image, 200000 to 399999; others are sizes of tables."""
 _TOLD_NUMBER = re.compile(r"\b([rnc])([23]\d{5})(?=M\b|\b|_)")
-"""In `uname -v`, where M says that the sources were modified, and in a directory's name."""
+"""Number of a revision in the name of a folder, or in `uname -v` (M: modified sources)."""
 _SIZE = re.compile(r"\d+[KM]")
 _FAMILIES = {"inet4", "inet6"}
 _RAW = {"RAW", "raw"}
@@ -24,7 +23,7 @@ _RAW = {"RAW", "raw"}
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A directory of results."""
+    """A folder of results."""
 
     hardware: str
     nic: str
@@ -33,7 +32,7 @@ class Place:
 
     @property
     def testbed(self) -> str:
-        """The machine, and what sets this series of measurements apart from its others."""
+        """Name of the testbed: hardware, NIC, topic and result."""
         hardware = _CORES.sub("", self.hardware)
         vendor, _, model = self.nic.partition("_")
         topic = "" if self.topic == "firewalls" else self.topic
@@ -42,14 +41,14 @@ class Place:
 
     @property
     def directory(self) -> str:
-        """As netbenches writes it."""
+        """Path in the repository of netbenches."""
         parts = (self.hardware, self.nic, self.topic, "results" if self.nic else "", self.result)
         return "/".join(part for part in parts if part)
 
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """The parts of a file's name."""
+    """Parts of the name of a file."""
 
     image: str
     config: str
@@ -58,24 +57,24 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class NetbenchesRevision:
-    """What an image was built from."""
+    """Sources of an image."""
 
     name: str
-    """Such as r311849, n255412, or with more than the revision in it r295150+mbuf."""
+    """Such as r311849, n255412, or r295150+mbuf with a variant."""
     number: int
-    """Of Subversion's revision, or git's count of commits."""
+    """Subversion number, or git's count of commits."""
     variant: str
-    """What else is in the image: a patch, an option, another branch; "" for nothing."""
+    """Patch, option or other branch; "" for none."""
     counted_by_git: bool
 
 
 def slug(text: str) -> str:
-    """Lower case letters, digits, and single hyphens between them."""
+    """A text as lower-case letters and digits with single hyphens."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
 
 def place_of(directory: Path) -> Place:
-    """Where these results come from; outside netbenches' tree all that is known is a name."""
+    """Place of a folder; outside of the tree of netbenches, only its name."""
     parts = directory.parts
     if parts and parts[-1] in _RAW:
         parts = parts[:-1]
@@ -87,9 +86,9 @@ def place_of(directory: Path) -> Place:
 
 
 def label_of(text: str, info: dict[str, str]) -> Label:
-    """Takes a label apart: as the .info file beside it does, or by the names that are known.
+    """Splits a label, according to its .info file or to known names.
 
-    An .info file that speaks of another label is not believed: files were renamed later.
+    An .info file of another label is ignored, because files were renamed.
     """
     told = Label(info.get("IMAGE", ""), info.get("CFG", ""), info.get("PKTGEN", ""))
     if ".".join(part for part in (told.image, told.config, told.traffic) if part) == text:
@@ -107,10 +106,10 @@ def label_of(text: str, info: dict[str, str]) -> Label:
 
 
 def scenario_of(label: Label, topic: str) -> str:
-    """The scenario's name, as workers/scenarios/ has it where it is one of those.
+    """Name of the scenario, as in workers/scenarios/ if it is there.
 
-    `fastforwarding` is what forwarding was called before FreeBSD 11, and a configuration that
-    is left out is forwarding, unless the topic is another.
+    `fastforwarding` is the name of forwarding before FreeBSD 11. Without a configuration, the
+    scenario is the topic, or forwarding.
     """
     family = label.traffic if label.traffic in _FAMILIES else "inet4"
     extra = "" if label.traffic in _FAMILIES else slug(label.traffic)
@@ -127,9 +126,9 @@ def scenario_of(label: Label, topic: str) -> str:
 
 
 def revision_of(image: str, uname: str, directory: str) -> NetbenchesRevision | None:
-    """The revision of an image: by its own name, by `uname -v`, or by the directory's name.
+    """Revision of an image by its name, `uname -v`, or the name of the folder.
 
-    None when none of them names a revision by its number.
+    None without the number of a revision.
     """
     found = _NUMBER.search(image)
     if found is not None:
@@ -146,7 +145,7 @@ def revision_of(image: str, uname: str, directory: str) -> NetbenchesRevision | 
 
 
 def info_of(text: str) -> dict[str, str]:
-    """The fields of an .info file, of today's form or of that of 2015 and before."""
+    """Fields of an .info file, in the current format or that of 2015 and before."""
     fields: dict[str, str] = {}
     for line in text.splitlines():
         name, _, value = line.partition("=")
