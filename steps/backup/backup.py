@@ -1,13 +1,13 @@
-"""A service in one file; steps/backup/restore.py makes a service of it again.
+"""Writes a service to an archive; steps/backup/restore.py reads it.
 
-The file is a compressed tar archive. Its first member says what it is, its last one has the SHA-256
-of all others, so that half a file is never taken for a whole one:
+The archive is a compressed tar file. The last member has the SHA-256 of all others, so that an
+incomplete file is detected:
 
     about.json      format, versions, kind and schema of the ledger
     ledger          an SQLite database
     buildbot        Buildbot's SQLite database
-    folder/         settings, lab file, and what these name and lies in the service's folder
-    state/          patches, reports, and visits where they are wanted
+    folder/         settings, lab file, and the files in the folder that these name
+    state/          patches, reports, and optionally logs of trials
     digests.json
 """
 
@@ -34,7 +34,7 @@ from netbisect.workers.config.lab import Lab
 SQLITE = "sqlite"
 """Kind of database in an archive; older versions wrote dumps of PostgreSQL, too."""
 FORMAT = 2
-"""Of the archive; a change that this version cannot read takes the next number."""
+"""Number of the format; incremented by incompatible changes."""
 ABOUT, DIGESTS, LEDGER, BUILDBOT = "about.json", "digests.json", "ledger", "buildbot"
 BUILDBOTS = "state.sqlite"
 """Buildbot's database, as master.cfg names it."""
@@ -44,28 +44,28 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What an archive says of itself."""
+    """Description of an archive."""
 
     format: int
     netbisect: str
-    """Version that wrote it."""
+    """Version that wrote the archive."""
     ledger: str
-    """Kind of its database."""
+    """Kind of the database."""
     schema: str
-    """Of the ledger's tables."""
+    """Schema of the ledger."""
     buildbot: str = SQLITE
     """Kind of Buildbot's database."""
 
 
 @dataclass(slots=True)
 class _Writer:
-    """Puts files into an archive, and remembers their digests."""
+    """Adds files to an archive, with their digests."""
 
     tar: tarfile.TarFile
     digests: dict[str, str] = field(default_factory=dict)
 
     def add(self, name: str, path: Path) -> None:
-        """A file, which may be growing: as long as it is now. One that is gone is left out."""
+        """Adds a file with its current length; ignores a missing file."""
         try:
             stream = path.open("rb")
         except FileNotFoundError:
@@ -78,7 +78,7 @@ class _Writer:
                 self.digests[name] = reading.digest.hexdigest()
 
     def add_json(self, name: str, content: object) -> None:
-        """A file made of `content`."""
+        """Adds a JSON file."""
         data = json.dumps(content, indent=1).encode()
         member = tarfile.TarInfo(name)
         member.size = len(data)
@@ -88,29 +88,28 @@ class _Writer:
 
 
 def write(folder: Path, target: Path, *, visits: bool, say: Say) -> None:
-    """Writes the service of `folder` into the file `target`, which only its owner may read.
+    """Writes a service, which may be running, to an archive that only its owner can read.
 
-    The service may be running. Kernels and the mirror of the tree are left out: both are made
-    again when they are wanted.
+    The archive has no kernels and no clone of the tree, which the service creates again.
 
     Args:
-        folder: where netbisect.toml is.
-        target: the file; it appears when it is whole.
-        visits: whether the logs of visits go into it too.
-        say: is told what is left out.
+        folder: Folder of the service.
+        target: The archive, written atomically.
+        visits: Whether to include logs of trials.
+        say: Gets messages about omitted files.
 
     Raises:
-        FileError, StoreError: the settings or a database cannot be used.
-        ServiceError: `target` is there already, or cannot be written.
+        FileError, StoreError: The settings or a database cannot be used.
+        ServiceError: `target` exists, or cannot be written.
     """
     settings, lab = load(folder / control.SETTINGS)
     if target.exists():
-        raise control.ServiceError(f"{target} is there already")
+        raise control.ServiceError(f"{target} exists already")
     try:
         with tempfile.TemporaryDirectory(
             prefix=".netbisect-", dir=target.absolute().parent
         ) as name:
-            work = Path(name)  # closed to all but its owner, and so is what is made in it
+            work = Path(name)  # private
             _gather(folder.resolve(), settings, lab, work, visits=visits, say=say)
             archive = work / "archive"
             with archive.open("rb") as stream:
@@ -144,7 +143,7 @@ def _gather(
             writer.add(path.name, path)
         for path in _named(folder, settings, lab):
             if not path.is_relative_to(folder):
-                say(f"left out, because it lies elsewhere: {path}")
+                say(f"not included, because it is outside of the folder: {path}")
                 continue
             for one in _files(path):
                 writer.add(f"folder/{one.relative_to(folder).as_posix()}", one)
@@ -156,7 +155,7 @@ def _gather(
 
 
 def _named(folder: Path, settings: Settings, lab: Lab) -> Iterator[Path]:
-    """Settings and lab file, and the files and folders that they name."""
+    """Settings, lab file, and the files and folders that these name."""
     named = [
         folder / control.SETTINGS,
         settings.lab,
@@ -172,7 +171,7 @@ def _named(folder: Path, settings: Settings, lab: Lab) -> Iterator[Path]:
         *(overlay.patch for overlay in lab.source.overlays),
         *lab.scenario_directories,
     ]
-    # As it is written, without following links: what a link in the folder leads to is copied.
+    # Without resolving links: the targets of links in the folder are copied.
     return (Path(os.path.normpath(path)) for path in named if path is not None)
 
 

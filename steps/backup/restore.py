@@ -1,4 +1,4 @@
-"""A service from the one file that steps/backup/backup.py wrote."""
+"""Restores a service from an archive of steps/backup/backup.py."""
 
 from __future__ import annotations
 
@@ -33,23 +33,20 @@ _BLOCK = 1 << 20
 
 
 def restore(archive: Path, folder: Path) -> Settings:
-    """Makes the service of an archive anew in `folder`, which must be absent or empty.
+    """Restores a service to `folder`, which must be absent or empty; all or nothing.
 
-    Its state and its database go where its settings say, where nothing of the kind may be yet.
-    All or nothing.
+    State and database are restored to the paths in the settings, which must not exist.
 
     Raises:
-        ServiceError: the archive is damaged or of a newer netbisect, or a place is taken.
-        FileError, StoreError: what is in it cannot be used here.
+        ServiceError: The archive is damaged or of a newer netbisect, or a path exists.
+        FileError, StoreError: The settings or a database cannot be used.
     """
     folder = folder.absolute()
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
-        raise control.ServiceError(
-            f"{folder} is not empty: a restored service wants its own folder"
-        )
+        raise control.ServiceError(f"{folder} is not empty; expected an absent or empty folder")
     made: list[Path] = []
     try:
-        beside = folder if folder.exists() else folder.parent  # of one that is ours to write
+        beside = folder if folder.exists() else folder.parent
         with tempfile.TemporaryDirectory(prefix=".netbisect-", dir=beside) as name:
             work = Path(name)
             about = _unpack(archive, work)
@@ -68,11 +65,7 @@ def restore(archive: Path, folder: Path) -> Settings:
 
 
 def _unpack(archive: Path, work: Path) -> About:
-    """All members as files below `work`, each as its digest says.
-
-    Raises:
-        ServiceError: a sentence about what is wrong with the archive.
-    """
+    """Unpacks and verifies all members. Raises ServiceError."""
     try:
         stream = archive.open("rb")
     except OSError as error:
@@ -83,9 +76,9 @@ def _unpack(archive: Path, work: Path) -> About:
                 return _members(tar, work)
         except (tarfile.TarError, EOFError, OSError, ValueError, zlib.error) as error:
             if isinstance(error, OSError) and error.errno:
-                raise  # the disk's fault, not the archive's
+                raise  # of the disk
             raise control.ServiceError(
-                f"{archive} is damaged, or is no backup of netbisect: {error}"
+                f"{archive} is damaged, or no backup of netbisect: {error}"
             ) from error
 
 
@@ -95,9 +88,9 @@ def _members(tar: tarfile.TarFile, work: Path) -> About:
     for member in tar:
         content = tar.extractfile(member) if member.isreg() else None
         if content is None or not _is_expected(member.name) or DIGESTS in digests:
-            raise ValueError(f"{member.name!r} is not expected there")
+            raise ValueError(f"unexpected member {member.name!r}")
         if about is None and member.name != ABOUT:
-            raise ValueError(f"{member.name!r} is first, not {ABOUT}")
+            raise ValueError(f"expected {ABOUT} first, found {member.name!r}")
         path = work / member.name
         path.parent.mkdir(parents=True, exist_ok=True)
         reading = Digesting(content)
@@ -109,15 +102,15 @@ def _members(tar: tarfile.TarFile, work: Path) -> About:
         if member.name == ABOUT:
             about = _about(json.loads(path.read_bytes()))
     if about is None or DIGESTS not in digests:
-        raise ValueError("its end is missing")
+        raise ValueError("the end is missing")
     del digests[DIGESTS]
     if json.loads((work / DIGESTS).read_bytes()) != digests:
-        raise ValueError("a file in it is not what was put in")
+        raise ValueError("a file differs from its digest")
     return about
 
 
 def _is_expected(name: str) -> bool:
-    """Whether a member may have this name, which is that of no place outside."""
+    """Whether the name of a member is valid and stays within the folder."""
     parts = PurePosixPath(name).parts
     if ".." in parts or name != "/".join(parts):
         return False
@@ -129,14 +122,14 @@ def _about(data: object) -> About:
         case {"format": int(number), "schema": str(schema), "netbisect": str(version)}:
             if number > FORMAT or not snapshots.is_known(schema):
                 raise control.ServiceError(
-                    f"the backup is of netbisect {version}, which is newer than this one"
+                    f"the backup is of netbisect {version}, which is newer than this version"
                 )
             return structure(data, About, source=ABOUT)
-    raise ValueError(f"{ABOUT} does not say its format")
+    raise ValueError(f"{ABOUT} has no format")
 
 
 def _place(about: About, work: Path, folder: Path, made: list[Path]) -> Settings:
-    """Moves everything to where it belongs; what was made on the way is in `made`."""
+    """Moves all files to their places; adds the created paths to `made`."""
     for path in sorted((work / "folder").iterdir()):
         made.append(folder / path.name)
         shutil.move(path, folder / path.name)
@@ -148,7 +141,7 @@ def _place(about: About, work: Path, folder: Path, made: list[Path]) -> Settings
     if (work / "state").is_dir():
         for path in sorted((work / "state").iterdir()):
             if (state / path.name).exists():
-                raise control.ServiceError(f"{state / path.name} is there already")
+                raise control.ServiceError(f"{state / path.name} exists already")
             made.append(state / path.name)
             shutil.move(path, state / path.name)
     ledger = sqlite_file(settings.database)
@@ -159,7 +152,7 @@ def _place(about: About, work: Path, folder: Path, made: list[Path]) -> Settings
         )
     for name, target in ((LEDGER, ledger), (BUILDBOT, folder / BUILDBOTS)):
         if target.exists():
-            raise control.ServiceError(f"{target} is there already")
+            raise control.ServiceError(f"{target} exists already")
         if (work / name).exists():
             made.append(target)
             target.parent.mkdir(parents=True, exist_ok=True)
