@@ -15,6 +15,7 @@ from netbisect.steps.service.web_settings import LoginSettings, PeopleRule
 from netbisect.workers.config import toml
 from netbisect.workers.config.disk_space import parse_size
 from netbisect.workers.config.lab import Lab, load_lab
+from netbisect.workers.config.validation import check, check_size
 
 SETTINGS = "netbisect.toml"
 """File name in the folder of a service."""
@@ -27,11 +28,6 @@ _THIS_HOST = ("127.0.0.1", "::1", "localhost")
 _LIST = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*\Z")
 
 
-def _check(condition: object, message: str) -> None:
-    if not condition:
-        raise ValueError(message)
-
-
 def _is_address(url: str) -> bool:
     """Whether this is an HTTP URL that ends with a slash."""
     parts = urlsplit(url)
@@ -39,11 +35,28 @@ def _is_address(url: str) -> bool:
 
 
 def _check_port(name: str, port: int) -> None:
-    _check(0 < port <= _PORT_MAX, f"{name} {port}: expected a TCP port, 1 to {_PORT_MAX}")
+    check(0 < port <= _PORT_MAX, f"{name} {port}: expected a TCP port, 1 to {_PORT_MAX}")
+
+
+def _check_least(table: object, **least: float) -> None:
+    """Checks lower bounds of keys."""
+    for name, low in least.items():
+        value = getattr(table, name)
+        check(value >= low, f"{name} {value:g}: expected {low:g} or more")
+
+
+def _check_positive(table: object, *names: str) -> None:
+    for name in names:
+        value = getattr(table, name)
+        check(value > 0, f"{name} {value:g}: expected more than 0")
+
+
+def _check_hour(name: str, hour: int) -> None:
+    check(0 <= hour < 24, f"{name} {hour}: expected 0 to 23")  # noqa: PLR2004 - a day's
 
 
 def _check_addresses(addresses: Sequence[str]) -> None:
-    _check(addresses, "to: expected at least one address")
+    check(addresses, "to: expected at least one address")
     for address in addresses:
         check_mail_address(address)
 
@@ -59,13 +72,9 @@ class NightSettings:
     """Nights between measurements of an unchanged kernel; 0: never."""
 
     def __post_init__(self) -> None:
-        _check(0 <= self.hour < 24, f"hour {self.hour}: expected 0 to 23")  # noqa: PLR2004 - a day's
-        _check(0 <= self.minute < 60, f"minute {self.minute}: expected 0 to 59")  # noqa: PLR2004
-        _check(self.boots >= 1, f"boots {self.boots}: expected 1 or more")
-        _check(
-            self.against_itself >= 0,
-            f"against_itself {self.against_itself}: expected nights, or 0 for never",
-        )
+        _check_hour("hour", self.hour)
+        check(0 <= self.minute < 60, f"minute {self.minute}: expected 0 to 59")  # noqa: PLR2004
+        _check_least(self, boots=1, against_itself=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,16 +107,13 @@ class WebSettings:
 
     def __post_init__(self) -> None:
         _check_port("port", self.port)
-        _check(
+        check(
             self.reading in (OPEN, LOGIN), f"reading {self.reading!r}: expected {OPEN} or {LOGIN}"
         )
-        _check(
-            self.calls_per_minute >= 1,
-            f"calls_per_minute {self.calls_per_minute}: expected 1 or more",
-        )
+        _check_least(self, calls_per_minute=1)
         for proxy in self.trusted_proxies:
             ipaddress.ip_address(proxy)  # raises ValueError with a message
-        _check(
+        check(
             _is_address(self.url),
             f"url {self.url!r}: expected http:// or https:// and a slash at the end",
         )
@@ -132,15 +138,12 @@ class WorkerSettings:
 
     def __post_init__(self) -> None:
         _check_port("port", self.port)
-        _check(
+        check(
             (self.certificate is None) == (self.key is None),
             "certificate and key: expected both, or neither",
         )
-        _check(self.command, "command: expected at least the name of the program")
-        _check(
-            self.patience_minutes >= 0,
-            f"patience_minutes {self.patience_minutes:g}: expected 0 or more",
-        )
+        check(self.command, "command: expected at least the name of the program")
+        _check_least(self, patience_minutes=0)
 
     def within(self, folder: Path) -> WorkerSettings:
         """Resolves the paths against a folder."""
@@ -164,15 +167,15 @@ class MastersSettings:
     """Realm of the router."""
 
     def __post_init__(self) -> None:
-        _check(
+        check(
             bool(self.database) == bool(self.router),
             "database and router: expected both, or neither",
         )
-        _check(
+        check(
             not self.database or self.database.startswith("postgresql"),
             f"database {self.database!r}: expected the address of a server, postgresql+psycopg://…",
         )
-        _check(
+        check(
             not self.router or self.router.startswith(("ws://", "wss://")),
             f"router {self.router!r}: expected ws:// or wss://",
         )
@@ -230,19 +233,16 @@ class MailSettings:
         _check_port("port", self.port)
         _check_addresses(self.to)
         _check_addresses([self.sender, *filter(None, [self.reply_to])])
-        _check(
+        check(
             not self.user or self.starttls or self.server in _THIS_HOST,
             "user: expected with starttls = true, or with a server on this host; otherwise the "
             "password is sent unencrypted",
         )
-        _check(
+        check(
             not self.list_id or _LIST.match(self.list_id),
             f"list_id {self.list_id!r}: expected a name such as netbisect.example.org",
         )
-        _check(
-            0 <= self.digest_hour < 24,  # noqa: PLR2004 - a day's
-            f"digest_hour {self.digest_hour}: expected 0 to 23",
-        )
+        _check_hour("digest_hour", self.digest_hour)
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,8 +254,8 @@ class LinkSettings:
     """URL of the output of `netbisect site`, or empty."""
 
     def __post_init__(self) -> None:
-        _check("{revision}" in self.commit, f"commit {self.commit!r}: expected {{revision}} in it")
-        _check(
+        check("{revision}" in self.commit, f"commit {self.commit!r}: expected {{revision}} in it")
+        check(
             not self.site or _is_address(self.site),
             f"site {self.site!r}: expected http:// or https:// and a slash at the end",
         )
@@ -277,13 +277,9 @@ class RequestSettings:
     """Lab time of a requested search."""
 
     def __post_init__(self) -> None:
-        _check(
-            self.open_per_person >= 1, f"open_per_person {self.open_per_person}: expected 1 or more"
-        )
-        _check(self.boots_per_day >= 1, f"boots_per_day {self.boots_per_day}: expected 1 or more")
-        _check(1 <= self.boots <= MOST_BOOTS, f"boots {self.boots}: expected 1 to {MOST_BOOTS}")
-        _check(self.share_days >= 0, f"share_days {self.share_days:g}: expected 0 or more")
-        _check(self.hours > 0, f"hours {self.hours:g}: expected more than 0")
+        _check_least(self, open_per_person=1, boots_per_day=1, share_days=0)
+        _check_positive(self, "hours")
+        check(1 <= self.boots <= MOST_BOOTS, f"boots {self.boots}: expected 1 to {MOST_BOOTS}")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -323,24 +319,16 @@ class Settings:
     masters: MastersSettings = field(default_factory=MastersSettings)
 
     def __post_init__(self) -> None:
-        _check(self.branches, "branches: expected at least one")
-        for name in ("kernel_space", "visit_space"):
-            try:
-                parse_size(getattr(self, name))
-            except ValueError as error:
-                raise ValueError(f"{name} {error}") from None
-        _check(
+        check(self.branches, "branches: expected at least one")
+        check_size("kernel_space", self.kernel_space)
+        check_size("visit_space", self.visit_space)
+        check(
             not self.masters.router or self.database.startswith("postgresql"),
             "masters: expected with a database that several hosts can use, postgresql+psycopg://…",
         )
-        _check(self.poll > 0, f"poll {self.poll}: expected seconds > 0")
-        _check(self.tick > 0, f"tick {self.tick}: expected seconds > 0")
-        _check(
-            self.stall_minutes > 0, f"stall_minutes {self.stall_minutes:g}: expected more than 0"
-        )
-        _check(self.log_days >= 1, f"log_days {self.log_days}: expected 1 or more")
-        _check(self.patience_days >= 0, f"patience_days {self.patience_days:g}: expected 0 or more")
-        _check(
+        _check_positive(self, "poll", "tick", "stall_minutes")
+        _check_least(self, log_days=1, patience_days=0)
+        check(
             0 < self.min_effect_percent < 50,  # noqa: PLR2004 - half the packets are no detail
             f"min_effect_percent {self.min_effect_percent}: expected more than 0, less than 50",
         )
