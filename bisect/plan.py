@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import assert_never
 
 from netbisect.bisect import measurement
-from netbisect.bisect.detection import retest, sequential_retest, shared_retest
+from netbisect.bisect.detection import retest
 from netbisect.bisect.model.detection_results import SearchForecast
 from netbisect.bisect.model.evidence import Evidence, Prices
 from netbisect.bisect.model.in_flight import InFlight, Wait
@@ -41,12 +41,10 @@ def next_move(
     match job:
         case NightlyJob():
             return _night(job, evidence)
-        case CompareJob() if job.commits:
-            move = sequential_retest.next_move(job, evidence, prices)
+        case CompareJob():
+            move = retest.next_move(job, evidence, prices)
             assert not isinstance(move, Wait), "no trial to wait for"
             return move
-        case CompareJob():
-            return retest.next_move(job, evidence)
         case BisectJob():
             return engine.next_move(job, evidence, prices, building)
         case ProfileJob():
@@ -61,10 +59,8 @@ def next_move_on(
     job: CompareJob | BisectJob, evidence: Evidence, prices: Prices, in_flight: InFlight
 ) -> Move | Wait:
     """As `next_move`, for one of several testbeds while the others measure."""
-    if isinstance(job, CompareJob) and job.commits:
-        return sequential_retest.next_move(job, evidence, prices, in_flight)
     if isinstance(job, CompareJob):
-        return shared_retest.next_move_on(job, evidence, in_flight)
+        return retest.next_move(job, evidence, prices, in_flight)
     return engine.next_move_on(job, evidence, prices, in_flight)
 
 

@@ -6,13 +6,13 @@ import math
 from dataclasses import dataclass, field
 
 from benchmarks.detection.lab import BOOTS, Lab
-from netbisect.bisect.detection import confirmation, grouping, retest
+from netbisect.bisect.detection import confirmation, grouping, retest, trend
 from netbisect.bisect.detection.histories import estimate_noise
-from netbisect.bisect.detection.nightly_screen import SCREEN_SD, screen
+from netbisect.bisect.detection.nightly_screen import screen
 from netbisect.bisect.model.alert_state import AlertKind
 from netbisect.bisect.model.detection_results import BootModes, RetestVerdict, ScreenResult
 from netbisect.bisect.model.entities import Level, Noise
-from netbisect.bisect.model.evidence import Evidence, Observation
+from netbisect.bisect.model.evidence import Evidence, Observation, Prices
 from netbisect.bisect.model.jobs import CompareJob
 from netbisect.bisect.model.results import (
     Confirmed,
@@ -24,6 +24,7 @@ from netbisect.bisect.stats import boot_modes as modes
 from netbisect.bisect.stats.changepoints import boot_matrix
 
 _SCENARIO = "forwarding"
+_DAY = 86400.0
 _RELEARN = 5
 """Nights after which modes are learned anew; to save time, they hardly change."""
 
@@ -34,14 +35,18 @@ class _Series:
     """Of the baseline: since the last change that was told."""
     history: list[Level] = field(default_factory=list)
     modes: BootModes | None = None
-    expected: float = SCREEN_SD
-    """Image noise that all of its history shows."""
     noise: Noise = field(default_factory=Noise)
     pairs: list[CompareJob] = field(default_factory=list)
     """Compared so far, while a change is being confirmed."""
     effects: list[Effect] = field(default_factory=list)
     since: int = 0
     """Night of the oldest suspect."""
+    suspected: float = 0.0
+    """Effect in the screen, ln ratio."""
+    known: Noise = field(default_factory=lambda: Noise(image_weight=0.0))
+    """That all of its history shows."""
+    told: set[AlertKind] = field(default_factory=set)
+    """Of modes and drift."""
 
 
 @dataclass
@@ -53,6 +58,8 @@ class Watch:
     """Of retests."""
     retests: int = 0
     suspicious: int = 0
+    alerts: list[tuple[int, int, AlertKind]] = field(default_factory=list)
+    """Of all kinds: night, series and kind; modes and drift once per series."""
 
     def __post_init__(self) -> None:
         self.series = [_Series() for _ in self.lab.scatters]
@@ -64,18 +71,27 @@ class Watch:
         confirming = []
         for index, one in enumerate(self.series):
             values = self.lab.boots(index, night, night, 0, BOOTS)
-            level = Level(str(night), str(night), float(night), tuple(values))
+            level = Level(str(night), str(night), _DAY * night, tuple(values))
             one.levels.append(level)
             one.history.append(level)
             if len(one.levels) < 2:
                 continue
             if len(one.history) % _RELEARN == 2:
                 one.modes = modes.learn_modes(boot_matrix(one.history[:-1]))
-                one.expected = estimate_noise(one.history[:-1]).image
-            found = screen(one.levels[:-1], one.levels[-1], modes=one.modes, image_sd=one.expected)
+                one.known = estimate_noise(one.history[:-1])
+            found = screen(
+                one.levels[:-1],
+                one.levels[-1],
+                modes=one.modes,
+                image_sd=grouping.expected_image_sd(one.known),
+            )
+            if found.suspicious and found.kind is AlertKind.MODES:
+                self._tell_once(night, index, AlertKind.MODES)
+            if trend.drift(one.levels, one.known) is not None:
+                self._tell_once(night, index, AlertKind.DRIFT)
             if one.pairs:
                 confirming.append((index, found))
-            elif found.asks and found.kind is AlertKind.DROP:
+            elif found.asks:
                 self.suspicious += 1
                 suspicions.append(grouping.Suspicion(str(index), _SCENARIO, found))
         groups = [grouping.Group((one,)) for one in suspicions]
@@ -85,8 +101,16 @@ class Watch:
         for index, found in confirming:
             since = self._retest(index, found, night)
             if since is not None:
-                alerts.append((index, since))
+                drop = self.series[index].suspected < 0
+                kind = AlertKind.DROP if drop else AlertKind.IMPROVEMENT
+                self.alerts.append((night, index, kind))
+                alerts += [(index, since)] * drop
         return alerts
+
+    def _tell_once(self, night: int, index: int, kind: AlertKind) -> None:
+        if kind not in self.series[index].told:
+            self.series[index].told.add(kind)
+            self.alerts.append((night, index, kind))
 
     def _retest(self, index: int, found: ScreenResult, night: int) -> int | None:
         """Measures pairs of images as long as they leave a doubt and there are any."""
@@ -96,6 +120,7 @@ class Watch:
         else:
             one.noise, one.effects = estimate_noise(one.history[:-1]), []
             one.since = min(int(name) for name in found.suspects)
+            one.suspected = found.ln_ratio
             pair = CompareJob(
                 "main",
                 str(index),
@@ -115,8 +140,9 @@ class Watch:
             else:
                 goods = len({pair.good for pair in one.pairs})
                 known = one.noise.image_weight
+                sign = 1 if one.suspected > 0 else -1
                 word = confirmation.judge(
-                    one.effects, one.noise.image, goods=goods, image_weight=known
+                    one.effects, one.noise.image, sign=sign, goods=goods, image_weight=known
                 ).word
             if word is not RetestVerdict.MORE:
                 one.pairs = []
@@ -132,10 +158,10 @@ class Watch:
         self.retests += 1
         readings: list[Observation] = []
         turns = {
-            name: self.lab.boots(index, int(name), night, 1, 30) for name in (job.good, job.bad)
+            name: self.lab.boots(index, int(name), night, 1, 60) for name in (job.good, job.bad)
         }
         while True:
-            move = retest.next_move(job, Evidence(tuple(readings)))
+            move = retest.next_move(job, Evidence(tuple(readings)), Prices())
             if not isinstance(move, Trial):
                 assert isinstance(move, Confirmed | NotConfirmed)
                 return move

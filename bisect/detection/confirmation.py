@@ -25,6 +25,9 @@ MOST_PAIRS = 6
 """Maximum number of pairs."""
 _CONFIDENCE = 0.998
 """One-sided confidence for the mean of all pairs."""
+_REACH = 3.0
+"""Half width of the interval of a retest, in standard errors, at least: it is valid at 99 % however
+long the retest takes."""
 _LEAST_SHARE = 0.9
 """Minimum mean of several pairs, as a share of `min_effect`."""
 
@@ -82,7 +85,7 @@ def _mean_effect(pairs: Sequence[Effect], image_sd: float, goods: int) -> tuple[
     """The mean effect with its interval, and its standard error including image noise."""
     k = len(pairs)
     mean = math.fsum(pair.ln_ratio for pair in pairs) / k
-    boots = math.fsum(((pair.high - pair.low) / (2 * Z_95)) ** 2 for pair in pairs) / k**2
+    boots = math.fsum(((pair.high - pair.low) / (2 * _REACH)) ** 2 for pair in pairs) / k**2
     error = math.sqrt(boots + image_sd**2 * (1 / k + 1 / goods))
     together = Effect(
         scenario=pairs[0].scenario,

@@ -173,9 +173,12 @@ def screen_latest(levels: Sequence[Level], min_effect: float, noise: Noise | Non
         min_effect: Smallest change worth an alert, as a positive ln ratio.
         noise: Of the series, if known better than from the baseline.
     """
-    known = noise is not None and noise.image_weight >= _KNOWN
-    image_sd = noise.image if noise is not None and known else SCREEN_SD
-    return screen(levels[:-1], levels[-1], min_effect, image_sd=image_sd)
+    return screen(levels[:-1], levels[-1], min_effect, image_sd=expected_image_sd(noise))
+
+
+def expected_image_sd(noise: Noise | None) -> float:
+    """Prior of the image noise in the screen: that of the series, if well known."""
+    return noise.image if noise is not None and noise.image_weight >= _KNOWN else SCREEN_SD
 
 
 def next_pair(

@@ -1,16 +1,20 @@
-"""Retest of a suspicious pair of kernels, by interleaved boots.
+"""Retest of two revisions by interleaved boots, until it is decided or too dear.
 
-A group-sequential test with looks after 3, 6 and 9 boots per side, at a third of 1 % each; overall
-type I error at most 1 % (Bonferroni). The 0.41 % of S. J. Pocock (Biometrika 64, 1977) for three
-looks would need a known variance.
+By the test of `stats.sequential`. It ends if a change of the least effect is confirmed, if the
+confidence sequence excludes it, or if its price, with half of what it seems to need further,
+exceeds `_PRICE` times the expected price of the search that it may prevent.
 """
 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
+from collections.abc import Sequence
 
-from netbisect.bisect.model.detection_results import ALPHA, LOOKS, BootModes
-from netbisect.bisect.model.evidence import Evidence, Observation
+from netbisect.bisect.model.detection_results import ALPHA, BootModes
+from netbisect.bisect.model.entities import Noise
+from netbisect.bisect.model.evidence import Evidence, Observation, Prices
+from netbisect.bisect.model.in_flight import NOTHING_IN_FLIGHT, InFlight, Wait
 from netbisect.bisect.model.jobs import CompareJob
 from netbisect.bisect.model.results import (
     Confirmed,
@@ -20,43 +24,78 @@ from netbisect.bisect.model.results import (
     Trial,
     Unfinished,
 )
-from netbisect.bisect.stats import boot_modes
-from netbisect.bisect.stats.effect import difference, effects, sides, values
-from netbisect.bisect.stats.interleave import good_is_next, yields_no_sample
+from netbisect.bisect.stats.boot_modes import modes_of, to_fast_mode
+from netbisect.bisect.stats.effect import effects, yields_no_sample
+from netbisect.bisect.stats.information import bits_of_boot
+from netbisect.bisect.stats.sequential import (
+    BLOCK,
+    BlockBoot,
+    Blocks,
+    SequentialTest,
+    blocks_of,
+    differences_of,
+    log_uniform_effects,
+    next_side,
+    sequential_test,
+)
+
+_PRICE = 2.0
+"""Maximum price of a retest, relative to the expected price of the search."""
+_LEAST_BLOCKS, _MOST_BLOCKS = 4, 25
+"""Blocks that a retest may always take, and its most."""
+_WHY = "compares the two ends, interleaved"
 
 
-def next_move(job: CompareJob, evidence: Evidence) -> Move:
+def next_move(
+    job: CompareJob,
+    evidence: Evidence,
+    prices: Prices,
+    in_flight: InFlight = NOTHING_IN_FLIGHT,
+) -> Move | Wait:
     """The next trial, or the result.
 
-    Only fresh observations count, because the earlier ones were selected for their difference.
-    The change is confirmed if p is below a third of 1 % at a look and the change at least
-    `min_effect`. It is not confirmed if the 95 % interval excludes `min_effect`, or at the last
-    look.
+    Only fresh boots count, because the earlier ones were selected for their difference.
     """
-    good, bad = (
-        [observation for observation in evidence.of(revision) if observation.fresh]
-        for revision in (job.good, job.bad)
-    )
-    if (ended := not_comparable(job, evidence, good, bad)) is not None:
+    boots = [
+        one
+        for one in evidence.observations
+        if one.fresh and one.revision in (job.good, job.bad) and not one.layout
+    ]
+    good, bad = ([one for one in boots if one.revision == end] for end in (job.good, job.bad))
+    if (ended := _not_comparable(job, evidence, good, bad)) is not None:
         return ended
-    sizes = tuple(len(values(boots, job.lead)) for boots in (good, bad))
-    answer = judge(job, good, bad) if _is_look(*sizes) else None
-    if answer is None:
-        return _trial(job, evidence, *sizes)
-    confirmed, why = answer
-    found = _effects(job, good, bad)
-    return Confirmed(found) if confirmed else NotConfirmed(found, why)
+    modes = modes_of(job.noise) if job.noise else None
+    seed = f"{job.good} {job.bad}"
+    blocks = blocks_of(_in_fast_mode(job, boots, modes), seed)
+    tested = _tested(job, blocks, modes)
+    if tested is not None:
+        pairs = tested.pairs
+        lead = Effect(job.lead, tested.mean, tested.low, tested.high, tested.p, pairs, pairs)
+        others = effects(good, bad, job.lead, job.scenarios)
+        found = (lead, *(one for one in others if one.scenario != job.lead))
+        why = _reason_to_end(job, tested, prices, modes)
+        if why is not None:
+            return NotConfirmed(found, why) if why else Confirmed(found)
+    testbed = in_flight.testbed or job.testbed
+    running = [trial.testbed or job.testbed for trial in in_flight.under_way]
+    fast = next_side(blocks, seed, testbed, running)
+    if fast is None:
+        return Wait.WAIT
+    side = job.good if fast else job.bad
+    return Trial(side, _WHY, testbed=in_flight.testbed)
 
 
-def not_comparable(
+def _not_comparable(
     job: CompareJob, evidence: Evidence, good: list[Observation], bad: list[Observation]
 ) -> NotConfirmed | Unfinished | None:
     """The result if the two cannot be compared: not measurable, or the same kernel."""
     for revision in (job.good, job.bad):
         if revision in evidence.skipped:
             return Unfinished(f"{revision[:12]} cannot be measured: {evidence.skipped[revision]}")
-    if _same_kernel(job, evidence):
-        found = _effects(job, good, bad)
+    kernels = [evidence.kernels.get(revision) for revision in (job.good, job.bad)]
+    identities = {kernel.identity if kernel else "" for kernel in kernels}
+    if len(identities) == 1 and "" not in identities:
+        found = effects(good, bad, job.lead, job.scenarios)
         return NotConfirmed(found, "both revisions build the same kernel")
     for revision, boots in ((job.good, good), (job.bad, bad)):
         if yields_no_sample(boots, job.lead):
@@ -66,75 +105,83 @@ def not_comparable(
     return None
 
 
-def _effects(
-    job: CompareJob, good: list[Observation], bad: list[Observation]
-) -> tuple[Effect, ...]:
-    modes = boot_modes.modes_of(job.noise) if job.noise else None
-    return effects(good, bad, job.lead, job.scenarios, modes=modes)
+def _in_fast_mode(
+    job: CompareJob, boots: Sequence[Observation], modes: BootModes | None
+) -> list[BlockBoot]:
+    """The boots in their order, slow ones shifted to the fast mode of their kernel."""
+    sides = defaultdict(list)
+    for one in boots:
+        if job.lead in one.ln_pps:
+            sides[one.testbed, one.revision].append(one.ln_pps[job.lead])
+    shifted = {side: iter(to_fast_mode(values, modes)) for side, values in sides.items()}
+    return [
+        BlockBoot(
+            one.testbed or job.testbed,
+            one.revision == job.good,
+            next(shifted[one.testbed, one.revision]) if job.lead in one.ln_pps else None,
+            one.runs,
+        )
+        for one in boots
+    ]
 
 
-def _is_look(good_boots: int, bad_boots: int) -> bool:
-    """Looks take place at balanced boot counts only."""
-    return min(good_boots, bad_boots) >= LOOKS[-1] or (
-        good_boots == bad_boots and good_boots in LOOKS
-    )
+def _tested(
+    job: CompareJob, blocks: dict[str, Blocks], modes: BootModes | None
+) -> SequentialTest | None:
+    differences, runs = differences_of(blocks)
+    if not differences:
+        return None
+    sign = math.copysign(1.0, job.suspected)
+    noise = job.noise or Noise()
+    boot_sd = modes.boot if modes else math.sqrt(noise.variance_of_boot(runs))
+    return sequential_test(differences, boot_sd, sign * log_uniform_effects(job.min_effect))
 
 
-def judge(
-    job: CompareJob, good: list[Observation], bad: list[Observation]
-) -> tuple[bool, str] | None:
-    """One look: whether confirmed, and why not; None if more boots are needed."""
-    modes = boot_modes.modes_of(job.noise) if job.noise else None
-    fast, slow, strata = sides(good, bad, job.lead, modes)
-    effect = difference(fast, slow, job.lead, strata=strata)
-    sign, word = (1, "gain") if job.suspected > 0 else (-1, "drop")
-    seen, room = sign * effect.ln_ratio, sign * (effect.high if sign > 0 else effect.low)
-    last = min(effect.good_boots, effect.bad_boots) >= LOOKS[-1]
-    sure = effect.p < ALPHA / len(LOOKS) and not _may_be_mode(effect, modes)
-    least = f"{_percent(job.min_effect)} %"
-    if sure and seen >= job.min_effect:
-        return True, ""
-    if room < job.min_effect:
-        return False, f"{_counts(effect)} leave no room for a {word} of {least}"
-    if last and sure:
-        return False, f"{_counts(effect)} do not show a {word} of at least {least}"
-    if last:
-        return False, f"{_counts(effect)} do not tell the two kernels apart"
+def _reason_to_end(
+    job: CompareJob, tested: SequentialTest, prices: Prices, modes: BootModes | None
+) -> str | None:
+    """Why the change is not confirmed; "" if it is, None if more boots are needed."""
+    sign = math.copysign(1.0, job.suspected)
+    seen, room = sign * tested.mean, sign * (tested.high if sign > 0 else tested.low)
+    least = f"{-100 * math.expm1(-job.min_effect):.3g}"
+    word = "gain" if sign > 0 else "drop"
+    counts = f"{tested.pairs} good and {tested.pairs} bad boots"
+    if tested.shown and seen >= job.min_effect and not _may_be_mode(tested, modes):
+        return ""
+    opposite = seen <= -job.min_effect and room > 0  # perhaps the ends are swapped
+    if room < job.min_effect and not opposite:
+        return f"{counts} leave no room for a {word} of {least} %"
+    boots, further = 2 * tested.pairs, _boots_to_decide(job, tested, seen)
+    if boots >= BLOCK * _LEAST_BLOCKS and boots + further / 2 > _most_boots(job, tested, prices):
+        return f"{counts} do not decide it; about {further} further boots would"
     return None
 
 
-def _may_be_mode(effect: Effect, modes: BootModes | None) -> bool:
+def _may_be_mode(tested: SequentialTest, modes: BootModes | None) -> bool:
     """Whether one side may have booted in the slow mode every time."""
-    if modes is None or abs(abs(effect.ln_ratio) - modes.gap) > modes.gap / 2:
+    if modes is None or abs(abs(tested.mean) - modes.gap) > modes.gap / 2:
         return False
-    slow_boots = effect.bad_boots if effect.ln_ratio < 0 else effect.good_boots
-    fast_boots = effect.good_boots if effect.ln_ratio < 0 else effect.bad_boots
-    alike = modes.share**slow_boots * (1 - modes.share) ** fast_boots
-    return alike >= (ALPHA / len(LOOKS)) ** 2
+    return bool((modes.share * (1 - modes.share)) ** tested.pairs >= ALPHA**2)
 
 
-def _counts(effect: Effect) -> str:
-    return f"{effect.good_boots} good and {effect.bad_boots} bad boots"
+def _most_boots(job: CompareJob, tested: SequentialTest, prices: Prices) -> float:
+    """Boots that cost `_PRICE` times the expected price of the search.
+
+    A search takes one build per bit and, by the information of a boot, several boots.
+    """
+    bits = math.log2(job.commits + 1)
+    effect = max(job.min_effect, abs(tested.mean))
+    boot = prices.boot + prices.run * len(job.scenarios)
+    per_boot = bits_of_boot(Noise(tested.boot_sd), effect)
+    price = bits * (prices.build + boot / per_boot) + BLOCK * boot
+    # Without a device that keeps both, every second boot of the ends takes a set-up.
+    affordable = _PRICE * price / max(boot + prices.build / 2, 1e-9)
+    return min(affordable, float(BLOCK * _MOST_BLOCKS))
 
 
-def _percent(min_effect: float) -> str:
-    return f"{-100 * math.expm1(-min_effect):.3g}"
-
-
-def _same_kernel(job: CompareJob, evidence: Evidence) -> bool:
-    kernels = [evidence.kernels.get(revision) for revision in (job.good, job.bad)]
-    identities = {kernel.identity if kernel else "" for kernel in kernels}
-    return len(identities) == 1 and "" not in identities
-
-
-def _trial(job: CompareJob, evidence: Evidence, good_boots: int, bad_boots: int) -> Trial:
-    good_next = good_is_next(good_boots, bad_boots)
-    if good_boots == bad_boots == 0 and job.good in evidence.kernels:
-        # An unbuilt kernel comes first: it may be identical. BAAB is as good as ABBA.
-        good_next = job.bad in evidence.kernels
-    boots = good_boots if good_next else bad_boots
-    side = "last good" if good_next else "suspected"
-    return Trial(
-        job.good if good_next else job.bad,
-        f"boot {boots + 1} of the {side} revision, interleaved",
-    )
+def _boots_to_decide(job: CompareJob, tested: SequentialTest, seen: float) -> int:
+    """Further boots until the interval excludes no effect, or the least one."""
+    width = (tested.high - tested.low) / 2
+    wanted = max(seen, job.min_effect - seen)
+    more = tested.pairs * ((width / wanted) ** 2 - 1)
+    return BLOCK * math.ceil(max(2 * more, 1) / BLOCK)

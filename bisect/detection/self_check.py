@@ -11,7 +11,7 @@ from scipy import special
 
 from netbisect.bisect.detection.nightly_screen import LEAST_SHARE, WINDOWS, image_levels, screen
 from netbisect.bisect.model.detection_results import (
-    LOOK_ALPHA,
+    ALPHA,
     MIN_EFFECT,
     MINISTAT_ALPHA,
     SCREEN_ALPHA,
@@ -72,7 +72,7 @@ def split_half_test(levels: Sequence[Level]) -> SplitHalfTest:
             continue
         compared += 1
         p = welch(level.ln_pps[:half], level.ln_pps[half:], "").p
-        called += p < LOOK_ALPHA
+        called += p < ALPHA
         ministat += p < MINISTAT_ALPHA
     return SplitHalfTest(compared, called, ministat)
 
@@ -126,7 +126,7 @@ def compare_repeated_night(
     retested = False
     if min(len(earlier), len(later)) >= _LEAST_HALF:
         effect = welch(earlier, later, "")
-        retested = effect.p < LOOK_ALPHA and abs(effect.ln_ratio) >= min_effect
+        retested = effect.p < ALPHA and abs(effect.ln_ratio) >= min_effect
     known = bool(history) and screen(history, one, min_effect).asks
     return RepeatedNight(
         ln_ratio=float(after - before),

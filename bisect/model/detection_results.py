@@ -19,14 +19,12 @@ MIN_EFFECT = math.log(1 / 0.98)
 """Smallest |ln ratio| worth an alert: 2 %."""
 SCREEN_ALPHA = 0.02
 """Probability of a suspicious series without a change."""
-LOOKS = (3, 6, 9)
-"""Boots of each side at the looks of a retest."""
 ALPHA = 0.01
-"""Type I error of a retest over all looks."""
+"""Type I error of a retest, however long it takes."""
+RETEST_BOOTS = 16
+"""Boots of both sides after which a retest is usually decided, for estimates."""
 SCREEN_ALPHA_TWO_SIDED = 2 * SCREEN_ALPHA
 """Probability of a drop or a gain in the screen without a change."""
-LOOK_ALPHA = ALPHA / len(LOOKS)
-"""Type I error of one look."""
 MINISTAT_ALPHA = 0.05
 """Type I error of ministat at 95 %."""
 DAYS = 90
@@ -199,7 +197,7 @@ class SplitHalfTest:
     images: int
     """Compared."""
     called: int
-    """Different at the first look of a retest."""
+    """Different by the p-value of a retest, 1 %."""
     ministat: int
     """Different by ministat at 95 %; nominally 5 %."""
 
@@ -215,7 +213,7 @@ class RepeatedNight:
     screened: bool
     """Whether the second night would be suspicious, and the first was not."""
     retested: bool
-    """Whether a retest would call them different at its first look."""
+    """Whether the p-value of a retest, 1 %, would call them different."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,9 +46,8 @@ class CompareJob:
     """Smallest |ln ratio| worth an alert."""
     noise: Noise | None = None
     """Noise in the leading scenario; None if unknown."""
-    commits: int = 0
-    """Candidates of the search that follows, whose expected price limits the retest; 0: at most
-    nine boots of each side."""
+    commits: int = 30
+    """Candidates of the search that follows, whose expected price limits the retest."""
 
 
 @dataclass(frozen=True, slots=True)

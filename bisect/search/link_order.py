@@ -27,8 +27,7 @@ from netbisect.bisect.model.results import Effect
 from netbisect.bisect.search.likelihood import LEAST_BOOT_SD, aligned
 from netbisect.bisect.search.search_space import MeasuredImage, SearchSpace, Target
 from netbisect.bisect.stats import effect as compare
-from netbisect.bisect.stats.effect import values
-from netbisect.bisect.stats.interleave import yields_no_sample
+from netbisect.bisect.stats.effect import values, yields_no_sample
 from netbisect.bisect.stats.robust import location
 
 Effects = tuple[Effect, ...]

@@ -19,8 +19,7 @@ from netbisect.bisect.model.evidence import (
     kernel_name,
 )
 from netbisect.bisect.model.jobs import BisectJob
-from netbisect.bisect.stats.effect import values
-from netbisect.bisect.stats.interleave import yields_no_sample
+from netbisect.bisect.stats.effect import values, yields_no_sample
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +22,8 @@ significant.
 """
 _TRIM_FROM = 8
 """Boots of a side."""
+_PATIENCE = 3
+"""Boots without a sample tolerated beyond the number with one."""
 
 
 def welch(
@@ -214,3 +216,9 @@ def effects(
             spread = known if name == lead else NO_PRIOR
             found.append(difference(fast, slow, name, known=spread, strata=strata))
     return tuple(found)
+
+
+def yields_no_sample(observations: Iterable[Observation], scenario: str) -> bool:
+    """Whether further boots are unlikely to give a sample of `scenario`."""
+    with_sample = [scenario in observation.ln_pps for observation in observations]
+    return with_sample.count(False) >= _PATIENCE + with_sample.count(True)

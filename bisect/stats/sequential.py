@@ -32,6 +32,7 @@ _WEIGHT = 4.0
 """Degrees of freedom of the prior of the variance."""
 _POINTS = 41
 """Effects of a mixture."""
+_MOST_EFFECT = 8.0
 _LEAST_SD = 2e-4
 """Of a difference, ln pps; simulated and saturated routers repeat every digit."""
 
@@ -201,6 +202,11 @@ def _log_mean(logs: NDArray[np.float64]) -> float:
 def effects_between(least: float, most: float) -> NDArray[np.float64]:
     """A uniform mixture of effects."""
     return np.linspace(least, most, _POINTS)
+
+
+def log_uniform_effects(least: float) -> NDArray[np.float64]:
+    """A log-uniform mixture of 1 to 8 times the least effect; larger ones are as clear."""
+    return np.geomspace(least, _MOST_EFFECT * least, _POINTS)
 
 
 def normal_effects(sd: float) -> NDArray[np.float64]:

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from netbisect.bisect.detection.self_check import false_call_p
 from netbisect.bisect.model.detection_results import (
+    ALPHA,
     DAYS,
-    LOOK_ALPHA,
     MINISTAT_ALPHA,
     SCREEN_ALPHA_TWO_SIDED,
     STALE_DAYS,
@@ -147,7 +147,7 @@ def _record(health: LabHealth) -> Iterator[str]:
     yield f"Retests confirmed {record.confirmed} of {candidates}{again}."
     yield (
         f"Of {words.count(halves.images, 'image')}, one half of the boots against the other: a "
-        f"retest would have called {halves.called} different (it may: {_share(LOOK_ALPHA)}), "
+        f"retest would have called {halves.called} different (it may: {_share(ALPHA)}), "
         f"ministat at 95 % {halves.ministat} ({_share(MINISTAT_ALPHA)})."
     )
     beyond = ""
@@ -157,7 +157,7 @@ def _record(health: LabHealth) -> Iterator[str]:
         f"Of {words.count(repeats.nights, 'night')} of a kernel measured before, series by series: "
         f"a screen would have called {repeats.screened} suspicious (it may: "
         f"{_share(SCREEN_ALPHA_TWO_SIDED)}), a retest {repeats.retested} different "
-        f"({_share(LOOK_ALPHA)}).{beyond}"
+        f"({_share(ALPHA)}).{beyond}"
     )
 
 
@@ -200,15 +200,15 @@ def warnings(health: LabHealth) -> Iterator[str]:
 
 def _against_itself(health: LabHealth) -> Iterator[str]:
     halves, repeats = health.halves, health.repeats
-    if false_call_p(halves.called, halves.images, LOOK_ALPHA) < _TOO_MANY:
+    if false_call_p(halves.called, halves.images, ALPHA) < _TOO_MANY:
         yield (
             f"A retest would have called {halves.called} of {words.count(halves.images, 'image')} "
-            f"different from themselves, where it may call {_share(LOOK_ALPHA)}: boots drift "
+            f"different from themselves, where it may call {_share(ALPHA)}: boots drift "
             "within a night, or are not independent."
         )
     for called, chance, who, what in (
         (repeats.screened, SCREEN_ALPHA_TWO_SIDED, "A screen", "suspicious"),
-        (repeats.retested, LOOK_ALPHA, "A retest", "different"),
+        (repeats.retested, ALPHA, "A retest", "different"),
     ):
         if false_call_p(called, repeats.nights, chance) < _TOO_MANY:
             yield (

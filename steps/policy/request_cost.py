@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from netbisect.bisect.model.detection_results import LOOKS
+from netbisect.bisect.model.detection_results import RETEST_BOOTS
 from netbisect.bisect.model.evidence import Evidence, Prices
 from netbisect.bisect.model.jobs import (
     BisectJob,
@@ -22,12 +22,12 @@ _SEARCH_BOOTS = 20
 
 
 def boots_wanted(job: Job) -> int:
-    """Upper limit of the boots of a job; an estimate for a search."""
+    """Upper limit of the boots of a job; an estimate for a retest or a search."""
     match job:
         case MeasureJob():
             return job.boots * len(job.revisions)
         case CompareJob():
-            return 2 * LOOKS[-1]
+            return RETEST_BOOTS
         case BisectJob():
             return _search_boots(len(job.candidates))
         case NightlyJob():

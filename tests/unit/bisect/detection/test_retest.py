@@ -1,26 +1,39 @@
-"""Retest: interleaving, looks and verdicts."""
+"""Retest: blocks of interleaved boots, verdicts, price, modes and gains."""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from netbisect.bisect import plan
 from netbisect.bisect.detection.retest import next_move
 from netbisect.bisect.model.entities import Kernel, Noise
-from netbisect.bisect.model.evidence import Evidence, Observation
+from netbisect.bisect.model.evidence import Evidence, Observation, Prices
+from netbisect.bisect.model.in_flight import InFlight, Wait
 from netbisect.bisect.model.jobs import CompareJob
 from netbisect.bisect.model.results import (
     Confirmed,
+    Move,
     NotConfirmed,
     Trial,
     Unfinished,
 )
 from netbisect.bisect.simulate import JobSimulation, LabSimulation, simulate_job
+from netbisect.bisect.stats.sequential import BLOCK, good_is_next
 
 LEAD = "inet4"
-QUESTION = CompareJob("main", "apu", "good", "bad", (LEAD, "pf"), LEAD, suspected=-0.08)
+DROP = CompareJob("main", "apu", "good", "bad", (LEAD, "pf"), LEAD, suspected=-0.08)
+GAIN = replace(DROP, suspected=0.08)
+LEAST = DROP.min_effect
+GAP = 0.12
+MODES = Noise(boot=0.005, slow_share=0.3, slow_gap=GAP)
 
 
 def kernel(revision: str, identity: str) -> Kernel:
@@ -31,76 +44,261 @@ def built(good: str = "one", bad: str = "other") -> dict[str, Kernel]:
     return {"good": kernel("good", good), "bad": kernel("bad", bad)}
 
 
-def boots(revision: str, *ln_pps: float, fresh: bool = True, lead: str = LEAD) -> list[Observation]:
-    return [
-        Observation(f"{revision} {i} {fresh}", revision, "", {lead: x}, fresh)
-        for i, x in enumerate(ln_pps)
-    ]
+def blocks(
+    good: Sequence[float], bad: Sequence[float], *, fresh: bool = True, testbed: str = "apu"
+) -> list[Observation]:
+    """Boots of both sides in the order that the retest asks for."""
+    left = {True: iter(good), False: iter(bad)}
+    found = []
+    for i in range(len(good) + len(bad)):
+        side = good_is_next(f"good bad {testbed}", i // BLOCK, i % BLOCK)
+        name = "good" if side else "bad"
+        values = {LEAD: next(left[side])}
+        found.append(Observation(f"{i} {testbed} {fresh}", name, "", values, fresh, 1, testbed))
+    return found
 
 
-def retest(seed: int, drop: float, boot: float = 0.009, outliers: float = 0.02) -> JobSimulation:
+def ask(job: CompareJob, observations: Sequence[Observation], **kernels: Kernel) -> Move | Wait:
+    return next_move(job, Evidence(tuple(observations), kernels), Prices())
+
+
+def side(boots: int, slow: int = 0, by: float = 0.0) -> list[float]:
+    """The first `slow` of them boot into the slow mode."""
+    values = (14.0, 14.004, 13.996, 14.001, 13.999, 14.003, 13.997, 14.002)
+    return [x + by - GAP * (i < slow) for i, x in enumerate(values[:boots])]
+
+
+def retest(
+    seed: int,
+    drop: float,
+    noise: Noise = Noise(),  # noqa: B008 - frozen
+    job: CompareJob = DROP,
+    outliers: float = 0.0,
+    prices: Prices = Prices(),  # noqa: B008 - frozen
+) -> JobSimulation:
     levels = {"good": 14.0, "bad": 14.0 + math.log(1 - drop)}
-    lab = LabSimulation(levels, Noise(boot), np.random.default_rng(seed), outliers)
-    return simulate_job(QUESTION, lab)
+    lab = LabSimulation(levels, noise, np.random.default_rng(seed), outliers, prices=prices)
+    return simulate_job(job, lab)
 
 
-def test_boots_are_interleaved() -> None:
-    """ABBA: a drift of the laboratory hits both alike."""
-    order = [trial.revision for trial in retest(1, 0.0, boot=0.05).trials]
-
-    assert order[:8] == ["good", "bad", "bad", "good", "good", "bad", "bad", "good"]
+def is_undecided(played: JobSimulation) -> bool:
+    return isinstance(played.result, NotConfirmed) and "do not decide it" in played.result.why
 
 
-def test_large_drop_is_confirmed_at_the_first_look() -> None:
-    ended = retest(2, 0.11, outliers=0)
+# --------------------------------------------------------------------------------- simulated labs
+
+
+def test_boots_are_interleaved_in_blocks_of_random_order() -> None:
+    order = [trial.revision for trial in retest(3, 0.02, Noise(0.03)).trials]
+    found = Counter(tuple(order[i : i + 4]) for i in range(0, len(order) - 3, 4))
+
+    assert found.keys() <= {("good", "bad", "bad", "good"), ("bad", "good", "good", "bad")}
+
+
+def test_large_drop_is_confirmed_within_two_blocks() -> None:
+    ended = retest(2, 0.11)
 
     assert isinstance(ended.result, Confirmed)
-    assert ended.boots == 6
+    assert ended.boots <= 2 * BLOCK
     lead, other = ended.result.effects
     assert (lead.scenario, other.scenario) == (LEAD, "pf")
     assert lead.low < math.log(0.89) < lead.high
 
 
-def test_unchanged_pair_is_not_confirmed() -> None:
-    """Never in 150 seeded retests, of which all but a few end after six boots of each."""
-    played = [retest(seed, 0.0) for seed in range(150)]
+def test_equal_kernels_are_not_confirmed() -> None:
+    played = [retest(seed, 0.0, outliers=0.02) for seed in range(100)]
 
-    assert all(isinstance(one.result, NotConfirmed) for one in played)
-    assert np.mean([one.boots / 2 for one in played]) < 6
+    assert sum(isinstance(one.result, Confirmed) for one in played) <= 1
+    assert np.mean([one.boots for one in played]) < 20
+
+
+def test_drop_of_five_percent_is_confirmed() -> None:
+    """With two stray boots in a hundred."""
+    endings = Counter(type(retest(seed, 0.05, outliers=0.02).result) for seed in range(60))
+
+    assert endings[Confirmed] >= 58
+
+
+def test_noise_larger_than_known_is_undecided_at_worst() -> None:
+    prices, job = Prices(build=0.0, boot=0.0, run=1.0), replace(DROP, commits=128, noise=Noise())
+    for boot, least in ((0.02, 38), (0.03, 34)):
+        played = [retest(seed, 0.05, Noise(boot), job, prices=prices) for seed in range(40)]
+
+        assert sum(isinstance(one.result, Confirmed) for one in played) >= least
+        assert all(isinstance(one.result, Confirmed) or is_undecided(one) for one in played)
+
+
+def test_undecided_retest_says_what_more_would_cost() -> None:
+    played = retest(1, 0.01, Noise(0.08))
+
+    assert is_undecided(played)
+    assert isinstance(played.result, NotConfirmed)
+    assert played.result.effects[0].low < -LEAST
+    assert "; about " in played.result.why
+
+
+def test_dearer_search_allows_a_longer_retest() -> None:
+    prices = Prices(build=0.0, boot=0.0, run=1.0)
+    few, many = (
+        np.mean(
+            [
+                retest(seed, 0.02, Noise(0.03), replace(DROP, commits=commits), prices=prices).boots
+                for seed in range(20)
+            ]
+        )
+        for commits in (2, 1000)
+    )
+
+    assert few < many
+
+
+# ------------------------------------------------------------------------------------- decisions
+
+
+def test_drop_below_min_effect_is_not_confirmed() -> None:
+    """However clear it is."""
+    ended = retest(3, 0.012, Noise(0.001), replace(DROP, noise=Noise(0.001)))
+
+    assert isinstance(ended.result, NotConfirmed)
+    assert "no room for a drop of 2 %" in ended.result.why
+    assert ended.result.effects[0].p < 0.01
+
+
+def test_inherited_boots_do_not_count() -> None:
+    night = blocks([14.0] * 8, [13.9] * 8, fresh=False)
+
+    assert ask(DROP, night) == ask(DROP, [])
+
+
+def test_boots_out_of_turn_do_not_count() -> None:
+    """A block is ABBA; what the retest did not ask for gives no difference."""
+    order = blocks([14.0] * 4, [13.9] * 4)
+    bad = [one for one in order if one.revision == "bad"]
+
+    assert isinstance(ask(DROP, bad), Trial)
+
+
+SIDE = st.lists(st.floats(13, 15), min_size=8, max_size=8)
+
+
+@given(SIDE, SIDE, st.sampled_from([2, 4, 8]))
+def test_confirmed_drop_is_significant(good: list[float], bad: list[float], boots: int) -> None:
+    move = ask(DROP, blocks(good[:boots], bad[:boots]))
+    if isinstance(move, Confirmed):
+        assert move.effects[0].ln_ratio <= -LEAST
+        assert move.effects[0].p <= 0.01
+
+
+@given(SIDE, SIDE)
+def test_gains_and_drops_are_symmetric(good: list[float], bad: list[float]) -> None:
+    """The other way round, the same."""
+    drop = ask(DROP, blocks(good, bad))
+    gain = ask(GAIN, blocks([28 - x for x in good], [28 - x for x in bad]))
+
+    assert type(drop) is type(gain)
+    if isinstance(drop, NotConfirmed) and isinstance(gain, NotConfirmed):
+        assert drop.why.replace("drop", "gain") == gain.why
+
+
+@pytest.mark.parametrize(("job", "by"), [(DROP, -0.1), (GAIN, 0.1)])
+def test_only_the_suspected_sign_is_confirmed(job: CompareJob, by: float) -> None:
+    found = ask(job, blocks(side(8), side(8, by=by)))
+    opposite = ask(job, blocks(side(8), side(8, by=-by)))
+
+    assert isinstance(found, Confirmed)
+    assert found.effects[0].ln_ratio == pytest.approx(by)
+    assert isinstance(opposite, NotConfirmed)
+    assert "no room for a " in opposite.why
 
 
 def test_identical_kernels_need_no_boot() -> None:
-    move = next_move(QUESTION, Evidence(kernels=built("same", "same")))
+    move = ask(DROP, [], **built("same", "same"))
 
     assert move == NotConfirmed((), "both revisions build the same kernel")
 
 
+def test_unknown_identities_are_not_identical() -> None:
+    assert isinstance(ask(DROP, [], **built("", "")), Trial)
+
+
 @pytest.mark.parametrize("revision", ["good", "bad"])
 def test_unmeasurable_side_is_unfinished(revision: str) -> None:
-    move = next_move(QUESTION, Evidence(skipped={revision: "it does not build"}))
+    move = next_move(DROP, Evidence(skipped={revision: "it does not build"}), Prices())
 
     assert move == Unfinished(f"{revision} cannot be measured: it does not build")
 
 
 def test_boots_without_samples_are_unfinished() -> None:
     """After three in vain; before that it tries again."""
-    observations = boots("good", 14.0) + boots("bad", 13.9, 13.9, 13.9, lead="pf")
+    order = blocks([14.0] * 4, [13.9] * 4)
+    bad = [replace(one, ln_pps={"pf": 13.9}) for one in order if one.revision == "bad"]
+    good = [one for one in order if one.revision == "good"]
 
-    assert isinstance(next_move(QUESTION, Evidence(tuple(observations[:3]))), Trial)
-    move = next_move(QUESTION, Evidence(tuple(observations)))
+    assert isinstance(ask(DROP, [*good[:1], *bad[:2]]), Trial)
+    move = ask(DROP, [*good[:1], *bad[:3]])
     assert isinstance(move, Unfinished)
     assert LEAD in move.why
 
 
-@pytest.mark.parametrize(
-    ("scatter", "drop", "why"),
-    [(0.05, 0.03, "do not tell the two kernels apart"), (0.01, 0.0195, "do not show a drop of")],
-)
-def test_last_look_ends_the_retest(scatter: float, drop: float, why: str) -> None:
-    values = [14 + scatter * x for x in (-1.5, -1, -0.6, -0.3, 0, 0.3, 0.6, 1, 1.5)]
-    observations = boots("good", *values) + boots("bad", *(x - drop for x in values))
+# ------------------------------------------------------------------------------- several testbeds
 
-    move = next_move(QUESTION, Evidence(tuple(observations)))
 
-    assert isinstance(move, NotConfirmed)
-    assert why in move.why
+def test_boots_are_compared_within_their_testbed() -> None:
+    """However far apart the levels of the testbeds are."""
+    far = blocks(side(4, by=-0.5), side(4, by=-0.56), testbed="2")
+    found = ask(DROP, [*blocks(side(4), side(4, by=-0.06)), *far])
+
+    assert isinstance(found, Confirmed)
+    assert found.effects[0].ln_ratio == pytest.approx(-0.06, abs=0.005)
+
+
+def test_testbed_waits_for_the_end_of_a_running_block() -> None:
+    begun = blocks([14.0, 14.0], [13.9, 13.9])
+    running = InFlight(testbed="2", under_way=(Trial(begun[3].revision, "", testbed=""),))
+
+    assert plan.next_move_on(DROP, Evidence(tuple(begun[:3])), Prices(), running) is Wait.WAIT
+
+
+# ------------------------------------------------------------------------------------- two modes
+
+
+def test_slow_boots_of_one_side_are_no_change() -> None:
+    """Four of four, where three of ten are expected; eight of eight are."""
+    job = replace(DROP, noise=MODES)
+
+    assert isinstance(ask(DROP, blocks(side(4), side(4, 4))), Confirmed)
+    assert isinstance(ask(job, blocks(side(4), side(4, 4))), Trial)
+    assert isinstance(ask(job, blocks(side(8), side(8, 8))), Confirmed)
+    job = replace(GAIN, noise=MODES)
+    assert isinstance(ask(job, blocks(side(4, 4), side(4))), Trial)
+
+
+def test_one_fast_boot_shows_the_mode() -> None:
+    """The two kernels are as fast as each other, in their fast mode."""
+    ended = ask(replace(DROP, noise=MODES), blocks(side(8), side(8, 7)))
+
+    assert isinstance(ended, NotConfirmed)
+    assert ended.effects[0].ln_ratio == pytest.approx(0, abs=0.01)
+
+
+@pytest.mark.parametrize(("good", "bad"), [(0, 2), (2, 0), (2, 1), (2, 2)])
+def test_slow_boots_do_not_hide_a_drop(good: int, bad: int) -> None:
+    """Of a third of the gap, whichever boots were slow."""
+    job = replace(DROP, noise=MODES)
+    ended = ask(job, blocks(side(4, good), side(4, bad, by=-0.04)))
+
+    assert isinstance(ended, Confirmed)
+    assert ended.effects[0].ln_ratio == pytest.approx(-0.04, abs=0.005)
+
+
+def test_drop_unlike_the_gap_is_confirmed_at_once() -> None:
+    """No mode explains it."""
+    for drop in (-0.05, -0.2):
+        job = replace(DROP, noise=MODES)
+        assert isinstance(ask(job, blocks(side(4), side(4, by=drop))), Confirmed)
+
+
+def test_modes_are_no_drop() -> None:
+    played = [retest(seed, 0.0, MODES, replace(DROP, noise=MODES)) for seed in range(60)]
+
+    assert not any(isinstance(one.result, Confirmed) for one in played)

@@ -15,7 +15,7 @@ from netbisect.bisect.detection.self_check import (
     false_call_p,
 )
 from netbisect.bisect.model.detection_results import (
-    LOOK_ALPHA,
+    ALPHA,
     MIN_EFFECT,
     SCREEN_ALPHA_TWO_SIDED,
     RepeatedNight,
@@ -48,7 +48,7 @@ def test_false_call_rates_are_nominal() -> None:
 
     assert found.nights == 150
     assert false_call_p(found.screened, 150, SCREEN_ALPHA_TWO_SIDED) > 0.05
-    assert false_call_p(found.retested, 150, LOOK_ALPHA) > 0.05
+    assert false_call_p(found.retested, 150, ALPHA) > 0.05
     assert found.night_sd is not None
     assert found.night_sd < 0.005
 

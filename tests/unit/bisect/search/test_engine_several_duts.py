@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from search_fixtures import proof
 
-from netbisect.bisect.detection import shared_retest
 from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.model.evidence import (
     Evidence,
@@ -22,10 +21,8 @@ from netbisect.bisect.model.in_flight import InFlight, Wait
 from netbisect.bisect.model.jobs import (
     BisectJob,
     Candidate,
-    CompareJob,
 )
 from netbisect.bisect.model.results import (
-    Confirmed,
     Culprit,
     NotReproduced,
     Trial,
@@ -155,40 +152,3 @@ def test_testbed_waits_for_the_last_boots_of_a_verification() -> None:
     assert isinstance(alone, Trial)
     assert alone.why == begun[3].order
     assert engine.next_move_on(bisection(), evidence, PRICES, there) is Wait.WAIT
-
-
-COMPARISON = CompareJob("main", "dut1", "r0", "r9", ("v4",), "v4", EFFECT)
-
-
-def compared(boots: list[tuple[str, float, str]], *under_way: Trial) -> object:
-    seen = InFlight(testbed="dut1", under_way=under_way)
-    return shared_retest.next_move_on(COMPARISON, Evidence(observations(boots)), seen)
-
-
-def test_retest_compares_pairs_of_one_testbed() -> None:
-    """Boots without a partner are not looked at, however far away their testbed lies."""
-    two = [
-        ("r0", 14.0, "dut1"),
-        ("r9", 13.96, "dut1"),
-        ("r0", 13.5, "dut2"),
-        ("r9", 13.459, "dut2"),
-    ]
-    lonely = [("r9", 13.0, "dut3"), ("r9", 13.001, "dut3")]
-    third = [("r9", 13.4601, "dut2"), ("r0", 13.501, "dut2")]
-    move = compared([*two, *lonely])
-    found = compared([*two, *lonely, *third])
-
-    assert isinstance(move, Trial)
-    assert (move.revision, move.testbed) == ("r9", "dut1")
-    assert isinstance(found, Confirmed)
-    assert (found.effects[0].good_boots, found.effects[0].bad_boots) == (3, 3)
-    assert found.effects[0].ln_ratio == pytest.approx(EFFECT, abs=0.002)
-
-
-def test_testbed_waits_if_running_pairs_are_enough_for_a_look() -> None:
-    two = [("r0", 14.0, "dut1"), ("r9", 13.96, "dut1"), ("r0", 13.5, "dut2"), ("r9", 13.46, "dut2")]
-    half = ("r9", 13.461, "dut2")
-    last = Trial("r0", "", testbed="dut2")
-
-    assert compared([*two, half], last) is Wait.WAIT
-    assert isinstance(compared(two), Trial)
