@@ -138,12 +138,9 @@ class Watch:
             if len(one.pairs) == 1 and isinstance(ended, NotConfirmed):
                 word = RetestVerdict.NO
             else:
-                goods = len({pair.good for pair in one.pairs})
-                known = one.noise.image_weight
+                goods = [pair.good for pair in one.pairs]
                 sign = 1 if one.suspected > 0 else -1
-                word = confirmation.judge(
-                    one.effects, one.noise.image, sign=sign, goods=goods, image_weight=known
-                ).word
+                word = confirmation.judge(one.effects, one.noise.image, sign=sign, goods=goods).word
             if word is not RetestVerdict.MORE:
                 one.pairs = []
             if word is RetestVerdict.NO:

@@ -1,12 +1,15 @@
 """Confirmation: separates changes of the code from image noise.
 
-Two images of equal performance differ by image noise, in every retest. A difference is confirmed
-if it exceeds image noise, or if further pairs of images show it too.
+Two images of equal performance differ by image noise, in every retest. The differences of pairs of
+images without a common image are tested by the test of `stats.sequential`, with the image noise as
+their scatter. Its tails are heavy: one pair confirms only a change of about six standard
+deviations, and an odd image cannot confirm itself.
 """
 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 
 from scipy import special
@@ -14,22 +17,17 @@ from scipy import special
 from netbisect.bisect.detection.nightly_screen import Z_95
 from netbisect.bisect.model.detection_results import MIN_EFFECT, RetestJudgement, RetestVerdict
 from netbisect.bisect.model.results import Effect
+from netbisect.bisect.stats.sequential import log_uniform_effects, sequential_test
 
-LARGE = -math.log1p(-0.05)
-"""|ln ratio| from which one pair of images is enough, with little image noise: 5 %."""
-_OFFSETS = 0.9987
-"""One-sided quantile: three standard deviations of the difference of two images."""
+MOST_PAIRS = 10
+"""Maximum number of pairs."""
 _FUTILITY = 0.5
 """Share of `min_effect` below which two or more pairs are given up."""
-MOST_PAIRS = 6
-"""Maximum number of pairs."""
-_CONFIDENCE = 0.998
-"""One-sided confidence for the mean of all pairs."""
+_LEAST_SHARE = 0.9
+"""Minimum mean of several pairs, as a share of `min_effect`."""
 _REACH = 3.0
 """Half width of the interval of a retest, in standard errors, at least: it is valid at 99 % however
 long the retest takes."""
-_LEAST_SHARE = 0.9
-"""Minimum mean of several pairs, as a share of `min_effect`."""
 
 
 def judge(
@@ -37,36 +35,35 @@ def judge(
     image_sd: float,
     min_effect: float = MIN_EFFECT,
     sign: int = -1,
-    goods: int | None = None,
-    image_weight: float = 1e6,
+    goods: Sequence[str] | None = None,
 ) -> RetestJudgement:
     """Judges retests of pairs of images.
-
-    The variance of the mean over k pairs is that of the boots plus 2 / k of the image variance,
-    more if pairs share a good kernel.
 
     Args:
         pairs: Effect of each retest in the leading scenario, at least one; no bad kernel in two.
         image_sd: Image noise of the series, standard deviation of ln pps.
         min_effect: Smallest |ln ratio| worth an alert.
         sign: -1 for a drop, 1 for a gain.
-        goods: Number of different good kernels; by default one per pair.
-        image_weight: Degrees of freedom of `image_sd`.
+        goods: Good kernel of each pair; pairs that share one count as one. By default all differ.
 
     Raises:
         ValueError: There is no pair.
     """
     if not pairs:
         raise ValueError("a verdict needs the retest of at least one pair of images")
-    effect, error = _mean_effect(pairs, image_sd, goods or len(pairs))
+    names = goods or [str(i) for i in range(len(pairs))]
+    effect = _mean_effect(pairs, image_sd, len(set(names)))
     seen = sign * effect.ln_ratio
-    sure = seen - float(special.stdtrit(image_weight, _CONFIDENCE)) * error > 0
+    by_good = defaultdict(list)
+    for name, pair in zip(names, pairs, strict=True):
+        by_good[name].append(pair.ln_ratio)
+    differences = [math.fsum(own) / len(own) for own in by_good.values()]
+    sd = math.sqrt(image_sd**2 + len(pairs) * _boot_variance(pairs) / 2)
+    tested = sequential_test(differences, sd, sign * log_uniform_effects(min_effect))
     enough = seen >= (min_effect if len(pairs) == 1 else _LEAST_SHARE * min_effect)
-    offsets = float(special.stdtrit(image_weight, _OFFSETS)) * math.sqrt(2) * image_sd
-    alone = max(LARGE, offsets)
-    if sure and enough and (len(pairs) > 1 or seen >= alone):
+    if tested.shown and enough:
         return RetestJudgement(RetestVerdict.CHANGED, effect, _count(pairs))
-    if seen < _FUTILITY * min_effect and len(pairs) > 1:
+    if len(pairs) > 1 and (tested.refuted or seen < _FUTILITY * min_effect):
         return RetestJudgement(
             RetestVerdict.NO, effect, f"{_count(pairs)} differ no more than any two images"
         )
@@ -81,13 +78,19 @@ def _count(pairs: Sequence[Effect]) -> str:
     return "one pair of images" if len(pairs) == 1 else f"{len(pairs)} pairs of images"
 
 
-def _mean_effect(pairs: Sequence[Effect], image_sd: float, goods: int) -> tuple[Effect, float]:
-    """The mean effect with its interval, and its standard error including image noise."""
+def _boot_variance(pairs: Sequence[Effect]) -> float:
+    """Of the mean of all pairs."""
+    return (
+        math.fsum(((pair.high - pair.low) / (2 * _REACH)) ** 2 for pair in pairs) / len(pairs) ** 2
+    )
+
+
+def _mean_effect(pairs: Sequence[Effect], image_sd: float, goods: int) -> Effect:
+    """The mean effect; its 95 % interval includes image noise."""
     k = len(pairs)
     mean = math.fsum(pair.ln_ratio for pair in pairs) / k
-    boots = math.fsum(((pair.high - pair.low) / (2 * _REACH)) ** 2 for pair in pairs) / k**2
-    error = math.sqrt(boots + image_sd**2 * (1 / k + 1 / goods))
-    together = Effect(
+    error = math.sqrt(_boot_variance(pairs) + image_sd**2 * (1 / k + 1 / goods))
+    return Effect(
         scenario=pairs[0].scenario,
         ln_ratio=mean,
         low=mean - Z_95 * error,
@@ -96,7 +99,6 @@ def _mean_effect(pairs: Sequence[Effect], image_sd: float, goods: int) -> tuple[
         good_boots=sum(pair.good_boots for pair in pairs),
         bad_boots=sum(pair.bad_boots for pair in pairs),
     )
-    return together, error
 
 
 def mean_effects(
@@ -107,7 +109,7 @@ def mean_effects(
     Args:
         retests: Effects of each, the leading scenario first; at least one retest with effects.
         image_sd: As for `judge`; that of the lead, used for all scenarios.
-        goods: As for `judge`.
+        goods: Number of different good kernels; by default one per pair.
     """
     if len(retests) == 1:
         return tuple(retests[0])
@@ -115,5 +117,5 @@ def mean_effects(
     count = goods or len(retests)
     shared = [name for name in by_scenario[0] if all(name in one for one in by_scenario)]
     return tuple(
-        _mean_effect([one[name] for one in by_scenario], image_sd, count)[0] for name in shared
+        _mean_effect([one[name] for one in by_scenario], image_sd, count) for name in shared
     )

@@ -73,11 +73,9 @@ def combined_result(
         return RetestResult(RetestVerdict.NO, finding.effects, finding.why, first)
     sign = 1 if first.suspected > 0 else -1
     leads = [effects[0] for effects in retests]
-    goods = len({one.job.good for one in compared})
-    verdict = confirmation.judge(
-        leads, noise.image, first.min_effect, sign, goods, noise.image_weight
-    )
-    effects = confirmation.mean_effects(retests, noise.image, goods)
+    goods = [one.job.good for one in compared]
+    verdict = confirmation.judge(leads, noise.image, first.min_effect, sign, goods)
+    effects = confirmation.mean_effects(retests, noise.image, len(set(goods)))
     return RetestResult(verdict.word, effects, verdict.why, first)
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netbisect.bisect.detection.confirmation import LARGE, MOST_PAIRS, judge
+from netbisect.bisect.detection.confirmation import MOST_PAIRS, judge
 from netbisect.bisect.model.detection_results import RetestVerdict
 from netbisect.bisect.model.results import Effect
 
@@ -24,19 +24,26 @@ def pair(ln_ratio: float, error: float = BOOTS, boots: int = 6) -> Effect:
 
 
 @pytest.mark.parametrize("sign", [-1, 1])
-def test_large_change_needs_one_pair(sign: int) -> None:
-    verdict = judge([pair(sign * 0.06)], 0.005, sign=sign)
+def test_change_of_ten_standard_deviations_needs_one_pair(sign: int) -> None:
+    verdict = judge([pair(sign * 0.07)], 0.005, sign=sign)
 
     assert (verdict.word, verdict.why) == (RetestVerdict.CHANGED, "one pair of images")
 
 
 @pytest.mark.parametrize("sign", [-1, 1])
-@pytest.mark.parametrize("size", [0.025, 0.05])
-def test_small_change_needs_two_pairs(sign: int, size: float) -> None:
-    """Below 5 % it may be the offset of an image."""
-    assert size < LARGE
+@pytest.mark.parametrize("size", [0.025, 0.03])
+def test_moderate_change_needs_two_pairs(sign: int, size: float) -> None:
+    """It may be the offset of an odd image, up to four standard deviations of a difference."""
     assert judge([pair(sign * size)], 0.005, sign=sign).word is RetestVerdict.MORE
-    assert judge([pair(sign * size)] * 2, 0.003, sign=sign).word is RetestVerdict.CHANGED
+    assert judge([pair(sign * size)] * 3, 0.005, sign=sign).word is RetestVerdict.CHANGED
+
+
+def test_pairs_with_one_good_image_count_as_one() -> None:
+    """The good image may be the odd one."""
+    pairs = [pair(-0.03)] * 3
+
+    assert judge(pairs, 0.005, goods=["r1", "r2", "r3"]).word is RetestVerdict.CHANGED
+    assert judge(pairs, 0.005, goods=["r1", "r1", "r1"]).word is RetestVerdict.MORE
 
 
 def test_image_noise_needs_more_pairs() -> None:

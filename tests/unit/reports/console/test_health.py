@@ -88,7 +88,7 @@ def report(
             judged(halves=SplitHalfTest(100, 4, 9)),
             (
                 "A retest would have called 4 of 100 images different from themselves, where it "
-                "may call 0.3 %: boots drift within a night, or are not independent."
+                "may call 1 %: boots drift within a night, or are not independent."
             ),
         ),
         (
@@ -102,7 +102,7 @@ def report(
             judged(repeats=RepeatedNights(20, 1, 2, 0.01)),
             (
                 "A retest would have called 2 of 20 nights of a kernel measured before different, "
-                "where it may call 0.3 %: the lab differs from night to night."
+                "where it may call 1 %: the lab differs from night to night."
             ),
         ),
         (
