@@ -94,14 +94,12 @@ def table(trials: int, seed: int, jobs: int) -> Iterator[str]:
     yield "| modes | precision | recall | false per 100 images | changed per 100 images |"
     yield "|---|--:|--:|--:|--:|"
     with ProcessPoolExecutor(jobs) as pool:
-        every = {
-            case: [pool.submit(play, case, seed, i) for i in range(trials)] for case in CASES
-        }
+        every = {case: [pool.submit(play, case, seed, i) for i in range(trials)] for case in CASES}
         for case in [*CASES, "all"]:
             cases = CASES if case == "all" else (case,)
             played = [future.result() for one in cases for future in every[one]]
             found, false = sum(one.found for one in played), sum(one.false for one in played)
-            steps, changed = (sum(x) for x in zip(*((p.steps, p.changed) for p in played)))
+            steps, changed = sum(one.steps for one in played), sum(one.changed for one in played)
             per = 100 / (len(played) * _IMAGES)
             yield (
                 f"| `{case}` | {found / max(found + false, 1):.2f} | {found / max(steps, 1):.2f} "

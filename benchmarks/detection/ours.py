@@ -140,7 +140,7 @@ class Watch:
             else:
                 goods = [pair.good for pair in one.pairs]
                 sign = 1 if one.suspected > 0 else -1
-                word = confirmation.judge(one.effects, one.noise.image, sign=sign, goods=goods).word
+                word = confirmation.judge(one.effects, one.noise, sign=sign, goods=goods).word
             if word is not RetestVerdict.MORE:
                 one.pairs = []
             if word is RetestVerdict.NO:

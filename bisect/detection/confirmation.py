@@ -16,6 +16,7 @@ from scipy import special
 
 from netbisect.bisect.detection.nightly_screen import Z_95
 from netbisect.bisect.model.detection_results import MIN_EFFECT, RetestJudgement, RetestVerdict
+from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.model.results import Effect
 from netbisect.bisect.stats.sequential import log_uniform_effects, sequential_test
 
@@ -25,14 +26,11 @@ _FUTILITY = 0.5
 """Share of `min_effect` below which two or more pairs are given up."""
 _LEAST_SHARE = 0.9
 """Minimum mean of several pairs, as a share of `min_effect`."""
-_REACH = 3.0
-"""Half width of the interval of a retest, in standard errors, at least: it is valid at 99 % however
-long the retest takes."""
 
 
 def judge(
     pairs: Sequence[Effect],
-    image_sd: float,
+    noise: Noise,
     min_effect: float = MIN_EFFECT,
     sign: int = -1,
     goods: Sequence[str] | None = None,
@@ -41,7 +39,7 @@ def judge(
 
     Args:
         pairs: Effect of each retest in the leading scenario, at least one; no bad kernel in two.
-        image_sd: Image noise of the series, standard deviation of ln pps.
+        noise: Of the series before the suspicion.
         min_effect: Smallest |ln ratio| worth an alert.
         sign: -1 for a drop, 1 for a gain.
         goods: Good kernel of each pair; pairs that share one count as one. By default all differ.
@@ -52,13 +50,13 @@ def judge(
     if not pairs:
         raise ValueError("a verdict needs the retest of at least one pair of images")
     names = goods or [str(i) for i in range(len(pairs))]
-    effect = _mean_effect(pairs, image_sd, len(set(names)))
+    effect = _mean_effect(pairs, noise, len(set(names)))
     seen = sign * effect.ln_ratio
     by_good = defaultdict(list)
     for name, pair in zip(names, pairs, strict=True):
         by_good[name].append(pair.ln_ratio)
     differences = [math.fsum(own) / len(own) for own in by_good.values()]
-    sd = math.sqrt(image_sd**2 + len(pairs) * _boot_variance(pairs) / 2)
+    sd = math.sqrt(noise.image**2 + len(pairs) * _boot_variance(pairs, noise) / 2)
     tested = sequential_test(differences, sd, sign * log_uniform_effects(min_effect))
     enough = seen >= (min_effect if len(pairs) == 1 else _LEAST_SHARE * min_effect)
     if tested.shown and enough:
@@ -78,18 +76,17 @@ def _count(pairs: Sequence[Effect]) -> str:
     return "one pair of images" if len(pairs) == 1 else f"{len(pairs)} pairs of images"
 
 
-def _boot_variance(pairs: Sequence[Effect]) -> float:
+def _boot_variance(pairs: Sequence[Effect], noise: Noise) -> float:
     """Of the mean of all pairs."""
-    return (
-        math.fsum(((pair.high - pair.low) / (2 * _REACH)) ** 2 for pair in pairs) / len(pairs) ** 2
-    )
+    boots = math.fsum(1 / pair.good_boots + 1 / pair.bad_boots for pair in pairs)
+    return noise.boot**2 * boots / len(pairs) ** 2
 
 
-def _mean_effect(pairs: Sequence[Effect], image_sd: float, goods: int) -> Effect:
+def _mean_effect(pairs: Sequence[Effect], noise: Noise, goods: int) -> Effect:
     """The mean effect; its 95 % interval includes image noise."""
     k = len(pairs)
     mean = math.fsum(pair.ln_ratio for pair in pairs) / k
-    error = math.sqrt(_boot_variance(pairs) + image_sd**2 * (1 / k + 1 / goods))
+    error = math.sqrt(_boot_variance(pairs, noise) + noise.image**2 * (1 / k + 1 / goods))
     return Effect(
         scenario=pairs[0].scenario,
         ln_ratio=mean,
@@ -102,13 +99,13 @@ def _mean_effect(pairs: Sequence[Effect], image_sd: float, goods: int) -> Effect
 
 
 def mean_effects(
-    retests: Sequence[Sequence[Effect]], image_sd: float, goods: int | None = None
+    retests: Sequence[Sequence[Effect]], noise: Noise, goods: int | None = None
 ) -> tuple[Effect, ...]:
     """Mean effects of several retests by scenario, the lead first.
 
     Args:
         retests: Effects of each, the leading scenario first; at least one retest with effects.
-        image_sd: As for `judge`; that of the lead, used for all scenarios.
+        noise: As for `judge`; that of the lead, used for all scenarios.
         goods: Number of different good kernels; by default one per pair.
     """
     if len(retests) == 1:
@@ -116,6 +113,4 @@ def mean_effects(
     by_scenario = [{effect.scenario: effect for effect in effects} for effects in retests]
     count = goods or len(retests)
     shared = [name for name in by_scenario[0] if all(name in one for one in by_scenario)]
-    return tuple(
-        _mean_effect([one[name] for one in by_scenario], image_sd, count) for name in shared
-    )
+    return tuple(_mean_effect([one[name] for one in by_scenario], noise, count) for name in shared)

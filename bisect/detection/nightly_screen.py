@@ -24,12 +24,14 @@ from netbisect.bisect.model.detection_results import (
 from netbisect.bisect.model.entities import Level, Noise
 from netbisect.bisect.model.results import Effect
 from netbisect.bisect.stats import boot_modes
+from netbisect.bisect.stats.boot_modes import local_modes
 from netbisect.bisect.stats.changepoints import (
     IMAGE_WEIGHT,
     Floats,
     Segmentation,
     boot_matrix,
     group_by_image,
+    local_levels,
     merge_levels,
     segment_boots,
     weighted_mean,
@@ -111,9 +113,10 @@ def screen(
     merged = [merge_levels(group) for group in images]
     boots = boot_matrix(merged)
     before = boots[:-1] if len(boots) > 1 else boots
-    known = boot_modes.learn_modes(before) if isinstance(modes, Learn) else modes
-    past = segment_boots(before, known, image_sd)
-    y, variance = image_levels(boots, past.noise)
+    local = local_modes(before) if isinstance(modes, Learn) else [modes] * len(before)
+    past, known = segment_boots(before, local, image_sd), local[-1]
+    y, scatter = local_levels(boots, [*local, known][: len(boots)])
+    variance = past.noise.image**2 + scatter**2 / (~np.isnan(boots)).sum(axis=1)
     if len(images) == 1:
         return _unchanged(history, tonight, past.noise)
     start = max(_start(past), len(y) - 1 - _BASELINE)

@@ -15,12 +15,10 @@ from numpy.typing import NDArray
 
 from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.search.search_space import MeasuredImage, SearchSpace
-from netbisect.bisect.stats.robust import location
+from netbisect.bisect.stats.robust import LEAST_BOOT_SD, location
 
 Floats = NDArray[np.float64]
 
-LEAST_BOOT_SD = 2e-4
-"""ln pps; simulated and saturated routers repeat every digit."""
 _FINEST = 20.0
 """Maximum ratio of the effect to the standard deviation of a boot; more would change no move."""
 _OUTLIER_PROBABILITY = 0.02

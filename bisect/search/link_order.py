@@ -24,11 +24,11 @@ from netbisect.bisect.model.evidence import (
 from netbisect.bisect.model.in_flight import InFlight
 from netbisect.bisect.model.jobs import BisectJob
 from netbisect.bisect.model.results import Effect
-from netbisect.bisect.search.likelihood import LEAST_BOOT_SD, aligned
+from netbisect.bisect.search.likelihood import aligned
 from netbisect.bisect.search.search_space import MeasuredImage, SearchSpace, Target
 from netbisect.bisect.stats import effect as compare
 from netbisect.bisect.stats.effect import values, yields_no_sample
-from netbisect.bisect.stats.robust import location
+from netbisect.bisect.stats.robust import LEAST_BOOT_SD, location
 
 Effects = tuple[Effect, ...]
 _CLEAR = 3.0

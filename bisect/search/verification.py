@@ -23,9 +23,9 @@ from netbisect.bisect.model.results import (
     Unfinished,
 )
 from netbisect.bisect.search import link_order
-from netbisect.bisect.search.likelihood import LEAST_BOOT_SD
 from netbisect.bisect.search.search_space import SearchSpace, Target, testbed_of
 from netbisect.bisect.stats.effect import SpreadPrior, difference, effects, sides
+from netbisect.bisect.stats.robust import LEAST_BOOT_SD
 from netbisect.bisect.stats.sequential import (
     BLOCK,
     BlockBoot,

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from netbisect.bisect.model.detection_results import BootModes
 from netbisect.bisect.model.entities import Noise
+from netbisect.bisect.stats.robust import locations
 
 Floats = NDArray[np.float64]
 
@@ -28,13 +29,16 @@ _NIGHTS = 60
 _LEAST_MIXED = 3
 """Minimum images with boots in both modes."""
 _EVIDENCE = 8.0
-"""Minimum log likelihood ratio of two modes over one with outliers."""
+"""Minimum log likelihood ratio of two modes over one with outliers, and of a change of modes."""
+_WINDOW, _STRIDE = 16, 8
+"""Images from which modes are learned that may begin, end or change, and their distance."""
+_WIDER = (1.0, 2.0, 4.0)
+"""Standard deviations tried while there is one mode, relative to those within two."""
 _OUTLIER_PROBABILITY = 0.03
 _OUTLIER_SD = 0.12
 """Of an outlier, ln pps."""
 _CLEAR = 4.0
 """Minimum gap, in standard deviations within a mode."""
-_HUBER = 1.345
 _PASSES = 5
 _NEIGHBOURS = 3
 """Neighbours on each side that identify the mode of an image with boots in one mode."""
@@ -84,6 +88,51 @@ def learn_modes(boots: Floats) -> BootModes | None:
     return refined if refined is not None and refined.gap >= _CLEAR * refined.boot else None
 
 
+def local_modes(boots: Floats) -> list[BootModes | None]:
+    """Modes of every image; they may begin, end or change their gap.
+
+    Models learned from all images and from windows of 16, and that of one mode, compete. The most
+    likely sequence (A. Viterbi, IEEE Transactions on Information Theory 13, 1967) changes the model
+    where that is e^8 times as likely.
+
+    Args:
+        boots: ln pps, a row per image, oldest first, padded with NaN.
+    """
+    starts = range(0, max(len(boots) - _WINDOW, 0) + _STRIDE, _STRIDE)
+    learned = [learn_modes(boots), *(learn_modes(boots[i : i + _WINDOW]) for i in starts)]
+    two = list(dict.fromkeys(modes for modes in learned if modes is not None))
+    if not two:
+        return [None] * len(boots)
+    ordered = np.sort(boots, axis=1)
+    fewer = (~np.isnan(ordered)).sum(axis=1) - 1
+    models = [(modes, modes.boot) for modes in two]
+    models += [(None, wider * modes.boot) for modes in two for wider in _WIDER]
+    costs = np.array(
+        [
+            fewer * math.log(scatter)
+            - np.logaddexp.reduce(-_lift_costs(ordered, modes, scatter)[0], axis=0)
+            for modes, scatter in models
+        ]
+    )
+    path = _cheapest_path(costs, _EVIDENCE)
+    return [models[i][0] for i in path]
+
+
+def _cheapest_path(costs: Floats, change: float) -> list[int]:
+    """Rows of the cheapest path through the columns, at a price per change of the row."""
+    total = costs[:, 0]
+    origins = []
+    for column in costs.T[1:]:
+        best = int(np.argmin(total))
+        stay = total <= total[best] + change
+        origins.append(np.where(stay, np.arange(len(total)), best))
+        total = np.where(stay, total, total[best] + change) + column
+    path = [int(np.argmin(total))]
+    for origin in reversed(origins):
+        path.append(int(origin[path[-1]]))
+    return path[::-1]
+
+
 def _best(
     ordered: Floats, gaps: Floats, shares: Sequence[float], scatters: Floats
 ) -> tuple[float, BootModes]:
@@ -128,20 +177,17 @@ def _lift_costs(ordered: Floats, modes: BootModes | None, scatter: float) -> tup
     moved = np.repeat(ordered[None], len(slow), axis=0)
     if modes:
         lowest = np.arange(ordered.shape[1]) < slow[:, None]
-        moved = np.sort(moved + np.where(lowest, modes.gap, 0.0)[:, None, :], axis=2)
-    rows = np.arange(len(ordered))
-    middle = (moved[:, rows, (count - 1) // 2] + moved[:, rows, count // 2]) / 2
-    off = np.where(there, moved - middle[..., None], 0.0)
-    reach = _HUBER * scatter
-    shift = np.clip(off, -reach, reach).sum(axis=2) / count
+        moved += np.where(lowest, modes.gap, 0.0)[:, None, :]
+    level = locations(moved.reshape(-1, moved.shape[2]), scatter, steps=1).reshape(moved.shape[:2])
+    off = np.where(there, moved - level[..., None], 0.0)
     most = -2 * math.log(_OUTLIER_PROBABILITY * scatter / _OUTLIER_SD)
-    squares = np.minimum(((off - shift[..., None]) / scatter) ** 2, most)
+    squares = np.minimum((off / scatter) ** 2, most)
     cost = np.where(there, squares, 0.0).sum(axis=2) / 2
     if modes:
         j = slow[:, None]
         cost = cost - j * math.log(modes.share) - (count - j) * math.log1p(-modes.share)
         cost = np.where(count >= j, cost, np.inf)
-    return cost, middle + shift
+    return cost, level
 
 
 def _refined(ordered: Floats, modes: BootModes) -> BootModes | None:

@@ -13,6 +13,7 @@ IEEE Signal Processing Letters 12, 2005).
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -23,7 +24,7 @@ from scipy import special
 
 from netbisect.bisect.model.detection_results import BootModes
 from netbisect.bisect.model.entities import Level, Noise
-from netbisect.bisect.stats import boot_modes
+from netbisect.bisect.stats.boot_modes import fast_levels, local_modes
 from netbisect.bisect.stats.robust import locations
 
 Floats = NDArray[np.float64]
@@ -160,12 +161,12 @@ def segment(
         probabilities: Prior probability of a step at each level; 5 % by default.
     """
     boots = boot_matrix(levels)
-    return segment_boots(boots, boot_modes.learn_modes(boots), image_sd, probabilities)
+    return segment_boots(boots, local_modes(boots), image_sd, probabilities)
 
 
 def segment_boots(
     boots: Floats,
-    found: BootModes | None,
+    modes: Sequence[BootModes | None],
     image_sd: float = IMAGE_SD,
     probabilities: Floats | None = None,
 ) -> Segmentation:
@@ -173,18 +174,14 @@ def segment_boots(
 
     Args:
         boots: n rows of ln pps, padded with NaN.
-        found: Modes of the boots, as from `boot_modes.learn_modes`.
+        modes: Of every image, as from `boot_modes.local_modes`.
         image_sd: As for `segment`.
         probabilities: As for `segment`.
     """
-    if found is None:
-        boot = boot_sd(boots)
-        y = locations(boots, boot)
-        noise = Noise(boot, image_sd)
-    else:
-        boot = found.boot
-        y = boot_modes.fast_levels(boots, found)
-        noise = Noise(boot, image_sd, slow_share=found.share, slow_gap=found.gap)
+    y, boot = local_levels(boots, modes)
+    noise = Noise(float(boot[-1]) if len(boot) else BOOT_SD, image_sd)
+    if modes and (latest := modes[-1]):
+        noise = replace(noise, slow_share=latest.share, slow_gap=latest.gap)
     count = (~np.isnan(boots)).sum(axis=1).astype(np.float64)
     variances = _IMAGE_GRID[:, None] ** 2 + boot**2 / count
     places = _candidate_cuts(y, boot**2 / count)
@@ -203,6 +200,24 @@ def segment_boots(
     known = max(image, _neighbour_noise(y, boot**2 / count, image))
     noise = replace(noise, image=known, image_weight=IMAGE_WEIGHT + max(len(y) - 1 - len(cuts), 0))
     return Segmentation(tuple(reversed(cuts)), noise, y, variance)
+
+
+def local_levels(boots: Floats, modes: Sequence[BootModes | None]) -> tuple[Floats, Floats]:
+    """Level of every image, ln pps, and the boot noise within its modes.
+
+    Args:
+        boots: n rows of ln pps, padded with NaN.
+        modes: Of every image.
+    """
+    y, boot = np.empty(len(boots)), np.empty(len(boots))
+    one = boot_sd(boots[np.array([own is None for own in modes], dtype=bool)])
+    start = 0
+    for own, run in itertools.groupby(modes):
+        rows = slice(start, start + len(list(run)))
+        boot[rows] = own.boot if own else one
+        y[rows] = fast_levels(boots[rows], own) if own else locations(boots[rows], one)
+        start = rows.stop
+    return y, boot
 
 
 def _neighbour_noise(y: Floats, least: Floats, image_sd: float) -> float:

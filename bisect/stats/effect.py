@@ -13,13 +13,8 @@ from netbisect.bisect.model.detection_results import BootModes
 from netbisect.bisect.model.evidence import Observation
 from netbisect.bisect.model.results import Effect
 from netbisect.bisect.stats.boot_modes import to_fast_mode
+from netbisect.bisect.stats.robust import LEAST_BOOT_SD
 
-_LEAST_SPREAD = 2e-4
-"""Minimum standard deviation of ln pps.
-
-Saturated and simulated routers repeat every digit, which would make differences of 0.001 %
-significant.
-"""
 _TRIM_FROM = 8
 """Boots of a side."""
 _PATIENCE = 3
@@ -138,7 +133,7 @@ def _mean(side: Sequence[float], trim: int, known: SpreadPrior) -> tuple[float, 
     ordered = np.sort(np.asarray(side, dtype=np.float64))
     kept = ordered[trim : len(ordered) - trim]
     winsorised = np.clip(ordered, kept[0], kept[-1])
-    spread = max(float(np.var(winsorised, ddof=1)), _LEAST_SPREAD**2)
+    spread = max(float(np.var(winsorised, ddof=1)), LEAST_BOOT_SD**2)
     left = len(kept)
     degrees_of_freedom = left - 1 + known.weight
     scatter = ((len(ordered) - 1) * spread + known.weight * known.sd**2) / degrees_of_freedom

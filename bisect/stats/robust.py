@@ -9,6 +9,12 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
+LEAST_BOOT_SD = 2e-4
+"""Minimum standard deviation of ln pps.
+
+Saturated and simulated routers repeat every digit, which would make differences of 0.001 %
+significant.
+"""
 _HUBER = 1.345
 """Huber's k in standard deviations: 95 % efficiency for normal data."""
 _STEPS = 200
@@ -28,12 +34,13 @@ def location(values: Sequence[float], sd: float) -> float:
     return float(locations(np.asarray([values], dtype=np.float64), sd)[0])
 
 
-def locations(values: Floats, sd: float) -> Floats:
+def locations(values: Floats, sd: float, steps: int = _STEPS) -> Floats:
     """As `location`, for many images.
 
     Args:
         values: One row per image, padded with NaN; at least one value per row.
         sd: Standard deviation of one value, above 0.
+        steps: Maximum; one is nearly enough.
 
     Returns:
         One level per row.
@@ -45,7 +52,7 @@ def locations(values: Floats, sd: float) -> Floats:
     level = (ordered[rows, (count - 1) // 2] + ordered[rows, count // 2]) / 2
     reach = _HUBER * sd
     moving = rows[count > 2]  # noqa: PLR2004 - the mean of two is their median
-    for _ in range(_STEPS):
+    for _ in range(steps):
         if not len(moving):
             break
         off = np.where(there[moving], ordered[moving] - level[moving, None], 0.0)

@@ -24,6 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from netbisect.bisect.stats.robust import LEAST_BOOT_SD
+
 BLOCK = 4
 """Boots of a block."""
 ALPHA = 0.01
@@ -32,9 +34,8 @@ _WEIGHT = 4.0
 """Degrees of freedom of the prior of the variance."""
 _POINTS = 41
 """Effects of a mixture."""
-_MOST_EFFECT = 8.0
-_LEAST_SD = 2e-4
-"""Of a difference, ln pps; simulated and saturated routers repeat every digit."""
+_MOST_EFFECT = 32.0
+"""Of a log-uniform mixture, relative to the least one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +177,7 @@ def sequential_test(
     """
     y = np.asarray(differences, dtype=np.float64)
     power = (_WEIGHT + len(y)) / 2
-    prior = _WEIGHT * max(math.sqrt(2) * boot_sd, _LEAST_SD) ** 2
+    prior = _WEIGHT * max(math.sqrt(2) * boot_sd, LEAST_BOOT_SD) ** 2
 
     def log_likelihood(shifts: NDArray[np.float64]) -> NDArray[np.float64]:
         squares = ((y - shifts[:, None]) ** 2).sum(axis=1)
@@ -205,7 +206,7 @@ def effects_between(least: float, most: float) -> NDArray[np.float64]:
 
 
 def log_uniform_effects(least: float) -> NDArray[np.float64]:
-    """A log-uniform mixture of 1 to 8 times the least effect; larger ones are as clear."""
+    """A log-uniform mixture of 1 to 32 times the least effect."""
     return np.geomspace(least, _MOST_EFFECT * least, _POINTS)
 
 

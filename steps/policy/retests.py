@@ -74,8 +74,8 @@ def combined_result(
     sign = 1 if first.suspected > 0 else -1
     leads = [effects[0] for effects in retests]
     goods = [one.job.good for one in compared]
-    verdict = confirmation.judge(leads, noise.image, first.min_effect, sign, goods)
-    effects = confirmation.mean_effects(retests, noise.image, len(set(goods)))
+    verdict = confirmation.judge(leads, noise, first.min_effect, sign, goods)
+    effects = confirmation.mean_effects(retests, noise, len(set(goods)))
     return RetestResult(verdict.word, effects, verdict.why, first)
 
 

@@ -144,11 +144,11 @@ def test_the_watch_finds_what_is_clear_and_asks_for_boots(kind: str) -> None:
     assert off <= 1
     assert found.false <= 1
     assert 0 < found.retests <= found.suspicious + 20
-    assert found.boots >= 6
+    assert found.boots >= 4
 
 
 def test_a_false_suspicion_does_not_hide_a_later_drop() -> None:
-    """A pair of images that differ by luck is given up: 15 % are told, whatever was before."""
+    """A pair of images that differ by luck is given up: 15 % are told, by a second pair at most."""
     for seed in range(6):
         lab = Lab("unimodal", seed, 1, 60, 0)
         lab.image[0, 31] = -0.03
@@ -156,7 +156,7 @@ def test_a_false_suspicion_does_not_hide_a_later_drop() -> None:
         lab.changes[0] = Change(45, math.log(0.85))
         alerts = [(night, since) for night in range(60) for _, since in watch.night(night)]
 
-        assert (45, 45) in alerts
+        assert {(45, 45), (46, 45)} & set(alerts)
 
 
 # ----------------------------------------------------------------------------------- the command

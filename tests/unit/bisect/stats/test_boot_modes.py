@@ -14,6 +14,7 @@ from netbisect.bisect.stats.boot_modes import (
     Floats,
     fast_levels,
     learn_modes,
+    local_modes,
     modes_of,
 )
 from netbisect.bisect.stats.changepoints import boot_matrix
@@ -28,6 +29,36 @@ def two_modes(seed: int, images: int = 40, *, boots: int = 5, share: float = 0.3
     return boot_matrix(
         history(seed, (images, 0.0), share=share, boots=boots, boot=0.005, image=0.005, stray=0.01)
     )
+
+
+# -------------------------------------------------------------------------------- local in time
+
+
+def test_modes_may_begin_and_end() -> None:
+    boots = np.concatenate([two_modes(1, 20, share=0), two_modes(2, 20), two_modes(3, 20, share=0)])
+    found = local_modes(boots)
+    changes = [i for i in range(1, 60) if found[i] != found[i - 1]]
+
+    assert found[0] is None
+    assert found[30] is not None
+    assert found[59] is None
+    assert changes == pytest.approx([20, 40], abs=3)
+
+
+def test_gap_may_change() -> None:
+    boots = np.concatenate([two_modes(4, 25), two_modes(5, 25)])
+    near = boots[25:] < np.nanmax(boots[25:], axis=1)[:, None] - 0.06
+    boots[25:] += np.where(near, 0.06, 0.0)
+    found = local_modes(boots)
+
+    assert found[0] is not None
+    assert found[49] is not None
+    assert (found[0].gap, found[49].gap) == pytest.approx((0.12, 0.06), rel=0.15)
+
+
+@pytest.mark.parametrize("images", [0, 1, 40])
+def test_one_mode_is_local_too(images: int) -> None:
+    assert local_modes(two_modes(6, 40, share=0)[:images]) == [None] * images
 
 
 # ------------------------------------------------------------------------------------ learning
