@@ -135,8 +135,10 @@ def screen(
     found = replace(found, images=len(y) - start - 1, noise=past.noise)
     if _saturated(merged[start:]):
         return replace(found, suspicious=False, score=min(found.score, 0.0), kind=AlertKind.DROP)
-    if not found.suspicious and known is not None:
-        mix = _mix_changed(boots[start:], y[start:], known)
+    # The slow mode may have ended, or begun, with the latest images.
+    mixed = local[-MIX_IMAGES:][0] or known
+    if not found.suspicious and mixed is not None:
+        mix = _mix_changed(boots[start:], y[start:], mixed)
         if mix is not None and mix.p < _MIX_ALPHA:
             score = _MIX_ALPHA / mix.p
             return replace(

@@ -105,7 +105,7 @@ def local_modes(boots: Floats) -> list[BootModes | None]:
         return [None] * len(boots)
     ordered = np.sort(boots, axis=1)
     fewer = (~np.isnan(ordered)).sum(axis=1) - 1
-    models = [(modes, modes.boot) for modes in two]
+    models: list[tuple[BootModes | None, float]] = [(modes, modes.boot) for modes in two]
     models += [(None, wider * modes.boot) for modes in two for wider in _WIDER]
     costs = np.array(
         [

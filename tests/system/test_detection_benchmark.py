@@ -23,6 +23,7 @@ from benchmarks.detection.lab import (  # noqa: E402
     Lab,
 )
 from benchmarks.detection.rules import RULES, Rule  # noqa: E402
+from netbisect.bisect.detection.confirmation import MOST_PAIRS  # noqa: E402
 
 TEN_PERCENT = math.log(0.9)
 AT = 30
@@ -143,7 +144,7 @@ def test_the_watch_finds_what_is_clear_and_asks_for_boots(kind: str) -> None:
     assert delay <= 3
     assert off <= 1
     assert found.false <= 1
-    assert 0 < found.retests <= found.suspicious + 20
+    assert 0 < found.retests <= MOST_PAIRS * found.suspicious
     assert found.boots >= 4
 
 

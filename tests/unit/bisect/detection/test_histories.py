@@ -126,10 +126,10 @@ def test_iflib_migration_is_found(hardware: str, low: float, high: float) -> Non
 def test_documented_steps_of_an_atom_are_found(config: str, backoff: int, fib: int) -> None:
     """r303643 and r309257, and at most one more in a year of 55 revisions."""
     levels = measured("Atom_C2558", config, "history")
-    found = {step.at: round(100 * math.expm1(step.ln_ratio)) for step in find_steps(levels)}
+    found = {step.at: 100 * math.expm1(step.ln_ratio) for step in find_steps(levels)}
 
-    assert found["r303643"] == backoff
-    assert found["r309257"] == fib
+    assert found["r303643"] == pytest.approx(backoff, abs=0.6)
+    assert found["r309257"] == pytest.approx(fib, abs=0.6)
     assert len(found) <= 3
 
 

@@ -161,7 +161,7 @@ def test_drop_below_min_effect_is_not_confirmed() -> None:
 
     assert isinstance(ended.result, NotConfirmed)
     assert "no room for a drop of 2 %" in ended.result.why
-    assert ended.result.effects[0].p < 0.01
+    assert ended.result.effects[0].high < 0
 
 
 def test_inherited_boots_do_not_count() -> None:
