@@ -85,9 +85,9 @@ def report(
             ),
         ),
         (
-            judged(halves=SplitHalfTest(100, 4, 9)),
+            judged(halves=SplitHalfTest(100, 5, 9)),
             (
-                "A retest would have called 4 of 100 images different from themselves, where it "
+                "A retest would have called 5 of 100 images different from themselves, where it "
                 "may call 1 %: boots drift within a night, or are not independent."
             ),
         ),
@@ -99,9 +99,9 @@ def report(
             ),
         ),
         (
-            judged(repeats=RepeatedNights(20, 1, 2, 0.01)),
+            judged(repeats=RepeatedNights(20, 1, 3, 0.01)),
             (
-                "A retest would have called 2 of 20 nights of a kernel measured before different, "
+                "A retest would have called 3 of 20 nights of a kernel measured before different, "
                 "where it may call 1 %: the lab differs from night to night."
             ),
         ),
