@@ -1,4 +1,4 @@
-"""Searches and retests on several testbeds."""
+"""Searches on several testbeds."""
 
 from __future__ import annotations
 
