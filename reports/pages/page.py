@@ -1,12 +1,10 @@
-"""The page of a case: one file that explains itself, without script, on screen and on paper."""
+"""Values of the templates of a case."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import astuple
 from typing import Any, assert_never
-
-from markupsafe import Markup
 
 from netbisect.bisect.model.results import (
     Culprit,
@@ -17,10 +15,7 @@ from netbisect.bisect.model.results import (
     Unfinished,
 )
 from netbisect.reports.model.case import Attempt, Case, KernelFailure
-from netbisect.reports.pages import profiles
-from netbisect.reports.plots import chart
 from netbisect.reports.render import summary, words
-from netbisect.reports.render.templating import environment
 
 _FAILURES_MAX = 50
 """Kernels whose last words are on a page."""
@@ -31,26 +26,6 @@ _ATTEMPTS_MAX = 100
 _COMMITS_MAX = 256
 PICTURED = 3
 """Scenarios whose nights and boots are drawn, the leading one first."""
-_BYTES = 450_000
-"""Most bytes of a page; flame graphs get the remainder."""
-_FLAMES_LEAST = 45_000
-
-
-def page(case: Case) -> str:
-    """The page of a case as HTML, at most 500 kB."""
-    template = environment.get_template("page.html")
-    shown = pictured(case, PICTURED)
-    view = {
-        **template_values(case),
-        "pictures": [_pictures(case, scenario) for scenario in shown],
-        "undrawn": len(scenarios(case)) - len(shown),
-        "search": Markup(chart.path(case)),  # noqa: S704 - our own drawing, its texts escaped
-    }
-    if case.profiles:
-        rest = len(template.render(view).encode("utf-8", "replace"))
-        room = min(max(_BYTES - rest, _FLAMES_LEAST), profiles.BYTES)
-        view["profiles"] = profiles.sections(case.profiles, case.label, room)
-    return template.render(view)
 
 
 def template_values(case: Case) -> dict[str, Any]:
@@ -128,14 +103,6 @@ def pictured(case: Case, most: int) -> list[str]:
     change = {effect.scenario: effect.ln_ratio for effect in summary.effects(case)}
     names = sorted(scenarios(case)[1:], key=lambda name: change.get(name, 0.0))
     return [case.lead, *names][:most]
-
-
-def _pictures(case: Case, scenario: str) -> dict[str, Any]:
-    return {
-        "title": case.title(scenario),
-        "trend": Markup(chart.trend(case, scenario)),  # noqa: S704 - as above
-        "boxes": Markup(chart.boxplot(case, scenario)),  # noqa: S704 - as above
-    }
 
 
 def _attempt(case: Case, attempt: Attempt) -> dict[str, Any]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from markupsafe import Markup
 
@@ -20,12 +22,15 @@ from netbisect.reports.site.frame import FEEDS, as_document, render
 from netbisect.reports.site.view_models import alert_page, question_page
 
 _PICTURED = 4
-"""Scenarios whose boots are drawn."""
+"""Scenarios of a comparison whose boots are drawn."""
+_BYTES = 450_000
+"""Most bytes of a page; flame graphs get the remainder."""
+_FLAMES_LEAST = 45_000
 
 
 @dataclass(frozen=True, slots=True)
-class QuestionLink:
-    """A question by its number."""
+class JobLink:
+    """A job by its number."""
 
     kind: str
     """`comparison` or `bisection`."""
@@ -48,7 +53,8 @@ def alert(
     case: Case | None,
     *,
     title: Callable[[str], str],
-    jobs: Sequence[QuestionLink],
+    jobs: Sequence[JobLink],
+    verbs: Sequence[tuple[str, str]] = (),
 ) -> str:
     """The page of an alert.
 
@@ -58,28 +64,51 @@ def alert(
         case: Its measurements; None without a retest.
         title: Returns the name of a scenario for people.
         jobs: Its comparison and its search.
+        verbs: Names and texts of what people can do with it.
     """
-    told = case_page.template_values(case) if case else {"case": None}
-    pictures: dict[str, object] = {}
-    if case:
-        pictures["profiles"] = profiles.sections(
-            case.profiles, case.label, stem=_stem(summary.id) if case.profiles else ""
-        )
-        pictures["trend"] = Markup(chart.trend(case, case.lead))  # noqa: S704 - our own drawing
-        pictures["boxes"] = Markup(chart.boxplot(case, case.lead))  # noqa: S704 - our own drawing
-    return render(
+    told = _drawn(case) if case else {"case": None}
+    told |= {
+        "alert": summary,
+        "mood": _mood(summary),
+        "state_words": words.state(
+            summary.state, until=summary.muted_until, into=summary.merged_into
+        ),
+        "seen": _latest_series(document),
+        "title": title,
+        "history": document.history,
+        "jobs": jobs,
+        "verbs": verbs,
+    }
+    page = partial(
+        render,
         "alert.html",
         f"Alert {summary.id}: {words.kind(summary.kind)}, {summary.title} on {summary.testbed}",
         alternates=[as_document(alert_page(summary.id)), *FEEDS],
-        **(told | pictures),
-        alert=summary,
-        mood=_mood(summary),
-        state_words=words.state(summary.state, until=summary.muted_until, into=summary.merged_into),
-        seen=_latest_series(document),
-        title=title,
-        history=document.history,
-        jobs=jobs,
+        trail=[("alerts.html", "Alerts")],
     )
+    text = page(**told)
+    if case is None or not case.profiles:
+        return text
+    room = min(max(_BYTES - len(text.encode("utf-8", "replace")), _FLAMES_LEAST), profiles.BYTES)
+    flames = profiles.sections(case.profiles, case.label, room, stem=_stem(summary.id))
+    return page(**told | {"profiles": flames})
+
+
+def _drawn(case: Case) -> dict[str, Any]:
+    """Values of the templates of a case, with its pictures but for flame graphs."""
+    shown = case_page.pictured(case, case_page.PICTURED)
+    return case_page.template_values(case) | {
+        "pictures": [
+            {
+                "title": case.title(name),
+                "trend": Markup(chart.trend(case, name)),  # noqa: S704 - our own drawing
+                "boxes": Markup(chart.boxplot(case, name)),  # noqa: S704 - our own drawing
+            }
+            for name in shown
+        ],
+        "undrawn": len(case_page.scenarios(case)) - len(shown),
+        "search": Markup(chart.path(case)),  # noqa: S704 - our own drawing
+    }
 
 
 def _latest_series(document: AlertDocument) -> list[SeenIn]:
@@ -89,6 +118,12 @@ def _latest_series(document: AlertDocument) -> list[SeenIn]:
         latest.values(),
         key=lambda one: (not one.moved, one.difference.ln_ratio if one.difference else 0.0),
     )
+
+
+def _trail(alert: AlertSummary | None) -> list[tuple[str, str]]:
+    if alert is None:
+        return [("searches.html", "Searches")]
+    return [("alerts.html", "Alerts"), (alert_page(alert.id), f"Alert {alert.id}")]
 
 
 def drawings(case: Case) -> dict[str, str]:
@@ -112,7 +147,7 @@ def comparison(
     finding: Result | None,
     *,
     alert: AlertSummary | None = None,
-    following: QuestionLink | None = None,
+    following: JobLink | None = None,
 ) -> str:
     """The page of a comparison.
 
@@ -135,6 +170,8 @@ def comparison(
         "comparison.html",
         f"Comparison {number}: {case.title(case.lead)} on {case.testbed}",
         current="searches.html",
+        trail=_trail(alert),
+        changing=finding is None,
         alternates=[as_document(question_page("comparison", number))],
         **told,
         alert=alert,
@@ -158,6 +195,8 @@ def bisection(number: int, case: Case, alert: AlertSummary | None) -> str:
         "bisection.html",
         f"Bisection {number}: {case.title(case.lead)} on {case.testbed}",
         current="searches.html",
+        trail=_trail(alert),
+        changing=case.finding is None,
         alternates=[as_document(question_page("bisection", number))],
         **case_page.template_values(case),
         alert=alert,

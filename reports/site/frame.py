@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +15,13 @@ from netbisect.reports.documents.types import AlertSummary
 from netbisect.reports.model.case import HASH_LENGTH
 from netbisect.reports.render import words
 from netbisect.reports.render.templating import environment
-from netbisect.reports.site.view_models import alert_page, document_file, series_page, when
+from netbisect.reports.site.view_models import (
+    alert_page,
+    document_file,
+    revision_page,
+    series_page,
+    when,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +32,28 @@ class AlternateForm:
     """Its media type."""
     title: str
     href: str
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """What a page of the running service has beyond that of a static site."""
+
+    builds: str
+    """Address of Buildbot's own pages."""
+
+
+_MINUTE = 60
+_serving: ContextVar[Serving | None] = ContextVar("serving", default=None)
+
+
+@contextmanager
+def serving(frame: Serving) -> Iterator[None]:
+    """Pages rendered in this block are served by the service."""
+    token = _serving.set(frame)
+    try:
+        yield
+    finally:
+        _serving.reset(token)
 
 
 FEED = "feed.atom"
@@ -48,6 +78,8 @@ environment.filters.update(
     boots=words.boots,
     change=words.change,
     culprit_or_range=culprit_or_range,
+    document_file=document_file,
+    revision_page=revision_page,
     when=when,
 )
 
@@ -60,6 +92,8 @@ def render(
     *,
     current: str = "",
     alternates: Sequence[AlternateForm] = (),
+    trail: Sequence[tuple[str, str]] = (),
+    changing: bool = False,
     **told: object,
 ) -> str:
     """A page.
@@ -69,12 +103,26 @@ def render(
         page_title: Its title and first heading.
         current: The file of the navigation that it is.
         alternates: Other forms of the same.
+        trail: Files and names of the pages above it, for the breadcrumbs.
+        changing: Whether what it shows is under way, so that a browser loads it again.
         told: Values of the template.
     """
-    frame: dict[str, Any] = {"wide": False, "state_of_things": ""}
+    live = _serving.get()
+    frame: dict[str, Any] = {"wide": False, "state_of_things": "", "refresh": _MINUTE}
     return environment.get_template(f"site/{template}").render(
-        page_title=page_title, current=current, alternates=alternates, **{**frame, **told}
+        page_title=page_title,
+        current=current,
+        alternates=alternates,
+        trail=trail,
+        changing=changing,
+        live=live,
+        **{**frame, **told},
     )
+
+
+def message(title: str, text: str) -> str:
+    """A page with a sentence."""
+    return render("message.html", title, message=text)
 
 
 def rate(ln_pps: float) -> str:

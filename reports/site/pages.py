@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -20,9 +20,10 @@ from netbisect.reports.site.frame import (
     spread,
 )
 from netbisect.reports.site.view_models import (
-    RunningLine,
+    NightProgress,
+    Overview,
+    RunningJob,
     SeriesSummary,
-    SiteOverview,
     question_page,
     revisions_page,
     testbed_page,
@@ -32,8 +33,12 @@ _DAY = 86400.0
 _RECENT = 30 * _DAY
 _NOISY = 0.1
 """Smallest drop that one night shows, from which on a series is called noisy; a ln ratio."""
-_MISSED = 20
-"""Most sentences about missing series."""
+_MOST = 10
+"""Rows of a list on the first page."""
+_NAMED = 3
+"""Scenarios that were not measured for one reason, by name."""
+_SOON, _CALM = 5, 60
+"""Seconds until the first page loads again: while series are read, and otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,58 +58,65 @@ class FinishedLine:
         return question_page(self.kind, self.number)
 
 
-def index(view: SiteOverview) -> str:
-    """The first page: last night, open alerts, and the grid of all series."""
-    wanting = [one for one in view.alerts if one.wanting]
-    changed = [
-        one for one in view.alerts if not one.wanting and one.changed_at >= view.at - _RECENT
+def index(view: Overview) -> str:
+    """The first page: last night, open alerts, queue, and every series against its baseline."""
+    wanting = sorted((one for one in view.alerts if one.wanting), key=_severity)
+    known = [one for one in view.alerts if one.state.standing and not one.wanting]
+    over = [
+        one for one in view.alerts if not one.state.standing and one.changed_at > view.at - _RECENT
     ]
     return render(
         "index.html",
         "Packet forwarding of FreeBSD",
         current="index",
         alternates=FEEDS,
+        changing=True,
+        refresh=_SOON if view.unread else _CALM,
         wide=True,
-        mood="range" if wanting else "calm",
-        night_line=_night_line(view),
-        alert_line=_alert_line(view, wanting),
-        missing=list(_missing(view)),
-        open=wanting,
-        running=view.running,
+        view=view,
+        headline=_headline(view.night),
+        missing=_missing(view.night),
+        wanting=wanting,
+        known=known,
+        over=over,
+        most=_MOST,
         grids=[grid(view, branch) for branch in branches_of(view.series)],
-        address=str,
-        recent=changed,
         state_of_things=f"As of {words.moment(view.at)}.",
     )
 
 
-def _night_line(view: SiteOverview) -> str:
-    if view.night_at is None:
+def _severity(alert: AlertSummary) -> tuple[bool, float]:
+    """Drops first, the largest change of each kind first."""
+    return alert.kind != "drop", -abs(alert.ln_ratio or 0.0)
+
+
+def _headline(night: NightProgress) -> str:
+    if night.begun is None:
         return "No night yet."
-    record = sum(one.record for one in view.nights)
-    done = sum(one.measured for one in view.nights)
-    kinds = "all" if record == done else f"{done} of {record}"
-    return f"Last night, {words.day(view.night_at)}: {kinds} series measured ({record} asked for)."
+    day = words.day(night.begun)
+    ran = f"{night.measured} of {night.planned} series"
+    if night.finished is None:
+        return f"The night of {day} is running: {ran} measured."
+    gone = night.planned - night.measured
+    end = f", {gone} missing" if gone else ", none missing"
+    return f"Last night, {day}, ended {words.moment(night.finished)[11:]}: {ran} measured{end}."
 
 
-def _alert_line(view: SiteOverview, wanting: Sequence[AlertSummary]) -> str:
-    standing = sum(one.state.standing for one in view.alerts) - len(wanting)
-    known = f", and {standing} that are known or muted" if standing else ""
-    alerts = words.count(len(wanting), "open alert") if wanting else "No open alert"
-    return f"{alerts}{known}; {words.count(len(view.running), 'search')} running.".replace(
-        "searchs", "searches"
-    )
+def _missing(night: NightProgress) -> list[str]:
+    """Sentences about series without measurements."""
+    told = [
+        words.clean(f"{one.place}: {_several(one.scenarios)}: {words.reason(one.why)}")
+        for one in night.missing[:_MOST]
+    ]
+    more = len(night.missing) - _MOST
+    return [*told, f"and {more} more"] if more > 0 else told
 
 
-def _missing(view: SiteOverview) -> Iterator[str]:
-    late = [one for one in view.nights if one.measured < one.record]
-    for one in late[:_MISSED]:
-        yield (
-            f"{one.branch} on {one.testbed}: {one.record - one.measured} of "
-            f"{words.count(one.record, 'scenario')}: {words.reason(one.why)}"
-        )
-    if len(late) > _MISSED:
-        yield f"and {len(late) - _MISSED} more testbeds and branches"
+def _several(scenarios: Sequence[str]) -> str:
+    """The first few by name."""
+    more = len(scenarios) - _NAMED
+    named = list(scenarios[:_NAMED])
+    return words.listing([*named, f"{more} more scenarios"] if more > 1 else list(scenarios))
 
 
 def branches_of(series: Sequence[SeriesSummary]) -> list[str]:
@@ -113,7 +125,7 @@ def branches_of(series: Sequence[SeriesSummary]) -> list[str]:
     return sorted(set(names), key=lambda name: (-names.count(name), name))
 
 
-def grid(view: SiteOverview, branch: str) -> dict[str, Any]:
+def grid(view: Overview, branch: str) -> dict[str, Any]:
     """The series of a branch by scenario and testbed, as the templates show them."""
     mine = [one for one in view.series if one.branch == branch]
     testbeds = sorted({one.testbed for one in mine})
@@ -150,8 +162,6 @@ def _map_cell(
 ) -> dict[str, str]:
     old = one.latest.at < now - STALE_DAYS * _DAY
     looks, sign = ["old"] if old else [], ""
-    if one.smallest_drop is not None and one.smallest_drop > _NOISY:
-        looks.append("noisy")
     alert, effect = moved or (None, None)
     if alert is not None and effect is not None:
         up = effect.ln_ratio > 0
@@ -160,6 +170,8 @@ def _map_cell(
     said = sign or short_distance(one.against) or "learning"
     if one.saturated and not sign:
         said = "at the generator's limit"
+    elif (one.smallest_drop or 0.0) > _NOISY and not sign:
+        said = f"± {said}"
     return {
         "page": one.page,
         "look": " ".join(looks),
@@ -169,7 +181,7 @@ def _map_cell(
     }
 
 
-def alerts(view: SiteOverview) -> str:
+def alerts(view: Overview) -> str:
     """All alerts that were ever announced."""
     return render(
         "alerts.html",
@@ -182,14 +194,19 @@ def alerts(view: SiteOverview) -> str:
     )
 
 
-def searches(running: Sequence[RunningLine], ended: Sequence[FinishedLine]) -> str:
+def searches(running: Sequence[RunningJob], ended: Sequence[FinishedLine]) -> str:
     """All comparisons and bisections, the newest first."""
     return render(
-        "searches.html", "Searches", current="searches.html", running=running, ended=ended
+        "searches.html",
+        "Searches",
+        current="searches.html",
+        changing=True,
+        running=running,
+        ended=ended,
     )
 
 
-def testbeds(view: SiteOverview) -> str:
+def testbeds(view: Overview) -> str:
     """All testbeds."""
     rows = []
     for name, group in groupby(sorted(view.series, key=lambda one: one.testbed), _testbed):
@@ -225,6 +242,7 @@ def testbed(series: Sequence[SeriesSummary], alerts: Sequence[AlertSummary]) -> 
         "testbed.html",
         first.testbed,
         current="testbeds.html",
+        trail=[("testbeds.html", "Testbeds")],
         hardware=first.hardware,
         open=[one for one in alerts if one.wanting],
         branches=[
@@ -255,7 +273,7 @@ def _line(one: SeriesSummary) -> dict[str, Any]:
     }
 
 
-def compare(view: SiteOverview) -> str:
+def compare(view: Overview) -> str:
     """Where two revisions are compared."""
     tables = sorted({(one.testbed, one.branch) for one in view.series})
     return render(
@@ -268,3 +286,45 @@ def compare(view: SiteOverview) -> str:
         ],
         pairs=view.pairs,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class RequestListing:
+    """A request in brief."""
+
+    number: int
+    kind: str
+    who: str
+    at: float
+    state: str
+    """The verdict, once there is one."""
+    sentence: str
+
+
+def requests(found: Sequence[RequestListing]) -> str:
+    """The latest requests."""
+    return render(
+        "requests.html", "Requests", current="requests.html", changing=True, requests=found
+    )
+
+
+def health(view: Overview) -> str:
+    """What keeps the service from seeing a change."""
+    since = view.at - STALE_DAYS * _DAY
+    return render(
+        "health.html",
+        "Health",
+        current="health.html",
+        changing=True,
+        view=view,
+        missing=_missing(view.night),
+        old=[one for one in view.series if one.latest.at < since],
+        blind=[_line(one) | {"testbed": one.testbed} for one in view.series if _sees_little(one)],
+        stale=STALE_NIGHTS,
+        noisy=round(100 * _NOISY),
+        state_of_things=f"As of {words.moment(view.at)}.",
+    )
+
+
+def _sees_little(one: SeriesSummary) -> bool:
+    return one.saturated or one.bimodal or (one.smallest_drop or 0.0) > _NOISY

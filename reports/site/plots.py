@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from html import escape
 
 from matplotlib.axes import Axes
 
@@ -13,10 +14,20 @@ from netbisect.reports.documents.types import AlertSummary
 from netbisect.reports.model.case import Case
 from netbisect.reports.plots.figure import dots, draw, marker_line, rate_axis, segments, x_ticks
 from netbisect.reports.render import summary, words
-from netbisect.reports.render.palette import BAD, BOOT, CULPRIT, GOOD, GRID, INK
-from netbisect.reports.site.view_models import RECENT, SeriesView, alert_page, when
+from netbisect.reports.render.palette import BAD, BOOT, CULPRIT, GOOD, GRID, INK, WIDTH
+from netbisect.reports.site.view_models import (
+    LISTED,
+    RECENT,
+    SeriesView,
+    alert_page,
+    revision_page,
+    when,
+)
 
 _TICKS = 7
+_RECENT_HEIGHT = 2.7
+_POINTS = 72
+"""Per inch."""
 _MARGINS = 0.68, 0.42, 0.62, 0.2
 _LINE_MARGINS = 0.75, 0.55, 0.35, 0.3
 SPARK = 24
@@ -32,9 +43,9 @@ def recent(view: SeriesView) -> str:
     """Boots of the latest levels, with the baseline and the alerts; SVG."""
     levels = view.levels[-RECENT:]
     boots = sum(len(level.ln_pps) for level in levels)
-    return draw(
+    drawn = draw(
         lambda axes: _recent(axes, view, levels),
-        2.7,
+        _RECENT_HEIGHT,
         _MARGINS,
         name="recent",
         title=f"{words.clean(view.title)} on {words.clean(view.testbed)}: every boot",
@@ -44,6 +55,26 @@ def recent(view: SeriesView) -> str:
             f"{words.pps(math.exp(levels[-1].mean))} on {when(levels[-1].at)}."
         ),
     )
+    return drawn.replace("</svg>", f"{''.join(_tips(view, levels))}</svg>")
+
+
+def _tips(view: SeriesView, levels: Sequence[Level]) -> Iterator[str]:
+    """A transparent column over each kernel, with its text as tooltip and a link."""
+    left, bottom, right, top = (_POINTS * one for one in _MARGINS)
+    height = _POINTS * _RECENT_HEIGHT - bottom - top
+    wide = (_POINTS * WIDTH - left - right) / (max(len(levels), 10) + 1)
+    for x, level in enumerate(levels):
+        told = (
+            f"{view.label(level.revision)}: {words.pps(math.exp(level.mean))}, "
+            f"{words.count(len(level.ln_pps), 'boot')}, {when(level.at)}"
+        )
+        box = (
+            f'<title>{escape(words.clean(told))}</title><rect x="{left + (x + 0.5) * wide:.1f}" '
+            f'y="{top:.1f}" width="{wide:.1f}" height="{height:.1f}" fill-opacity="0"/>'
+        )
+        listed = x >= len(levels) - LISTED
+        page = revision_page(level.revision) if listed else view.links.to_commit(level.revision)
+        yield f'<a href="{escape(page)}">{box}</a>' if page else f"<g>{box}</g>"
 
 
 def _recent(axes: Axes, view: SeriesView, levels: Sequence[Level]) -> None:

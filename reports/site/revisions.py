@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
 from collections.abc import Sequence
 from typing import Any
 
-from markupsafe import Markup
-
-from netbisect.bisect.detection.level_difference import level_difference
-from netbisect.reports.render import words
-from netbisect.reports.render.templating import environment
-from netbisect.reports.site.frame import rate, render, short_distance
-from netbisect.reports.site.view_models import Point, SeriesSummary, testbed_page
+from netbisect.bisect.detection.level_difference import LevelDifference, level_difference
+from netbisect.bisect.model.entities import Commit
+from netbisect.reports.documents.types import AlertSummary
+from netbisect.reports.model.case import Links
+from netbisect.reports.site.frame import distance_text, rate, render, short_distance
+from netbisect.reports.site.view_models import (
+    LISTED,
+    Point,
+    SeriesSummary,
+    pair_page,
+    revision_page,
+    testbed_page,
+)
 
 _CELLS = 1200
 """Most rows of a table."""
@@ -34,18 +37,16 @@ def page(summaries: Sequence[SeriesSummary]) -> str:
     newest = sorted(found.values(), key=lambda point: -point.number)
     rows = newest[: max(min(_ROWS, _CELLS // len(summaries)), 2)]
     places = [{point.revision: at for at, point in enumerate(one.points)} for one in summaries]
-    script = environment.get_template("site/revisions.js").render()
     return render(
         "revisions.html",
         f"Revisions of {first.branch} on {first.testbed}",
         wide=True,
-        testbed=first.testbed,
-        testbed_page=testbed_page(first.testbed),
-        hardware=first.hardware,
+        trail=[("testbeds.html", "Testbeds"), (testbed_page(first.testbed), first.testbed)],
         columns=summaries,
         rows=[
             {
                 "label": row.label,
+                "page": revision_page(row.revision),
                 "at": row.at,
                 "cells": [
                     _cell(one, of_series.get(row.revision))
@@ -54,61 +55,71 @@ def page(summaries: Sequence[SeriesSummary]) -> str:
             }
             for row in rows
         ],
-        data=_data(summaries, places, rows),
-        script=Markup(script),  # noqa: S704 - our own
-        digest=_digest(script),
     )
-
-
-def _digest(script: str) -> Markup:
-    """Hash of the script for the Content-Security-Policy."""
-    hashed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return Markup(f"sha256-{hashed}")  # noqa: S704 - letters and digits
 
 
 def _cell(one: SeriesSummary, at: int | None) -> dict[str, str] | None:
     if at is None:
         return None
     point = one.points[at]
-    before = one.points[at - 1] if at else None
-    against = None
-    if before is not None:
-        twins = before.identity == point.identity != ""
-        against = level_difference(before.standing, point.standing, one.noise, twins=twins)
-    base = level_difference(one.baseline, point.standing, one.noise) if one.baseline else None
+    against, base = _distances(one, point, one.points[at - 1] if at else None)
     clear = base is not None and base.clear
     look = ("down-text" if base.ln_ratio < 0 else "up-text") if base and clear else ""
     said = " / ".join(short_distance(each) or "-" for each in (against, base))
     return {"level": rate(point.mean), "said": said, "look": look}
 
 
-def _data(
-    summaries: Sequence[SeriesSummary], places: Sequence[dict[str, int]], rows: Sequence[Point]
-) -> Markup:
-    """Data of the script as JSON that is safe in HTML."""
+def revision(
+    commit: Commit, series: Sequence[SeriesSummary], alerts: Sequence[AlertSummary], links: Links
+) -> str:
+    """A revision in all series that have it among their latest levels.
 
-    def level(one: SeriesSummary, at: int | None) -> list[Any] | None:
+    Args:
+        commit: The revision.
+        series: All of them.
+        alerts: Those that name it.
+        links: To its commit.
+    """
+    rows, previous = [], ""
+    for one in series:
+        at = next((i for i, p in enumerate(one.points) if p.revision == commit.revision), None)
         if at is None:
-            return None
-        point = one.points[at]
-        return [round(point.mean, 6), float(f"{point.variance:.4g}"), point.identity]
+            continue
+        before = one.points[at - 1] if at else None
+        previous = previous or (before.revision if before else "")
+        rows.append(_row(one, one.points[at], before))
+    return render(
+        "revision.html",
+        commit.label,
+        trail=[("index.html", "Overview")],
+        commit=commit,
+        link=links.to_commit(commit.revision),
+        before=pair_page(previous, commit.revision) if previous else "",
+        alerts=alerts,
+        rows=rows,
+        listed=LISTED,
+    )
 
-    data = {
-        "scenarios": [
-            {"title": words.clean(one.title), "image": float(f"{one.image_noise:.4g}")}
-            for one in summaries
-        ],
-        "rows": [
-            {
-                "label": words.clean(row.label),
-                "levels": [
-                    level(one, of_series.get(row.revision))
-                    for one, of_series in zip(summaries, places, strict=True)
-                ],
-            }
-            for row in rows
-        ],
+
+def _row(one: SeriesSummary, point: Point, before: Point | None) -> dict[str, Any]:
+    against, base = _distances(one, point, before)
+    return {
+        "page": one.page,
+        "name": f"{one.title} on {one.testbed}, {one.branch}",
+        "level": rate(point.mean),
+        "boots": point.boots,
+        "previous": distance_text(against),
+        "baseline": distance_text(base),
     }
-    text = json.dumps(data, separators=(",", ":"))
-    # No text in it can end the element: what begins a tag is written as JSON's own escape.
-    return Markup(text.replace("<", "\\u003c"))  # noqa: S704 - see above
+
+
+def _distances(
+    one: SeriesSummary, point: Point, before: Point | None
+) -> tuple[LevelDifference | None, LevelDifference | None]:
+    """Of a level to the previous one, and to the baseline."""
+    against = None
+    if before is not None:
+        twins = before.identity == point.identity != ""
+        against = level_difference(before.standing, point.standing, one.noise, twins=twins)
+    base = level_difference(one.baseline, point.standing, one.noise) if one.baseline else None
+    return against, base

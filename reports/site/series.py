@@ -14,6 +14,7 @@ from netbisect.reports.render import words
 from netbisect.reports.site import plots
 from netbisect.reports.site.frame import AlternateForm, distance_text, drop, rate, render, spread
 from netbisect.reports.site.view_models import (
+    LISTED,
     RECENT,
     Point,
     SeriesEpoch,
@@ -24,8 +25,6 @@ from netbisect.reports.site.view_models import (
     when,
 )
 
-LISTED = 60
-"""Latest levels in the table."""
 _ENOUGH = 2
 """Boots that have a spread."""
 _IDENTITY = 8
@@ -39,8 +38,8 @@ def page(view: SeriesView, alternates: Sequence[AlternateForm] = ()) -> str:
         "series.html",
         f"{view.title} on {view.testbed}, {view.branch}",
         alternates=alternates,
+        trail=[("testbeds.html", "Testbeds"), (testbed_page(view.testbed), view.testbed)],
         view=view,
-        testbed_page=testbed_page(view.testbed),
         revisions_page=revisions_page(view.testbed, view.branch),
         open=[one for one in view.alerts if one.state.standing],
         past=[one for one in view.alerts if not one.state.standing],

@@ -10,12 +10,17 @@ from dataclasses import dataclass, field
 from netbisect.bisect.detection.level_difference import LevelDifference, LevelEstimate
 from netbisect.bisect.model.detection_results import LevelStep, SeriesHealth
 from netbisect.bisect.model.entities import Commit, Level, Noise
+from netbisect.reports.documents.digest_types import MissingScenarios
 from netbisect.reports.documents.types import AlertSummary
 from netbisect.reports.model.case import HASH_LENGTH, Links
 from netbisect.reports.render import words
 
 SAFE = re.compile(r"[^A-Za-z0-9_]+")
 _SLUG_MAX = 40
+JOB_KINDS = ("comparison", "bisection")
+"""Kinds of jobs that have a page."""
+LISTED = 60
+"""Latest levels in the table of a series, and in tables of many series."""
 RECENT = 120
 """Levels in the picture that shows every boot."""
 _TIMES = 1e9
@@ -70,6 +75,11 @@ def question_page(kind: str, number: int) -> str:
 def document_file(page: str) -> str:
     """The JSON file of a page."""
     return f"{page.removesuffix('.html')}.json"
+
+
+def revision_page(revision: str) -> str:
+    """The file of a revision."""
+    return f"revision-{slug(revision)[:HASH_LENGTH]}.html"
 
 
 def badge_file(branch: str, testbed: str = "") -> str:
@@ -204,51 +214,69 @@ class SeriesSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class RunningLine:
-    """A running search or comparison."""
+class NightProgress:
+    """Progress of the last night."""
+
+    planned: int
+    """Series."""
+    measured: int
+    missing: tuple[MissingScenarios, ...]
+    begun: float | None
+    """None when there was none."""
+    finished: float | None
+    """None while it is under way."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunningJob:
+    """An open job and its progress."""
 
     kind: str
+    """`night`, `comparison`, `bisection`, `measurement` or `profiling`."""
     number: int
     testbed: str
     branch: str
     since: float
-    steps: int
-    """Decisions so far."""
+    done: float | None
+    """Share of the whole, 0 to 1; None if unknown."""
+    left: float | None
+    """Remaining lab time in seconds; None if unknown."""
+    said: str
+    """Progress in words."""
     now: str
-    likeliest: str
-    """The most probable answer and its probability; "" if none."""
 
     @property
     def page(self) -> str:
-        """Its file."""
-        return question_page(self.kind, self.number)
+        """Its file; "" for jobs without a page."""
+        return question_page(self.kind, self.number) if self.kind in JOB_KINDS else ""
 
 
 @dataclass(frozen=True, slots=True)
-class NightView:
-    """The last night of a testbed."""
+class QuarantineLine:
+    """A testbed in quarantine."""
 
     testbed: str
-    branch: str
-    revision: str
-    record: int
-    """Scenarios."""
-    measured: int
+    since: float
     why: str
-    """Why scenarios are missing; "" when none is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SiteOverview:
-    """Data of the first page."""
+class Overview:
+    """Data of the pages about many series."""
 
     at: float
-    """Time of the latest data, seconds since the epoch."""
-    nights: Sequence[NightView]
-    night_at: float | None
+    """Now, or the time of the latest data in a static site; seconds since the epoch."""
+    night: NightProgress
     alerts: Sequence[AlertSummary]
     """All that were announced, the newest first."""
-    running: Sequence[RunningLine]
+    running: Sequence[RunningJob]
     series: Sequence[SeriesSummary]
+    held: Sequence[QuarantineLine] = ()
     pairs: Sequence[tuple[str, str, str]] = ()
     """Requested comparisons: file and labels of the two revisions."""
+    stalls: Sequence[str] = ()
+    """Sentences about recent stalls of the master."""
+    unread: int = 0
+    """Testbeds and scenarios that are not in `series` yet."""
+    mails_given_up: int = 0
+    """Mails that are not tried any more, after errors."""

@@ -168,7 +168,7 @@ def build_report(
         for name in _scenarios(job)
     ]
     alert = ledger.alerts.of_job(number)
-    links = [("dashboard", f"{settings.web.url}plugins/netbisect/dashboard")]
+    links = [("overview", f"{settings.web.url}plugins/netbisect/index.html")]
     if alert is not None and alert.announced_at is not None:
         links.insert(0, (f"alert {alert.id}", settings.report_address(alert.id)))
     lead = found[0]

@@ -82,7 +82,7 @@ def gather(
     """
     names = Names(lab)
     record = {(one.job.testbed, one.job.branch) for one in nights}
-    missing = [one for night in nights for one in missing_of(ledger, night, names)]
+    missing = [one for night in nights for one in missing_of(ledger, night, names.title)]
     planned = sum(len(one.job.scenarios) for one in nights)
     recent = [one for one in ledger.alerts.changed_since(since) if one.announced_at is not None]
     new = [one for one in recent if (one.announced_at or 0.0) >= since and not one.state.ended]
@@ -153,7 +153,7 @@ class Names:
         )
 
 
-def missing_of(ledger: Ledger, record: JobRecord, names: Names) -> list[MissingScenarios]:
+def missing_of(ledger: Ledger, record: JobRecord, title: words.Name) -> list[MissingScenarios]:
     """Missing scenarios of a night, by reason."""
     night = record.job
     assert isinstance(night, NightlyJob)
@@ -162,7 +162,7 @@ def missing_of(ledger: Ledger, record: JobRecord, names: Names) -> list[MissingS
     reasons: defaultdict[str, list[str]] = defaultdict(list)
     for scenario in night.scenarios:
         if scenario not in good:
-            reasons[_why(record, facts, scenario)].append(names.title(scenario))
+            reasons[_why(record, facts, scenario)].append(title(scenario))
     place = f"{night.testbed}, {night.branch}"
     return [MissingScenarios(place, tuple(titles), why) for why, titles in reasons.items()]
 

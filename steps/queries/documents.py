@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass
 from typing import Self
 
 from netbisect.bisect.model import entities, jobs, results
-from netbisect.bisect.model.alert_state import AlertKind
 from netbisect.bisect.model.detection_results import MIN_EFFECT
 from netbisect.bisect.model.entities import Sample
 from netbisect.bisect.model.results import (
@@ -43,8 +42,6 @@ class DocumentQueries:
     """Address of a commit, with `{revision}` for its hash."""
     alert_link: str = ""
     """Address of the page of an alert, with `{number}` in it."""
-    drops_only: bool = False
-    """Whether only drops have pages."""
     min_effect: float = MIN_EFFECT
     """Smallest drop worth an alert, as |ln ratio|."""
     url: str = ""
@@ -57,15 +54,12 @@ class DocumentQueries:
         return cls(
             ledger,
             commit_link=settings.links.commit,
-            alert_link=f"{url}reports/alert-{{number}}.html",
-            drops_only=True,
+            alert_link=f"{url}alert-{{number}}.html",
             min_effect=settings.min_effect,
             url=url,
         )
 
     def _address(self, alert: Alert) -> str:
-        if self.drops_only and alert.kind is not AlertKind.DROP:
-            return ""
         return self.alert_link.replace("{number}", str(alert.id))
 
     # ----------------------------------------------------------------------------- one alert
@@ -324,7 +318,7 @@ class DocumentQueries:
             self.entries(),
             name=self.url or named,
             address=f"{self.url}feed.atom" if self.url else "",
-            page=f"{self.url}dashboard" if self.url else "index.html",
+            page=f"{self.url}index.html",
         )
 
     def entries(self) -> list[Entry]:

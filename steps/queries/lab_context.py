@@ -121,9 +121,9 @@ class LedgerLab:
         self._hardware = {one.name: one.description for one in lab.testbeds} if lab else {}
         self._folders = lab.scenario_directories if lab else ()
         self._titles: dict[str, str] = {}
-        self._history = None
+        self.history = None
         if home is not None and lab is not None and home.mirror.is_dir():
-            self._history = History(home.mirror, lab.source.repository)
+            self.history = History(home.mirror, lab.source.repository)
 
     @property
     def commit_link(self) -> str:
@@ -175,17 +175,17 @@ class LedgerLab:
         self, culprit: str | None, branch: str, label: words.Name, now: float
     ) -> tuple[str, ...]:
         """What becomes of a culprit on other branches; nothing where the tree is not there."""
-        if self._home is None or self._history is None:
+        if self._home is None or self.history is None:
             return ()
         others = [one for one in self._home.branches if one != branch]
         return tuple(
-            bisections.backport_sentences(self._history, culprit, branch, others, label, now)
+            bisections.backport_sentences(self.history, culprit, branch, others, label, now)
         )
 
     def diffstat(self, culprit: str) -> str:
         """Of a culprit; "" without one, and where the tree is not there."""
         with contextlib.suppress(HistoryError):
-            return self._history.diffstat(culprit) if self._history and culprit else ""
+            return self.history.diffstat(culprit) if self.history and culprit else ""
         return ""
 
     def profiles(self, ledger: Ledger, search: JobRecord) -> tuple[ProfilePair, ...]:

@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import product
-from pathlib import Path
 
 from netbisect.bisect.alert_lifecycle import after_search
 from netbisect.bisect.model import serialization
@@ -42,11 +41,10 @@ from netbisect.steps.policy.recipients import recipients
 from netbisect.steps.policy.repeats import is_repeat, repeat_night
 from netbisect.steps.policy.retests import RetestResult
 from netbisect.steps.queries import request_files
-from netbisect.steps.queries.case import case_of, history, numbered, seen_from
+from netbisect.steps.queries.case import case_of, numbered, seen_from
 from netbisect.steps.queries.lab_context import ServiceLab
 from netbisect.steps.scheduler import request_followups
 from netbisect.steps.service.database_thread import open_history
-from netbisect.steps.service.numeric import page
 from netbisect.steps.service.settings import Settings
 from netbisect.store.db.records import Alert, JobRecord, Quarantine
 from netbisect.store.git.history import History
@@ -154,8 +152,7 @@ class Followups:
         self, ledger: Ledger, record: JobRecord, night: NightlyJob, finding: Result
     ) -> list[JobRecord]:
         end_mutes(ledger)
-        for alert in close_recovered(ledger, night.testbed, night.branch):
-            self._write_page(ledger, alert)
+        close_recovered(ledger, night.testbed, night.branch)
         doubt, wanted = None, None
         mixed: tuple[tuple[str, Effect], ...] = ()
         # A repeated kernel cannot be slower than itself.
@@ -290,7 +287,6 @@ class Followups:
                 body=f"{letter.text}\n{trouble}\n" if trouble else letter.text,
                 alert=alert.id,
             )
-        self._write_page(ledger, alert, case)
         return followers
 
     def _after_bisection(
@@ -319,16 +315,13 @@ class Followups:
                     body=letter.text,
                     alert=alert.id,
                 )
-            followers = [
+            return [
                 closing.ask(one, key=profiles.key_of(one), priority=profiles.PRIORITY_CULPRIT)
                 for one in wanted
             ]
-        for alert in affected:
-            self._write_page(ledger, alert, cases[alert.id])
-        return followers
 
     def _after_profiling(self, ledger: Ledger, record: JobRecord, finding: Result) -> None:
-        """Writes profiles to the pages of their alerts, or to a page of their own."""
+        """Notes profiles in the history of their alerts, or writes a page of their own."""
         affected = profiles.alerts_with_profiles(ledger, record)
         if record.parent is None:
             profiles.write_page(ledger, self.settings, self.lab, replace(record, finding=finding))
@@ -338,8 +331,6 @@ class Followups:
         with ledger.jobs.closing(record, finding) as closing:
             for alert in affected:
                 closing.change_alert(alert.id, what=what)
-        for alert in affected:
-            self._write_page(ledger, alert)
 
     def _recipients(self, alert: Alert, finding: Result) -> tuple[str, ...]:
         """Recipients of the end of a search; rules see the paths of verified commits only."""
@@ -377,33 +368,6 @@ class Followups:
                 )
         return replace(numbered(case, self.settings, alert.id), stable=tuple(stable))
 
-    def page_of(self, alert: int) -> Path:
-        """Path of the page of an alert."""
-        return self.settings.reports / f"alert-{alert}.html"
-
-    def _write_page(self, ledger: Ledger, alert: Alert, case: Case | None = None) -> None:
-        """Writes the page of a drop, from the case of its mail if there is one."""
-        alert = ledger.alerts.get(alert.id)
-        last = alert.bisection or alert.comparison
-        if last is None or alert.kind is not AlertKind.DROP:
-            return
-        record = ledger.jobs.get(last)
-        if case is None:
-            case = self._case(ledger, alert, record, record.finding)
-        if isinstance(record.job, BisectJob):
-            case = replace(
-                case, profiles=profiles.profiles_of_search(ledger, self.settings.visits, record)
-            )
-        case = replace(case, history=history(ledger, alert.id))
-        profiles.write_atomically(self.page_of(alert.id), page.page(case))
-
     def write_missing_pages(self, ledger: Ledger) -> None:
-        """Writes missing and outdated pages after a restart."""
-        changed = ledger.alerts.change_counts()
-        for alert in ledger.alerts.all():
-            if alert.kind is not AlertKind.DROP:
-                continue
-            path, news = self.page_of(alert.id), changed[alert.id][1]
-            if not path.is_file() or path.stat().st_mtime < news:
-                self._write_page(ledger, alert)
+        """Writes missing and outdated files of requests after a restart."""
         request_files.write_missing(ledger, self.settings, self.lab, self.history)

@@ -17,9 +17,7 @@ if TYPE_CHECKING:
     from netbisect.bisect.stats import unaffected
     from netbisect.reports.console import health as health_report
     from netbisect.reports.documents import netbenches
-    from netbisect.reports.pages import page
     from netbisect.reports.plots import progress
-    from netbisect.reports.site import series as series_page
 else:
     from netbisect.steps.service.compute import RemoteModule
 
@@ -34,9 +32,7 @@ else:
     unaffected = RemoteModule("netbisect.bisect.stats.unaffected")
     health_report = RemoteModule("netbisect.reports.console.health")
     netbenches = RemoteModule("netbisect.reports.documents.netbenches")
-    page = RemoteModule("netbisect.reports.pages.page")
     progress = RemoteModule("netbisect.reports.plots.progress")
-    series_page = RemoteModule("netbisect.reports.site.series")
 
 __all__ = [
     "confirmation",
@@ -46,11 +42,9 @@ __all__ = [
     "histories",
     "measurement",
     "netbenches",
-    "page",
     "plan",
     "progress",
     "recovery",
     "self_check",
-    "series_page",
     "unaffected",
 ]

@@ -13,7 +13,7 @@ class Right(StrEnum):
     READ = "read"
     """Read everything except the audit log."""
     ASK = "ask"
-    """Submit requests; cancel, resume and extend one's own."""
+    """Submit requests; cancel, resume and extend one's own; change the state of alerts."""
     PATCH = "patch"
     """Request measurements of patches, which run as kernels on the lab's machines."""
     PRIORITY = "priority"

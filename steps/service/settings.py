@@ -247,18 +247,12 @@ class MailSettings:
 
 @dataclass(frozen=True, slots=True)
 class LinkSettings:
-    """Links to commits, where `{revision}` is the hash, and to the site."""
+    """Links to commits, where `{revision}` is the hash."""
 
     commit: str = "https://cgit.freebsd.org/src/commit/?id={revision}"
-    site: str = ""
-    """URL of the output of `netbisect site`, or empty."""
 
     def __post_init__(self) -> None:
         check("{revision}" in self.commit, f"commit {self.commit!r}: expected {{revision}} in it")
-        check(
-            not self.site or _is_address(self.site),
-            f"site {self.site!r}: expected http:// or https:// and a slash at the end",
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,7 +348,7 @@ class Settings:
 
     def report_address(self, alert: int) -> str:
         """URL of the page of an alert."""
-        return f"{self.web.url}plugins/netbisect/reports/alert-{alert}.html"
+        return f"{self.web.url}plugins/netbisect/alert-{alert}.html"
 
     def profile_address(self, job: int) -> str:
         """URL of the page of a profile job."""

@@ -1,4 +1,4 @@
-"""Makes the pages of series, alerts and questions, each from the ledger alone."""
+"""Renders the pages of series, alerts and jobs, each from the ledger alone."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from 
+
 from netbisect.bisect.model.detection_results import MIN_EFFECT
 from netbisect.bisect.model.jobs import BisectJob
 from netbisect.reports.documents import json_schema
@@ -15,26 +17,25 @@ from netbisect.reports.documents.json_schema import Document
 from netbisect.reports.documents.types import AlertSummary
 from netbisect.reports.site import cases
 from netbisect.reports.site import series as series_pages
-from netbisect.reports.site.cases import QuestionLink
+from netbisect.reports.site.cases import JobLink
 from netbisect.reports.site.frame import as_document
 from netbisect.reports.site.view_models import (
+    JOB_KINDS,
     SeriesSummary,
     SeriesView,
     alert_page,
     document_file,
     question_page,
 )
+from netbisect.steps.policy.alert_actions import ACTIONS
 from netbisect.steps.queries import document_parts, documents
 from netbisect.steps.queries.lab_context import LedgerLab
 from netbisect.steps.site import view_models
 from netbisect.steps.site.folder import put
 from netbisect.steps.site.source import SiteSource
-from netbisect.store.db.records import Alert, SeriesName
+from netbisect.store.db.records import Alert
 from netbisect.store.ledger import Ledger
 from netbisect.store.repositories.series_history import SeriesHistory
-
-KINDS = ("comparison", "bisection")
-"""Of questions that have a page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,25 +65,21 @@ class PagesOfTestbed:
     scenarios: tuple[str, ...]
     alerts: tuple[int, ...]
     jobs: tuple[tuple[str, int], ...]
-    """Kind, as in KINDS, and number."""
+    """Kind and number."""
 
 
 class PageBuilder:
-    """Makes pages, in one process."""
+    """Renders pages; each method returns files by name."""
 
-    def __init__(
-        self, source: SiteSource, ledger: Ledger, folder: Path, alerts: AlertIndex
-    ) -> None:
-        """Nothing is written yet.
+    def __init__(self, source: SiteSource, ledger: Ledger, alerts: AlertIndex) -> None:
+        """Indexes the alerts.
 
         Args:
             source: Of all pages.
             ledger: Of the source.
-            folder: In which the pages are written.
             alerts: Of the run.
         """
         self.ledger = ledger
-        self.folder = folder
         self.lab = LedgerLab(source.commit_link, source.lab, source.home)
         self.min_effect = MIN_EFFECT if source.min_effect is None else source.min_effect
         self.documents = documents.DocumentQueries(
@@ -116,87 +113,99 @@ class PageBuilder:
             self._seen[name].append(number)
         self._by_job |= {job: line for job in (alert.comparison, alert.bisection) if job}
 
-    def make(self, part: PagesOfTestbed) -> list[SeriesSummary]:
+    def make(self, part: PagesOfTestbed, folder: Path) -> list[SeriesSummary]:
         """Writes the pages of a testbed; returns its series, for pages about many of them."""
         for number in part.alerts:
-            self._alert(self.alerts.by_number[number])
-        for kind, number in part.jobs:
-            self._job(kind, number)
-        trails = self.ledger.series_histories.of_scenarios(part.testbed, part.scenarios)
-        return [self._series(trail) for found in trails for trail in found]
+            put(folder, self.alert(number))
+        for _, number in part.jobs:
+            put(folder, self.job(number))
+        found = []
+        for histories in self.ledger.series_histories.of_scenarios(part.testbed, part.scenarios):
+            for one in histories:
+                view = self.view(one)
+                put(folder, self.series(one, view))
+                found.append(series_pages.summary(view))
+        return found
 
-    def put(self, files: Mapping[str, str]) -> None:
-        """Writes files of the site."""
-        put(self.folder, files)
+    def view(self, history: SeriesHistory) -> SeriesView:
+        """The view model of a series."""
+        alerts = self._moved.get(history.name, ())
+        return view_models.view_of(self.ledger, history, self.lab, alerts, self.min_effect)
 
-    def _series(self, trail: SeriesHistory) -> SeriesSummary:
-        alerts = self._moved.get(trail.name, ())
-        view = view_models.view_of(self.ledger, trail, self.lab, alerts, self.min_effect)
-        self.put(
-            {
-                view.page: series_pages.page(view, [as_document(view.page)]),
-                document_file(view.page): self._series_document(trail, view),
-            }
-        )
-        return series_pages.summary(view)
-
-    def _series_document(self, trail: SeriesHistory, view: SeriesView) -> str:
-        """The same for programs, in one line: it has every boot."""
+    def series(self, history: SeriesHistory, view: SeriesView) -> dict[str, str]:
+        """The page of a series and its document, which has every boot in one line."""
         told = document_parts.series(
-            trail.name,
+            history.name,
             (),
             (),
             conditions=view.epochs[-1].values,
             health=view.health,
-            alerts=self._seen[trail.name],
+            alerts=self._seen[history.name],
             commits={},
         )
         commits = self.ledger.commits.find({one.revision for one in view.levels})
-        baseline = {id(one) for one in trail.baseline}
+        baseline = {id(one) for one in history.baseline}
         levels = [
             document_parts.level_line(
                 one, commits[one.revision].label, baseline=id(one) in baseline
             )
             for one in view.levels
         ]
-        return f"{document_parts.series_line(told, levels)}\n"
+        return {
+            view.page: series_pages.page(view, [as_document(view.page)]),
+            document_file(view.page): f"{document_parts.series_line(told, levels)}\n",
+        }
 
-    def _alert(self, alert: Alert) -> None:
-        jobs = [(kind, getattr(alert, kind)) for kind in KINDS]
+    def alert(self, number: int) -> dict[str, str]:
+        """The page of an alert, its document, and its flame graphs.
+
+        Raises:
+            StoreError: There is no such alert.
+        """
+        document = self.documents.alert(number)
+        alert = self.alerts.by_number[number]
+        jobs = [(kind, getattr(alert, kind)) for kind in JOB_KINDS]
         case = view_models.alert_case(self.ledger, alert, self.lab, self.alerts.now)
-        document = self.documents.alert(alert.id)
         page = cases.alert(
-            summary=self.lines[alert.id],
+            summary=self.lines[number],
             document=document,
             case=case,
             title=self.lab.title,
-            jobs=[QuestionLink(kind, number) for kind, number in jobs if number is not None],
+            jobs=[JobLink(kind, job) for kind, job in jobs if job is not None],
+            verbs=[(name, one.help) for name, one in ACTIONS.items()],
         )
-        self._case(alert_page(alert.id), page, document)
-        if case is not None:
-            self.put(cases.drawings(case))
+        drawings = cases.drawings(case) if case else {}
+        return _files(alert_page(number), page, document) | drawings
 
-    def _job(self, kind: str, number: int) -> None:
+    def job(self, number: int) -> dict[str, str]:
+        """The page of a comparison or bisection, and its document.
+
+        Raises:
+            StoreError: There is no such job.
+        """
         record = self.ledger.jobs.get(number)
-        case = view_models.question_case(self.ledger, record, self.lab)
-        alert, file = self._by_job.get(number), question_page(kind, number)
+        alert = self._by_job.get(number)
+        file = question_page(document_parts.kind(record), number)
+        document: Document
         if isinstance(record.job, BisectJob):
+            document = self.documents.bisection(number)
+            case = view_models.question_case(self.ledger, record, self.lab)
             page = cases.bisection(number=number, case=case, alert=alert)
-            self._case(file, page, self.documents.bisection(number))
-            return
+            return _files(file, page, document)
+        document = self.documents.comparison(number)
         following = [
-            QuestionLink("bisection" if isinstance(one.job, BisectJob) else "comparison", one.id)
+            JobLink("bisection" if isinstance(one.job, BisectJob) else "comparison", one.id)
             for one in self.ledger.jobs.children(number)
         ]
         page = cases.comparison(
             number=number,
-            case=case,
+            case=view_models.question_case(self.ledger, record, self.lab),
             alert=alert,
             finding=record.finding,
             following=next(iter(following), None),
         )
-        self._case(file, page, self.documents.comparison(number))
+        return _files(file, page, document)
 
-    def _case(self, file: str, page: str, document: Document) -> None:
-        """Writes a page, and the same for programs."""
-        self.put({file: page, document_file(file): f"{json_schema.as_text(document)}\n"})
+
+def _files(file: str, page: str, document: Document) -> dict[str, str]:
+    return {file: page, document_file(file): f"{json_schema.as_text(document)}\n"}

@@ -1,13 +1,13 @@
-"""The pages of the site that tell of many series."""
+"""The pages about many series."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from typing import Any
 
+from netbisect.bisect.model.entities import Commit
 from netbisect.bisect.model.jobs import BisectJob, CompareJob
-from netbisect.reports.documents.types import AlertSummary
 from netbisect.reports.model.case import Links
 from netbisect.reports.plots import badge
 from netbisect.reports.render import words
@@ -15,152 +15,165 @@ from netbisect.reports.site import pages, revisions
 from netbisect.reports.site.frame import FEED
 from netbisect.reports.site.pages import FinishedLine
 from netbisect.reports.site.view_models import (
+    JOB_KINDS,
+    Overview,
+    QuarantineLine,
+    RunningJob,
     SeriesSummary,
-    SiteOverview,
     badge_file,
     pair_page,
+    revision_page,
     revisions_page,
     testbed_page,
 )
-from netbisect.steps.queries import badges
+from netbisect.steps.queries import badges, progress
 from netbisect.steps.site import pair as site_pair
 from netbisect.steps.site import view_models
 from netbisect.steps.site.build import PageBuilder
 from netbisect.steps.site.folder import Pair
-from netbisect.store.db.records import JobRecord
-from netbisect.store.repositories.samples import SampleCount
+
+NAMES = ("index", "alerts", "searches", "testbeds", "compare", "health")
 
 
 @dataclass(frozen=True, slots=True)
-class LedgerSummary:
-    """What the ledger has, in numbers and lists."""
-
-    samples: Mapping[tuple[str, str], SampleCount]
-    """By testbed and scenario, in order."""
-    jobs: Mapping[str, Sequence[JobRecord]]
-    """By kind, oldest first."""
-    progress: Mapping[int, tuple[int, int]]
-
-
 class IndexPages:
-    """The pages that tell of many series."""
+    """Renders the pages about many series."""
 
-    def __init__(
-        self,
-        desk: PageBuilder,
-        outlook: LedgerSummary,
-        series: Sequence[SeriesSummary],
-        pairs: Sequence[Pair],
-    ) -> None:
-        """Nothing is written yet.
+    builder: PageBuilder
+    overview: Overview
+
+    def files(self, pairs: Sequence[Pair]) -> Iterator[tuple[str, str]]:
+        """All of them by name, for a static site.
 
         Args:
-            desk: Of the run.
-            outlook: On the ledger.
-            series: All of them, by name.
             pairs: Revisions that are compared on a page of their own.
-        """
-        self._desk = desk
-        self._outlook = outlook
-        self._series = {one.name: one for one in series}
-        self._pairs = pairs
-
-    def write(self) -> None:
-        """Writes the pages.
 
         Raises:
             SiteRevisionError: One of the pairs is no revision that was measured.
         """
-        desk = self._desk
-        ends = {
-            pair_page(*pair): (
-                view_models.resolve(desk.ledger, pair[0]),
-                view_models.resolve(desk.ledger, pair[1]),
-            )
-            for pair in self._pairs
-        }
-        listed = [(name, after.label, before.label) for name, (before, after) in ends.items()]
-        view = _overview(desk, self._outlook, self._series, listed)
-        for testbed, group in groupby(self._series.values(), lambda one: one.testbed):
-            alerts = [one for one in view.alerts if one.testbed == testbed]
-            self._testbed(testbed, list(group), alerts)
-        links = Links(commit=desk.lab.commit_link)
-        desk.put(
-            {
-                name: site_pair.page(desk.ledger, pair, self._series, links)
-                for name, pair in ends.items()
-            }
-        )
-        desk.put(
-            {
-                badge_file(*place): badge.badge(badges.title(place), condition)
-                for place, condition in badges.conditions(desk.ledger).items()
-            }
-        )
-        desk.put(
-            {
-                "alerts.html": pages.alerts(view),
-                "searches.html": pages.searches(view.running, list(_ended(desk, self._outlook))),
-                "testbeds.html": pages.testbeds(view),
-                "compare.html": pages.compare(view),
-                FEED: desk.documents.atom(),
-                "index.html": pages.index(view),
-            }
+        for pair in pairs:
+            yield pair_page(*pair), self.pair(*pair)
+        for page, of_testbed in self.by_testbed().items():
+            yield page, self.testbed(of_testbed)
+        for page, of_branch in self.by_branch().items():
+            yield page, revisions.page(of_branch)
+        for page, name in self.revisions().items():
+            yield page, self.revision(view_models.known_commit(self.builder.ledger, name))
+        for place, condition in badges.conditions(self.builder.ledger).items():
+            yield badge_file(*place), badge.badge(badges.title(place), condition)
+        for name in NAMES:
+            yield f"{name}.html", self.page(name)
+        yield FEED, self.builder.documents.atom()
+
+    def page(self, name: str) -> str:
+        """One of NAMES."""
+        if name == "searches":
+            running = [one for one in self.overview.running if one.kind in JOB_KINDS]
+            return pages.searches(running, list(self._ended()))
+        return {
+            "index": pages.index,
+            "alerts": pages.alerts,
+            "testbeds": pages.testbeds,
+            "compare": pages.compare,
+            "health": pages.health,
+        }[name](self.overview)
+
+    def by_testbed(self) -> Mapping[str, Sequence[SeriesSummary]]:
+        """The series of each testbed, by its page."""
+        return _grouped((testbed_page(one.testbed), one) for one in self.overview.series)
+
+    def by_branch(self) -> Mapping[str, Sequence[SeriesSummary]]:
+        """The series of each testbed and branch, by its page of revisions."""
+        return _grouped(
+            (revisions_page(one.testbed, one.branch), one) for one in self.overview.series
         )
 
-    def _testbed(
-        self, testbed: str, mine: Sequence[SeriesSummary], alerts: Sequence[AlertSummary]
-    ) -> None:
-        files = {testbed_page(testbed): pages.testbed(mine, alerts)}
-        for branch in {one.branch: None for one in mine}:
-            of_branch = [one for one in mine if one.branch == branch]
-            files[revisions_page(testbed, branch)] = revisions.page(of_branch)
-        self._desk.put(files)
+    def testbed(self, series: Sequence[SeriesSummary]) -> str:
+        """The page of a testbed, from its series."""
+        name = series[0].testbed
+        return pages.testbed(series, [one for one in self.overview.alerts if one.testbed == name])
+
+    def revisions(self) -> dict[str, str]:
+        """The latest revisions, and those named by alerts, by their page."""
+        found = {one.revision for of in self.overview.series for one in of.points}
+        for alert in self.overview.alerts:
+            found |= {alert.good, alert.bad, alert.culprit} - {""}
+        return {revision_page(name): name for name in sorted(found)}
+
+    def revision(self, commit: Commit) -> str:
+        """The page of a revision."""
+        name = commit.revision
+        alerts = self.overview.alerts
+        named = [one for one in alerts if name in (one.good, one.bad, one.culprit)]
+        links = Links(commit=self.builder.lab.commit_link)
+        return revisions.revision(commit, self.overview.series, named, links)
+
+    def pair(self, before: str, after: str) -> str:
+        """The page of two revisions.
+
+        Raises:
+            SiteRevisionError: One of them is no revision that was measured.
+        """
+        ledger = self.builder.ledger
+        ends = view_models.resolve(ledger, before), view_models.resolve(ledger, after)
+        links = Links(commit=self.builder.lab.commit_link)
+        return site_pair.page(ledger, ends, self.overview.series, links)
+
+    def _ended(self) -> Iterator[FinishedLine]:
+        """The newest first."""
+        builder = self.builder
+        found = [(one, kind) for kind in JOB_KINDS for one in builder.ledger.jobs.of_kind(kind)]
+        for one, kind in sorted(found, key=lambda item: -item[0].id):
+            assert isinstance(one.job, CompareJob | BisectJob)
+            if one.finding is not None:
+                yield FinishedLine(
+                    kind=kind,
+                    number=one.id,
+                    testbed=one.job.testbed,
+                    branch=one.job.branch,
+                    since=one.opened_at,
+                    answer=words.sentence(
+                        one.finding, builder.ledger.commits.label, builder.lab.title
+                    ),
+                )
 
 
-def _overview(
-    desk: PageBuilder,
-    outlook: LedgerSummary,
-    series: Mapping[tuple[str, str, str], SeriesSummary],
-    pairs: Sequence[tuple[str, str, str]],
-) -> SiteOverview:
-    nights = desk.ledger.nights.latest(view_models.NIGHT_SECONDS)
-    running = [
-        view_models.running(desk.ledger, one, kind, outlook.progress.get(one.id, (0, 0))[0])
-        for kind, record in outlook.jobs.items()
-        for one in record
-        if one.finding is None
-    ]
-    times = [one.latest for one in outlook.samples.values()]
-    times += [line.changed_at for line in desk.lines.values()]
-    times += [one.closed_at or one.opened_at for one in nights]
-    return SiteOverview(
-        at=max(times, default=0.0),
-        nights=view_models.night_views(nights, series),
-        night_at=max((one.opened_at for one in nights), default=None),
-        alerts=list(reversed(desk.lines.values())),
+def _grouped(
+    named: Iterator[tuple[str, SeriesSummary]],
+) -> dict[str, list[SeriesSummary]]:
+    found: dict[str, list[SeriesSummary]] = {}
+    for name, one in named:
+        found.setdefault(name, []).append(one)
+    return found
+
+
+def overview(
+    builder: PageBuilder,
+    series: Sequence[SeriesSummary],
+    running: Sequence[RunningJob],
+    at: float,
+    **more: Any,
+) -> Overview:
+    """The overview of a ledger.
+
+    Args:
+        builder: Of the run.
+        series: All of them, or those that were read.
+        running: All open jobs.
+        at: Now, or the time of the latest data.
+        more: Other fields.
+    """
+    ledger = builder.ledger
+    return Overview(
+        at=at,
+        night=progress.last_night(ledger, builder.lab),
+        alerts=list(reversed(builder.lines.values())),
         running=running,
-        series=list(series.values()),
-        pairs=pairs,
+        series=series,
+        held=[
+            QuarantineLine(one.testbed, one.since, one.why)
+            for _, one in sorted(ledger.quarantines.current().items())
+        ],
+        mails_given_up=len(ledger.mails.given_up()),
+        **more,
     )
-
-
-def _ended(desk: PageBuilder, outlook: LedgerSummary) -> Iterator[FinishedLine]:
-    """The newest first."""
-    record = [
-        (one.id, kind, one)
-        for kind, of_kind in outlook.jobs.items()
-        for one in of_kind
-        if one.finding is not None
-    ]
-    for number, kind, one in sorted(record, key=lambda item: -item[0]):
-        assert isinstance(one.job, CompareJob | BisectJob)
-        assert one.finding is not None
-        yield FinishedLine(
-            kind=kind,
-            number=number,
-            testbed=one.job.testbed,
-            branch=one.job.branch,
-            since=one.opened_at,
-            answer=words.sentence(one.finding, desk.ledger.commits.label, desk.lab.title),
-        )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 from netbisect.bisect.detection.health import level_estimates
 from netbisect.bisect.model.entities import Commit, Level
@@ -16,7 +16,7 @@ from netbisect.store.ledger import Ledger
 def page(
     ledger: Ledger,
     ends: tuple[Commit, Commit],
-    series: Mapping[tuple[str, str, str], SeriesSummary],
+    series: Sequence[SeriesSummary],
     links: Links,
 ) -> str:
     """Two revisions in all series that have both."""
@@ -25,12 +25,12 @@ def page(
 
 
 def _both_in(
-    ledger: Ledger, ends: tuple[str, str], series: Mapping[tuple[str, str, str], SeriesSummary]
+    ledger: Ledger, ends: tuple[str, str], series: Sequence[SeriesSummary]
 ) -> list[SeriesPair]:
     """The series that have both revisions under their newest conditions."""
     found = []
     by_place: defaultdict[tuple[str, str], list[SeriesSummary]] = defaultdict(list)
-    for one in series.values():
+    for one in series:
         by_place[one.testbed, one.scenario].append(one)
     for place, levels in sorted(ledger.series.of_revisions(ends).items()):
         if not set(ends) <= set(levels) or not by_place[place]:

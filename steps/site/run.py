@@ -11,19 +11,21 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 from netbisect.bisect.model.jobs import BisectJob, CompareJob
-from netbisect.reports.site.view_models import SeriesSummary
+from netbisect.reports.site.view_models import JOB_KINDS, SeriesSummary, pair_page
+from netbisect.steps.queries.progress import progress_of
 from netbisect.steps.service import compute
 from netbisect.steps.site import view_models
-from netbisect.steps.site.build import KINDS, AlertIndex, PageBuilder, PagesOfTestbed
-from netbisect.steps.site.folder import Pair, SiteError
-from netbisect.steps.site.index_pages import IndexPages, LedgerSummary
+from netbisect.steps.site.build import AlertIndex, PageBuilder, PagesOfTestbed
+from netbisect.steps.site.folder import Pair, SiteError, put
+from netbisect.steps.site.index_pages import IndexPages, overview
 from netbisect.steps.site.source import SiteSource
+from netbisect.store.ledger import Ledger
 
 _WORTH_IT = 24
 """Series from which on further processes are started: each takes two seconds for its imports."""
 
-_desk: list[PageBuilder] = []
-"""The desk of a child process."""
+_child: list[tuple[PageBuilder, Path]] = []
+"""In a child process: its builder, and the folder of the site."""
 
 
 def write(
@@ -54,28 +56,42 @@ def write(
     if pair is not None:
         before, after = (view_models.resolve(ledger, name).revision for name in pair)
         pairs = [*(one for one in pairs if one != (before, after)), (before, after)]
+    ends = [(view_models.resolve(ledger, a), view_models.resolve(ledger, b)) for a, b in pairs]
     alerts = AlertIndex.of(ledger)
-    jobs = {kind: ledger.jobs.of_kind(kind) for kind in KINDS}
-    outlook = LedgerSummary(ledger.samples.counts(), jobs, ledger.jobs.progress())
-    desk = PageBuilder(source, ledger, folder, alerts)
+    counted = ledger.samples.counts()
+    builder = PageBuilder(source, ledger, alerts)
     if processes is None:
-        processes = os.cpu_count() or 1 if len(outlook.samples) >= _WORTH_IT else 1
-    series = _made(_parts(outlook, alerts), desk, processes, source)
-    IndexPages(desk, outlook, series, pairs).write()
+        processes = os.cpu_count() or 1 if len(counted) >= _WORTH_IT else 1
+    series = _made(_parts(ledger, counted, alerts), builder, folder, processes, source)
+    running = [progress_of(ledger, builder.lab, one) for one in ledger.jobs.all_open()]
+    view = overview(
+        builder,
+        series,
+        running,
+        max([alerts.now, *(one.latest for one in counted.values())]),
+        pairs=[
+            (pair_page(*pair), after.label, before.label)
+            for pair, (before, after) in zip(pairs, ends, strict=True)
+        ],
+    )
+    for name, text in IndexPages(builder, view).files(pairs):
+        put(folder, {name: text})
     return tuple(pairs)
 
 
-def _parts(outlook: LedgerSummary, alerts: AlertIndex) -> list[PagesOfTestbed]:
+def _parts(
+    ledger: Ledger, counted: Iterable[tuple[str, str]], alerts: AlertIndex
+) -> list[PagesOfTestbed]:
     """The pages of testbeds, by testbed."""
     scenarios: defaultdict[str, list[str]] = defaultdict(list)
-    for testbed, scenario in outlook.samples:
+    for testbed, scenario in counted:
         scenarios[testbed].append(scenario)
     numbers: defaultdict[str, list[int]] = defaultdict(list)
     for number, alert in alerts.by_number.items():
         numbers[alert.testbed].append(number)
     jobs: defaultdict[str, list[tuple[str, int]]] = defaultdict(list)
-    for kind, record in outlook.jobs.items():
-        for one in record:
+    for kind in JOB_KINDS:
+        for one in ledger.jobs.of_kind(kind):
             assert isinstance(one.job, CompareJob | BisectJob)
             jobs[one.job.testbed].append((kind, one.id))
     return [
@@ -87,15 +103,19 @@ def _parts(outlook: LedgerSummary, alerts: AlertIndex) -> list[PagesOfTestbed]:
 
 
 def _made(
-    parts: Sequence[PagesOfTestbed], desk: PageBuilder, processes: int, source: SiteSource
+    parts: Sequence[PagesOfTestbed],
+    builder: PageBuilder,
+    folder: Path,
+    processes: int,
+    source: SiteSource,
 ) -> list[SeriesSummary]:
     """Makes the pages of testbeds; returns all series."""
     workers = min(processes, len(parts))
     if workers <= 1:
-        return _joined(map(desk.make, parts))
+        return _joined(builder.make(one, folder) for one in parts)
     # Spawned, for a fork beside the threads of NumPy can wait for ever.
     spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, spawn, _begin, (source, desk.folder, desk.alerts)) as pool:
+    with ProcessPoolExecutor(workers, spawn, _begin, (source, folder, builder.alerts)) as pool:
         try:
             return _joined(pool.map(_make, parts))
         except BrokenProcessPool:
@@ -111,8 +131,9 @@ def _joined(found: Iterable[Sequence[SeriesSummary]]) -> list[SeriesSummary]:
 def _begin(source: SiteSource, folder: Path, alerts: AlertIndex) -> None:
     """In a child process."""
     compute.prepare_child()
-    _desk[:] = [PageBuilder(source, source.ledger(), folder, alerts)]
+    _child[:] = [(PageBuilder(source, source.ledger(), alerts), folder)]
 
 
 def _make(part: PagesOfTestbed) -> list[SeriesSummary]:
-    return _desk[0].make(part)
+    builder, folder = _child[0]
+    return builder.make(part, folder)

@@ -3,30 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from netbisect.bisect.detection.level_difference import pooled
 from netbisect.bisect.model.detection_results import LevelStep
 from netbisect.bisect.model.entities import Commit, Noise
-from netbisect.bisect.model.jobs import NightlyJob
-from netbisect.bisect.model.results import (
-    Confirmed,
-    NotConfirmed,
-    Result,
-    Unfinished,
-)
+from netbisect.bisect.model.results import Confirmed, NotConfirmed
 from netbisect.reports.documents.types import AlertSummary
 from netbisect.reports.model.case import Case, Links
-from netbisect.reports.render import words
-from netbisect.reports.site.view_models import (
-    RECENT,
-    NightView,
-    RunningLine,
-    SeriesEpoch,
-    SeriesSummary,
-    SeriesView,
-)
+from netbisect.reports.site.view_models import RECENT, SeriesEpoch, SeriesView
+from netbisect.steps.queries import progress
 from netbisect.steps.queries.case import case_in, history, seen_from
 from netbisect.steps.queries.lab_context import LedgerLab
 from netbisect.steps.service.numeric import health, histories
@@ -37,8 +24,6 @@ from netbisect.store.repositories.series_history import SeriesHistory
 
 _FOLLOWED = 90 * 86400.0
 """Seconds after its end that an alert is followed."""
-NIGHT_SECONDS = 20 * 3600.0
-"""Jobs opened within this time belong to one night."""
 
 
 # -------------------------------------------------------------------------------------- series
@@ -112,7 +97,7 @@ def _named(found: Sequence[LevelStep]) -> set[str]:
 
 def latest(ledger: Ledger) -> float:
     """When the newest thing was done that pages of alerts tell of, seconds since the epoch."""
-    nights = ledger.nights.latest(NIGHT_SECONDS)
+    nights = ledger.nights.latest(progress.NIGHT_SECONDS)
     return max(
         *(at for _, at in ledger.alerts.change_counts().values()),
         *(one.closed_at or one.opened_at for one in nights),
@@ -162,60 +147,6 @@ def question_case(ledger: Ledger, record: JobRecord, lab: LedgerLab) -> Case:
     return case
 
 
-def running(ledger: Ledger, record: JobRecord, kind: str, steps_done: int) -> RunningLine:
-    """A question that is not answered."""
-    decisions = ledger.actions.of_job(record.id)
-    beliefs = [one.belief for one in decisions if one.belief is not None]
-    likeliest = ""
-    if beliefs:
-        best = max(beliefs[-1].chances.items(), key=lambda item: item[1], default=("", 0.0))
-        likeliest = f"{ledger.commits.label(best[0])}, {words.certainty(best[1])}"
-        if beliefs[-1].none >= best[1]:
-            likeliest = f"no change, {words.certainty(beliefs[-1].none)}"
-    last = decisions[-1] if decisions else None
-    return RunningLine(
-        kind=kind,
-        number=record.id,
-        testbed=record.job.testbed,
-        branch=record.job.branch,
-        since=record.opened_at,
-        steps=steps_done,
-        now=f"{last.stage.value} {ledger.commits.label(last.revision)}: {last.why}"
-        if last
-        else "waits",
-        likeliest=likeliest,
-    )
-
-
-def night_views(
-    nights: Sequence[JobRecord], series: Mapping[tuple[str, str, str], SeriesSummary]
-) -> list[NightView]:
-    """What the last night came to, testbed by testbed."""
-    found = []
-    for record in nights:
-        night = record.job
-        assert isinstance(night, NightlyJob)
-        done = 0
-        for scenario in night.scenarios:
-            one = series.get((night.testbed, scenario, night.branch))
-            done += one is not None and any(p.revision == night.revision for p in one.points)
-        why = _why(record.finding) if done < len(night.scenarios) else ""
-        found.append(
-            NightView(night.testbed, night.branch, night.revision, len(night.scenarios), done, why)
-        )
-    return found
-
-
-def _why(finding: Result | None) -> str:
-    match finding:
-        case None:
-            return "it is not over"
-        case Unfinished(why=why):
-            return why
-        case _:
-            return "no valid sample was measured"
-
-
 def resolve(ledger: Ledger, name: str) -> Commit:
     """The revision that a name means: a hash, the beginning of one, or n302145.
 
@@ -232,8 +163,12 @@ def resolve(ledger: Ledger, name: str) -> Commit:
     if len(like) != 1:
         known = f"{len(like)} of them begin so" if like else "no kernel of it was measured"
         raise SiteRevisionError(
-            f"--compare {name}: {known}; more of its hash, or a label such as "
-            "n302145-0a1b2c3d4e5f, would be right"
+            f"{name}: {known}; expected more of its hash, or a label such as n302145-0a1b2c3d4e5f"
         )
-    commit = ledger.commits.get(like[0])
-    return commit or Commit(like[0], 0, "(not in the tree that is watched)", "", "", "", 0.0)
+    return known_commit(ledger, like[0])
+
+
+def known_commit(ledger: Ledger, revision: str) -> Commit:
+    """The commit of a full revision, known or not."""
+    commit = ledger.commits.get(revision)
+    return commit or Commit(revision, 0, "(not in the tree that is watched)", "", "", "", 0.0)

@@ -1,4 +1,4 @@
-"""The web server: Buildbot's pages, and a plugin with the dashboard, reports and the API."""
+"""The web server: Buildbot's pages, and a plugin with pages, reports and the API."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from buildbot.www.plugin import Application
 from twisted.cred.checkers import FilePasswordDB
 from twisted.web import resource, static
 from twisted.web.server import Request
+from twisted.web.util import Redirect
 
 from netbisect.reports.pages import requests
 from netbisect.steps.queries.request_status import follow
 from netbisect.steps.service.database_thread import open_history
 from netbisect.steps.service.secrets import read_password
 from netbisect.steps.service.settings import Settings
-from netbisect.steps.web import api, body_limit, dashboard, documents
+from netbisect.steps.web import api, body_limit, documents, pages
 from netbisect.steps.web.login import make_auth, make_authz
 from netbisect.steps.web.request_files import RequestFiles, is_folder
 from netbisect.steps.web.request_form import BUILDER
@@ -68,7 +69,21 @@ class ReportFolder(ProtectedResource):
         name = path.decode(errors="replace")
         if is_folder(name):
             return RequestFiles(self.application, (name,))
+        if name.startswith("alert-"):
+            return Redirect(f"../{name}".encode())  # the address in mails of earlier releases
         return ReportPage(self.application, name)
+
+
+class PluginFolder(static.File):
+    """Below `plugins/netbisect`: files of the plugin, and the pages."""
+
+    application: Application
+
+    def getChild(self, path: bytes, request: Request) -> resource.Resource:
+        name = path.decode(errors="replace")
+        if pages.is_page(name):
+            return pages.page_resource(self.application, name)
+        return super().getChild(path, request)
 
 
 class ReportPage(ProtectedResource):
@@ -110,14 +125,17 @@ class WebPlugin(Application):
         self.description = NAME
         self.version = metadata.version(NAME)
         self.static_dir = resources.files("netbisect.steps.web") / "static"
-        self.resource = static.File(str(self.static_dir))
+        self.resource = PluginFolder(str(self.static_dir))
+        self.resource.application = self
         self.ui = True
 
     def setConfiguration(self, config: dict[str, Any]) -> None:
         """Adds the resources."""
         super().setConfiguration(config)
         children: dict[bytes, resource.Resource] = {
-            b"dashboard": dashboard.DashboardResource(self),
+            b"": Redirect(b"index.html"),
+            b"dashboard": Redirect(b"index.html"),  # the address in earlier releases
+            b"search": pages.SearchResource(self),
             b"reports": ReportFolder(self),
             b"api": api.ApiResource(self),
             **documents.resources(self),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
 from buildbot.www.authz import Forbidden
 from buildbot.www.plugin import Application
@@ -24,7 +23,7 @@ from netbisect.steps.requests.service import RequestService
 from netbisect.steps.service.database_thread import DatabaseThread, database_thread, open_history
 from netbisect.steps.service.rights import MissingRightError, Right, User, parse_rights
 from netbisect.steps.web.login import user_name, user_rights
-from netbisect.steps.web.responses import ProtectedResource, send
+from netbisect.steps.web.responses import ProtectedResource, is_same_origin, send
 from netbisect.store.db.database import DatabaseError, NotFoundError, StoreError
 from netbisect.store.git.history import HistoryError
 from netbisect.store.ledger import Ledger
@@ -271,8 +270,7 @@ def _check_sender(request: Request, user: User, url: str) -> None:
     if kind != _JSON:
         raise _refuse(415, f"expected Content-Type: {_JSON}")
     origin = request.getHeader("origin")
-    parts = urlsplit(url)
-    if origin is not None and origin.lower() != f"{parts.scheme}://{parts.netloc}".lower():
+    if origin is not None and not is_same_origin(request, url):
         raise _refuse(403, "cross-origin request")
     if origin is None and user.via == "form":
         raise _refuse(403, "expected an Origin header, or a token")

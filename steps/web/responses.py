@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import urlsplit
 
 from buildbot.www.authz import Forbidden
 from buildbot.www.plugin import Application
@@ -20,7 +21,7 @@ from netbisect.store.ledger import Ledger
 _HEADERS = {
     # No scripts, nothing from other servers; styles and drawings are inline.
     b"content-security-policy": b"default-src 'none'; style-src 'unsafe-inline'; "
-    b"img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'",
+    b"img-src 'self' data:; base-uri 'none'; form-action 'self'; frame-ancestors 'self'",
     b"x-frame-options": b"SAMEORIGIN",  # for browsers without frame-ancestors
     b"x-content-type-options": b"nosniff",
     b"referrer-policy": b"same-origin",
@@ -51,7 +52,7 @@ class ProtectedResource(resource.Resource):
         raise NotImplementedError
 
     def render_GET(self, request: Request) -> int:
-        defer.ensureDeferred(self._check_and_respond(request)).addErrback(_fail, request)
+        defer.ensureDeferred(self._check_and_respond(request)).addErrback(fail, request)
         return int(server.NOT_DONE_YET)
 
     async def _check_and_respond(self, request: Request) -> None:
@@ -59,7 +60,15 @@ class ProtectedResource(resource.Resource):
         await self.respond(request)
 
 
-def _fail(failure: Any, request: Request) -> None:
+def is_same_origin(request: Request, url: str) -> bool:
+    """Whether a page of this service sent the request; False if the browser does not say so."""
+    parts = urlsplit(url)
+    origin = request.getHeader("origin") or ""
+    return origin.lower() == f"{parts.scheme}://{parts.netloc}".lower()
+
+
+def fail(failure: Any, request: Request) -> None:
+    """Ends a request after an exception."""
     forbidden = failure.check(Forbidden)
     if not forbidden:
         log.err(failure, "netbisect's pages")

@@ -299,9 +299,9 @@ def test_the_culprit_is_named_although_the_master_is_killed(house: DemoService) 
     assert "e1000: Migrate igb(4) to iflib" in second.get_content()
     lines = second.get_content().expandtabs().splitlines()
     assert max(len(line) for line in lines if "://" not in line) <= 76
-    page = f"plugins/netbisect/reports/alert-{alert.id}.html"
+    page = f"plugins/netbisect/alert-{alert.id}.html"
     assert planted[:12] in get(play, page)
-    # The page is written when the last question is closed, and after it.
+    # Profiles are taken after the search.
     end = time.monotonic() + LIMIT
     while '<th scope="row"><code>igb_isc_rxd_pkt_get</code></th>' not in get(play, page):
         assert time.monotonic() < end, "the page does not show the profiles"

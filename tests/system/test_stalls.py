@@ -182,7 +182,7 @@ def test_what_stands_still_is_ended_and_the_service_goes_on(service: Supervised)
 
     service.start_master()
     until(lambda: service.closed(night))
-    page = f"{service.settings.web.url}plugins/netbisect/dashboard"
+    page = f"{service.settings.web.url}plugins/netbisect/health.html"
     with urllib.request.urlopen(page, timeout=60) as answer:
         shown = answer.read().decode()
     assert "Stalls of the service" in shown

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import getpass
 import json
-import time
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -14,7 +12,7 @@ import click
 from netbisect.bisect.model.alert_state import AlertState
 from netbisect.reports.render import words
 from netbisect.reports.render.plaintext import table
-from netbisect.steps.policy.alert_mails import change_mail
+from netbisect.steps.policy.alert_actions import ACTIONS, AlertCommand, act
 from netbisect.steps.service.control import SETTINGS
 from netbisect.steps.service.database_thread import open_ledger
 from netbisect.steps.service.options import chosen_folder, database_options
@@ -164,79 +162,6 @@ def _now(alert: Alert) -> str:
     return words.state(alert.state, until=alert.muted_until, into=alert.merged_into)
 
 
-# ---------------------------------------------------------------------------- what people do
-
-
-@dataclass(frozen=True, slots=True)
-class _Verb:
-    """A subcommand that changes an alert."""
-
-    state: AlertState
-    help: str
-    example: str
-
-
-_VERBS = {
-    "ack": _Verb(
-        AlertState.ACKNOWLEDGED,
-        "Accept a change: the new level becomes the baseline.",
-        'ack 7 --why "the price of the fix for SA-26:03"',
-    ),
-    "mute": _Verb(
-        AlertState.MUTED,
-        "Mute an alert until a date, when it opens again.",
-        'mute 7 --until 2026-12-31 --why "in review"',
-    ),
-    "reopen": _Verb(
-        AlertState.REOPENED,
-        "Reopen a closed, muted or acknowledged alert.",
-        'reopen 7 --why "it is still there on c2558"',
-    ),
-    "invalid": _Verb(
-        AlertState.INVALID,
-        "Close an alert: the measurement was wrong.",
-        'invalid 7 --why "the generator sent too little"',
-    ),
-    "infra": _Verb(
-        AlertState.INFRA,
-        "Close an alert: the lab changed, not the code.",
-        'infra 7 --why "new firmware on the switch"',
-    ),
-    "fixed": _Verb(
-        AlertState.FIXED,
-        "Close an alert: the level has recovered, or a fix is committed.",
-        'fixed 7 --why "fixed by 0123456789ab"',
-    ),
-    "withdraw": _Verb(
-        AlertState.WITHDRAWN,
-        "Withdraw an alert: new measurements do not show the change.",
-        'withdraw 7 --why "ten more boots show nothing"',
-    ),
-}
-
-
-def _do(
-    number: int,
-    state: AlertState,
-    *,
-    why: str,
-    who: str | None,
-    until: float | None,
-    ledger: Ledger,
-) -> None:
-    _known(ledger, number)
-    if until is not None and why.strip():
-        why = f"{why} (until {words.day(until)})"
-    who = who or _login()
-    alert = ledger.alerts.change(
-        number, who=who, what=why, state=state, until=until, tell=change_mail(who, why)
-    )
-    if alert.state is state:
-        click.echo(f"Alert {number} is {_now(alert)}.")
-    else:
-        click.echo(f"Alert {number} stays {alert.state.value}; the reason is in its history.")
-
-
 def _login() -> str:
     try:
         return getpass.getuser()
@@ -244,22 +169,8 @@ def _login() -> str:
         raise click.UsageError("the login name is unknown; expected --who NAME") from error
 
 
-def _date(_: click.Context, __: click.Parameter, value: str | None) -> float | None:
-    """The start of a future day, UTC."""
-    if value is None:
-        return None
-    try:
-        at = datetime.strptime(value, "%Y-%m-%d").replace(tzinfo=UTC).timestamp()
-    except ValueError as error:
-        raise click.BadParameter(f"{value!r} is not a date such as 2026-12-31") from error
-    now = time.time()
-    if at <= now:
-        raise click.BadParameter(f"{value} is not after today, {words.day(now)} (UTC)")
-    return at
-
-
-def _add(name: str, verb: _Verb) -> None:
-    """Makes the subcommand of a verb."""
+def _add(name: str, action: AlertCommand) -> None:
+    """Makes the subcommand of an action."""
 
     def run(
         number: int,
@@ -267,32 +178,33 @@ def _add(name: str, verb: _Verb) -> None:
         database: str | None,
         why: str,
         who: str | None,
-        until: float | None = None,
+        until: str = "",
     ) -> None:
         ledger = _ledger(folder, database)
-        _do(number, verb.state, why=why, who=who, until=until, ledger=ledger)
+        _known(ledger, number)
+        alert = act(ledger, number, name, who=who or _login(), why=why, until=until)
+        if alert.state is action.state:
+            click.echo(f"Alert {number} is {_now(alert)}.")
+        else:
+            click.echo(f"Alert {number} stays {alert.state.value}; the reason is in its history.")
 
     options = [
         click.argument("number", type=int),
         click.option("--why", required=True, help="Reason, kept in the history."),
         click.option("--who", metavar="NAME", help="Author (default: your login name)."),
     ]
-    if verb.state is AlertState.MUTED:
+    if action.state is AlertState.MUTED:
         options.append(
             click.option(
-                "--until",
-                metavar="YYYY-MM-DD",
-                required=True,
-                callback=_date,
-                help="Last day of muting, UTC.",
+                "--until", metavar="YYYY-MM-DD", required=True, help="Last day of muting, UTC."
             )
         )
     for option in reversed(options):
         run = option(run)
-    alerts.command(name, help=verb.help, epilog=f"Example: netbisect alerts {verb.example}")(
+    alerts.command(name, help=action.help, epilog=f"Example: netbisect alerts {action.example}")(
         database_options(run)
     )
 
 
-for _name, _verb in _VERBS.items():
-    _add(_name, _verb)
+for _name, _action in ACTIONS.items():
+    _add(_name, _action)

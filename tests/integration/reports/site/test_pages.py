@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import re
+import runpy
+from dataclasses import replace
+from pathlib import Path
 
 from netbisect.bisect.model.alert_state import AlertKind, AlertState
+from netbisect.bisect.model.entities import Commit, Level
 from netbisect.bisect.model.results import Effect
-from netbisect.reports.site import dashboard, pages
-from netbisect.reports.site.dashboard import Addresses
-from netbisect.reports.site.view_models import Point, SeriesSummary, SiteOverview
+from netbisect.reports.documents.types import AlertSummary
+from netbisect.reports.site import pages
+from netbisect.reports.site.plots import first_changed
+from netbisect.reports.site.view_models import NightProgress, Overview, Point, SeriesSummary
 from netbisect.steps.queries.document_parts import alert_summary
 from netbisect.store.db.records import Alert, AlertSeries
+
+made = runpy.run_path(str(Path(__file__).parents[3] / "fixtures" / "report_cases.py"))
 
 
 def effect(scenario: str, ln_ratio: float) -> Effect:
@@ -66,21 +73,36 @@ def test_each_cell_of_the_map_shows_the_change_of_its_own_series() -> None:
             AlertSeries("c2558", one.scenario, "main", "a", "b", one, 1e9) for one in effects
         ),
     )
-    view = SiteOverview(
+    view = Overview(
         at=1e9,
-        nights=[],
-        night_at=None,
+        night=NightProgress(0, 0, (), None, None),
         alerts=[alert_summary(alert, 1e9)],
         running=[],
         series=[summary("fwd4"), summary("fwd6"), summary("pf4")],
     )
 
     said = [row["cells"][0]["said"] for row in pages.grid(view, "main")["rows"]]
-    night = dashboard.NightProgress(0, 0, (), None, None)
-    board = dashboard.Dashboard(
-        overview=view, night=night, running=[], held=[], addresses=Addresses("/"), at=1e9
-    )
 
     assert said == ["▼ -10.4 %, alert 7", "▼ -4.9 %, alert 7", "learning"]
-    for page in (pages.index(view), dashboard.page(board)):
-        assert re.findall("▼ (.*?), alert 7", page) == ["-10.4 %", "-4.9 %"]
+    assert re.findall("▼ (.*?), alert 7", pages.index(view)) == ["-10.4 %", "-4.9 %"]
+
+
+def level(number: int) -> Level:
+    return Level(f"{number}", "", 0.0, (14.0,))
+
+
+def test_a_series_falls_at_a_known_culprit() -> None:
+    """At its own level, at the next one, or at the first bad one."""
+    found = replace(made["alert_summary"](), good="8", bad="72")
+    known = replace(found, culprit="48")
+    culprit = replace(made["commit"](48), revision="48")
+
+    def place(numbers: list[int], alert: AlertSummary, commit: Commit | None) -> int | None:
+        levels = [level(one) for one in numbers]
+        return first_changed(alert, levels, {f"{one}": one for one in numbers}, commit)
+
+    assert place([8, 24, 48, 72], known, culprit) == 2
+    assert place([8, 24, 60, 72], known, culprit) == 2
+    assert place([8, 24, 72], known, culprit) == 2
+    assert place([8, 48, 60, 72], found, None) == 3
+    assert place([8, 24], known, culprit) is None

@@ -151,7 +151,6 @@ def test_a_small_drop_needs_a_second_pair_of_images(nights: Nights) -> None:
     assert "-3.7 %" in mail.subject, "the mean of both pairs"
     first = [nights.followups.history.commit(end).number for end in pair(record)]
     assert f"between n{first[0]} and n{first[1]}" in mail.subject
-    assert nights.followups.page_of(alert.id).is_file()
 
 
 def test_an_unconfirmed_change_is_withdrawn(nights: Nights) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 from collections.abc import Iterator
@@ -10,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from sqlalchemy import event
 
 from netbisect.bisect.model import serialization
 from netbisect.bisect.model.alert_state import AlertState
@@ -31,7 +31,9 @@ from netbisect.steps.policy.profiles import key_of
 from netbisect.steps.scheduler.followups import Followups, open_nights
 from netbisect.steps.service import control
 from netbisect.steps.service.database_thread import open_ledger
-from netbisect.steps.service.settings import load
+from netbisect.steps.service.settings import SearchSettings, load
+from netbisect.steps.site.live import LivePages
+from netbisect.steps.site.source import SiteSource
 from netbisect.store.db.records import ActionStage, Alert, JobRecord, Outcome
 from netbisect.store.ledger import Ledger
 
@@ -117,6 +119,25 @@ def test_an_alert_goes_from_open_to_culprit_found_with_two_mails(alerts: Alerts)
     ]
 
 
+def test_mail_and_page_share_one_case(alerts: Alerts) -> None:
+    """Other testbeds are queried once per mail."""
+    looks: list[str] = []
+
+    def listen(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+        if statement.startswith("SELECT DISTINCT boots.testbed, boots.revision"):
+            looks.append(statement)
+
+    event.listen(alerts.ledger.engine, "before_cursor_execute", listen)
+    search = alerts.confirm("c2558", 1, 6)
+    assert len(looks) == 1
+    alert = alerts.end(search, alerts.culprit(search, 4))
+
+    assert len(looks) == 2
+    page = page_of(alerts, alert)
+    assert "made" in page
+    assert "the search ended: culprit" in page
+
+
 @pytest.mark.parametrize(
     ("finding", "state"),
     [
@@ -131,6 +152,31 @@ def test_an_alert_without_a_culprit_stands_or_is_withdrawn(
 
     assert alert.state is state
     assert len(alerts.mails()) == 2
+
+
+@pytest.mark.parametrize("state", [AlertState.MUTED, AlertState.INVALID, AlertState.ACKNOWLEDGED])
+def test_the_end_of_a_search_keeps_the_state_set_by_users(
+    alerts: Alerts, state: AlertState
+) -> None:
+    """Muted and invalid alerts get no mail."""
+    search = alerts.confirm("c2558", 1, 6)
+    alerts.ledger.alerts.change(1, who="olga", what="we know", state=state, until=9e9)
+    alert = alerts.end(search, alerts.culprit(search, 4))
+
+    assert (alert.state, alert.culprit) == (state, alerts.line[4])
+    assert len(alerts.mails()) == (2 if state is AlertState.ACKNOWLEDGED else 1)
+    record = [type(one.job) for one in alerts.ledger.jobs.all_open()]
+    assert record == ([ProfileJob] if state is AlertState.ACKNOWLEDGED else [])
+
+
+def test_alerts_with_the_same_culprit_are_merged(alerts: Alerts) -> None:
+    searches = [alerts.confirm("c2558", 1, 6), alerts.confirm("e5-2650", 2, 7)]
+    first, second = (alerts.end(search, alerts.culprit(search, 4)) for search in searches)
+
+    assert (second.state, second.merged_into) == (AlertState.MERGED, first.id)
+    [stands] = alerts.ledger.alerts.all_open()
+    assert stands.id == first.id
+    assert [one.testbed for one in stands.series] == ["c2558", "e5-2650"]
 
 
 def test_testbeds_of_a_group_share_a_search(alerts: Alerts) -> None:
@@ -154,7 +200,24 @@ def test_testbeds_of_a_group_share_a_search(alerts: Alerts) -> None:
     told = outcomes[second.id].body
     assert re.search(r"testbed +c2558-2", told)
     assert re.search(r"measured on +c2558\n", told)
-    assert alerts.followups.page_of(second.id).is_file()
+    assert f"Alert {second.id}" in page_of(alerts, second)
+
+
+def test_a_change_in_another_range_has_a_search_of_its_own(alerts: Alerts) -> None:
+    """Also without `use_groups`."""
+    alerts.add_twin()
+    search = alerts.confirm("c2558", 1, 6)
+    assert alerts.confirm("c2558-2", 2, 6).id != search.id
+    assert alerts.confirm("c2558-2", 1, 7).id != search.id
+    alone = replace(alerts.settings, search=SearchSettings(use_groups=False))
+    alerts.followups = Followups(alone, alerts.lab)
+    assert alerts.confirm("c2558", 2, 7).job.testbeds == ("c2558",)
+
+
+def test_a_search_from_before_the_group_is_not_shared(alerts: Alerts) -> None:
+    search = alerts.confirm("c2558", 1, 6)
+    alerts.add_twin()
+    assert alerts.confirm("c2558-2", 1, 6).id != search.id
 
 
 def test_a_returning_change_is_mailed_in_the_same_thread_with_a_new_search(alerts: Alerts) -> None:
@@ -236,7 +299,10 @@ def profiled(alerts: Alerts, record: JobRecord, folded: dict[str, str]) -> None:
 
 
 def page_of(alerts: Alerts, alert: Alert) -> str:
-    return alerts.followups.page_of(alert.id).read_text()
+    source = SiteSource("", lab=alerts.lab, home=alerts.settings)
+    text = LivePages(source, alerts.ledger).file(f"alert-{alert.id}.html")
+    assert text is not None
+    return text
 
 
 def test_a_culprit_and_its_parent_are_profiled_for_the_page(alerts: Alerts) -> None:
@@ -305,23 +371,6 @@ def test_a_page_mentions_removed_files_of_profiles(alerts: Alerts) -> None:
     alerts.followups.conclude(alerts.ledger, record, ProfileResult(sides))
 
     assert "its files were removed" in page_of(alerts, alert)
-
-
-def test_missing_pages_are_written_at_the_next_start(alerts: Alerts) -> None:
-    search = alerts.confirm("c2558", 1, 6)
-    alert = alerts.end(search, alerts.culprit(search, 4))
-    [record] = alerts.ledger.jobs.all_open()
-    sides = alerts.line[3], alerts.line[4]
-    profiled(alerts, record, dict.fromkeys(sides, "a;b 10\n"))
-    old = alerts.followups.page_of(alert.id)
-    before = old.read_bytes()
-    stamp = old.stat()
-    alerts.followups.conclude(alerts.ledger, record, ProfileResult(sides))
-    old.write_bytes(before)
-    os.utime(old, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
-    alerts.followups.write_missing_pages(alerts.ledger)
-
-    assert "Where the time goes" in page_of(alerts, alert)
 
 
 def test_an_earlier_profile_of_a_user_is_shown_too(alerts: Alerts) -> None:

@@ -18,13 +18,14 @@ from twisted.internet import reactor, task
 from netbisect.bisect.model.entities import Noise, Sample
 from netbisect.bisect.model.jobs import BisectJob, Candidate, NightlyJob
 from netbisect.bisect.model.results import Culprit, NightlyResult
+from netbisect.steps.queries.lab_context import LedgerLab
+from netbisect.steps.queries.progress import progress_of
 from netbisect.steps.scheduler.buildsets import Buildsets
 from netbisect.steps.scheduler.scheduler import SCHEDULER_NAME
 from netbisect.steps.scheduler.testbed_groups import unavailable_peers
 from netbisect.steps.service import control
 from netbisect.steps.service.database_thread import DatabaseThread, open_ledger
 from netbisect.steps.service.settings import SearchSettings, load
-from netbisect.steps.web.dashboard_data import DashboardData
 from netbisect.store.db.records import Action, ActionStage, JobRecord, Outcome
 
 LINE = [f"{number:040x}" for number in range(8)]
@@ -167,10 +168,11 @@ def test_a_peer_that_left_the_group_is_unavailable(clinic: Clinic) -> None:
     assert set(clinic.shut()) == {PEER, THIRD}
 
 
-def test_the_dashboard_shows_trials_on_peers(clinic: Clinic) -> None:
+def test_progress_shows_trials_on_peers(clinic: Clinic) -> None:
     clinic.trial(clinic.record, OWN, None)
     clinic.trial(clinic.record, PEER, None)
-    [running] = DashboardData(clinic.settings, clinic.lab).build(clinic.ledger).running
+    [record] = clinic.ledger.open_jobs()
+    running = progress_of(clinic.ledger, LedgerLab("", clinic.lab), record)
     assert (running.testbed, running.now) == (OWN, f"trial r1: w; trial r1 on {PEER}: w")
 
 

@@ -100,8 +100,8 @@ def test_flame_graphs_are_written_with_the_site(told: Told, tmp_path: Path) -> N
     source = SiteSource(str(told.ledger.engine.url), lab=told.lab, home=told.settings)
     folder = tmp_path / "out"
     folder.mkdir()
-    desk = PageBuilder(source, told.ledger, folder, AlertIndex.of(told.ledger))
-    desk.make(PagesOfTestbed(told.alert.testbed, (), (told.alert.id,), ()))
+    builder = PageBuilder(source, told.ledger, AlertIndex.of(told.ledger))
+    builder.make(PagesOfTestbed(told.alert.testbed, (), (told.alert.id,), ()), folder)
 
     assert len(list(folder.glob("*.svg"))) == 3
     assert {path.suffix for path in folder.iterdir()} == {".html", ".json", ".svg"}

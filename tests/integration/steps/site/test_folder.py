@@ -64,7 +64,7 @@ def test_a_run_replaces_the_site_and_keeps_other_files(own_site: Any, tmp_path: 
     command = ["site", str(tmp_path / "www"), "--database", own_site.database]
     result = CliRunner().invoke(main.main, command)
 
-    assert "24 pages, the largest of" in result.output
+    assert "70 pages, the largest of" in result.output
     assert (tmp_path / "www").is_symlink()
     assert (folder / "robots.txt").read_text() == "Disallow:"
     assert (folder / "more" / "logo.svg").read_text() == "<svg/>"
@@ -248,7 +248,7 @@ def test_missing_series_have_reasons(own_site: Any, site_plan: Any) -> None:
     own_site.run()
 
     text = own_site.page("index.html").text
-    assert "3 of 6 series measured" in text
-    assert "main on testbed-01: 1 of 1 scenario: no power on port 7" in text
-    assert "main on new: 1 of 1 scenario: no valid sample was measured" in text
-    assert "main on late: 1 of 1 scenario: it is not over" in text
+    assert "of 6 series measured" in text
+    assert "testbed-01, main: inet4-path-00: no power on port 7" in text
+    assert "new, main: inet4-path-00: no measurements" in text
+    assert "late, main: inet4-path-00: still running" in text

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 import shutil
 from collections.abc import Callable
@@ -13,6 +12,8 @@ from typing import Any
 
 import jsonschema
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from netbisect.bisect.model.alert_state import AlertState
 from netbisect.bisect.model.entities import Boot, Commit, Conditions, Sample
@@ -20,7 +21,8 @@ from netbisect.bisect.model.jobs import CompareJob
 from netbisect.bisect.model.results import Confirmed, Effect
 from netbisect.reports.documents.json_schema import as_data, schema
 from netbisect.reports.render.templating import environment
-from netbisect.reports.site.view_models import series_page
+from netbisect.reports.site.plots import spark
+from netbisect.reports.site.view_models import series_page, slug
 from netbisect.steps.queries.documents import DocumentQueries
 from netbisect.steps.service.database_thread import open_ledger
 from netbisect.store.db.records import SeriesName
@@ -68,8 +70,8 @@ def test_every_kind_of_page_is_there(whole_site: Any) -> None:
     kinds = {re.split(r"[-.]", name)[0] for name in pages(whole_site)}
 
     assert kinds == {
-        "index", "alert", "alerts", "bisection", "compare", "comparison", "revisions",
-        "searches", "series", "testbed", "testbeds",
+        "index", "alert", "alerts", "bisection", "compare", "comparison", "health", "revision",
+        "revisions", "searches", "series", "testbed", "testbeds",
     }  # fmt: skip
 
 
@@ -111,7 +113,7 @@ def test_pages_have_no_dead_links_and_load_nothing(whole_site: Any) -> None:
         policy = next(one["content"] for one in page.all("meta") if "http-equiv" in one)
         assert policy is not None
         assert policy.startswith("default-src 'none'; style-src 'unsafe-inline'")
-        assert bool(page.all("script")) == name.startswith("revisions-") == ("script" in policy)
+        assert page.all("script") == page.all("form") == []
 
 
 def test_every_page_of_data_has_a_document(whole_site: Any) -> None:
@@ -152,7 +154,21 @@ def _is_own(page: Any, link: str) -> bool:
     return link.startswith("#") and link[1:] in page.values("id")
 
 
+def test_every_page_is_small(whole_site: Any) -> None:
+    assert max(len(content) for content in whole_site.files().values()) < 500_000
+
+
 # ----------------------------------------------------------------------------- what they tell
+
+
+def test_open_alerts_come_first(whole_site: Any) -> None:
+    page = whole_site.page("index.html")
+
+    assert "2 open alerts" in page.text
+    assert page.text.index("Open alerts") < page.text.index("latest level against baseline")
+    assert page.text.count("▼ -3.9 %, alert") == 2
+    series = [link for link in page.values("href") if link.startswith("series-")]
+    assert len(series) == 6
 
 
 def test_the_page_of_an_alert_has_its_history(changed_site: Any) -> None:
@@ -160,7 +176,17 @@ def test_the_page_of_an_alert_has_its_history(changed_site: Any) -> None:
 
     assert "acknowledged; the new level is the baseline" in text
     assert re.search(r"UTC ?olga ?acknowledged ?in review <b>", text)
-    assert "1 open alert, and 1 that are known or muted" in changed_site.page("index.html").text
+    assert "1 open alert, and 1 known or muted" in changed_site.page("index.html").text
+
+
+def test_a_bisection_shows_every_visit_with_its_reason(whole_site: Any) -> None:
+    page = whole_site.page("bisection-2.html")
+
+    assert page.text.count("most to learn for its price") == 6
+    assert "24 commits, 4.1 % each" in page.text
+    assert "Tested kernels by commit" in page.text
+    drawn = [one["id"] for one in page.all("title") if "id" in one]
+    assert {"line-title", "search-title"} <= set(drawn)
 
 
 def test_a_series_tells_steps_alerts_and_what_it_can_show(whole_site: Any) -> None:
@@ -171,6 +197,13 @@ def test_a_series_tells_steps_alerts_and_what_it_can_show(whole_site: Any) -> No
     assert {"recent-title", "history-title"} <= set(page.values("id"))
     assert "alert-1.html" in page.values("href")
     assert re.search(r"-3\.\d % \(-[45]\.\d to -[23]\.\d\)", page.text)
+
+
+def test_new_conditions_begin_an_epoch(changed_site: Any) -> None:
+    text = changed_site.page("series-testbed-00.inet6-path-01.main.html").text
+
+    assert "flows: 2000 → 1" in text
+    assert "learning" in text
 
 
 # --------------------------------------------------------------------------------- bad input
@@ -219,14 +252,13 @@ def test_what_people_and_machines_say_stays_text(
         closing.open_alert((effect,), who=EVIL, what=EVIL)
     site = site_of(tmp_path / "out", url)
 
-    assert len(pages(site)) == 10
+    assert len(pages(site)) == 12
     for name in pages(site):
         text = (site.folder / name).read_text()
         assert len(text) < 500_000
         assert not re.search(r"[\x00-\x08\x0b\x0c\x0e-\x1f\u202e]", text)
         page = site.page(name)
-        scripts = page.all("script")
-        assert len(scripts) == (2 if name.startswith("revisions-") else 0)
+        assert not page.all("script")
         assert not page.all("img")
         assert not [a for _, attributes in page.found for a in attributes if a.startswith("on")]
     assert SHOWN in site.page("index.html").text
@@ -238,6 +270,14 @@ def test_a_folder_name_cannot_be_left(tmp_path: Path) -> None:
         assert re.fullmatch(
             r"series-[A-Za-z0-9_-]+\.x\.main\.html", series_page(name or "-", "x", "main")
         )
+
+
+@given(st.lists(st.text(min_size=1), min_size=2, max_size=2, unique=True))
+def test_two_names_never_share_a_file(names: list[str]) -> None:
+    one, other = (slug(name) for name in names)
+
+    assert one != other
+    assert one == slug(names[0])
 
 
 @pytest.mark.parametrize(
@@ -276,19 +316,35 @@ def test_an_empty_database_makes_a_site(
     assert "No measurements." in site.page("testbeds.html").text
 
 
+@given(st.lists(st.floats(-5, 25), min_size=1, max_size=60))
+def test_a_small_picture_stays_in_its_frame(means: list[float]) -> None:
+    numbers = [int(number) for number in re.findall(r"-?\d+", spark(means))]
+
+    assert all(-1 <= number <= 72 for number in numbers)
+
+
 # ------------------------------------------------------------------------------ any two revisions
 
 
-def test_the_data_of_the_script_are_those_of_the_table(whole_site: Any) -> None:
-    text = (whole_site.folder / "revisions-testbed-00.main.html").read_text()
-    found = re.search(r'id="data">(.*?)</script>', text, re.DOTALL)
-    assert found is not None
-    data = json.loads(found[1])
+def test_two_revisions_are_compared_on_a_page_of_their_own(changed_site: Any) -> None:
+    """Also in the next run."""
+    [name] = {path.name for path in changed_site.folder.glob("compare-*.html")}
 
-    page = whole_site.page("revisions-testbed-00.main.html")
-    assert len(data["rows"]) == len([one for one in page.all("tr") if "data-row" in one])
-    rate = math.exp(data["rows"][0]["levels"][0][0])
-    assert f"{rate / 1e3:.0f} kpps" in page.text
+    assert "5 series of both" in changed_site.page(name).text
+    assert name in changed_site.page("compare.html").values("href")
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("nothing", "no kernel of it was measured"), ("", "of them begin so")],
+)
+def test_a_name_that_is_no_revision_is_refused(own_site: Any, name: str, said: str) -> None:
+    before = own_site.files()
+    result = own_site.run("--compare", name, name)
+
+    assert result.exit_code == 1
+    assert said in result.output
+    assert own_site.files() == before
 
 
 # -------------------------------------------------------------------------------- the contrast
@@ -317,3 +373,10 @@ def test_text_can_be_read(scheme: str) -> None:
         for name in ("ink", "soft", "link", "good", "bad", "culprit", "heat", "boot"):
             light, dark = sorted((luminance(colours[name]), luminance(colours[ground])))[::-1]
             assert (light + 0.05) / (dark + 0.05) >= 4.5, (scheme, name, ground)
+
+
+def test_all_colours_are_those_of_the_schemes() -> None:
+    """Otherwise one of them would be unreadable in the dark."""
+    css = environment.get_template("site/site.css").render()
+
+    assert not re.search(r"#[0-9a-f]{3,6}\b|rgb|: (white|black)\b", css)

@@ -75,11 +75,12 @@ class Anonymous(ApiMaster):
     async def ours(self) -> None:
         """Pages accept no writes; the API needs a token."""
         for page in (
-            "dashboard",
+            "index.html",
             "overview.json",
             "data/alert-1.json",
             "feed.atom",
             "badges/x.svg",
+            "search",
         ):
             for verb in _VERBS:
                 answer = await self.call(verb, f"plugins/netbisect/{page}", "", {})
@@ -89,6 +90,8 @@ class Anonymous(ApiMaster):
             *(f"requests/1/{verb}" for verb in ("cancel", "resume", "extend")),
         ):
             assert (await self.call("POST", f"{API}/{path}", "", {})).code == 401, path
+        form = await self.call("POST", "plugins/netbisect/alert-1.html", "", {}, origin=ORIGIN)
+        assert form.code == 403
         for hook in ("base", "poller"):
             assert (await self.call("POST", f"change_hook/{hook}", "", {})).code == 400
         assert self.ledger.requests.all() == []
@@ -114,16 +117,18 @@ class Anonymous(ApiMaster):
     async def headers(self) -> None:
         (self.settings.reports / "request-1").mkdir(parents=True)
         (self.settings.reports / "request-1" / "x.svg").write_text("<svg/>")
-        (self.settings.reports / "alert-1.html").write_text("<p>")
+        (self.settings.reports / "profile-1.html").write_text("<p>")
         for status, page in (
-            (200, "dashboard"),
+            (200, "index.html"),
             (200, "overview.json"),
             (200, "feed.atom"),
             (200, "badges/main.svg"),
-            (200, "reports/alert-1.html"),
+            (200, "reports/profile-1.html"),
             (200, "reports/request-1/x.svg"),
             (200, "api/v1/caller"),
-            (404, "reports/alert-2.html"),
+            (404, "reports/profile-2.html"),
+            (404, "alert-2.html"),
+            (404, "search?q=x"),
             (404, "data/x"),
             (401, "api/v1/audit"),
         ):

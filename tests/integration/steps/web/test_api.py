@@ -131,7 +131,7 @@ class Api(ApiMaster):
         for path in ("requests", "requests/1", "revisions?name=main", "caller"):
             await self.get(401, path)
         assert (await self.call("GET", "api/v2/builders")).code == 403
-        assert (await self.call("GET", "plugins/netbisect/dashboard")).code == 403
+        assert (await self.call("GET", "plugins/netbisect/index.html")).code == 403
         token = self.token("read")
         assert (await self.get(200, "caller", token))["rights"] == ["read"]
         assert (await self.get(200, "requests", token))["requests"] == []

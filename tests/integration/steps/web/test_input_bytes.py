@@ -17,8 +17,8 @@ from twisted.internet import threads
 
 STRANGE = (b"\xff", b"\xed\xa0\x80", b"\x00", b"%ff", "é".encode())
 PAGES = (
-    b"plugins/netbisect/dashboard",
-    b"plugins/netbisect/reports/alert-1.html",
+    b"plugins/netbisect/index.html",
+    b"plugins/netbisect/alert-1.html",
     b"plugins/netbisect/badges/x.svg",
     f"{API}/caller".encode(),
     f"{API}/requests".encode(),

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
+import subprocess
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -11,12 +15,14 @@ import pytest
 import treq
 from buildbot.plugins import util
 from real_master import RealMaster, case
-from twisted.internet import reactor, task
+from twisted.internet import reactor, task, threads
 from twisted.web.iweb import IResponse
 
 from netbisect.bisect.model.entities import Commit
 from netbisect.steps.web import www
 
+CHROMIUM = shutil.which("chromium") or shutil.which("chrome") or shutil.which("chromium-browser")
+PICTURES = os.environ.get("NETBISECT_SCREENSHOTS")
 GOOD, BAD = "a" * 40, "b" * 40
 HOSTILE = "]]> <script>alert(1)</script> & \x07"
 
@@ -65,7 +71,7 @@ class Web(RealMaster):
         for build in (first, last):
             steps = (await self.rest(f"builds/{build}/steps"))["steps"]
             [step] = (one for one in steps if one["name"] == "compare")
-            assert [one["name"] for one in step["urls"]] == ["dashboard"]
+            assert [one["name"] for one in step["urls"]] == ["overview"]
             assert step["results"] == 0
             found = await self.drawn(step["stepid"], picture=build == last)
             expected = {"ministat": "t", "boots.html": "h"} if build == last else {"ministat": "t"}
@@ -97,9 +103,7 @@ class Web(RealMaster):
         await self.check_documents()
         await self.check_missing()
         await self.check_caching()
-        page = await self.text("plugins/netbisect/dashboard")
-        while "being read" in page:
-            page = await self.text("plugins/netbisect/dashboard")
+        page = await self.text("plugins/netbisect/dashboard")  # leads to the overview
 
         assert "1 of 1 series measured, none missing." in page
         assert "learning" in page
@@ -154,10 +158,39 @@ class Web(RealMaster):
         )
         await self.serve(authz=closed)
         for path in (
-            "dashboard",
+            "index.html",
+            "search",
             "overview.json",
             "feed.atom",
             "badges/main.svg",
             "data/alert-1.json",
         ):
             assert (await self.get(f"plugins/netbisect/{path}")).code == 403, path
+
+    @pytest.mark.slow
+    @pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
+    @case
+    async def test_buildbots_home_is_the_overview(self) -> None:
+        await self.serve()
+        url = f"http://127.0.0.1:{self.master.www.getPortnum()}/"
+        command = [
+            str(CHROMIUM),
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--virtual-time-budget=8000",
+            f"--user-data-dir={self.folder / 'profile'}",
+            "--enable-logging=stderr",
+            "--dump-dom",
+            url,
+        ]
+        if PICTURES:
+            command[-2] = f"--screenshot={Path(PICTURES) / 'buildbot.png'}"
+        done = await threads.deferToThread(
+            subprocess.run, command, capture_output=True, text=True, timeout=300, check=True
+        )
+        complaints = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+
+        assert [line for line in complaints if "netbisect" in line] == []
+        if not PICTURES:
+            assert '<iframe src="plugins/netbisect/index.html"' in done.stdout

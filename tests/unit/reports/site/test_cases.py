@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pytest
 from hypothesis import Phase, given, settings
@@ -15,7 +16,6 @@ from hypothesis import strategies as st
 
 from netbisect.reports.model.case import Case, KernelFailure, Links
 from netbisect.reports.model.history import HistoryEntry
-from netbisect.reports.pages.page import page
 from netbisect.reports.site import cases
 
 made = runpy.run_path(str(Path(__file__).parents[3] / "fixtures" / "report_cases.py"))
@@ -27,6 +27,11 @@ VOID = {"meta", "br", "img", "link", "hr", "input"}
 def make(name: str, **changes: object) -> Case:
     case: Case = made[name](**changes)
     return case
+
+
+def page(case: Case) -> str:
+    document = replace(made["alert_document"](), history=case.history)
+    return cases.alert(made["alert_summary"](), document, case, title=case.title, jobs=[])
 
 
 @cache
@@ -83,18 +88,20 @@ def culprit() -> str:
 
 def test_sections_are_complete_and_in_order(culprit: str) -> None:
     assert Outline(culprit).headings == [
-        "Case 17: forwarding, inet4 on c2558",
-        "The commit",
-        "Evidence",
-        "Changes by this commit",
+        "Alert 3: a drop, forwarding, inet4 on c2558",
         "Measurements",
         "forwarding, inet4",
         "forwarding, inet6",
         "pf, inet4",
+        "Series",
+        "Changes by this commit",
+        "Evidence",
+        "The commit",
         "ministat",
         "The search",
         "Revisions without measurements",
         "Candidates",
+        "History",
         "Conditions",
         "To reproduce",
         "Acknowledge or mute",
@@ -105,7 +112,7 @@ def test_the_culprit_has_author_trailers_and_links(culprit: str) -> None:
     outline = Outline(culprit)
 
     for words in (
-        "commit verified Commit n40-84363a3ebf40 made forwarding, inet4 slower: -10.9 %",
+        "Commit n40-84363a3ebf40 made forwarding, inet4 slower: -10.9 %",
         "net: tidy up the route lookup, part 40",
         "A Committer",
         "MFC after: 2 weeks, not before 2026-03-16",
@@ -135,6 +142,25 @@ def test_every_page_is_one_file_without_script(name: str) -> None:
     assert len(ids) == len(set(ids))
     assert not re.search(r"\b(broke|broken|blame)", outline.text)
     text.encode()
+
+
+@pytest.mark.parametrize("name", ["alert_case", *ENDINGS])
+def test_every_plot_has_a_title_and_a_description(name: str) -> None:
+    pictures = re.findall(r"<svg.*?</svg>", page_of(name), flags=re.DOTALL)
+
+    assert len(pictures) == (6 if name == "alert_case" else 7)
+    for picture in pictures:
+        root = ET.fromstring(picture)  # noqa: S314 - our own
+        space = "{http://www.w3.org/2000/svg}"
+        named = {
+            child.get("id") for child in root if child.tag in (f"{space}title", f"{space}desc")
+        }
+        assert set(root.attrib["aria-labelledby"].split()) == named
+        assert root.attrib["role"] == "img"
+
+
+def test_pages_of_one_case_are_equal_byte_for_byte(culprit: str) -> None:
+    assert page(make("culprit_case")) == culprit
 
 
 def test_panics_have_backtraces() -> None:
@@ -187,6 +213,27 @@ def test_commit_messages_are_escaped() -> None:
     assert not {"script", "img"} & set(outline.tags)
     assert not [name for _, name, _ in outline.attributes if name.startswith("on")]
     assert '<script>alert("x")</script><img src=x onerror=y>&amp;{{ 7 * 7 }}' in outline.text
+
+
+@pytest.mark.parametrize("name", ["suspects_case", "not_reproduced_case", "unfinished_case"])
+def test_a_page_without_a_verified_commit_has_no_author(name: str) -> None:
+    assert "A Committer" not in page_of(name)
+
+
+def test_a_running_search_has_no_verdict() -> None:
+    text = Outline(page_of("alert_case")).text
+
+    assert "main is slower on c2558" in text
+    assert "the results below are preliminary" in text
+
+
+def test_each_step_has_the_most_probable_answer(culprit: str) -> None:
+    text = Outline(culprit).text
+
+    assert "64 commits, 1.5 % each" in text
+    assert f"{made['label'](40)}, 97.0 %" in text
+    assert "that none of them changed anything: 0.1 %" not in text
+    assert "that none of them changed anything: less than 0.1 %" not in text
 
 
 def test_no_change_can_be_the_most_probable_answer() -> None:
@@ -287,7 +334,6 @@ def test_pages_are_valid_for_any_texts(name: str, said: tuple[str, ...], times: 
     )
     document = replace(made["alert_document"](), history=told.history)
     pages = [
-        page(told),
         cases.alert(line, document, told, title=str, jobs=[]),
         cases.comparison(1, told, None, alert=line),
         cases.bisection(2, told, line),

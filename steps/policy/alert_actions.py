@@ -1,0 +1,105 @@
+"""What people do with alerts, by the names that commands and forms use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from netbisect.bisect.model.alert_state import AlertState
+from netbisect.errors import UserError
+from netbisect.reports.render import words
+from netbisect.steps.policy.alert_mails import change_mail
+from netbisect.store.db.records import Alert
+from netbisect.store.ledger import Ledger
+
+
+class AlertActionError(UserError):
+    """The action is incomplete; the text says what is missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class AlertCommand:
+    """An action that changes the state of an alert."""
+
+    state: AlertState
+    help: str
+    example: str
+
+
+ACTIONS = {
+    "ack": AlertCommand(
+        AlertState.ACKNOWLEDGED,
+        "Accept a change: the new level becomes the baseline.",
+        'ack 7 --why "the price of the fix for SA-26:03"',
+    ),
+    "mute": AlertCommand(
+        AlertState.MUTED,
+        "Mute an alert until a date, when it opens again.",
+        'mute 7 --until 2026-12-31 --why "in review"',
+    ),
+    "reopen": AlertCommand(
+        AlertState.REOPENED,
+        "Reopen a closed, muted or acknowledged alert.",
+        'reopen 7 --why "it is still there on c2558"',
+    ),
+    "invalid": AlertCommand(
+        AlertState.INVALID,
+        "Close an alert: the measurement was wrong.",
+        'invalid 7 --why "the generator sent too little"',
+    ),
+    "infra": AlertCommand(
+        AlertState.INFRA,
+        "Close an alert: the lab changed, not the code.",
+        'infra 7 --why "new firmware on the switch"',
+    ),
+    "fixed": AlertCommand(
+        AlertState.FIXED,
+        "Close an alert: the level has recovered, or a fix is committed.",
+        'fixed 7 --why "fixed by 0123456789ab"',
+    ),
+    "withdraw": AlertCommand(
+        AlertState.WITHDRAWN,
+        "Withdraw an alert: new measurements do not show the change.",
+        'withdraw 7 --why "ten more boots show nothing"',
+    ),
+}
+
+
+def act(ledger: Ledger, number: int, verb: str, *, who: str, why: str, until: str = "") -> Alert:
+    """Changes the state of an alert, with a mail about it; returns the alert.
+
+    Args:
+        ledger: The ledger.
+        number: Of the alert.
+        verb: One of ACTIONS.
+        who: Author.
+        why: Reason, kept in the history.
+        until: Last day of muting, YYYY-MM-DD in UTC; only for `mute`.
+
+    Raises:
+        AlertActionError: The verb, the reason or the day is missing or wrong.
+        NotFoundError: There is no such alert.
+        StoreError: The alert cannot change to this state.
+    """
+    if verb not in ACTIONS:
+        raise AlertActionError(f"{verb!r}: expected one of {', '.join(ACTIONS)}")
+    if not why.strip():
+        raise AlertActionError("the reason is missing")
+    state = ACTIONS[verb].state
+    end = None
+    if state is AlertState.MUTED:
+        end = _future_day(until, ledger.clock())
+        why = f"{why} (until {words.day(end)})"
+    tell = change_mail(who, why)
+    return ledger.alerts.change(number, who=who, what=why, state=state, until=end, tell=tell)
+
+
+def _future_day(text: str, now: float) -> float:
+    """The start of a day after today."""
+    try:
+        at = datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        raise AlertActionError(f"{text!r} is not a date such as 2026-12-31") from None
+    if at <= now:
+        raise AlertActionError(f"{text} is not after today, {words.day(now)} (UTC)")
+    return at

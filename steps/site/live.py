@@ -1,0 +1,234 @@
+"""Renders pages of the running service; called in the compute process."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from netbisect.bisect.model.entities import Commit
+from netbisect.reports.site import pages, revisions, series
+from netbisect.reports.site.frame import Serving, message, serving
+from netbisect.reports.site.pages import RequestListing
+from netbisect.reports.site.view_models import (
+    Overview,
+    RunningJob,
+    SeriesSummary,
+    pair_page,
+    revision_page,
+    series_page,
+)
+from netbisect.steps.queries.progress import progress_of
+from netbisect.steps.service import stalls
+from netbisect.steps.site import view_models
+from netbisect.steps.site.build import AlertIndex, PageBuilder
+from netbisect.steps.site.folder import SiteRevisionError
+from netbisect.steps.site.index_pages import NAMES, IndexPages, overview
+from netbisect.steps.site.source import SiteSource
+from netbisect.store.db.database import NotFoundError, retried_when_lost
+from netbisect.store.git.grammar import RevisionError
+from netbisect.store.git.mirror import HistoryError
+from netbisect.store.git.resolve import commit_named
+from netbisect.store.ledger import Ledger
+
+_PATIENCE = 0.5
+"""Seconds that a page waits for series; the next request reads further ones."""
+_ALERT = re.compile(r"alert-([0-9]{1,9})[.]")
+_JOB = re.compile(r"(?:comparison|bisection)-([0-9]{1,9})[.]")
+_REVISION = re.compile(r"revision-([0-9A-Za-z]{1,40})[.]html")
+_PAIR = re.compile(r"compare-([0-9A-Za-z]{1,40})[.]([0-9A-Za-z]{1,40})[.]html")
+_Place = tuple[str, str]
+
+
+class LivePages:
+    """The pages of one ledger, up to date at every request."""
+
+    def __init__(self, source: SiteSource, ledger: Ledger, patience: float = _PATIENCE) -> None:
+        self.source = source
+        self.ledger = ledger
+        self.patience = patience
+        self._event = -1
+        self._series: dict[_Place, tuple[str, list[SeriesSummary]]] = {}
+        """With the version of their samples and alerts."""
+        self._running: dict[int, tuple[tuple[int, int], RunningJob]] = {}
+        """By job, with its numbers of actions and finished actions."""
+
+    def file(self, name: str) -> str | None:
+        """A page or another file; None if there is none of this name."""
+        self._refresh()
+        if found := _ALERT.match(name):
+            return self._numbered(self.builder.alert, int(found[1])).get(name)
+        if found := _JOB.match(name):
+            return self._numbered(self.builder.job, int(found[1])).get(name)
+        if name == "requests.html":
+            return pages.requests(
+                [
+                    RequestListing(
+                        one.id, one.kind, one.who, one.opened_at, one.verdict or one.state, one.why
+                    )
+                    for one in self.ledger.requests.all()
+                ]
+            )
+        if name.startswith("series-"):
+            return self._one_series(name)
+        return self._of_many(name)
+
+    def _numbered(self, files: Callable[[int], dict[str, str]], number: int) -> Mapping[str, str]:
+        try:
+            return files(number)
+        except (NotFoundError, KeyError):
+            return {}
+
+    def _one_series(self, name: str) -> str | None:
+        page = f"{name.rpartition('.')[0]}.html"
+        for one in self.ledger.series.names():
+            if series_page(one.testbed, one.scenario, one.branch) == page:
+                for history in self.ledger.series_histories.of(one.testbed, one.scenario):
+                    if history.name == one:
+                        return self.builder.series(history, self.builder.view(history)).get(name)
+        return None
+
+    def _of_many(self, name: str) -> str | None:
+        many = IndexPages(self.builder, self.overview())
+        stem = name.removesuffix(".html")
+        if stem in NAMES:
+            return many.page(stem)
+        if found := many.by_testbed().get(name):
+            return many.testbed(found)
+        if found := many.by_branch().get(name):
+            return revisions.page(found)
+        try:
+            if pair := _PAIR.fullmatch(name):
+                return many.pair(pair[1], pair[2])
+            if one := _REVISION.fullmatch(name):
+                return many.revision(self.commit(one[1]))
+        except SiteRevisionError:
+            pass
+        return None
+
+    def commit(self, name: str) -> Commit:
+        """The commit that a user names: one that was measured, or any of the tree.
+
+        Raises:
+            SiteRevisionError: The name means no commit, or several.
+        """
+        try:
+            return view_models.resolve(self.ledger, name)
+        except SiteRevisionError as error:
+            tree = self.builder.lab.history
+            if tree is None:
+                raise
+            try:
+                home = self.source.home
+                branch = home.branches[0] if home else ""
+                return commit_named(tree, name, default_branch=branch)
+            except (RevisionError, HistoryError):
+                raise error from None
+
+    def search(self, names: Sequence[str]) -> str:
+        """The page of a revision, or of the comparison of two.
+
+        Raises:
+            SiteRevisionError: A name means no commit, or several.
+        """
+        self._refresh()
+        found = [self.commit(one.strip()).revision for one in names]
+        return revision_page(found[0]) if len(found) == 1 else pair_page(found[0], found[1])
+
+    # -------------------------------------------------------------------------- what is kept
+
+    def overview(self) -> Overview:
+        """Everything on the pages about many series; changed series are read first."""
+        self._refresh()
+        stale = self.stale()
+        end = time.monotonic() + self.patience
+        while stale and time.monotonic() < end:
+            place, version = stale.pop(0)
+            found = self.ledger.series_histories.of(*place)
+            self._series[place] = version, [series.summary(self.builder.view(h)) for h in found]
+        every = [one for _, found in self._series.values() for one in found]
+        home = self.source.home
+        return overview(
+            self.builder,
+            sorted(every, key=lambda one: one.name),
+            list(self._jobs()),
+            self.ledger.clock(),
+            stalls=stalls.read(home.state).recent if home else (),
+            unread=len(stale),
+        )
+
+    def stale(self) -> list[tuple[_Place, str]]:
+        """Testbeds and scenarios that have changed since they were read, with their versions."""
+        self._refresh()
+        counted = self.ledger.samples.counts()
+        self._series = {place: one for place, one in self._series.items() if place in counted}
+        changes: dict[_Place, float] = {}
+        for number, alert in self.alerts.by_number.items():
+            for one in alert.series:
+                at = self.alerts.changed.get(number, 0.0)
+                place = one.testbed, one.scenario
+                changes[place] = max(at, changes.get(place, at))
+        versions = {
+            place: f"{one.samples} {one.latest!r} {changes.get(place)}"
+            for place, one in counted.items()
+        }
+        return [
+            (place, version)
+            for place, version in versions.items()
+            if self._series.get(place, ("", []))[0] != version
+        ]
+
+    def _refresh(self) -> None:
+        event = self.ledger.events.last()
+        if event != self._event:
+            self.alerts = AlertIndex.of(self.ledger)
+            self.builder = PageBuilder(self.source, self.ledger, self.alerts)
+            self._event = event
+
+    def _jobs(self) -> list[RunningJob]:
+        found = self.ledger.jobs.all_open()
+        counts = self.ledger.jobs.progress({one.id for one in found})
+        before, self._running = self._running, {}
+        for one in found:
+            count = counts.get(one.id, (0, 0))
+            kept = before.get(one.id)
+            if kept is None or kept[0] != count:
+                kept = count, progress_of(self.ledger, self.builder.lab, one)
+            self._running[one.id] = kept
+        return [job for _, job in self._running.values()]
+
+
+_pages: list[LivePages] = []
+"""Those of the last request."""
+
+
+def file(source: SiteSource, name: str, builds: str) -> str | None:
+    """A page of the service or another file; None if there is none of this name.
+
+    Args:
+        source: Of the pages.
+        name: Of the file.
+        builds: Address of Buildbot's own pages.
+    """
+    with serving(Serving(builds)):
+        return retried_when_lost(lambda: _pages_of(source).file(name))
+
+
+def search(source: SiteSource, names: Sequence[str]) -> tuple[str, str]:
+    """The file about one or two revisions; or "" and why there is none."""
+    try:
+        return retried_when_lost(lambda: _pages_of(source).search(names)), ""
+    except SiteRevisionError as error:
+        return "", str(error)
+
+
+def refusal(title: str, text: str, builds: str) -> str:
+    """A page that says why something was not done."""
+    with serving(Serving(builds)):
+        return message(title, text)
+
+
+def _pages_of(source: SiteSource) -> LivePages:
+    if not _pages or _pages[0].source != source:
+        _pages[:] = [LivePages(source, source.ledger())]
+    return _pages[0]

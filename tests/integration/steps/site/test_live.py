@@ -1,0 +1,292 @@
+"""Pages of the running service: the overview, searches, and pages of all kinds."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from netbisect.bisect.model.entities import Boot, Noise, Sample
+from netbisect.bisect.model.jobs import BisectJob, Candidate, CompareJob, NightlyJob
+from netbisect.bisect.model.results import Unfinished
+from netbisect.reports.site.frame import Serving, serving
+from netbisect.steps.queries import progress
+from netbisect.steps.service import control
+from netbisect.steps.service.database_thread import open_ledger
+from netbisect.steps.service.settings import load
+from netbisect.steps.site.folder import SiteRevisionError
+from netbisect.steps.site.live import LivePages
+from netbisect.steps.site.source import SiteSource
+from netbisect.store.db.records import ActionStage
+from netbisect.store.repositories.alert_changes import add_series
+
+HOSTILE = "]]> <script>alert(1)</script> \x07 \u202e & \"'"
+
+
+class Watch:
+    """Live pages of a ledger with nights, alerts and searches."""
+
+    def __init__(self, house: Path, database: Path) -> None:
+        settings, lab = load(house / control.SETTINGS)
+        self.settings = replace(settings, database=f"sqlite:///{database}")
+        self.ledger = open_ledger(self.settings.database)
+        self.now = max(one.latest for one in self.ledger.samples.counts().values()) + 3600
+        self.ledger.clock = lambda: self.now
+        source = SiteSource(self.settings.database, lab=lab, home=self.settings)
+        self.pages = LivePages(source, self.ledger, patience=math.inf)
+        self.names = sorted({one.scenario for one in self.ledger.series.names()})
+
+    def index(self) -> str:
+        return self.page("index.html")
+
+    def page(self, name: str) -> str:
+        with serving(Serving("../../#/builders")):
+            text = self.pages.file(name)
+        assert text is not None, name
+        return text
+
+    def night(self, testbed: str, why: str = "") -> None:
+        revision = self.ledger.commits.newest("main")
+        assert revision is not None
+        night = NightlyJob("main", testbed, revision, tuple(self.names), 4)
+        record = self.ledger.jobs.add(night, key=f"night {testbed}")
+        if why:
+            with self.ledger.jobs.closing(record, Unfinished(why)):
+                pass
+
+
+@pytest.fixture
+def watch(quiet_house: Path, filled: Path, tmp_path: Path) -> Watch:
+    return Watch(quiet_house, Path(shutil.copy(filled, tmp_path)))
+
+
+def test_it_shows_the_state_of_the_watch(watch: Watch, read_page: Callable[[str], Any]) -> None:
+    watch.night("testbed-00", why="the generator does not answer")
+    page = read_page(watch.index())
+    alerts = [one for one in watch.ledger.alerts.all() if one.state.standing]
+    links = page.values("href")
+
+    assert "0 of 3 series measured, 3 missing." in page.text
+    assert "the generator does not answer" in page.text
+    assert alerts
+    for one in alerts:
+        assert f"alert-{one.id}.html" in links
+        assert one.culprit[:12] in page.text
+    assert f"{len(alerts)} open alert" in page.text
+    assert "main: latest level against baseline" in page.text
+    assert sum(link.startswith("series-") for link in links) == 6
+    assert "▼ -" in page.text
+    assert "Queue empty." in page.text
+
+
+def test_only_confirmed_alerts_are_coloured(watch: Watch, read_page: Any) -> None:
+    page = read_page(watch.index())
+    looks = [one.get("class") or "" for one in page.all("td") if one.get("class") in {"down", "up"}]
+    moved = {
+        (one.testbed, one.scenario)
+        for alert in watch.ledger.alerts.all()
+        if alert.state.standing
+        for one in alert.series
+        if one.moved
+    }
+
+    assert looks == ["down"] * len(moved)
+
+
+def test_running_jobs_have_progress_and_time_left(watch: Watch, read_page: Any) -> None:
+    alert = watch.ledger.alerts.all()[-1]
+    watch.night(alert.testbed)
+    revisions = watch.ledger.commits.booted()[-6:]
+    watch.ledger.jobs.add(
+        CompareJob("main", alert.testbed, alert.good, alert.bad, (alert.lead,), alert.lead, -0.1),
+        key="compare",
+    )
+    watch.ledger.jobs.add(
+        BisectJob(
+            "main", alert.testbed, alert.good, tuple(map(Candidate, revisions)), (alert.lead,),
+            alert.lead, -0.1, Noise(),
+        ),
+        key="bisect",
+    )  # fmt: skip
+    view = watch.pages.overview()
+    told = {one.kind: one for one in view.running}
+
+    assert set(told) == {"night", "comparison", "bisection"}
+    assert (told["night"].done, told["night"].said) == (0.0, "0 of 4 boots")
+    assert told["comparison"].said == "3 of at most 9 boots on either side"
+    assert told["comparison"].done == pytest.approx(3 / 9)
+    assert "6 commits; likeliest" in told["bisection"].said
+    assert all(one.left is not None and one.left > 60 for one in view.running)
+    page = read_page(watch.index())
+    assert len(page.all("progress")) == 3
+    assert "is running: 0 of 3 series measured." in page.text
+
+
+@pytest.mark.parametrize("work", [None, ActionStage.TRIAL, ActionStage.KERNEL])
+def test_a_search_at_work_is_not_about_to_end(
+    watch: Watch, monkeypatch: pytest.MonkeyPatch, work: ActionStage | None
+) -> None:
+    """What it works at takes its time, even where no further trial is expected."""
+    alert, revisions = watch.ledger.alerts.all()[-1], watch.ledger.commits.booted()[-6:]
+    record = watch.ledger.jobs.add(
+        BisectJob(
+            "main", alert.testbed, alert.good, tuple(map(Candidate, revisions)), (alert.lead,),
+            alert.lead, -0.1, Noise(),
+        ),
+        key="bisect",
+    )  # fmt: skip
+    prices = watch.ledger.costs.prices(alert.testbed)
+    least = {None: None, ActionStage.TRIAL: prices.boot + prices.run}.get(work, prices.build)
+    if work is not None:
+        watch.ledger.actions.intend(
+            record.id, work, revisions[0], alert.testbed, config="G", arch="amd64", why="the next"
+        )
+    monkeypatch.setattr(progress, "_search", lambda *_: (0.9, 0.0, "6 commits"))
+    view = watch.pages.overview()
+
+    assert [one.left for one in view.running] == [least]
+    assert "about 0 s" not in watch.index()
+
+
+def test_only_changed_series_are_read_again(watch: Watch) -> None:
+    assert len(watch.pages.stale()) == 6
+    first = watch.pages.overview().series
+    assert watch.pages.stale() == []
+    assert watch.pages.overview().series == first
+
+    alert = next(one for one in watch.ledger.alerts.all() if one.state.standing)
+    watch.ledger.alerts.change(alert.id, who="a", what="b", culprit="c" * 40)
+    assert {place[0] for place, _ in watch.pages.stale()} == {alert.testbed}
+
+
+def test_all_series_of_a_changed_alert_are_read_again(watch: Watch) -> None:
+    watch.pages.overview()
+    alert = next(one for one in watch.ledger.alerts.all() if one.state.standing)
+    other = next(one for one in watch.ledger.series.names() if one.testbed != alert.testbed)
+    with watch.ledger.writing() as writing:
+        add_series(
+            writing, alert.id, testbed=other.testbed, scenario=other.scenario,
+            branch=other.branch, good=alert.good, bad=alert.bad, effect=None, who="a",
+        )  # fmt: skip
+
+    stale = {place for place, _ in watch.pages.stale()}
+    assert (other.testbed, other.scenario) in stale
+    assert stale == {
+        (one.testbed, one.scenario) for one in watch.ledger.alerts.get(alert.id).series
+    }
+
+
+def test_old_closed_alerts_are_not_on_the_overview(watch: Watch, read_page: Any) -> None:
+    watch.now += 40 * 86400
+    links = set(read_page(watch.index()).values("href"))
+
+    for one in watch.ledger.alerts.all():
+        assert (f"alert-{one.id}.html" in links) == one.state.standing
+
+
+def test_missing_series_of_a_night_are_updated(watch: Watch) -> None:
+    watch.night("testbed-00")
+    assert watch.pages.overview().night.measured == 0
+    [night] = [one for one in watch.ledger.jobs.all_open() if isinstance(one.job, NightlyJob)]
+    first = watch.names[0]
+    decision = watch.ledger.actions.intend(
+        night.id, ActionStage.TRIAL, night.job.revision, "testbed-00",
+        config="G", arch="amd64", why="the next",
+    )  # fmt: skip
+    sample = Sample("new", "new", "testbed-00", first, 1e6, 1e9, (), (), (), "c", watch.now, 1.0)
+    boot = Boot("new", "testbed-00", "k", night.job.revision, watch.now, 1.0)
+    for fact in (boot, sample):
+        watch.ledger.facts.record(fact, decision.id)
+
+    view = watch.pages.overview()
+    assert view.night.measured == 1
+    assert sum(len(one.scenarios) for one in view.night.missing) == 2
+
+
+def test_unread_series_are_counted(watch: Watch, read_page: Any) -> None:
+    watch.pages.patience = 0.0
+    empty = watch.index()
+
+    assert "6 series are still loading" in read_page(empty).text
+    assert '<meta http-equiv="refresh" content="5">' in empty
+    watch.pages.patience = math.inf
+    assert '<meta http-equiv="refresh" content="60">' in watch.index()
+
+
+def test_failed_mails_are_counted(watch: Watch, read_page: Any) -> None:
+    assert "could not be sent" not in watch.page("health.html")
+    mail = watch.ledger.mails.post("one", subject="s", recipients=["a@lab.invalid"], body="b")
+    watch.ledger.mails.failed(mail.id, "550 no such user", None)
+
+    assert "1 mail could not be sent (netbisect mails)" in read_page(watch.page("health.html")).text
+    assert "health.html" in read_page(watch.index()).values("href")
+
+
+def test_all_links_of_live_pages_lead_to_pages(watch: Watch, read_page: Any) -> None:
+    """As the static site: the same pages, with a search field and Buildbot's builds."""
+    seen, left = set(), ["index.html"]
+    while left and len(seen) < 40:
+        name = left.pop(0)
+        seen.add(name)
+        if not name.endswith(".html"):
+            assert json.loads(watch.page(name))["format"]
+            continue
+        page = read_page(watch.page(name))
+        assert next(one.get("action") for one in page.all("form")) == "search"
+        assert "../../#/builders" in page.values("href")
+        links = {link.partition("#")[0] for link in page.values("href")}
+        links = {one for one in links if re.fullmatch(r"[a-z]+(-[\w.-]+)?[.](html|json)", one)}
+        left += sorted(links - seen - set(left))
+
+    kinds = {re.split("[-.]", name)[0] for name in seen}
+    assert kinds >= {"alert", "bisection", "comparison", "series", "testbed", "revisions", "health"}
+
+
+def test_a_search_leads_to_a_revision_or_to_a_comparison(watch: Watch, read_page: Any) -> None:
+    one, other = sorted(watch.ledger.commits.booted())[:2]
+
+    page = watch.pages.search([one[:9]])
+    assert page == f"revision-{one[:12]}.html"
+    assert one in read_page(watch.page(page)).text
+    pair = watch.pages.search([one, other])
+    assert "against" in read_page(watch.page(pair)).text
+    with pytest.raises(SiteRevisionError, match="no kernel of it was measured"):
+        watch.pages.search(["nothing"])
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["alert-99.html", "alert-x.html", "bisection-1.html", "series-x.y.z.html", "revision-0.html",
+     "compare-zz.b.html", "../netbisect.toml", "x.html"],
+)  # fmt: skip
+def test_other_names_have_no_page(watch: Watch, name: str) -> None:
+    assert watch.pages.file(name) is None
+
+
+def test_an_empty_database_has_pages(quiet_house: Path, url: str, read_page: Any) -> None:
+    settings, lab = load(quiet_house / control.SETTINGS)
+    pages = LivePages(SiteSource(url, lab=lab, home=settings), open_ledger(url))
+    text = read_page(pages.file("index.html")).text
+
+    assert "No night yet." in text
+    assert "No open alerts" in text
+    for name in ("requests", "alerts", "searches", "testbeds", "compare", "health"):
+        assert pages.file(f"{name}.html")
+
+
+def test_external_text_is_escaped(watch: Watch, read_page: Any) -> None:
+    watch.ledger.quarantines.start(HOSTILE, why=HOSTILE)
+    watch.night("testbed-01", why=HOSTILE)
+    text = watch.index()
+    page = read_page(text)
+
+    assert page.all("script") == []
+    assert "<script>alert(1)</script>" in page.text
+    assert not set(text) & {"\x07", "\u202e"}

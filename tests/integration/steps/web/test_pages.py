@@ -1,0 +1,119 @@
+"""Pages over HTTP: searches, and forms that change alerts."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+from urllib.parse import urlencode
+
+import treq
+from api_master import ORIGIN, ApiMaster
+from real_master import case
+
+from netbisect.bisect.model.alert_state import AlertState
+from netbisect.bisect.model.jobs import CompareJob
+from netbisect.bisect.model.results import Confirmed, Effect
+from netbisect.steps.service.web_settings import PeopleRule
+
+_ADDRESS = "plugins/netbisect/alert-1.html"
+
+
+def test_the_web_server_loads_no_numeric_or_drawing_code() -> None:
+    """The master renders no page itself."""
+    loaded = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            (
+                "import sys, netbisect.steps.web, netbisect.steps.site.source; "
+                "print({name.partition('.')[0] for name in sys.modules} "
+                "& {'numpy', 'scipy', 'matplotlib'})"
+            ),
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert loaded.stdout.strip() == "set()"
+
+
+class Pages(ApiMaster):
+    """A master with an alert, and a user who is logged in."""
+
+    async def serve_ann(self, *rights: str) -> None:
+        self.change(url=f"{ORIGIN}/", people=(PeopleRule(("ann",), rights),))
+        job = CompareJob("main", "c2558", "a" * 40, "b" * 40, ("s",), "s", -0.1)
+        effect = Effect("s", -0.1, -0.12, -0.08, 1e-9, 5, 5)
+        with self.ledger.jobs.closing(
+            self.ledger.jobs.add(job, key="x"), Confirmed((effect,))
+        ) as closing:
+            closing.open_alert((effect,), who="netbisect", what="confirmed")
+        await self.serve()
+        self.master.www.getUserInfos = lambda _: {"username": "ann", "full_name": "Ann"}
+
+    async def send(self, origin: str = ORIGIN, **fields: str) -> tuple[int, str]:
+        answer = await self.call(
+            "POST",
+            _ADDRESS,
+            "",
+            urlencode(fields).encode(),
+            follow=False,
+            origin=origin,
+            content_type="application/x-www-form-urlencoded",
+        )
+        return answer.code, await treq.text_content(answer)
+
+    def state(self) -> Any:
+        return self.ledger.alerts.get(1).state
+
+    @case
+    async def test_a_user_with_the_right_changes_an_alert(self) -> None:
+        """Name and reason are in its history, and on its page."""
+        await self.serve_ann("ask")
+        assert (await self.send(verb="ack", why="the price of a fix"))[0] == 303
+
+        assert self.state() is AlertState.ACKNOWLEDGED
+        last = self.ledger.alerts.changes(1)[-1]
+        assert (last.who, last.what) == ("ann", "the price of a fix")
+        page = await treq.text_content(await self.call("GET", _ADDRESS))
+        assert "the price of a fix" in page
+        assert '<form class="act" method="post" action="alert-1.html">' in page
+
+    @case
+    async def test_incomplete_and_foreign_forms_change_nothing(self) -> None:
+        await self.serve_ann("ask")
+        for fields, said in (
+            ({"verb": "ack", "why": " "}, "the reason is missing"),
+            ({"verb": "drop", "why": "x"}, "expected one of ack, mute"),
+            ({"verb": "mute", "why": "x", "until": "2001-01-01"}, "is not after today"),
+            ({"verb": "mute", "why": "x"}, "is not a date such as 2026-12-31"),
+            ({"verb": "ack", "why": "x", "origin": "https://elsewhere.invalid"}, "cross-origin"),
+        ):
+            code, text = await self.send(**fields)
+            assert code == 403, fields
+            assert said in text
+        assert self.state() is AlertState.OPEN
+
+    @case
+    async def test_a_user_without_the_right_changes_nothing(self) -> None:
+        await self.serve_ann("read")
+        code, text = await self.send(verb="ack", why="x")
+
+        assert code == 403
+        assert "needs the right `ask`" in text
+        assert self.state() is AlertState.OPEN
+
+    @case
+    async def test_a_search_finds_revisions_of_the_tree(self) -> None:
+        await self.serve()
+        answer = await self.call("GET", "plugins/netbisect/search?q=main~1", follow=False)
+        [place] = answer.headers.getRawHeaders("location")
+
+        assert answer.code == 303
+        page = await treq.text_content(await self.call("GET", f"plugins/netbisect/{place}"))
+        assert "Change 2" in page
+        missing = await self.call("GET", "plugins/netbisect/search?q=nothing")
+        assert missing.code == 404
+        assert "no kernel of it was measured" in await treq.text_content(missing)
