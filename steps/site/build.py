@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from 
-
 from netbisect.bisect.model.detection_results import MIN_EFFECT
 from netbisect.bisect.model.jobs import BisectJob
 from netbisect.reports.documents import json_schema
@@ -33,7 +31,7 @@ from netbisect.steps.queries.lab_context import LedgerLab
 from netbisect.steps.site import view_models
 from netbisect.steps.site.folder import put
 from netbisect.steps.site.source import SiteSource
-from netbisect.store.db.records import Alert
+from netbisect.store.db.records import Alert, SeriesName
 from netbisect.store.ledger import Ledger
 from netbisect.store.repositories.series_history import SeriesHistory
 
