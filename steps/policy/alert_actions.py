@@ -77,19 +77,17 @@ def act(ledger: Ledger, number: int, verb: str, *, who: str, why: str, until: st
         until: Last day of muting, YYYY-MM-DD in UTC; only for `mute`.
 
     Raises:
-        AlertActionError: The verb, the reason or the day is missing or wrong.
+        AlertActionError: The verb or the day is wrong.
         NotFoundError: There is no such alert.
-        StoreError: The alert cannot change to this state.
+        StoreError: The reason is missing, or the alert cannot change to this state.
     """
     if verb not in ACTIONS:
         raise AlertActionError(f"{verb!r}: expected one of {', '.join(ACTIONS)}")
-    if not why.strip():
-        raise AlertActionError("the reason is missing")
     state = ACTIONS[verb].state
     end = None
     if state is AlertState.MUTED:
         end = _future_day(until, ledger.clock())
-        why = f"{why} (until {words.day(end)})"
+        why = f"{why} (until {words.day(end)})" if why.strip() else ""
     tell = change_mail(who, why)
     return ledger.alerts.change(number, who=who, what=why, state=state, until=end, tell=tell)
 
