@@ -171,7 +171,7 @@ def test_a_peer_that_left_the_group_is_unavailable(clinic: Clinic) -> None:
 def test_progress_shows_trials_on_peers(clinic: Clinic) -> None:
     clinic.trial(clinic.record, OWN, None)
     clinic.trial(clinic.record, PEER, None)
-    [record] = clinic.ledger.open_jobs()
+    [record] = clinic.ledger.jobs.all_open()
     running = progress_of(clinic.ledger, LedgerLab("", clinic.lab), record)
     assert (running.testbed, running.now) == (OWN, f"trial r1: w; trial r1 on {PEER}: w")
 
