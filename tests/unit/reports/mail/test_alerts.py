@@ -20,8 +20,8 @@ from netbisect.bisect.model.results import (
 )
 from netbisect.reports.mail import alerts
 from netbisect.reports.model.case import Case, KernelFailure
-from netbisect.reports.pages.page import page
 from netbisect.reports.render import plaintext
+from netbisect.reports.site import cases
 
 HERE = Path(__file__).parents[3]
 made = runpy.run_path(str(HERE / "fixtures" / "report_cases.py"))
@@ -150,7 +150,7 @@ def test_a_commit_that_stands_in_for_the_culprit_is_named() -> None:
     assert rows[place + 1].startswith(f"{case.label(culprit)} same kernel as")
     assert case.label(twin) in " ".join(rows[place + 1 : place + 3])
     told = f"{case.label(culprit)} has the same kernel image as {case.label(twin)}"
-    assert told in page(case)
+    assert told in cases.bisection(1, case, None)
 
 
 def test_the_ten_worst_series_are_listed() -> None:

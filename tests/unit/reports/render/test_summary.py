@@ -12,8 +12,8 @@ from netbisect.bisect.model.evidence import Evidence, Observation
 from netbisect.bisect.model.jobs import BisectJob, Candidate
 from netbisect.reports.mail.alerts import outcome
 from netbisect.reports.model.case import Attempt, Case
-from netbisect.reports.pages.page import page
 from netbisect.reports.render import summary
+from netbisect.reports.site import cases
 from netbisect.steps.queries.case import _of, _places
 
 made = runpy.run_path(str(Path(__file__).parents[3] / "fixtures" / "report_cases.py"))
@@ -38,12 +38,12 @@ def test_mails_and_pages_list_the_measuring_testbeds() -> None:
     text = outcome(shared_case()).text
     assert told in " ".join(text.split())
     assert max(len(line) for line in text.splitlines() if "://" not in line) <= 76
-    written = page(shared_case())
+    written = cases.bisection(1, shared_case(), None)
     assert f'<tr><th scope="row">measured on</th><td>{told}</td></tr>' in written
     assert ">boot and runs on c2558-2</td>" in written
     alone: Case = made["culprit_case"]()
-    assert "measured on" not in outcome(alone).text + page(alone)
-    assert "boot and runs on" not in page(alone)
+    assert "measured on" not in outcome(alone).text + cases.bisection(1, alone, None)
+    assert "boot and runs on" not in cases.bisection(1, alone, None)
 
 
 def test_a_testbed_without_the_good_end_has_no_rates() -> None:
