@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from netbisect.bisect.model import serialization
-from netbisect.bisect.model.detection_results import LOOKS
-from netbisect.bisect.model.entities import Boot, Level
+from netbisect.bisect.model.detection_results import RETEST_BOOTS
+from netbisect.bisect.model.entities import Boot
 from netbisect.bisect.model.evidence import Prices
 from netbisect.bisect.model.jobs import (
     BisectJob,
@@ -52,8 +52,8 @@ def progress_of(ledger: Ledger, lab: LabContext, record: JobRecord) -> RunningJo
             done = _boots(ledger, record)
             share, left, said = _of_boots(done, job.boots, prices, job.scenarios)
         case CompareJob():
-            done = _fewest(ledger, job)
-            share, left, said = _of_boots(done, LOOKS[-1], prices, job.scenarios, sides=2)
+            done = _boots(ledger, record)
+            share, left, said = _of_boots(done, RETEST_BOOTS, prices, job.scenarios, about="about ")
         case BisectJob():
             share, left, said = _search(ledger, lab, record, job, prices)
         case ProfileJob():
@@ -119,20 +119,10 @@ def _boots(ledger: Ledger, record: JobRecord) -> int:
     return sum(isinstance(fact, Boot) for fact in ledger.facts.of_job(record.id))
 
 
-def _fewest(ledger: Ledger, job: CompareJob) -> int:
-    """Boots of the leading scenario on the side with fewer boots."""
-    levels: list[Level] = ledger.series.levels(job.testbed, job.lead, job.branch)
-    return min(
-        sum(len(one.ln_pps) for one in levels if one.revision == end) for end in (job.good, job.bad)
-    )
-
-
 def _of_boots(
-    done: int, most: int, prices: Prices, scenarios: tuple[str, ...], sides: int = 1
+    done: int, most: int, prices: Prices, scenarios: tuple[str, ...], about: str = ""
 ) -> tuple[float, float, str]:
-    """Returns the completed share, the longest time left in seconds, and a text."""
-    left = max(most - done, 0) * sides * (prices.boot + prices.run * len(scenarios))
-    on_each = " on either side" if sides > 1 else ""
-    at_most = "at most " if sides > 1 else ""
-    said = f"{done} of {at_most}{words.count(most, 'boot')}{on_each}"
+    """Returns the completed share, the time left in seconds, and a text."""
+    left = max(most - done, 0) * (prices.boot + prices.run * len(scenarios))
+    said = f"{done} of {about}{words.count(most, 'boot')}"
     return min(done / most, 1.0), left, said
