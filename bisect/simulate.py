@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -73,7 +73,7 @@ class LabSimulation:
         """As `build`, at no cost."""
         if revision in self.broken:
             skipped = evidence.skipped | {revision: self.broken[revision]}
-            return Evidence(evidence.observations, evidence.kernels, skipped)
+            return replace(evidence, skipped=skipped)
         identity = f"kernel of {kernel_name(self.twins.get(revision, revision), layout)}"
         kernel = Kernel(
             revision=revision,
@@ -88,7 +88,7 @@ class LabSimulation:
             layout=layout,
         )
         kernels = evidence.kernels | {kernel_name(revision, layout): kernel}
-        return Evidence(evidence.observations, kernels, evidence.skipped)
+        return replace(evidence, kernels=kernels)
 
     def boot(
         self,
@@ -120,7 +120,7 @@ class LabSimulation:
         values = dict.fromkeys(scenarios, level)
         boot = f"boot {self.boots}", revision, identity
         observation = Observation(*boot, values, fresh, runs, testbed, layout, order)
-        return Evidence((*evidence.observations, observation), evidence.kernels, evidence.skipped)
+        return replace(evidence, observations=(*evidence.observations, observation))
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +193,7 @@ def simulate_shared_job(
         for testbed, current in list(running.items()):
             if current.observation is not None and current.ends <= lab.seconds:
                 observations = (*evidence.observations, current.observation)
-                evidence = Evidence(observations, evidence.kernels, evidence.skipped)
+                evidence = replace(evidence, observations=observations)
                 del running[testbed]
 
 

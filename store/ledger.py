@@ -18,6 +18,7 @@ from netbisect.store.repositories.costs import CostRepository
 from netbisect.store.repositories.evidence import EvidenceRepository
 from netbisect.store.repositories.facts import FactRepository
 from netbisect.store.repositories.jobs import JobRepository
+from netbisect.store.repositories.marks import MarkRepository
 from netbisect.store.repositories.metrics import MetricsRepository
 from netbisect.store.repositories.neighbour_series import NeighbourSeriesRepository
 from netbisect.store.repositories.nights import NightRepository
@@ -50,6 +51,7 @@ class Ledger(Transactions):
         self.facts = FactRepository(self)
         self.jobs = JobRepository(self)
         self.mails = OutboxRepository(self)
+        self.marks = MarkRepository(self)
         self.metrics = MetricsRepository(self)
         self.neighbour_series = NeighbourSeriesRepository(self)
         self.nights = NightRepository(self)

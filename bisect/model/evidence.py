@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 
 from netbisect.bisect.model.entities import Kernel
+from netbisect.bisect.model.marks import CommitMark, MarkVerdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +52,20 @@ class Evidence:
     """Reasons of failure by `kernel_name`."""
     profiled: dict[str, str] = field(default_factory=dict)
     """By profiled revision: the failure, or "" for success."""
+    marks: dict[str, CommitMark] = field(default_factory=dict)
+    """By revision: what a user says about it."""
 
     def of(self, revision: str) -> list[Observation]:
         """Observations of the ordinary kernel of that revision, oldest first."""
         return [r for r in self.observations if r.revision == revision and not r.layout]
+
+    def with_marks(self, marks: Iterable[CommitMark]) -> Evidence:
+        """The same with marks, oldest first."""
+        latest = {mark.revision: mark for mark in marks}
+        skipped = {
+            name: str(mark) for name, mark in latest.items() if mark.verdict is MarkVerdict.SKIP
+        }
+        return replace(self, marks=latest, skipped=self.skipped | skipped)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import cattrs
 from cattrs.preconf.json import make_converter
 
-from netbisect.bisect.model import entities, jobs, results
+from netbisect.bisect.model import entities, jobs, marks, results
 
 T = TypeVar("T")
 
@@ -23,6 +23,7 @@ CLASSES: dict[str, type] = {
     "sample": entities.Sample,
     "dud": entities.Failure,
     "profile": entities.Profile,
+    "mark": marks.CommitMark,
     "night": jobs.NightlyJob,
     "comparison": jobs.CompareJob,
     "bisection": jobs.BisectJob,

@@ -342,7 +342,9 @@ def _rates(
     space: SearchSpace, bits: NDArray[np.float64], prices: Prices, in_flight: InFlight
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Expected bits per second of a trial, and its seconds, by number of runs and target."""
-    skipped = [i for i, name in enumerate(space.revisions) if name in space.evidence.skipped]
+    # What a user excludes says nothing about its neighbours.
+    broken = space.evidence.skipped.keys() - space.evidence.marks.keys()
+    skipped = [i for i, name in enumerate(space.revisions) if name in broken]
     run = prices.run * len(space.job.scenarios)
     ready = np.array([_seconds_to_build(target, prices, in_flight) for target in space.targets])
     seconds = np.array([ready + prices.boot + run * runs for runs in RUNS[: len(bits)]])

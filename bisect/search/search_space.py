@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,12 @@ from netbisect.bisect.model.evidence import (
     kernel_name,
 )
 from netbisect.bisect.model.jobs import BisectJob
+from netbisect.bisect.model.marks import MarkVerdict
 from netbisect.bisect.stats.effect import values, yields_no_sample
+
+_MARK_DOUBT = 1e-3
+"""Factor of the prior of a candidate that a mark contradicts. Marks may be wrong, so that
+measurements can outweigh them, and a culprit is verified by measurements in any case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +130,7 @@ def build_search_space(job: BisectJob, evidence: Evidence) -> SearchSpace:
     ]
     targets = _targets(job, evidence, revisions, positions, observations)
     return SearchSpace(
-        job,
+        _weighed_by_marks(job, evidence),
         evidence,
         revisions,
         possible,
@@ -133,6 +138,25 @@ def build_search_space(job: BisectJob, evidence: Evidence) -> SearchSpace:
         tuple(sorted(targets.values(), key=lambda target: (target.position, target.revision))),
         tuple(targets.get(keys.get(revision, revision)) for revision in revisions),
         testbeds,
+    )
+
+
+def _weighed_by_marks(job: BisectJob, evidence: Evidence) -> BisectJob:
+    """The job with lower weights of candidates up to a good and after a bad commit."""
+    if not evidence.marks:
+        return job
+    said = [evidence.marks.get(one.revision) for one in job.candidates]
+    verdicts = [mark.verdict if mark else MarkVerdict.NONE for mark in said]
+    last_good = max((i for i, one in enumerate(verdicts) if one is MarkVerdict.GOOD), default=-1)
+    first_bad = min(
+        (i for i, one in enumerate(verdicts) if one is MarkVerdict.BAD), default=len(verdicts)
+    )
+    return replace(
+        job,
+        candidates=tuple(
+            one if last_good < i <= first_bad else replace(one, weight=one.weight * _MARK_DOUBT)
+            for i, one in enumerate(job.candidates)
+        ),
     )
 
 

@@ -17,6 +17,7 @@ from netbisect.bisect.model.detection_results import (
     SeriesReport,
     SplitHalfTest,
 )
+from netbisect.bisect.model.marks import MarkVerdict
 from netbisect.reports.model.history import HistoryEntry
 
 Time: TypeAlias = Annotated[float, "Seconds since the epoch, UTC."]
@@ -214,6 +215,17 @@ class CostSpent:
     seconds: Seconds
 
 
+@dataclass(frozen=True, slots=True)
+class MarkDocument:
+    """What a user says about a commit."""
+
+    revision: Hash
+    verdict: MarkVerdict
+    why: str
+    who: str
+    at: Time
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BisectionDocument:
     """A search for the commit that made a change."""
@@ -237,6 +249,9 @@ class BisectionDocument:
     suspects: Annotated[tuple[str, ...], "Commits that measuring cannot tell apart."]
     chances: Annotated[Chances | None, "Null before any belief."]
     steps: tuple[StepDocument, ...]
+    marks: Annotated[
+        tuple[MarkDocument, ...], "Oldest first; the last one of a commit counts."
+    ] = ()
     spent: CostSpent
 
 

@@ -120,6 +120,10 @@ def _view(case: Case) -> dict[str, Any]:
         "remark": summary.remark(case),
         "stops": [tuple(map(words.clean, astuple(stop))) for stop in stops[:_LINES_MAX]],
         "stops_left": max(len(stops) - _LINES_MAX, 0),
+        "marks": [
+            (words.clean(case.label(revision)), words.clean(said))
+            for revision, said in case.marks.items()
+        ][:_LINES_MAX],
         "next": _next(case),
         "crashes": [tuple(map(words.clean, crash)) for crash in summary.crashes(case)[:_LINES_MAX]],
         "crashes_left": max(len(summary.crashes(case)) - _LINES_MAX, 0),
@@ -140,15 +144,15 @@ def _next(case: Case) -> str:
             )
         case Culprit() | SeveralCulprits():
             return (
-                "The level since this commit is the new baseline. A reply to this message follows "
-                "when the earlier level is back."
+                "The level since this commit is the new baseline. The digest tells when the "
+                "earlier level is back."
             )
         case NotReproduced():
             return "The alert is withdrawn. Another drop opens a new alert."
         case _:
             return (
-                "The alert stays open without a commit. A reply to this message follows when the "
-                "earlier level is back."
+                "The alert stays open without a commit. The digest tells when the earlier level "
+                "is back."
             )
 
 

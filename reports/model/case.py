@@ -140,6 +140,8 @@ class Case:
     attempts: tuple[Attempt, ...] = ()
     skipped: Mapping[str, str] = field(default_factory=dict)
     """By revision: why it could not be measured."""
+    marks: Mapping[str, str] = field(default_factory=dict)
+    """By revision: what a user has said about it, such as "marked good by ann: ..."."""
     failures: tuple[KernelFailure, ...] = ()
     """Each of them once, oldest first."""
     cost: Cost = field(default_factory=Cost)

@@ -163,6 +163,7 @@ def _named(folder: Path, settings: Settings, lab: Lab) -> Iterator[Path]:
         settings.workers.certificate,
         settings.workers.key,
         settings.mail.password_file,
+        settings.mail.answers_key_file,
         settings.web.hook_file,
         settings.web.login.users_file,
         settings.web.login.client_secret_file,

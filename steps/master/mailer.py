@@ -15,6 +15,8 @@ from twisted.internet import defer, task
 from twisted.python import log
 
 from netbisect.reports.mail import html
+from netbisect.reports.mail.answers import INVITATION
+from netbisect.steps.policy.mail_answers import read_maildir, reply_address
 from netbisect.steps.queries.digest import post_digest
 from netbisect.steps.service.database_thread import DatabaseThread, database_thread
 from netbisect.steps.service.secrets import read_password
@@ -43,14 +45,20 @@ _LONGEST_REASON = 500
 
 
 def compose(mail: OutboxMail, settings: MailSettings, page: str = "") -> EmailMessage:
-    """The message of a mail in the outbox; the same for every try."""
+    """The message of a mail in the outbox; the same for every try.
+
+    Raises:
+        FileError: The key for answers cannot be read.
+    """
     domain = settings.sender.rpartition("@")[2]
     message = EmailMessage()
     message["Message-ID"] = mail.message_id
     message["Date"] = format_datetime(datetime.fromtimestamp(mail.created_at, UTC))
     message["From"] = settings.sender
-    if settings.reply_to:
-        message["Reply-To"] = settings.reply_to
+    if reply_to := reply_address(settings, mail.alert):
+        message["Reply-To"] = reply_to
+    answerable = settings.answers and mail.alert is not None
+    body = mail.body + (INVITATION if answerable else "")
     message["To"] = ", ".join(mail.recipients)
     message["Subject"] = mail.subject
     if mail.in_reply_to:
@@ -64,10 +72,10 @@ def compose(mail: OutboxMail, settings: MailSettings, page: str = "") -> EmailMe
         message["List-Archive"] = f"<{page}>"
     if mail.alert is not None:
         message["X-Netbisect-Alert"] = str(mail.alert)
-    message.set_content(mail.body, cte="quoted-printable" if not mail.body.isascii() else "7bit")
+    message.set_content(body, cte="quoted-printable" if not body.isascii() else "7bit")
     if settings.html:
         message.add_alternative(
-            html.as_html(mail.subject, mail.body), subtype="html", cte="quoted-printable"
+            html.as_html(mail.subject, body), subtype="html", cte="quoted-printable"
         )
     return message
 
@@ -169,6 +177,7 @@ class Mailer(BuildbotService):
         if scheduler is not None and not await scheduler.is_leader():
             return  # another master is active
         await self._write_digest()
+        await self._read_answers()
         for mail in await store.do(lambda ledger: ledger.mails.due(time.time())):
             await self._attempt(store, mail)
 
@@ -205,6 +214,18 @@ class Mailer(BuildbotService):
         )
         for address, (code, said) in refused.items():
             log.msg(f"mail {mail.id} was refused for {address}: {code} {said!r}")
+
+    async def _read_answers(self) -> None:
+        """Executes the commands in new mails; an error in one delays no mail."""
+        try:
+            lines = await database_thread(self.settings).do(
+                lambda ledger: read_maildir(ledger, self.settings)
+            )
+        except Exception:  # noqa: BLE001
+            log.err(None, "the maildir of answers; it is read again")
+            return
+        for line in lines:
+            log.msg(line)
 
     async def _write_digest(self) -> None:
         """Puts the digest into the outbox; an error in it delays no other mail."""

@@ -16,6 +16,7 @@ _SHORT = 12
 def close_recovered(ledger: Ledger, testbed: str, branch: str) -> list[Alert]:
     """Closes the open alerts of a testbed and branch whose level has recovered; returns them.
 
+    The digest tells of them.
     Alerts about improvements stay: a loss is a drop with an alert of its own. Alerts about modes
     are closed by users.
     """
@@ -36,7 +37,6 @@ def close_recovered(ledger: Ledger, testbed: str, branch: str) -> list[Alert]:
                     what=why,
                     state=AlertState.FIXED,
                     recovery=back,
-                    tell=change_mail(_WHO, why),
                 )
             )
     return closed

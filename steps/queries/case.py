@@ -146,6 +146,7 @@ def case_in(
         finding=finding if isinstance(finding, Ending) else None,
         attempts=tuple(replace(attempt, seq=seq) for seq, attempt in enumerate(attempts, 1)),
         skipped=evidence.skipped,
+        marks={revision: str(mark) for revision, mark in evidence.marks.items()},
         failures=_failures([fact for _, facts in done for fact in facts]),
         cost=ledger.costs.of_jobs(numbers),
         conditions={

@@ -187,6 +187,10 @@ class DocumentQueries:
             suspects=finding.revisions if isinstance(finding, Suspects) else (),
             chances=types.Chances(belief.none, belief.two, belief.drift) if belief else None,
             steps=self._steps(number),
+            marks=tuple(
+                types.MarkDocument(one.revision, one.verdict, one.why, one.who, one.at)
+                for one in self.ledger.marks.of_search(number)
+            ),
             spent=types.CostSpent(**asdict(self.ledger.costs.of_jobs([number]))),
         )
 

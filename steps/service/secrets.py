@@ -101,6 +101,20 @@ def make_passwords(path: Path, workers: Sequence[str]) -> list[str]:
     return missing
 
 
+def make_secret(path: Path) -> None:
+    """Creates a file with a random secret, unless it exists.
+
+    Raises:
+        FileError: It cannot be written.
+    """
+    if path.exists():
+        return
+    try:
+        _make_password(path.parent, path.name)
+    except OSError as error:
+        raise FileError(f"{path} cannot be written: {error.strerror}") from error
+
+
 def _make_password(folder: Path, name: str) -> None:
     """Writes the file atomically; an existing one stays."""
     handle, new = tempfile.mkstemp(dir=folder)

@@ -213,6 +213,12 @@ class MailSettings:
     sender: str
     reply_to: str = ""
     """Defaults to the sender."""
+    answers: str = ""
+    """Address for commands in replies to alerts; a token is added to it: `reply+7.TOKEN@…`."""
+    answers_maildir: Path | None = None
+    """Maildir with the mails to `answers`; None if an alias calls `netbisect mail`."""
+    answers_key_file: Path = Path("answers.key")
+    """Secret of the tokens, created if missing."""
     list_id: str = ""
     """List-Id; defaults to `netbisect.` and the domain of the sender."""
     html: bool = False
@@ -232,7 +238,11 @@ class MailSettings:
     def __post_init__(self) -> None:
         _check_port("port", self.port)
         _check_addresses(self.to)
-        _check_addresses([self.sender, *filter(None, [self.reply_to])])
+        _check_addresses([self.sender, *filter(None, [self.reply_to, self.answers])])
+        check(
+            self.answers or self.answers_maildir is None,
+            "answers_maildir: expected with answers, the address of these mails",
+        )
         check(
             not self.user or self.starttls or self.server in _THIS_HOST,
             "user: expected with starttls = true, or with a server on this host; otherwise the "
@@ -243,6 +253,15 @@ class MailSettings:
             f"list_id {self.list_id!r}: expected a name such as netbisect.example.org",
         )
         _check_hour("digest_hour", self.digest_hour)
+
+    def within(self, folder: Path) -> MailSettings:
+        """Resolves the paths against a folder."""
+        return replace(
+            self,
+            password_file=self.password_file and folder / self.password_file,
+            answers_maildir=self.answers_maildir and folder / self.answers_maildir,
+            answers_key_file=folder / self.answers_key_file,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -401,9 +420,6 @@ def load_settings(path: Path) -> Settings:
     """
     settings = toml.load(path, Settings)
     here = path.resolve().parent
-    mail = settings.mail
-    if mail.password_file is not None:
-        mail = replace(mail, password_file=here / mail.password_file)
     web = replace(settings.web, login=settings.web.login.within(here))
     if web.hook_file is not None:
         web = replace(web, hook_file=here / web.hook_file)
@@ -413,7 +429,7 @@ def load_settings(path: Path) -> Settings:
         lab=here / settings.lab,
         state=state,
         database=settings.database or f"sqlite:///{state / 'netbisect.sqlite'}",
-        mail=mail,
+        mail=settings.mail.within(here),
         web=web,
         workers=settings.workers.within(here),
     )

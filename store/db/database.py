@@ -47,6 +47,10 @@ class NotFoundError(StoreError):
     """The object does not exist."""
 
 
+class NotAllowedError(StoreError):
+    """The state of the object does not allow the change."""
+
+
 class DatabaseError(StoreError):
     """The database failed."""
 

@@ -434,6 +434,20 @@ class AlertChangeRow(Base):
     """New state of the alert; "" if an old version did not record it."""
 
 
+class MarkRow(Base):
+    """What a user says about a commit of a search."""
+
+    __tablename__ = "marks"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    question_id: Mapped[int] = mapped_column(ForeignKey(QuestionRow.id), index=True)
+    revision: Mapped[str]
+    verdict: Mapped[str]
+    why: Mapped[str]
+    who: Mapped[str]
+    at: Mapped[float]
+
+
 class MailRow(Base):
     """A waiting, sent or failed mail."""
 

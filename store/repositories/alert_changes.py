@@ -23,7 +23,7 @@ from netbisect.bisect.model.jobs import (
     NightlyJob,
 )
 from netbisect.bisect.model.results import Effect
-from netbisect.store.db.database import StoreError
+from netbisect.store.db.database import NotAllowedError, StoreError
 from netbisect.store.db.records import Alert, JobRecord
 from netbisect.store.db.sessions import WriteTransaction, get_row
 from netbisect.store.db.tables import AlertChangeRow, AlertRow, AlertSeriesRow, MailRow
@@ -218,7 +218,7 @@ def change_alert(
     try:
         action = action_for(state)
     except AlertTransitionError as error:
-        raise StoreError(str(error)) from error
+        raise NotAllowedError(str(error)) from error
     change = alert_lifecycle.StatusChange(
         action, writing.now, who, what, culprit=culprit or "", until=until, recovery=recovery
     )
@@ -274,8 +274,7 @@ def add_series(
         at=writing.now,
     )
     if _join(row, seen):
-        what = f"seen in {scenario} on {testbed}, {branch} too"
-        _apply(writing, row, alert_lifecycle.StatusChange(AlertAction.NOTE, writing.now, who, what))
+        note_change(writing, row, who=who, what=f"seen in {scenario} on {testbed}, {branch} too")
     return alert_of(row)
 
 
@@ -309,7 +308,7 @@ def merge_alert(
     for seen in row.series:
         _join(root, seen)
     joined = f"alert {row.id} is the same event and was merged into this one: {what}"
-    _apply(writing, root, alert_lifecycle.StatusChange(AlertAction.NOTE, now, who, joined))
+    note_change(writing, root, who=who, what=joined)
     return alert_of(root)
 
 
@@ -423,11 +422,20 @@ def _join(root: AlertRow, seen: AlertSeriesRow) -> bool:
     return True
 
 
+def note_change(writing: WriteTransaction, row: AlertRow, *, who: str, what: str) -> None:
+    """Adds a remark to the history of an alert.
+
+    Raises:
+        NotAllowedError: There is no author or reason.
+    """
+    _apply(writing, row, alert_lifecycle.StatusChange(AlertAction.NOTE, writing.now, who, what))
+
+
 def _apply(writing: WriteTransaction, row: AlertRow, change: alert_lifecycle.StatusChange) -> None:
     try:
         live_on(row, alert_lifecycle.apply_change(row.id, life_of(row), change))
     except AlertTransitionError as error:
-        raise StoreError(str(error)) from error
+        raise NotAllowedError(str(error)) from error
     _record(writing, row, change.who, change.why)
 
 

@@ -27,6 +27,7 @@ from netbisect.bisect.model.jobs import (
     NightlyJob,
     ProfileJob,
 )
+from netbisect.bisect.model.marks import CommitMark, MarkVerdict
 from netbisect.store.db.records import ActionStage, JobRecord, JobState, Outcome
 from netbisect.store.db.rows import kernel_of
 from netbisect.store.db.sessions import LedgerRepository
@@ -34,6 +35,7 @@ from netbisect.store.db.tables import (
     BootRow,
     DecisionRow,
     KernelRow,
+    MarkRow,
     QuestionRow,
     RequestQuestionRow,
     SampleRow,
@@ -131,7 +133,7 @@ class EvidenceRepository(LedgerRepository):
                     builds=builds,
                 ),
                 profiled=_profiled(session, scope.job),
-            )
+            ).with_marks(marks_of(session, scope.job))
 
     def gather_unsaved(
         self,
@@ -144,6 +146,15 @@ class EvidenceRepository(LedgerRepository):
         """All facts relevant for a job that is not in the ledger; see `gather`."""
         record = JobRecord(0, "", job, None, 0, "", JobState.OPEN, None, 0.0, None)
         return self.gather(record, config=config, arch=arch, variants=variants)
+
+
+def marks_of(session: Session, search: int) -> list[CommitMark]:
+    """The marks of a search, oldest first."""
+    rows = select(MarkRow).where(MarkRow.question_id == search).order_by(MarkRow.id)
+    return [
+        CommitMark(row.revision, MarkVerdict(row.verdict), row.why, row.who, row.at)
+        for row in session.scalars(rows)
+    ]
 
 
 def _with_layouts(session: Session, scope: Scope) -> Scope:

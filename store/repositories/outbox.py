@@ -28,6 +28,7 @@ def post_mail(
     body: str,
     alert: int | None = None,
     thread: str = "",
+    in_reply_to: str = "",
 ) -> OutboxMail:
     """Adds a mail; a known key adds nothing.
 
@@ -39,6 +40,7 @@ def post_mail(
         body: Plain text.
         alert: Alert whose mails form one thread.
         thread: Prefix of the keys of a thread, such as `request:7:`.
+        in_reply_to: Message-ID of a received mail that this one answers.
 
     Returns:
         The mail, with its Message-ID; for a known key the existing mail.
@@ -59,8 +61,8 @@ def post_mail(
         subject=subject,
         recipients=list(recipients),
         body=body,
-        in_reply_to="",
-        refers_to=[],
+        in_reply_to=in_reply_to,
+        refers_to=[in_reply_to] if in_reply_to else [],
         state=MailState.WAITING.value,
         attempts=0,
         next_try_at=writing.now,

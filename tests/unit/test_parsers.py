@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import tempfile
 from collections.abc import Callable, Iterator
+from email import message_from_bytes
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from netbisect.bisect import commit_trailers
+from netbisect.bisect import commit_trailers, mail_commands
 from netbisect.bisect.model import profile_stacks, serialization
 from netbisect.bisect.model.entities import (
     Boot,
@@ -26,8 +27,10 @@ from netbisect.bisect.model.entities import (
 from netbisect.reports.documents import api
 from netbisect.reports.render import ministat_input
 from netbisect.reports.render.ministat import Variant
+from netbisect.steps.policy import mail_answers
 from netbisect.steps.policy.request_spec import InvalidRequestError
 from netbisect.steps.requests import api_bodies
+from netbisect.steps.service.settings import MailSettings
 from netbisect.steps.web import login
 from netbisect.store.netbenches.files import NetbenchesError, images_of, parsed
 from netbisect.workers.build import identity, patches, userland
@@ -177,6 +180,14 @@ def read_history(text: str) -> None:
     list(images_of(parsed(text, "x:1"), "x:1", skip=lambda _: None))
 
 
+def read_answer(data: bytes) -> None:
+    message = message_from_bytes(data)
+    mail_answers._authorised_alert(message, MailSettings(("a@b.c",), "a@b.c", answers="reply@b.c"))
+    mail_answers._is_automatic(message)
+    mail_answers._message_id(message)
+    mail_commands.parse(mail_answers._text(message))
+
+
 def of_text(read: Callable[[str], object]) -> Callable[[bytes], object]:
     return lambda data: read(data.decode(errors="replace"))
 
@@ -229,10 +240,14 @@ FACTS = (
     Boot("d" * 32, "c2558", "b" * 64, HASH, 0.0, 40.0),
     Failure("e" * 32, HASH, Stage.BOOT, Reaction.SKIP, "it panics", 0.0, 1.0),
 )
+ANSWER = b"""From: =?utf-8?q?Ann?= <ann@example.org>\nTo: reply+1.a@b.c\nMIME-Version: 1.0
+Content-Type: multipart/alternative; boundary="x"\n\n--x\nContent-Type: text/plain; charset="utf-8"
+Content-Transfer-Encoding: quoted-printable\n\nack\n--x\nContent-Type: text/html\n\nack\n--x--\n"""
 PARSERS: dict[
     str, tuple[Callable[[bytes], object], tuple[type[Exception], ...], tuple[bytes, ...]]
 ] = {
     "pkt-gen": (of_text(read_pktgen), (), (RATE * 40, b"] Cannot open netmap:x\n")),
+    "answer": (read_answer, (mail_commands.MailCommandError,), (ANSWER,)),
     "console": (read_console, (), (TRAP, b"\rOK ", b"mountroot> ")),
     "ifconfig": (of_text(read_ports), (), (IFCONFIG,)),
     "sysctl": (of_text(read_running), (CommandError,), (SYSCTL,)),

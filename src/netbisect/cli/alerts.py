@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from netbisect.bisect.model.alert_state import AlertState
+from netbisect.bisect.model.marks import MarkVerdict
 from netbisect.reports.render import words
 from netbisect.reports.render.plaintext import table
 from netbisect.steps.policy.alert_actions import ACTIONS, AlertCommand, act
@@ -147,6 +148,29 @@ def show(number: int, folder: Path | None, database: str | None, *, as_json: boo
         for one in history
     ]
     click.echo(table(lines, width=_WIDE))
+
+
+@alerts.command(epilog='Example: netbisect alerts mark 7 0a1b2c3d good --why "measured by hand"')
+@click.argument("number", type=int)
+@click.argument("commit")
+@click.argument("verdict", type=click.Choice([one.value for one in MarkVerdict]))
+@click.option("--why", required=True, help="Reason, shown with the result.")
+@click.option("--who", metavar="NAME", help="Author (default: your login name).")
+@database_options
+def mark(
+    number: int,
+    commit: str,
+    verdict: str,
+    why: str,
+    who: str | None,
+    folder: Path | None,
+    database: str | None,
+) -> None:
+    """Mark a candidate good, bad or not to be measured (skip); none withdraws a mark."""
+    ledger = _ledger(folder, database)
+    _known(ledger, number)
+    made = ledger.marks.add(number, commit, MarkVerdict(verdict), who=who or _login(), why=why)
+    click.echo(f"{made.revision[:_SHORT]} is {made}.")
 
 
 def _known(ledger: Ledger, number: int) -> Alert:

@@ -1,14 +1,18 @@
-"""`netbisect mails`."""
+"""`netbisect mails` and `netbisect mail`."""
 
 from __future__ import annotations
 
 import json
+import os
+import sys
 from pathlib import Path
 
 import click
 
+from netbisect.errors import UserError
 from netbisect.reports.render import words
 from netbisect.reports.render.plaintext import table
+from netbisect.steps.policy.mail_answers import execute
 from netbisect.steps.service.control import SETTINGS
 from netbisect.steps.service.database_thread import open_service_ledger
 from netbisect.steps.service.options import chosen_folder, folder_option
@@ -18,6 +22,8 @@ from netbisect.store.ledger import Ledger
 
 _WIDE = 160
 """Columns of the table."""
+_MAIL_MAX = 10_000_000
+"""Bytes of a mail that are read."""
 
 
 def _open(folder: Path | None) -> Ledger:
@@ -78,3 +84,19 @@ def retry(mail: tuple[int, ...], folder: Path | None) -> None:
     ledger = _open(folder)
     for identifier in mail:
         click.echo(f"mail {identifier} will be sent: {ledger.mails.retry(identifier).subject}")
+
+
+@click.command(epilog='Example: "|/usr/local/bin/netbisect mail --folder /var/netbisect"')
+@folder_option
+def mail(folder: Path | None) -> None:
+    """Execute the command in a reply to an alert, a mail on standard input; for an alias.
+
+    Exit status 75 asks the mail server to try again.
+    """
+    try:
+        settings = load_settings(chosen_folder(folder) / SETTINGS)
+        given = sys.stdin.buffer.read(_MAIL_MAX)
+        click.echo(execute(open_service_ledger(settings), settings, given), err=True)
+    except UserError as error:
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(os.EX_TEMPFAIL)

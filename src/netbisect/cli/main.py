@@ -70,6 +70,11 @@ _COMMANDS = {
         "init",
         "Create the settings of a new service in FOLDER, which must be absent or empty.",
     ),
+    "mail": _Subcommand(
+        f"{_CLI}.mails",
+        "mail",
+        "Execute the command in a reply to an alert, a mail on standard input; for an alias.",
+    ),
     "mails": _Subcommand(f"{_CLI}.mails", "mails", "List unsent mails and retry them."),
     "metrics": _Subcommand(
         f"{_CLI}.metrics",

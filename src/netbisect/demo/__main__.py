@@ -16,7 +16,8 @@ import click
 from netbisect.demo.play import play
 from netbisect.demo.service import DemoError, DemoService
 from netbisect.demo.watch import ProgressWatch, StuckError
-from netbisect.steps.service.control import ServiceError
+from netbisect.steps.service.control import SETTINGS, ServiceError
+from netbisect.steps.service.settings import load_settings
 
 _INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _INTERRUPTED = 130
@@ -89,7 +90,11 @@ def _perform(place: Path, seed: int, no_culprit: bool, *, keep: bool = False) ->
         watch.begin()
         right = _run_story(service, watch, seed, no_culprit)
         watch.end()
-        if not (right and keep):
+        if right and keep:
+            url = load_settings(service.place / SETTINGS).web.url
+            watch.say(f"log in at {url} as `demo` with the password {service.password};")
+            watch.say(f"the builder `ask` at {url}#/builders has forms for requests")
+        else:
             _stop(service, watch)
     return right
 

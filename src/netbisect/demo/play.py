@@ -130,6 +130,7 @@ def play(
     watch.waits_for("the tree and the first kernel")
     watch.say(f"writing a tree, a lab and a service into {service.place}")
     tree = service.build(culprit=culprit, seed=seed)
+    service.add_login()
     watch.log = f"{service.place / 'twistd.log'} and {service.processes}"
     service.report_wait = watch.waits_for
     service.start()

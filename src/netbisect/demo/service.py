@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import IO
 from urllib.parse import quote
 
+import bcrypt
+
 from netbisect.demo.lab import setup
 from netbisect.demo.lab.testbeds import SimulatedTestbed
 from netbisect.demo.tree.create import SampleTree, create
@@ -69,6 +71,17 @@ command = ["{python}", "-m", "netbisect.workers.cli.main"]
 """
 
 
+LOGIN = """
+[web.login]
+kind = "htpasswd"
+users_file = "users"
+
+[[web.people]]
+who = ["demo"]
+rights = ["admin"]
+"""
+
+
 class DemoError(Exception):
     """The demonstration cannot be set up."""
 
@@ -80,6 +93,8 @@ class DemoService:
         self.place = place.resolve()
         self.report_wait: Callable[[str], object] = lambda _: None
         """Called with descriptions of waits."""
+        self.password = ""
+        """Of the user `demo`, after `add_login`."""
         self._children: list[subprocess.Popen[bytes]] = []
 
     @property
@@ -127,6 +142,16 @@ class DemoService:
             password.touch(mode=0o600)
             password.write_text(secrets.token_urlsafe() + "\n")
         return tree
+
+    def add_login(self) -> None:
+        """Adds the user `demo` with a new password, for the forms; before the start."""
+        self.password = secrets.token_urlsafe(9)
+        users = self.place / "users"
+        users.touch(mode=0o600)
+        hashed = bcrypt.hashpw(self.password.encode(), bcrypt.gensalt(rounds=10))
+        users.write_text(f"demo:{hashed.decode()}\n")
+        with (self.place / control.SETTINGS).open("a") as stream:
+            stream.write(LOGIN)
 
     def build_lab(
         self,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import math
 import os
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -17,12 +19,14 @@ import click
 from threadpoolctl import threadpool_limits
 
 from netbisect.bisect.model.entities import Sample
+from netbisect.bisect.model.marks import CommitMark, MarkVerdict
 from netbisect.bisect.model.results import NotReproduced, Result, Unfinished
 from netbisect.errors import UserError
 from netbisect.localbisect import explain, json_report, overlay, replay, run, search, text_report
 from netbisect.localbisect.command import BudgetError
 from netbisect.localbisect.dut import Limits, LocalDut, SearchSession
 from netbisect.localbisect.log import LogError, SearchLog, read
+from netbisect.localbisect.marks import add_mark
 from netbisect.localbisect.param_types import Duration, Percent, regular_expression
 from netbisect.localbisect.repository import Repository, Worktree
 from netbisect.localbisect.result import ExitStatus, SearchResult, label
@@ -298,6 +302,27 @@ def explain_command(log_path: Path | None, as_json: bool) -> None:
     click.echo(
         json.dumps(explain.as_data(entries), indent=2) if as_json else explain.as_text(entries)
     )
+
+
+@bisect.command("mark", epilog='Example: netbisect bisect mark v1.5 good --why "measured by hand"')
+@click.argument("revision")
+@click.argument("verdict", type=click.Choice([one.value for one in MarkVerdict]))
+@click.option("--why", required=True, help="Reason, shown with the result.")
+@click.option("--who", metavar="NAME", help="Author (default: your login name).")
+@_log_option
+def mark_command(
+    revision: str, verdict: str, why: str, who: str | None, log_path: Path | None
+) -> None:
+    """Mark a commit good, bad or not to be measured (skip), before or during a search.
+
+    `none` withdraws a mark. A search reads marks before each decision; a culprit is verified by
+    measurements in any case.
+    """
+    repository = Repository.containing(Path.cwd())
+    full = repository.resolve(revision, "REVISION")
+    made = CommitMark(full, MarkVerdict(verdict), why, who or getpass.getuser(), time.time())
+    add_mark((log_path or repository.log).absolute(), made)
+    click.echo(f"{full[:12]} is {made}.")
 
 
 @bisect.command("replay", epilog="Example: netbisect bisect replay .git/netbisect/bisect.log")

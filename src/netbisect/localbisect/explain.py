@@ -24,6 +24,7 @@ from netbisect.localbisect.result import (
     headline,
     in_user_terms,
     label,
+    mark_sentences,
     posterior_plot,
 )
 from netbisect.localbisect.search import Entry, SearchSpec
@@ -153,7 +154,7 @@ def as_text(entries: Sequence[Entry]) -> str:
     """The state of a search as text."""
     spec, seen = _state(entries)[0], search_status(entries)
     lines = posterior_plot(seen.posterior) if seen.posterior else []
-    lines += map(wrap, overlay_sentences(entries))
+    lines += map(wrap, [*overlay_sentences(entries), *mark_sentences(entries)])
     if not isinstance(seen.move, Trial):
         ended = headline(SearchResult(entries, seen.move, Path()))
         return "\n".join([*lines, wrap(f"The search has ended. {ended}")])

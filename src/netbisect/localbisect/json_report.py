@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
 from typing import Any
 
 from netbisect.bisect.model import serialization
+from netbisect.bisect.model.marks import CommitMark
 from netbisect.bisect.model.results import Culprit, Effect, NotConfirmed, Posterior, Suspects
 from netbisect.localbisect.result import SearchResult, headline, posterior_of, user_effect
 from netbisect.localbisect.text_report import (
@@ -30,6 +32,7 @@ def as_data(result: SearchResult) -> dict[str, Any]:
         "effects": [effect_data(user_effect(effect, spec)) for effect in effects],
         "measured": values_by_revision(result.entries),
         "skipped": skipped_revisions(result.entries),
+        "marks": [asdict(entry) for entry in result.entries if isinstance(entry, CommitMark)],
         "overlays": overlaid_revisions(result.entries),
         "cost": total_cost(result.entries),
         "log": str(result.log),

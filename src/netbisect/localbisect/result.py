@@ -13,6 +13,7 @@ from pathlib import Path
 
 from netbisect.bisect.model.entities import Commit
 from netbisect.bisect.model.jobs import BisectJob
+from netbisect.bisect.model.marks import CommitMark
 from netbisect.bisect.model.results import (
     Culprit,
     Drift,
@@ -62,6 +63,16 @@ def in_user_terms(text: str, boot: str = "run") -> str:
     """
     terms = _USER_TERMS | {"boot": boot, "booted": boot}
     return _ENGINE_TERMS.sub(lambda match: terms[match[1]] + match[2], text)
+
+
+def mark_sentences(entries: Sequence[Entry]) -> list[str]:
+    """What users said about commits, one sentence each."""
+    spec = search.spec_of(entries)
+    return [
+        words.clean(f"{label(spec, entry.revision)} was {entry}")
+        for entry in entries
+        if isinstance(entry, CommitMark)
+    ]
 
 
 @dataclass(frozen=True, slots=True)

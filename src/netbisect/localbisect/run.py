@@ -13,6 +13,8 @@ from netbisect.bisect.model.jobs import BisectJob, CompareJob
 from netbisect.bisect.model.results import Result, Trial
 from netbisect.localbisect import explain, search
 from netbisect.localbisect.dut import LocalDut, SearchSession
+from netbisect.localbisect.marks import unread_marks
+from netbisect.localbisect.result import label
 from netbisect.localbisect.search import Entry
 from netbisect.reports.render import words
 
@@ -70,6 +72,7 @@ class SearchRunner:
         """Completes the current job with one device."""
         job, spec = self._current_job(), self._log.spec
         while True:
+            self._read_marks()
             entries = self._log.entries
             evidence = search.evidence(spec, entries)
             move = plan.next_move(job, evidence, search.prices(spec, entries))
@@ -112,6 +115,7 @@ class SearchRunner:
 
         The caller holds the lock, so that each decision depends only on the lines above it.
         """
+        self._read_marks()
         spec = self._log.spec
         for dut in self._duts:
             if dut.name in running:
@@ -134,6 +138,14 @@ class SearchRunner:
                 return move
             running[dut.name] = pool.submit(dut.run_trial, move)
         return None
+
+    def _read_marks(self) -> None:
+        """Logs new marks, so that decisions depend on the log alone."""
+        new = unread_marks(self._log)
+        if new:
+            self._log.append(*new)
+        for mark in new:
+            self._session.report(f"{label(self._log.spec, mark.revision)} was {mark}.")
 
     def _decide(self, move: Trial | Result) -> None:
         """Logs a decision, unless a killed call has logged it already."""

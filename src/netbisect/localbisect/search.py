@@ -17,6 +17,7 @@ from netbisect.bisect.model.entities import Boot, Fact, Failure, Kernel, Noise, 
 from netbisect.bisect.model.evidence import Evidence, Observation, Prices, kernel_name
 from netbisect.bisect.model.in_flight import InFlight
 from netbisect.bisect.model.jobs import BisectJob, Candidate, CompareJob, Job
+from netbisect.bisect.model.marks import CommitMark
 from netbisect.bisect.model.results import Confirmed, Move, Posterior, Result, Trial
 
 METRIC = "number"
@@ -123,7 +124,7 @@ class SearchSpec:
         return order.index(first) <= order.index(revision) <= order.index(last)
 
 
-Entry: TypeAlias = SearchSpec | Job | Move | Fact
+Entry: TypeAlias = SearchSpec | Job | Move | Fact | CommitMark
 
 
 def spec_of(entries: Sequence[Entry]) -> SearchSpec:
@@ -281,7 +282,8 @@ def evidence(spec: SearchSpec, entries: Sequence[Entry], dut: str = "") -> Evide
         of_boot = (boot.id, boot.revision, boot.kernel, means, fresh, len(found), boot.testbed)
         order = orders[name] if fresh else ""
         readings.append(Observation(*of_boot, layout, order))
-    return Evidence(tuple(readings), kernels, skipped)
+    marks = [entry for entry in entries if isinstance(entry, CommitMark)]
+    return Evidence(tuple(readings), kernels, skipped).with_marks(marks)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from netbisect.localbisect.result import (
     SearchResult,
     headline,
     label,
+    mark_sentences,
     posterior_of,
     posterior_plot,
     user_effect,
@@ -44,6 +45,8 @@ def as_text(result: SearchResult) -> str:
         blocks += _ministat(result, *ends, result.finding.effects)
     if overlaid := overlay_sentences(result.entries):
         blocks.append(wrap(" ".join(overlaid)))
+    if marks := mark_sentences(result.entries):
+        blocks.append("\n".join(map(wrap, marks)))
     if path := _measurements(result):
         blocks.append(f"Measurements, in commit order:\n\n{path}")
     blocks.append(f"{wrap(_cost(result))}\nLog: {result.log}")  # a path is not wrapped

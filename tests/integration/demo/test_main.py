@@ -10,6 +10,9 @@ from click.testing import CliRunner
 
 from netbisect.demo.__main__ import main
 from netbisect.demo.service import DemoService
+from netbisect.steps.service.rights import Right
+from netbisect.steps.service.settings import load
+from netbisect.steps.web.login import HtpasswdAuth, make_auth, user_rights
 
 
 def test_down_says_what_it_stopped_and_removed(tmp_path: Path) -> None:
@@ -31,3 +34,22 @@ def test_down_says_that_there_is_nothing(tmp_path: Path) -> None:
 
     assert done.output == f"stopped no process of the demonstration; there was no {place}\n"
     assert done.exit_code == 0
+
+
+def test_the_login_is_made_for_one_demonstration(tmp_path: Path) -> None:
+    """Its password is nowhere in the files."""
+    passwords = []
+    for name in ("one", "two"):
+        service = DemoService(tmp_path / name)
+        service.build()
+        service.add_login()
+        passwords.append(service.password)
+        settings, _ = load(service.place / "netbisect.toml")
+        auth = make_auth(settings)
+        assert isinstance(auth, HtpasswdAuth)
+        assert auth.check_credentials(b"demo", service.password.encode())
+        assert not auth.check_credentials(b"demo", b"demo")
+        assert Right.ASK in user_rights(settings, {"username": "demo"})
+        kept = "".join(path.read_text() for path in service.place.iterdir() if path.is_file())
+        assert service.password not in kept
+    assert passwords[0] != passwords[1]

@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from alert_ledger import announce
 from buildbot.plugins import util, worker
 from buildbot.test.util.integration import RunMasterBase
 from twisted.internet import defer, reactor, task
 
+from netbisect.bisect.model.alert_state import AlertState
 from netbisect.demo.lab.setup import free_ports
 from netbisect.demo.mailbox import read
 from netbisect.steps.master import mailer
@@ -154,6 +156,36 @@ class MailerTest(RunMasterBase):
             assert plain.get_content().startswith("A drop of 10 % of 1 µs.")
             assert "<p>A drop of 10 % of 1 µs.</p>" in html.get_content()
             assert '<a href="https://lab.invalid/1">' in html.get_content()
+
+        return defer.ensureDeferred(work())
+
+    def test_a_reply_is_executed_and_answered(self) -> defer.Deferred[None]:
+        """The token comes and goes by mail; the maildir is read at every tick."""
+        maildir = self.folder / "answers"
+        for name in ("new", "cur"):
+            (maildir / name).mkdir(parents=True)
+        own = {"answers": "reply@lab.invalid", "answers_maildir": maildir}
+        key = self.folder / "answers.key"
+        mail = replace(self.settings.mail, **own, answers_key_file=key)
+        self.settings = replace(self.settings, mail=mail)
+        alert = announce(self.ledger)
+
+        async def work() -> None:
+            self.start_server()
+            self.ledger.mails.post(
+                "alert", subject="a drop", recipients=mail.to, body="-10 %\n", alert=alert.id
+            )
+            await self.start_master()
+            await self.sent()
+            [asked] = read(self.mails)
+            reply = f"From: ann@lab.invalid\nTo: {asked['Reply-To']}\n\nack as agreed\n"
+            (maildir / "new" / "1").write_text(reply)
+            while self.ledger.alerts.get(alert.id).state is not AlertState.ACKNOWLEDGED:
+                await task.deferLater(reactor, 0.05)
+            await self.sent()
+            answer = read(self.mails)[-1]
+            assert answer["To"] == "ann@lab.invalid"
+            assert answer.get_content().startswith("Alert 1 is acknowledged; the new level is")
 
         return defer.ensureDeferred(work())
 

@@ -104,6 +104,9 @@ def test_a_level_that_is_back_closes_its_alert(ledger: Ledger, clock: Clock) -> 
     measured(ledger, numbers=range(1, 11))
     measured(ledger, numbers=(20, 22), pps=9e5)
     alert = announce(ledger)
+    mail = ledger.mails.post(
+        "alert", subject="", recipients=["p@q.invalid"], body="", alert=alert.id
+    )
     measured(ledger, numbers=(25, 27))
     clock.now = 30 * DAY
     assert close_recovered(ledger, "c2558", "main") == []
@@ -117,3 +120,4 @@ def test_a_level_that_is_back_closes_its_alert(ledger: Ledger, clock: Clock) -> 
     assert ledger.alerts.changes(alert.id)[-1].what == "the level has recovered since r25"
     assert baseline(ledger) == [*range(1, 11), 25, 27, 29]
     assert close_recovered(ledger, "c2558", "main") == []
+    assert ledger.mails.waiting() == [mail], "recoveries are in the digest"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from netbisect.bisect.model import entities, jobs, results, serialization
+from netbisect.bisect.model import entities, jobs, marks, results, serialization
 from netbisect.bisect.model.serialization import CLASSES
 
 
@@ -18,6 +18,7 @@ def test_every_class_has_a_tag() -> None:
 
     assert set(CLASSES.values()) == {
         entities.Profile,
+        marks.CommitMark,
         *(kind for union in unions for kind in get_args(union)),
     }
 
@@ -25,7 +26,7 @@ def test_every_class_has_a_tag() -> None:
 def test_stored_tags_stay() -> None:
     """Databases and logs of earlier versions hold these tags."""
     assert " ".join(CLASSES) == (
-        "kernel boot conditions sample dud profile night comparison bisection profiling "
+        "kernel boot conditions sample dud profile mark night comparison bisection profiling "
         "measurement visit nightdone confirmed notconfirmed culprit several suspects drift "
         "notreproduced profiled measured unfinished"
     )

@@ -1,0 +1,34 @@
+"""What a reply to a mail about an alert can do, and the answer to one."""
+
+from __future__ import annotations
+
+from netbisect.reports.mail.alerts import Mail
+from netbisect.reports.render import words
+
+COMMANDS = """\
+  ack REASON       accept the change
+  mute 14d REASON  no mails for 14 days
+  fixed by HASH    the commit HASH fixes it
+  invalid REASON   the measurement was wrong
+"""
+INVITATION = f"\nTo change this alert, reply with one of these lines\n\n{COMMANDS}"
+"""Follows the text of a mail."""
+
+
+def done(number: int, now: str) -> Mail:
+    """The answer to a command.
+
+    Args:
+        number: Of the alert.
+        now: Its state, as `words.state` says it.
+    """
+    return Mail(f"Re: [netbisect] alert {number}", f"Alert {number} is {now}.\n")
+
+
+def not_understood(number: int, why: str) -> Mail:
+    """The answer to a reply that changed nothing."""
+    text = f"Your mail about alert {number} changed nothing: {words.clean(why)}."
+    return Mail(
+        f"Re: [netbisect] alert {number}: not understood",
+        f"{text}\n\nA command is one of these lines, in plain text\n\n{COMMANDS}",
+    )

@@ -1,0 +1,228 @@
+"""Replies to the mails about alerts, through a real mail server into a real maildir."""
+
+from __future__ import annotations
+
+import smtplib
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from email.message import EmailMessage
+from pathlib import Path
+
+import pytest
+from aiosmtpd.controller import Controller
+from aiosmtpd.handlers import Mailbox
+from alert_ledger import announce
+
+from netbisect.bisect.model.alert_state import AlertState
+from netbisect.demo.lab.setup import free_ports
+from netbisect.steps.master.mailer import compose
+from netbisect.steps.policy import mail_answers
+from netbisect.steps.policy.mail_answers import execute, read_maildir
+from netbisect.steps.service.database_thread import open_service_ledger
+from netbisect.steps.service.settings import Settings, load_settings
+from netbisect.store.ledger import Ledger
+
+SETTINGS = """branches = ["main"]
+
+[mail]
+to = ["people@lab.invalid"]
+sender = "netbisect@lab.invalid"
+answers = "reply@lab.invalid"
+answers_maildir = "answers"
+"""
+ANN = "ann@lab.invalid"
+NETBISECT = (sys.executable, "-c", "from netbisect.cli.main import main; main()")
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    path = tmp_path / "netbisect.toml"
+    path.write_text(SETTINGS)
+    return load_settings(path)
+
+
+@pytest.fixture
+def ledger(settings: Settings) -> Iterator[Ledger]:
+    """With an alert and the mail about it."""
+    ledger = open_service_ledger(settings)
+    alert = announce(ledger)
+    ledger.mails.post(
+        "alert:1", subject="a drop", recipients=["p@lab.invalid"], body="-10 %\n", alert=1
+    )
+    assert alert.id == 1
+    yield ledger
+    ledger.engine.dispose()
+
+
+def reply(settings: Settings, ledger: Ledger, text: str, **headers: str) -> EmailMessage:
+    """What a mail program makes of the alert's mail."""
+    asked = compose(ledger.mails.get(1), settings.mail)
+    mail = EmailMessage()
+    mail["From"] = f"Ann Example <{ANN}>"
+    mail["To"] = asked["Reply-To"]
+    mail["Subject"] = f"Re: {asked['Subject']}"
+    mail["Message-ID"] = "<1@example.org>"
+    mail["In-Reply-To"] = asked["Message-ID"]
+    for name, value in headers.items():
+        del mail[name]
+        mail[name.replace("_", "-")] = value
+    quoted = "".join(f"> {line}\n" for line in asked.get_content().splitlines())
+    mail.set_content(f"{text}\n\n{quoted}")
+    return mail
+
+
+def test_a_reply_in_the_maildir_changes_the_alert(settings: Settings, ledger: Ledger) -> None:
+    """The mail server puts it there; the sender gets an answer."""
+    maildir = settings.mail.answers_maildir
+    assert maildir is not None
+    with free_ports(1) as [port]:
+        pass
+    server = Controller(Mailbox(maildir), hostname="127.0.0.1", port=port)
+    server.start()
+    try:
+        with smtplib.SMTP("127.0.0.1", port) as client:
+            client.send_message(reply(settings, ledger, "Seen.\n\nack the price of SA-26:03"))
+    finally:
+        server.stop()
+
+    [line] = read_maildir(ledger, settings)
+
+    assert line == f"a mail of '{ANN}' about alert 1: acknowledged: the price of SA-26:03"
+    assert ledger.alerts.get(1).state is AlertState.ACKNOWLEDGED
+    change = ledger.alerts.changes(1)[-1]
+    assert (change.who, change.what) == (ANN, "the price of SA-26:03")
+    [deed] = ledger.requests.audit()
+    assert (deed.who, deed.via, deed.data["alert"]) == (ANN, "mail", 1)
+    answer = ledger.mails.waiting()[-1]
+    assert (answer.recipients, answer.in_reply_to) == ((ANN,), "<1@example.org>")
+    assert answer.body == "Alert 1 is acknowledged; the new level is the baseline.\n"
+    assert read_maildir(ledger, settings) == []
+    assert [path.name[-4:] for path in (maildir / "cur").iterdir()] == [":2,S"]
+
+
+def test_a_reply_from_an_alias_changes_the_alert(settings: Settings, ledger: Ledger) -> None:
+    """And the recipients of the alert are told."""
+    mail = reply(settings, ledger, "fixed by 0123456789ab")
+    folder = str(settings.state)
+    done = subprocess.run(
+        [*NETBISECT, "mail", "--folder", folder], input=bytes(mail), capture_output=True, check=True
+    )
+
+    assert b"fixed by 0123456789ab" in done.stderr
+    assert ledger.alerts.get(1).state is AlertState.FIXED
+    told, answer = ledger.mails.waiting()[1:]
+    assert (told.recipients, answer.recipients) == (("p@lab.invalid",), (ANN,))
+    assert f"who     {ANN}" in told.body
+
+
+def test_the_mail_server_tries_again_if_the_service_cannot_be_reached(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*NETBISECT, "mail", "--folder", str(tmp_path)], input=b"", capture_output=True, check=False
+    )
+
+    assert done.returncode == 75
+    assert b"netbisect.toml" in done.stderr
+
+
+def test_a_mute_has_an_end(settings: Settings, ledger: Ledger) -> None:
+    execute(ledger, settings, bytes(reply(settings, ledger, "mute 14d in review")))
+
+    alert = ledger.alerts.get(1)
+    assert alert.state is AlertState.MUTED
+    assert alert.muted_until == pytest.approx(ledger.clock() + 14 * 86400, abs=3600)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("I will look at it.", "there is no command in it"),
+        ("ack\ninvalid the fan", "there is more than one command in it"),
+        ("mute 0d", "expected 1 to 366 days"),
+    ],
+)
+def test_what_is_not_understood_is_answered_once(
+    settings: Settings, ledger: Ledger, text: str, why: str
+) -> None:
+    for _ in range(3):
+        execute(ledger, settings, bytes(reply(settings, ledger, text)))
+
+    assert ledger.alerts.get(1).state is AlertState.OPEN
+    [answer] = ledger.mails.waiting()[1:]
+    assert answer.recipients == (ANN,)
+    assert why in answer.body
+    assert "\n  ack REASON " in answer.body
+
+
+def test_a_change_that_the_state_does_not_allow_is_answered(
+    settings: Settings, ledger: Ledger
+) -> None:
+    execute(ledger, settings, bytes(reply(settings, ledger, "fixed by 0123456789ab")))
+    execute(ledger, settings, bytes(reply(settings, ledger, "ack")))
+
+    assert "alert 1 is fixed; only an alert that is" in ledger.mails.waiting()[-1].body
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Auto_Submitted": "auto-replied"},
+        {"Precedence": "bulk"},
+        {"List_Id": "net <net.example.org>"},
+        {"Return_Path": "<>"},
+        {"From": "netbisect@lab.invalid"},
+        {"From": "nobody"},
+        {"To": "reply+1.aaaaaaaaaaaaaaaaaaaaaaaa@lab.invalid"},
+        {"To": "reply@lab.invalid"},
+    ],
+)
+def test_programs_and_strangers_are_ignored(
+    settings: Settings, ledger: Ledger, headers: dict[str, str]
+) -> None:
+    said = execute(ledger, settings, bytes(reply(settings, ledger, "ack", **headers)))
+
+    assert "was ignored" in said
+    assert ledger.alerts.get(1).state is AlertState.OPEN
+    assert len(ledger.mails.waiting()) == 1
+
+
+def test_the_token_is_of_one_alert(settings: Settings, ledger: Ledger) -> None:
+    """And may be written in capitals, or stand in Cc."""
+    announce(ledger, testbed="apu2")
+    mine = str(compose(ledger.mails.get(1), settings.mail)["Reply-To"])
+    other = bytes(reply(settings, ledger, "ack", To=mine.replace("+1.", "+2.")))
+    copied = bytes(reply(settings, ledger, "ack", To="p@lab.invalid", Cc=mine.upper()))
+
+    assert "no valid token" in execute(ledger, settings, other)
+    assert "acknowledged" in execute(ledger, settings, copied)
+
+
+def test_the_key_is_private(settings: Settings, ledger: Ledger) -> None:
+    mail = compose(ledger.mails.get(1), settings.mail)
+
+    assert stat.S_IMODE(settings.mail.answers_key_file.stat().st_mode) == 0o600
+    assert "reply with one of these lines" in mail.get_content()
+
+
+def test_an_unreadable_mail_blocks_no_other(
+    settings: Settings, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new = settings.state / "answers" / "new"
+    for folder in (new, settings.state / "answers" / "cur"):
+        folder.mkdir(parents=True)
+    (new / "1").write_bytes(b"From: x\n\nfirst")
+    (new / "2").write_bytes(bytes(reply(settings, ledger, "ack")))
+
+    def broken(mail: bytes) -> object:
+        if mail.endswith(b"first"):
+            raise IndexError("as email.message raises for some headers")
+        return original(mail)
+
+    original = mail_answers.message_from_bytes
+    monkeypatch.setattr(mail_answers, "message_from_bytes", broken)
+
+    first, second = read_maildir(ledger, settings)
+
+    assert "IndexError" in first
+    assert "acknowledged" in second

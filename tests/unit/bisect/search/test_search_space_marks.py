@@ -1,0 +1,71 @@
+"""Search: commits that a user has marked."""
+
+from __future__ import annotations
+
+import pytest
+from search_fixtures import PRICES, bisection, evidence_of, simulated
+
+from netbisect.bisect.model.evidence import Evidence
+from netbisect.bisect.model.marks import CommitMark, MarkVerdict
+from netbisect.bisect.model.results import Culprit, Trial
+from netbisect.bisect.search.engine import next_move
+from netbisect.bisect.search.posterior import posterior_of
+
+ENDS = evidence_of({"r0": [14.0, 14.001, 14.002], "r8": [13.95, 13.951, 13.952]})
+
+
+def marks(verdicts: dict[str, str]) -> list[CommitMark]:
+    return [
+        CommitMark(revision, MarkVerdict(verdict), "by hand", "ann", 0.0)
+        for revision, verdict in verdicts.items()
+    ]
+
+
+def marked(evidence: Evidence, **verdicts: str) -> Evidence:
+    return evidence.with_marks(marks(verdicts))
+
+
+def test_candidates_that_a_mark_contradicts_are_unlikely() -> None:
+    said = posterior_of(bisection(8), marked(ENDS, r3="good", r5="bad"))
+
+    assert said.chances["r4"] + said.chances["r5"] > 0.9
+    assert said.chances["r3"] + said.chances["r6"] < 0.01
+
+
+def test_a_mark_alone_verifies_nothing() -> None:
+    """Both sides of r4 are marked; it is still booted against its parent."""
+    move = next_move(bisection(8), marked(ENDS, r3="good", r4="bad"), PRICES)
+
+    assert isinstance(move, Trial)
+    assert move.revision in {"r3", "r4"}
+
+
+@pytest.mark.parametrize(
+    "verdicts", [{"r3": "good", "r6": "bad"}, {"r6": "good"}, {"r2": "bad"}, {"r3": "skip"}]
+)
+def test_measurements_outweigh_a_wrong_mark(verdicts: dict[str, str]) -> None:
+    ended = simulated(1, 8, 5, drop=0.1, marks=marks(verdicts))
+
+    assert isinstance(ended.result, Culprit)
+    assert ended.result.revision == "r5"
+    assert not {trial.revision for trial in ended.trials} & {
+        revision for revision, verdict in verdicts.items() if verdict == "skip"
+    }
+
+
+def test_contradicting_marks_say_nothing() -> None:
+    same = posterior_of(bisection(8), ENDS)
+
+    said = posterior_of(bisection(8), marked(ENDS, r6="good", r2="bad"))
+
+    assert said.chances == pytest.approx(same.chances)
+
+
+def test_the_last_mark_counts() -> None:
+    marks = [
+        CommitMark("r3", MarkVerdict.SKIP, "it panics", "ann", 0.0),
+        CommitMark("r3", MarkVerdict.NONE, "fixed", "ann", 1.0),
+    ]
+
+    assert ENDS.with_marks(marks[:1]).skipped == {"r3": "marked skip by ann: it panics"}
+    assert not ENDS.with_marks(marks).skipped
