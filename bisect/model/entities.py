@@ -117,6 +117,8 @@ class Sample:
     """Digest of its Conditions."""
     at: float
     seconds: float
+    warnings: tuple[str, ...] = ()
+    """What a reader should know; no reason against the sample."""
 
     @property
     def valid(self) -> bool:

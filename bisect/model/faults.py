@@ -266,7 +266,7 @@ RULES: dict[Fault, Rule] = {
         2,
         _INFRA,
         "Look at the generator: other load, flow control, `line_rate_pps`.",
-        r"^the generator offered |^the rate of the generator drifted",
+        r"^the generator offered ",
     ),
     Fault.LINK_FLAP: Rule(
         "a link goes down in the middle of a run",

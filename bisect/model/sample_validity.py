@@ -18,7 +18,7 @@ OFFERED_SHARE = 0.99
 RECEIVED_SHARE = 1.005
 """Maximum received rate, as a share of the offered rate; clocks of hosts differ."""
 DRIFT = 0.01
-"""Maximum change of the offered rate from the first to the last third of a run."""
+"""Change of the offered rate from the first to the last third of a run that is worth a warning."""
 FALTERING_SHARE = 0.95
 """Share of the line rate below which a second is slow; 10 Gbit/s generators vary by 2 %."""
 SLOW_SECONDS = 0.1
@@ -29,6 +29,8 @@ OTHER_LOAD_PERCENT = 20.0
 """Maximum load of other programs on the router before the run, in percent of one processor."""
 _GAP = 0.5
 """Share of the median below which a second within a run is a gap."""
+_LEAST_PACKETS = 100_000
+"""Packets from which the shares of queues say something."""
 _UNEVEN_SECONDS = 2
 """Tolerance between the seconds of sender and receiver."""
 _TOP_CLOCK = 0.99
@@ -57,6 +59,8 @@ class PortState:
     """In and out. None for router ports, where errors include overload."""
     damaged: int | None = None
     """Packets with CRC errors."""
+    queues: dict[str, int] = field(default_factory=dict)
+    """Packets by queue of the driver: `tx 0`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +102,8 @@ class RunRecord:
     """Requested settings."""
     link_changes: tuple[str, ...] = ()
     """Data ports that lost their link since `before`, from the logs, with counts."""
+    flows: int = 0
+    """Number of flows; 0 if unknown."""
 
 
 def problems(run: RunRecord) -> list[str]:
@@ -112,13 +118,49 @@ def problems(run: RunRecord) -> list[str]:
     ]
 
 
+def warnings(run: RunRecord) -> list[str]:
+    """What a reader of a valid run should know, one sentence each."""
+    return [*_drift(run), *_shared_queues(run)]
+
+
+def _drift(run: RunRecord) -> Iterator[str]:
+    # A router beyond its limit forwards the same of a load that is a few percent higher; a load
+    # that is too low is a problem, and one below the limit is marked as saturated.
+    change = _change(run.offered[1:-2])
+    if abs(change) > DRIFT:
+        yield f"the rate of the generator drifted by {100 * change:+.1f} % within the run"
+
+
+def _shared_queues(run: RunRecord) -> Iterator[str]:
+    """Ports where a queue takes more than half of the way from its even share to all packets."""
+    if run.flows == 1:
+        return
+    for part, after in run.after.ports.items():
+        before = run.before.ports.get(part)
+        for direction in ("rx", "tx"):
+            grown = {
+                queue: packets - (before.queues.get(queue, 0) if before else packets)
+                for queue, packets in after.queues.items()
+                if queue.startswith(f"{direction} ")
+            }
+            total = sum(grown.values())
+            if len(grown) < 2 or total < _LEAST_PACKETS:  # noqa: PLR2004 - one queue takes all
+                continue
+            busiest = max(grown, key=lambda queue: grown[queue])
+            share = grown[busiest] / total
+            if share > (1 + 1 / len(grown)) / 2:
+                yield (
+                    f"flows meet on one queue: {100 * share:.0f} % of the packets of {part} "
+                    f"({after.name}) went through {busiest} of {len(grown)} queues"
+                )
+
+
 def _load(run: RunRecord) -> Iterator[str]:
     if not run.offered_pps:
         return
     least = OFFERED_SHARE * run.line_rate
     steady = run.offered[1:-2]  # the first second is a ramp, the last two are a tail
     slow = sum(rate < FALTERING_SHARE * run.line_rate for rate in steady)
-    change = _change(steady)
     if run.offered_pps < least:
         yield (
             f"the generator offered {run.offered_pps:,.0f} pps, less than 99 % of "
@@ -129,8 +171,6 @@ def _load(run: RunRecord) -> Iterator[str]:
             f"the generator offered less than 95 % of {run.line_rate:,.0f} pps "
             f"in {slow} of {len(steady)} seconds"
         )
-    if abs(change) > DRIFT:
-        yield f"the rate of the generator drifted by {100 * change:+.1f} % within the run"
     if run.pps > RECEIVED_SHARE * run.offered_pps:
         yield f"received {run.pps:,.0f} pps, more than was offered"
 

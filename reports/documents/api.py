@@ -34,6 +34,9 @@ class AskBody:
     patches: tuple[PatchBody, ...] = ()
     testbeds: Annotated[Names, "May be left out where the lab has one."] = ()
     scenarios: Annotated[Names, "The leading one first; `all` for all of the testbed."] = ()
+    tunables: Annotated[
+        Names, "NAME=VALUE,...; each measures the scenarios once more, with these loader tunables."
+    ] = ()
     branch: Annotated[str, "The first that is watched when left out."] = ""
     boots: Annotated[int | None, "Of each revision."] = None
     repeat: Annotated[bool, "Whether a second run with boots of its own follows."] = False

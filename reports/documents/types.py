@@ -126,6 +126,7 @@ class RunDocument:
     offered_pps: Pps
     valid: bool
     problems: Annotated[tuple[str, ...], "What speaks against it; empty where it is valid."]
+    warnings: Annotated[tuple[str, ...], "What a reader should know; no reason against it."]
     conditions: Annotated[str, "Digest of what must be equal for two runs to be comparable."]
     at: Time
 

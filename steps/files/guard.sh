@@ -98,7 +98,7 @@ function kernels(boot,    ours, any, conf) {
 function boots() {
     return is("kenv netbisect[.](before|proven|done)=[0-9a-f]+") \
         || is("kenv net[.]inet[.]ip[.]fw[.]default_to_accept=1") || is("shutdown -r now") \
-        || is("nextboot( -e [a-z0-9._]+=[a-z0-9._]+)* -k kernel[.]nb-[0-9a-f]+") \
+        || is("nextboot( -e [A-Za-z0-9._-]+=[A-Za-z0-9._:,+-]+)* -k kernel[.]nb-[0-9a-f]+") \
         || is("nextboot -D") || is("dumpon off") || is("cat /etc/sysctl[.]conf") || is("bectl list -H") \
         || is("bectl (create|umount|activate -[tT]) netbisect") \
         || is("bectl mount netbisect /tmp/netbisect[.]root") \

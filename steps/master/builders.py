@@ -218,8 +218,10 @@ def _testbed_configs(settings: Settings, lab: Lab, testbed: Testbed) -> list[Bui
 
     @util.renderer
     def limit(properties: Properties) -> float:
-        further = properties.getProperty(RUNS_PROPERTY, 1) - 1
-        return shortest + 2 * further * len(testbed.scenarios) * timing.run_timeout + _SLACK
+        # Tunables of its own give a scenario a boot of its own.
+        scenarios = max(len(testbed.scenarios), len(properties["scenarios"]))
+        runs = properties.getProperty(RUNS_PROPERTY, 1) * scenarios
+        return 8 * scenarios * timing.boot_timeout + 2 * runs * timing.run_timeout + _SLACK
 
     @util.renderer
     def arguments(properties: Properties) -> list[str]:

@@ -16,9 +16,16 @@ from netbisect.bisect.model.jobs import (
 )
 from netbisect.reports.documents.api import SearchEstimate, TestbedCost
 from netbisect.steps.service.numeric import measurement
+from netbisect.workers.config.scenario import SETTINGS_MARK
 
 _SEARCH_BOOTS = 20
 """Boots of a search besides two per halving, for estimates."""
+
+
+def price_of_trial(job: Job, prices: Prices) -> float:
+    """Seconds of a trial, with a boot for each set of tunables."""
+    boots = len({name.partition(SETTINGS_MARK)[2] for name in job.scenarios})
+    return boots * prices.boot + prices.run * len(job.scenarios)
 
 
 def boots_wanted(job: Job) -> int:
@@ -62,7 +69,7 @@ def ends_of(job: Job) -> tuple[str, ...]:
 
 def cost_of(job: Job, evidence: Evidence, prices: Prices) -> TestbedCost:
     """Upper limit of the remaining cost of a job."""
-    trial = prices.boot + prices.run * len(job.scenarios)
+    trial = price_of_trial(job, prices)
     builds = tuple(
         one for one in ends_of(job) if one not in evidence.kernels and one not in evidence.skipped
     )

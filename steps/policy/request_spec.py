@@ -58,6 +58,8 @@ class RequestSpec:
     """Optional if the lab has one."""
     scenarios: tuple[str, ...] = ()
     """Defaults to the first of the testbed; `all` for all."""
+    tunables: tuple[str, ...] = ()
+    """`NAME=VALUE,...`; each measures the scenarios once more, with these loader tunables."""
     branch: str = ""
     """Defaults to the first watched branch."""
     boots: int | None = None

@@ -239,6 +239,7 @@ class DocumentQueries:
                         offered_pps=fact.offered_pps,
                         valid=fact.valid,
                         problems=fact.problems,
+                        warnings=fact.warnings,
                         conditions=fact.conditions,
                         at=fact.at,
                     )

@@ -25,6 +25,7 @@ from netbisect.steps.policy.kernels import Kernels
 from netbisect.steps.policy.request_cost import (
     cost_of,
     ends_of,
+    price_of_trial,
     search_cost,
 )
 from netbisect.steps.policy.request_spec import (
@@ -214,7 +215,7 @@ class RequestService:
             one = cost_of(part.job, evidence, prices)
             runs = 2 if resolved.spec.repeat else 1
             boots = one.boots + (runs - 1) * (one.boots + one.shared)
-            trial = prices.boot + prices.run * len(part.job.scenarios)
+            trial = price_of_trial(part.job, prices)
             search = self._search_cost(resolved, part.job, trial)
             found.append(replace(one, boots=boots, seconds=boots * trial, search=search))
             builds.update(

@@ -33,7 +33,9 @@ from netbisect.store.git.resolve import Review, commit_named, resolve, whereabou
 from netbisect.workers.build import phabricator
 from netbisect.workers.build.patches import BY_HAND, Patch, PatchError, read
 from netbisect.workers.config.lab import Lab
+from netbisect.workers.config.scenario import SETTINGS_MARK, base_of
 from netbisect.workers.config.testbed import Testbed
+from netbisect.workers.config.tunables import parse_tunables
 
 _ALONE = re.compile(r"(D[1-9]\d{0,8})(?:@(.*))?\Z")
 """A review, optionally with its base."""
@@ -166,8 +168,19 @@ def _testbeds(spec: RequestSpec, lab: Lab, faults: FieldErrors) -> dict[str, tup
 
 
 def _scenarios(spec: RequestSpec, testbed: Testbed, faults: FieldErrors) -> tuple[str, ...]:
-    if spec.scenarios == (ALL,):
-        return testbed.scenarios
+    plain = testbed.scenarios if spec.scenarios == (ALL,) else _named(spec, testbed, faults)
+    found = list(plain)
+    for text in spec.tunables:
+        try:
+            settings = ",".join(f"{name}={value}" for name, value in parse_tunables(text).items())
+        except ValueError as error:
+            faults.add("tunables", str(error))
+        else:
+            found += [f"{base_of(name)}{SETTINGS_MARK}{settings}" for name in plain]
+    return tuple(dict.fromkeys(found))
+
+
+def _named(spec: RequestSpec, testbed: Testbed, faults: FieldErrors) -> tuple[str, ...]:
     for name in spec.scenarios:
         if name not in testbed.scenarios:
             faults.add(

@@ -300,6 +300,7 @@ class SampleRow(Base):
     received: Mapped[list[float]]
     offered: Mapped[list[float]]
     problems: Mapped[list[str]]
+    warnings: Mapped[list[str]]
     valid: Mapped[bool]
     """Sample.valid, for queries."""
     conditions: Mapped[str]

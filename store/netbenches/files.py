@@ -55,6 +55,8 @@ class Parser:
     """Packets per second of the run; raises ValueError."""
     rates: Callable[[str], list[float]]
     """Packets per second, for each second."""
+    unnumbered: bool = False
+    """Whether files that name no revision are of one that is called after their folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,6 +302,8 @@ def _read_folder(
         told = {} if info is None else info_of(info.read_text(errors="replace"))
         label = label_of(text, told)
         revision = revision_of(label.image, told.get("UNAME", ""), directory.name)
+        if revision is None and parser.unnumbered:
+            revision = NetbenchesRevision(directory.name, 0, "", counted_by_git=False)
         if revision is None:
             skip(f"{directory}: {text} names no revision by number")
             continue

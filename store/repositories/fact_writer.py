@@ -54,7 +54,7 @@ _EVENTS: dict[type[Fact], tuple[str, tuple[str, ...]]] = {
     Kernel: ("kernel", ("revision", "config", "arch", "seconds")),
     Conditions: ("conditions", ("testbed", "scenario", "digest")),
     Boot: ("boot", ("testbed", "revision", "seconds")),
-    Sample: ("sample", ("testbed", "scenario", "pps", "problems")),
+    Sample: ("sample", ("testbed", "scenario", "pps", "problems", "warnings")),
     Failure: ("dud", ("testbed", "revision", "scenario", "stage", "reaction", "why")),
 }
 """Kind of the event of each class, and the fields that it has."""

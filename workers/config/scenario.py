@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
 
 from netbisect.workers.config import toml
 from netbisect.workers.config.toml import FileError, Scalar
+from netbisect.workers.config.tunables import check_tunables, parse_tunables
 from netbisect.workers.config.validation import check, check_name
 
 _SYSCTL = re.compile(
     r"(?:[\w%-]|\{(?:ingress|egress)\})+(?:\.(?:[\w%-]|\{(?:ingress|egress)\})+)+\Z"
 )
+
+SETTINGS_MARK = "@"
+"""Separates the name of a scenario from tunables: `inet4-forwarding@net.isr.maxthreads=4`."""
 
 _PKT_GEN_PORT = 1234
 """Default port of pkt-gen."""
@@ -46,12 +50,17 @@ class Traffic:
         )
         check(46 <= self.size <= 1518, f"size {self.size}: expected 46 to 1518 bytes")  # noqa: PLR2004 - Ethernet's
         check(self.rate >= 0, f"rate {self.rate}: expected packets/s, or 0 for all the wire takes")
-        made = 1
-        for name in ("source", "destination"):
-            made *= _check_range(name, getattr(self, name), self.family)
+        made = self.number_of_flows
         check(
             self.flows in (0, made),
             f"flows {self.flows}: the ranges of source and destination make {made}",
+        )
+
+    @property
+    def number_of_flows(self) -> int:
+        """Number of flows in the two ranges; raises ValueError for a wrong range."""
+        return _check_range("source", self.source, self.family) * _check_range(
+            "destination", self.destination, self.family
         )
 
 
@@ -104,9 +113,12 @@ class Scenario:
     """
     optional: dict[str, Scalar] = field(default_factory=dict)
     """Like `sysctls`, but names unknown to the kernel are skipped."""
+    tunables: dict[str, Scalar] = field(default_factory=dict)
+    """For loader(8), in addition to those of the testbed."""
 
     def __post_init__(self) -> None:
-        check_name(self.name)
+        check_name(base_of(self.name))
+        check_tunables(self.tunables)
         for key in (*self.sysctls, *self.optional):
             check(
                 _SYSCTL.match(key),
@@ -135,6 +147,20 @@ class Scenario:
         return any("{" in key for key in (*self.sysctls, *self.optional))
 
 
+def base_of(name: str) -> str:
+    """The name of the scenario file, without the tunables that follow it."""
+    return name.partition(SETTINGS_MARK)[0]
+
+
+def by_tunables(scenarios: Iterable[Scenario]) -> list[list[Scenario]]:
+    """Scenarios by their tunables: those of a group share a boot. Those without come first."""
+    groups: dict[tuple[tuple[str, str], ...], list[Scenario]] = {}
+    for scenario in scenarios:
+        key = tuple(sorted((name, str(value)) for name, value in scenario.tunables.items()))
+        groups.setdefault(key, []).append(scenario)
+    return [groups[key] for key in sorted(groups, key=bool)]
+
+
 def builtin_scenarios() -> Path:
     """Folder of the built-in scenario files."""
     return Path(str(resources.files("netbisect.workers"))) / "scenarios"
@@ -143,9 +169,22 @@ def builtin_scenarios() -> Path:
 def load_scenario(name: str, folders: Sequence[Path] = ()) -> Scenario:
     """The scenario of that name, from `folders` or the built-in ones.
 
+    Args:
+        name: Its name; `NAME@TUNABLE=VALUE,...` is the scenario NAME with further tunables.
+        folders: Folders of scenario files.
+
     Raises:
         FileError: unknown or invalid scenario.
     """
+    base, mark, settings = name.partition(SETTINGS_MARK)
+    if mark:
+        scenario = load_scenario(base, folders)
+        try:
+            tunables = scenario.tunables | parse_tunables(settings)
+        except ValueError as error:
+            raise FileError(f"scenario {name!r}: {error}") from error
+        title = f"{scenario.title}, {settings.replace(',', ', ')}"
+        return replace(scenario, name=name, title=title, tunables=tunables)
     places = [*folders, builtin_scenarios()]
     for folder in places:
         path = folder / f"{name}.toml"

@@ -8,7 +8,8 @@ from fnmatch import fnmatchcase
 
 from netbisect.workers.config.dut import Dut, PortSelector
 from netbisect.workers.config.scenario import Traffic
-from netbisect.workers.config.toml import FileError, TextOrTable
+from netbisect.workers.config.toml import FileError, Scalar, TextOrTable
+from netbisect.workers.config.tunables import check_tunables
 from netbisect.workers.config.validation import IDENT, NAME, check, check_modules, check_name
 from netbisect.workers.config.vm import ADDRESS, GUEST_MARK, HOST_MARK, Vm
 
@@ -97,6 +98,8 @@ class Testbed:
     """Drivers of its data ports; commits to them get a higher prior probability."""
     modules: tuple[str, ...] = ()
     """Kernel modules loaded by the DUT in addition to firewalls and drivers."""
+    tunables: dict[str, Scalar] = field(default_factory=dict)
+    """For loader(8), at every boot of a test kernel."""
     worker: str = ""
     """Name of its Buildbot worker; default: the testbed's name."""
     owner: str = ""
@@ -130,6 +133,7 @@ class Testbed:
             f"group {self.group!r}: expected lower-case letters, digits, '.', '_' or '-'",
         )
         check_modules(self.modules)
+        check_tunables(self.tunables)
         check(
             0 <= self.run_noise_percent < 50,  # noqa: PLR2004 - half the packets are no noise
             f"run_noise_percent {self.run_noise_percent:g}: expected 0 or more, less than 50",
@@ -216,6 +220,7 @@ _EQUAL_IN_GROUP: dict[str, Callable[[Testbed], object]] = {
     "scenarios": lambda one: sorted(one.scenarios),
     "drivers": lambda one: sorted(one.drivers),
     "modules": lambda one: sorted(one.modules),
+    "tunables": lambda one: one.tunables,
     "dut.userland": lambda one: one.dut.userland,
     "dut.tools": lambda one: None if one.dut.tools is None else sorted(one.dut.tools),
     "timing.run": lambda one: one.timing.run,

@@ -16,7 +16,7 @@ import re
 import shlex
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from netbisect.bisect.model.entities import (
@@ -26,6 +26,8 @@ from netbisect.bisect.model.entities import (
 )
 from netbisect.bisect.model.faults import Fault
 from netbisect.workers.config.testbed import Testbed
+from netbisect.workers.config.toml import Scalar
+from netbisect.workers.config.tunables import PANIC_TUNABLES
 from netbisect.workers.dut.base import BootMethod
 from netbisect.workers.dut.kernel_folder import KernelContents, mismatch
 from netbisect.workers.dut.registry import boot_method
@@ -47,12 +49,6 @@ from netbisect.workers.vm.host import switch_on
 _MARK = "netbisect.before"
 _ORDER = "netbisect.order"
 _PROVEN = "netbisect.proven"
-_PANIC_SETTINGS = {
-    "debug.debugger_on_panic": "0",
-    "debug.trace_on_panic": "1",
-    "kern.panic_reboot_wait_time": "5",
-}
-"""After a panic: print the stack and reboot without debugger."""
 _STARTS = re.compile(r"---<<BOOT>>---|Copyright \(c\) 1992-|KDB: debugger backends")
 """First output of a kernel."""
 _ERRORS = (UnreachableError, HostKeyError, CommandError)
@@ -183,13 +179,20 @@ class DeviceUnderTest:
 
     # -------------------------------------------------------------------------------- booting
 
-    def boot(self, kernel: Kernel, archive: Path, running: RunningKernel | None = None) -> Boot:
+    def boot(
+        self,
+        kernel: Kernel,
+        archive: Path,
+        running: RunningKernel | None = None,
+        tunables: Mapping[str, Scalar] | None = None,
+    ) -> Boot:
         """Deploys and boots `kernel` once, and verifies the running kernel.
 
         Args:
             kernel: Kernel to boot.
             archive: Its files.
             running: The running kernel, if already known.
+            tunables: For loader(8), in addition to those of the testbed.
 
         Raises:
             LabFault: the boot failed; the known-good kernel runs now, unless the reaction is
@@ -204,10 +207,13 @@ class DeviceUnderTest:
         self._tap.mark()
         self._tap.note(f"{kernel.version} is ordered as {folder}, order {order}")
         started, at = time.monotonic(), time.time()
-        its_clock = self._order(folder, order)
+        wanted = {**self.testbed.tunables, **(tunables or {})}
+        settings = {name: str(value) for name, value in wanted.items()}
+        its_clock = self._order(folder, order, settings)
         running = self._wait_for_reboot(order)
         seconds = time.monotonic() - started
         self._prove(running, folder, order, kernel, contents)
+        _check_passed_on(running, settings)
         self._guard(order)
         self._tap.mark()  # what comes from here on is of this boot
         self.boottime = running.boottime
@@ -225,12 +231,12 @@ class DeviceUnderTest:
             seconds=seconds,
         )
 
-    def _order(self, folder: str, order: str) -> float:
+    def _order(self, folder: str, order: str, tunables: Mapping[str, str]) -> float:
         """Orders the kernel; returns the machine's clock at that time."""
         self._to_release = not self.boot_method.one_shot
         try:
             said = self.machine.run(["kenv", f"{_MARK}={order}"], ["date", "+%s"])
-            self.boot_method.boot_once(folder, {_ORDER: order, **_PANIC_SETTINGS})
+            self.boot_method.boot_once(folder, {_ORDER: order, **tunables, **PANIC_TUNABLES})
         except _ERRORS as error:
             raise lab_fault(Stage.BOOT, error) from error
         self._reboot()
@@ -377,3 +383,19 @@ class DeviceUnderTest:
                 stage=stage,
             )
         return running
+
+
+def _check_passed_on(running: RunningKernel, tunables: Mapping[str, str]) -> None:
+    """Checks that loader(8) has passed on the tunables.
+
+    Raises:
+        LabFault: it has not.
+    """
+    for name, value in tunables.items():
+        found = running.environment.get(name)
+        if found != value:
+            said = "is missing" if found is None else f"is {found!r}"
+            why = f"the tunable {name}, ordered as {value!r}, {said} in the kernel's environment"
+            raise LabFault.of(
+                Fault.UNFIT, f"{why}: look for another file of the loader that sets it"
+            )

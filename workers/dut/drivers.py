@@ -1,9 +1,10 @@
-"""Flow control and CRC counters of network drivers, in sysctl(8) below the device of a port."""
+"""Flow control, CRC counters and queues of drivers, in sysctl(8) below the device of a port."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from netbisect.workers.dut import freebsd_tools
 
@@ -20,18 +21,21 @@ class PortDriver:
     """Counters of frames with a wrong CRC; the first that exists is read."""
     tunable: bool = False
     """Whether flow control is set in loader.conf only."""
+    queues: tuple[str, ...] = ()
+    """Nodes with packet counters of queues."""
 
 
-_INTEL = PortDriver(("fc",), ("mac_stats.crc_errs",))
-_CHELSIO = PortDriver(("pause_settings",), ("stats.rx_fcs_err",))
+_MOST_QUEUES = 32
+_INTEL = PortDriver(("fc",), ("mac_stats.crc_errs",), queues=("iflib",))
+_CHELSIO = PortDriver(("pause_settings",), ("stats.rx_fcs_err",), queues=("txq",))
 _NONE = PortDriver()
 DRIVERS = {
     "em": _INTEL,
     "igb": _INTEL,
     "igc": _INTEL,
-    "ix": _INTEL,
-    "ixl": PortDriver(("fc",), ("mac.crc_errors",)),
-    "ice": PortDriver(("fc",), ("hw.mac.crc_errors", "mac.crc_errors")),
+    "ix": replace(_INTEL, queues=tuple(f"queue{number}" for number in range(_MOST_QUEUES))),
+    "ixl": PortDriver(("fc",), ("mac.crc_errors",), queues=("iflib",)),
+    "ice": PortDriver(("fc",), ("hw.mac.crc_errors", "mac.crc_errors"), queues=("iflib",)),
     "cxgbe": _CHELSIO,
     "cxl": _CHELSIO,
     "cc": _CHELSIO,
@@ -44,8 +48,14 @@ DRIVERS = {
 }
 """By name of the interface without its number. Sources: if_em.c (em, igb), if_igc.c, if_ix.c,
 ixl_pf_main.c:906, ice_lib.c:4857 (`fc` is a string there), t4_main.c:7997 (`pause_settings`),
-mlx5_en_main.c (`mce`, read-only after boot).
+mlx5_en_main.c (`mce`, read-only after boot). Queues: iflib_add_device_sysctl_post() in
+sys/net/iflib.c, if_ix.c, t4_sge.c.
 """
+_QUEUE = re.compile(
+    r"(?:iflib\.txq(?P<iflib>\d+)\.txq_processed|queue(?P<ix>\d+)\.(?P<way>[rt]x)_packets"
+    r"|txq\.(?P<cxgbe>\d+)\.r_enqueues)\Z"
+)
+"""Sent descriptors of iflib(4), packets of ix(4), packets handed to a ring of cxgbe(4)."""
 
 
 def driver_of(interface: str) -> PortDriver | None:
@@ -75,3 +85,26 @@ def crc_sysctls(interfaces: Iterable[str]) -> list[str]:
         if (driver := driver_of(one))
         for leaf in driver.damaged
     ]
+
+
+def queue_sysctls(interfaces: Iterable[str]) -> list[str]:
+    """Nodes that may count packets by queue of these interfaces."""
+    return [
+        f"dev.{freebsd_tools.device(one)}.{node}"
+        for one in interfaces
+        if (driver := driver_of(one))
+        for node in driver.queues
+    ]
+
+
+def queue_packets(interface: str, values: Mapping[str, str]) -> dict[str, int]:
+    """Packets since boot by queue, such as `tx 0`."""
+    place = f"dev.{freebsd_tools.device(interface)}."
+    found = {}
+    for name, value in values.items():
+        match = _QUEUE.match(name.removeprefix(place)) if name.startswith(place) else None
+        packets = freebsd_tools.parse_count(value)
+        if match and packets is not None:
+            number = match["iflib"] or match["ix"] or match["cxgbe"]
+            found[f"{match['way'] or 'tx'} {int(number)}"] = packets
+    return found

@@ -88,7 +88,7 @@ class Bench:
         after = self._look(scenario, before)
         observed = json.dumps(as_data(before, after), indent=1)
         (self.logs / f"{name}.observed.json").write_text(f"{observed}\n")
-        pps, offered_pps, problems = evaluate_run(
+        pps, offered_pps, problems, warnings = evaluate_run(
             self.testbed, scenario, (sender, receiver), before, after
         )
         sample = Sample(
@@ -104,6 +104,7 @@ class Bench:
             conditions=conditions.digest,
             at=started,
             seconds=time.time() - started,
+            warnings=tuple(warnings),
         )
         return conditions, sample
 
@@ -332,15 +333,24 @@ class Bench:
             }
             if self.testbed.vm is not None:
                 self._hosts["virtual machine"] = vm.conditions(self.testbed.vm)
-        described = json.dumps(asdict(scenario), sort_keys=True)
+        tunables = {**self.testbed.tunables, **scenario.tunables}
         values = {
             **self._hosts,
+            **{name: str(value) for name, value in tunables.items()},
             "kernel_config": " ".join(self.testbed.kernel_configs),
             "line_rate_pps": str(self.testbed.line_rate_pps),
             "run_seconds": f"{self.testbed.timing.run:g}",
-            "scenario": hashlib.sha256(described.encode()).hexdigest()[:16],
+            "scenario": _digest(scenario),
         }
         return Conditions.of(self.testbed.name, scenario.name, values)
+
+
+def _digest(scenario: Scenario) -> str:
+    """Beginning of the SHA-256 of a scenario; its tunables are conditions by themselves."""
+    values = asdict(scenario)
+    del values["tunables"]
+    described = json.dumps(values, sort_keys=True)
+    return hashlib.sha256(described.encode()).hexdigest()[:16]
 
 
 def _pkt_gen(machine: Machine) -> str:

@@ -102,7 +102,9 @@ class ProfileOrder:
             facts.append(fact)
             emit(fact)
 
-        booting = TrialRunner(self.testbed, self.kernel, self.archive, (), self.logs)
+        booting = TrialRunner(
+            self.testbed, self.kernel, self.archive, [self.scenario], self.logs, runs=0
+        )
         sound = booting.run(connections, tell, say)
         for fact in facts:
             if isinstance(fact, Failure) and (not sound or fact.reaction is not Reaction.SKIP):

@@ -118,6 +118,7 @@ class Telemetry:
                 "-ie",
                 *(_ROUTER_SYSCTLS if router else ()),
                 *drivers.crc_sysctls(names),
+                *(drivers.queue_sysctls(names) if router else ()),
             ],
             *(["netstat", "-I", name, "-bn", "--libxo", "json"] for name in names),
             *(_router_questions(scenario) if router else ()),
@@ -143,11 +144,12 @@ class Telemetry:
                 one = interfaces[name]
                 link = one.status if one.up else ""
                 damaged = [values.get(place, "") for place in drivers.crc_sysctls([name])]
-                found[part] = freebsd_tools.parse_port(
-                    name, link, counters, damaged, overloaded=router
-                )
+                queues = drivers.queue_packets(name, values)
+                port = freebsd_tools.parse_port(name, link, counters, damaged, overloaded=router)
+                found[part] = replace(port, queues=queues)
                 counted["ports"][part] = {
                     "interface": name,
+                    "queues": queues,
                     **{
                         key: value
                         for key, value in freebsd_tools.parse_netstat(counters).items()
@@ -207,8 +209,8 @@ def evaluate_run(
     said: tuple[str, str],
     before: Snapshot,
     after: Snapshot,
-) -> tuple[float, float, list[str]]:
-    """Received rate and offered rate (pps), and problems of the run.
+) -> tuple[float, float, list[str], list[str]]:
+    """Received rate and offered rate (pps), problems and warnings of the run.
 
     Args:
         testbed: The testbed.
@@ -231,8 +233,10 @@ def evaluate_run(
         wanted={name: str(value) for name, value in scenario.sysctls.items()},
         # A pkt-gen that died explains what is missing, and closes its port.
         link_changes=() if crashed else link_changes(before, after),
+        flows=scenario.traffic.number_of_flows,
     )
-    return pps, offered_pps, problems + sample_validity.problems(run)
+    problems += sample_validity.problems(run)
+    return pps, offered_pps, problems, sample_validity.warnings(run)
 
 
 # ------------------------------------------------------------------------------ what they say

@@ -1,4 +1,7 @@
-"""A trial: boots a kernel once on a testbed and runs scenarios.
+"""A trial: boots a kernel on a testbed and runs scenarios.
+
+Scenarios with the same tunables share a boot; one `Boot` stands for all boots of a trial, so that
+they count as one observation.
 
 Facts are reported as they happen, so results before a fault are kept. `bisect/model/faults.py`
 defines the reaction to each fault; afterwards the machine returns to its known-good kernel.
@@ -7,15 +10,16 @@ defines the reaction to each fault; afterwards the machine returns to its known-
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from netbisect.bisect.model.entities import Boot, Fact, Failure, Kernel, Reaction, Sample, Stage
 from netbisect.bisect.model.faults import RULES, Fault, fault_of_run
 from netbisect.bisect.model.revision_key import OVERLAY_MARK
-from netbisect.workers.config.scenario import Scenario
+from netbisect.workers.config.scenario import Scenario, by_tunables
 from netbisect.workers.config.testbed import Testbed
+from netbisect.workers.config.toml import Scalar
 from netbisect.workers.dut.device import DeviceUnderTest
 from netbisect.workers.dut.running_kernel import RunningKernel
 from netbisect.workers.measure import known_good_check
@@ -37,7 +41,7 @@ _IN_DOUBT = {Fault.NO_TRAFFIC, Fault.ODD_RUN, Fault.GENERATOR_DIES, Fault.LINK_F
 
 @dataclass(frozen=True, slots=True)
 class TrialRunner:
-    """One boot of a kernel with runs of scenarios."""
+    """Boots of a kernel, one per set of tunables, with runs of scenarios."""
 
     testbed: Testbed
     kernel: Kernel
@@ -45,7 +49,7 @@ class TrialRunner:
     scenarios: Sequence[Scenario]
     logs: Path
     runs: int = 1
-    """Runs per scenario. Scenarios alternate, so runs of one scenario are apart."""
+    """Runs per scenario; 0 only boots. Scenarios alternate, so runs of one scenario are apart."""
 
     def run(
         self,
@@ -75,7 +79,11 @@ class _TrialRun:
         self.router = DeviceUnderTest(trial.testbed, connections, say)
         self.clocks = Clocks()
         self.doubtful: list[tuple[LabFault, float, Scenario]] = []
-        """Faults with several possible causes, to be resolved at the end."""
+        """Faults with several possible causes, to be resolved at the end of a boot."""
+        self.scenarios: list[Scenario] = []
+        """Those of the current boot."""
+        self.first: Boot | None = None
+        """The reported boot."""
 
     def run(self) -> bool:
         """Runs the trial with a recorded console."""
@@ -83,6 +91,22 @@ class _TrialRun:
             return self._run()
 
     def _run(self) -> bool:
+        for scenarios in by_tunables(self.trial.scenarios) or [[]]:
+            self.scenarios = scenarios
+            self.doubtful.clear()
+            if not self._visit():
+                return False
+            if self.first is None and not self._own_tunables:
+                return True  # the kernel does not boot: no tunable was tried
+        return True
+
+    @property
+    def _own_tunables(self) -> Mapping[str, Scalar]:
+        """Tunables of the scenarios of this boot."""
+        return self.scenarios[0].tunables if self.scenarios else {}
+
+    def _visit(self) -> bool:
+        """One boot with its scenarios; False if the testbed needs its owner."""
         boot = self._boot()
         if isinstance(boot, LabFault):
             return self._end(boot, boot=None)
@@ -90,7 +114,7 @@ class _TrialRun:
         bench = Bench(
             replace(self.testbed, kernel_config=config), self.connections, self.say, self.trial.logs
         )
-        waiting = [*self.trial.scenarios] * self.trial.runs
+        waiting = [*self.scenarios] * self.trial.runs
         worst: LabFault | None = None
         try:
             while waiting:
@@ -149,14 +173,19 @@ class _TrialRun:
             self.say(f"{name}: booting" + (f", try {attempt}" if attempt > 1 else ""))
             try:
                 running = self._finish_what_was_begun()
-                boot = self.router.boot(kernel, self.trial.archive, running)
+                boot = self.router.boot(kernel, self.trial.archive, running, self._own_tunables)
             except LabFault as fault:
                 self.say(f"{name}: {fault.why}")
                 if attempt >= fault.tries:
-                    self.emit(self._failure(fault, started))
+                    # What the kernel does with these tunables says nothing of other scenarios.
+                    failed = self.scenarios if self._own_tunables else [None]
+                    for scenario in failed:
+                        self.emit(self._failure(fault, started, scenario))
                     return fault
             else:
-                self.emit(boot)
+                if self.first is None:
+                    self.first = boot
+                    self.emit(boot)
                 self.say(f"{name}: up after {boot.seconds:.1f} s")
                 self.clocks.router = self.router.boottime
                 return boot
@@ -207,13 +236,16 @@ class _TrialRun:
             return fault
         jumps = self.clocks.jumps(running.boottime)
         sample = replace(sample, problems=(*sample.problems, *jumps))
+        assert self.first is not None
         self.emit(conditions)
-        self.emit(sample)
+        self.emit(replace(sample, boot=self.first.id))
         if sample.valid:
             self.say(
                 f"{self.testbed.name}: {scenario.name}: {sample.pps:,.0f} pps "
                 f"of {sample.offered_pps:,.0f} offered"
             )
+            for warning in sample.warnings:
+                self.say(f"{self.testbed.name}: {scenario.name}: warning: {warning}")
             return None
         return _fault_of(sample)
 

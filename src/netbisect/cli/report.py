@@ -177,7 +177,8 @@ def compare(  # noqa: PLR0917 - click hands over every option
     """Write a comparison as a folder of results, ready to commit.
 
     SOURCE is a study file (.toml), a folder of netbenches results, or a file of histories as JSON
-    lines. Without SOURCE, the values are those of --set, or of the database.
+    lines. Without SOURCE, the values are those of --set, or of the database. Of a single revision,
+    the scenarios are compared with each other, those with tunables with the scenario without.
     """
     choice = comparison.Choice(revisions, scenarios, testbed, branch)
     study = _study(source, sets, choice, database, title)
@@ -231,7 +232,7 @@ def _study(
         found = comparison.of_ledger(database)
     else:
         raise click.UsageError(
-            "nothing to compare; expected SOURCE, two --set NAME=FILE, or two --revision of the "
+            "nothing to compare; expected SOURCE, two --set NAME=FILE, or a --revision of the "
             "database"
         )
     compared = comparison.chosen(found, choice, _warn)

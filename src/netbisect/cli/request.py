@@ -101,6 +101,13 @@ def _request_options(command: Command) -> Command:
                 "May be repeated.",
             ),
             click.option(
+                "--tunable",
+                "tunables",
+                metavar="NAME=VALUE[,...]",
+                multiple=True,
+                help="Also measure the scenarios with these loader tunables. May be repeated.",
+            ),
+            click.option(
                 "--branch", default="", help="Branch (default: the first of the settings)."
             ),
             click.option(

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 import click
@@ -18,6 +19,7 @@ from netbisect.reports.render.ministat_input import read_points
 from netbisect.steps.service.database_thread import open_ledger
 from netbisect.store.netbenches import files
 from netbisect.store.netbenches.files import NetbenchesError, Parser
+from netbisect.workers.config.scenario import SETTINGS_MARK, base_of
 from netbisect.workers.config.toml import load
 from netbisect.workers.measure import pktgen
 
@@ -125,7 +127,7 @@ def of_results(path: Path, say: Callable[[str], None]) -> list[ImageResults]:
     Raises:
         click.ClickException: It cannot be read, or is empty.
     """
-    parser = Parser(pktgen.median_rate, pktgen.all_rates)
+    parser = Parser(pktgen.median_rate, pktgen.all_rates, unnumbered=True)
     found = []
     try:
         for image in files.read(path, parser=parser, skip=say):
@@ -212,6 +214,8 @@ def chosen(
     for name in choice.scenarios:
         if name not in names:
             raise click.ClickException(f"there is no scenario {name!r}{suggestion(name, names)}")
+    if len(revisions) == 1:
+        return _settings(found, revisions[0], choice.scenarios or sorted(names), say)
     used: list[ImageResults] = []
     scenarios = []
     for name in choice.scenarios or sorted(names):
@@ -229,6 +233,44 @@ def chosen(
             f"nothing to compare: no scenario was measured with {revisions[0]} and another revision"
         )
     return ChosenScenarios(tuple(scenarios), _conditions(used))
+
+
+def _settings(
+    found: Iterable[ImageResults],
+    revision: str,
+    names: Iterable[str],
+    say: Callable[[str], None],
+) -> ChosenScenarios:
+    """One revision: its scenarios side by side, or the tunables of each where some have them.
+
+    Raises:
+        click.ClickException: There is only one.
+    """
+    found = [one for one in found if one.revision == revision]
+    measured = (_of_scenario(found, name, say) for name in names)
+    images = [its[revision] for its in measured if its]
+    groups: dict[str, list[ImageResults]] = {}
+    for one in images:
+        groups.setdefault(base_of(one.scenario), []).append(one)
+    compared = {name: its for name, its in groups.items() if len(its) > 1}
+    if not compared and len(images) > 1:
+        compared = {images[0].label: images}
+    if not compared:
+        raise click.ClickException(
+            f"nothing to compare: expected another revision beside {revision}, or a second scenario"
+        )
+    scenarios = [
+        ComparedScenario(name, [Set(_setting(one, name), one.pps, one.scenario) for one in its])
+        for name, its in compared.items()
+    ]
+    return ChosenScenarios(tuple(scenarios), _conditions([*chain(*compared.values())]))
+
+
+def _setting(image: ImageResults, name: str) -> str:
+    """What distinguishes a set: its tunables, or else its scenario."""
+    if base_of(image.scenario) != name:
+        return image.scenario
+    return image.scenario.partition(SETTINGS_MARK)[2] or "without"
 
 
 def _of_scenario(

@@ -50,6 +50,8 @@ class InjectedFault(StrEnum):
     """Every kernel except the known-good one names its ports em."""
     CABLE_OUT = "cable-out"
     """The data ports have no carrier."""
+    ONE_QUEUE = "one-queue"
+    """The router sends all packets through the first queue of its port."""
     LINK_FLAPS = "link-flaps"
     """In every run the link between generator and router goes down for three seconds."""
     BAD_CABLE = "bad-cable"

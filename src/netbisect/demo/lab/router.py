@@ -366,7 +366,17 @@ class SimulatedRouter(SimulatedMachine):
             found[f"{place}.temperature"] = "101.0C" if self._hot else "48.0C"
             found[f"{place}.coretemp.tjmax"] = "100.0C"
             found[f"{place}.coretemp.throttle_log"] = "1" if self._hot else "0"
-        return {**super().sensors(), **found}
+        return {**super().sensors(), **found, **self._queue_counters()}
+
+    def _queue_counters(self) -> dict[str, str]:
+        """Descriptors sent by queue; all queues take the same, or the first one takes all."""
+        found = {}
+        shares = 1 if InjectedFault.ONE_QUEUE in self.faults else self.queues()
+        for port in self.ports:
+            for queue in range(self.queues()):
+                sent = self.counters[port.name].sent // shares if queue < shares else 0
+                found[f"dev.{port.device}.iflib.txq{queue}.txq_processed"] = str(sent)
+        return found
 
     def load_module(self, name: str) -> None:
         """kldload: from the folder of the running kernel.
@@ -435,8 +445,15 @@ class SimulatedRouter(SimulatedMachine):
         level = self.config.speed * 1e9 / (nanoseconds * self.profile.nanoseconds)
         text = "+".join(image.text for image in images)
         level *= _THROTTLED if self._hot else 1.0
+        level *= self.queues() / self.processors
         level *= _BUSY if InjectedFault.BUSY in self.faults else 1.0
         return level * self.noise.boot_factor(text, self.boots, f"{family} {' '.join(filters)}")
+
+    def queues(self) -> int:
+        """Receive queues of the ingress, each of one processor."""
+        name = f"dev.{self.ports[0].device}.iflib.override_nrxqs"
+        wanted = self.environment.get(name, "")
+        return min(int(wanted), self.processors) if wanted.isdecimal() else self.processors
 
     def _closed(self, family: str) -> bool:
         """Whether forwarding is disabled or ipfw without rules drops all packets."""

@@ -41,6 +41,22 @@ def measure(
             bench.clean_up()
 
 
+def test_flows_on_one_queue_are_told_on_the_sample(c2558: RunningLab, tmp_path: Path) -> None:
+    """With the packets of each queue beside the run; the sample is valid."""
+    c2558.control("break", "c2558-dut", "one-queue")
+    (sample,) = measure(c2558, tmp_path, FORWARDING)
+    seen = json.loads((tmp_path / "inet4-forwarding.observed.json").read_text())
+    egress = seen["during"]["c2558-dut"]["ports"]
+
+    assert sample.valid, sample.problems
+    (warning,) = sample.warnings
+    assert warning == (
+        "flows meet on one queue: 100 % of the packets of the router's egress (igb3) "
+        "went through tx 0 of 4 queues"
+    )
+    assert egress["the router's egress"]["queues"].keys() == {"tx 0"}
+
+
 def test_optional_sysctls_are_set_where_they_are_known(
     running_lab: RunningLab, tmp_path: Path
 ) -> None:

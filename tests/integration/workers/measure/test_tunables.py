@@ -1,0 +1,91 @@
+"""Loader tunables over real SSH: what the router makes of them, and what is made of the samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from netbisect.bisect.model.entities import (
+    Boot,
+    Commit,
+    Conditions,
+    Fact,
+    Failure,
+    Reaction,
+    Sample,
+)
+from netbisect.steps.queries.health import new_epochs
+from netbisect.steps.service.database_thread import open_ledger
+from netbisect.store.ledger import Ledger
+
+if TYPE_CHECKING:
+    from tests.lab_fixtures import RunningLab
+
+QUEUES = "dev.igb.2.iflib.override_nrxqs"
+FORWARDING = "inet4-forwarding"
+NARROW = f"{FORWARDING}@{QUEUES}=1"
+
+
+@pytest.fixture
+def ledger(url: str) -> Iterator[Ledger]:
+    ledger = open_ledger(url)
+    yield ledger
+    ledger.engine.dispose()
+
+
+def samples(facts: list[Fact]) -> dict[str, Sample]:
+    return {fact.scenario: fact for fact in facts if isinstance(fact, Sample)}
+
+
+def test_tunable_of_the_testbed_begins_an_epoch_and_is_no_regression(
+    c2558: RunningLab, ledger: Ledger
+) -> None:
+    """Between two nights the owner gives the port one queue of four."""
+    bed = c2558.lab.testbed("c2558")
+    first, second = (c2558.tree.revisions[number] for number in (10, 11))
+    ledger.learn(
+        [Commit(first, 1, "", "", "", "", 0.0), Commit(second, 2, "", "", "", "", 0.0)], "main"
+    )
+    rates = []
+    for number, night in ((10, bed), (11, replace(bed, tunables={QUEUES: 1}))):
+        sound, facts = c2558.trial(number, (FORWARDING,), night)
+        assert sound
+        rates.append(samples(facts)[FORWARDING].pps)
+        kernel, _ = c2558.kernel(number)
+        ledger.record_all([kernel, *facts], "test")
+
+    assert rates[1] == pytest.approx(rates[0] / 4, rel=0.1)
+    assert [level.revision for level in ledger.series("c2558", FORWARDING, "main")] == [second]
+    (told,) = new_epochs(ledger)
+    assert told.endswith(f"{QUEUES}: not recorded → 1")
+
+
+def test_scenarios_share_a_boot_where_their_tunables_agree(c2558: RunningLab) -> None:
+    """Two boots for three scenarios, which count as one observation."""
+    before = c2558.boots("c2558-dut")
+    names = (NARROW, FORWARDING, "inet6-forwarding")
+    sound, facts = c2558.trial(10, names)
+    measured = samples(facts)
+
+    assert sound
+    assert c2558.boots("c2558-dut") == before + 2
+    (boot,) = (fact for fact in facts if isinstance(fact, Boot))
+    assert {sample.boot for sample in measured.values()} == {boot.id}
+    assert all(sample.valid for sample in measured.values())
+    assert measured[NARROW].pps == pytest.approx(measured[FORWARDING].pps / 4, rel=0.1)
+    conditions = {one.scenario: one.values for one in facts if isinstance(one, Conditions)}
+    assert conditions[NARROW][QUEUES] == "1"
+    assert QUEUES not in conditions[FORWARDING]
+
+
+def test_tunable_that_the_loader_does_not_pass_on_needs_the_owner(c2558: RunningLab) -> None:
+    """Else it would be measured without; this loader skips names with a hyphen."""
+    sound, facts = c2558.trial(10, (f"{FORWARDING}@net.odd-name=1",))
+    (failure,) = facts
+    assert not sound
+    assert isinstance(failure, Failure)
+    assert failure.reaction is Reaction.QUARANTINE
+    assert "net.odd-name, ordered as '1', is missing" in failure.why
