@@ -83,9 +83,10 @@ clean:
 
 $(VENV)/runtime: requirements.txt pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed: make PYTHON=python3.11")'
-	$(PYTHON) -m venv $(VENV)
-	$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
-	$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	if [ "$$(uname)" = FreeBSD ]; then $(PYTHON) contrib/freebsd_venv.py $(VENV) demo postgres; \
+	else $(PYTHON) -m venv $(VENV) && \
+	    $(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt && \
+	    $(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .; fi
 	$(RUN) -m compileall -q bisect reports steps store workers src
 	touch $@
 
@@ -95,7 +96,8 @@ $(VENV)/crossbar/installed: $(VENV)/runtime tests/crossbar.txt
 	touch $@
 
 $(VENV)/development: $(VENV)/runtime tests/requirements.txt
-	$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes -r tests/requirements.txt
+	if [ "$$(uname)" = FreeBSD ]; then $(PYTHON) contrib/freebsd_venv.py $(VENV) dev; \
+	else $(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes -r tests/requirements.txt; fi
 	touch $@
 
 .PHONY: all venv demo up down test test-long crossbar check size bench requirements audit manual schemas dist clean

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
@@ -28,7 +29,7 @@ class Stage(StrEnum):
 
 
 class Reaction(StrEnum):
-    """Reaction to a failure; see the table in docs/lab.md."""
+    """Reaction to a failure; see the table in docs/faults.md."""
 
     RETRY = "retry"
     """Temporary failure: repeat the trial."""
@@ -91,11 +92,24 @@ class Conditions:
     values: dict[str, str]
 
     @classmethod
-    def of(cls, testbed: str, scenario: str, values: dict[str, str]) -> Conditions:
-        """Conditions with the digest of their values, independent of order."""
+    def of(
+        cls,
+        testbed: str,
+        scenario: str,
+        values: dict[str, str],
+        seen: Mapping[str, str] | None = None,
+    ) -> Conditions:
+        """Conditions with the digest of their values, independent of order.
+
+        Args:
+            testbed: Where they hold.
+            scenario: Of the samples.
+            values: By name.
+            seen: What the kernel under test made of them, for reports; not part of the digest.
+        """
         described = json.dumps(values, sort_keys=True)
         digest = hashlib.sha256(described.encode()).hexdigest()[:16]
-        return cls(digest, testbed, scenario, values)
+        return cls(digest, testbed, scenario, {**values, **dict(sorted((seen or {}).items()))})
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Faults between checkout and sample, with retries, reactions and advice: the table of docs/lab.md.
+"""Faults between checkout and sample: retries, reactions and advice, the table of docs/faults.md.
 
 Uses the standard library only, because it runs on lab hosts.
 """

@@ -75,7 +75,7 @@ function looks() {
     return is("true") || is("echo netbisect:\001the\001end\001of\001this\001answer") \
         || is("uname -[vr]") || is("date (-u )?[+]%s") || is("which pkt-gen") || is("dmesg") \
         || is("vmstat -i") || is("kldstat( -m [a-z0-9_]+)?") || is("kenv( [a-z0-9._]+)?") \
-        || is("ifconfig -a") || is("pciconf -l") || is("sysctl -(n|ie)( [A-Za-z0-9._%-]+)*") \
+        || is("ifconfig -a( -m)?") || is("pciconf -l") || is("sysctl -(n|ie)( [A-Za-z0-9._%-]+)*") \
         || is("netstat -I [A-Za-z0-9._]+ -bn --libxo json") \
         || is("ps -ax -o pid= -o ppid= -o pcpu= -o comm=") \
         || is("route -n get -inet6? [0-9a-f.:]+") || is("(arp|ndp) -n [0-9a-f.:]+")

@@ -1,4 +1,4 @@
-"""The schema of netbisect.toml; docs/lab.md explains every key."""
+"""The schema of netbisect.toml; docs/settings.md explains every key."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from netbisect.workers.cli.main import netbisect_lab
 from netbisect.workers.config import builder, dut, lab, scenario, testbed, vm
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs" / "lab.md").read_text()
+PAGE = "\n".join((ROOT / "docs" / name).read_text() for name in ("lab.md", "settings.md"))
 
 SECTIONS = {
     lab.Lab: ("lab.toml", "### Top level"),
@@ -60,7 +60,7 @@ def documented(chapter: str, heading: str) -> set[str]:
 
 @pytest.mark.parametrize("schema", SECTIONS, ids=lambda schema: schema.__name__)
 def test_every_key_is_documented_and_no_other(schema: type) -> None:
-    """docs/lab.md lists the keys of each table, neither more nor fewer."""
+    """Of docs/lab.md and docs/settings.md: the keys of each table, neither more nor fewer."""
     keys = {field.name for field in dataclasses.fields(schema)}
 
     assert documented(*SECTIONS[schema]) == keys

@@ -27,6 +27,17 @@ class TrafficHost:
 
     address: str
     port: PortSelector
+    threads: int = 1
+    """Of pkt-gen (-p): at most the queues of the port."""
+    first_cpu: int | None = None
+    """Processor of the first thread (-a), the others follow; None: any."""
+
+    def __post_init__(self) -> None:
+        check(self.threads >= 1, f"threads {self.threads}: expected 1 or more")
+        check(
+            self.first_cpu is None or self.first_cpu >= 0,
+            f"first_cpu {self.first_cpu}: expected the number of a processor, 0 or more",
+        )
 
 
 @dataclass(frozen=True, slots=True)

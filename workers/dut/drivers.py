@@ -97,6 +97,28 @@ def queue_sysctls(interfaces: Iterable[str]) -> list[str]:
     ]
 
 
+def count_sysctls(interface: str) -> list[str]:
+    """Nodes that tell the queues of an interface and the version of its driver."""
+    device = freebsd_tools.device(interface)
+    return [f"dev.{device}.{leaf}" for leaf in ("iflib", "nrxq", "ntxq")] if device else []
+
+
+def queue_counts(interface: str, values: Mapping[str, str]) -> str:
+    """Numbers of queues, and the version of a driver with iflib(4), as `4 rx, 4 tx, iflib 7.7.8`.
+
+    "" where the driver tells nothing.
+    """
+    place = f"dev.{freebsd_tools.device(interface)}."
+    own = {name.removeprefix(place): value for name, value in values.items()}
+    told = []
+    for way in ("rx", "tx"):
+        matches = (re.match(rf"iflib\.{way}q(\d+)\.", name) for name in own)
+        count = len({match[1] for match in matches if match}) or own.get(f"n{way}q")
+        told += [f"{count} {way}"] if count else []
+    version = own.get("iflib.driver_version")
+    return ", ".join([*told, *([f"iflib {version}"] if version else [])])
+
+
 def queue_packets(interface: str, values: Mapping[str, str]) -> dict[str, int]:
     """Packets since boot by queue, such as `tx 0`."""
     place = f"dev.{freebsd_tools.device(interface)}."

@@ -16,6 +16,7 @@ _HEAD = re.compile(r"^(\S+): flags=[0-9a-f]+<([^>\n]*)>", re.MULTILINE)
 _ETHER = re.compile(r"^[ \t]+(?:ether|hwaddr) ([0-9a-f:]{17})$", re.MULTILINE)
 _STATUS = re.compile(r"^[ \t]+status: (.+)$", re.MULTILINE)
 _MEDIA = re.compile(r"^[ \t]+media: (.+)$", re.MULTILINE)
+_OPTIONS = re.compile(r"^[ \t]+(options|capabilities)=[0-9a-f]+<([^>\n]*)>", re.MULTILINE)
 _DEVICE_AT = re.compile(r"^(\w+)@(pci\d+:\d+:\d+:\d+):", re.MULTILINE)
 _MELLANOX = ("mlx5_core", "mce")
 """PCI driver of Mellanox cards, and the name of its interfaces, which have no parent."""
@@ -110,6 +111,19 @@ def parse_interfaces(ifconfig: str) -> list[Interface]:
             )
         )
     return found
+
+
+def options_of(ifconfig: str, name: str) -> str:
+    """Options of an interface, and those that it could have besides, from `ifconfig -a -m`."""
+    heads = list(_HEAD.finditer(ifconfig))
+    for head, following in itertools.zip_longest(heads, heads[1:]):
+        if head[1] == name:
+            body = ifconfig[head.end() : following.start() if following else None]
+            found = {match[1]: match[2].split(",") for match in _OPTIONS.finditer(body)}
+            on = found.get("options", [])
+            off = [one for one in found.get("capabilities", []) if one not in on]
+            return ",".join(on) + (f" (off: {','.join(off)})" if off else "")
+    return ""
 
 
 def parse_devices(pciconf: str) -> dict[str, str]:

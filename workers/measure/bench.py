@@ -24,7 +24,7 @@ from netbisect.bisect.model.faults import Fault
 from netbisect.workers.build import userland
 from netbisect.workers.config.scenario import Scenario
 from netbisect.workers.config.testbed import Testbed
-from netbisect.workers.dut import firewall, freebsd_tools, ports
+from netbisect.workers.dut import drivers, firewall, freebsd_tools, ports
 from netbisect.workers.measure import lab_settings, pktgen
 from netbisect.workers.measure.telemetry import Snapshot, Telemetry, as_data, evaluate_run
 from netbisect.workers.transport.errors import (
@@ -65,6 +65,7 @@ class Bench:
         self.logs = logs
         self._finder = ports.PortFinder()
         self._hosts: dict[str, str] = {}
+        self._seen: dict[str, str] = {}
         self._watch = Telemetry(testbed, self.router, self.generator, self.receiver, self._finder)
         self._runs: Counter[str] = Counter()
         self._knows_programs = False
@@ -135,9 +136,7 @@ class Bench:
         try:
             steady = replace(scenario, traffic=replace(scenario.traffic, rate=round(pps)))
             sender = self._sender_command(steady, self.testbed.timing.run_timeout + seconds)
-            receiver = pktgen.receiver_command(
-                self._interface("receiver").name, self.testbed.timing.link_wait
-            )
+            receiver = self._receiver_command()
             with self.receiver.running([*limit, *receiver], received) as receiving:
                 self._wait_until_ready(receiving, received)
                 time.sleep(self.testbed.timing.settle)
@@ -213,9 +212,7 @@ class Bench:
         self.logs.mkdir(parents=True, exist_ok=True)
         try:
             sender_command = self._sender_command(scenario, seconds)
-            receiver_command = pktgen.receiver_command(
-                self._interface("receiver").name, timing.link_wait
-            )
+            receiver_command = self._receiver_command()
             limit = self._limit()
             with self.receiver.running([*limit, *receiver_command], receiver_log) as receiving:
                 self._wait_until_ready(receiving, receiver_log)
@@ -255,6 +252,11 @@ class Bench:
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(limit)
 
+    def _receiver_command(self) -> list[str]:
+        testbed = self.testbed
+        name = self._interface("receiver").name
+        return pktgen.receiver_command(name, testbed.timing.link_wait, testbed.receiver)
+
     def _sender_command(self, scenario: Scenario, seconds: float) -> list[str]:
         traffic = scenario.traffic
         return pktgen.sender_command(
@@ -269,6 +271,7 @@ class Bench:
             checksums=traffic.checksums,
             wait=self.testbed.timing.link_wait,
             rate=traffic.rate,
+            host=self.testbed.generator,
         )
 
     def _named(self, scenario: Scenario) -> Scenario:
@@ -308,18 +311,22 @@ class Bench:
 
         The driver's name is not included: the culprit may rename it.
         """
+        testbed = self.testbed
         if not self._hosts:
             try:
-                for end in (self.generator, self.receiver):
-                    end.open()  # while the router is asked
+                for machine in (self.generator, self.receiver):
+                    machine.open()  # while the router is asked
                 said = self.router.run(["sysctl", "-n", "hw.ncpu"], ["sysctl", "-n", "hw.model"])
                 processors, _, cpu = said.strip().partition("\n")
                 generator = self.generator.run(["uname", "-v"]).strip()
                 settings = lab_settings.of_router(
                     self.router.run(["kenv"]), self.router.ask(["cat", "/etc/sysctl.conf"])[0]
                 )
+                for end, host in (("generator", testbed.generator), ("receiver", testbed.receiver)):
+                    settings[f"pkt-gen threads of the {end}"] = pktgen.threads_text(host)
                 settings["pkt-gen of the generator"] = _pkt_gen(self.generator)
                 settings["pkt-gen of the receiver"] = _pkt_gen(self.receiver)
+                self._seen = self._features()
             except UnreachableError as error:
                 generator, receiver = self.generator.address, self.receiver.address
                 raise traffic_fault(error, generator, receiver) from error
@@ -342,7 +349,25 @@ class Bench:
             "run_seconds": f"{self.testbed.timing.run:g}",
             "scenario": _digest(scenario),
         }
-        return Conditions.of(self.testbed.name, scenario.name, values)
+        return Conditions.of(self.testbed.name, scenario.name, values, self._seen)
+
+    def _features(self) -> dict[str, str]:
+        """What the router's ports and their driver can do, for reports."""
+        names = {}
+        for part in ("ingress", "egress"):
+            with contextlib.suppress(ports.PortNotFoundError):
+                names[part] = self._interface(part).name
+        said, *answers = self.router.ask(
+            ["ifconfig", "-a", "-m"],
+            *(["sysctl", "-ie", *drivers.count_sysctls(name)] for name in names.values()),
+        )
+        found: dict[str, str] = {}
+        for (part, name), answer in zip(names.items(), answers, strict=True):
+            counts = drivers.queue_counts(name, freebsd_tools.parse_sysctls(answer))
+            options = ports.options_of(said, name)
+            about = {"driver": name, "queues": counts, "options": options}
+            found |= {f"{key} of the {part}": value for key, value in about.items() if value}
+        return found
 
 
 def _digest(scenario: Scenario) -> str:

@@ -16,6 +16,7 @@ import statistics
 
 from netbisect.workers.config import pktgen_options
 from netbisect.workers.config.scenario import Scenario
+from netbisect.workers.config.testbed import Testbed, TrafficHost
 
 _KEPT = re.compile(r"main_thread[ \t\n\v\f\r]\[[0-9]+\][ \t\n\v\f\r][1-9]")
 _CRASHED = re.compile(r"ouch, thread \d+ exited with error")
@@ -155,7 +156,7 @@ def evaluate(sender: str, receiver: str) -> tuple[float, float, list[str]]:
     return pps, offered_pps, problems
 
 
-def needed_options(scenario: Scenario) -> frozenset[str]:
+def needed_options(scenario: Scenario, testbed: Testbed) -> frozenset[str]:
     """Letters of the options of pkt-gen that a run of the scenario uses, at either end."""
     traffic = scenario.traffic
     sender = sender_command(
@@ -170,13 +171,29 @@ def needed_options(scenario: Scenario) -> frozenset[str]:
         checksums=traffic.checksums,
         wait=0,
         rate=traffic.rate,
+        host=testbed.generator,
     )
-    return frozenset(pktgen_options.used([*sender, *receiver_command("", 0)]))
+    receiver = receiver_command("", 0, testbed.receiver)
+    return frozenset(pktgen_options.used([*sender, *receiver]))
 
 
-def receiver_command(interface: str, wait: int) -> list[str]:
+def receiver_command(interface: str, wait: int, host: TrafficHost | None = None) -> list[str]:
     """Command that counts packets on `interface` until it is stopped."""
-    return ["pkt-gen", "-N", "-f", "rx", "-i", interface, "-w", str(wait), "-W"]
+    command = ["pkt-gen", "-N", "-f", "rx", "-i", interface, "-w", str(wait), "-W"]
+    return command + _threads(host)
+
+
+def threads_text(host: TrafficHost) -> str:
+    """Threads and processors as conditions; "" for one thread anywhere."""
+    return " ".join(_threads(host))
+
+
+def _threads(host: TrafficHost | None) -> list[str]:
+    """Options for threads and processors."""
+    options = ["-p", str(host.threads)] if host and host.threads > 1 else []
+    if host and host.first_cpu is not None:
+        options += ["-a", str(host.first_cpu)]
+    return options
 
 
 def sender_command(
@@ -192,8 +209,12 @@ def sender_command(
     checksums: bool,
     wait: int,
     rate: int = 0,
+    host: TrafficHost | None = None,
 ) -> list[str]:
-    """Command that sends `count` packets of `size` bytes at `rate` per second; 0: line rate."""
+    """Command that sends `count` packets of `size` bytes at `rate` per second; 0: line rate.
+
+    pkt-gen divides the packets among its threads, but each of them sends at the whole rate of -R.
+    """
     command = ["pkt-gen", "-N", "-f", "tx", "-i", interface, "-n", str(count), "-l", str(size)]
     command += ["-4" if family == "inet4" else "-6", "-d", destination]
     if destination_mac:
@@ -203,5 +224,6 @@ def sender_command(
         command += ["-S", source_mac]
     command += ["-w", str(wait)]
     if rate:
-        command += ["-R", str(rate)]
+        command += ["-R", str(max(1, rate // (host.threads if host else 1)))]
+    command += _threads(host)
     return [*command, "-U"] if checksums else command

@@ -43,7 +43,7 @@ _VARIABLE = "NETBISECT_DEMO"
 _KILLED = ("lab.pid", "mailbox.pid")
 """Processes without work to finish; stopped last."""
 
-SETTINGS = """# The settings of the demonstration; docs/lab.md explains every key.
+SETTINGS = """# The settings of the demonstration; docs/settings.md explains every key.
 branches = ["main"]
 lab = "lab/lab.toml"
 poll = 60

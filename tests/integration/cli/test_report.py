@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -150,6 +150,31 @@ def test_folder_of_results() -> None:
     assert ministat([("r320896", OLD), ("r320897", NEW)]) in text
 
 
+def test_settings_of_one_revision_in_a_folder() -> None:
+    """As netbenches publishes studies of a tunable: the files are named after its values."""
+    folder = Path("fbsd11.1")
+    folder.mkdir()
+    (folder / "disabled.pps").write_text(lines(OLD))
+    (folder / "enabled.pps").write_text(lines(NEW))
+    text = written(str(folder))
+
+    assert text.startswith("inet4-enabled compared with inet4-disabled\n")
+    assert ministat([("inet4-disabled", OLD), ("inet4-enabled", NEW)]) in text
+
+
+def test_tunables_of_one_revision() -> None:
+    """Each scenario with those that were measured beside it; others are no setting of it."""
+    names = ("pf", "pf@net.isr.maxthreads=2", "forwarding")
+    images = [replace(found("r1"), scenario=name) for name in names]
+    (scenario,) = chosen(images, Choice(("r1",)), print).scenarios
+
+    assert scenario.name == "pf"
+    assert [(one.name, one.file) for one in scenario.sets] == [
+        ("without", "pf"),
+        ("net.isr.maxthreads=2", "pf@net.isr.maxthreads=2"),
+    ]
+
+
 def history(*revisions: int, **fields: Any) -> str:
     points = [{"rev": rev, "v": [rev + 1, rev + 2, rev + 3]} for rev in revisions]
     return json.dumps({"hw": "Box", "nic": "igb", "cfg": "forwarding", **fields, "points": points})
@@ -196,7 +221,7 @@ def test_kernel_with_most_boots_is_used() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "nothing to compare; expected SOURCE, two --set NAME=FILE, or two --revision"),
+        ([], "nothing to compare; expected SOURCE, two --set NAME=FILE, or a --revision"),
         (["--set", "old.pps"], "--set old.pps: expected NAME=FILE"),
         (["--set", "a=none", "--title", "t"], "none: cannot be read: No such file"),
         (["--set", "a=old.pps"], "the study has no title"),
@@ -207,7 +232,7 @@ def test_kernel_with_most_boots_is_used() -> None:
         ([*SETS * 4], "has 8 sets; 1 to 7 would be right"),
         (["--revision", "r1"], "there is no database sqlite:///netbisect.sqlite"),
         (["old.pps"], "old.pps:1: not a netbenches history"),
-        (["."], ".: no results found; expected .pps files or"),
+        (["."], "nothing to compare: expected another revision beside"),
         ([*SETS, "--format", "word"], "'word' is not 'netbenches'"),
         (["nowhere.toml"], "'nowhere.toml' does not exist"),
     ],
@@ -235,7 +260,10 @@ def test_invalid_values_are_refused(text: str, words: str) -> None:
     [
         (["--revision", "311847"], "there is no revision '311847'; there is r311849, r311848"),
         (["--revision", "r3"], "r3 is ambiguous: r311848, r311849"),
-        (["--revision", "r311849"], "nothing to compare: no scenario was measured with r311849"),
+        (
+            ["--revision", "r311849"],
+            "nothing to compare: expected another revision beside",
+        ),
         (["--testbed", "bix"], "there is no testbed 'bix'; there is box-igb"),
         (["--scenario", "pf"], "there is no scenario 'pf'; there is inet4-forwarding"),
         (["--branch", "main"], "there is no branch 'main' at all"),

@@ -373,7 +373,9 @@ class SimulatedRouter(SimulatedMachine):
         found = {}
         shares = 1 if InjectedFault.ONE_QUEUE in self.faults else self.queues()
         for port in self.ports:
+            found[f"dev.{port.device}.iflib.driver_version"] = "7.7.8-fbsd"
             for queue in range(self.queues()):
+                found[f"dev.{port.device}.iflib.rxq{queue}.rxq_fl0.pidx"] = "0"
                 sent = self.counters[port.name].sent // shares if queue < shares else 0
                 found[f"dev.{port.device}.iflib.txq{queue}.txq_processed"] = str(sent)
         return found

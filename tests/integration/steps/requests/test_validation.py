@@ -89,6 +89,34 @@ def test_a_comparison_becomes_one_job_per_testbed(service: RequestService) -> No
     assert entry.data["subjects"] == tips
 
 
+def test_tunables_are_further_scenarios(service: RequestService) -> None:
+    """Each revision is measured under all settings, in one trial with a boot for each."""
+    settings = ("net.isr.maxthreads=2,hw.igb.num_queues=1", "hw.igb.num_queues=4")
+    request = service.ask(spec("main~3", "main", tunables=settings))
+    [record] = service.ledger.requests.jobs(request.id)
+    first = service.lab.testbed("c2558").scenarios[0]
+
+    assert record.job.scenarios == (
+        first,
+        f"{first}@hw.igb.num_queues=1,net.isr.maxthreads=2",
+        f"{first}@hw.igb.num_queues=4",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("queues", "tunable 'queues': expected NAME=VALUE"),
+        ("queues=4", "tunable 'queues': expected a name such as net.isr.maxthreads"),
+        ("net.isr.maxthreads='4'", "expected a number, or letters without spaces and quotes"),
+        ("netbisect.order=1", "it is set by netbisect itself"),
+        ("hw.a=1,hw.a=2", "tunable 'hw.a': expected once"),
+    ],
+)
+def test_wrong_tunables_are_refused(service: RequestService, text: str, said: str) -> None:
+    assert said in refused(service, spec("main~3", "main", tunables=(text,)))["tunables"]
+
+
 def test_a_dry_run_writes_nothing(service: RequestService) -> None:
     found = service.estimate(spec("main~3", "main", boots=4, repeat=True))
     [one] = found.testbeds

@@ -15,7 +15,7 @@ _USAGE = 64
 _PORT = """\
 {name}: flags=1008843<UP,BROADCAST,RUNNING,SIMPLEX,MULTICAST,LOWER_UP> metric 0 mtu 1500
 	options=4e020bb<RXCSUM,TXCSUM,VLAN_MTU,JUMBO_MTU,WOL_MAGIC,RXCSUM_IPV6,TXCSUM_IPV6>
-	ether {mac}
+{capabilities}	ether {mac}
 	media: Ethernet autoselect ({media})
 	status: {status}
 	nd6 options=29<PERFORMNUD,IFDISABLED,AUTO_LINKLOCAL>
@@ -43,11 +43,19 @@ lo0: flags=1008049<UP,LOOPBACK,RUNNING,MULTICAST,LOWER_UP> metric 0 mtu 16384
 """
 
 
-def ifconfig(machine: SimulatedMachine, shell: Shell, _: list[str]) -> None:
-    """`ifconfig -a`."""
+_CAPABILITIES = "\tcapabilities=4f507bb<RXCSUM,TXCSUM,VLAN_MTU,JUMBO_MTU,TSO4,LRO,NETMAP>\n"
+
+
+def ifconfig(machine: SimulatedMachine, shell: Shell, arguments: list[str]) -> None:
+    """`ifconfig -a [-m]`."""
+    more = _CAPABILITIES if "-m" in arguments else ""
     status = "no carrier" if InjectedFault.CABLE_OUT in machine.faults else "active"
     for port in machine.ports:
-        shell.out(_PORT.format(name=port.name, mac=port.mac, media=port.media, status=status))
+        shell.out(
+            _PORT.format(
+                name=port.name, mac=port.mac, media=port.media, status=status, capabilities=more
+            )
+        )
     shell.out(_LOOPBACK)
 
 

@@ -1,0 +1,86 @@
+"""The skeleton of a port in contrib/freebsd-port."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+from netbisect.steps.service.shipped_files import fill_template
+
+ROOT = Path(__file__).resolve().parents[2]
+PORT = ROOT / "contrib" / "freebsd-port"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+DEPENDS = re.findall(
+    r"\$\{PYTHON_PKGNAMEPREFIX\}([\w-]+?)>=([\d.]+):([\w-]+/[\w-]+)@",
+    (PORT / "Makefile").read_text(),
+)
+NAMES = {"sqlalchemy20": "sqlalchemy"}
+"""Ports that are called otherwise than the distribution."""
+TOOLS = {"setuptools", "buildbot-www"}
+"""Of the build, and in the extra `bundle` of buildbot."""
+
+
+def required() -> dict[str, str]:
+    """Lowest versions by distribution, of all parts that the port installs."""
+    extras = PROJECT["optional-dependencies"]
+    lines = [*PROJECT["dependencies"], *extras["search"], *extras["service"], *extras["worker"]]
+    found = map(Requirement, lines)
+    return {
+        one.name.lower(): min(one.specifier, key=lambda each: each.operator == "<").version
+        for one in found
+        if one.name != "netbisect"
+    }
+
+
+def test_dependencies_are_those_of_the_project() -> None:
+    """With the same lowest versions."""
+    told = {NAMES.get(name, name).lower(): version for name, version, _ in DEPENDS}
+    assert {name: version for name, version in told.items() if name not in TOOLS} == required()
+
+
+def test_ports_that_it_depends_on_exist() -> None:
+    """By the recorded list."""
+    known = set((PORT / "ports.txt").read_text().splitlines())
+    assert {origin for name, _, origin in DEPENDS if name != "setuptools"} <= known
+
+
+def test_version_is_that_of_the_project() -> None:
+    assert f"DISTVERSION=\t{PROJECT['version']}\n" in (PORT / "Makefile").read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "template", "program"),
+    [
+        ("netbisect", "master.rc", "netbisect"),
+        ("netbisect_worker", "worker.rc", "buildbot-worker"),
+    ],
+)
+def test_scripts_are_those_that_the_command_prints(name: str, template: str, program: str) -> None:
+    """`netbisect service rcd`, with the places of a port."""
+    folder = "service" if name == "netbisect" else "worker"
+    assert (PORT / "files" / f"{name}.in").read_text() == fill_template(
+        template,
+        user="netbisect",
+        folder=f"/var/db/netbisect/{folder}",
+        program=f"%%PREFIX%%/bin/{program}",
+        python="%%PREFIX%%/bin/python%%PYTHON_VER%%",
+        path="%%PREFIX%%/bin:/sbin:/bin:/usr/sbin:/usr/bin",
+    )
+
+
+def test_compiled_packages_come_first_on_freebsd() -> None:
+    """What is missing is said by the names of pkg(8); pip installs the rest."""
+    script = runpy.run_path(str(ROOT / "contrib" / "freebsd_venv.py"))
+    missing = script["missing"](lambda name: None if name in {"numpy", "scipy"} else name)
+    names = {Requirement(one).name for one in script["requirements"](["dev"])}
+
+    prefix = f"py{sys.version_info.major}{sys.version_info.minor}"
+    assert missing == [f"{prefix}-numpy", f"{prefix}-scipy"]
+    assert {"pytest", "asyncssh", "buildbot", "numpy", "hypothesis"} <= names
+    assert not {"ruff", "netbisect"} & names
