@@ -1,8 +1,8 @@
 """Runs commands on machines through the OpenSSH client.
 
-The user's own configuration and keys are used; host keys are always checked; nothing asks
-for a password; every call has a time limit. Each command is one ssh(1) over a shared connection,
-which another ssh(1) holds for as long as a trial lasts. All of them end with the trial.
+Uses the user's configuration and keys. Host keys are always checked, passwords are never asked, and
+every call has a time limit. Each command is one ssh(1) over a shared connection, which another
+ssh(1) holds during a trial. All of them end with the trial.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _LONGEST_FOLDER = 60
 """Bytes: a socket's path has 104, of which ssh(1) itself and our names need some forty."""
 
 Process = subprocess.Popen[bytes]
-"""The ssh(1) of a command that runs on a machine."""
+"""The ssh(1) process of a running command."""
 _Stream = int | IO[bytes]
 
 
@@ -119,7 +119,7 @@ class Machine:
         self.address = address
         self._destination = destination or address
         self.programs: dict[str, str] = {}
-        """By name: where the program is, when it is not the one that the machine would find."""
+        """Paths by name, of programs that are not found by the PATH of the machine."""
         self._settings = settings
         self._socket = socket
         self._group = group
@@ -162,11 +162,11 @@ class Machine:
         return self._socket.with_suffix(".log")
 
     def _connect(self, deadline: float) -> None:
-        """Waits until it is connected.
+        """Waits for the connection.
 
         Raises:
-            UnreachableError, HostKeyError: it cannot be.
-            TimeoutError: it is not, by then (time.monotonic).
+            UnreachableError, HostKeyError: the connection failed.
+            TimeoutError: no connection at `deadline` (time.monotonic).
         """
         self.open()
         assert self._master is not None
@@ -179,7 +179,7 @@ class Machine:
         self._connected = True
 
     def _failure(self, said: str) -> UnreachableError | HostKeyError:
-        """What it means that ssh(1) itself failed."""
+        """The error for a failure of ssh(1) itself."""
         if any(text in said for text in _KEY_SAID):
             return HostKeyError(f"{self.address}: the host key is not the known one")
         return UnreachableError(self.address, said)
@@ -187,13 +187,13 @@ class Machine:
     def _begin(
         self, line: str, deadline: float, stdin: _Stream, stdout: int, stderr: int
     ) -> Process:
-        """Starts a command there.
+        """Starts a command on the machine.
 
-        On a machine that takes no further session on a connection, ssh(1) makes another one.
+        ssh(1) makes another connection if the machine accepts no further session on this one.
 
         Raises:
-            UnreachableError, HostKeyError: it is not the machine we know, or does not answer.
-            TimeoutError: it is not connected by then (time.monotonic).
+            UnreachableError, HostKeyError: no answer, or an unknown host key.
+            TimeoutError: no connection at `deadline` (time.monotonic).
         """
         self._connect(deadline)
         return subprocess.Popen(
@@ -214,7 +214,7 @@ class Machine:
 
         Raises:
             UnreachableError: the machine does not answer.
-            HostKeyError: it is not the machine we know.
+            HostKeyError: unknown host key.
             CommandError: a command failed, or did not end within `timeout` seconds.
         """
         line = " && ".join(self._line(command) for command in commands)
@@ -233,7 +233,7 @@ class Machine:
     def _running_line(
         self, line: str, stdin: bytes | IO[bytes] | None = None, timeout: float | None = None
     ) -> Iterator[Callable[[], str]]:
-        """Begins a line; what to call for what it prints, once, within the block."""
+        """Starts a line; yields a function for its output, to be called once within the block."""
         limit = timeout or self._settings.command_timeout
         deadline = time.monotonic() + limit
         pipe = subprocess.PIPE
@@ -258,7 +258,7 @@ class Machine:
 
     @contextlib.contextmanager
     def _limited(self, line: str, limit: float) -> Iterator[None]:
-        """Says of what takes longer than its limit what it was."""
+        """Turns a timeout or too much output into a `CommandError` that names the command."""
         try:
             yield
         except (TimeoutError, subprocess.TimeoutExpired):
@@ -269,30 +269,30 @@ class Machine:
             raise CommandError(self.address, line, -signal.SIGKILL, str(error)) from None
 
     def try_run(self, *commands: Sequence[str]) -> str | None:
-        """As `run`, but None when a command fails: for what may or may not be there."""
+        """As `run`, but returns None if a command fails."""
         try:
             return self.run(*commands)
         except CommandError:
             return None
 
     def ask(self, *commands: Sequence[str]) -> list[str]:
-        """What each of these prints; "" for one that fails, whatever the others do.
+        """Runs all commands; returns the output of each, "" for one that fails.
 
         Raises:
             UnreachableError: the machine does not answer.
-            HostKeyError: it is not the machine we know.
-            CommandError: they did not end in time, or there are not as many answers.
+            HostKeyError: unknown host key.
+            CommandError: the commands did not end in time, or answers are missing.
         """
         with self.running_each(*commands) as answer:
             return answer()
 
     @contextlib.contextmanager
     def running_each(self, *commands: Sequence[str]) -> Iterator[Callable[[], list[str]]]:
-        """Begins to ask, so that other machines can be asked meanwhile.
+        """Starts commands, so that other machines can be asked at the same time.
 
         Yields:
-            What to call for the answers, once, within the block; it returns what `ask` returns,
-            and raises what `ask` raises. So does the beginning.
+            A function for the answers, to be called once within the block; it returns and raises
+            what `ask` does.
         """
         end = shlex.join(["echo", _END])
         line = "; ".join(f"{self._line(command)}; {end}" for command in commands)
@@ -301,7 +301,7 @@ class Machine:
             def answer() -> list[str]:
                 answers = said().split(f"{_END}\n")
                 if len(answers) <= len(commands):
-                    why = "it said less than it was asked"
+                    why = "answers are missing"
                     raise CommandError(self.address, line, 0, why)
                 return answers[: len(commands)]
 
@@ -309,10 +309,10 @@ class Machine:
 
     @contextlib.contextmanager
     def running(self, command: Sequence[str], log: Path) -> Iterator[Process]:
-        """A long command, stopped when the block ends; its output in `log`, up to a limit.
+        """Runs a long command within the block; its output goes to `log`, up to a limit.
 
         Raises:
-            UnreachableError, HostKeyError, CommandError: it cannot be begun.
+            UnreachableError, HostKeyError, CommandError: the command cannot be started.
         """
         line, limit = shlex.join(command), self._settings.command_timeout
         nothing = subprocess.DEVNULL
@@ -326,7 +326,7 @@ class Machine:
                     process.kill()
 
     def forget_connection(self) -> None:
-        """Closes the shared connection: what follows connects anew."""
+        """Closes the shared connection; the next command makes a new one."""
         master, self._master = self._master, None
         self._connected = False
         if master is not None:
@@ -336,10 +336,10 @@ class Machine:
 
 
 def _left(deadline: float) -> float:
-    """Seconds until then (time.monotonic).
+    """Seconds until `deadline` (time.monotonic).
 
     Raises:
-        TimeoutError: there are none.
+        TimeoutError: the deadline has passed.
     """
     left = deadline - time.monotonic()
     if left <= 0:
@@ -351,7 +351,7 @@ def _read_both(process: Process, deadline: float) -> tuple[str, str]:
     """Standard output and standard error of a process, until both are closed.
 
     Raises:
-        TimeoutError: they are not, by then (time.monotonic).
+        TimeoutError: still open at `deadline` (time.monotonic).
         TooMuchError: one of them is longer than `MOST_BYTES`.
     """
     assert process.stdout is not None
@@ -365,7 +365,7 @@ def _read_both(process: Process, deadline: float) -> tuple[str, str]:
                 block = os.read(ready.fd, 1 << 16)
                 found[ready.fd] += block
                 if len(found[ready.fd]) > MOST_BYTES:
-                    raise TooMuchError(f"it said more than {MOST_BYTES >> 20} MiB")
+                    raise TooMuchError(f"more than {MOST_BYTES >> 20} MiB of output")
                 if not block:
                     open_ones.unregister(ready.fd)
     out, error = (text.decode(errors="replace") for text in found.values())
@@ -373,7 +373,7 @@ def _read_both(process: Process, deadline: float) -> tuple[str, str]:
 
 
 def _as_stdin(data: bytes | IO[bytes] | None) -> contextlib.AbstractContextManager[_Stream]:
-    """What subprocess.Popen takes as standard input."""
+    """Standard input for subprocess.Popen."""
     if data is None:
         return contextlib.nullcontext(subprocess.DEVNULL)
     if not isinstance(data, bytes):
@@ -387,7 +387,7 @@ def _as_stdin(data: bytes | IO[bytes] | None) -> contextlib.AbstractContextManag
 class WireEnds(Machine):
     """This host, as the generator and receiver of a virtual DUT: commands run without ssh.
 
-    Those that mean a data port are in a folder of the virtual machine, first in PATH.
+    Commands for data ports are in a folder of the virtual machine, first in PATH.
     """
 
     def __init__(self, address: str, settings: Ssh, socket: Path, group: int) -> None:
@@ -411,7 +411,7 @@ class WireEnds(Machine):
 
 
 class _Here(subprocess.Popen[bytes]):
-    """A command on this host, ended so that it can end what it has started."""
+    """A command on this host; terminated first, so that it can end its own processes."""
 
     def kill(self) -> None:
         if self.poll() is None:
