@@ -156,7 +156,7 @@ def evaluate(sender: str, receiver: str) -> tuple[float, float, list[str]]:
     return pps, offered_pps, problems
 
 
-def needed_options(scenario: Scenario, testbed: Testbed) -> frozenset[str]:
+def needed_options(scenario: Scenario, testbed: Testbed | None = None) -> frozenset[str]:
     """Letters of the options of pkt-gen that a run of the scenario uses, at either end."""
     traffic = scenario.traffic
     sender = sender_command(
@@ -171,9 +171,9 @@ def needed_options(scenario: Scenario, testbed: Testbed) -> frozenset[str]:
         checksums=traffic.checksums,
         wait=0,
         rate=traffic.rate,
-        host=testbed.generator,
+        host=testbed.generator if testbed else None,
     )
-    receiver = receiver_command("", 0, testbed.receiver)
+    receiver = receiver_command("", 0, testbed.receiver if testbed else None)
     return frozenset(pktgen_options.used([*sender, *receiver]))
 
 

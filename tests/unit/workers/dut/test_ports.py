@@ -9,6 +9,7 @@ from netbisect.workers.dut.ports import (
     Interface,
     Inventory,
     PortNotFoundError,
+    options_of,
     parse_devices,
     parse_interfaces,
 )
@@ -82,6 +83,17 @@ def test_a_pci_address_without_one_port_is_told(pci: str, said: str) -> None:
     with pytest.raises(PortNotFoundError) as caught:
         found_at(pci, "cxl0", "cxl1", parents={"cxl0": "t5nex0", "cxl1": "t5nex0"})
     assert str(caught.value).startswith(said)
+
+
+def test_options_that_are_on_and_off() -> None:
+    """Of `ifconfig -a -m`; without capabilities nothing is known to be off."""
+    more = "\tcapabilities=4f507bb<RXCSUM,TXCSUM,TXCSUM_IPV6,NETMAP>\n\tether 00:0d"
+    text = IFCONFIG.replace("\tether 00:0d", more)
+    on = "RXCSUM,TXCSUM,VLAN_MTU,VLAN_HWTAGGING,TSO4,TSO6,LRO,WOL_MAGIC"
+    assert options_of(text, "igb0") == f"{on} (off: TXCSUM_IPV6,NETMAP)"
+    assert options_of(IFCONFIG, "igb0") == on
+    assert options_of(IFCONFIG, "vcxl0") == ""
+    assert options_of(IFCONFIG, "igb9") == ""
 
 
 def test_every_interface_is_read() -> None:

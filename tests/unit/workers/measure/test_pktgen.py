@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import statistics
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from netbisect.workers.config.dut import PortSelector
+from netbisect.workers.config.testbed import TrafficHost
 from netbisect.workers.measure import pktgen
 
 HEAD = """\
@@ -86,6 +89,29 @@ def test_every_version_that_netbenches_has_seen_is_read(
 )
 def test_why_it_did_not_begin_is_told_in_its_own_words(said: str, why: str) -> None:
     assert pktgen.complaint(said) == why
+
+
+def test_threads_share_the_rate() -> None:
+    """Each thread sends at the whole rate of -R; the packets of -n are divided by pkt-gen."""
+    host = TrafficHost("pkt1", PortSelector("igb2"), threads=4, first_cpu=2)
+    command = pktgen.sender_command(
+        "igb2",
+        count=100,
+        size=60,
+        family="inet4",
+        source="a",
+        destination="b",
+        source_mac="",
+        destination_mac="",
+        checksums=False,
+        wait=2,
+        rate=1_000_000,
+        host=host,
+    )
+    assert command[-6:] == ["-R", "250000", "-p", "4", "-a", "2"]
+    assert command[command.index("-n") + 1] == "100"
+    assert pktgen.receiver_command("igb2", 2, host)[-4:] == ["-p", "4", "-a", "2"]
+    assert pktgen.threads_text(replace(host, threads=1, first_cpu=None)) == ""
 
 
 def test_the_commands_are_those_of_netbenches() -> None:

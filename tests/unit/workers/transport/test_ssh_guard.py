@@ -53,6 +53,8 @@ def test_what_netbisect_says_is_run(tmp_path: Path, awk: str) -> None:
         ("dut", "", [["cd", f"{_BOOT}.new"], ["sha256", "-r", "kernel", "pf.ko"]]),
         ("dut", "", [["rm", "-rf", f"{_BOOT}.new", _BOOT], ["mkdir", "-p", f"{_BOOT}.new"]]),
         ("dut", "", [["ipfw", "-q", "add", "allow", "ip", "from", "any", "to", "any", "{", "x"]]),
+        ("dut", "", [["nextboot", "-e", "dev.igb.2.iflib.override_nrxqs=4,4", "-k", NAME]]),
+        ("dut", "", [["ifconfig", "-a", "-m"], ["sysctl", "-ie", "dev.ix.0.queue31"]]),
         ("dut", "", [[f"{_BOOT}/netbisect-tools/pfctl", "-q", "-f", "-"], ["sync"]]),
         ("server", "/diskless/c2558", [["rm", "-rf", f"/diskless/c2558{_BOOT}"]]),
         (
@@ -91,6 +93,7 @@ def test_what_netbisect_says_is_run(tmp_path: Path, awk: str) -> None:
         ("dut", "tee /etc/rc.conf"),
         ("dut", "sha256 -r /etc/master.passwd"),
         ("dut", "nextboot -k kernel"),
+        ("dut", f"nextboot -e 'hw.a=1 2' -k {NAME}"),
         ("dut", "bectl destroy netbisect"),
         ("dut", "bectl activate -t default"),
         ("dut", "bectl mount netbisect /mnt"),

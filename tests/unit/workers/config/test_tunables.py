@@ -1,0 +1,48 @@
+"""Loader tunables: what is taken, and which scenarios share a boot."""
+
+from __future__ import annotations
+
+import pytest
+
+from netbisect.workers.config.scenario import by_tunables, load_scenario
+from netbisect.workers.config.toml import FileError
+from netbisect.workers.config.tunables import check_tunables, parse_tunables
+
+FORWARDING = "inet4-forwarding"
+
+
+def test_a_scenario_takes_tunables_after_its_name() -> None:
+    """They are in its title, too; everything else is that of the file."""
+    found = load_scenario(f"{FORWARDING}@hw.ix.num_queues=4,net.isr.maxthreads=-1")
+    plain = load_scenario(FORWARDING)
+    assert found.tunables == {"hw.ix.num_queues": "4", "net.isr.maxthreads": "-1"}
+    assert found.title == f"{plain.title}, hw.ix.num_queues=4, net.isr.maxthreads=-1"
+    assert (found.traffic, found.sysctls) == (plain.traffic, plain.sysctls)
+
+
+@pytest.mark.parametrize("name", [f"{FORWARDING}@", f"{FORWARDING}@x=1", f"{FORWARDING}@a.b=c d"])
+def test_a_wrong_tunable_is_told_with_the_scenario(name: str) -> None:
+    with pytest.raises(FileError, match=r"scenario 'inet4-forwarding@.*expected"):
+        load_scenario(name)
+
+
+def test_scenarios_with_equal_tunables_are_together() -> None:
+    """In any notation; those without come first."""
+    names = ("inet4-forwarding@hw.a=4", FORWARDING, "inet6-forwarding@hw.a=4", "inet6-forwarding")
+    groups = by_tunables(map(load_scenario, names))
+    assert [[one.name for one in group] for group in groups] == [
+        [names[1], names[3]],
+        [names[0], names[2]],
+    ]
+
+
+@pytest.mark.parametrize(
+    "name", ["netbisect.order", "vfs.root.mountfrom", "debug.debugger_on_panic", "kernel", "a.b c"]
+)
+def test_names_of_netbisect_and_of_no_tunable_are_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="tunable"):
+        check_tunables({name: 1})
+
+
+def test_order_does_not_matter() -> None:
+    assert list(parse_tunables("hw.b=1,hw.a=2")) == ["hw.a", "hw.b"]
