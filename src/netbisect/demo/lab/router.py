@@ -453,8 +453,8 @@ class SimulatedRouter(SimulatedMachine):
 
     def queues(self) -> int:
         """Receive queues of the ingress, each of one processor."""
-        name = f"dev.{self.ports[0].device}.iflib.override_nrxqs"
-        wanted = self.environment.get(name, "")
+        names = [f"dev.{port.device}.iflib.override_nrxqs" for port in self.ports[:1]]
+        wanted = "".join(self.environment.get(name, "") for name in names)
         return min(int(wanted), self.processors) if wanted.isdecimal() else self.processors
 
     def _closed(self, family: str) -> bool:
