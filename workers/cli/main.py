@@ -277,6 +277,10 @@ def bench(lab: Lab, testbed: str, logs: Path | None, names: Sequence[str]) -> in
         work = Bench(bed, connections, options.say, options.folder_of_logs(logs))
         try:
             for scenario in scenarios:
+                if scenario.tunables:
+                    options.say(
+                        f"{scenario.name}: without its tunables, which need a boot: `trial`"
+                    )
                 _, sample = work.measure(scenario, boot)
                 options.emit(sample)
         finally:

@@ -52,8 +52,8 @@ mlx5_en_main.c (`mce`, read-only after boot). Queues: iflib_add_device_sysctl_po
 sys/net/iflib.c, if_ix.c, t4_sge.c.
 """
 _QUEUE = re.compile(
-    r"(?:iflib\.txq(?P<iflib>\d+)\.txq_processed|queue(?P<ix>\d+)\.(?P<way>[rt]x)_packets"
-    r"|txq\.(?P<cxgbe>\d+)\.r_enqueues)\Z"
+    r"(?:iflib\.txq(?P<iflib>[0-9]{1,4})\.txq_processed|queue(?P<ix>[0-9]{1,4})\.(?P<way>[rt]x)_packets"
+    r"|txq\.(?P<cxgbe>[0-9]{1,4})\.r_enqueues)\Z"
 )
 """Sent descriptors of iflib(4), packets of ix(4), packets handed to a ring of cxgbe(4)."""
 
