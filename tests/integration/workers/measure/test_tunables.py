@@ -46,7 +46,7 @@ def test_tunable_of_the_testbed_begins_an_epoch_and_is_no_regression(
     """Between two nights the owner gives the port one queue of four."""
     bed = c2558.lab.testbed("c2558")
     first, second = (c2558.tree.revisions[number] for number in (10, 11))
-    ledger.learn(
+    ledger.commits.learn(
         [Commit(first, 1, "", "", "", "", 0.0), Commit(second, 2, "", "", "", "", 0.0)], "main"
     )
     rates = []
@@ -55,10 +55,12 @@ def test_tunable_of_the_testbed_begins_an_epoch_and_is_no_regression(
         assert sound
         rates.append(samples(facts)[FORWARDING].pps)
         kernel, _ = c2558.kernel(number)
-        ledger.record_all([kernel, *facts], "test")
+        ledger.facts.record_all([kernel, *facts], "test")
 
     assert rates[1] == pytest.approx(rates[0] / 4, rel=0.1)
-    assert [level.revision for level in ledger.series("c2558", FORWARDING, "main")] == [second]
+    assert [level.revision for level in ledger.series.levels("c2558", FORWARDING, "main")] == [
+        second
+    ]
     (told,) = new_epochs(ledger)
     assert told.endswith(f"{QUEUES}: not recorded → 1")
 
