@@ -309,7 +309,7 @@ RULES: dict[Fault, Rule] = {
         r" was '.*' before the run, ordered was | changed during the run, from ",
     ),
     Fault.ODD_RUN: Rule(
-        "anything else that [makes a run no sample](#what-makes-a-run-a-sample)",
+        "anything else that [makes a run no sample](lab.md#what-makes-a-run-a-sample)",
         _BENCH,
         2,
         _RETRY,

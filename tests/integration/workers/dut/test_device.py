@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -114,9 +114,9 @@ def test_loader_prompt_is_reported(c2558: RunningLab, one: DeviceUnderTest, tmp_
     place = c2558.files.disk(DUT) / "boot"
     order = one._order
 
-    def damage(folder: str, number: str) -> float:
+    def damage(folder: str, number: str, tunables: Mapping[str, str]) -> float:
         (place / folder / "kernel").write_bytes(b"")
-        return order(folder, number)
+        return order(folder, number, tunables)
 
     one._order = damage  # type: ignore[method-assign]  # a fault that no machine makes on demand
     with one.recording_console(tmp_path / "console.log"), pytest.raises(LabFault) as caught:
