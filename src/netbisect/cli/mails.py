@@ -86,7 +86,7 @@ def retry(mail: tuple[int, ...], folder: Path | None) -> None:
         click.echo(f"mail {identifier} will be sent: {ledger.mails.retry(identifier).subject}")
 
 
-@click.command(epilog='Example: "|/usr/local/bin/netbisect mail --folder /var/netbisect"')
+@click.command(epilog="Example: netbisect mail --folder /var/netbisect < reply.eml")
 @folder_option
 def mail(folder: Path | None) -> None:
     """Execute the command in a reply to an alert, a mail on standard input; for an alias.

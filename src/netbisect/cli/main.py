@@ -47,7 +47,7 @@ _COMMANDS = {
         "Check settings, database, repository and ports; exit status 0 if a start would succeed.",
     ),
     "detect": _Subcommand(
-        f"{_CLI}.detect", "detect", "Detect changes of level in a database or in history files."
+        f"{_CLI}.detect", "detect", "Detect changes of level in a database or in files."
     ),
     "export": _Subcommand(f"{_CLI}.export", "export", "Export documents as JSON."),
     "follow": _Subcommand(f"{_CLI}.status", "follow", "Print events as they happen."),
@@ -193,6 +193,5 @@ class _LazyGroup(click.Group):
 def main() -> None:
     """Finds the commit that made a FreeBSD router slower, and verifies it.
 
-    FOLDER contains netbisect.toml (default: the current folder). `netbisect COMMAND --help`
-    explains a command, --version prints the version.
+    FOLDER contains netbisect.toml; the default is the current folder.
     """

@@ -286,6 +286,6 @@ def test_documentation_lists_exactly_the_options() -> None:
     page = (Path(__file__).parents[3] / "docs" / "bisect-run.md").read_text()
     run = cli.bisect.commands["run"]
     options = {name for option in run.params for name in option.opts if name.startswith("--")}
-    others = {"--seconds", "--shuffle-sections"}  # of an example's command, and of the linker
+    others = {"--seconds", "--shuffle-sections", "--why"}  # of an example, the linker and `mark`
 
     assert set(re.findall(r"--[a-z]+(?:-[a-z]+)*(?![-\w])", page)) - others == options
