@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from netbisect.bisect.model.alert_state import AlertState
 from netbisect.errors import UserError
 from netbisect.reports.render import words
-from netbisect.steps.policy.alert_mails import change_mail
+from netbisect.steps.policy.alert_mails import change_by_hand
 from netbisect.store.db.records import Alert
 from netbisect.store.ledger import Ledger
 
@@ -84,12 +84,8 @@ def act(ledger: Ledger, number: int, verb: str, *, who: str, why: str, until: st
     if verb not in ACTIONS:
         raise AlertActionError(f"{verb!r}: expected one of {', '.join(ACTIONS)}")
     state = ACTIONS[verb].state
-    end = None
-    if state is AlertState.MUTED:
-        end = _future_day(until, ledger.clock())
-        why = f"{why} (until {words.day(end)})" if why.strip() else ""
-    tell = change_mail(who, why)
-    return ledger.alerts.change(number, who=who, what=why, state=state, until=end, tell=tell)
+    end = _future_day(until, ledger.clock()) if state is AlertState.MUTED else None
+    return change_by_hand(ledger, number, state, who=who, why=why, until=end)
 
 
 def _future_day(text: str, now: float) -> float:
