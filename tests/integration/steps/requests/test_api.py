@@ -100,8 +100,8 @@ def calls(draw: st.DrawFn) -> tuple[str, str, str, bytes | None, str]:
         schema = operation["requestBody"]["content"]["application/json"]["schema"]
         body = draw(of(schema))
         if path == "/requests" and draw(st.booleans()):
-            # A valid one with at most two generated fields, which is often accepted.
-            fields = draw(st.lists(st.sampled_from([*body]), max_size=2))
+            # A valid one with at most one generated field, which is often accepted.
+            fields = draw(st.lists(st.sampled_from([*body]), max_size=1))
             body = GOOD | {name: body[name] for name in fields if name != "kind"}
         if draw(st.sampled_from([False, False, True])):
             body[draw(st.sampled_from([*body, "x"]) if body else texts)] = draw(junk)
@@ -163,7 +163,7 @@ class Described(ApiMaster):
         }
         base = f"http://127.0.0.1:{self.master.www.getPortnum()}/{API}"
         await self.record(201, tokens["ask"], boots=2)
-        await threads.deferToThread(checked(base, tokens, 40))
+        await threads.deferToThread(checked(base, tokens, 80))
 
         assert len(self.ledger.requests.all()) > 1, "some of them were granted"
         assert {one.who for one in self.ledger.requests.all()} <= {"ann", "bob", "root"}
