@@ -39,6 +39,7 @@ check: $(VENV)/development
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports --no-logo --cache-dir $(VENV)/import-linter
+	@$(RUN) docs/take_screenshots.py --check
 
 # Prints the lines of product code, tests and benchmarks, and the mean length of functions.
 size:
@@ -59,6 +60,10 @@ requirements:
 # Checks the dependencies for known vulnerabilities; needs uv and network access.
 audit:
 	uv tool run pip-audit --strict --disable-pip --require-hashes -r requirements.txt
+
+# Takes the pictures of README.md from the demonstration; needs chromium.
+screenshots: $(VENV)/runtime
+	$(RUN) docs/take_screenshots.py
 
 # Generates the manual pages from the help texts.
 manual: $(VENV)/runtime
@@ -100,4 +105,4 @@ $(VENV)/development: $(VENV)/runtime tests/requirements.txt
 	else $(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes -r tests/requirements.txt; fi
 	touch $@
 
-.PHONY: all venv demo up down test test-long crossbar check size bench requirements audit manual schemas dist clean
+.PHONY: all venv demo up down test test-long crossbar check size bench requirements audit manual screenshots schemas dist clean

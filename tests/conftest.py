@@ -57,6 +57,7 @@ def pytest_configure(config: pytest.Config) -> None:
         allowed = Path(__file__).with_name("allowed_skips.txt")
         config.pluginmanager.register(StrictSkips(allowed), "strict_skips")
     for name in (
+        "accessibility",
         "alert_ledger",
         "evidence_lab",
         "ledger_facts",

@@ -97,8 +97,10 @@ def draw(
             )
         paint(figure.add_subplot())
         body = _body(_saved(figure, "svg", {}).decode(), name)
+    # The children of an image are not accessible: links need a group.
+    role = "group" if "<a " in body[1] else "img"
     return (
-        f'<svg role="img" aria-labelledby="{name}-title {name}-text" stroke-linejoin="round" '
+        f'<svg role="{role}" aria-labelledby="{name}-title {name}-text" stroke-linejoin="round" '
         f'font-family="DejaVu Sans, Verdana, Arial, sans-serif" {body[0]}>\n'
         f'<title id="{name}-title">{escape(title)}</title>\n'
         f'<desc id="{name}-text">{escape(text)}</desc>{body[1]}'

@@ -263,9 +263,9 @@ def sentence(finding: Result, label: Name, title: Name) -> str:  # noqa: C901 - 
     """A result in one or two sentences.
 
     Args:
-        finding: any answer to any question.
-        label: names revisions.
-        title: names scenarios.
+        finding: Result of a job of any kind.
+        label: Returns the display name of a revision.
+        title: Returns the display name of a scenario.
     """
     match finding:
         case NightlyResult(boots=number):

@@ -189,7 +189,7 @@ def first_changed(
 
 def _days(axes: Axes, view: SeriesView, levels: Sequence[Level]) -> None:
     """Labels the lower axis with days and revisions, always with the last one."""
-    step = max(math.ceil(len(levels) / _TICKS), 1)
+    step = math.ceil(max(len(levels), 10) / _TICKS)
     shown = [(x, levels[x]) for x in range(len(levels) - 1, -1, -step)]
     x_ticks(
         axes,

@@ -1,0 +1,89 @@
+"""Takes the pictures of the README from the demonstration; needs chromium.
+
+python docs/take_screenshots.py           # takes them
+python docs/take_screenshots.py SITE      # from a folder that `netbisect site` has written
+python docs/take_screenshots.py --check   # tells if templates have changed since
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from PIL import Image
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDER = ROOT / "docs" / "screenshots"
+TEMPLATES = FOLDER / "templates.sha256"
+"""Digest of the templates that the pictures show."""
+WORK = ROOT / "build" / "screenshots"
+WIDTH, HEIGHT = 1000, 1060
+SIZE_MAX = 200_000
+"""Bytes of a picture."""
+PICTURES = {"alert": ("alert-1.html", 0), "search": ("bisection-*.html", 1140)}
+"""By name: pattern of the page, and the first row of pixels."""
+
+
+def digest() -> str:
+    """Digest of all templates and style sheets."""
+    found = hashlib.sha256()
+    for path in sorted((ROOT / "reports" / "templates").rglob("*.*")):
+        found.update(path.read_bytes())
+    return found.hexdigest()
+
+
+def make_site() -> Path:
+    """Runs the demonstration and writes its database as a site."""
+    shutil.rmtree(WORK, ignore_errors=True)
+    WORK.mkdir(parents=True)
+    demo, site = str(WORK / "demo"), WORK / "site"
+    subprocess.run([sys.executable, "-m", "netbisect.demo", "play", "--place", demo], check=True)
+    netbisect = str(Path(sys.executable).with_name("netbisect"))
+    subprocess.run([netbisect, "site", str(site), "--folder", demo], check=True)
+    return site
+
+
+def take(page: Path, top: int, picture: Path) -> None:
+    """Takes the picture of a part of a page.
+
+    Raises:
+        SystemExit: chromium is not installed, or the picture is too large.
+    """
+    chromium = shutil.which("chromium") or shutil.which("chrome")
+    if chromium is None:
+        sys.exit("chromium is not installed")
+    with tempfile.TemporaryDirectory() as folder:
+        raw = Path(folder) / "picture.png"
+        options = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
+        options += [f"--user-data-dir={folder}", f"--window-size={WIDTH},{top + HEIGHT}"]
+        options += ["--blink-settings=preferredColorScheme=1", f"--screenshot={raw}"]
+        subprocess.run(
+            [chromium, *options, page.resolve().as_uri()], check=True, capture_output=True
+        )
+        part = Image.open(raw).convert("RGB").crop((0, top, WIDTH, top + HEIGHT))
+        part.quantize(64).save(picture, optimize=True)
+    if picture.stat().st_size > SIZE_MAX:
+        sys.exit(f"{picture} has more than {SIZE_MAX} bytes")
+
+
+def main(arguments: list[str]) -> None:
+    """The command line."""
+    if arguments == ["--check"]:
+        if TEMPLATES.read_text().strip() != digest():
+            sys.stdout.write(
+                "The pictures in README.md are older than the templates: make screenshots\n"
+            )
+        return
+    site = Path(arguments[0]) if arguments else make_site()
+    FOLDER.mkdir(exist_ok=True)
+    for name, (pattern, top) in PICTURES.items():
+        take(min(site.glob(pattern)), top, FOLDER / f"{name}.png")
+    TEMPLATES.write_text(f"{digest()}\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
