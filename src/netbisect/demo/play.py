@@ -78,7 +78,6 @@ class DemoRun:
         named = [alert.culprit for alert in self.ledger.alerts.all() if alert.culprit]
         for alert in self.ledger.alerts.all():
             self._print_cost(alert.bisection, alert.comparison)
-            self.watch.say(f"report:   {self.settings.reports / f'alert-{alert.id}.html'}")
             self.watch.say(f"web page: {self.settings.report_address(alert.id)}")
         if not named:
             self.watch.say("No commit was reported.")
