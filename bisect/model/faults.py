@@ -79,7 +79,7 @@ class Rule:
 _BUILD, _DEPLOY, _BOOT, _BENCH = Stage.BUILD, Stage.DEPLOY, Stage.BOOT, Stage.BENCH
 _RETRY, _SKIP, _INFRA = Reaction.RETRY, Reaction.SKIP, Reaction.INFRA
 _QUARANTINE, _ABORT = Reaction.QUARANTINE, Reaction.ABORT
-_ITS_TEXT = "The report shows the revision as skipped, with what was said."
+_ITS_TEXT = "The report shows the revision as skipped, with the console output."
 
 RULES: dict[Fault, Rule] = {
     Fault.CHECKOUT: Rule(
@@ -101,7 +101,7 @@ RULES: dict[Fault, Rule] = {
         _BUILD,
         1,
         _RETRY,
-        "If it stays so, remove the object directory on the build host.",
+        "If it repeats, remove the object directory on the build host.",
     ),
     Fault.BUILD_HANGS: Rule(
         "a build does not end within `build_timeout`",
@@ -116,8 +116,8 @@ RULES: dict[Fault, Rule] = {
         _BUILD,
         1,
         _INFRA,
-        "Another builder makes the kernel if there is one; look at this one's disk, memory and "
-        "tools, and at who else builds there.",
+        "Another builder makes the kernel if there is one; check the disk, memory, "
+        "tools and other builds of this host.",
     ),
     Fault.DEPLOYMENT: Rule(
         "what arrives on the DUT is not what was sent",
@@ -152,7 +152,7 @@ RULES: dict[Fault, Rule] = {
         _BOOT,
         2,
         _SKIP,
-        "No number is taken. If every kernel ends so, look at the loader and at `nextboot`.",
+        "No number is taken. If this happens with every kernel, check the loader and `nextboot`.",
     ),
     Fault.PANIC_AT_BOOT: Rule("the kernel panics while it boots", _BOOT, 2, _SKIP, _ITS_TEXT),
     Fault.DOES_NOT_BOOT: Rule(
@@ -184,7 +184,7 @@ RULES: dict[Fault, Rule] = {
         None,
         1,
         _QUARANTINE,
-        "Look at the machine, its console and its management network.",
+        "Check the machine, its console and its management network.",
     ),
     Fault.POWER_SWITCH: Rule(
         "the power switch of a DUT that does not answer is missing or fails",
@@ -198,7 +198,8 @@ RULES: dict[Fault, Rule] = {
         None,
         1,
         _QUARANTINE,
-        "If it was reinstalled, put its new key into `known_hosts`; if not, find out who answers.",
+        "If it was reinstalled, put its new key into `known_hosts`; if not, find out which "
+        "machine answers.",
     ),
     Fault.NO_GOOD_KERNEL: Rule(
         "the DUT cannot be brought back to its known-good kernel",
@@ -242,7 +243,7 @@ RULES: dict[Fault, Rule] = {
         _BENCH,
         2,
         _INFRA,
-        "Look at its fans, its air and its power settings.",
+        "Check its fans, air flow and power settings.",
         r"^the router (ran at [\d.]+ MHz|was throttled|was too hot)",
     ),
     Fault.NO_LINK: Rule(
@@ -257,7 +258,7 @@ RULES: dict[Fault, Rule] = {
         _BENCH,
         2,
         _RETRY,
-        "It may be the revision: it is left alone when it stays so.",
+        "The revision may be the cause; it is avoided if this repeats.",
         r"has no link (before|after) the run|^the receiver: none of its ",
     ),
     Fault.WRONG_RATE: Rule(
@@ -273,7 +274,7 @@ RULES: dict[Fault, Rule] = {
         _BENCH,
         2,
         _RETRY,
-        "Look at the cables; it may be the revision's driver, too.",
+        "Check the cables; the driver of the revision may be the cause too.",
         r"^packets were missing for ",
     ),
     Fault.DAMAGED: Rule(
@@ -297,7 +298,7 @@ RULES: dict[Fault, Rule] = {
         _BENCH,
         2,
         _RETRY,
-        "Look at what runs on the DUT besides.",
+        "Find the other programs on the DUT.",
         r"^other programs took ",
     ),
     Fault.SETTINGS: Rule(
@@ -309,25 +310,25 @@ RULES: dict[Fault, Rule] = {
         r" was '.*' before the run, ordered was | changed during the run, from ",
     ),
     Fault.ODD_RUN: Rule(
-        "anything else that [makes a run no sample](lab.md#what-makes-a-run-a-sample)",
+        "any other [reason to refuse a run](lab.md#what-makes-a-run-a-sample)",
         _BENCH,
         2,
         _RETRY,
-        "The run is kept with what speaks against it.",
+        "The run is stored with its problems.",
     ),
     Fault.WORKER_LOST: Rule(
         "the worker of a testbed or of a builder is gone",
         None,
         1,
         _RETRY,
-        "Start it: what it did is done again, from the known-good kernel on.",
+        "Start it. Its trial is repeated, beginning with the known-good kernel.",
     ),
     Fault.MASTER_STOPPED: Rule(
         "the master was stopped under an order",
         None,
         1,
         _RETRY,
-        "Nothing: the order is given again, from the known-good kernel on.",
+        "Nothing. The trial is repeated, beginning with the known-good kernel.",
     ),
     Fault.NO_ANSWER: Rule(
         "a command of the lab ends without an answer",

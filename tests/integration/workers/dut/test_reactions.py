@@ -260,7 +260,7 @@ def test_every_fault_has_a_rule_and_a_test() -> None:
 
 def test_documentation_lists_the_faults() -> None:
     page = (HERE.parent / "docs" / "faults.md").read_text()
-    body = page.split("\n## What failures ask for\n", 1)[1].split("|---", 1)[1].split("\n\n", 1)[0]
+    body = page.split("\n## Reactions\n", 1)[1].split("|---", 1)[1].split("\n\n", 1)[0]
     rows = [[cell.strip() for cell in row.split(" | ")] for row in body.splitlines()[1:]]
 
     assert [
