@@ -208,7 +208,7 @@ class Stage:
         """Waits until there are no jobs, mails or builds, and all testbeds are recovered.
 
         Args:
-            until: A phase, at the beginning of which it ends instead.
+            until: A phase; it ends at its beginning instead.
 
         Raises:
             StageError: there is no end.

@@ -1,4 +1,4 @@
-"""Plays nights of a simulated lab, and prints who is told what, how soon and how often for nothing.
+"""Plays nights of a simulated lab; prints detection rates, delays and false alerts.
 
     python -m benchmarks.detection --case unimodal --labs 4 --seed 1 --json
 
@@ -42,9 +42,9 @@ class Row:
     false_alerts: float = 0.0
     """In 300 series-nights."""
     hits: dict[str, float] = field(default_factory=dict)
-    """By size of the drop in percent: share that is told within 14 nights."""
+    """By size of the drop in percent: share detected within 14 nights."""
     delay_nights: float | None = None
-    """Median, of those that are told."""
+    """Median, of those detected."""
     localisation_nights: float | None = None
     """Mean distance of the night that is named from the true one."""
     retest_boots: float = 0.0

@@ -1,4 +1,4 @@
-"""The watch of netbisect in the simulated lab: screen, group, retest in turns, pairs of images."""
+"""The monitoring of netbisect in the simulated lab: screen, grouping, retest, pairs of images."""
 
 from __future__ import annotations
 

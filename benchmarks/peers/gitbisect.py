@@ -1,4 +1,4 @@
-"""git bisect, with a script that takes the mean of some runs and is told the right threshold."""
+"""git bisect, with a script that takes the mean of some runs and knows the right threshold."""
 
 from __future__ import annotations
 

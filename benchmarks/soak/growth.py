@@ -18,7 +18,7 @@ def a_night(values: Sequence[float]) -> tuple[float, float, float]:
     """By how much it grows in a night: estimate, and its 95 % interval.
 
     Args:
-        values: After each night; of too few nothing is told, and all three are 0.
+        values: After each night; with too few, all three are 0.
     """
     settled = int(len(values) * _SETTLED)
     nights = range(settled, len(values))

@@ -198,7 +198,7 @@ def _function(name: str, image: str) -> str:
 
 
 def ranges(stacks: Sequence[Stack], begin: int, end: int, depth: int) -> Iterator[tuple[int, int]]:
-    """Where stacks that are sorted, of which all have `depth` functions in common, go apart.
+    """Positions at which sorted stacks with `depth` common functions diverge.
 
     Yields:
         Begin and end of those with the same function next; those that end there are left out.

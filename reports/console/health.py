@@ -23,9 +23,9 @@ from netbisect.reports.render.plaintext import table, wrap
 _WIDE = 200
 """Columns of a table on a terminal: names of testbeds are not cut."""
 _TEXT = 100
-"""Columns of what is said below it."""
+"""Columns of the text below it."""
 _NAMED = 5
-"""Series of which a warning tells the names."""
+"""Series named in a warning."""
 _ONE_SIDED = 0.05
 _TAKEN_BACK = 0.1
 """Share of alerts, from which on they are not believed any more."""
@@ -43,7 +43,7 @@ def as_text(health: LabHealth, stalls: Sequence[str] = ()) -> str:
     """Everything: the table, the record, and the warnings.
 
     Args:
-        health: What is told.
+        health: The document.
         stalls: Sentences about what the master waited for in vain; they are warnings too.
     """
     told = [_series(health.series) if health.series else "No measurements."]

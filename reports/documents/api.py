@@ -75,7 +75,7 @@ class PriorityBody:
     priority: Literal["low", "normal", "high"]
 
 
-# ------------------------------------------------------------------------------ what is told
+# ------------------------------------------------------------------------------ responses
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ class RequestLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestList:
-    """What was asked for, the newest first."""
+    """Requests, newest first."""
 
     format: Literal["netbisect-requests/1"] = "netbisect-requests/1"
     requests: tuple[RequestLine, ...]
@@ -143,7 +143,7 @@ class LogLine:
     who: str
     via: str
     what: str
-    data: Annotated[dict[str, str], "What was said with it."]
+    data: Annotated[dict[str, str], "Further details."]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ MOST_NAMES = 20
 MOST_LETTERS = 200
 """Of a name."""
 MOST_WORDS = 1000
-"""Letters of what is said in words."""
+"""Characters of a text."""
 MOST_LISTED = 1000
 
 _SHARED = {
@@ -77,7 +77,7 @@ _CALLS = (
     _Call(
         "get",
         "/requests",
-        "What was asked for, the newest first.",
+        "Requests, newest first.",
         "read",
         {"200": api.RequestList},
         _READS,

@@ -23,7 +23,7 @@ class Metric:
 
 
 def text(metrics: Iterable[Metric]) -> str:
-    """The figures as Prometheus reads them; one with no value is told by its name alone.
+    """The figures in the format of Prometheus; a figure without a value has only its name.
 
     https://prometheus.io/docs/instrumenting/exposition_formats/
     """

@@ -165,7 +165,7 @@ class ComparisonDocument:
 
 @dataclass(frozen=True, slots=True)
 class VerifiedCommit:
-    """A commit that was verified against its parent by fresh boots in turns."""
+    """A commit that was verified against its parent by fresh interleaved boots."""
 
     revision: Hash
     parent: Hash
@@ -300,7 +300,7 @@ class BeliefDocument:
 
 @dataclass(frozen=True, slots=True)
 class OpenQuestion:
-    """A question that is asked of the lab."""
+    """A job of the lab."""
 
     id: int
     kind: Kind
@@ -357,7 +357,7 @@ class QuarantineDocument:
     fault: Annotated[str, "Its name in the table of faults; empty when put there by hand."]
     why: str
     by: str
-    wanted_at: Annotated[float | None, "When its release was asked for."]
+    wanted_at: Annotated[float | None, "Time at which its release was requested."]
     wanted_by: str
     note: str
     refused: Annotated[str, "Why it was not released; empty if that never happened."]

@@ -93,7 +93,7 @@ def confirmation(head: Head, boots: int, seconds: float, address: str) -> tuple[
     """Subject and text of the mail that confirms a request.
 
     Args:
-        head: What was asked for.
+        head: The request.
         boots: That are to be made, at most.
         seconds: Of the lab, at most.
         address: Where it is followed.
@@ -123,7 +123,7 @@ def news(head: Head, said: str, address: str) -> tuple[str, str]:
     """Subject and text of the mail about an action of another user.
 
     Args:
-        head: What was asked for.
+        head: The request.
         said: A sentence.
         address: Where the request is followed.
     """

@@ -100,7 +100,7 @@ class ServiceLab:
 
 
 class LedgerLab:
-    """A lab of which the ledger is there, and its files perhaps; it may have changed since.
+    """A lab read from its ledger, with its files if they exist; it may have changed since.
 
     What was built is known by what was decided, so that neither the tree nor the present
     configuration has a say.

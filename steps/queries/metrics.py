@@ -112,5 +112,5 @@ def _of_ledger(census: LedgerCounts) -> Iterator[Metric]:
 
 
 def _all(found: Mapping[str, int], names: list[str]) -> dict[tuple[str, ...], float]:
-    """Also those of which there are none: what is not told cannot be watched."""
+    """Also those with the value 0: a missing figure cannot be monitored."""
     return {(name,): found.get(name, 0) for name in names}

@@ -61,7 +61,7 @@ def exit_status(request: Request) -> int:
 def answer(
     ledger: Ledger, settings: Settings, lab: Lab, request: Request, parts: Sequence[JobRecord]
 ) -> RequestAnswer:
-    """All that is told of a request.
+    """The answer to a request.
 
     Args:
         ledger: Where its boots are.

@@ -110,7 +110,7 @@ def _finite(value: float) -> float | None:
 
 
 class _View:
-    """Looks at the questions of a request, each amid what else is asked of its testbed."""
+    """The jobs of a request, with the queue of their testbeds."""
 
     def __init__(self, ledger: Ledger, settings: Settings, lab: Lab, kernels: Kernels) -> None:
         self._ledger = ledger

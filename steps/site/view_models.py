@@ -43,7 +43,7 @@ def view_of(
         trail: The series.
         lab: Names, hardware and links.
         alerts: That moved it.
-        min_effect: Smallest step that is told, as a positive ln ratio.
+        min_effect: Smallest step reported, as a positive ln ratio.
     """
     levels = trail.epochs[-1].levels
     noise = histories.estimate_noise(levels[:-1]) if levels[1:] else Noise()
@@ -107,7 +107,7 @@ def latest(ledger: Ledger) -> float:
 
 
 def alert_case(ledger: Ledger, alert: Alert, lab: LedgerLab, now: float) -> Case | None:
-    """All that was measured for an alert, if anything was in turns.
+    """All measurements for an alert, if any were interleaved.
 
     Other testbeds, and what becomes of the culprit, are looked at as long as the alert is open,
     and some time after.

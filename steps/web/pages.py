@@ -107,7 +107,7 @@ class AlertResource(PageResource):
         """Who sent the form.
 
         Raises:
-            AlertActionError: Nobody who is logged in, or a page of another server.
+            AlertActionError: The user is not logged in, or the form is from another server.
             MissingRightError: The user may not.
         """
         info = self.application.master.www.getUserInfos(request)

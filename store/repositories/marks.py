@@ -22,7 +22,7 @@ class MarkRepository(LedgerRepository):
         Args:
             alert: Number of the alert.
             name: First digits of the commit's hash.
-            verdict: What is said about it.
+            verdict: The mark.
             who: Author.
             why: Reason.
 

@@ -126,7 +126,7 @@ def ident_of(data: bytes) -> str:
         named = _REVISION.search(text)
         told = text[named.end() :].rstrip(b"\0") if named else b""
         words = told.decode(errors="replace").split()
-        if len(words) == 1:  # of a reproducible build: nothing else is said after the revision
+        if len(words) == 1:  # of a reproducible build: nothing follows the revision
             return str(words[0])
     return ""
 

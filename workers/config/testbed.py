@@ -94,7 +94,7 @@ class Testbed:
     name: str
     arch: str
     kernel_config: TextOrTable
-    """KERNCONF, or a table of them by pattern of branches, of which the first that fits counts."""
+    """KERNCONF, or a table of them by pattern of branches; the first match counts."""
     line_rate_pps: int
     """Packets of 60 bytes without CRC per second that the generator must offer; scaled for
     longer packets.

@@ -168,7 +168,7 @@ def read_contents(archive: Path, key: str) -> KernelContents:
                 build_id, ident = build_id_of(image), ident_of(image)
                 hashes[member.name] = hashlib.sha256(image).hexdigest()
             else:
-                # It is an io.BufferedReader, of which its declared type, IO, lacks readinto.
+                # It is an io.BufferedReader; the declared type, IO, has no readinto.
                 digest = hashlib.file_digest(stream, "sha256")  # type: ignore[arg-type]
                 hashes[member.name] = digest.hexdigest()
             size += member.size

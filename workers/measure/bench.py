@@ -315,7 +315,7 @@ class Bench:
         if not self._hosts:
             try:
                 for machine in (self.generator, self.receiver):
-                    machine.open()  # while the router is asked
+                    machine.open()  # while the router is inspected
                 said = self.router.run(["sysctl", "-n", "hw.ncpu"], ["sysctl", "-n", "hw.model"])
                 processors, _, cpu = said.strip().partition("\n")
                 generator = self.generator.run(["uname", "-v"]).strip()

@@ -43,7 +43,7 @@ _POLL = 0.01
 _END = "netbisect: the end of this answer"
 _KEY_SAID = ("REMOTE HOST IDENTIFICATION HAS CHANGED", "Host key verification failed")
 _LONGEST_FOLDER = 60
-"""Bytes: a socket's path has 104, of which ssh(1) itself and our names need some forty."""
+"""Bytes: a socket's path has 104; ssh(1) and our names need some forty."""
 
 Process = subprocess.Popen[bytes]
 """The ssh(1) process of a running command."""

@@ -134,12 +134,12 @@ class GuestConsole:
         self._socket.close()
 
     def wait(self, *texts: str, seconds: float, nudge: bool = False) -> tuple[str, str]:
-        """Waits for one of these texts; which, and all that was said until then.
+        """Waits for one of these texts; returns it, and all output until then.
 
         Args:
             texts: any of them will do.
             seconds: until it is given up.
-            nudge: press return where nothing is said for a while.
+            nudge: Press return after a while without output.
         """
         deadline = time.monotonic() + seconds
         while True:
