@@ -62,7 +62,6 @@ class Row:
     hours_p95: float | None = None
     calibration: float | None = None
     """Share of right verdicts among those that claim 0.99 or more."""
-    builds_median: float | None = None
     in_range: float | None = None
     """Share of right verdicts or ranges with the culprit."""
     skipped: str = ""
@@ -71,8 +70,7 @@ class Row:
     def public(self) -> dict[str, Any]:
         """The row for JSON."""
         row = asdict(self)
-        for name in ("builds_median", "in_range"):
-            del row[name]
+        del row["in_range"]
         if not self.skipped:
             del row["skipped"]
         return row
@@ -165,7 +163,6 @@ def summarise(engine: str, case: str, scores: Sequence[Score]) -> Row:
         hours_mean=_mean(hours),
         hours_p95=round(float(np.percentile(hours, 95)), 4),
         calibration=_mean(sure) if sure else None,
-        builds_median=float(np.median([one.builds for one in done])),
         in_range=_mean(one.right or bool(one.held) for one in scores),
     )
 
