@@ -1,4 +1,4 @@
-"""What people do with alerts, by the names that commands and forms use."""
+"""Changes of alerts by users: names of the actions in commands and forms."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from netbisect.bisect.model.alert_state import AlertState
 from netbisect.errors import UserError
 from netbisect.reports.render import words
-from netbisect.steps.policy.alert_mails import change_by_hand
+from netbisect.steps.policy.alert_mails import change_mail
 from netbisect.store.db.records import Alert
 from netbisect.store.ledger import Ledger
 
@@ -86,6 +86,30 @@ def act(ledger: Ledger, number: int, verb: str, *, who: str, why: str, until: st
     state = ACTIONS[verb].state
     end = _future_day(until, ledger.clock()) if state is AlertState.MUTED else None
     return change_by_hand(ledger, number, state, who=who, why=why, until=end)
+
+
+def change_by_hand(
+    ledger: Ledger, number: int, state: AlertState, *, who: str, why: str, until: float | None
+) -> Alert:
+    """Changes the state of an alert, and mails the change.
+
+    Args:
+        ledger: Database.
+        number: Of the alert.
+        state: Its new state.
+        who: Author.
+        why: Reason.
+        until: End of a mute.
+
+    Raises:
+        NotFoundError: There is no such alert.
+        NotAllowedError: Its state does not allow the change, or the reason is empty.
+    """
+    if until is not None and why.strip():
+        why = f"{why} (until {words.day(until)})"
+    return ledger.alerts.change(
+        number, who=who, what=why, state=state, until=until, tell=change_mail(who, why)
+    )
 
 
 def _future_day(text: str, now: float) -> float:

@@ -18,7 +18,7 @@ from netbisect.bisect import mail_commands
 from netbisect.errors import UserError
 from netbisect.reports.mail import answers
 from netbisect.reports.render import words
-from netbisect.steps.policy.alert_mails import change_by_hand
+from netbisect.steps.policy.alert_actions import change_by_hand
 from netbisect.steps.service.mail_address import is_mail_address
 from netbisect.steps.service.secrets import make_secret, read_password
 from netbisect.steps.service.settings import MailSettings, Settings
