@@ -2,8 +2,8 @@
 
     python -m benchmarks.real --searches 20 --without 5
 
-Each search has a new repository of 128 commits, of which one makes the program 4 to 10 % slower and
-10 % do not build. A run takes about a tenth of a second. Needs git and cc.
+Each search has a new repository of 128 commits. One makes the program 4 to 10 % slower, and 10 % do
+not build. A run takes about a tenth of a second. Needs git and cc.
 """
 
 from __future__ import annotations

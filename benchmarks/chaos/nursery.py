@@ -90,7 +90,7 @@ def _become(kind: str, arguments: list[str], log: str) -> None:
 
 
 def _own_waker() -> None:
-    """A pipe by which threads wake this reactor; that of the nursery wakes any child."""
+    """A pipe for threads to wake this reactor; that of the nursery wakes any child."""
     shared = reactor.waker
     reactor._internalReaders.discard(shared)  # noqa: SLF001 - reactors are not made for forks
     reactor.removeReader(shared)

@@ -16,9 +16,8 @@ _SHORT = 12
 def close_recovered(ledger: Ledger, testbed: str, branch: str) -> list[Alert]:
     """Closes the open alerts of a testbed and branch whose level has recovered; returns them.
 
-    The digest tells of them.
-    Alerts about improvements stay: a loss is a drop with an alert of its own. Alerts about modes
-    are closed by users.
+    The digest lists them. Alerts about improvements stay: a loss is a drop with an alert of its
+    own. Alerts about modes are closed by users.
     """
     closed = []
     for alert in ledger.alerts.all_open():

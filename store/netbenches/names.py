@@ -1,7 +1,7 @@
 """Translates names of netbenches.
 
 Results are in `HARDWARE/NIC/TOPIC/results/RESULT`, in files named after image, configuration and
-traffic, each of which is optional.
+traffic (all optional).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The outbox: mails are stored in the transaction of their cause, and sent later.
 
-A crash between delivery and `sent` sends a mail again with the same Message-ID, by which mail
+A crash between delivery and `sent` sends a mail again with the same Message-ID, so that mail
 programs recognize duplicates.
 """
 

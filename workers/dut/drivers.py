@@ -98,7 +98,7 @@ def queue_sysctls(interfaces: Iterable[str]) -> list[str]:
 
 
 def count_sysctls(interface: str) -> list[str]:
-    """Nodes that tell the queues of an interface and the version of its driver."""
+    """Nodes with the number of queues of an interface and the version of its driver."""
     device = freebsd_tools.device(interface)
     return [f"dev.{device}.{leaf}" for leaf in ("iflib", "nrxq", "ntxq")] if device else []
 
@@ -106,7 +106,7 @@ def count_sysctls(interface: str) -> list[str]:
 def queue_counts(interface: str, values: Mapping[str, str]) -> str:
     """Numbers of queues, and the version of a driver with iflib(4), as `4 rx, 4 tx, iflib 7.7.8`.
 
-    "" where the driver tells nothing.
+    "" if the driver has no such sysctls.
     """
     place = f"dev.{freebsd_tools.device(interface)}."
     own = {name.removeprefix(place): value for name, value in values.items()}
