@@ -25,6 +25,8 @@ from netbisect.steps.service.settings import MailSettings, Settings
 from netbisect.store.db.database import NotAllowedError, NotFoundError
 from netbisect.store.ledger import Ledger
 
+MAIL_MAX = 10_000_000
+"""Bytes of a mail that are read."""
 _DAY = 86400.0
 _TOKEN_BYTES = 15
 _FORM = re.compile(r"\+([1-9][0-9]{0,8})\.([a-z2-7]{24})", re.IGNORECASE)
@@ -67,7 +69,8 @@ def read_maildir(ledger: Ledger, settings: Settings) -> list[str]:
         return []
     lines = []
     for path in sorted((folder / "new").glob("*")):
-        lines.append(_execute_safely(ledger, settings, path.read_bytes()))
+        with path.open("rb") as mail:
+            lines.append(_execute_safely(ledger, settings, mail.read(MAIL_MAX)))
         path.rename(folder / "cur" / f"{path.name}:2,S")
     return lines
 

@@ -12,7 +12,7 @@ import click
 from netbisect.errors import UserError
 from netbisect.reports.render import words
 from netbisect.reports.render.plaintext import table
-from netbisect.steps.policy.mail_answers import execute
+from netbisect.steps.policy.mail_answers import MAIL_MAX, execute
 from netbisect.steps.service.control import SETTINGS
 from netbisect.steps.service.database_thread import open_service_ledger
 from netbisect.steps.service.options import chosen_folder, folder_option
@@ -22,8 +22,6 @@ from netbisect.store.ledger import Ledger
 
 _WIDE = 160
 """Columns of the table."""
-_MAIL_MAX = 10_000_000
-"""Bytes of a mail that are read."""
 
 
 def _open(folder: Path | None) -> Ledger:
@@ -95,7 +93,7 @@ def mail(folder: Path | None) -> None:
     """
     try:
         settings = load_settings(chosen_folder(folder) / SETTINGS)
-        given = sys.stdin.buffer.read(_MAIL_MAX)
+        given = sys.stdin.buffer.read(MAIL_MAX)
         click.echo(execute(open_service_ledger(settings), settings, given), err=True)
     except UserError as error:
         click.echo(f"Error: {error}", err=True)
