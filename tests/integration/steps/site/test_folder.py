@@ -45,9 +45,9 @@ def left_beside(folder: Path) -> set[str]:
 LOCK = ".out.netbisect-lock"
 
 
-def test_a_run_replaces_the_site_and_keeps_other_files(own_site: Any, tmp_path: Path) -> None:
+def test_a_run_replaces_the_site_and_keeps_other_files(small_site: Any, tmp_path: Path) -> None:
     """Also through a symbolic link; permissions stay, obsolete pages go."""
-    folder = own_site.folder
+    folder = small_site.folder
     before = all_files(folder)
     (folder / "alert-1.html").unlink()
     (folder / "alerts.html").write_text("stale")
@@ -61,10 +61,10 @@ def test_a_run_replaces_the_site_and_keeps_other_files(own_site: Any, tmp_path: 
     (folder / "link").symlink_to("nowhere")
     folder.chmod(0o751)
     (tmp_path / "www").symlink_to(folder)
-    command = ["site", str(tmp_path / "www"), "--database", own_site.database]
+    command = ["site", str(tmp_path / "www"), "--database", small_site.database]
     result = CliRunner().invoke(main.main, command)
 
-    assert "70 pages, the largest of" in result.output
+    assert "47 pages, the largest of" in result.output
     assert (tmp_path / "www").is_symlink()
     assert (folder / "robots.txt").read_text() == "Disallow:"
     assert (folder / "more" / "logo.svg").read_text() == "<svg/>"
@@ -108,21 +108,21 @@ main(sys.argv[1:5])
     ids=["while it makes pages", "between the renames"],
 )
 def test_a_killed_run_leaves_the_old_site(
-    own_site: Any, patched: str, by: str, at: tuple[str, ...]
+    small_site: Any, patched: str, by: str, at: tuple[str, ...]
 ) -> None:
     """Between the two renames it is in a folder beside OUT; the next run restores it first."""
-    before = all_files(own_site.folder)
+    before = all_files(small_site.folder)
     command = [sys.executable, "-c", KILLED.format(patched, by)]
-    arguments = ["site", str(own_site.folder), "--database", own_site.database, *at]
+    arguments = ["site", str(small_site.folder), "--database", small_site.database, *at]
     done = subprocess.run([*command, *arguments], check=False, capture_output=True, timeout=300)
-    old = own_site.folder.with_name(".out.netbisect-old")
+    old = small_site.folder.with_name(".out.netbisect-old")
 
     assert done.returncode == -signal.SIGKILL, done.stderr
     assert old.exists() == (len(at) == 2)
-    assert all_files(old if old.exists() else own_site.folder) == before
-    assert own_site.run("--compare", "no", "such").exit_code == 1
-    assert all_files(own_site.folder) == before
-    assert left_beside(own_site.folder) == {LOCK}
+    assert all_files(old if old.exists() else small_site.folder) == before
+    assert small_site.run("--compare", "no", "such").exit_code == 1
+    assert all_files(small_site.folder) == before
+    assert left_beside(small_site.folder) == {LOCK}
 
 
 # -------------------------------------------------------------------------------- processes
@@ -166,10 +166,10 @@ def test_other_folders_are_refused(whole_site: Any, tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
 
 
-def test_a_locked_site_is_refused(own_site: Any) -> None:
-    with own_site.folder.with_name(LOCK).open("w") as lock:
+def test_a_locked_site_is_refused(small_site: Any) -> None:
+    with small_site.folder.with_name(LOCK).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        result = own_site.run()
+        result = small_site.run()
 
     assert result.exit_code == 1
     assert "is being written by another process" in result.output
@@ -234,21 +234,21 @@ def test_a_path_below_a_file_is_reported(whole_site: Any, tmp_path: Path) -> Non
 # ------------------------------------------------------------------------------ what is asked
 
 
-def test_missing_series_have_reasons(own_site: Any, site_plan: Any) -> None:
+def test_missing_series_have_reasons(small_site: Any, small_plan: Any) -> None:
     """Beside those that were done and those that are not over."""
-    ledger = later(own_site.database, site_plan)
-    night(ledger, site_plan, site_plan.nights, testbeds=1)
-    other = NightlyJob("main", bed(1), revision(head(site_plan.nights)), ("inet4-path-00",), 3)
+    ledger = later(small_site.database, small_plan)
+    night(ledger, small_plan, small_plan.nights, testbeds=1)
+    other = NightlyJob("main", bed(1), revision(head(small_plan.nights)), ("inet4-path-00",), 3)
     with ledger.jobs.closing(ledger.jobs.add(other, key="n"), Unfinished("no power on port 7")):
         pass
-    short = NightlyJob("main", "new", revision(head(site_plan.nights)), ("inet4-path-00",), 3)
+    short = NightlyJob("main", "new", revision(head(small_plan.nights)), ("inet4-path-00",), 3)
     with ledger.jobs.closing(ledger.jobs.add(short, key="m"), NightlyResult(3)):
         pass
     ledger.jobs.add(NightlyJob("main", "late", "x", ("inet4-path-00",), 3), key="o")
-    own_site.run()
+    small_site.run()
 
-    text = own_site.page("index.html").text
-    assert "of 6 series measured" in text
+    text = small_site.page("index.html").text
+    assert "of 4 series measured" in text
     assert "testbed-01, main: inet4-path-00: no power on port 7" in text
     assert "new, main: inet4-path-00: no measurements" in text
     assert "late, main: inet4-path-00: still running" in text
