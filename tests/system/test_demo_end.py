@@ -75,7 +75,7 @@ def kernel_is_there(place: Path) -> bool:
     [
         ("lab", folder_is_there, signal.SIGINT),
         ("play", workers_are_made, signal.SIGINT),
-        ("play", master_starts, signal.SIGTERM),
+        pytest.param("play", master_starts, signal.SIGTERM, marks=pytest.mark.long),
         ("play", kernel_is_there, signal.SIGINT),
     ],
 )

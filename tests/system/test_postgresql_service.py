@@ -15,7 +15,7 @@ from netbisect.bisect.model.jobs import BisectJob, Candidate
 from netbisect.bisect.model.results import Culprit, NightlyResult
 from netbisect.steps.service.database_thread import database_thread, open_ledger
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("postgresql")]
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("postgresql")]
 
 LINE = [f"{number:040x}" for number in range(4)]
 CULPRIT, FAST, SLOW = 2, 950_000, 855_000

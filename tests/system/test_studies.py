@@ -100,7 +100,7 @@ class _Patched(dict[str, str]):
         return self._name if key.startswith(f"{self._commit}+") else default
 
 
-@pytest.mark.slow
+@pytest.mark.long
 class Recorded(RealMaster):
     """A study in a real master, whose testbed answers with the boots that were recorded."""
 
