@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -253,7 +253,8 @@ def _case(ledger: Ledger, plan: Plan, drop: int, now: list[float]) -> None:
         ledger.actions.finish(decision.id, Outcome.OK)
         low, high = (low, asked_for) if asked_for >= culprit else (asked_for + 1, high)
     held = Posterior({**chances, revision(culprit): 0.99}, 0.001)
-    finding = Culprit(revision(culprit), revision(culprit - 1), held, effects, 0.99)
+    verified = tuple(replace(one, ln_ratio=-0.045) for one in effects)
+    finding = Culprit(revision(culprit), revision(culprit - 1), held, verified, 0.99)
     with ledger.jobs.closing(search, finding) as closing:
         closing.change_alert(
             alert.id,

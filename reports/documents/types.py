@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias
 
+from netbisect.bisect.model.alert_change import ChangeBasis
 from netbisect.bisect.model.alert_state import AlertKind, AlertState
 from netbisect.bisect.model.detection_results import (
     DetectionRecord,
@@ -104,6 +105,7 @@ class AlertDocument:
     bad: RevisionDocument
     culprit: Annotated[RevisionDocument | None, "Null while no commit is verified."]
     differences: Annotated[tuple[Difference, ...], "As announced last, the leading one first."]
+    basis: Annotated[ChangeBasis, "Measurements behind the differences."]
     series: tuple[SeenIn, ...]
     comparison: Annotated[int | None, "Number of the comparison that confirmed it."]
     bisection: Annotated[int | None, "Number of the search for its commit."]
@@ -332,6 +334,7 @@ class AlertSummary:
     title: Annotated[str, "Name of the leading scenario for people."]
     since: Annotated[float, "When it was announced, or else opened."]
     difference: Annotated[Difference | None, "Of the leading scenario, as announced last."]
+    basis: Annotated[ChangeBasis, "Measurements behind the difference."]
     changes: Annotated[
         dict[str, Difference | None],
         "By scenario that moved on this testbed: the difference announced last.",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from statistics import geometric_mean
 from typing import assert_never
 
+from netbisect.bisect.model.alert_change import change_of
 from netbisect.bisect.model.entities import Commit
 from netbisect.bisect.model.results import (
     Confirmed,
@@ -62,10 +63,8 @@ class Stop:
 
 
 def effects(case: Case) -> tuple[Effect, ...]:
-    """The effects to publish, the leading scenario first: the verification's, if there was one."""
-    if isinstance(case.finding, Culprit):
-        return case.finding.effects
-    return case.confirmed.effects if case.confirmed else ()
+    """The effects to publish, the leading scenario first."""
+    return change_of(case.confirmed.effects if case.confirmed else (), case.finding).effects
 
 
 def culprits(case: Case) -> tuple[Culprit, ...]:

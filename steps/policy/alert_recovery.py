@@ -26,7 +26,7 @@ def close_recovered(ledger: Ledger, testbed: str, branch: str) -> list[Alert]:
             continue
         before, since = ledger.series.around(alert)
         noise = histories.estimate_noise(before)
-        back = recovery.recovery(before, since, noise, alert.effects[0].ln_ratio)
+        back = recovery.recovery(before, since, noise, alert.retest[0].ln_ratio)
         if back is not None:
             why = f"the level has recovered since {back[:_SHORT]}"
             closed.append(

@@ -183,7 +183,7 @@ def seen_from(lab: LabContext, ledger: Ledger, alert: Alert, record: JobRecord, 
         case,
         testbed=alert.testbed,
         hardware=lab.hardware(alert.testbed),
-        confirmed=Confirmed(alert.effects),
+        confirmed=Confirmed(alert.retest),
         series=lab.series(ledger, replace(job, testbed=alert.testbed)),
         testbeds=case.testbeds or (job.testbed,),
         shown=case.shown or job.testbed,
@@ -195,7 +195,7 @@ def _confirmed(ledger: Ledger, pairs: Sequence[JobRecord]) -> Result | None:
     if len(pairs) < 2:  # noqa: PLR2004 - one pair says it itself
         return pairs[0].finding if pairs else None
     alert = ledger.alerts.of_job(pairs[-1].id)
-    return Confirmed(alert.effects) if alert is not None else None
+    return Confirmed(alert.retest) if alert is not None else None
 
 
 def _parent(ledger: Ledger, record: JobRecord) -> JobRecord | None:

@@ -267,6 +267,7 @@ def alert_summary(
         title=title(alert.lead),
         since=alert.opened_at if alert.announced_at is None else alert.announced_at,
         difference=lead,
+        basis=alert.basis,
         changes={
             one.scenario: difference(one.effect) if one.effect else None
             for _, one in sorted(moved.items())

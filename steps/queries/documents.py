@@ -83,6 +83,7 @@ class DocumentQueries:
             bad=self._revision(alert.bad),
             culprit=self._revision(alert.culprit) if alert.culprit else None,
             differences=document_parts.differences(alert.effects),
+            basis=alert.basis,
             series=tuple(
                 types.SeenIn(
                     testbed=one.testbed,

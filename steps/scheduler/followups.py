@@ -349,8 +349,6 @@ class Followups:
         self, ledger: Ledger, alert: Alert, record: JobRecord, finding: Result | None
     ) -> Case:
         """The case of an alert, for its mail and page."""
-        if isinstance(record.job, CompareJob) and isinstance(finding, Confirmed):
-            finding = Confirmed(alert.effects)
         case = case_of(ledger, self.settings, self.kernels, record, finding)
         case = seen_from(ServiceLab(self.settings, self.kernels), ledger, alert, record, case)
         others = [branch for branch in self.settings.branches if branch != alert.branch]

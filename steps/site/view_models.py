@@ -124,7 +124,7 @@ def alert_case(ledger: Ledger, alert: Alert, lab: LedgerLab, now: float) -> Case
     record = ledger.jobs.get(last)
     finding = record.finding
     if isinstance(finding, Confirmed):
-        finding = Confirmed(alert.effects)
+        finding = Confirmed(alert.retest)
     end = math.inf if alert.closed_at is None else alert.closed_at
     followed = now < end + _FOLLOWED
     case = case_in(lab, ledger, record, finding, until=end if followed else None)

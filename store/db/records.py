@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from netbisect.bisect.model.alert_change import ChangeBasis
 from netbisect.bisect.model.alert_state import AlertKind, AlertState
 from netbisect.bisect.model.jobs import Job
 from netbisect.bisect.model.results import (
@@ -235,7 +236,7 @@ class AlertSeries:
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """A change of level, with the last announced effects; `series` has all, oldest first."""
+    """A change of level, as measured last; `series` has all announced effects, oldest first."""
 
     id: int
     testbed: str
@@ -244,7 +245,11 @@ class Alert:
     good: str
     bad: str
     effects: tuple[Effect, ...]
-    """Leading scenario first; empty before the announcement."""
+    """As `change_of` gives them; leading scenario first, empty before the announcement."""
+    basis: ChangeBasis
+    """Measurements behind the effects."""
+    retest: tuple[Effect, ...]
+    """Effects of the announcement, likewise."""
     state: AlertState
     culprit: str
     """Revision, or ""."""

@@ -400,6 +400,13 @@ class AlertRow(Base):
     series: Mapped[list[AlertSeriesRow]] = relationship(
         order_by="AlertSeriesRow.id", lazy="selectin"
     )
+    search: Mapped[QuestionRow | None] = relationship(
+        foreign_keys=[bisection_id], lazy="selectin", viewonly=True
+    )
+    merged: Mapped[list[AlertRow]] = relationship(
+        order_by="AlertRow.id", lazy="selectin", join_depth=1, viewonly=True
+    )
+    """Alerts merged into it."""
 
 
 class AlertSeriesRow(Base):

@@ -7,6 +7,7 @@ import runpy
 from dataclasses import replace
 from pathlib import Path
 
+from netbisect.bisect.model.alert_change import ChangeBasis
 from netbisect.bisect.model.alert_state import AlertKind, AlertState
 from netbisect.bisect.model.entities import Commit, Level
 from netbisect.bisect.model.results import Effect
@@ -57,6 +58,8 @@ def test_each_cell_of_the_map_shows_the_change_of_its_own_series() -> None:
         good="a",
         bad="b",
         effects=effects,
+        basis=ChangeBasis.RETEST,
+        retest=effects,
         state=AlertState.OPEN,
         culprit="",
         comparison=1,

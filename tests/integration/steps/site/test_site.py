@@ -166,7 +166,7 @@ def test_open_alerts_come_first(whole_site: Any) -> None:
 
     assert "2 open alerts" in page.text
     assert page.text.index("Open alerts") < page.text.index("latest level against baseline")
-    assert page.text.count("▼ -3.9 %, alert") == 2
+    assert page.text.count("▼ -4.4 %, alert") == 2
     series = [link for link in page.values("href") if link.startswith("series-")]
     assert len(series) == 6
 

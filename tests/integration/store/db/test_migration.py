@@ -16,8 +16,9 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import Engine, MetaData, Table, inspect, text
 
+from netbisect.bisect.model import serialization
 from netbisect.bisect.model.alert_state import AlertState
-from netbisect.bisect.model.results import Effect
+from netbisect.bisect.model.results import Culprit, Effect, NotReproduced, Posterior, Suspects
 from netbisect.store.db.database import StoreError, open_database, writer
 from netbisect.store.db.migration import alembic_config, scripts
 from netbisect.store.db.schema import VERSION_TABLE, known_schemas, migrate, schema_of
@@ -69,6 +70,11 @@ def test_going_back_leaves_nothing_and_going_on_again_makes_the_same(engine: Eng
     assert differences(engine) == []
 
 
+FINDINGS = {
+    "culprit": Culprit("r2", "r1", Posterior({}, 0.0), ()),
+    "suspects": Suspects((), Posterior({}, 0.0), ""),
+    "notreproduced": NotReproduced(Posterior({}, 1.0), ""),
+}
 OLD_ALERTS = [
     # state, ln ratio, finding of its search, closed at; and what it is in this version
     ("open", -0.1, "", None, ("open", "drop", None)),
@@ -98,7 +104,7 @@ def write_old_alerts(engine: Engine) -> None:
         for number, (state, ln_ratio, finding, closed, _) in enumerate(OLD_ALERTS, 1):
             effect = Effect("s", ln_ratio, ln_ratio - 0.01, ln_ratio + 0.01, 0.001, 5, 6)
             other = Effect("other", 0.0, -0.01, 0.01, 0.9, 5, 6)
-            found = f'{{"is":"{finding}"}}' if finding else None
+            found = serialization.dumps(FINDINGS[finding]) if finding else None
             connection.execute(job, {"id": number, "key": str(number), "finding": found})
             effects = json.dumps([asdict(effect), asdict(other)])
             connection.execute(
