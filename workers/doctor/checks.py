@@ -68,19 +68,19 @@ def room(
         return
     kind = words[1]
     needed = _ROOM * (size or 0)
-    said = f"{free >> 10} MiB free"
+    text = f"{free >> 10} MiB free"
     if free < needed:
-        said += f", {int(needed) >> 10} are needed"
-    yield "room in /boot", CheckResult(free >= needed, said)
-    said = kind
+        text += f", {int(needed) >> 10} are needed"
+    yield "room in /boot", CheckResult(free >= needed, text)
+    text = kind
     if kind == "zfs" and deploy == "nextboot":
-        said = (
+        text = (
             "zfs: its loader cannot reset nextboot.conf, so a kernel that panics would be booted "
             "for ever; expected ufs, or deploy = 'nextboot-zfs' or 'bootenv'"
         )
     elif kind != "zfs" and deploy in _ON_ZFS:
-        said = f"{kind}: deploy = {deploy!r} needs zfs"
-    yield "file system of /boot", CheckResult(said == kind, said)
+        text = f"{kind}: deploy = {deploy!r} needs zfs"
+    yield "file system of /boot", CheckResult(text == kind, text)
 
 
 def settings(
@@ -99,18 +99,18 @@ def settings(
         name = f"{tree}.redirect"
         redirect = values.get(name, "unknown")
         set_anyway = all(str(one.sysctls.get(name)) == "0" for one in used)
-        said = f"{name}={redirect}"
+        text = f"{name}={redirect}"
         if set_anyway and redirect != "0":
-            said += ", which every scenario sets to 0"
-        yield f"redirects {family}", CheckResult(set_anyway or redirect == "0", said)
+            text += ", which every scenario sets to 0"
+        yield f"redirects {family}", CheckResult(set_anyway or redirect == "0", text)
     panic = values.get(PANIC_SYSCTL)
     if panic is not None:
         good = panic == "0"
-        said = f"{PANIC_SYSCTL}={panic}"
+        text = f"{PANIC_SYSCTL}={panic}"
         yield (
             "after a panic",
             CheckResult(
-                good, said if good else f"{said}: it would wait in the debugger; expected 0"
+                good, text if good else f"{text}: it would wait in the debugger; expected 0"
             ),
         )
 
@@ -123,32 +123,34 @@ def link(interface: ports.Interface, values: Mapping[str, str], line_rate_pps: i
         values: Sysctls with those of its flow control.
         line_rate_pps: Required rate in packets of 60 bytes.
     """
-    said = " ".join(filter(None, (interface.name, interface.mac, interface.status)))
+    text = " ".join(filter(None, (interface.name, interface.mac, interface.status)))
     if interface.status == "no carrier" or not interface.up:
-        return CheckResult(False, said if interface.up else f"{said}, and is not up")
+        return CheckResult(False, text if interface.up else f"{text}, and is not up")
     speed = _SPEED.search(interface.media)
     if speed:
         bits = int(speed[1]) * (1e9 if speed[2] else 1e6)
         fits = bits / (8 * (60 + _OVERHEAD_BYTES))
-        said += f", {bits / 1e9:g} Gbit/s"
+        text += f", {bits / 1e9:g} Gbit/s"
         if line_rate_pps > 1.001 * fits:
             return CheckResult(
-                False, f"{said}: {fits:,.0f} pps fit, line_rate_pps is {line_rate_pps:,}"
+                False, f"{text}: {fits:,.0f} pps fit, line_rate_pps is {line_rate_pps:,}"
             )
     paused = [word for word in _PAUSES if word in interface.media]
     paused = paused or drivers.pausing(interface.name, values)
     driver = drivers.driver_of(interface.name)
     if paused:
         where = " in loader.conf" if driver and driver.tunable else ""
-        told = ", ".join(paused)
-        return CheckResult(False, f"{said}: flow control is on ({told}); expected off{where}")
+        settings_text = ", ".join(paused)
+        return CheckResult(
+            False, f"{text}: flow control is on ({settings_text}); expected off{where}"
+        )
     if driver is None:
         return CheckResult(
             False,
-            f"{said}: its driver is unknown, so neither flow control nor CRC errors are looked "
+            f"{text}: its driver is unknown, so neither flow control nor CRC errors are looked "
             f"at; known are {', '.join(drivers.DRIVERS)}",
         )
-    return CheckResult(True, said)
+    return CheckResult(True, text)
 
 
 def ends(scenarios: Iterable[Scenario]) -> Iterator[tuple[str, str, str]]:
@@ -179,28 +181,30 @@ def neighbour_question(family: str, address: str) -> list[str]:
     return ["arp" if family == "inet4" else "ndp", "-n", address]
 
 
-def route(said: str, address: str, interface: str) -> tuple[CheckResult, str]:
+def route(output: str, address: str, interface: str) -> tuple[CheckResult, str]:
     """Checks the interface of a route; also returns the address of the next hop."""
     values = {
         name.strip(): value.strip()
-        for name, colon, value in (line.partition(": ") for line in said.splitlines())
+        for name, colon, value in (line.partition(": ") for line in output.splitlines())
         if colon
     }
     through = values.get("interface", "")
     if not through:
         return CheckResult(False, f"{address}: no route"), ""
     gateway = values.get("gateway", "") if "GATEWAY" in values.get("flags", "") else ""
-    told = f"{address} on {through}" + (f" by {gateway}" if gateway else "")
+    text = f"{address} on {through}" + (f" by {gateway}" if gateway else "")
     if through != interface:
-        return CheckResult(False, f"{told}; expected on {interface}"), ""
+        return CheckResult(False, f"{text}; expected on {interface}"), ""
     if values.get("destination") == "default":
-        return CheckResult(False, f"{told}, but by the default route alone"), ""
-    return CheckResult(True, told), gateway or address
+        return CheckResult(False, f"{text}, but by the default route alone"), ""
+    return CheckResult(True, text), gateway or address
 
 
-def neighbour(said: str, address: str, mac: str) -> CheckResult:
+def neighbour(output: str, address: str, mac: str) -> CheckResult:
     """Checks a static ARP or NDP entry; `mac` is that of the port behind, or ""."""
-    line = next((line for line in said.splitlines() if address in line and "permanent" in line), "")
+    line = next(
+        (line for line in output.splitlines() if address in line and "permanent" in line), ""
+    )
     if not line:
         return CheckResult(False, f"{address}: no static entry; it would be asked for under load")
     known = re.search(r"([0-9a-f]{2}(?::[0-9a-f]{2}){5})", line)
@@ -210,12 +214,12 @@ def neighbour(said: str, address: str, mac: str) -> CheckResult:
     return CheckResult(True, f"{address} is {entered}")
 
 
-def clock(said: str, before: float, after: float) -> CheckResult:
+def clock(output: str, before: float, after: float) -> CheckResult:
     """Difference of a machine's clock (`date -u +%s`) from this host's."""
-    told = freebsd_tools.parse_count(said)
-    if told is None:
+    seconds = freebsd_tools.parse_count(output)
+    if seconds is None:
         return CheckResult(False, "date does not tell")
-    apart = told + 0.5 - (before + after) / 2
+    apart = seconds + 0.5 - (before + after) / 2
     good = abs(apart) <= CLOCK_SECONDS + (after - before) / 2
     return CheckResult(good, f"{apart:+.0f} s apart" if not good else "within 10 s of this host's")
 
@@ -255,9 +259,9 @@ def pkt_gen_options(pkt_gen: str, usage: str, needed: Mapping[str, frozenset[str
 
 def rates(testbed: Testbed, wanted: float, offered: float, received: float) -> CheckResult:
     """Checks the rates of a short run."""
-    said = f"{offered:,.0f} pps offered, {received:,.0f} received"
+    text = f"{offered:,.0f} pps offered, {received:,.0f} received"
     if offered < _LEAST_SHARE * wanted:
-        return CheckResult(False, f"{said}; {testbed.name} must offer {wanted:,.0f}")
+        return CheckResult(False, f"{text}; {testbed.name} must offer {wanted:,.0f}")
     if not received:
-        return CheckResult(False, f"{said}: nothing comes through")
-    return CheckResult(True, said)
+        return CheckResult(False, f"{text}: nothing comes through")
+    return CheckResult(True, text)

@@ -139,10 +139,10 @@ def _disk(builder: Builder) -> DoctorCheck:
     while not place.exists() and place != place.parent:
         place = place.parent
     free = shutil.disk_usage(place).free
-    said = f"{free >> 30} GiB free at {place}"
+    text = f"{free >> 30} GiB free at {place}"
     if free < _LEAST_ROOM:
-        said += f", {_LEAST_ROOM >> 30} are needed"
-    return DoctorCheck(builder.name, "disk", good=free >= _LEAST_ROOM, found=said)
+        text += f", {_LEAST_ROOM >> 30} are needed"
+    return DoctorCheck(builder.name, "disk", good=free >= _LEAST_ROOM, found=text)
 
 
 def _tool(where: str, what: str, command: Sequence[str], absent: str) -> DoctorCheck:
@@ -162,13 +162,13 @@ def _tool(where: str, what: str, command: Sequence[str], absent: str) -> DoctorC
 def _virtual(machine: Vm) -> CheckResult:
     """Checks QEMU."""
     try:
-        told = vm.conditions(machine)
+        conditions = vm.conditions(machine)
     except vm.VmError as error:
         return CheckResult(False, str(error))
     kvm = Path("/dev/kvm")
     if machine.accelerator == "kvm" and not os.access(kvm, os.R_OK | os.W_OK):
-        return CheckResult(False, f"{told}, but {kvm} cannot be used; expected rights or tcg")
-    return CheckResult(True, ", but ".join([told, *vm.concerns()]))
+        return CheckResult(False, f"{conditions}, but {kvm} cannot be used; expected rights or tcg")
+    return CheckResult(True, ", but ".join([conditions, *vm.concerns()]))
 
 
 class _TestbedChecks:
@@ -251,14 +251,14 @@ class _TestbedChecks:
                 for scenario in self._scenarios
             )
         ]
-        said = machine.ask(["sysctl", "-ie", *names])[0] if names else ""
-        return freebsd_tools.parse_sysctls(said)
+        output = machine.ask(["sysctl", "-ie", *names])[0] if names else ""
+        return freebsd_tools.parse_sysctls(output)
 
     def _dut(self, router: Machine) -> None:
         good = self._testbed.dut.known_good
         before = time.time()
         try:
-            date, release, df, du, said = router.ask(
+            date, release, df, du, output = router.ask(
                 ["date", "-u", "+%s"],
                 ["uname", "-r"],
                 ["df", "-kT", "/boot"],
@@ -272,10 +272,10 @@ class _TestbedChecks:
                 self._add(what, finding)
             if self._testbed.dut.deploy == "nextboot-zfs":
                 why = nextboot_zfs.lacking(router.ask(nextboot_zfs.QUESTION)[0])
-                said = why or "nextboot and loader know the label of the pool"
-                self._add("order in the label of the pool", CheckResult(not why, said))
+                found = why or "nextboot and loader know the label of the pool"
+                self._add("order in the label of the pool", CheckResult(not why, found))
             for what, finding in checks.settings(
-                freebsd_tools.parse_sysctls(said), self._scenarios
+                freebsd_tools.parse_sysctls(output), self._scenarios
             ):
                 self._add(what, finding)
             self._ways(router)
@@ -285,10 +285,10 @@ class _TestbedChecks:
     def _ways(self, router: Machine) -> None:
         """Checks routes and static ARP/NDP entries of the flows."""
         ways = [way for way in checks.ends(self._scenarios) if way[0] in self._interfaces]
-        said = router.ask(*(checks.route_question(family, end) for _, family, end in ways))
+        outputs = router.ask(*(checks.route_question(family, end) for _, family, end in ways))
         routes: dict[str, list[CheckResult]] = {}
         nexts: dict[tuple[str, str, str], None] = {}
-        for (part, family, end), answer in zip(ways, said, strict=True):
+        for (part, family, end), answer in zip(ways, outputs, strict=True):
             finding, follows = checks.route(answer, end, self._interfaces[part].name)
             routes.setdefault(part, []).append(finding)
             if follows:
@@ -309,13 +309,13 @@ class _TestbedChecks:
     def _all(self, what: str, findings: Sequence[CheckResult]) -> None:
         """Joins several results into one line."""
         bad = [one for one in findings if not one.good]
-        told = "; ".join(one.found for one in bad or findings)
-        self._add(what, CheckResult(not bad, told))
+        text = "; ".join(one.found for one in bad or findings)
+        self._add(what, CheckResult(not bad, text))
 
     def _host(self, machine: Machine) -> None:
         before = time.time()
         try:
-            date, release, pkt_gen, said = machine.ask(
+            date, release, pkt_gen, output = machine.ask(
                 ["date", "-u", "+%s"],
                 ["uname", "-r"],
                 ["which", "pkt-gen"],
@@ -332,7 +332,7 @@ class _TestbedChecks:
             found = pkt_gen.strip() if there else "written when the virtual machine is switched on"
             finding = CheckResult(there, found)
         else:
-            admode = freebsd_tools.parse_sysctls(said).get(checks.NETMAP_SYSCTL)
+            admode = freebsd_tools.parse_sysctls(output).get(checks.NETMAP_SYSCTL)
             finding = checks.netmap(pkt_gen, admode)
         if finding.good:
             self._try(f"pkt-gen on {name}", lambda: self._options(machine, finding.found))
@@ -358,8 +358,8 @@ class _TestbedChecks:
         def look() -> CheckResult:
             with tempfile.TemporaryDirectory() as folder:
                 bench = Bench(self._testbed, connections, lambda _: None, Path(folder))
-                said = bench.traffic(scenario, scenario.name, _TRAFFIC_SECONDS)
-            return self._judged(scenario, *said)
+                outputs = bench.traffic(scenario, scenario.name, _TRAFFIC_SECONDS)
+            return self._judged(scenario, *outputs)
 
         self._try("rates", look)
 

@@ -21,6 +21,7 @@ from netbisect.workers.build.build import KernelBuild
 from netbisect.workers.config.dut import BOOT_METHODS
 from netbisect.workers.config.lab import Lab, load_lab
 from netbisect.workers.config.scenario import load_scenario
+from netbisect.workers.doctor.doctor import examine
 from netbisect.workers.dut.device import DeviceUnderTest
 from netbisect.workers.measure.trial import TrialRunner
 from netbisect.workers.transport.errors import LabFault
@@ -149,6 +150,11 @@ def test_kernel_boots_once(lab: MethodLab, name: str) -> None:
     back = lab.device(testbed).reach()
     assert back.directory == "kernel"
     assert lab.device(testbed).boot_method.runs_known_good(back)
+
+
+@pytest.mark.parametrize("name", TESTBEDS)
+def test_doctor_finds_no_fault(lab: MethodLab, name: str) -> None:
+    assert [check for check in examine(lab.lab, testbed=name) if not check.good] == []
 
 
 @pytest.mark.parametrize("name", TESTBEDS)
