@@ -32,5 +32,5 @@ class CommitMark:
 
     def __str__(self) -> str:
         """Such as "marked good by ann: the change is in another driver"."""
-        said = "unmarked" if self.verdict is MarkVerdict.NONE else f"marked {self.verdict.value}"
-        return f"{said} by {self.who}: {self.why}"
+        text = "unmarked" if self.verdict is MarkVerdict.NONE else f"marked {self.verdict.value}"
+        return f"{text} by {self.who}: {self.why}"

@@ -42,18 +42,18 @@ def as_table(events: Sequence[ShiftEvent]) -> str:
 
 def full(events: Iterable[ShiftEvent]) -> str:
     """A paragraph for every event: why it is one, and every series that shows it."""
-    told = []
+    paragraphs = []
     for event in events:
         also = f", also on {words.listing(list(event.also_on))}" if event.also_on else ""
         rows = [
             (f"{shift.testbed}/{shift.scenario}", _effect(shift), _own(event, shift))
             for shift in event.shifts
         ]
-        told.append(
+        paragraphs.append(
             f"{event.branch} {_range(event)}: {event.kind.value}{also}\n"
             f"{wrap(why(event), indent=2)}\n{table(rows, indent=4, width=_WIDE)}"
         )
-    return "\n\n".join(told)
+    return "\n\n".join(paragraphs)
 
 
 def as_data(events: Iterable[ShiftEvent]) -> list[dict[str, Any]]:
@@ -99,26 +99,28 @@ def why(event: ShiftEvent) -> str:
     members = event.shifts
     lead = members[0]
     noise = f"image noise {100 * lead.noise.image:.1f} %, boot noise {100 * lead.noise.boot:.1f} %"
-    told = [f"Score {lead.score:.1f} at {noise}: {_sides(lead)}."]
+    sentences = [f"Score {lead.score:.1f} at {noise}: {_sides(lead)}."]
     back = [one for one in members if one.back]
     ends = [one for one in members if one.ends]
     if back:
         revisions = _either(one.back for one in back)
-        told.append(f"With {revisions}, one image later, the level is back{_in(back, members)}.")
+        sentences.append(
+            f"With {revisions}, one image later, the level is back{_in(back, members)}."
+        )
     if ends:
         revisions = _either(one.ends for one in ends)
-        told.append(f"It ends what came with {revisions}{_in(ends, members)}.")
+        sentences.append(f"It ends what came with {revisions}{_in(ends, members)}.")
     if not back and not ends and 1 in {lead.images_before, lead.images_after}:
         offset = 100 * math.expm1(2 * math.sqrt(2) * lead.noise.image)
-        told.append(
+        sentences.append(
             "One side is a single image, whose own offset may be a part of it: two images differ "
             f"by up to about {offset:.0f} %."
         )
     if len(members) > 1:
         testbeds = len({one.testbed for one in members})
         on = "one testbed" if testbeds == 1 else f"{testbeds} testbeds"
-        told.append(f"{len(members)} series on {on} show it.")
-    return " ".join(told)
+        sentences.append(f"{len(members)} series on {on} show it.")
+    return " ".join(sentences)
 
 
 def _sides(shift: SeriesShift) -> str:

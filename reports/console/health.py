@@ -46,11 +46,11 @@ def as_text(health: LabHealth, stalls: Sequence[str] = ()) -> str:
         health: The document.
         stalls: Sentences about what the master waited for in vain; they are warnings too.
     """
-    told = [_series(health.series) if health.series else "No measurements."]
-    told += ["\n".join(wrap(line, width=_TEXT) for line in _record(health))]
+    sections = [_series(health.series) if health.series else "No measurements."]
+    sections += ["\n".join(wrap(line, width=_TEXT) for line in _record(health))]
     found = [*stalls, *warnings(health)]
-    told += [_warnings(found) if found else "No warnings."]
-    return "\n\n".join(told)
+    sections += [_warnings(found) if found else "No warnings."]
+    return "\n\n".join(sections)
 
 
 def document(health: LabHealth, stalls: Sequence[str] = ()) -> types.HealthDocument:
@@ -70,12 +70,12 @@ def document(health: LabHealth, stalls: Sequence[str] = ()) -> types.HealthDocum
 
 def _series(series: Sequence[SeriesReport]) -> str:
     """The table; of a series with one level there is nothing to tell yet."""
-    told = [one for one in series if one.health.levels > 1]
-    new = len(series) - len(told)
-    said = [_table(told)] if told else []
+    settled = [one for one in series if one.health.levels > 1]
+    new = len(series) - len(settled)
+    lines = [_table(settled)] if settled else []
     if new:
-        said.append(f"{new:,} series with fewer than two levels not shown.")
-    return "\n".join(said)
+        lines.append(f"{new:,} series with fewer than two levels not shown.")
+    return "\n".join(lines)
 
 
 def _table(series: Sequence[SeriesReport]) -> str:
@@ -123,8 +123,8 @@ def _q(q: float | None) -> str:
 
 
 def _remarks(one: SeriesReport) -> str:
-    said = ["saturated"] if one.health.saturated else []
-    return ", ".join([*said, "slow mode changed"] if one.health.modes_changed else said)
+    remarks = ["saturated"] if one.health.saturated else []
+    return ", ".join([*remarks, "slow mode changed"] if one.health.modes_changed else remarks)
 
 
 # --------------------------------------------------------------------------------- the record

@@ -19,8 +19,8 @@ def as_text(status: StatusDocument) -> str:
 def _lines(status: StatusDocument) -> Iterator[str]:
     yield "Queue:" if status.questions else "Queue empty."
     for one in status.questions:
-        said = words.clean(f"{one.kind} on {one.testbed}, {one.branch}: {one.now or 'waiting'}")
-        yield f"  {said}"
+        text = words.clean(f"{one.kind} on {one.testbed}, {one.branch}: {one.now or 'waiting'}")
+        yield f"  {text}"
     if status.quarantines:
         yield "In quarantine:"
     for held in status.quarantines:

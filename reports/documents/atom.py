@@ -92,11 +92,11 @@ def _entry(root: ET.Element, one: Entry) -> None:
 
 
 def _summary(one: Entry, change: str) -> str:
-    told = [f"{one.place}: {change}.", f"It is {words.state(one.state)}."]
-    told.append(f"It lies between {one.good} and {one.bad}.")
+    sentences = [f"{one.place}: {change}.", f"It is {words.state(one.state)}."]
+    sentences.append(f"It lies between {one.good} and {one.bad}.")
     if one.culprit:
-        told.append(f"The commit that made it, verified against its parent: {one.culprit}.")
-    return " ".join(told)
+        sentences.append(f"The commit that made it, verified against its parent: {one.culprit}.")
+    return " ".join(sentences)
 
 
 def _tag(name: str) -> str:

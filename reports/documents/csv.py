@@ -70,6 +70,6 @@ def _text(text: str) -> str:
 
 
 def _row(cells: Iterable[str]) -> str:
-    told = io.StringIO()
-    csv.writer(told).writerow(cells)
-    return told.getvalue()
+    buffer = io.StringIO()
+    csv.writer(buffer).writerow(cells)
+    return buffer.getvalue()

@@ -122,9 +122,9 @@ def described(noun: type, found: dict[str, Any]) -> dict[str, Any]:
     """
     hints = get_type_hints(noun, include_extras=True)
     names = [one.name for one in fields(noun)]
-    said = (noun.__doc__ or "").partition("\n\n")[0]
+    summary = (noun.__doc__ or "").partition("\n\n")[0]
     return {
-        "description": " ".join(said.split()),
+        "description": " ".join(summary.split()),
         "type": "object",
         "properties": {name: _type(hints[name], found) for name in names},
         "required": names,

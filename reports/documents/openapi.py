@@ -53,8 +53,8 @@ class _Call:
     parameters: tuple[dict[str, Any], ...] = ()
 
 
-def _parameter(name: str, said: str, **kind: object) -> dict[str, Any]:
-    return {"name": name, "in": "query", "description": said, "schema": kind}
+def _parameter(name: str, description: str, **kind: object) -> dict[str, Any]:
+    return {"name": name, "in": "query", "description": description, "schema": kind}
 
 
 _LIMIT = _parameter("limit", "At most so many.", type="integer", minimum=1, maximum=MOST_LISTED)
@@ -168,7 +168,7 @@ def description() -> dict[str, Any]:
         if "{number}" in call.path:
             place["parameters"] = [_NUMBER]
         place[call.method] = _operation(call, found)
-    told = {
+    document = {
         "openapi": "3.1.0",
         "info": {
             "title": "netbisect",
@@ -190,16 +190,16 @@ def description() -> dict[str, Any]:
         },
     }
     placed: dict[str, Any] = json.loads(
-        json.dumps(told).replace("#/$defs/", "#/components/schemas/")
+        json.dumps(document).replace("#/$defs/", "#/components/schemas/")
     )
     return placed
 
 
 def _operation(call: _Call, found: dict[str, Any]) -> dict[str, Any]:
     answers = {
-        code: _answer(said.__doc__ or "", said, found) for code, said in call.answers.items()
+        code: _answer(text.__doc__ or "", text, found) for code, text in call.answers.items()
     }
-    refusals = {code: _answer(said, api.Refusal, found) for code, said in call.refusals.items()}
+    refusals = {code: _answer(text, api.Refusal, found) for code, text in call.refusals.items()}
     name = call.path.replace("/{number}", "").strip("/").replace("/", "-")
     one = "-one" if call.path.endswith("{number}") else ""
     operation: dict[str, Any] = {
@@ -223,14 +223,14 @@ def _operation(call: _Call, found: dict[str, Any]) -> dict[str, Any]:
     return operation
 
 
-def _answer(said: str, noun: type, found: dict[str, Any]) -> dict[str, Any]:
+def _answer(description: str, noun: type, found: dict[str, Any]) -> dict[str, Any]:
     name = json_schema.schema_name(noun)
     if name not in found:
         found[name] = {}
         found[name] = json_schema.described(noun, found)
     reference = {"$ref": f"#/$defs/{name}"}
     return {
-        "description": " ".join(said.partition("\n\n")[0].split()),
+        "description": " ".join(description.partition("\n\n")[0].split()),
         "content": {"application/json": {"schema": reference}},
     }
 
@@ -238,15 +238,15 @@ def _answer(said: str, noun: type, found: dict[str, Any]) -> dict[str, Any]:
 def _body(noun: type, found: dict[str, Any]) -> dict[str, Any]:
     """Of what is sent, what has a default may be left out, and what is unknown is refused."""
     inner: dict[str, Any] = {}
-    told = {noun.__name__: json_schema.described(noun, inner), **inner}
+    definitions = {noun.__name__: json_schema.described(noun, inner), **inner}
     known = {one.__name__: one for one in (noun, api.PatchBody)}
-    for name, one in told.items():
+    for name, one in definitions.items():
         one["additionalProperties"] = False
         one["required"] = [field.name for field in fields(known[name]) if field.default is MISSING]
         for key, limits in _LIMITS.items():
             if key in one["properties"]:
                 one["properties"][key].update(limits)
-    found.update(told)
+    found.update(definitions)
     return {"$ref": f"#/$defs/{noun.__name__}"}
 
 

@@ -29,8 +29,8 @@ def text(metrics: Iterable[Metric]) -> str:
     """
     lines = []
     for one in metrics:
-        said = one.help.replace("\\", "\\\\").replace("\n", "\\n")
-        lines += [f"# HELP {one.name} {said}", f"# TYPE {one.name} {one.kind}"]
+        help_text = one.help.replace("\\", "\\\\").replace("\n", "\\n")
+        lines += [f"# HELP {one.name} {help_text}", f"# TYPE {one.name} {one.kind}"]
         for key, value in sorted(one.values.items()):
             pairs = zip(one.labels, key, strict=True)
             named = ",".join(f'{label}="{_escaped(name)}"' for label, name in pairs)

@@ -121,8 +121,8 @@ def _view(case: Case) -> dict[str, Any]:
         "stops": [tuple(map(words.clean, astuple(stop))) for stop in stops[:_LINES_MAX]],
         "stops_left": max(len(stops) - _LINES_MAX, 0),
         "marks": [
-            (words.clean(case.label(revision)), words.clean(said))
-            for revision, said in case.marks.items()
+            (words.clean(case.label(revision)), words.clean(mark))
+            for revision, mark in case.marks.items()
         ][:_LINES_MAX],
         "next": _next(case),
         "crashes": [tuple(map(words.clean, crash)) for crash in summary.crashes(case)[:_LINES_MAX]],

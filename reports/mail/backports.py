@@ -19,7 +19,7 @@ def stable_sentences(
         label: names revisions.
         now: seconds since the epoch; decides between `is due` and `was due`.
     """
-    told = [
+    sentences = [
         f"It has been on {branch} since {day(carrier.at)} ({label(carrier.revision)})"
         + (
             f", and was fixed there by {label(fate.fixed[branch].revision)}."
@@ -28,14 +28,14 @@ def stable_sentences(
         )
         for branch, carrier in sorted(fate.landed.items())
     ]
-    told += _due(fate, branches, now)
+    sentences += _due(fate, branches, now)
     if fate.fixes:
         fixes = listing([f"{label(fix.revision)} ({clean(fix.subject)})" for fix in fate.fixes])
-        told.append(f"A later commit says that it fixes it: {fixes}.")
+        sentences.append(f"A later commit says that it fixes it: {fixes}.")
         waiting = sorted(branch for branch in fate.landed if branch not in fate.fixed)
         if waiting:
-            told.append(f"The fix is not yet on {listing(waiting)}.")
-    return told
+            sentences.append(f"The fix is not yet on {listing(waiting)}.")
+    return sentences
 
 
 def _due(fate: MergeStatus, branches: Sequence[str], now: float) -> list[str]:
@@ -45,7 +45,7 @@ def _due(fate: MergeStatus, branches: Sequence[str], now: float) -> list[str]:
     if fate.due is None or (wanted and not left):
         return []
     where = listing(left) or "the stable branches"
-    said = f"(MFC after: {clean(fate.words)})"
+    note = f"(MFC after: {clean(fate.words)})"
     if fate.due < now:
-        return [f"It was due on {where} on {day(fate.due)} {said}, and is not there yet."]
-    return [f"It is due on {where} on {day(fate.due)} {said}."]
+        return [f"It was due on {where} on {day(fate.due)} {note}, and is not there yet."]
+    return [f"It is due on {where} on {day(fate.due)} {note}."]

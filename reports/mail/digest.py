@@ -53,17 +53,17 @@ def mail(digest: DigestDocument) -> Mail:
 
 def _headline(digest: DigestDocument, day: str) -> str:
     if digest.planned:
-        said = f"The night before {day} measured {digest.measured} of {digest.planned} series."
+        sentence = f"The night before {day} measured {digest.measured} of {digest.planned} series."
     else:
-        said = f"The night before {day} had nothing to measure."
+        sentence = f"The night before {day} had nothing to measure."
     if digest.unchanged:
-        said += f" No new commits for {words.clean(words.listing(list(digest.unchanged)))}."
+        sentence += f" No new commits for {words.clean(words.listing(list(digest.unchanged)))}."
     new = [*digest.drops, *digest.gains, *digest.other, *digest.over]
     stand = len(digest.drops) + len(digest.standing)
-    said += "" if new else " No changes."
+    sentence += "" if new else " No changes."
     if stand:
-        return f"{said} {words.count(stand, 'open drop')}."
-    return f"{said} No open drops."
+        return f"{sentence} {words.count(stand, 'open drop')}."
+    return f"{sentence} No open drops."
 
 
 def _table(items: tuple[DigestItem, ...]) -> tuple[list[tuple[str, ...]], int]:

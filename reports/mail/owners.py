@@ -28,24 +28,24 @@ class Confinement:
     log: str = ""
 
 
-def quarantine(told: Confinement) -> Mail:
+def quarantine(confinement: Confinement) -> Mail:
     """Mail about a testbed in quarantine.
 
     Args:
-        told: The quarantine.
+        confinement: The quarantine.
     """
-    rule = rule_of(told.fault)
-    log = [words.clean(line)[:_WIDTH] for line in told.log.splitlines() if line.strip()]
-    name = words.clean(told.testbed)
+    rule = rule_of(confinement.fault)
+    log = [words.clean(line)[:_WIDTH] for line in confinement.log.splitlines() if line.strip()]
+    name = words.clean(confinement.testbed)
     place = [("testbed", name)]
-    if told.description:
-        place.append(("hardware", words.clean(told.description)))
-    if told.fault:
-        place.append(("fault", words.clean(told.fault)))
-    place.append(("set by", words.clean(told.by)))
+    if confinement.description:
+        place.append(("hardware", words.clean(confinement.description)))
+    if confinement.fault:
+        place.append(("fault", words.clean(confinement.fault)))
+    place.append(("set by", words.clean(confinement.by)))
     text = environment.get_template("quarantine.txt").render(
         testbed=name,
-        why=words.reason(told.why),
+        why=words.reason(confinement.why),
         place=place,
         advice=rule.advice.replace("`", "") if rule else "",
         log=log[-_LINES_MAX:],

@@ -130,7 +130,7 @@ def _section(found: ProfilePair, label: Name, place: int, most: int, stem: str) 
     title = " and ".join(label(one) for one in found.revisions)
     if not found.taken:
         return Section(title, found.missing)
-    told = {
+    values = {
         _DIFFERENCE: ("The difference", _COMPARED),
         **{
             side: (label(one.profile.revision), _caption(one))
@@ -138,7 +138,7 @@ def _section(found: ProfilePair, label: Name, place: int, most: int, stem: str) 
         },
     }
     pictures = tuple(
-        Picture(told[name][0], _drawn(draw(most)), told[name][1], _file(stem, place, name))
+        Picture(values[name][0], _drawn(draw(most)), values[name][1], _file(stem, place, name))
         for name, draw in _drawings(found, label, f"profile{place}").items()
     )
     if len(found.taken) == 1:

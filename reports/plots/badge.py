@@ -62,22 +62,22 @@ def badge(name: str, condition: Condition) -> str:
         name: Branch or testbed.
         condition: Its state.
     """
-    said, look = state(condition)
+    text, look = state(condition)
     label = _cut(words.in_xml(name))
-    left, right = _width(label), _width(said)
+    left, right = _width(label), _width(text)
     whole = left + right
-    title = escape(f"{label}: {said}")
+    title = escape(f"{label}: {text}")
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{whole}" height="{_HEIGHT}" '
         f'viewBox="0 0 {whole} {_HEIGHT}" role="img" '
-        f"aria-label={quoteattr(f'{label}: {said}')}>\n"
+        f"aria-label={quoteattr(f'{label}: {text}')}>\n"
         f"<title>{title}</title>\n"
         f'<clipPath id="r"><rect width="{whole}" height="{_HEIGHT}" rx="3"/></clipPath>\n'
         f'<g clip-path="url(#r)"><rect width="{left}" height="{_HEIGHT}" fill="#3c4043"/>'
         f'<rect x="{left}" width="{right}" height="{_HEIGHT}" fill="{look.value}"/></g>\n'
         f'<g fill="#fff" font-family="Verdana,DejaVu Sans,sans-serif" font-size="{_SIZE}" '
         'text-anchor="middle">\n'
-        f"{_half(label, left / 2, left)}{_half(said, left + right / 2, right)}"
+        f"{_half(label, left / 2, left)}{_half(text, left + right / 2, right)}"
         "</g>\n</svg>\n"
     )
 

@@ -199,8 +199,8 @@ def _path(axes: Axes, case: Case, steps: Sequence[Attempt]) -> None:
     axes.set_xlim(-3, nothing + 1.5 + width // 20)
     _rows(axes, case, steps, final is not None)
     if isinstance(case.finding, Culprit) and case.finding.revision in columns:
-        told = f"culprit {_short(case, case.finding.revision)}"
-        marker_line(axes, columns[case.finding.revision], told, CULPRIT)
+        label = f"culprit {_short(case, case.finding.revision)}"
+        marker_line(axes, columns[case.finding.revision], label, CULPRIT)
     _shade(axes, [*(step.belief for step in steps), final], columns, nothing)
     for answered, shape in ((True, "o"), (False, "x")):
         places = [

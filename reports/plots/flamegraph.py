@@ -234,12 +234,12 @@ def _full(box: _Box, counts: Sequence[int]) -> str:
         samples = words.count(round(box.shares[0] * counts[0]), "sample")
         own = f", itself {100 * box.own[0]:.1f} %" if box.own[0] else ""
         return f"{box.name}: {100 * box.shares[0]:.1f} %{own}, {samples}"
-    told = f"{box.name}: {100 * box.shares[0]:.1f} % before, {100 * box.shares[1]:.1f} % after"
+    text = f"{box.name}: {100 * box.shares[0]:.1f} % before, {100 * box.shares[1]:.1f} % after"
     if any(box.own):
-        told += f"; itself {100 * box.own[0]:.1f} % and {100 * box.own[1]:.1f} % here"
+        text += f"; itself {100 * box.own[0]:.1f} % and {100 * box.own[1]:.1f} % here"
     if box.change:
-        told += f"; {100 * box.change:+.1f} percentage points in all places"
-    return told
+        text += f"; {100 * box.change:+.1f} percentage points in all places"
+    return text
 
 
 def _safe(text: str) -> str:

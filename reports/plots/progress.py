@@ -46,8 +46,10 @@ def _block(one: ScenarioProgress) -> str:
     short = [side for side in sides if len(side.pps) < POINTS_MIN]
     if len(sides) > 1 and not short:
         return ministat([(words.clean(side.name), list(side.pps)) for side in sides])
-    told = [f"{words.clean(side.name)}: {words.count(len(side.pps), 'boot')}" for side in sides]
-    counts = "; ".join(told) or "no boots"
+    counts_of_sides = [
+        f"{words.clean(side.name)}: {words.count(len(side.pps), 'boot')}" for side in sides
+    ]
+    counts = "; ".join(counts_of_sides) or "no boots"
     rates = [
         f"  {words.clean(side.name)}: {', '.join(words.pps(rate) for rate in side.pps)}"
         for side in sides
@@ -72,18 +74,18 @@ def as_page(found: Sequence[ScenarioProgress], links: Sequence[tuple[str, str]])
 
 def _picture(one: ScenarioProgress, number: int) -> Markup:
     title = f"{words.clean(one.title)} on {words.clean(one.testbed)}: boots so far"
-    told = [
+    facts = [
         f"{words.clean(side.name)}: {words.count(len(side.pps), 'boot')} from "
         f"{words.pps(min(side.pps))} to {words.pps(max(side.pps))}"
         for side in one.sides
     ]
-    name, text = f"boots-{number}", f"{'; '.join(told) or 'No boots measured yet'}."
+    name, text = f"boots-{number}", f"{'; '.join(facts) or 'No boots measured yet'}."
     # The master imports this module for its text, and must not load matplotlib.
     from netbisect.reports.plots.chart import notice  # noqa: PLC0415 - see above
     from netbisect.reports.plots.figure import draw  # noqa: PLC0415 - see above
     from netbisect.reports.plots.netbenches_plot import Panel, marks  # noqa: PLC0415 - see above
 
-    if not told:
+    if not facts:
         return Markup(notice(text))  # noqa: S704 - our own drawing
     panel = Panel(words.clean(one.title), [(words.clean(s.name), s.pps) for s in one.sides])
     height = 1.1 + 0.42 * len(one.sides)

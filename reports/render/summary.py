@@ -287,9 +287,9 @@ def steps(case: Case) -> list[Attempt]:
 
 def measured_on(case: Case) -> str:
     """On which testbeds the search was made, unless on its own one alone."""
-    told = words.listing(list(case.testbeds))
+    names = words.listing(list(case.testbeds))
     several = len(case.testbeds) > 1
-    return f"{told}; rates and ministat are of {case.shown}" if several else told
+    return f"{names}; rates and ministat are of {case.shown}" if several else names
 
 
 def path(case: Case) -> list[Stop]:
@@ -310,9 +310,9 @@ def path(case: Case) -> list[Stop]:
     stops = []
     for revision in visits:
         stops.append(_stop(case, visits[revision][-1], rates[revision], good))
-        told = f"same kernel as {case.label(revision)}"
+        reason = f"same kernel as {case.label(revision)}"
         stops += [
-            Stop(case.label(side), "", "", told)
+            Stop(case.label(side), "", "", reason)
             for side, twin in case.stand_ins.items()
             if twin == revision
         ]

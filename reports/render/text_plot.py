@@ -32,8 +32,8 @@ def posterior(belief: Posterior, label: words.Name) -> list[str]:
     highest = max(groups, default=0.0) or 1.0
     bars = "".join(_BARS[round((len(_BARS) - 1) * group / highest)] for group in groups)
     others = {"two commits or more": belief.two, "a drift": belief.drift}
-    told = [f"{name}: {words.certainty(p)}" for name, p in others.items() if p >= _MENTIONED]
-    return [f"{_INDENT}│{bars}│", f"{_INDENT}{_single_commit(belief, label)}", *_more(told)]
+    shares = [f"{name}: {words.certainty(p)}" for name, p in others.items() if p >= _MENTIONED]
+    return [f"{_INDENT}│{bars}│", f"{_INDENT}{_single_commit(belief, label)}", *_more(shares)]
 
 
 def _single_commit(belief: Posterior, label: words.Name) -> str:
@@ -50,5 +50,5 @@ def _single_commit(belief: Posterior, label: words.Name) -> str:
     return f"{named}; {mass} in {where}; no change: {words.certainty(belief.none)}"
 
 
-def _more(told: list[str]) -> list[str]:
-    return [f"{_INDENT}{'; '.join(told)}"] if told else []
+def _more(shares: list[str]) -> list[str]:
+    return [f"{_INDENT}{'; '.join(shares)}"] if shares else []

@@ -230,12 +230,12 @@ _STATES = {
 def changed_conditions(before: Mapping[str, str], after: Mapping[str, str]) -> str:
     """What differs between the conditions of two epochs, as `NAME: OLD → NEW; ...`."""
     names = [*before, *(name for name in after if name not in before)]
-    told = [
+    changes = [
         f"{name}: {before.get(name, 'not recorded')} → {after.get(name, 'not recorded')}"
         for name in names
         if before.get(name) != after.get(name)
     ]
-    return "; ".join(told) or "it was not written down"
+    return "; ".join(changes) or "it was not written down"
 
 
 def kind(what: AlertKind) -> str:
@@ -277,8 +277,8 @@ def sentence(finding: Result, label: Name, title: Name) -> str:  # noqa: C901 - 
         case Culprit():
             text = _culprit(finding, label, title)
         case SeveralCulprits(culprits=culprits):
-            told = [_culprit(culprit, label, title) for culprit in culprits]
-            text = " ".join([f"There are {len(culprits)} such commits.", *told])
+            sentences = [_culprit(culprit, label, title) for culprit in culprits]
+            text = " ".join([f"There are {len(culprits)} such commits.", *sentences])
         case Drift(why=why, belief=belief):
             text = (
                 "The level changed gradually along the range, probability "

@@ -120,8 +120,8 @@ def wait_after(attempts: int) -> float:
 
 def _reason(error: Exception) -> str:
     """The error as ASCII."""
-    said = str(error) if isinstance(error, OSError | FileError) else repr(error)
-    return said.encode("ascii", "backslashreplace").decode()[:_LONGEST_REASON]
+    text = str(error) if isinstance(error, OSError | FileError) else repr(error)
+    return text.encode("ascii", "backslashreplace").decode()[:_LONGEST_REASON]
 
 
 class Mailer(BuildbotService):
@@ -212,8 +212,8 @@ class Mailer(BuildbotService):
         refused = deliver(
             self.settings.mail, compose(mail, self.settings.mail, self.settings.web.url)
         )
-        for address, (code, said) in refused.items():
-            log.msg(f"mail {mail.id} was refused for {address}: {code} {said!r}")
+        for address, (code, answer) in refused.items():
+            log.msg(f"mail {mail.id} was refused for {address}: {code} {answer!r}")
 
     async def _read_answers(self) -> None:
         """Executes the commands in new mails; an error in one delays no mail."""

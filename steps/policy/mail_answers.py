@@ -109,11 +109,11 @@ def execute(ledger: Ledger, settings: Settings, mail: bytes) -> str:
             ledger, alert, command.state, who=sender, why=command.why, until=until
         )
     except (mail_commands.MailCommandError, NotAllowedError, NotFoundError) as error:
-        letter, said = answers.not_understood(alert, str(error)), f"refused: {error}"
+        letter, result = answers.not_understood(alert, str(error)), f"refused: {error}"
     else:
         now = words.state(changed.state, until=changed.muted_until)
-        letter, said = answers.done(alert, now), f"{command.state.value}: {command.why}"
-    ledger.requests.add_audit_entry("answer", who=sender, via="mail", alert=alert, why=said)
+        letter, result = answers.done(alert, now), f"{command.state.value}: {command.why}"
+    ledger.requests.add_audit_entry("answer", who=sender, via="mail", alert=alert, why=result)
     # One answer of a kind a day, so that no two programs can answer each other for ever.
     kind = f"{sender} {words.day(ledger.clock())} {letter.text}"
     ledger.mails.post(
@@ -123,7 +123,7 @@ def execute(ledger: Ledger, settings: Settings, mail: bytes) -> str:
         body=letter.text,
         in_reply_to=_message_id(message),
     )
-    return f"a mail of {sender!r} about alert {alert}: {said}"
+    return f"a mail of {sender!r} about alert {alert}: {result}"
 
 
 def _authorised_alert(message: Message, settings: MailSettings) -> int | None:

@@ -27,12 +27,12 @@ def recipients(
             it and the address is valid.
     """
     rules = [one for one in settings.rules if _holds(one, branch, testbed, paths)]
-    told = [] if any(one.instead for one in rules) else [*settings.to]
+    addresses = [] if any(one.instead for one in rules) else [*settings.to]
     for one in rules:
-        told += one.to
+        addresses += one.to
     if settings.committers:
-        told += [one for one in committers if _is_wanted(one)]
-    return tuple(dict.fromkeys(told))
+        addresses += [one for one in committers if _is_wanted(one)]
+    return tuple(dict.fromkeys(addresses))
 
 
 def _holds(rule: MailRule, branch: str, testbed: str, paths: Sequence[str]) -> bool:

@@ -24,7 +24,7 @@ class InvalidRequestError(Exception):
     """A request with invalid fields."""
 
     def __init__(self, faults: dict[str, str]) -> None:
-        super().__init__("; ".join(f"{name}: {said}" for name, said in faults.items()))
+        super().__init__("; ".join(f"{name}: {message}" for name, message in faults.items()))
         self.faults = faults
         """Messages by field."""
 

@@ -50,7 +50,7 @@ def parse_body(content: bytes, kind: type[T]) -> T:
         return toml.structure(data, kind, source=_BODY)
     except toml.FileError as error:
         faults = error.faults.items()
-        found = {place[:MOST_LETTERS] or _BODY: said[:MOST_WORDS] for place, said in faults}
+        found = {place[:MOST_LETTERS] or _BODY: message[:MOST_WORDS] for place, message in faults}
         raise InvalidRequestError(found) from error
 
 
@@ -89,7 +89,9 @@ def _check_lengths(data: Mapping[str, Any]) -> None:
         if isinstance(value, list) and len(value) > MOST_NAMES:
             faults[key] = f"expected at most {MOST_NAMES} items, found {len(value)}"
     if faults:
-        raise InvalidRequestError({name[:MOST_LETTERS]: said for name, said in faults.items()})
+        raise InvalidRequestError(
+            {name[:MOST_LETTERS]: message for name, message in faults.items()}
+        )
 
 
 def spec_from_body(body: api.AskBody, user: User) -> RequestSpec:

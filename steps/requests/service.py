@@ -316,8 +316,8 @@ class RequestService:
         number = PRIORITIES[priority]
         return self.ledger.requests.set_priority(request, number, who=who, via=via, letter=letter)
 
-    def _news(self, request: int, said: str) -> tuple[str, str]:
-        return request_answer.news(self.ledger, self.settings, request, said)
+    def _news(self, request: int, headline: str) -> tuple[str, str]:
+        return request_answer.news(self.ledger, self.settings, request, headline)
 
 
 def _as_json(resolved: ResolvedRequest) -> dict[str, object]:

@@ -114,15 +114,15 @@ class Nightly(schedulers.Nightly):
         def work(ledger: Ledger) -> str:
             history = open_history(self.settings, self.lab)
             try:
-                said = open_nights(
+                lines = open_nights(
                     ledger, history, self.settings, [self.testbed], [self.night_branch]
                 )
-                return "; ".join(said)
+                return "; ".join(lines)
             except HistoryError as error:
                 return f"no nightly job: {error}"
 
-        said = await database_thread(self.settings).do(work, _FETCH_SECONDS)
-        log.msg(f"{self.name}: {said}")
+        lines = await database_thread(self.settings).do(work, _FETCH_SECONDS)
+        log.msg(f"{self.name}: {lines}")
         scheduler = self.master.scheduler_manager.namedServices.get(SCHEDULER_NAME)
         if scheduler is not None:
             scheduler.advance()

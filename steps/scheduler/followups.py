@@ -77,13 +77,13 @@ def open_nights(
     heads = {branch: history.commit(history.head(branch)) for branch in branches}
     for branch, head in heads.items():
         ledger.commits.learn([head], branch)
-    said = []
+    lines = []
     for (branch, head), testbed in product(heads.items(), testbeds):
-        said.append(_open_night(ledger, settings, testbed, branch, head.revision))
+        lines.append(_open_night(ledger, settings, testbed, branch, head.revision))
         again = repeat_night(ledger, settings.night, testbed, branch)
         if again:
-            said.append(f"{branch} on {testbed.name}: {again[:12]} is to be measured again")
-    return said
+            lines.append(f"{branch} on {testbed.name}: {again[:12]} is to be measured again")
+    return lines
 
 
 def _open_night(

@@ -422,8 +422,8 @@ class BisectScheduler(ReconfigurableBaseScheduler):
     def _cancel_request(self, ledger: Ledger, *, request: int, note: str) -> None:
         """Cancels a request after a user has stopped one of its builds on Buildbot's pages."""
         why = f"a build of it was cancelled: {note}"
-        said = f"Request {request} was cancelled on the web pages: {why}."
-        letter = request_answer.news(ledger, self.settings, request, said)
+        message = f"Request {request} was cancelled on the web pages: {why}."
+        letter = request_answer.news(ledger, self.settings, request, message)
         ledger.requests.cancel(request, who="a user", via="the web pages", why=why, letter=letter)
 
     async def _submit(self, record: JobRecord, decision: Action) -> int:

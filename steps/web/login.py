@@ -124,8 +124,8 @@ def _known_as(auth: type[Any], key: str) -> type[Any]:
 
     class Known(auth):
         def getUserInfoFromOAuthClient(self, c: Any) -> dict[str, Any]:
-            told = super().getUserInfoFromOAuthClient(c)
-            return {"username": told[key], "email": told[key], "full_name": told[key]}
+            user = super().getUserInfoFromOAuthClient(c)
+            return {"username": user[key], "email": user[key], "full_name": user[key]}
 
     return Known
 

@@ -270,10 +270,10 @@ def _on_form(faults: dict[str, str], values: dict[str, Any]) -> dict[str, str]:
     """Assigns the messages to fields of the form."""
     renamed = {"priority": "priority_level", "patches": "diff", "branch": _BRANCH}
     placed: dict[str, str] = {}
-    for name, said in faults.items():
+    for name, message in faults.items():
         place = renamed.get(name, name)
         place = place if place in values else _SUBJECTS
-        placed[place] = f"{placed[place]}; {said}" if place in placed else said
+        placed[place] = f"{placed[place]}; {message}" if place in placed else message
     return placed
 
 

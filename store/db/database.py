@@ -185,15 +185,15 @@ def translated_errors(engine: Engine) -> Iterator[None]:
     try:
         yield
     except exc.DBAPIError as error:
-        said = " ".join(str(error.orig).split())
+        message = " ".join(str(error.orig).split())
         if is_loss(error):
             raise ConnectionLostError(
-                f"the database {redacted(engine.url)} does not answer: {said}"
+                f"the database {redacted(engine.url)} does not answer: {message}"
             ) from error
-        raise DatabaseError(f"the database {redacted(engine.url)} refused: {said}") from error
+        raise DatabaseError(f"the database {redacted(engine.url)} refused: {message}") from error
     except exc.SQLAlchemyError as error:
-        said = " ".join(str(error).split())
-        raise DatabaseError(f"the database {redacted(engine.url)} failed: {said}") from error
+        message = " ".join(str(error).split())
+        raise DatabaseError(f"the database {redacted(engine.url)} failed: {message}") from error
 
 
 def _parse(url: str) -> URL:

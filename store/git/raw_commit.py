@@ -82,10 +82,10 @@ def _identity(line: bytes, encoding: str) -> tuple[str, str, int]:
 def _text(raw: bytes, encoding: str) -> str:
     """Decodes UTF-8, or else the encoding of the commit, and replaces NUL."""
     try:
-        said = raw.decode()
+        text = raw.decode()
     except UnicodeDecodeError:
-        said = raw.decode(encoding, errors="replace")
-    return said.replace("\0", "\ufffd")
+        text = raw.decode(encoding, errors="replace")
+    return text.replace("\0", "\ufffd")
 
 
 def _encoding(name: bytes) -> str:

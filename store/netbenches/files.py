@@ -299,9 +299,9 @@ def _read_folder(
     place = place_of(directory)
     for text in sorted(folder.receivers.keys() | folder.pps.keys()):
         info = folder.infos.get(text)
-        told = {} if info is None else info_of(info.read_text(errors="replace"))
-        label = label_of(text, told)
-        revision = revision_of(label.image, told.get("UNAME", ""), directory.name)
+        info_fields = {} if info is None else info_of(info.read_text(errors="replace"))
+        label = label_of(text, info_fields)
+        revision = revision_of(label.image, info_fields.get("UNAME", ""), directory.name)
         if revision is None and parser.unnumbered:
             revision = NetbenchesRevision(directory.name, 0, "", counted_by_git=False)
         if revision is None:
@@ -312,8 +312,8 @@ def _read_folder(
             testbed=testbed or place.testbed,
             scenario=scenario_of(label, place.topic),
             revision=revision,
-            version=told.get("UNAME", ""),
-            arch=(told.get("UNAME", "").split() or [_ARCH])[-1],
+            version=info_fields.get("UNAME", ""),
+            arch=(info_fields.get("UNAME", "").split() or [_ARCH])[-1],
             values=_values(place, label),
             runs=_runs_of(text, folder, parser, skip),
         )
@@ -345,10 +345,10 @@ def _runs_of(
 def _run_of(
     path: Path, iteration: int, parser: Parser, skip: Callable[[str], None]
 ) -> NetbenchesRun:
-    said = path.read_text(errors="replace")
-    received = tuple(parser.rates(said))
+    text = path.read_text(errors="replace")
+    received = tuple(parser.rates(text))
     try:
-        return _run(iteration, parser.sample(said), received)
+        return _run(iteration, parser.sample(text), received)
     except ValueError as error:
         skip(f"{path}: no sample: {error}")
         return NetbenchesRun(iteration, 0.0, received, (str(error),))

@@ -90,9 +90,9 @@ def label_of(text: str, info: dict[str, str]) -> Label:
 
     An .info file of another label is ignored, because files were renamed.
     """
-    told = Label(info.get("IMAGE", ""), info.get("CFG", ""), info.get("PKTGEN", ""))
-    if ".".join(part for part in (told.image, told.config, told.traffic) if part) == text:
-        return told
+    label = Label(info.get("IMAGE", ""), info.get("CFG", ""), info.get("PKTGEN", ""))
+    if ".".join(part for part in (label.image, label.config, label.traffic) if part) == text:
+        return label
     rest, _, last = text.rpartition(".")
     traffic = ""
     if last in _FAMILIES or (rest and _SIZE.fullmatch(last)):

@@ -118,14 +118,14 @@ def facts_where(session: Session, decisions: Sequence[int]) -> list[Fact]:
         for key, at in first.items()
         if (held := session.get(ConditionsRow, key)) is not None
     ]
-    told: list[tuple[float, Fact]] = [
+    dated: list[tuple[float, Fact]] = [
         *((row.at, kernel_of(row)) for row in kernels),
         *((row.at, record_of(Boot, row)) for row in boots),
         *((at, record_of(Conditions, row)) for at, row in conditions),
         *((row.at, record_of(Sample, row)) for row in samples),
         *((row.at, failure_of(row)) for row in failures),
     ]
-    return [fact for _, fact in sorted(told, key=lambda item: item[0])]
+    return [fact for _, fact in sorted(dated, key=lambda item: item[0])]
 
 
 # ------------------------------------------------------------------------------------ into rows

@@ -184,18 +184,18 @@ class SampleRepository(LedgerRepository):
             .order_by(SampleRow.testbed, SampleRow.scenario)
         )
         with self.reading() as session:
-            said = [
+            reasons = [
                 f"{revision} was measured and is on no branch that is known: left out"
                 for revision in session.scalars(stray)
                 if not parts_of(revision)[1]  # a patch was asked for, and is missed nowhere
             ]
             if count := session.scalar(invalid):
-                said.append(f"samples that something speaks against are left out: {count:,}")
-            said += [
+                reasons.append(f"samples that something speaks against are left out: {count:,}")
+            reasons += [
                 f"{testbed}/{scenario}: samples under earlier conditions are left out"
                 for testbed, scenario in session.execute(epochs)
             ]
-        return said
+        return reasons
 
 
 def _measured(session: Session, testbed: str, branch: str) -> int:

@@ -92,7 +92,7 @@ def _content(lock: TextIO) -> str:
 
 def _wait_for_builder(builder: Builder, own: TextIO, say: Callable[[str], None]) -> None:
     end = time.monotonic() + builder.build_timeout
-    said = ""
+    message = ""
     while not _take(own):
         who = f"{_content(own) or 'another process builds'} in {builder.directory}"
         if time.monotonic() > end:
@@ -100,8 +100,8 @@ def _wait_for_builder(builder: Builder, own: TextIO, say: Callable[[str], None])
                 Fault.BUILDER,
                 f"builder {builder.name}: {who}; it had not ended after {builder.build_timeout} s",
             )
-        if who != said:
-            said = who
+        if who != message:
+            message = who
             say(f"{who}: waiting for its end")
         time.sleep(_LOOK)
 

@@ -124,8 +124,8 @@ def ident_of(data: bytes) -> str:
     """The configuration in a kernel (`sysctl kern.ident`), or ""."""
     for text in _VERSION_TEXT.findall(data):
         named = _REVISION.search(text)
-        told = text[named.end() :].rstrip(b"\0") if named else b""
-        words = told.decode(errors="replace").split()
+        line = text[named.end() :].rstrip(b"\0") if named else b""
+        words = line.decode(errors="replace").split()
         if len(words) == 1:  # of a reproducible build: nothing follows the revision
             return str(words[0])
     return ""

@@ -37,10 +37,10 @@ def _written(path: Path) -> float:
     return path.stat().st_mtime
 
 
-def _write(log: RawIOBase, said: bytes) -> None:
+def _write(log: RawIOBase, output: bytes) -> None:
     """Writes all bytes; a nearly full disk may accept only a part."""
-    while said:
-        said = said[log.write(said) :]
+    while output:
+        output = output[log.write(output) :]
 
 
 def signal_of(status: int) -> int:

@@ -148,7 +148,7 @@ class DeviceUnderTest:
             LabFault: it panicked, hung or restarted; the known-good kernel runs now.
                 Or unknown host key.
         """
-        hangs, said = False, ""
+        hangs, output = False, ""
         try:
             running = self.look()
         except HostKeyError as error:
@@ -156,17 +156,17 @@ class DeviceUnderTest:
         except (UnreachableError, CommandError):
             answer = self._wait(Stage.BOOT)
             hangs = answer is None
-            said = self._tap.said()
+            output = self._tap.said()
             running = answer or self.power_cycle(Stage.BOOT)
         if running.environment.get(_PROVEN) == boot.id:
             return running
-        said = said or self._tap.said()
-        panic = find_panic(said)
+        output = output or self._tap.said()
+        panic = find_panic(output)
         if panic is not None:
             fault, why = Fault.PANIC_UNDER_LOAD, f"{panic.message}, under the load of this scenario"
         elif hangs:
             fault = Fault.HANG_UNDER_LOAD
-            why = f"the router hung under the load of this scenario{prompt_suffix(said)}"
+            why = f"the router hung under the load of this scenario{prompt_suffix(output)}"
         elif self.testbed.console is None:
             fault = Fault.PANIC_UNDER_LOAD
             why = "the router went down under the load of this scenario"
@@ -175,7 +175,7 @@ class DeviceUnderTest:
             why = "the router restarted in the middle of a run, without a panic on its console"
             if self.testbed.dut.watchdog:
                 why = f"{why}: it lost its power, or its watchdog has ended a hang"
-        raise LabFault.of(fault, why, console_excerpt(panic, said))
+        raise LabFault.of(fault, why, console_excerpt(panic, output))
 
     # -------------------------------------------------------------------------------- booting
 
@@ -235,12 +235,12 @@ class DeviceUnderTest:
         """Orders the kernel; returns the machine's clock at that time."""
         self._to_release = not self.boot_method.one_shot
         try:
-            said = self.machine.run(["kenv", f"{_MARK}={order}"], ["date", "+%s"])
+            output = self.machine.run(["kenv", f"{_MARK}={order}"], ["date", "+%s"])
             self.boot_method.boot_once(folder, {_ORDER: order, **tunables, **PANIC_TUNABLES})
         except _ERRORS as error:
             raise lab_fault(Stage.BOOT, error) from error
         self._reboot()
-        clock = said.splitlines()[-1].strip()
+        clock = output.splitlines()[-1].strip()
         return float(clock) if clock.isdecimal() else 0.0
 
     def _reboot(self) -> None:
@@ -282,10 +282,10 @@ class DeviceUnderTest:
             self.say(f"{self.testbed.name}: it does not go down; power cycle")
             return self.power_cycle(Stage.BOOT)
         self._say_silent(" after the order to reboot")
-        said = self._tap.said()  # before the next boot adds to it
+        output = self._tap.said()  # before the next boot adds to it
         self.power_cycle(Stage.BOOT)
-        why = f"the kernel hangs: no answer until the power was cycled{prompt_suffix(said)}"
-        raise boot_fault(Fault.DOES_NOT_BOOT, why, said)
+        why = f"the kernel hangs: no answer until the power was cycled{prompt_suffix(output)}"
+        raise boot_fault(Fault.DOES_NOT_BOOT, why, output)
 
     def _prove(
         self,
@@ -315,9 +315,9 @@ class DeviceUnderTest:
             guards = [["dumpon", "off"]]
             if seconds:
                 guards += [["ls", "/dev/fido"], ["watchdogd", "-t", str(seconds)]]
-            said, _, *device = self.machine.ask(mark, *guards)
-            if order not in said:
-                raise CommandError(self.machine.address, shlex.join(mark), 1, said)
+            output, _, *device = self.machine.ask(mark, *guards)
+            if order not in output:
+                raise CommandError(self.machine.address, shlex.join(mark), 1, output)
         except _ERRORS as error:
             raise lab_fault(Stage.BOOT, error) from error
         if seconds and not device[0].strip():
@@ -394,8 +394,8 @@ def _check_passed_on(running: RunningKernel, tunables: Mapping[str, str]) -> Non
     for name, value in tunables.items():
         found = running.environment.get(name)
         if found != value:
-            said = "is missing" if found is None else f"is {found!r}"
-            why = f"the tunable {name}, ordered as {value!r}, {said} in the kernel's environment"
+            state = "is missing" if found is None else f"is {found!r}"
+            why = f"the tunable {name}, ordered as {value!r}, {state} in the kernel's environment"
             raise LabFault.of(
                 Fault.UNFIT, f"{why}: look for another file of the loader that sets it"
             )

@@ -110,13 +110,13 @@ def queue_counts(interface: str, values: Mapping[str, str]) -> str:
     """
     place = f"dev.{freebsd_tools.device(interface)}."
     own = {name.removeprefix(place): value for name, value in values.items()}
-    told = []
+    counts = []
     for way in ("rx", "tx"):
         matches = (re.match(rf"iflib\.{way}q(\d+)\.", name) for name in own)
         count = len({match[1] for match in matches if match}) or own.get(f"n{way}q")
-        told += [f"{count} {way}"] if count else []
+        counts += [f"{count} {way}"] if count else []
     version = own.get("iflib.driver_version")
-    return ", ".join([*told, *([f"iflib {version}"] if version else [])])
+    return ", ".join([*counts, *([f"iflib {version}"] if version else [])])
 
 
 def queue_packets(interface: str, values: Mapping[str, str]) -> dict[str, int]:

@@ -22,9 +22,9 @@ _LOG_LINES = 4000
 """Compared lines of a log; FreeBSD's message buffer holds fewer."""
 
 
-def parse_sysctls(said: str) -> dict[str, str]:
+def parse_sysctls(output: str) -> dict[str, str]:
     """Values by name, from `sysctl -e`."""
-    pairs = (line.partition("=") for line in said.splitlines())
+    pairs = (line.partition("=") for line in output.splitlines())
     return {name: value.strip() for name, equals, value in pairs if equals}
 
 

@@ -93,12 +93,12 @@ def mismatch(running: RunningKernel, kernel: Kernel, contents: KernelContents) -
             f"the running kernel says {running.version!r}, which is not {kernel.version}: "
             "a stale or foreign kernel"
         )
-    for name, said, wanted in (
+    for name, actual, wanted in (
         ("build id", running.build_id, contents.build_id),
         ("configuration", running.ident, contents.ident),
     ):
-        if said and wanted and said != wanted:
-            return f"the running kernel has the {name} {said}, ordered was {wanted}"
+        if actual and wanted and actual != wanted:
+            return f"the running kernel has the {name} {actual}, ordered was {wanted}"
     return ""
 
 
@@ -140,12 +140,12 @@ def _look(place: BootFolder) -> tuple[int, list[str]]:
         CommandError: unreadable output of df.
     """
     df = ["df", "-k", place.boot]
-    said = place.machine.run(df, ["ls", "-1t", place.boot])
-    _, disk, *names = said.splitlines() if said.count("\n") > 1 else ("", "")
+    output = place.machine.run(df, ["ls", "-1t", place.boot])
+    _, disk, *names = output.splitlines() if output.count("\n") > 1 else ("", "")
     words = disk.split()
     free = parse_count(words[3]) if len(words) > 3 else None  # noqa: PLR2004 - device, blocks, used, free
     if free is None:
-        raise CommandError(place.machine.address, shlex.join(df), 0, said)
+        raise CommandError(place.machine.address, shlex.join(df), 0, output)
     return free * 1024, names
 
 
@@ -175,10 +175,10 @@ def read_contents(archive: Path, key: str) -> KernelContents:
     return KernelContents(hashes, size, build_id, ident)
 
 
-def _hashes(said: str) -> dict[str, str]:
+def _hashes(output: str) -> dict[str, str]:
     """SHA-256 by file name, from `sha256 -r`."""
     found = {}
-    for line in said.splitlines():
+    for line in output.splitlines():
         digest, _, name = line.partition(" ")
         found[name.strip()] = digest
     return found

@@ -36,9 +36,9 @@ class NextbootZfs(NextbootUfs):
         return BootMethod.deploy(self, running, kernel, archive)
 
 
-def lacking(said: str) -> str:
+def lacking(output: str) -> str:
     """Why the order cannot be kept in the label, by the answer to `QUESTION`; "" if it can."""
-    counts = dict(line.rpartition(":")[::2] for line in said.splitlines())
+    counts = dict(line.rpartition(":")[::2] for line in output.splitlines())
     missing = [part for part in _PARTS if counts.get(part, "0") == "0"]
     if not missing:
         return ""

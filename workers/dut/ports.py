@@ -146,8 +146,8 @@ def read_inventory(machine: Machine, wanted: Iterable[PortSelector]) -> Inventor
     if all(port.mac or not port.pci for port in wanted):
         return Inventory(found)
     names = [one.name for one in found]
-    pciconf, said = machine.ask(["pciconf", "-l"], ["sysctl", "-ie", *parent_sysctls(names)])
-    values = freebsd_tools.parse_sysctls(said)
+    pciconf, output = machine.ask(["pciconf", "-l"], ["sysctl", "-ie", *parent_sysctls(names)])
+    values = freebsd_tools.parse_sysctls(output)
     above = {name: values.get(f"dev.{freebsd_tools.device(name)}.%parent", "") for name in names}
     return Inventory(found, parse_devices(pciconf), above)
 

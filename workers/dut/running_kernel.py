@@ -44,10 +44,10 @@ def read_running_kernel(machine: Machine) -> RunningKernel:
     """The running kernel; raises what `Machine.run` raises."""
     # -i: kernels of old do not know all of them.
     out = machine.run(["sysctl", "-ie", *_OIDS], ["uname", "-v"], ["kenv"]).splitlines()
-    told = dict(line.split("=", 1) for line in out if line.startswith(_OIDS) and "=" in line)
+    values = dict(line.split("=", 1) for line in out if line.startswith(_OIDS) and "=" in line)
     rest = [line for line in out if line.partition("=")[0] not in _OIDS]
-    boottime = _BOOTTIME.search(told.get("kern.boottime", ""))
-    if boottime is None or "kern.bootfile" not in told or not rest:
+    boottime = _BOOTTIME.search(values.get("kern.boottime", ""))
+    if boottime is None or "kern.bootfile" not in values or not rest:
         raise CommandError(machine.address, "sysctl kern.boottime", 0, "\n".join(out))
     environment = {}
     for line in rest[1:]:
@@ -55,10 +55,10 @@ def read_running_kernel(machine: Machine) -> RunningKernel:
         if equals:
             environment[name] = value.strip('"')
     return RunningKernel(
-        told["kern.bootfile"],
+        values["kern.bootfile"],
         int(boottime[1]) + int(boottime[2]) / 1e6,
         rest[0],
         environment,
-        told.get("kern.ident", ""),
-        told.get("kern.build_id", ""),
+        values.get("kern.ident", ""),
+        values.get("kern.build_id", ""),
     )

@@ -142,10 +142,10 @@ def as_data(plan: ImageNoisePlan, rates: ImageRates) -> dict[str, object]:
     Raises:
         ImageNoiseError: too few samples.
     """
-    told: dict[str, object] = {}
+    scenarios: dict[str, object] = {}
     for name, images in rates.by_scenario.items():
         found = rates.components(name)
-        told[name] = {
+        scenarios[name] = {
             "images": found.images,
             "boots": found.boots,
             "pps": math.exp(found.level),
@@ -158,7 +158,7 @@ def as_data(plan: ImageNoisePlan, rates: ImageRates) -> dict[str, object]:
             ],
             "samples": images,
         }
-    return {"testbed": plan.testbed.name, "revision": plan.revision, "scenarios": told}
+    return {"testbed": plan.testbed.name, "revision": plan.revision, "scenarios": scenarios}
 
 
 def as_text(plan: ImageNoisePlan, rates: ImageRates) -> str:

@@ -170,8 +170,8 @@ def as_text(plan: CalibrationPlan, runs: CalibrationRuns) -> str:
         parts.append(f"  between runs        {_told(one.run, 'runs within a boot')}")
         parts.append(f"  boots of one run    sd {100 * one.single:.2f} %")
         parts.append(f"  two modes           {_modes(one)}")
-        told = ", ".join(f"{_drop(drop):.1f} % by {n}" for n, drop in one.drops.items())
-        parts.append(f"  smallest drop seen  {told} boots a side (5 % level, 80 % power)")
+        drops = ", ".join(f"{_drop(drop):.1f} % by {n}" for n, drop in one.drops.items())
+        parts.append(f"  smallest drop seen  {drops} boots a side (5 % level, 80 % power)")
     noise = (
         "not known, and left out: the drops above are too small by it (see image-noise)"
         if plan.image_sd is None

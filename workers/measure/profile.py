@@ -255,8 +255,8 @@ def _counters(machine: Machine) -> bool:
 
 def _counter(machine: Machine) -> int | None:
     """Dropped samples so far, or None."""
-    [said] = machine.ask(["sysctl", "-n", _LOST_SAMPLES])
-    return freebsd_tools.parse_count(said)
+    [output] = machine.ask(["sysctl", "-n", _LOST_SAMPLES])
+    return freebsd_tools.parse_count(output)
 
 
 def _check_enough(samples: int) -> None:
@@ -272,7 +272,7 @@ def _check_load(sent: str, received: str) -> None:
     Raises:
         NoProfileError: it lost packets.
     """
-    rates = [[rate for rate in pktgen.all_rates(said) if rate > 0] for said in (sent, received)]
+    rates = [[rate for rate in pktgen.all_rates(output) if rate > 0] for output in (sent, received)]
     if not all(rates):
         raise NoProfileError("pkt-gen reports no packets")
     offered, forwarded = map(statistics.median, rates)

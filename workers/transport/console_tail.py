@@ -10,23 +10,23 @@ _TAIL = 2000
 """Characters of the console in a log, besides a panic."""
 
 
-def boot_fault(fault: Fault, why: str, said: str) -> LabFault:
+def boot_fault(fault: Fault, why: str, output: str) -> LabFault:
     """The fault, or a panic at boot if the console shows one."""
-    panic = find_panic(said)
+    panic = find_panic(output)
     if panic is not None:
-        return LabFault.of(Fault.PANIC_AT_BOOT, panic.message, console_excerpt(panic, said))
-    return LabFault.of(fault, why, console_excerpt(None, said))
+        return LabFault.of(Fault.PANIC_AT_BOOT, panic.message, console_excerpt(panic, output))
+    return LabFault.of(fault, why, console_excerpt(None, output))
 
 
-def prompt_suffix(said: str) -> str:
+def prompt_suffix(output: str) -> str:
     """Suffix of a message that names the prompt on the console, or ""."""
-    prompt = prompt_in(said)
+    prompt = prompt_in(output)
     return f"; it stands at {prompt}" if prompt else ""
 
 
-def console_excerpt(panic: Panic | None, said: str) -> str:
+def console_excerpt(panic: Panic | None, output: str) -> str:
     """The panic with its backtrace, and the end of the console."""
-    tail = said[-_TAIL:].strip()
+    tail = output[-_TAIL:].strip()
     if panic is None or panic.text.endswith(tail):
         return panic.text if panic is not None else tail
     return f"{panic.text}\n...\n{tail}"

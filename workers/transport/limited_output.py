@@ -73,8 +73,8 @@ class HeadAndTail:
         """Writes the number of omitted bytes, and the end."""
         self._shorten()
         if self._left_out:
-            said = f"\n[netbisect: it said {self._left_out} bytes more; they are left out]\n"
-            self._write(said.encode())
+            notice = f"\n[netbisect: it said {self._left_out} bytes more; they are left out]\n"
+            self._write(notice.encode())
         self._write(bytes(self._end))
 
     def _shorten(self) -> None:

@@ -65,12 +65,12 @@ def plain(heard: bytes) -> str:
     return _NOISE.sub("", re.sub(r"\r+\n?", "\n", text))
 
 
-def find_panic(said: str) -> Panic | None:
+def find_panic(output: str) -> Panic | None:
     """The first panic in the output, or None.
 
     Later ones mostly follow from it. A message about an earlier panic at boot does not count.
     """
-    lines = said.split("\n")
+    lines = output.split("\n")
     for number, line in enumerate(lines):
         if "panic: " not in line and "Fatal " not in line:
             continue
@@ -80,9 +80,9 @@ def find_panic(said: str) -> Panic | None:
     return None
 
 
-def prompt_in(said: str) -> str:
+def prompt_in(output: str) -> str:
     """The prompt in the last line of the console, or ""."""
-    last = next((line.strip() for line in reversed(said.split("\n")) if line.strip()), "")
+    last = next((line.strip() for line in reversed(output.split("\n")) if line.strip()), "")
     return next((words for form, words in _PROMPTS if form.match(last)), "")
 
 

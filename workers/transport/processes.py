@@ -35,9 +35,9 @@ def _working_directory(process: int) -> str | None:
     return working_directory_in(done.stdout)
 
 
-def working_directory_in(said: str) -> str | None:
+def working_directory_in(output: str) -> str | None:
     """The working directory from `procstat -f`, or None."""
-    found = _CWD.search(said)
+    found = _CWD.search(output)
     return found[1] if found else None
 
 

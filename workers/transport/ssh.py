@@ -178,11 +178,11 @@ class Machine:
             time.sleep(_POLL)
         self._connected = True
 
-    def _failure(self, said: str) -> UnreachableError | HostKeyError:
+    def _failure(self, output: str) -> UnreachableError | HostKeyError:
         """The error for a failure of ssh(1) itself."""
-        if any(text in said for text in _KEY_SAID):
+        if any(text in output for text in _KEY_SAID):
             return HostKeyError(f"{self.address}: the host key is not the known one")
-        return UnreachableError(self.address, said)
+        return UnreachableError(self.address, output)
 
     def _begin(
         self, line: str, deadline: float, stdin: _Stream, stdout: int, stderr: int
@@ -226,8 +226,8 @@ class Machine:
     def _run_line(
         self, line: str, stdin: bytes | IO[bytes] | None = None, timeout: float | None = None
     ) -> str:
-        with self._running_line(line, stdin, timeout) as said:
-            return said()
+        with self._running_line(line, stdin, timeout) as output:
+            return output()
 
     @contextlib.contextmanager
     def _running_line(
@@ -296,10 +296,10 @@ class Machine:
         """
         end = shlex.join(["echo", _END])
         line = "; ".join(f"{self._line(command)}; {end}" for command in commands)
-        with self._running_line(line) as said:
+        with self._running_line(line) as output:
 
             def answer() -> list[str]:
-                answers = said().split(f"{_END}\n")
+                answers = output().split(f"{_END}\n")
                 if len(answers) <= len(commands):
                     why = "answers are missing"
                     raise CommandError(self.address, line, 0, why)

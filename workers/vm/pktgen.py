@@ -211,24 +211,24 @@ class Instructions:
             self._stream.write(json.dumps({"execute": job}) + "\n")
             self._stream.flush()
             while line := self._stream.readline():
-                said: dict[str, dict[str, int]] = json.loads(line)
-                if "return" in said:
-                    return said["return"]
+                answer: dict[str, dict[str, int]] = json.loads(line)
+                if "return" in answer:
+                    return answer["return"]
         except (OSError, ValueError):
             pass
         raise VmTrafficError("aborting: the clock of the guest does not answer any more")
 
 
-class _Told:
+class _StopSignal:
     """Whether SIGINT or SIGTERM has come."""
 
     def __init__(self) -> None:
-        self.stop = False
+        self.received = False
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._set)
 
     def _set(self, _number: int, _frame: object) -> None:
-        self.stop = True
+        self.received = True
 
 
 @contextlib.contextmanager
@@ -303,7 +303,7 @@ class _Run:
         self.out.flush()
 
 
-def _send(run: _Run, folder: Path, line_rate: float, told: _Told) -> None:
+def _send(run: _Run, folder: Path, line_rate: float, stop: _StopSignal) -> None:
     options = run.options
     port = options["-i"]
     macs = _mac(options.get("-S") or MACS[port]), _mac(options.get("-D", ""))
@@ -324,7 +324,7 @@ def _send(run: _Run, folder: Path, line_rate: float, told: _Told) -> None:
         run.open(f"Sending {len(frames)} flows, {rate:.0f} packets a second")
         due, last = 0.0, run.began
         order = itertools.cycle(frames)
-        while count > 0 and not told.stop:
+        while count > 0 and not stop.received:
             now = run.clock.now()
             due = min(due + (now - last) * rate, _CATCH_UP * rate)
             last = now
@@ -353,7 +353,7 @@ def _drain(run: _Run, end: socket.socket, buffer: bytearray) -> bool:
     return True
 
 
-def _receive(run: _Run, folder: Path, told: _Told) -> None:
+def _receive(run: _Run, folder: Path, stop: _StopSignal) -> None:
     place = folder / f"{run.options['-i']}.host"
     place.unlink(missing_ok=True)  # of one that was killed
     buffer = bytearray(_BUFFER)
@@ -363,7 +363,7 @@ def _receive(run: _Run, folder: Path, told: _Told) -> None:
         try:
             run.open("Receiving")
             heard = time.monotonic()
-            while not told.stop:
+            while not stop.received:
                 if _drain(run, end, buffer):
                     heard = time.monotonic()
                 now = run.clock.now()
@@ -382,7 +382,7 @@ def pkt_gen(
     folder: Path, line_rate: float, clock: str, arguments: Sequence[str], out: TextIO
 ) -> int:
     """Sends or receives until it is done, or told to stop; the exit status."""
-    told = _Told()
+    stop = _StopSignal()
     run = _Run(out, {})
     try:
         run.options = pktgen_options.parse(arguments)
@@ -396,9 +396,9 @@ def pkt_gen(
                 place = folder / f"{port}.clock"
                 run.clock = stack.enter_context(Instructions(place))
             if run.options.get("-f") == "tx":
-                _send(run, folder, line_rate, told)
+                _send(run, folder, line_rate, stop)
             else:
-                _receive(run, folder, told)
+                _receive(run, folder, stop)
     except pktgen_options.OptionError as error:
         out.write(str(error))
         return pktgen_options.REFUSED

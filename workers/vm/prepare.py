@@ -221,14 +221,14 @@ class GuestConsole:
         self.send("END-OF-SCRIPT")
         self.wait(_PROMPT, seconds=_LINE_SECONDS)
         self.send(f'sh {_PLACE}; echo "netbisect-""status=$?"')
-        _, said = self.wait(_DONE, seconds=_SCRIPT_SECONDS)
+        _, output = self.wait(_DONE, seconds=_SCRIPT_SECONDS)
         _, status = self.wait(_PROMPT, seconds=_LINE_SECONDS)
         if status.strip() != "0":
-            wrong = _WRONG.search(said)
+            wrong = _WRONG.search(output)
             raise VmError(
-                wrong[1] if wrong else f"the image cannot be prepared: {said[-_SAID:].strip()!r}"
+                wrong[1] if wrong else f"the image cannot be prepared: {output[-_SAID:].strip()!r}"
             )
-        return said
+        return output
 
 
 def prepare(machine: Vm, image: Path, boot_seconds: float, say: Callable[[str], None]) -> None:
@@ -260,8 +260,8 @@ def prepare(machine: Vm, image: Path, boot_seconds: float, say: Callable[[str], 
         with GuestConsole(vm.socket_of(machine, vm.SERIAL)) as console:
             console.log_in(boot_seconds)
             say("root is in; setting it up")
-            said = console.run(script(public))
-            found = _HOST_KEY.search(said)
+            output = console.run(script(public))
+            found = _HOST_KEY.search(output)
             if found is None:
                 raise VmError("the guest has told no host key of the kind ssh-ed25519")
             console.send("shutdown -r now")

@@ -201,8 +201,8 @@ def make_overlay(backing: Path, overlay: Path) -> None:
 
 def disk_format(image: Path) -> str:
     """Kind of an image, raw or qcow2, as qemu-img finds; raises VmError where it finds no disk."""
-    said = _run(["qemu-img", "info", "--output=json", str(image)], f"{image} is no disk image")
-    found = str(json.loads(said)["format"])
+    output = _run(["qemu-img", "info", "--output=json", str(image)], f"{image} is no disk image")
+    found = str(json.loads(output)["format"])
     if found not in ("raw", "qcow2"):
         raise VmError(f"{image} is {found}; expected a raw or a qcow2 image")
     return found
@@ -266,20 +266,20 @@ def version(vm: Vm) -> str:
         raise VmError(f"there is no {vm.qemu} on this host")
     found = _VERSION.search(_run([vm.qemu, "--version"], f"{vm.qemu} does not work"))
     if found is None or tuple(map(int, found.groups())) < _LEAST_VERSION:
-        told = found[0] if found else "of no known version"
-        raise VmError(f"{vm.qemu} is {told}; expected 7.2 or later")
+        found_version = found[0] if found else "of no known version"
+        raise VmError(f"{vm.qemu} is {found_version}; expected 7.2 or later")
     return f"{found[1]}.{found[2]}"
 
 
 def conditions(vm: Vm) -> str:
     """What must be the same for two samples to be comparable, in words."""
-    told = [f"QEMU {version(vm)}", vm.accelerator]
-    told += [f"{vm.processors} processors", f"{vm.memory} MiB"]
+    parts = [f"QEMU {version(vm)}", vm.accelerator]
+    parts += [f"{vm.processors} processors", f"{vm.memory} MiB"]
     if queue := _queue():
-        told.append(f"wires of {queue} frames")
+        parts.append(f"wires of {queue} frames")
     if vm.counts_instructions:
-        told.append("counted by instructions")
-    return ", ".join(told)
+        parts.append("counted by instructions")
+    return ", ".join(parts)
 
 
 def concerns() -> list[str]:

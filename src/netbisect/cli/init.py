@@ -97,8 +97,8 @@ def write(folder: Path, *, to: str, repository: str, lab: Path | None = None) ->
         if not existed:
             folder.rmdir()
         if isinstance(error, OSError):
-            said = f"{folder} cannot be written: {error.strerror}"
-            raise control.ServiceError(said) from error
+            message = f"{folder} cannot be written: {error.strerror}"
+            raise control.ServiceError(message) from error
         raise
 
 

@@ -267,14 +267,14 @@ def _print_cost(found: api.CostEstimate, *, as_json: bool) -> None:
 
 def _wait(client: RequestClient, number: int, *, as_json: bool) -> NoReturn:
     """Prints progress to standard error until the request ends; exits with its status."""
-    said = ""
+    last = ""
     found = _look(client, number)
     while found.state == "open":
         line = "; ".join(requests.part_line(one) for one in found.parts if one.state == "open")
         shown = line.partition(", about")[0]
-        if shown != said:
+        if shown != last:
             click.echo(f"request {number}: {line}", err=True)
-            said = shown
+            last = shown
         time.sleep(client.poll_seconds)
         found = _look(client, number)
     _print(found, as_json=as_json)
@@ -401,7 +401,7 @@ def audit(client: RequestClient, after: int, limit: int, *, as_json: bool) -> No
     for one in found.deeds:
         number = one.request or one.data.get("number")
         what = f"{one.what} {number}" if number else one.what
-        said = one.data.get("why") or one.data.get("for") or ""
-        row = (str(one.number), words.moment(one.at), one.who, one.via, one.origin, what, said)
+        detail = one.data.get("why") or one.data.get("for") or ""
+        row = (str(one.number), words.moment(one.at), one.who, one.via, one.origin, what, detail)
         rows.append(tuple(map(words.clean, row)))
     click.echo(table(rows, indent=0, width=160))

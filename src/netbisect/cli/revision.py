@@ -68,38 +68,38 @@ def revision(
     sys.exit(status)
 
 
-def _lines(told: dict[str, Any]) -> Iterator[str]:
+def _lines(document: dict[str, Any]) -> Iterator[str]:
     """An answer as lines of text without control characters."""
-    yield words.clean(told["name"])
-    if "error" in told:
-        yield f"  {words.clean(told['error'])}"
-        for one in told["candidates"]:
+    yield words.clean(document["name"])
+    if "error" in document:
+        yield f"  {words.clean(document['error'])}"
+        for one in document["candidates"]:
             yield f"    {one['name']}  {one['date'][:10]}  {words.clean(one['subject'])}"
-    elif "review" in told:
-        yield f"  review      {told['review']}"
-        if told["base"] is not None:
+    elif "review" in document:
+        yield f"  review      {document['review']}"
+        if document["base"] is not None:
             yield "  its base"
-            yield from (f"  {line}" for line in _of_commit(told["base"]))
-    elif "good" in told:
-        yield f"  range of    {words.count(told['commits'], 'commit')}"
+            yield from (f"  {line}" for line in _of_commit(document["base"]))
+    elif "good" in document:
+        yield f"  range of    {words.count(document['commits'], 'commit')}"
         for end in ("good", "bad"):
             yield f"  {end}"
-            yield from (f"  {line}" for line in _of_commit(told[end]))
+            yield from (f"  {line}" for line in _of_commit(document[end]))
     else:
-        yield from _of_commit(told)
+        yield from _of_commit(document)
 
 
-def _of_commit(told: dict[str, Any]) -> Iterator[str]:
-    branches = told["branches"]
+def _of_commit(document: dict[str, Any]) -> Iterator[str]:
+    branches = document["branches"]
     more = f" and {len(branches) - _SHOWN} more" if len(branches) > _SHOWN else ""
     rows = {
-        "hash": told["revision"],
-        "label": told["label"],
+        "hash": document["revision"],
+        "label": document["label"],
         "branches": ", ".join(branches[:_SHOWN]) + more or "none",
-        "Subversion": ", ".join(told["subversion"]),
-        "date": told["date"].replace("T", " ").replace("+00:00", " UTC"),
-        "author": told["author"],
-        "subject": told["subject"],
+        "Subversion": ", ".join(document["subversion"]),
+        "date": document["date"].replace("T", " ").replace("+00:00", " UTC"),
+        "author": document["author"],
+        "subject": document["subject"],
     }
     for what, text in rows.items():
         if text:

@@ -265,8 +265,8 @@ class DemoService:
         end = time.monotonic() + _SECONDS
         while "ready" not in log.read_text().splitlines():
             if process.poll() is not None or time.monotonic() > end:
-                said = log.read_text().strip().splitlines()
-                raise DemoError(f"{name} does not start: {said[-1] if said else 'no output'}")
+                lines = log.read_text().strip().splitlines()
+                raise DemoError(f"{name} does not start: {lines[-1] if lines else 'no output'}")
             time.sleep(0.02)
 
     def _popen(self, command: Sequence[str], output: IO[bytes] | None) -> subprocess.Popen[bytes]:

@@ -80,8 +80,8 @@ class CompletedCommand:
             how = f"was ended by {signal.Signals(-self.status).name}"
         else:
             how = f"ended with exit status {self.status}"
-        said = _last_line(self.errors) or _last_line(self.output)
-        return f"{how}: {said}" if said else how
+        last = _last_line(self.errors) or _last_line(self.output)
+        return f"{how}: {last}" if last else how
 
 
 def _last_line(text: str) -> str:

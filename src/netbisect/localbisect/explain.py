@@ -133,13 +133,13 @@ def decision_line(entries: Sequence[Entry], trial: Trial, dut: str = "") -> str:
     """
     seconds = search_status(entries).seconds / search.spec_of(entries).duts
     runs = words.count(sum(isinstance(entry, Sample) for entry in entries), "run")
-    said = [
+    parts = [
         f"Next {trial.revision[:12]}{f' on DUT {dut}' if dut else ''}: {in_user_terms(trial.why)}",
         *([f"best {leader(trial.belief)}"] if trial.belief else []),
         f"{runs}, {words.elapsed(search.seconds_spent(entries))} so far",
         *([f"about {words.elapsed(seconds)} left"] if seconds else []),
     ]
-    return "; ".join(said)
+    return "; ".join(parts)
 
 
 def leader(belief: Posterior) -> str:

@@ -57,8 +57,8 @@ def _called(
 
 def _complaint(done: subprocess.CompletedProcess[bytes]) -> str:
     """The last line of the error output of git."""
-    said = done.stderr.decode(errors="replace").strip().splitlines()
-    return said[-1].partition(": ")[2] or said[-1] if said else f"exit status {done.returncode}"
+    lines = done.stderr.decode(errors="replace").strip().splitlines()
+    return lines[-1].partition(": ")[2] or lines[-1] if lines else f"exit status {done.returncode}"
 
 
 @dataclass(frozen=True, slots=True)

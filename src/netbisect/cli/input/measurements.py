@@ -180,10 +180,10 @@ def _value(told: object) -> float:
     return value
 
 
-def _time(told: object) -> float | None:
-    if told in (None, ""):
+def _time(value: object) -> float | None:
+    if value in (None, ""):
         return None
-    text = str(told)
+    text = str(value)
     try:
         return float(text)
     except ValueError:

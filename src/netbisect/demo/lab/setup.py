@@ -244,8 +244,8 @@ def running(files: LabFiles) -> Iterator[subprocess.Popen[str]]:
         try:
             assert process.stdout is not None
             if not any(line == "ready\n" for line in process.stdout):
-                said = log.read_text().strip().splitlines()
-                raise LabError(said[-1] if said else "the simulated lab exited without output")
+                lines = log.read_text().strip().splitlines()
+                raise LabError(lines[-1] if lines else "the simulated lab exited without output")
             yield process
         finally:
             process.terminate()

@@ -47,8 +47,12 @@ def gpart(router: SimulatedRouter, shell: Shell, arguments: list[str]) -> None:
         shell.out(f"=>       40  31277152    {DISK}  GPT  (15G)\n")
         shell.out(f"         40      1024  {DISK}p1  efiboot0  (512K)\n")
         for one in router.partitions:
-            told = "".join(f"  [{','.join(sorted(one.attributes))}]" if one.attributes else "")
-            shell.out(f"    {2048 * one.index:7}   4194304  {DISK}p{one.index}  {one.label}{told}")
+            attributes = "".join(
+                f"  [{','.join(sorted(one.attributes))}]" if one.attributes else ""
+            )
+            shell.out(
+                f"    {2048 * one.index:7}   4194304  {DISK}p{one.index}  {one.label}{attributes}"
+            )
             shell.out("  (2.0G)\n")
         return
     verb, _, attribute, _, index, disk = arguments
