@@ -25,7 +25,7 @@ from netbisect.bisect.model.jobs import (
 from netbisect.reports.plots import progress
 from netbisect.reports.plots.progress import ScenarioProgress, Side
 from netbisect.steps.master.lab_step import DECISION_PROPERTY
-from netbisect.steps.queries.lab_context import LedgerLab
+from netbisect.steps.queries.lab_context import LabContext
 from netbisect.steps.service import numeric
 from netbisect.steps.service.compute import StoppingError
 from netbisect.steps.service.database_thread import database_thread
@@ -188,7 +188,7 @@ def _scenarios(job: Job) -> list[str]:
 
 def _measured(ledger: Ledger, record: JobRecord, job: MeasureJob, scenario: str) -> list[Side]:
     """Boots that count for a measurement; its revisions may have patches."""
-    evidence = LedgerLab().evidence(ledger, record)
+    evidence = LabContext().evidence(ledger, record)
     rates: dict[str, list[float]] = {}
     for reading in evidence.observations:
         if scenario in reading.ln_pps:

@@ -28,25 +28,23 @@ from netbisect.bisect.model.results import (
 from netbisect.bisect.model.revision_key import OVERLAY_MARK
 from netbisect.reports.model.case import Attempt, Case, Ending, KernelFailure, Links
 from netbisect.reports.model.history import HistoryEntry
-from netbisect.reports.render import words
-from netbisect.steps.policy.kernels import Kernels
+from netbisect.reports.render import summary, words
 from netbisect.steps.policy.retests import chain
 from netbisect.steps.policy.unaffected import unaffected_testbeds
-from netbisect.steps.queries.lab_context import LabContext, ServiceLab
-from netbisect.steps.service.settings import Settings
+from netbisect.steps.queries.lab_context import LabContext
 from netbisect.store.db.records import Action, ActionStage, Alert, JobRecord
 from netbisect.store.ledger import Ledger
 
 _OF_THE_KERNEL = (Stage.BUILD, Stage.BOOT)
 """Where a failure has something to say about the revision."""
+_FOLLOWED = 90 * 86400.0
+"""Seconds after its end that an alert is followed."""
 _UNKNOWN_SUBJECT = "(not in the tree that is watched)"
 
 
-def numbered(case: Case, settings: Settings, alert: int) -> Case:
+def numbered(case: Case, lab: LabContext, alert: int) -> Case:
     """The case of an alert, with its number and the address of its page."""
-    return replace(
-        case, number=alert, links=replace(case.links, alert=settings.report_address(alert))
-    )
+    return replace(case, number=alert, links=replace(case.links, alert=lab.alert_link(alert)))
 
 
 def history(ledger: Ledger, alert: int) -> tuple[HistoryEntry, ...]:
@@ -56,19 +54,46 @@ def history(ledger: Ledger, alert: int) -> tuple[HistoryEntry, ...]:
     )
 
 
-def case_of(
+def alert_case(
+    lab: LabContext,
     ledger: Ledger,
-    settings: Settings,
-    kernels: Kernels,
-    record: JobRecord,
-    finding: Result | None,
-    commits: Sequence[Commit] = (),
-) -> Case:
-    """The case of a comparison or of a bisection.
+    alert: Alert,
+    now: float,
+    finding: Result | None = None,
+) -> Case | None:
+    """The case of an alert, for its mails and its page; None without a retest.
 
-    As `case_in`, in a lab whose files are there.
+    Other testbeds, and what becomes of the culprit, are looked at as long as the alert is open,
+    and some time after.
+
+    Args:
+        lab: Names, hardware and links.
+        ledger: The ledger.
+        alert: The alert.
+        now: Seconds since the epoch.
+        finding: Of its search, if that is not in the ledger yet.
     """
-    return case_in(ServiceLab(settings, kernels), ledger, record, finding, commits)
+    last = alert.bisection or alert.comparison
+    if last is None:
+        return None
+    record = ledger.jobs.get(last)
+    finding = finding or record.finding
+    if isinstance(finding, Confirmed):
+        finding = Confirmed(alert.retest)
+    end = math.inf if alert.closed_at is None else alert.closed_at
+    followed = now < end + _FOLLOWED
+    case = case_in(lab, ledger, record, finding, until=end if followed else None)
+    case = numbered(seen_from(lab, ledger, alert, record, case), lab, alert.id)
+    found = summary.culprits(case)
+    culprit = found[0].revision if found and followed else ""
+    return replace(
+        case,
+        history=history(ledger, alert.id),
+        stable=lab.stable(culprit or None, alert.branch, case.label, now),
+        diffstat=lab.diffstat(culprit),
+        committer=lab.committer(culprit),
+        profiles=lab.profiles(ledger, record),
+    )
 
 
 def case_in(

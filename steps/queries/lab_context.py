@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Protocol
 
 from netbisect.bisect.model.entities import (
     Kernel,
@@ -17,7 +16,6 @@ from netbisect.bisect.model.revision_key import OVERLAY_MARK
 from netbisect.reports.model.case import ProfilePair
 from netbisect.reports.render import words
 from netbisect.steps.policy import bisections, profiles
-from netbisect.steps.policy.kernels import Kernels
 from netbisect.steps.service.settings import Settings
 from netbisect.store.db.records import JobRecord
 from netbisect.store.git.history import History
@@ -31,76 +29,8 @@ _BEFORE, _AFTER = 60, 30
 """Levels that the picture of a case has round its change."""
 
 
-class LabContext(Protocol):
-    """The lab of a case."""
-
-    @property
-    def commit_link(self) -> str:
-        """Address of a commit, as `Links.commit`."""
-
-    def hardware(self, testbed: str) -> str:
-        """Processor and network card; may be empty."""
-
-    def title(self, scenario: str) -> str:
-        """Display name of a scenario."""
-
-    def evidence(self, ledger: Ledger, record: JobRecord) -> Evidence:
-        """All facts relevant for a job."""
-
-    def series(self, ledger: Ledger, job: CompareJob | BisectJob) -> Mapping[str, Sequence[Level]]:
-        """Levels of a case, by scenario."""
-
-    def command(self, testbed: str, kernels: Mapping[str, Kernel], ends: tuple[str, str]) -> str:
-        """Command that measures one boot of either end; "" if unknown."""
-
-
-def trial_command(
-    lab: str, testbed: str, kernels: Mapping[str, Kernel], ends: tuple[str, str]
-) -> str:
-    """Measures one boot of either end; "" where neither was built."""
-    lines = [
-        f"netbisect-lab --lab {lab} trial --testbed {testbed} --kernel {kernels[revision].key}"
-        for revision in ends
-        if revision in kernels
-    ]
-    return " && ".join(lines)
-
-
-class ServiceLab:
-    """A lab with its files."""
-
-    def __init__(self, settings: Settings, kernels: Kernels) -> None:
-        self._settings = settings
-        self._kernels = kernels
-
-    @property
-    def commit_link(self) -> str:
-        """See `LabContext`."""
-        return self._settings.links.commit
-
-    def hardware(self, testbed: str) -> str:
-        """See `LabContext`."""
-        return self._kernels.lab.testbed(testbed).description
-
-    def title(self, scenario: str) -> str:
-        """See `LabContext`."""
-        return load_scenario(scenario, self._kernels.lab.scenario_directories).title
-
-    def evidence(self, ledger: Ledger, record: JobRecord) -> Evidence:
-        """See `LabContext`."""
-        return self._kernels.evidence(ledger, record)
-
-    def series(self, ledger: Ledger, job: CompareJob | BisectJob) -> Mapping[str, Sequence[Level]]:
-        """See `LabContext`."""
-        return {name: ledger.series.levels(job.testbed, name, job.branch) for name in job.scenarios}
-
-    def command(self, testbed: str, kernels: Mapping[str, Kernel], ends: tuple[str, str]) -> str:
-        """See `LabContext`."""
-        return trial_command(self._settings.lab.name, testbed, kernels, ends)
-
-
-class LedgerLab:
-    """A lab read from its ledger, with its files if they exist; it may have changed since.
+class LabContext:
+    """The lab of a ledger, with its files if they exist; it may have changed since.
 
     What was built is known by what was decided, so that neither the tree nor the present
     configuration has a say.
@@ -116,7 +46,7 @@ class LedgerLab:
             lab: What its files say.
             home: Of the service whose ledger it is, where its folders are there too.
         """
-        self._commit_link = commit_link
+        self.commit_link = commit_link
         self._home = home
         self._hardware = {one.name: one.description for one in lab.testbeds} if lab else {}
         self._folders = lab.scenario_directories if lab else ()
@@ -125,17 +55,12 @@ class LedgerLab:
         if home is not None and lab is not None and home.mirror.is_dir():
             self.history = History(home.mirror, lab.source.repository)
 
-    @property
-    def commit_link(self) -> str:
-        """See `LabContext`."""
-        return self._commit_link
-
     def hardware(self, testbed: str) -> str:
-        """See `LabContext`."""
+        """Processor and network card; may be empty."""
         return self._hardware.get(testbed, "")
 
     def title(self, scenario: str) -> str:
-        """See `LabContext`."""
+        """Display name of a scenario."""
         if scenario not in self._titles:
             try:
                 self._titles[scenario] = load_scenario(scenario, self._folders).title
@@ -144,7 +69,7 @@ class LedgerLab:
         return self._titles[scenario]
 
     def evidence(self, ledger: Ledger, record: JobRecord) -> Evidence:
-        """See `LabContext`."""
+        """All facts relevant for a job."""
         decided = ledger.actions.of_job(record.id)
         plain = Counter((one.config.split(OVERLAY_MARK)[0], one.arch) for one in decided)
         config, arch = max(plain, key=lambda one: plain[one], default=("", ""))
@@ -152,7 +77,7 @@ class LedgerLab:
         return ledger.evidence.gather(record, config=config, arch=arch, variants=variants)
 
     def series(self, ledger: Ledger, job: CompareJob | BisectJob) -> Mapping[str, Sequence[Level]]:
-        """See `LabContext`."""
+        """Levels of the leading scenario around the ends of a job."""
         trails = ledger.series_histories.of(job.testbed, job.lead)
         found_on = [one for one in trails if one.name.branch == job.branch]
         levels = found_on[0].epochs[-1].levels if found_on else ()
@@ -166,15 +91,20 @@ class LedgerLab:
         return {job.lead: levels[max(first - _BEFORE, 0) : last + _AFTER]}
 
     def command(self, testbed: str, kernels: Mapping[str, Kernel], ends: tuple[str, str]) -> str:
-        """See `LabContext`."""
+        """Command that measures one boot of either end; "" if unknown."""
         if self._home is None or testbed not in self._hardware:
             return ""
-        return trial_command(self._home.lab.name, testbed, kernels, ends)
+        trial = f"netbisect-lab --lab {self._home.lab.name} trial --testbed {testbed} --kernel"
+        return " && ".join(f"{trial} {kernels[one].key}" for one in ends if one in kernels)
+
+    def alert_link(self, number: int) -> str:
+        """Address of the page of an alert; "" without a service."""
+        return self._home.report_address(number) if self._home is not None else ""
 
     def stable(
         self, culprit: str | None, branch: str, label: words.Name, now: float
     ) -> tuple[str, ...]:
-        """What becomes of a culprit on other branches; nothing where the tree is not there."""
+        """Sentences about a culprit on other branches; none without the tree."""
         if self._home is None or self.history is None:
             return ()
         others = [one for one in self._home.branches if one != branch]
@@ -183,13 +113,19 @@ class LedgerLab:
         )
 
     def diffstat(self, culprit: str) -> str:
-        """Of a culprit; "" without one, and where the tree is not there."""
+        """Of a culprit; "" without one, or without the tree."""
         with contextlib.suppress(HistoryError):
             return self.history.diffstat(culprit) if self.history and culprit else ""
         return ""
 
+    def committer(self, culprit: str) -> str:
+        """Mail address of the committer of a culprit; "" likewise."""
+        with contextlib.suppress(HistoryError):
+            return self.history.committer(culprit) if self.history and culprit else ""
+        return ""
+
     def profiles(self, ledger: Ledger, search: JobRecord) -> tuple[ProfilePair, ...]:
-        """Of the culprits of a search and their parents, where visits' folders are there."""
+        """Profiles of the culprits of a search and their parents, if their files exist."""
         if self._home is None:
             return ()
         return profiles.profiles_of_search(ledger, self._home.visits, search)

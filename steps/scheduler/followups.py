@@ -33,7 +33,6 @@ from netbisect.bisect.model.results import (
     Unfinished,
 )
 from netbisect.reports.mail import alerts
-from netbisect.reports.model.case import Case
 from netbisect.steps.policy import bisections, profiles, retests
 from netbisect.steps.policy.alert_recovery import close_recovered, end_mutes
 from netbisect.steps.policy.kernels import Kernels
@@ -41,8 +40,8 @@ from netbisect.steps.policy.recipients import recipients
 from netbisect.steps.policy.repeats import is_repeat, repeat_night
 from netbisect.steps.policy.retests import RetestResult
 from netbisect.steps.queries import request_files
-from netbisect.steps.queries.case import case_of, numbered, seen_from
-from netbisect.steps.queries.lab_context import ServiceLab
+from netbisect.steps.queries.case import alert_case, case_in, numbered
+from netbisect.steps.queries.lab_context import LabContext
 from netbisect.steps.scheduler import request_followups
 from netbisect.steps.service.database_thread import open_history
 from netbisect.steps.service.settings import Settings
@@ -256,7 +255,8 @@ class Followups:
         mates = self.lab.peers(testbed) if self.settings.search.use_groups else ()
         bisection = bisections.bisect_job(ledger, testbed, job, confirmed, commits, mates)
         shared = bisections.search_of_peer(ledger, bisection, confirmed) if bisection else None
-        case = case_of(ledger, self.settings, self.kernels, record, confirmed, commits)
+        context = self._context()
+        case = case_in(context, ledger, record, confirmed, commits)
         followers = []
         with ledger.jobs.closing(record, finding) as closing:
             alert = closing.open_alert(answer.effects, what=what, ends=ends)
@@ -278,8 +278,7 @@ class Followups:
                 )
             else:
                 closing.change_alert(alert.id, what=trouble, state=AlertState.NO_CULPRIT)
-            case = numbered(case, self.settings, alert.id)
-            letter = alerts.alert(case)
+            letter = alerts.alert(numbered(case, context, alert.id))
             closing.post(
                 f"alert:{alert.id}:{record.id}",
                 subject=letter.subject,
@@ -295,7 +294,8 @@ class Followups:
         affected = ledger.alerts.all_of_job(record.id)
         unmuted = [alert for alert in affected if not alert.state.silent]
         wanted = profiles.profile_jobs(ledger, record, finding) if unmuted else []
-        cases = {alert.id: self._case(ledger, alert, record, finding) for alert in affected}
+        context, now = self._context(), ledger.clock()
+        cases = {one.id: alert_case(context, ledger, one, now, finding) for one in unmuted}
         addresses = {alert.id: self._recipients(alert, finding) for alert in unmuted}
         with ledger.jobs.closing(record, finding) as closing:
             for alert in affected:
@@ -307,7 +307,9 @@ class Followups:
                 )
                 closing.join_same_culprit(alert.id)
             for alert in unmuted:
-                letter = alerts.outcome(cases[alert.id])
+                case = cases[alert.id]
+                assert case is not None
+                letter = alerts.outcome(case)
                 closing.post(
                     f"outcome:{alert.id}:{record.id}",
                     subject=letter.subject,
@@ -319,6 +321,9 @@ class Followups:
                 closing.ask(one, key=profiles.key_of(one), priority=profiles.PRIORITY_CULPRIT)
                 for one in wanted
             ]
+
+    def _context(self) -> LabContext:
+        return LabContext(self.settings.links.commit, self.lab, self.settings)
 
     def _after_profiling(self, ledger: Ledger, record: JobRecord, finding: Result) -> None:
         """Notes profiles in the history of their alerts, or writes a page of their own."""
@@ -344,27 +349,6 @@ class Followups:
                 paths += self.history.commit(one.revision).paths
                 committers.append(self.history.committer(one.revision))
         return recipients(self.settings.mail, alert.branch, alert.testbed, paths, committers)
-
-    def _case(
-        self, ledger: Ledger, alert: Alert, record: JobRecord, finding: Result | None
-    ) -> Case:
-        """The case of an alert, for its mail and page."""
-        case = case_of(ledger, self.settings, self.kernels, record, finding)
-        case = seen_from(ServiceLab(self.settings, self.kernels), ledger, alert, record, case)
-        others = [branch for branch in self.settings.branches if branch != alert.branch]
-        culprit = _named(finding) if finding is not None else None
-        now = ledger.clock()
-        stable = bisections.backport_sentences(
-            self.history, culprit, alert.branch, others, case.label, now
-        )
-        with contextlib.suppress(HistoryError):  # an unreadable tree delays no mail
-            if culprit is not None:
-                case = replace(
-                    case,
-                    committer=self.history.committer(culprit),
-                    diffstat=self.history.diffstat(culprit),
-                )
-        return replace(numbered(case, self.settings, alert.id), stable=tuple(stable))
 
     def write_missing_pages(self, ledger: Ledger) -> None:
         """Writes missing and outdated files of requests after a restart."""

@@ -27,7 +27,8 @@ from netbisect.reports.site.view_models import (
 )
 from netbisect.steps.policy.alert_actions import ACTIONS
 from netbisect.steps.queries import document_parts, documents
-from netbisect.steps.queries.lab_context import LedgerLab
+from netbisect.steps.queries.case import alert_case
+from netbisect.steps.queries.lab_context import LabContext
 from netbisect.steps.site import view_models
 from netbisect.steps.site.folder import put
 from netbisect.steps.site.source import SiteSource
@@ -78,7 +79,7 @@ class PageBuilder:
             alerts: Of the run.
         """
         self.ledger = ledger
-        self.lab = LedgerLab(source.commit_link, source.lab, source.home)
+        self.lab = LabContext(source.commit_link, source.lab, source.home)
         self.min_effect = MIN_EFFECT if source.min_effect is None else source.min_effect
         self.documents = documents.DocumentQueries(
             self.ledger,
@@ -163,7 +164,7 @@ class PageBuilder:
         document = self.documents.alert(number)
         alert = self.alerts.by_number[number]
         jobs = [(kind, getattr(alert, kind)) for kind in JOB_KINDS]
-        case = view_models.alert_case(self.ledger, alert, self.lab, self.alerts.now)
+        case = alert_case(self.lab, self.ledger, alert, self.alerts.now)
         page = cases.alert(
             summary=self.lines[number],
             document=document,

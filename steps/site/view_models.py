@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -14,17 +13,13 @@ from netbisect.reports.documents.types import AlertSummary
 from netbisect.reports.model.case import Case, Links
 from netbisect.reports.site.view_models import RECENT, SeriesEpoch, SeriesView
 from netbisect.steps.queries import progress
-from netbisect.steps.queries.case import case_in, history, seen_from
-from netbisect.steps.queries.lab_context import LedgerLab
+from netbisect.steps.queries.case import case_in
+from netbisect.steps.queries.lab_context import LabContext
 from netbisect.steps.service.numeric import health, histories
 from netbisect.steps.site.folder import SiteRevisionError
-from netbisect.store.db.records import Alert, JobRecord
+from netbisect.store.db.records import JobRecord
 from netbisect.store.ledger import Ledger
 from netbisect.store.repositories.series_history import SeriesHistory
-
-_FOLLOWED = 90 * 86400.0
-"""Seconds after its end that an alert is followed."""
-
 
 # -------------------------------------------------------------------------------------- series
 
@@ -32,7 +27,7 @@ _FOLLOWED = 90 * 86400.0
 def view_of(
     ledger: Ledger,
     trail: SeriesHistory,
-    lab: LedgerLab,
+    lab: LabContext,
     alerts: Sequence[AlertSummary],
     min_effect: float,
 ) -> SeriesView:
@@ -106,40 +101,7 @@ def latest(ledger: Ledger) -> float:
     )
 
 
-def alert_case(ledger: Ledger, alert: Alert, lab: LedgerLab, now: float) -> Case | None:
-    """All measurements for an alert, if any were interleaved.
-
-    Other testbeds, and what becomes of the culprit, are looked at as long as the alert is open,
-    and some time after.
-
-    Args:
-        ledger: The ledger.
-        alert: What it is of.
-        lab: Names, hardware and links.
-        now: As `latest`.
-    """
-    last = alert.bisection or alert.comparison
-    if last is None:
-        return None
-    record = ledger.jobs.get(last)
-    finding = record.finding
-    if isinstance(finding, Confirmed):
-        finding = Confirmed(alert.retest)
-    end = math.inf if alert.closed_at is None else alert.closed_at
-    followed = now < end + _FOLLOWED
-    case = case_in(lab, ledger, record, finding, until=end if followed else None)
-    case = seen_from(lab, ledger, alert, record, case)
-    return replace(
-        case,
-        number=alert.id,
-        history=history(ledger, alert.id),
-        stable=lab.stable(alert.culprit or None, alert.branch, case.label, now) if followed else (),
-        diffstat=lab.diffstat(alert.culprit) if followed else "",
-        profiles=lab.profiles(ledger, record),
-    )
-
-
-def question_case(ledger: Ledger, record: JobRecord, lab: LedgerLab) -> Case:
+def question_case(ledger: Ledger, record: JobRecord, lab: LabContext) -> Case:
     """All that was measured for a comparison or a bisection."""
     case = case_in(lab, ledger, record, record.finding, until=None)
     if isinstance(record.finding, NotConfirmed) and record.finding.effects:

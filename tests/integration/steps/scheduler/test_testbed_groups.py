@@ -18,7 +18,7 @@ from twisted.internet import reactor, task
 from netbisect.bisect.model.entities import Noise, Sample
 from netbisect.bisect.model.jobs import BisectJob, Candidate, NightlyJob
 from netbisect.bisect.model.results import Culprit, NightlyResult
-from netbisect.steps.queries.lab_context import LedgerLab
+from netbisect.steps.queries.lab_context import LabContext
 from netbisect.steps.queries.progress import progress_of
 from netbisect.steps.scheduler.buildsets import Buildsets
 from netbisect.steps.scheduler.scheduler import SCHEDULER_NAME
@@ -172,7 +172,7 @@ def test_progress_shows_trials_on_peers(clinic: Clinic) -> None:
     clinic.trial(clinic.record, OWN, None)
     clinic.trial(clinic.record, PEER, None)
     [record] = clinic.ledger.jobs.all_open()
-    running = progress_of(clinic.ledger, LedgerLab("", clinic.lab), record)
+    running = progress_of(clinic.ledger, LabContext("", clinic.lab), record)
     assert (running.testbed, running.now) == (OWN, f"trial r1: w; trial r1 on {PEER}: w")
 
 

@@ -16,11 +16,11 @@ from netbisect.cli import main
 from netbisect.reports.console import status
 from netbisect.reports.mail import alerts, digest
 from netbisect.steps.policy.alert_mails import change_mail
+from netbisect.steps.queries.case import alert_case
 from netbisect.steps.queries.digest import gather
 from netbisect.steps.service import control
 from netbisect.steps.service.database_thread import open_ledger
 from netbisect.steps.service.settings import load
-from netbisect.steps.site import view_models
 from netbisect.steps.site.build import AlertIndex, PageBuilder
 from netbisect.steps.site.live import LivePages
 from netbisect.steps.site.source import SiteSource
@@ -40,7 +40,7 @@ def places(quiet_house: Path, filled: Path, tmp_path: Path) -> dict[str, str]:
     source = SiteSource(url, lab=lab, home=settings)
     live = LivePages(source, ledger, patience=math.inf)
     builder = PageBuilder(source, ledger, AlertIndex.of(ledger))
-    case = view_models.alert_case(ledger, found, builder.lab, found.opened_at)
+    case = alert_case(builder.lab, ledger, found, found.opened_at)
     assert case is not None
     pages = {
         name: live.file(name) or ""

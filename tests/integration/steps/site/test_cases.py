@@ -17,8 +17,9 @@ from netbisect.reports.mail import alerts
 from netbisect.reports.site import cases
 from netbisect.steps.policy import profiles
 from netbisect.steps.queries import document_parts
+from netbisect.steps.queries.case import alert_case
 from netbisect.steps.queries.documents import DocumentQueries
-from netbisect.steps.queries.lab_context import LedgerLab
+from netbisect.steps.queries.lab_context import LabContext
 from netbisect.steps.service import control
 from netbisect.steps.service.database_thread import open_ledger
 from netbisect.steps.service.settings import Settings, load
@@ -37,7 +38,7 @@ class Told:
         settings, self.lab = load(house / control.SETTINGS)
         self.settings: Settings = replace(settings, state=folder)
         self.ledger: Ledger = open_ledger(f"sqlite:///{database}")
-        self.names = LedgerLab(settings.links.commit, self.lab, self.settings)
+        self.names = LabContext(settings.links.commit, self.lab, self.settings)
 
     @property
     def alert(self) -> Alert:
@@ -45,7 +46,7 @@ class Told:
 
     def case(self, now: float | None = None) -> Any:
         at = view_models.latest(self.ledger) if now is None else now
-        return view_models.alert_case(self.ledger, self.alert, self.names, at)
+        return alert_case(self.names, self.ledger, self.alert, at)
 
     def page(self, case: Any) -> str:
         document = DocumentQueries(self.ledger).alert(self.alert.id)
