@@ -64,6 +64,11 @@ class AlertState(StrEnum):
         return self in _STANDING
 
     @property
+    def wanting(self) -> bool:
+        """Whether the change is in effect, and neither acknowledged nor muted."""
+        return self in _UNSETTLED
+
+    @property
     def ended(self) -> bool:
         """Whether the alert has ended."""
         return self in _ENDED

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from netbisect.bisect.model.alert_state import AlertKind, AlertState
+from netbisect.bisect.model.alert_state import AlertKind
 from netbisect.reports.documents.types import AlertSummary, StatusDocument
 from netbisect.reports.render import words
-
-_KNOWN = {AlertState.ACKNOWLEDGED, AlertState.MUTED}
 
 
 def as_text(status: StatusDocument) -> str:
@@ -26,12 +24,12 @@ def _lines(status: StatusDocument) -> Iterator[str]:
     for held in status.quarantines:
         yield f"  {held.testbed}, since {words.day(held.since)}: {words.clean(held.why)}"
     standing = [one for one in status.alerts if one.standing]
-    wanting = [one for one in standing if one.state not in _KNOWN]
+    wanting = [one for one in standing if one.state.wanting]
     drops = [one for one in wanting if one.kind is AlertKind.DROP]
     groups = (
         ("Confirmed drops:", drops),
         ("Other open changes:", [one for one in wanting if one not in drops]),
-        ("Known or muted:", [one for one in standing if one.state in _KNOWN]),
+        ("Known or muted:", [one for one in standing if not one.state.wanting]),
         ("Over:", [one for one in status.alerts if not one.standing]),
     )
     if not drops:

@@ -118,6 +118,16 @@ class AlertDocument:
     history: tuple[HistoryEntry, ...]
     address: Address
 
+    @property
+    def since(self) -> float:
+        """When it was announced, or else opened."""
+        return self.opened_at if self.announced_at is None else self.announced_at
+
+    @property
+    def changed_at(self) -> float:
+        """When it was changed last."""
+        return self.history[-1].at if self.history else self.since
+
 
 @dataclass(frozen=True, slots=True)
 class RunDocument:
@@ -343,11 +353,6 @@ class AlertSummary:
     muted_until: Time | None
     merged_into: Annotated[int | None, "Number of the alert that stands for this one."]
     changed_at: Annotated[float, "Time of the last action on it."]
-
-    @property
-    def wanting(self) -> bool:
-        """Whether it is open and neither acknowledged nor muted."""
-        return self.standing and self.state not in {AlertState.ACKNOWLEDGED, AlertState.MUTED}
 
 
 @dataclass(frozen=True, slots=True)

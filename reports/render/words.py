@@ -243,19 +243,29 @@ def kind(what: AlertKind) -> str:
     return _KINDS[what]
 
 
-def state(now: AlertState, *, until: float | None = None, into: int | None = None) -> str:
-    """State of an alert.
+class Stated(Protocol):
+    """An alert in a state."""
 
-    Args:
-        now: Its state.
-        until: For a muted alert, when that ends.
-        into: For a merged alert, the earlier one.
-    """
-    text = _STATES[now]
-    if until is not None:
-        text += f" until {day(until)}"
-    if into is not None:
-        text += f", alert {into}"
+    @property
+    def state(self) -> AlertState:
+        """Its state."""
+
+    @property
+    def muted_until(self) -> float | None:
+        """End of a mute."""
+
+    @property
+    def merged_into(self) -> int | None:
+        """The earlier alert of a merged one."""
+
+
+def state(alert: Stated) -> str:
+    """State of an alert: `muted until 2026-12-31`."""
+    text = _STATES[alert.state]
+    if alert.muted_until is not None:
+        text += f" until {day(alert.muted_until)}"
+    if alert.merged_into is not None:
+        text += f", alert {alert.merged_into}"
     return text
 
 

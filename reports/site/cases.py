@@ -48,7 +48,6 @@ class JobLink:
 
 
 def alert(
-    summary: AlertSummary,
     document: AlertDocument,
     case: Case | None,
     *,
@@ -59,7 +58,6 @@ def alert(
     """The page of an alert.
 
     Args:
-        summary: The alert in brief.
         document: The alert.
         case: Its measurements; None without a retest.
         title: Returns the name of a scenario for people.
@@ -68,11 +66,9 @@ def alert(
     """
     told = _drawn(case) if case else {"case": None}
     told |= {
-        "alert": summary,
-        "mood": _mood(summary),
-        "state_words": words.state(
-            summary.state, until=summary.muted_until, into=summary.merged_into
-        ),
+        "alert": document,
+        "mood": _mood(document.state),
+        "state_words": words.state(document),
         "seen": _latest_series(document),
         "title": title,
         "history": document.history,
@@ -82,15 +78,16 @@ def alert(
     page = partial(
         render,
         "alert.html",
-        f"Alert {summary.id}: {words.kind(summary.kind)}, {summary.title} on {summary.testbed}",
-        alternates=[as_document(alert_page(summary.id)), *FEEDS],
+        f"Alert {document.number}: {words.kind(document.kind)}, {title(document.lead)} on "
+        f"{document.testbed}",
+        alternates=[as_document(alert_page(document.number)), *FEEDS],
         trail=[("alerts.html", "Alerts")],
     )
     text = page(**told)
     if case is None or not case.profiles:
         return text
     room = min(max(_BYTES - len(text.encode("utf-8", "replace")), _FLAMES_LEAST), profiles.BYTES)
-    flames = profiles.sections(case.profiles, case.label, room, stem=_stem(summary.id))
+    flames = profiles.sections(case.profiles, case.label, room, stem=_stem(document.number))
     return page(**told | {"profiles": flames})
 
 
@@ -135,10 +132,10 @@ def _stem(alert: int) -> str:
     return alert_page(alert).removesuffix(".html")
 
 
-def _mood(summary: AlertSummary) -> str:
-    if summary.wanting:
-        return "sure" if summary.state is AlertState.CULPRIT_FOUND else "range"
-    return "open" if summary.standing else "calm"
+def _mood(state: AlertState) -> str:
+    if state.wanting:
+        return "sure" if state is AlertState.CULPRIT_FOUND else "range"
+    return "open" if state.standing else "calm"
 
 
 def comparison(

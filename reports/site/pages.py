@@ -60,8 +60,8 @@ class FinishedLine:
 
 def index(view: Overview) -> str:
     """The first page: last night, open alerts, queue, and every series against its baseline."""
-    wanting = sorted((one for one in view.alerts if one.wanting), key=_severity)
-    known = [one for one in view.alerts if one.state.standing and not one.wanting]
+    wanting = sorted((one for one in view.alerts if one.state.wanting), key=_severity)
+    known = [one for one in view.alerts if one.state.standing and not one.state.wanting]
     over = [
         one for one in view.alerts if not one.state.standing and one.changed_at > view.at - _RECENT
     ]
@@ -134,7 +134,7 @@ def grid(view: Overview, branch: str) -> dict[str, Any]:
     moved = {
         (one.testbed, scenario): (one, effect)
         for one in reversed(view.alerts)
-        if one.wanting and one.branch == branch
+        if one.state.wanting and one.branch == branch
         for scenario, effect in one.changes.items()
     }
     return {
@@ -188,8 +188,8 @@ def alerts(view: Overview) -> str:
         "Alerts",
         current="alerts.html",
         alternates=FEEDS,
-        open=[one for one in view.alerts if one.wanting],
-        settled=[one for one in view.alerts if one.state.standing and not one.wanting],
+        open=[one for one in view.alerts if one.state.wanting],
+        settled=[one for one in view.alerts if one.state.standing and not one.state.wanting],
         over=[one for one in view.alerts if not one.state.standing],
     )
 
@@ -220,7 +220,7 @@ def testbeds(view: Overview) -> str:
                 "kernels": f"{max(one.levels for one in mine):,}",
                 "boots": f"{max(one.boots for one in mine):,}",
                 "at": max(one.latest.at for one in mine),
-                "alerts": [one for one in view.alerts if one.wanting and one.testbed == name],
+                "alerts": [one for one in view.alerts if one.state.wanting and one.testbed == name],
             }
         )
     return render("testbeds.html", "Testbeds", current="testbeds.html", testbeds=rows)
@@ -244,7 +244,7 @@ def testbed(series: Sequence[SeriesSummary], alerts: Sequence[AlertSummary]) -> 
         current="testbeds.html",
         trail=[("testbeds.html", "Testbeds")],
         hardware=first.hardware,
-        open=[one for one in alerts if one.wanting],
+        open=[one for one in alerts if one.state.wanting],
         branches=[
             {
                 "name": branch,

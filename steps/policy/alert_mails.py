@@ -13,7 +13,7 @@ def change_mail(who: str, why: str) -> Callable[[Alert], str]:
     """Returns a function for the ledger that renders the mail about a change."""
 
     def text(alert: Alert) -> str:
-        now = words.state(alert.state, until=alert.muted_until, into=alert.merged_into)
+        now = words.state(alert)
         place = f"{alert.lead} on {alert.testbed}, {alert.branch}"
         return alerts.change(alert.id, now, place, alert.effects[0], who=who, why=why)
 

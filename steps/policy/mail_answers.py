@@ -111,7 +111,7 @@ def execute(ledger: Ledger, settings: Settings, mail: bytes) -> str:
     except (mail_commands.MailCommandError, NotAllowedError, NotFoundError) as error:
         letter, result = answers.not_understood(alert, str(error)), f"refused: {error}"
     else:
-        now = words.state(changed.state, until=changed.muted_until)
+        now = words.state(changed)
         letter, result = answers.done(alert, now), f"{command.state.value}: {command.why}"
     ledger.requests.add_audit_entry("answer", who=sender, via="mail", alert=alert, why=result)
     # One answer of a kind a day, so that no two programs can answer each other for ever.

@@ -11,7 +11,6 @@ from netbisect.store.ledger import Ledger
 from netbisect.store.repositories.samples import Coverage
 
 _DAY = 86400.0
-_SETTLED = {AlertState.ACKNOWLEDGED, AlertState.MUTED}
 _SUSPECTED = {AlertState.CANDIDATE, AlertState.CONFIRMING}
 _TIMES = 1e9
 """Seconds since the epoch from which on they are times: imported levels have numbers there."""
@@ -46,10 +45,7 @@ def conditions(ledger: Ledger, branches: Iterable[str] = ()) -> dict[Place, Cond
 def _condition(covered: Mapping[str, Coverage], about: Sequence[Alert], now: float) -> Condition:
     latest = max((one.latest for one in covered.values()), default=0.0)
     return Condition(
-        drops=sum(
-            one.kind is AlertKind.DROP and one.state.standing and one.state not in _SETTLED
-            for one in about
-        ),
+        drops=sum(one.kind is AlertKind.DROP and one.state.wanting for one in about),
         suspected=sum(one.state in _SUSPECTED for one in about),
         levels=max((one.revisions for one in covered.values()), default=0),
         days=(now - latest) / _DAY if latest >= _TIMES else None,

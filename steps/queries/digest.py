@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
-from netbisect.bisect.model.alert_state import AlertKind, AlertState
+from netbisect.bisect.model.alert_state import AlertKind
 from netbisect.bisect.model.entities import (
     Fact,
     Failure,
@@ -27,7 +27,6 @@ from netbisect.workers.config.scenario import load_scenario
 
 _KEY = "digest:"
 _DAY = 86400.0
-_SETTLED = (AlertState.ACKNOWLEDGED, AlertState.MUTED)
 _LONGEST = 7 * _DAY
 """A digest after a long silence does not go back further."""
 
@@ -91,7 +90,7 @@ def gather(
     standing = [
         one
         for one in ledger.alerts.all_open()
-        if one.id not in known and one.kind is AlertKind.DROP and one.state not in _SETTLED
+        if one.id not in known and one.kind is AlertKind.DROP and one.state.wanting
     ]
     judged = judge(ledger, settings.min_effect)
     return DigestDocument(
@@ -147,7 +146,7 @@ class Names:
                 one.id,
                 self.place(one.testbed, one.lead, one.branch),
                 words.change(one.effects[0]) if one.effects else "",
-                words.state(one.state, until=one.muted_until, into=one.merged_into),
+                words.state(one),
             )
             for one in alerts
         )

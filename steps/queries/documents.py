@@ -17,7 +17,6 @@ from netbisect.bisect.model.results import (
 )
 from netbisect.reports.documents import atom as feed
 from netbisect.reports.documents import types
-from netbisect.reports.documents.atom import Entry
 from netbisect.reports.documents.types import RevisionDocument
 from netbisect.reports.render import words
 from netbisect.steps.queries import document_parts
@@ -59,9 +58,6 @@ class DocumentQueries:
             url=url,
         )
 
-    def _address(self, alert: Alert) -> str:
-        return self.alert_link.replace("{number}", str(alert.id))
-
     # ----------------------------------------------------------------------------- one alert
 
     def alert(self, number: int) -> types.AlertDocument:
@@ -70,7 +66,9 @@ class DocumentQueries:
         Raises:
             StoreError: there is none.
         """
-        alert = self.ledger.alerts.get(number)
+        return self._alert(self.ledger.alerts.get(number))
+
+    def _alert(self, alert: Alert) -> types.AlertDocument:
         return types.AlertDocument(
             number=alert.id,
             id=feed.alert_id(alert.id, alert.testbed, alert.opened_at),
@@ -105,8 +103,8 @@ class DocumentQueries:
             muted_until=alert.muted_until,
             recovery=alert.recovery,
             merged_into=alert.merged_into,
-            history=history(self.ledger, number),
-            address=self._address(alert),
+            history=history(self.ledger, alert.id),
+            address=self.alert_link.replace("{number}", str(alert.id)),
         )
 
     def _revision(self, revision: str) -> RevisionDocument:
@@ -321,32 +319,8 @@ class DocumentQueries:
         if first is not None:
             named = feed.alert_id(first.id, first.testbed, first.opened_at)
         return feed.feed(
-            self.entries(),
+            map(self._alert, self.ledger.alerts.latest(feed.ENTRIES_MAX)),
             name=self.url or named,
             address=f"{self.url}feed.atom" if self.url else "",
             page=f"{self.url}index.html",
-        )
-
-    def entries(self) -> list[Entry]:
-        """Alerts that were announced, as many as a feed has, the one changed last first."""
-        alerts = self.ledger.alerts.latest(feed.ENTRIES_MAX)
-        changed = self.ledger.alerts.change_counts([one.id for one in alerts])
-        return [self._entry(one, changed.get(one.id)) for one in alerts]
-
-    def _entry(self, alert: Alert, changed: tuple[int, float] | None) -> Entry:
-        culprit = self._revision(alert.culprit) if alert.culprit else None
-        announced = alert.opened_at if alert.announced_at is None else alert.announced_at
-        return Entry(
-            id=feed.alert_id(alert.id, alert.testbed, alert.opened_at),
-            number=alert.id,
-            kind=alert.kind,
-            state=alert.state,
-            place=f"{alert.lead} on {alert.testbed}, {alert.branch}",
-            effect=alert.effects[0] if alert.effects else None,
-            good=self.ledger.commits.label(alert.good),
-            bad=self.ledger.commits.label(alert.bad),
-            culprit=f"{culprit.label} {culprit.subject}" if culprit else "",
-            announced=announced,
-            changed=changed[1] if changed else announced,
-            address=self._address(alert),
         )

@@ -166,7 +166,6 @@ class PageBuilder:
         jobs = [(kind, getattr(alert, kind)) for kind in JOB_KINDS]
         case = alert_case(self.lab, self.ledger, alert, self.alerts.now)
         page = cases.alert(
-            summary=self.lines[number],
             document=document,
             case=case,
             title=self.lab.title,

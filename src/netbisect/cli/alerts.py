@@ -127,7 +127,7 @@ def show(number: int, folder: Path | None, database: str | None, *, as_json: boo
         data = {**asdict(alert), "history": [asdict(one) for one in history]}
         click.echo(json.dumps(data, indent=2))
         return
-    click.echo(f"Alert {number}: {words.kind(alert.kind)}, {_now(alert)}")
+    click.echo(f"Alert {number}: {words.kind(alert.kind)}, {words.state(alert)}")
     facts = [("where", _where(alert)), ("change", _change(alert))]
     facts.append(("range", _range(alert.good, alert.bad)))
     facts += [("commit", alert.culprit)] if alert.culprit else []
@@ -182,10 +182,6 @@ def _known(ledger: Ledger, number: int) -> Alert:
         ) from error
 
 
-def _now(alert: Alert) -> str:
-    return words.state(alert.state, until=alert.muted_until, into=alert.merged_into)
-
-
 def _login() -> str:
     try:
         return getpass.getuser()
@@ -208,7 +204,7 @@ def _add(name: str, action: AlertCommand) -> None:
         _known(ledger, number)
         alert = act(ledger, number, name, who=who or _login(), why=why, until=until)
         if alert.state is action.state:
-            click.echo(f"Alert {number} is {_now(alert)}.")
+            click.echo(f"Alert {number} is {words.state(alert)}.")
         else:
             click.echo(f"Alert {number} stays {alert.state.value}; the reason is in its history.")
 

@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 import re
+import runpy
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netbisect.bisect.model.alert_state import AlertKind, AlertState
-from netbisect.reports.documents.atom import Entry, alert_id, feed
+from netbisect.bisect.model.alert_state import AlertState
+from netbisect.reports.documents.atom import alert_id, feed
+from netbisect.reports.model.history import HistoryEntry
 from netbisect.steps.queries.documents import DocumentQueries
 
 ATOM = "{http://www.w3.org/2005/Atom}"
-ENTRY = Entry(
-    id=alert_id(7, "c2558", 1.5e9),
+made = runpy.run_path(str(Path(__file__).parents[3] / "fixtures" / "report_cases.py"))
+ALERT = replace(
+    made["alert_document"](),
     number=7,
-    kind=AlertKind.DROP,
-    state=AlertState.OPEN,
-    place="inet4-forwarding on c2558, main",
-    effect=None,
-    good="n1",
-    bad="n2",
-    culprit="",
-    announced=1.5e9,
-    changed=1.6e9,
+    id=alert_id(7, "c2558", 1.5e9),
+    opened_at=1.5e9,
+    announced_at=1.5e9,
+    history=(HistoryEntry(1.6e9, "olga", "because", None),),
     address="https://lab.invalid/alert-7.html",
 )
 
@@ -53,17 +52,17 @@ def read(text: str) -> ET.Element:
 
 def test_an_alert_keeps_its_identity_whatever_becomes_of_it() -> None:
     """A reader shows it once more as changed, and not as another one."""
-    before = read(feed([ENTRY], name="lab")).find(f"{ATOM}entry")
-    after = read(
-        feed([replace(ENTRY, state=AlertState.FIXED, changed=1.7e9, address="")], name="lab")
-    ).find(f"{ATOM}entry")
+    before = read(feed([ALERT], name="lab")).find(f"{ATOM}entry")
+    history = (*ALERT.history, HistoryEntry(1.7e9, "olga", "over", AlertState.FIXED))
+    over = replace(ALERT, state=AlertState.FIXED, history=history, address="")
+    after = read(feed([over], name="lab")).find(f"{ATOM}entry")
 
     assert before is not None
     assert after is not None
     assert before.findtext(f"{ATOM}id") == after.findtext(f"{ATOM}id")
     assert before.findtext(f"{ATOM}updated") == "2020-09-13T12:26:40Z"
     assert after.findtext(f"{ATOM}updated") == "2023-11-14T22:13:20Z"
-    assert alert_id(7, "c2558", 1.5e9) == ENTRY.id
+    assert alert_id(7, "c2558", 1.5e9) == ALERT.id
     assert len({alert_id(7, "c2558", 1.5e9), alert_id(8, "c2558", 1.5e9),
                 alert_id(7, "apu2", 1.5e9), alert_id(7, "c2558", 1.6e9)}) == 4  # fmt: skip
 
@@ -72,8 +71,9 @@ def test_an_alert_keeps_its_identity_whatever_becomes_of_it() -> None:
 def test_any_text_makes_a_feed_that_can_be_read(text: str) -> None:
     """Control characters, markup and halves of letters included."""
     hostile = f"{text}]]><b>&amp;"
-    entry = replace(ENTRY, place=hostile, good=hostile, culprit=hostile, address=hostile)
-    told = feed([entry], name=hostile, address=hostile, page=hostile)
+    commit = replace(ALERT.good, label=hostile, subject=hostile)
+    alert = replace(ALERT, lead=hostile, good=commit, culprit=commit, address=hostile)
+    told = feed([alert], name=hostile, address=hostile, page=hostile)
 
     assert "]]>" in (read(told).findtext(f"{ATOM}entry/{ATOM}summary") or "")
     assert "<b>" not in told
@@ -81,8 +81,9 @@ def test_any_text_makes_a_feed_that_can_be_read(text: str) -> None:
 
 def test_the_alerts_of_a_ledger(filled_ledger: Any) -> None:
     """Announced ones alone; the commit is named when it is verified."""
-    [entry] = DocumentQueries(filled_ledger.ledger).entries()
-    summary = read(feed([entry], name="x")).findtext(f"{ATOM}entry/{ATOM}summary") or ""
+    documents = DocumentQueries(filled_ledger.ledger)
+    [entry] = read(documents.atom()).findall(f"{ATOM}entry")
+    summary = entry.findtext(f"{ATOM}summary") or ""
 
-    assert entry.id == DocumentQueries(filled_ledger.ledger).alert(filled_ledger.alert).id
+    assert entry.findtext(f"{ATOM}id") == documents.alert(filled_ledger.alert).id
     assert "n302147-cccccccccccc =HYPERLINK" in summary

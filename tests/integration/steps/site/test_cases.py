@@ -16,7 +16,6 @@ from netbisect.bisect.model.results import Culprit, ProfileResult
 from netbisect.reports.mail import alerts
 from netbisect.reports.site import cases
 from netbisect.steps.policy import profiles
-from netbisect.steps.queries import document_parts
 from netbisect.steps.queries.case import alert_case
 from netbisect.steps.queries.documents import DocumentQueries
 from netbisect.steps.queries.lab_context import LabContext
@@ -50,8 +49,7 @@ class Told:
 
     def page(self, case: Any) -> str:
         document = DocumentQueries(self.ledger).alert(self.alert.id)
-        summary = document_parts.alert_summary(self.alert, 0.0, self.names.title)
-        return cases.alert(summary, document, case, title=self.names.title, jobs=[])
+        return cases.alert(document, case, title=self.names.title, jobs=[])
 
     def take_profiles(self) -> None:
         """What `pmcstat` would leave of the culprit and of its parent."""

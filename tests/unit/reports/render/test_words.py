@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import unicodedata
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
@@ -168,5 +169,7 @@ def test_every_result_has_a_sentence(finding: Result, text: str) -> None:
 
 def test_states_include_date_and_merged_alert() -> None:
     """A muted alert has a date, a merged one an earlier alert."""
-    assert words.state(AlertState.MUTED, until=86400.0) == "muted until 1970-01-02"
-    assert words.state(AlertState.MERGED, into=7) == "merged into an earlier alert, alert 7"
+    muted = SimpleNamespace(state=AlertState.MUTED, muted_until=86400.0, merged_into=None)
+    merged = SimpleNamespace(state=AlertState.MERGED, muted_until=None, merged_into=7)
+    assert words.state(muted) == "muted until 1970-01-02"
+    assert words.state(merged) == "merged into an earlier alert, alert 7"

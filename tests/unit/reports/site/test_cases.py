@@ -31,7 +31,7 @@ def make(name: str, **changes: object) -> Case:
 
 def page(case: Case) -> str:
     document = replace(made["alert_document"](), history=case.history)
-    return cases.alert(made["alert_summary"](), document, case, title=case.title, jobs=[])
+    return cases.alert(document, case, title=case.title, jobs=[])
 
 
 @cache
@@ -332,9 +332,11 @@ def test_pages_are_valid_for_any_texts(name: str, said: tuple[str, ...], times: 
     line = replace(
         made["alert_summary"](), testbed=testbed, title=title, branch=branch, good=label, bad=value
     )
-    document = replace(made["alert_document"](), history=told.history)
+    document = replace(
+        made["alert_document"](), history=told.history, testbed=testbed, branch=branch, lead=title
+    )
     pages = [
-        cases.alert(line, document, told, title=str, jobs=[]),
+        cases.alert(document, told, title=str, jobs=[]),
         cases.comparison(1, told, None, alert=line),
         cases.bisection(2, told, line),
     ]
