@@ -18,7 +18,7 @@ from netbisect.bisect.detection.nightly_screen import Z_95
 from netbisect.bisect.model.detection_results import MIN_EFFECT, RetestJudgement, RetestVerdict
 from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.model.results import Effect
-from netbisect.bisect.stats.sequential import log_uniform_effects, sequential_test
+from netbisect.bisect.stats.sequential import PRIOR_WEIGHT, log_uniform_effects, sequential_test
 
 MOST_PAIRS = 10
 """Maximum number of pairs."""
@@ -57,7 +57,8 @@ def judge(
         by_good[name].append(pair.ln_ratio)
     differences = [math.fsum(own) / len(own) for own in by_good.values()]
     sd = math.sqrt(noise.image**2 + len(pairs) * _boot_variance(pairs, noise) / 2)
-    tested = sequential_test(differences, sd, sign * log_uniform_effects(min_effect))
+    mixture = sign * log_uniform_effects(min_effect)
+    tested = sequential_test(differences, sd, PRIOR_WEIGHT, mixture)
     enough = seen >= (min_effect if len(pairs) == 1 else _LEAST_SHARE * min_effect)
     if tested.shown and enough:
         return RetestJudgement(RetestVerdict.CHANGED, effect, _count(pairs))

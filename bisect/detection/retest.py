@@ -1,8 +1,8 @@
 """Retest of two revisions by interleaved boots, until it is decided or too dear.
 
 By the test of `stats.sequential`. It ends if a change of the least effect is confirmed, if the
-confidence sequence excludes it, or if its price, with half of what it seems to need further,
-exceeds `_PRICE` times the expected price of the search that it may prevent.
+confidence sequence excludes it, or if its price exceeds `_PRICE` times the expected price of the
+search that it may prevent.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ from netbisect.bisect.model.results import (
 )
 from netbisect.bisect.stats.boot_modes import modes_of, to_fast_mode
 from netbisect.bisect.stats.effect import effects, yields_no_sample
-from netbisect.bisect.stats.information import bits_of_boot
+from netbisect.bisect.stats.information import boots_of_search
 from netbisect.bisect.stats.sequential import (
     BLOCK,
+    PRIOR_WEIGHT,
     BlockBoot,
     Blocks,
     SequentialTest,
@@ -41,7 +42,7 @@ from netbisect.bisect.stats.sequential import (
 
 _PRICE = 2.0
 """Maximum price of a retest, relative to the expected price of the search."""
-_LEAST_BLOCKS, _MOST_BLOCKS = 4, 25
+_LEAST_BLOCKS, _MOST_BLOCKS = 4, 100
 """Blocks that a retest may always take, and its most."""
 _WHY = "compares the two ends, interleaved"
 
@@ -66,7 +67,7 @@ def next_move(
         return ended
     modes = modes_of(job.noise) if job.noise else None
     seed = f"{job.good} {job.bad}"
-    blocks = blocks_of(_in_fast_mode(job, boots, modes), seed)
+    blocks = blocks_of(_in_fast_mode(job, boots, modes))
     tested = _tested(job, blocks, modes)
     if tested is not None:
         pairs = tested.pairs
@@ -134,7 +135,8 @@ def _tested(
     sign = math.copysign(1.0, job.suspected)
     noise = job.noise or Noise()
     boot_sd = modes.boot if modes else math.sqrt(noise.variance_of_boot(runs))
-    return sequential_test(differences, boot_sd, sign * log_uniform_effects(job.min_effect))
+    mixture = sign * log_uniform_effects(job.min_effect)
+    return sequential_test(differences, boot_sd, PRIOR_WEIGHT, mixture)
 
 
 def _reason_to_end(
@@ -151,8 +153,8 @@ def _reason_to_end(
     opposite = seen <= -job.min_effect and room > 0  # perhaps the ends are swapped
     if room < job.min_effect and not opposite:
         return f"{counts} leave no room for a {word} of {least} %"
-    boots, further = 2 * tested.pairs, _boots_to_decide(job, tested, seen)
-    if boots >= BLOCK * _LEAST_BLOCKS and boots + further / 2 > _most_boots(job, tested, prices):
+    if 2 * tested.pairs >= max(BLOCK * _LEAST_BLOCKS, _most_boots(job, tested, prices)):
+        further = tested.boots_to_decide(sign * job.min_effect)
         return f"{counts} do not decide it; about {further} further boots would"
     return None
 
@@ -165,23 +167,11 @@ def _may_be_mode(tested: SequentialTest, modes: BootModes | None) -> bool:
 
 
 def _most_boots(job: CompareJob, tested: SequentialTest, prices: Prices) -> float:
-    """Boots that cost `_PRICE` times the expected price of the search.
-
-    A search takes one build per bit and, by the information of a boot, several boots.
-    """
-    bits = math.log2(job.commits + 1)
+    """Boots that cost `_PRICE` times the expected price of the search, with a build per bit."""
     effect = max(job.min_effect, abs(tested.mean))
     boot = prices.boot + prices.run * len(job.scenarios)
-    per_boot = bits_of_boot(Noise(tested.boot_sd), effect)
-    price = bits * (prices.build + boot / per_boot) + BLOCK * boot
+    boots = boots_of_search(job.commits, Noise(tested.boot_sd), effect)
+    price = math.log2(job.commits + 1) * prices.build + boots * boot
     # Without a device that keeps both, every second boot of the ends takes a set-up.
     affordable = _PRICE * price / max(boot + prices.build / 2, 1e-9)
     return min(affordable, float(BLOCK * _MOST_BLOCKS))
-
-
-def _boots_to_decide(job: CompareJob, tested: SequentialTest, seen: float) -> int:
-    """Further boots until the interval excludes no effect, or the least one."""
-    width = (tested.high - tested.low) / 2
-    wanted = max(seen, job.min_effect - seen)
-    more = tested.pairs * ((width / wanted) ** 2 - 1)
-    return BLOCK * math.ceil(max(2 * more, 1) / BLOCK)

@@ -35,36 +35,38 @@ from netbisect.bisect.model.results import (
 )
 from netbisect.bisect.search import link_order
 from netbisect.bisect.search.information_gain import information_gain
+from netbisect.bisect.search.kernel_comparison import max_boots
 from netbisect.bisect.search.posterior import JointPosterior, as_posterior, infer
 from netbisect.bisect.search.search_space import SearchSpace, Target, build_search_space
 from netbisect.bisect.search.verification import (
-    CLEAR,
     NAMING_THRESHOLD,
     PROOF_THRESHOLD,
-    RUNS,
     candidate_groups,
+    comparison_of_ends,
     credible_range,
     good_end_shift,
-    max_boots,
-    runs_per_boot,
+    is_blurred,
     verify,
 )
 
+RUNS = (1, 2, 4, 8, 12)
+"""Possible numbers of runs per boot."""
+_CLEAR = 5.5
+"""Ratio of the effect to the standard deviation of the mean of the runs, at the first boot of an
+end."""
+
 NONE_THRESHOLD = 0.95
 """Probability of no change at which a search ends."""
+_COMPARE_ENDS = 0.5
+"""Probability of no change from which the next boots are those of a test of the ends."""
+_NOTHING = 0.05
+"""Level at which the test of the ends refutes a change."""
 DRIFT_THRESHOLD = 0.9
 """Probability of a drift at which a search ends."""
 _ANOTHER, _ANOTHER_CHEAP = 0.07, 0.015
 """Probability of a second step at which a search continues after its first verified culprit, if
 the next trial needs a build. It falls in proportion to the cost of the trial, down to the second
 value. With image noise, which hides small second steps, it is always the first."""
-_VISITS, _VISITS_PER_BIT = 60, 4
-"""Maximum boots of a search: three times the cost of a 3 % drop with 0.9 % boot noise and 0.5 %
-image noise."""
-_HARDEST = 6.0
-"""Maximum factor where the boot noise exceeds half the effect."""
-_HARDEST_IMAGES = 1.5
-"""The same for boot and image noise together, with further layouts."""
 _LEAST_GAIN, _LEAST_SHARE = 0.002, 0.005
 """Minimum gain of a boot: bits, and share of the missing bits. Only image noise makes the gain so
 small, because boots do not average it out."""
@@ -118,11 +120,11 @@ def decide(
     """As `next_move_on`, with the posterior given."""
     space = replace(space, offsets=joint.offsets)
     posterior = as_posterior(space, joint)
-    ended = _end_without_culprit(space, joint, posterior, in_flight)
-    if ended is not None:
-        return ended
-    move, proved = _proof(space, joint, posterior, in_flight)
     spent = _spent(space, prices) >= space.job.budget_seconds
+    ended = _end_without_culprit(space, joint, posterior, prices, in_flight)
+    if ended is not None and not (spent and isinstance(ended, Trial | Wait)):
+        return ended
+    move, proved = _proof(space, joint, posterior, prices, in_flight)
     if move is not None and not (spent and isinstance(move, Trial | Wait)):
         return move
     limit = _limit(space, prices)
@@ -139,7 +141,11 @@ def decide(
 
 
 def _proof(
-    space: SearchSpace, joint: JointPosterior, posterior: Posterior, in_flight: InFlight
+    space: SearchSpace,
+    joint: JointPosterior,
+    posterior: Posterior,
+    prices: Prices,
+    in_flight: InFlight,
 ) -> tuple[Move | Wait | None, list[Culprit]]:
     """The next move of the verification, if any, and the verified culprits."""
     proved: list[Culprit] = []
@@ -152,7 +158,7 @@ def _proof(
     for group in found:
         both = posterior.two > 0.5 and len(found) > 1  # noqa: PLR2004 - likelier than not
         other = next((one for one in found if one is not group), None) if both else None
-        proof = verify(space, group, posterior, in_flight, other)
+        proof = verify(space, group, posterior, prices, in_flight, other)
         if isinstance(proof, Trial | Wait):
             # A waiting verification leaves this testbed to the next one.
             open_proof = proof if not isinstance(open_proof, Trial) else open_proof
@@ -164,7 +170,7 @@ def _proof(
         ranked = sorted(proved, key=lambda one: -abs(one.effects[0].ln_ratio))
         return SeveralCulprits(tuple(ranked), posterior), proved
     used = sum(observation.fresh for observation in space.evidence.observations)
-    if used >= _allowed(space.job) + 2 * max_boots(space.job):
+    if used >= 2 * max_boots(space.job):
         open_proof = None
     least = _ANOTHER if space.job.noise.image else _ANOTHER_CHEAP
     if open_proof is None and proved and joint.two < least:
@@ -191,7 +197,7 @@ def _seek_second_step(
 def _limit(space: SearchSpace, prices: Prices) -> str:
     """Why a search has to end; "" if it may continue."""
     used = sum(observation.fresh for observation in space.evidence.observations)
-    if used >= _allowed(space.job):
+    if used >= max_boots(space.job):
         return f"{used} boots did not settle it"
     spent = _spent(space, prices)
     if spent >= space.job.budget_seconds:
@@ -200,45 +206,63 @@ def _limit(space: SearchSpace, prices: Prices) -> str:
 
 
 def _end_without_culprit(
-    space: SearchSpace, joint: JointPosterior, posterior: Posterior, in_flight: InFlight
+    space: SearchSpace,
+    joint: JointPosterior,
+    posterior: Posterior,
+    prices: Prices,
+    in_flight: InFlight,
 ) -> Move | Wait | None:
     """The result without a culprit, or the boot that it still needs; None if neither."""
-    if joint.none >= NONE_THRESHOLD:
-        if (end := _single_boot(space)) is not None:
-            if any(
-                space.target_at[space.revisions.index(v.revision)] is end
-                for v in in_flight.under_way
-            ):
-                return Wait.WAIT
-            return _trial(space, joint, end, 1, in_flight)
-        return NotReproduced(posterior, _why_none(space))
-    if (shift := good_end_shift(space)) is not None:
-        return NotReproduced(
-            posterior,
-            f"the good end itself changed by {shift.percent:+.1f} % since it was called good: "
-            "it is the testbed or its surroundings, not a commit",
-        )
+    shift = good_end_shift(space)
+    if joint.none >= _COMPARE_ENDS or shift is not None:
+        why = _why_none(space)
+        if shift is not None:
+            why = (
+                f"the good end itself changed by {shift.percent:+.1f} % since it was called good: "
+                "it is the testbed or its surroundings, not a commit"
+            )
+        sure = joint.none >= NONE_THRESHOLD or shift is not None
+        ended = _without_change(space, posterior, prices, in_flight, why if sure else "")
+        if ended is not None:
+            return ended
     if joint.drift >= DRIFT_THRESHOLD:
         return Drift(posterior, f"{len(space.images)} kernels of the range lie along a slope")
     return None
 
 
-def _single_boot(space: SearchSpace) -> Target | None:
-    """An end with a single boot, which may be an outlier; None without boot noise."""
-    if not space.job.noise.boot:
+def _without_change(
+    space: SearchSpace, posterior: Posterior, prices: Prices, in_flight: InFlight, why: str
+) -> Move | Wait | None:
+    """The result that nothing changed, once the test of the ends says so too.
+
+    The posterior takes boots for independent of their time; the test does not.
+
+    Args:
+        space: The job and its evidence.
+        posterior: Of the search.
+        prices: Of the boots of the test.
+        in_flight: Running builds and trials.
+        why: The reason of the result; empty if the posterior does not allow it yet.
+    """
+    test = comparison_of_ends(space) if space.possible.any() else None
+    if test is None:
+        return NotReproduced(posterior, why) if why else None
+    tested = test.result(space)
+    blurred = is_blurred(space.job)
+    if tested is not None and (blurred or tested.log_ratio <= math.log(_NOTHING)):
+        return NotReproduced(posterior, why) if why else None
+    if tested is not None and tested.shown:
         return None
-    ends = (space.target_at[0], space.target_at[-1])
-    return next((target for target in ends if target is not None and target.boots == 1), None)
-
-
-def _allowed(job: BisectJob) -> int:
-    """Maximum number of boots."""
-    bits = math.ceil(math.log2(len(job.candidates) + 1))
-    hypothesis, half = job.noise.variance_of_boot(RUNS[-1]), job.effect / 2
-    times = min(max(1.0, hypothesis / half**2), _HARDEST)
-    if link_order.can_average(job):
-        times = max(times, min((hypothesis + job.noise.image**2) / half**2, _HARDEST_IMAGES))
-    return int((_VISITS + _VISITS_PER_BIT * bits) * times)
+    if tested is not None and 2 * tested.pairs >= max_boots(space.job):
+        low, high = (100 * math.expm1(x) for x in (tested.low, tested.high))
+        further = tested.boots_to_decide(math.copysign(test.least, space.job.effect))
+        return Unfinished(
+            f"{tested.pairs} boots of each end leave a change of {low:.1f} to {high:.1f} % open; "
+            f"about {further} further boots would decide it",
+            posterior,
+        )
+    ordered = test.next_trial(space, posterior, prices, in_flight)
+    return ordered if isinstance(ordered, Wait) else ordered[1]
 
 
 def _spent(space: SearchSpace, prices: Prices) -> float:
@@ -301,7 +325,7 @@ def _measure_end(space: SearchSpace, joint: JointPosterior, in_flight: InFlight)
     A further testbed starts with the good end too, as its reference.
     """
     first, last = space.targets[0], space.targets[-1]
-    runs = runs_per_boot(space.job.noise, space.job.effect, CLEAR)
+    runs = _runs_at_end(space.job)
     if not space.images or (in_flight.testbed and in_flight.testbed not in space.testbeds):
         target = first if first.position == 0 else last
         return _trial(space, joint, target, runs, in_flight)
@@ -309,6 +333,12 @@ def _measure_end(space: SearchSpace, joint: JointPosterior, in_flight: InFlight)
     if last.built and not ahead and not any(target.boots for target in space.targets[1:]):
         return _trial(space, joint, last, runs, in_flight)
     return None
+
+
+def _runs_at_end(job: BisectJob) -> int:
+    """The fewest runs that make run noise small compared with the effect."""
+    wanted = max(abs(job.effect) / _CLEAR, job.noise.boot)
+    return next((runs for runs in RUNS if job.noise.run / math.sqrt(runs) <= wanted), RUNS[-1])
 
 
 def _entropy(joint: JointPosterior) -> float:

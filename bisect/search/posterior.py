@@ -40,8 +40,10 @@ PRIOR_NONE = 0.1
 """Prior probability of no change after a confirmed drop: two images with different offsets."""
 PRIOR_TWO = 0.06
 """Prior probability of two steps, of equal or opposite sign."""
-PRIOR_DRIFT, _NO_DRIFT = 0.02, 1e-12
+PRIOR_DRIFT = 0.02
 """Prior probability of a drift; with one or two candidates that is the same as a step."""
+_REFUTED = 1e-12
+"""Prior probability of a hypothesis that is refuted, or the same as another."""
 _EFFECT_SHARE, _EFFECT_LEAST = 0.3, 0.5
 """Standard deviation and minimum of the height of a single step, as shares of the confirmed
 effect. A smaller step contradicts the confirmation and could not be verified."""
@@ -152,12 +154,11 @@ def _prior(space: SearchSpace) -> _Prior:
     share_two = PRIOR_TWO if len(two) else 0.0
     if not total:
         return _Prior(weights, gaps, one, two, (first, second), 1.0, 0.0)
-    share_drift = PRIOR_DRIFT if np.count_nonzero(weights) > 2 else _NO_DRIFT  # noqa: PLR2004
-    share_one = 1 - PRIOR_NONE - share_two - share_drift
+    share_drift = PRIOR_DRIFT if np.count_nonzero(weights) > 2 else _REFUTED  # noqa: PLR2004
+    none = _REFUTED if space.changed else PRIOR_NONE
+    share_one = 1 - none - share_two - share_drift
     scale = share_two / two.sum() if len(two) else 1.0
-    return _Prior(
-        weights, gaps, one * share_one, two * scale, (first, second), PRIOR_NONE, share_drift
-    )
+    return _Prior(weights, gaps, one * share_one, two * scale, (first, second), none, share_drift)
 
 
 @dataclass(frozen=True, slots=True)

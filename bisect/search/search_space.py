@@ -86,6 +86,8 @@ class SearchSpace:
     testbed of the job."""
     offsets: tuple[TestbedOffset, ...] = ()
     """From the first testbed, once inferred."""
+    changed: bool = False
+    """Whether a test of the ends has shown that they differ."""
 
     def on(self, target: Target, testbed: str) -> int:
         """Number of boots of a target on a testbed."""

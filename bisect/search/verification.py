@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from netbisect.bisect.model.entities import Noise
-from netbisect.bisect.model.evidence import Observation
+from netbisect.bisect.model.evidence import Observation, Prices
 from netbisect.bisect.model.in_flight import NOTHING_IN_FLIGHT, InFlight, Wait
 from netbisect.bisect.model.jobs import BisectJob
 from netbisect.bisect.model.results import (
@@ -23,20 +23,18 @@ from netbisect.bisect.model.results import (
     Unfinished,
 )
 from netbisect.bisect.search import link_order
-from netbisect.bisect.search.search_space import SearchSpace, Target, testbed_of
+from netbisect.bisect.search.kernel_comparison import (
+    COMPARES_ENDS,
+    LEAST_PART,
+    LEAST_SHARE,
+    VERIFIES,
+    KernelComparison,
+    max_boots,
+)
+from netbisect.bisect.search.search_space import SearchSpace, Target
 from netbisect.bisect.stats.effect import SpreadPrior, difference, effects, sides
 from netbisect.bisect.stats.robust import LEAST_BOOT_SD
-from netbisect.bisect.stats.sequential import (
-    BLOCK,
-    BlockBoot,
-    Blocks,
-    SequentialTest,
-    blocks_of,
-    differences_of,
-    effects_between,
-    next_side,
-    sequential_test,
-)
+from netbisect.bisect.stats.sequential import ALPHA, BLOCK, SequentialTest
 
 NAMING_THRESHOLD = 0.99
 """Probability at which a verified candidate, or group of candidates, is named."""
@@ -44,22 +42,11 @@ RANGE_MASS = 0.95
 """Probability of a range of suspects within which image noise hides the culprit."""
 PROOF_THRESHOLD = 0.8
 """Probability at which verification begins: its boots are as informative as others."""
-ALPHA = 0.01
-RUNS = (1, 2, 4, 8, 12)
-"""Possible numbers of runs per boot."""
-_MOST_BOOTS = 10
-"""Boots of each side at which an undecided verification fails, at least."""
-_LEAST_SHARE, _LEAST_PART = 0.5, 0.2
-"""Minimum difference, as a share of the expected effect; the second value for two steps."""
 _KNOWN_WEIGHT = 4.0
 """Degrees of freedom of the noise of the job, on each side."""
-CLEAR = 5.5
-"""Ratio of the effect to the standard deviation of the mean of a boot's runs, at an end and in a
-verification."""
-_MOST_SHARE = 1.5
-"""Maximum effect, as a share of the expected effect."""
-_VERIFIES = "verifies "
-"""Begins the reason of the trials of a verification."""
+_CLEAR_OF_IMAGES = 6.0
+"""Minimum ratio of the effect to the image noise at which boots of the two ends alone can tell
+whether anything changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,38 +87,25 @@ def candidate_groups(
     return found
 
 
-def max_boots(job: BisectJob) -> int:
-    """Maximum fresh boots of each side, by the ratio of noise to effect."""
-    ratio = job.noise.variance_of_boot(RUNS[-1]) / job.effect**2
-    return max(_MOST_BOOTS, math.ceil(min(40 * ratio, 120)))
-
-
-def runs_per_boot(noise: Noise, effect: float, clear: float) -> int:
-    """Smallest number of runs that makes run noise small compared with the effect."""
-    if not noise.run:
-        return 1
-    wanted = max(abs(effect) / clear, noise.boot)
-    return next((runs for runs in RUNS if noise.run / math.sqrt(runs) <= wanted), RUNS[-1])
-
-
 def verify(
     space: SearchSpace,
     group: CandidateGroup,
     posterior: Posterior,
+    prices: Prices,
     in_flight: InFlight = NOTHING_IN_FLIGHT,
     other: CandidateGroup | None = None,
 ) -> Trial | Culprit | Suspects | Unfinished | Wait | None:
     """Next step of the verification that the culprit is in `group`.
 
-    Only boots that were ordered for it count, in whole blocks of one testbed (`stats.sequential`):
-    a boot that the search chose was chosen for the value of others. With image noise, the images
-    on both sides must differ too; if the lab can link other layouts, culprit and parent are
-    compared by their means over layouts instead.
+    Only boots that were ordered for it count, in whole blocks (`KernelComparison`). With image
+    noise, the images on both sides must differ too; if the lab can link other layouts, culprit and
+    parent are compared by their means over layouts instead.
 
     Args:
         space: The job and its evidence.
         group: The suspected candidates.
         posterior: Of the search.
+        prices: Of its trials.
         in_flight: Running builds and trials.
         other: Another step; only images on this side of it are compared.
 
@@ -146,10 +120,10 @@ def verify(
         return Unfinished(
             f"the {end} end cannot be measured: {_skip_reason(space, revision)}", posterior
         )
-    job, why = space.job, _why(space, group)
-    blocks = proof_blocks(space, group.good, group.bad, why)
+    job, least = space.job, _smallest_effect(space.job, posterior)
     two = posterior.two > 0.5  # noqa: PLR2004 - one of two may have the other sign
-    tested = _tested(job, blocks, _smallest_effect(job, posterior), both_signs=two)
+    test = KernelComparison(group.good, group.bad, _why(space, group), least, two)
+    tested = test.result(space)
     if tested is not None:
         images = link_order.difference(space, group.good, group.bad)
         if link_order.can_average(job) and images is not None:
@@ -157,75 +131,52 @@ def verify(
             refuted = _refuted(job, images, posterior)
         else:
             shown = tested.shown and sides_differ(space, group, other)
-            refuted = tested.refuted
+            refuted = tested.refuted or (tested.shown and not shown)
         if shown:
             return _name(space, group, posterior, tested)
-        if refuted or tested.pairs >= max_boots(job):
+        if refuted or 2 * tested.pairs >= max_boots(job):
             return None
-    testbed = in_flight.testbed or job.testbed
-    running = [v.testbed or job.testbed for v in in_flight.under_way if v.why == why]
-    fast = next_side(blocks, why, testbed, running)
-    if fast is None:
-        return Wait.WAIT
-    target = group.good if fast else group.bad
-    if link_order.can_average(job):
-        boots = tested.pairs if tested is not None else 0
-        target = _layout(space, target, boots, 2 * _smallest_effect(job, posterior), in_flight)
-    runs = runs_per_boot(job.noise, 2 * _smallest_effect(job, posterior), CLEAR)
-    return Trial(target.revision, why, posterior, runs, in_flight.testbed, target.layout)
+    ordered = test.next_trial(space, posterior, prices, in_flight)
+    if isinstance(ordered, Wait) or not link_order.can_average(job):
+        return ordered if isinstance(ordered, Wait) else ordered[1]
+    boots = tested.pairs if tested is not None else 0
+    target = _layout(space, ordered[0], boots, 2 * least, in_flight)
+    return replace(ordered[1], revision=target.revision, layout=target.layout)
 
 
-def proof_blocks(space: SearchSpace, good: Target, bad: Target, why: str) -> dict[str, Blocks]:
-    """The blocks of a verification by testbed, from the order of the boots.
-
-    Args:
-        space: The job and its evidence.
-        good: Last kernel before the candidates.
-        bad: First kernel from the candidates on.
-        why: The reason of its trials.
-    """
-    job, boots = space.job, list[BlockBoot]()
-    fast = {id(r) for r in link_order.observations_of(space, good)}
-    slow = {id(r) for r in link_order.observations_of(space, bad)}
-    for r in space.evidence.observations:
-        is_good = id(r) in fast
-        mine = r.order == why and r.fresh and (is_good or id(r) in slow)
-        value = r.ln_pps.get(job.lead)
-        boots.append(BlockBoot(testbed_of(job, r), is_good if mine else None, value, r.runs))
-    return blocks_of(boots, why)
-
-
-def _tested(
-    job: BisectJob, blocks: dict[str, Blocks], least: float, *, both_signs: bool
-) -> SequentialTest | None:
-    """The test of all whole blocks for an effect from `least` on; None if there is none."""
-    differences, runs = differences_of(blocks)
-    if not differences:
+def comparison_of_ends(space: SearchSpace) -> KernelComparison | None:
+    """The test whether the ends differ; None if one of them cannot be measured."""
+    good, bad = space.target_at[0], space.target_at[-1]
+    if good is None or bad is None or good is bad:
         return None
-    most = _MOST_SHARE * job.effect
-    mixture = effects_between(math.copysign(least, most), most)
-    if both_signs:
-        mixture = np.concatenate([mixture, -mixture])
-    return sequential_test(differences, math.sqrt(job.noise.variance_of_boot(runs)), mixture)
+    return KernelComparison(good, bad, COMPARES_ENDS, LEAST_SHARE * abs(space.job.effect))
+
+
+def is_blurred(job: BisectJob) -> bool:
+    """Whether two images without a change may differ by as much as the effect."""
+    return abs(job.effect) < _CLEAR_OF_IMAGES * job.noise.image
 
 
 def without_refuted(space: SearchSpace) -> SearchSpace:
-    """The space without the candidates whose verification refuted them; unless these are all."""
-    reasons = {r.order for r in space.evidence.observations if r.order.startswith(_VERIFIES)}
-    if not reasons:
+    """The space without the hypotheses that a test has refuted.
+
+    These are candidates, unless all of them are refuted, and that nothing changed.
+    """
+    reasons = {r.order for r in space.evidence.observations if r.order}
+    ends = comparison_of_ends(space) if COMPARES_ENDS in reasons else None
+    tested = ends.result(space) if ends is not None else None
+    shown = tested is not None and tested.shown and not is_blurred(space.job)
+    space = replace(space, changed=shown)
+    if not any(why.startswith(VERIFIES) for why in reasons) or link_order.can_average(space.job):
         return space
-    possible = space.possible.copy()
+    possible, least = space.possible.copy(), LEAST_SHARE * abs(space.job.effect)
     for position in np.flatnonzero(space.possible).tolist():
         good, bad = space.target_at[position - 1], space.target_at[position]
-        if good is None or bad is None or link_order.can_average(space.job):
+        if good is None or bad is None:
             continue
         why = _why(space, CandidateGroup((position,), 1.0, good, bad))
         if why in reasons:
-            blocks, least = (
-                proof_blocks(space, good, bad, why),
-                _LEAST_SHARE * abs(space.job.effect),
-            )
-            tested = _tested(space.job, blocks, least, both_signs=True)
+            tested = KernelComparison(good, bad, why, least, both_signs=True).result(space)
             possible[position] = tested is None or not tested.refuted
     return replace(space, possible=possible) if possible.any() else space
 
@@ -241,7 +192,7 @@ def _layout(
 
 
 def _smallest_effect(job: BisectJob, posterior: Posterior) -> float:
-    share = _LEAST_PART if posterior.two > 0.5 else _LEAST_SHARE  # noqa: PLR2004 - more likely than not
+    share = LEAST_PART if posterior.two > 0.5 else LEAST_SHARE  # noqa: PLR2004 - more likely than not
     return share * abs(job.effect)
 
 
@@ -284,7 +235,7 @@ def good_end_shift(space: SearchSpace) -> Effect | None:
     known = _known(job.noise, target.observations)
     effect = difference(before, today, job.lead, known=known, strata=strata)
     share = effect.ln_ratio / job.effect
-    return effect if effect.p < ALPHA and share >= _LEAST_SHARE else None
+    return effect if effect.p < ALPHA and share >= LEAST_SHARE else None
 
 
 def sides_differ(
@@ -313,8 +264,8 @@ def sides_differ(
     variance = before.variance + after.variance + link_order.offset_variance(space, before, after)
     p = 2 * float(special.ndtr(-abs(shift) / math.sqrt(variance)))
     if other is not None:
-        return p < ALPHA and abs(shift / effect) >= _LEAST_PART
-    return p < ALPHA and shift / effect >= _LEAST_SHARE
+        return p < ALPHA and abs(shift / effect) >= LEAST_PART
+    return p < ALPHA and shift / effect >= LEAST_SHARE
 
 
 def _name(
@@ -398,10 +349,8 @@ def _why(space: SearchSpace, group: CandidateGroup) -> str:
     first, last = group.positions[0], group.positions[-1]
     culprit, parent = space.revisions[last][:12], space.revisions[first - 1][:12]
     if first == last:
-        return f"{_VERIFIES}{culprit} against its parent {parent}"
-    return (
-        f"{_VERIFIES}that the change lies among {len(group.positions)} neighbours up to {culprit}"
-    )
+        return f"{VERIFIES}{culprit} against its parent {parent}"
+    return f"{VERIFIES}that the change lies among {len(group.positions)} neighbours up to {culprit}"
 
 
 def _skip_reason(space: SearchSpace, revision: str) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 from scipy import special
 
 from netbisect.bisect.model.entities import Noise
+from netbisect.bisect.stats.sequential import ALPHA
 
 
 def bits_of_boot(noise: Noise, effect: float, runs: int = 1) -> float:
@@ -25,3 +26,15 @@ def bits_of_boot(noise: Noise, effect: float, runs: int = 1) -> float:
     sides /= sides.sum(axis=1, keepdims=True)
     nats = special.entr(sides.mean(axis=0)).sum() - special.entr(sides).sum(axis=1).mean()
     return max(float(nats) / math.log(2), 1e-3)
+
+
+def boots_of_search(commits: int, noise: Noise, effect: float, runs: int = 1) -> float:
+    """Boots that a search is expected to take: the bits of the commit, and those of a proof.
+
+    Args:
+        commits: Candidates.
+        noise: Of the testbed.
+        effect: Of the culprit, ln ratio.
+        runs: Of a boot.
+    """
+    return math.log2((commits + 1) / ALPHA) / bits_of_boot(noise, effect, runs)

@@ -30,8 +30,8 @@ BLOCK = 4
 """Boots of a block."""
 ALPHA = 0.01
 """Type I error, and probability to refute a true effect, over all looks."""
-_WEIGHT = 4.0
-"""Degrees of freedom of the prior of the variance."""
+PRIOR_WEIGHT = 4.0
+"""Degrees of freedom of the noise of a job."""
 _POINTS = 41
 """Effects of a mixture."""
 _MOST_EFFECT = 32.0
@@ -68,17 +68,25 @@ class SequentialTest:
         """Valid at any time: the inverse of the likelihood ratio."""
         return min(1.0, math.exp(-self.log_ratio))
 
+    def boots_to_decide(self, least: float) -> int:
+        """Further boots until the interval is expected to exclude no effect, or the least one.
 
-def good_is_next(seed: str, block: int, done: int) -> bool:
-    """Whether the good side boots next: ABBA or BAAB, drawn at random.
+        Args:
+            least: Ln ratio of the expected sign.
+        """
+        seen, width = math.copysign(self.mean, self.mean * least), (self.high - self.low) / 2
+        more = self.pairs * ((width / max(seen, abs(least) - seen)) ** 2 - 1)
+        return BLOCK * math.ceil(max(2 * more, 1) / BLOCK)
+
+
+def good_begins(seed: str, block: int) -> bool:
+    """Whether the good side boots first in a block: ABBA or BAAB, drawn at random.
 
     Args:
         seed: Of the comparison.
         block: Number of the block.
-        done: Boots of this block so far, 0 to 3.
     """
-    begins = bool(zlib.crc32(f"{seed} {block}".encode()) & 1)
-    return begins == (done in (0, BLOCK - 1))
+    return bool(zlib.crc32(f"{seed} {block}".encode()) & 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +114,15 @@ class Blocks:
     runs: int = 0
     """Fewest runs of a boot; 0 without boots."""
 
+    @property
+    def good_is_next(self) -> bool:
+        """Whether the good side boots next in the block under way."""
+        return bool(self.begun[0].good) == (len(self.begun) == BLOCK - 1)
+
     def add(self, boot: BlockBoot) -> None:
-        """Adds the next boot with a sample."""
+        """Adds the next boot with a sample; out of turn, it begins another block."""
+        if self.begun and boot.good != self.good_is_next:
+            self.end()
         self.runs = min(self.runs or boot.runs, boot.runs)
         self.begun.append(boot)
         if len(self.begun) == BLOCK:
@@ -121,7 +136,7 @@ class Blocks:
         self.begun, self.number = [], self.number + 1
 
 
-def blocks_of(boots: Iterable[BlockBoot], seed: str) -> dict[str, Blocks]:
+def blocks_of(boots: Iterable[BlockBoot]) -> dict[str, Blocks]:
     """The blocks of a comparison by testbed.
 
     Another boot of the testbed in between ends a block, for its boots no longer share their time.
@@ -132,9 +147,7 @@ def blocks_of(boots: Iterable[BlockBoot], seed: str) -> dict[str, Blocks]:
         if boot.good is None:
             if own.begun:
                 own.end()
-        elif boot.ln_pps is not None and boot.good == good_is_next(
-            f"{seed} {boot.testbed}", own.number, len(own.begun)
-        ):
+        elif boot.ln_pps is not None:
             own.add(boot)
     return found
 
@@ -162,22 +175,23 @@ def next_side(
     last = any(len(blocks[one].begun) == BLOCK - 1 for one in running if one in blocks)
     if last and not own.begun:
         return None
-    return good_is_next(f"{seed} {testbed}", own.number, len(own.begun))
+    return own.good_is_next if own.begun else good_begins(f"{seed} {testbed}", own.number)
 
 
 def sequential_test(
-    differences: Sequence[float], boot_sd: float, effects: NDArray[np.float64]
+    differences: Sequence[float], boot_sd: float, weight: float, effects: NDArray[np.float64]
 ) -> SequentialTest:
     """Tests the differences of the pairs so far.
 
     Args:
         differences: Bad minus good, ln ratio; at least one.
         boot_sd: Expected standard deviation of a boot, ln pps.
+        weight: Its degrees of freedom.
         effects: Equally likely effects, ln ratios.
     """
     y = np.asarray(differences, dtype=np.float64)
-    power = (_WEIGHT + len(y)) / 2
-    prior = _WEIGHT * max(math.sqrt(2) * boot_sd, LEAST_BOOT_SD) ** 2
+    power = (weight + len(y)) / 2
+    prior = weight * max(math.sqrt(2) * boot_sd, LEAST_BOOT_SD) ** 2
 
     def log_likelihood(shifts: NDArray[np.float64]) -> NDArray[np.float64]:
         squares = ((y - shifts[:, None]) ** 2).sum(axis=1)
@@ -192,7 +206,7 @@ def sequential_test(
     reach += math.log(ALPHA)
     mean, scatter = float(y.mean()), float(((y - y.mean()) ** 2).sum())
     width = math.sqrt(max(math.exp(-reach / power) - prior - scatter, 0.0) / len(y))
-    boot_sd = math.sqrt((prior + scatter) / (_WEIGHT + len(y) - 1) / 2)
+    boot_sd = math.sqrt((prior + scatter) / (weight + len(y) - 1) / 2)
     return SequentialTest(mean, mean - width, mean + width, ratio, len(y), boot_sd)
 
 

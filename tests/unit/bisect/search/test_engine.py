@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from search_fixtures import (
     bisection,
     evidence_of,
     names,
+    proof,
     simulated,
 )
 
@@ -33,6 +35,8 @@ from netbisect.bisect.model.results import (
     Unfinished,
 )
 from netbisect.bisect.search.engine import next_move
+from netbisect.bisect.search.kernel_comparison import COMPARES_ENDS
+from netbisect.bisect.search.posterior import posterior_of
 from netbisect.bisect.search.search_space import build_search_space
 from netbisect.bisect.search.verification import credible_range
 from netbisect.bisect.simulate import JobSimulation, LabSimulation, simulate_job
@@ -121,18 +125,40 @@ def read(revision: str, *levels: float) -> list[Observation]:
     ]
 
 
-def test_each_end_boots_twice_before_not_reproduced() -> None:
+def test_nothing_changed_takes_a_test_of_the_ends() -> None:
+    """Boots that the search chose do not count, for the level may have wandered meanwhile."""
     job = bisection(8, drop=0.1)
-    once = Evidence((*read("r0", 13.9), *read("r8", 13.9)))
-    twice = Evidence((*once.observations, *read("r0", 13.901)))
-    both = Evidence((*twice.observations, *read("r8", 13.899)))
-    first, second = (next_move(job, facts, PRICES) for facts in (once, twice))
+    alike = (*read("r0", 13.9, 13.901), *read("r8", 13.9, 13.899))
+    equal, apart = (
+        Evidence((*alike, *proof("r0", "r8", levels, blocks=2, why=COMPARES_ENDS)))
+        for levels in ((13.9, 13.9), (13.95, 13.85))
+    )
+    move = next_move(job, Evidence(alike), PRICES)
 
-    assert isinstance(first, Trial)
-    assert first.revision == "r0"
-    assert isinstance(second, Trial)
-    assert second.revision == "r8"
-    assert isinstance(next_move(job, both, PRICES), NotReproduced)
+    assert posterior_of(job, Evidence(alike)).none > 0.95
+    assert isinstance(move, Trial)
+    assert move.why == COMPARES_ENDS
+    assert isinstance(next_move(job, equal, PRICES), NotReproduced)
+    assert isinstance(next_move(job, apart, PRICES), Trial)
+    assert posterior_of(job, apart).none < 1e-6
+
+
+def test_undecided_ends_are_not_called_equal() -> None:
+    """Thirty pairs of boots see a drop of 4 %, give or take 8 %."""
+    alike = (*read("r0", *[13.9 + i * 1e-3 for i in range(20)]),)
+    alike += (*read("r8", *[13.9 + i * 1e-3 for i in range(20)]),)
+    boots = proof("r0", "r8", (13.94, 13.9), blocks=15, why=COMPARES_ENDS)
+    shifted = tuple(
+        replace(r, ln_pps={LEAD: r.ln_pps[LEAD] + (0.08, -0.08)[i // 2 % 2]})
+        if r.revision == "r8"
+        else r
+        for i, r in enumerate(boots)
+    )
+    move = next_move(bisection(8, drop=0.1), Evidence((*alike, *shifted)), PRICES)
+
+    assert isinstance(move, Unfinished)
+    assert move.why.startswith("30 boots of each end leave a change of -")
+    assert move.why.endswith("further boots would decide it")
 
 
 RANGE_JOB = bisection(40, noise=Noise(0.002, 0.004))

@@ -116,11 +116,12 @@ def test_testbed_offset_is_no_drop() -> None:
 
 @pytest.mark.long
 def test_two_testbeds_are_faster_than_one() -> None:
+    """On average: a single search takes 0.8 to 1.2 h."""
     hours = []
     for others in (0, 1):
         spent = 0.0
-        for seed in (3, 4):
-            simulated = lab(9 + seed, seed, {"dut2": 0.03})
+        for seed in range(1, 13):
+            simulated = lab(5 + seed, seed, {"dut2": 0.03})
             played = simulate_shared_job(
                 bisection(others=others), simulated, ends(simulated), builders=3
             )

@@ -69,7 +69,7 @@ def test_posterior_agrees_with_numerical_integration(facts: list[tuple[str, floa
         for offset in np.linspace(-3, 3, 25):
             off = x - middle - level - offset * image
             one = 0.98 * stats.norm.pdf(off, 0, boot)
-            one += 0.02 * stats.norm.pdf(off, 0, math.hypot(boot, 0.08))
+            one += 0.02 * stats.norm.pdf(off, 0, math.hypot(boot, 9 * noise.boot))
             total = total + stats.norm.pdf(offset) * one**3
         return total
 

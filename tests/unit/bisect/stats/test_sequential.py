@@ -9,9 +9,14 @@ import pytest
 
 from netbisect.bisect.stats.sequential import (
     BLOCK,
+    PRIOR_WEIGHT,
+    BlockBoot,
+    Blocks,
     SequentialTest,
+    blocks_of,
     effects_between,
-    good_is_next,
+    good_begins,
+    next_side,
     sequential_test,
 )
 
@@ -35,7 +40,7 @@ def played(
         for i in range(1, BLOCK):
             x[i] = kept * x[i - 1] + math.sqrt(1 - kept**2) * x[i]
         differences += difference_of_block(x, effect)
-        found = sequential_test(differences, known, MIXTURE)
+        found = sequential_test(differences, known, PRIOR_WEIGHT, MIXTURE)
         if found.shown or found.refuted:
             break
     assert found is not None
@@ -68,14 +73,33 @@ def test_drift_within_blocks_cancels() -> None:
     """A slope of 2 % from boot to boot is noise, not an effect."""
     slope = difference_of_block(0.02 * np.arange(BLOCK), 0.0)
 
-    assert sequential_test(slope * 3, 0.009, MIXTURE).mean == pytest.approx(0, abs=1e-12)
-    assert sequential_test(slope * 3, 0.009, MIXTURE).refuted
+    assert sequential_test(slope * 3, 0.009, PRIOR_WEIGHT, MIXTURE).mean == pytest.approx(
+        0, abs=1e-12
+    )
+    assert sequential_test(slope * 3, 0.009, PRIOR_WEIGHT, MIXTURE).refuted
 
 
 def test_order_of_blocks_is_random_and_balanced() -> None:
-    blocks = [[good_is_next("seed", i, done) for done in range(BLOCK)] for i in range(100)]
+    boots: list[BlockBoot] = []
+    for _ in range(400):
+        good = next_side(blocks_of(boots), "seed", "apu", ())
+        boots.append(BlockBoot("apu", good, 14.0))
+    order = [boot.good for boot in boots]
+    blocks = [order[i : i + BLOCK] for i in range(0, len(order), BLOCK)]
 
     assert all(
         block in ([True, False, False, True], [False, True, True, False]) for block in blocks
     )
-    assert 30 < sum(block[0] for block in blocks) < 70
+    assert 30 < sum(bool(block[0]) for block in blocks) < 70
+    assert [block[0] for block in blocks] == [good_begins("seed apu", i) for i in range(100)]
+
+
+def test_boot_out_of_turn_begins_another_block() -> None:
+    """Good, bad, good: the last one may be the first of the next block."""
+    boots = [BlockBoot("apu", good, 14.0) for good in (True, False, True, False, False, True)]
+    blocks = blocks_of(boots)["apu"]
+
+    assert (len(blocks.differences), blocks.begun) == (2, [])
+    assert blocks_of([*boots[:5], BlockBoot("apu", None, 14.0), boots[5]])["apu"] == Blocks(
+        begun=[boots[5]], number=2, runs=1
+    )

@@ -1,0 +1,78 @@
+"""Comparison of two kernels of a search."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from search_fixtures import LEAD, bisection, evidence_of, proof
+
+from netbisect.bisect.model.entities import Noise
+from netbisect.bisect.model.evidence import Evidence, Prices
+from netbisect.bisect.model.in_flight import NOTHING_IN_FLIGHT, Wait
+from netbisect.bisect.model.jobs import BisectJob
+from netbisect.bisect.model.results import Posterior
+from netbisect.bisect.search.kernel_comparison import KernelComparison, max_boots
+from netbisect.bisect.search.search_space import SearchSpace, build_search_space
+
+WHY = "verifies r3 against its parent r2"
+
+
+def comparison(job: BisectJob, evidence: Evidence) -> tuple[SearchSpace, KernelComparison]:
+    space = build_search_space(job, evidence)
+    good, bad = space.target_at[2], space.target_at[3]
+    assert good is not None
+    assert bad is not None
+    return space, KernelComparison(good, bad, WHY, abs(job.effect) / 2)
+
+
+def runs(noise: Noise, prices: Prices) -> int:
+    kernels = evidence_of({}, r2="a", r3="b").kernels
+    space, compared = comparison(bisection(6, 0.01, noise), Evidence(kernels=kernels))
+    ordered = compared.next_trial(space, Posterior({}, 0.0), prices, NOTHING_IN_FLIGHT)
+    assert not isinstance(ordered, Wait)
+    return ordered[1].runs
+
+
+def test_boots_have_as_many_runs_as_are_cheapest() -> None:
+    dear, cheap = Prices(build=600, boot=180, run=30), Prices(build=600, boot=0, run=30)
+    noise = Noise(boot=0.0, run=0.011)
+
+    assert runs(noise, dear) >= 8
+    assert runs(noise, cheap) < runs(noise, dear)
+    assert runs(Noise(boot=0.011), dear) == 1
+    assert runs(Noise(boot=0.009, run=0.0013), dear) == 1
+
+
+def test_searches_may_take_more_boots_where_a_boot_tells_less() -> None:
+    most = [max_boots(bisection(127, drop, Noise(0.011))) for drop in (0.05, 0.02, 0.01, 0.001)]
+
+    assert 50 <= most[0] < most[1] < most[2] < most[3] == 600
+
+
+@pytest.mark.parametrize(
+    ("scatter", "outlier", "shown"), [(0.0, 0.0, True), (0.03, 0.0, False), (0.0, 0.1, True)]
+)
+def test_noise_is_learned_from_the_search(scatter: float, outlier: float, shown: bool) -> None:
+    """Twenty boots scatter by three times the noise of the job, or by nothing but an outlier."""
+    seen = evidence_of(
+        {
+            "r0": [14.0 + scatter * (-1) ** i for i in range(10)],
+            "r6": [13.95 - outlier, *[13.95 + scatter * (-1) ** i for i in range(1, 10)]],
+        }
+    ).observations
+    space, compared = comparison(bisection(6), Evidence((*seen, *proof("r2", "r3", (14.0, 13.95)))))
+    tested = compared.result(space)
+
+    assert tested is not None
+    assert tested.pairs == 2
+    assert tested.shown == shown
+
+
+def test_boots_without_an_order_do_not_count() -> None:
+    boots = proof("r2", "r3", (14.0, 13.95))
+    chosen = tuple(replace(r, order="measures r3 again") for r in boots)
+    space, compared = comparison(bisection(6), Evidence(chosen))
+
+    assert LEAD in chosen[0].ln_pps
+    assert compared.result(space) is None
