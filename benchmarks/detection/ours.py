@@ -155,7 +155,12 @@ class Watch:
         self.retests += 1
         readings: list[Observation] = []
         turns = {
-            name: self.lab.boots(index, int(name), night, 1, 60) for name in (job.good, job.bad)
+            name: [
+                boot
+                for turn in range(1, 5)
+                for boot in self.lab.boots(index, int(name), night, turn, 60).tolist()
+            ]
+            for name in (job.good, job.bad)
         }
         while True:
             move = retest.next_move(job, Evidence(tuple(readings)), Prices())
@@ -165,6 +170,6 @@ class Watch:
             self.boots += 1
             name = move.revision
             count = sum(reading.revision == name for reading in readings)
-            value = float(turns[name][count])
+            value = turns[name][count]
             assert math.isfinite(value)
             readings.append(Observation(f"{name}-{count}", name, name, {_SCENARIO: value}))

@@ -167,8 +167,11 @@ def _may_be_mode(tested: SequentialTest, modes: BootModes | None) -> bool:
 
 
 def _most_boots(job: CompareJob, tested: SequentialTest, prices: Prices) -> float:
-    """Boots that cost `_PRICE` times the expected price of the search, with a build per bit."""
-    effect = max(job.min_effect, abs(tested.mean))
+    """Boots that cost `_PRICE` times the expected price of the search, with a build per bit.
+
+    A search verifies effects from half the suspected one on.
+    """
+    effect = max(job.min_effect, abs(tested.mean), abs(job.suspected) / 2)
     boot = prices.boot + prices.run * len(job.scenarios)
     boots = boots_of_search(job.commits, Noise(tested.boot_sd), effect)
     price = math.log2(job.commits + 1) * prices.build + boots * boot
