@@ -138,14 +138,30 @@ def _compare(job: MeasureJob, evidence: Evidence, revision: str) -> RevisionComp
     sides = [counted_observations(job, evidence, one) for one in (first, twin or revision)]
     found = []
     for scenario in job.scenarios:
-        noise = job.noise.get(scenario)
-        modes = boot_modes.modes_of(noise) if noise else None
-        good, bad = (values(side, scenario, modes) for side in sides)
+        good, bad = (_ln_pps(job, side, scenario) for side in sides)
         if min(len(good), len(bad)) >= _LEAST:
             found.append(difference(good, bad, scenario))
     return RevisionComparison(
         revision, tuple(found), "" if found else "there are too few samples of it"
     )
+
+
+def _ln_pps(job: MeasureJob, side: Sequence[Observation], scenario: str) -> list[float]:
+    """Boots of a side, as ln pps."""
+    noise = job.noise.get(scenario)
+    return values(side, scenario, boot_modes.modes_of(noise) if noise else None)
+
+
+def narrowing(job: MeasureJob, evidence: Evidence, revision: str, scenario: str) -> list[Effect]:
+    """The difference to the first revision after two boots of each, three boots, and so on."""
+    good, bad = (
+        [one for one in counted_observations(job, evidence, name) if scenario in one.ln_pps]
+        for name in (job.revisions[0], revision)
+    )
+    return [
+        difference(_ln_pps(job, good[:n], scenario), _ln_pps(job, bad[:n], scenario), scenario)
+        for n in range(_LEAST, min(len(good), len(bad)) + 1)
+    ]
 
 
 # ----------------------------------------------------------------------------------- verdicts

@@ -12,7 +12,6 @@ from netbisect.bisect.model.profile_stacks import StackShift, share_shifts
 from netbisect.reports.model.case import ProfilePair, StoredProfile
 from netbisect.reports.plots import flamegraph
 from netbisect.reports.render import words
-from netbisect.reports.render.templating import environment
 from netbisect.reports.render.words import Name
 
 _SHOWN = 10
@@ -21,7 +20,7 @@ _LEAST = 0.0005
 """Least change of a share that a table shows."""
 BYTES = 120_000
 """Of all drawings of a page that has other things to show as well."""
-_BYTES_ALONE = 250_000
+BYTES_ALONE = 250_000
 """Of all drawings of a page of their own."""
 
 
@@ -81,19 +80,6 @@ def files(found: tuple[ProfilePair, ...], label: Name, stem: str) -> dict[str, s
 
 def _file(stem: str, place: int, name: str) -> str:
     return f"{stem}.flames-{place + 1}-{name}.svg" if stem else ""
-
-
-def page(found: ProfilePair, title: str, label: Name) -> str:
-    """A page of its own, as HTML.
-
-    Args:
-        found: Profiles.
-        title: Its heading.
-        label: Names revisions.
-    """
-    return environment.get_template("profile.html").render(
-        title=title, profiles=sections((found,), label, _BYTES_ALONE)
-    )
 
 
 def grown(before: StoredProfile, after: StoredProfile) -> list[StackShift]:

@@ -1,9 +1,8 @@
-"""Mails and the page of a request."""
+"""Mails about requests, and requests on a terminal."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from netbisect.bisect.model.detection_results import DifferenceVerdict, RepeatedDifference
@@ -11,7 +10,6 @@ from netbisect.bisect.model.results import Effect
 from netbisect.reports.documents.types import Difference, RequestDocument, RequestPart
 from netbisect.reports.render import words
 from netbisect.reports.render.plaintext import table, wrap
-from netbisect.reports.render.templating import environment
 
 _WORDS = {
     DifferenceVerdict.SLOWER: "slower",
@@ -19,10 +17,6 @@ _WORDS = {
     DifferenceVerdict.SAME: "no regression",
     DifferenceVerdict.OPEN: "not settled",
 }
-
-
-_CLASSES = {"regression": "sure", "no regression": "calm"}
-"""Of the page's style, by verdict."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +135,7 @@ def mail(answer: RequestAnswer) -> tuple[str, str]:
     """Subject and text of the mail with the answer."""
     text = [wrap(words.clean(answer.sentence))]
     if answer.lines:
-        text.append(table(_rows(answer)))
+        text.append(table(rows(answer)))
     text += [wrap(words.clean(one)) for one in (*consistency(answer), *answer.remarks)]
     if answer.cost:
         text.append(wrap(f"Cost: {answer.cost}."))
@@ -151,9 +145,10 @@ def mail(answer: RequestAnswer) -> tuple[str, str]:
     return f"Re: {subject_line(answer.head)}", "\n\n".join(text) + "\n"
 
 
-def _rows(answer: RequestAnswer) -> list[tuple[str, ...]]:
+def rows(answer: RequestAnswer) -> list[tuple[str, ...]]:
+    """The differences as a table, its head first."""
     several = len({line.run for line in answer.lines}) > 1
-    rows: list[tuple[str, ...]] = [("testbed", "scenario", "revision", "change", "boots", "")]
+    found: list[tuple[str, ...]] = [("testbed", "scenario", "revision", "change", "boots", "")]
     for line in answer.lines:
         place = f"{line.testbed}, run {line.run}" if several else line.testbed
         effect = line.effect
@@ -161,8 +156,8 @@ def _rows(answer: RequestAnswer) -> list[tuple[str, ...]]:
         boots = f"{effect.good_boots}+{effect.bad_boots}" if effect else ""
         said = _WORDS[line.word] if effect else line.why
         row = (place, line.scenario, line.subject, change, boots, said)
-        rows.append(tuple(map(words.clean, row)))
-    return rows
+        found.append(tuple(map(words.clean, row)))
+    return found
 
 
 def consistency(answer: RequestAnswer) -> list[str]:
@@ -197,32 +192,6 @@ def hidden(line: DifferenceLine) -> str:
         f"much. As images of the same code differ too, a change of the code between "
         f"{words.percent(line.low)} and {words.percent(line.high)} is not excluded."
     )
-
-
-def page(answer: RequestAnswer, log: Sequence[tuple[str, str]], files: Sequence[str]) -> str:
-    """The page of a request.
-
-    Args:
-        answer: Its answer.
-        log: Times and sentences.
-        files: Paths of its values, relative to the page.
-    """
-    return environment.get_template("request.html").render(
-        title=subject_line(answer.head).removeprefix("[netbisect] "),
-        answer=answer,
-        rows=_rows(answer) if answer.lines else [],
-        remarks=[*consistency(answer), *answer.remarks],
-        hidden=[one for one in map(hidden, answer.lines) if one],
-        log=log,
-        files=files,
-        kind=_CLASSES.get(answer.verdict, "open"),
-    )
-
-
-def live(found: RequestDocument) -> str:
-    """The page of a request that has no answer yet."""
-    template = environment.get_template("request_live.html")
-    return template.render(number=found.number, text=as_text(found))
 
 
 # --------------------------------------------------------------------------------- on a terminal

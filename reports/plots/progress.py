@@ -66,20 +66,26 @@ def as_page(found: Sequence[ScenarioProgress], links: Sequence[tuple[str, str]])
         links: Names and addresses of related pages.
     """
     return environment.get_template("progress.html").render(
-        pictures=[_picture(one, number) for number, one in enumerate(found)],
+        pictures=[boots(one, f"boots-{number}") for number, one in enumerate(found)],
         text=as_text(found),
         links=links,
     )
 
 
-def _picture(one: ScenarioProgress, number: int) -> Markup:
+def boots(one: ScenarioProgress, name: str) -> Markup:
+    """The boots of every kernel, side by side; SVG.
+
+    Args:
+        one: A scenario.
+        name: Prefix of the ids in the element, unique in the page.
+    """
     title = f"{words.clean(one.title)} on {words.clean(one.testbed)}: boots so far"
     facts = [
         f"{words.clean(side.name)}: {words.count(len(side.pps), 'boot')} from "
         f"{words.pps(min(side.pps))} to {words.pps(max(side.pps))}"
         for side in one.sides
     ]
-    name, text = f"boots-{number}", f"{'; '.join(facts) or 'No boots measured yet'}."
+    text = f"{'; '.join(facts) or 'No boots measured yet'}."
     # The master imports this module for its text, and must not load matplotlib.
     from netbisect.reports.plots.chart import notice  # noqa: PLC0415 - see above
     from netbisect.reports.plots.figure import draw  # noqa: PLC0415 - see above

@@ -16,12 +16,8 @@ from netbisect.bisect.model.results import (
     Unfinished,
 )
 from netbisect.reports.model.case import ProfilePair, StoredProfile
-from netbisect.reports.pages import profiles
-from netbisect.steps.service.settings import Settings
 from netbisect.store.db.records import ActionStage, Alert, JobRecord, Outcome
 from netbisect.store.ledger import Ledger
-from netbisect.workers.config.lab import Lab
-from netbisect.workers.config.scenario import load_scenario
 from netbisect.workers.measure.profile import file_of
 
 PRIORITY_CULPRIT = 50
@@ -133,24 +129,3 @@ def read(folder: Path, scenario: str) -> StoredProfile | None:
         return StoredProfile(profile, profile_stacks.parse(text))
     except (OSError, serialization.WireError, profile_stacks.StacksError):
         return None
-
-
-def write_page(ledger: Ledger, settings: Settings, lab: Lab, record: JobRecord) -> None:
-    """Writes the page of a profile job."""
-    job = record.job
-    assert isinstance(job, ProfileJob)
-    scenario = load_scenario(job.scenarios[0], lab.scenario_directories)
-    text = profiles.page(
-        compared(ledger, settings.visits, record),
-        f"Where the time goes: {scenario.title} on {job.testbed}",
-        ledger.commits.label,
-    )
-    write_atomically(settings.reports / f"profile-{record.id}.html", text)
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Writes a page atomically."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    work = path.with_suffix(".new")
-    work.write_text(text, encoding="utf-8", errors="replace")
-    work.replace(path)

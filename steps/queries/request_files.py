@@ -1,4 +1,4 @@
-"""What is kept of an answer as files: a page, a document, and folders as netbenches has them."""
+"""What is kept of an answer as files: a document, and folders as netbenches has them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from netbisect.bisect.model.jobs import MeasureJob
 from netbisect.bisect.model.results import MeasureResult
 from netbisect.reports.documents import json_schema
 from netbisect.reports.documents.netbenches_study import ComparedScenario, Set, Study
-from netbisect.reports.pages import requests
 from netbisect.reports.render import words
 from netbisect.reports.render.ministat import POINTS_MIN
 from netbisect.steps.policy.kernels import Kernels
-from netbisect.steps.policy.profiles import write_atomically
 from netbisect.steps.queries import request_answer
 from netbisect.steps.queries.request_status import follow
 from netbisect.steps.service.numeric import measurement, netbenches
@@ -31,9 +29,11 @@ def folder_of(settings: Settings, request: int) -> Path:
     return settings.reports / f"request-{request}"
 
 
-def page_of(settings: Settings, request: int) -> Path:
-    """Where its page is."""
-    return settings.reports / f"request-{request}.html"
+def addresses(settings: Settings, request: int) -> list[str]:
+    """Of all its files, relative to the pages."""
+    folder = folder_of(settings, request)
+    found = sorted(folder.glob(DOCUMENT)) + sorted(folder.glob("*/[!.]*"))
+    return [f"reports/{one.relative_to(settings.reports).as_posix()}" for one in found]
 
 
 def write(ledger: Ledger, settings: Settings, lab: Lab, history: History, request: Request) -> None:
@@ -43,7 +43,7 @@ def write(ledger: Ledger, settings: Settings, lab: Lab, history: History, reques
         OSError: there is no room, or the folder cannot be written.
     """
     parts = ledger.requests.jobs(request.id)
-    folder, files = folder_of(settings, request.id), [DOCUMENT]
+    folder = folder_of(settings, request.id)
     kernels = Kernels(lab, history)
     for one in parts:
         if isinstance(one.job, MeasureJob) and isinstance(one.finding, MeasureResult):
@@ -52,22 +52,16 @@ def write(ledger: Ledger, settings: Settings, lab: Lab, history: History, reques
                 place = folder / request_answer.folder_name(one)
                 place.mkdir(parents=True, exist_ok=True)
                 for name, content in netbenches.files(study).items():
-                    work = place / f".new-{name}"
-                    work.write_bytes(content)
-                    work.replace(place / name)
-                    files.append(f"{place.name}/{name}")
+                    _put(place / name, content)
     folder.mkdir(parents=True, exist_ok=True)
-    write_atomically(
-        folder / DOCUMENT,
-        json_schema.as_text(follow(ledger, settings, lab, history, request.id)) + "\n",
-    )
-    answer = request_answer.answer(ledger, settings, lab, request, parts)
-    deeds = ledger.requests.audit(request=request.id)
-    log = [(words.moment(one.at), f"{one.what} by {one.who}") for one in deeds]
-    write_atomically(
-        page_of(settings, request.id),
-        requests.page(answer, log, [f"{folder.name}/{one}" for one in files]),
-    )
+    document = json_schema.as_text(follow(ledger, settings, lab, history, request.id))
+    _put(folder / DOCUMENT, f"{document}\n".encode("utf-8", "replace"))
+
+
+def _put(path: Path, content: bytes) -> None:
+    work = path.with_name(f".new-{path.name}")
+    work.write_bytes(content)
+    work.replace(path)
 
 
 def write_missing(ledger: Ledger, settings: Settings, lab: Lab, history: History) -> None:
@@ -75,8 +69,8 @@ def write_missing(ledger: Ledger, settings: Settings, lab: Lab, history: History
     for request in ledger.requests.all():
         if request.state is RequestState.OPEN or request.closed_at is None:
             continue
-        page = page_of(settings, request.id)
-        if not page.is_file() or page.stat().st_mtime < request.closed_at:
+        last = folder_of(settings, request.id) / DOCUMENT
+        if not last.is_file() or last.stat().st_mtime < request.closed_at:
             write(ledger, settings, lab, history, request)
 
 

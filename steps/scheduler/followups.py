@@ -326,10 +326,8 @@ class Followups:
         return LabContext(self.settings.links.commit, self.lab, self.settings)
 
     def _after_profiling(self, ledger: Ledger, record: JobRecord, finding: Result) -> None:
-        """Notes profiles in the history of their alerts, or writes a page of their own."""
+        """Notes profiles in the history of their alerts."""
         affected = profiles.alerts_with_profiles(ledger, record)
-        if record.parent is None:
-            profiles.write_page(ledger, self.settings, self.lab, replace(record, finding=finding))
         what = "profiles of the commit and its parent are available"
         if isinstance(finding, Unfinished):
             what = f"no profile: {finding.why}"

@@ -19,7 +19,7 @@ from netbisect.workers.config.lab import Lab
 
 T = TypeVar("T")
 
-_open: dict[str, DatabaseThread] = {}
+_open: dict[tuple[str, bool], DatabaseThread] = {}
 
 
 class DatabaseThread:
@@ -83,9 +83,14 @@ def open_ledger(url: str, domain: str = "netbisect.invalid") -> Ledger:
     return Ledger(engine, domain=domain)
 
 
-def database_thread(settings: Settings) -> DatabaseThread:
-    """Returns the shared thread of the service's database."""
-    url = settings.database
-    if url not in _open:
-        _open[url] = DatabaseThread(settings)
-    return _open[url]
+def database_thread(settings: Settings, *, slow: bool = False) -> DatabaseThread:
+    """Returns a shared thread of the service's database.
+
+    Args:
+        settings: Of the service.
+        slow: Whether it is for calls that may fetch a review.
+    """
+    key = settings.database, slow
+    if key not in _open:
+        _open[key] = DatabaseThread(settings)
+    return _open[key]

@@ -371,11 +371,11 @@ class Settings:
 
     def profile_address(self, job: int) -> str:
         """URL of the page of a profile job."""
-        return f"{self.web.url}plugins/netbisect/reports/profile-{job}.html"
+        return f"{self.web.url}plugins/netbisect/profile-{job}.html"
 
     def request_address(self, request: int) -> str:
         """URL of the page of a request."""
-        return f"{self.web.url}plugins/netbisect/reports/request-{request}.html"
+        return f"{self.web.url}plugins/netbisect/request-{request}.html"
 
     def request_file_address(self, request: int, path: str) -> str:
         """URL of a file in the folder of a request."""

@@ -24,6 +24,7 @@ from netbisect.steps.site import view_models
 from netbisect.steps.site.build import AlertIndex, PageBuilder
 from netbisect.steps.site.folder import SiteRevisionError
 from netbisect.steps.site.index_pages import NAMES, IndexPages, overview
+from netbisect.steps.site.requests import profile_files, request_files
 from netbisect.steps.site.source import SiteSource
 from netbisect.store.db.database import NotFoundError, retried_when_lost
 from netbisect.store.git.grammar import RevisionError
@@ -35,6 +36,8 @@ _PATIENCE = 0.5
 """Seconds that a page waits for series; the next request reads further ones."""
 _ALERT = re.compile(r"alert-([0-9]{1,9})[.]")
 _JOB = re.compile(r"(?:comparison|bisection)-([0-9]{1,9})[.]")
+_REQUEST = re.compile(r"request-([0-9]{1,9})[.]")
+_PROFILE = re.compile(r"profile-([0-9]{1,9})[.]")
 _REVISION = re.compile(r"revision-([0-9A-Za-z]{1,40})[.]html")
 _PAIR = re.compile(r"compare-([0-9A-Za-z]{1,40})[.]([0-9A-Za-z]{1,40})[.]html")
 _Place = tuple[str, str]
@@ -56,10 +59,9 @@ class LivePages:
     def file(self, name: str) -> str | None:
         """A page or another file; None if there is none of this name."""
         self._refresh()
-        if found := _ALERT.match(name):
-            return self._numbered(self.builder.alert, int(found[1])).get(name)
-        if found := _JOB.match(name):
-            return self._numbered(self.builder.job, int(found[1])).get(name)
+        for pattern, page in self._by_number():
+            if found := pattern.match(name):
+                return self._numbered(page, int(found[1])).get(name)
         if name == "requests.html":
             return pages.requests(
                 [
@@ -78,6 +80,15 @@ class LivePages:
             return files(number)
         except (NotFoundError, KeyError):
             return {}
+
+    def _by_number(self) -> tuple[tuple[re.Pattern[str], Callable[[int], dict[str, str]]], ...]:
+        """The names of files with a number, and what makes the files of a number."""
+        return (
+            (_ALERT, self.builder.alert),
+            (_JOB, self.builder.job),
+            (_REQUEST, lambda number: request_files(self.builder, self.source, number)),
+            (_PROFILE, lambda number: profile_files(self.builder, self.source, number)),
+        )
 
     def _one_series(self, name: str) -> str | None:
         page = f"{name.rpartition('.')[0]}.html"

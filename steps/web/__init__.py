@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from importlib import metadata, resources
-from pathlib import Path
 from typing import Any
 
 from buildbot.www.plugin import Application
@@ -13,22 +11,14 @@ from twisted.web import resource, static
 from twisted.web.server import Request
 from twisted.web.util import Redirect
 
-from netbisect.reports.pages import requests
-from netbisect.steps.queries.request_status import follow
-from netbisect.steps.service.database_thread import open_history
 from netbisect.steps.service.secrets import read_password
 from netbisect.steps.service.settings import Settings
 from netbisect.steps.web import api, body_limit, documents, pages
 from netbisect.steps.web.login import make_auth, make_authz
-from netbisect.steps.web.request_files import RequestFiles, is_folder
+from netbisect.steps.web.request_files import RequestFiles
 from netbisect.steps.web.request_form import BUILDER
-from netbisect.steps.web.responses import ProtectedResource, send, send_not_found
-from netbisect.store.db.database import NotFoundError
-from netbisect.store.ledger import Ledger
-from netbisect.workers.config.lab import load_lab
 
 NAME = "netbisect"
-_REQUEST = re.compile(r"request-([1-9][0-9]{0,8})\.html")
 
 
 def www(settings: Settings) -> dict[str, Any]:
@@ -60,18 +50,18 @@ def _hook(settings: Settings) -> dict[str, Any]:
     }
 
 
-class ReportFolder(ProtectedResource):
-    """`reports`."""
+class ReportFolder(resource.Resource):
+    """`reports`: the files of requests."""
 
-    isLeaf = False
+    def __init__(self, application: Application) -> None:
+        super().__init__()
+        self.application = application
 
     def getChild(self, path: bytes, request: Request) -> resource.Resource:
         name = path.decode(errors="replace")
-        if is_folder(name):
-            return RequestFiles(self.application, (name,))
-        if name.startswith("alert-"):
+        if pages.is_page(name):
             return Redirect(f"../{name}".encode())  # the address in mails of earlier releases
-        return ReportPage(self.application, name)
+        return RequestFiles(self.application, (name,))
 
 
 class PluginFolder(static.File):
@@ -84,38 +74,6 @@ class PluginFolder(static.File):
         if pages.is_page(name):
             return pages.page_resource(self.application, name)
         return super().getChild(path, request)
-
-
-class ReportPage(ProtectedResource):
-    """A report page; that of an open request is rendered now."""
-
-    def __init__(self, application: Application, name: str) -> None:
-        super().__init__(application)
-        self.name = name
-
-    async def respond(self, request: Request) -> None:
-        page = read_report(self.settings.reports, self.name)
-        number = _REQUEST.fullmatch(self.name)
-        if page is None and number is not None:
-            page = await self.query(lambda ledger: self._render(ledger, int(number[1])))
-        if page is None:
-            send_not_found(request, self.name)
-        else:
-            send(request, "text/html", page)
-
-    def _render(self, ledger: Ledger, number: int) -> str | None:
-        lab = load_lab(self.settings.lab)
-        history = open_history(self.settings, lab)
-        try:
-            return requests.live(follow(ledger, self.settings, lab, history, number))
-        except NotFoundError:
-            return None
-
-
-def read_report(folder: Path, name: str) -> str | None:
-    """Returns a page in `folder` itself, or None."""
-    page = {path.name: path for path in folder.glob("*.html")}.get(name)
-    return None if page is None else page.read_text(errors="replace")
 
 
 class WebPlugin(Application):

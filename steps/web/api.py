@@ -20,7 +20,7 @@ from netbisect.steps.requests.api import QueryError, RequestApi, UnresolvedRevis
 from netbisect.steps.requests.api_bodies import BodyError
 from netbisect.steps.requests.rate_limit import RateLimiter
 from netbisect.steps.requests.service import RequestService
-from netbisect.steps.service.database_thread import DatabaseThread, database_thread, open_history
+from netbisect.steps.service.database_thread import database_thread, open_history
 from netbisect.steps.service.rights import MissingRightError, Right, User, parse_rights
 from netbisect.steps.web.login import user_name, user_rights
 from netbisect.steps.web.responses import ProtectedResource, is_same_origin, send
@@ -62,7 +62,6 @@ class ApiResource(ProtectedResource):
         super().__init__(application)
         self._limiter: RateLimiter | None = None
         self._tries = RateLimiter(_TRIES_PER_MINUTE)
-        self._write_thread: DatabaseThread | None = None
 
     def render(self, request: Request) -> int:
         done = defer.ensureDeferred(self.respond(request))
@@ -186,12 +185,8 @@ class ApiResource(ProtectedResource):
         self, work: Callable[[Ledger], tuple[dict[str, Any], int]], *, write: bool = False
     ) -> tuple[dict[str, Any], int]:
         """Runs `work` in a database thread; converts its errors to responses."""
-        if self._write_thread is None or self._write_thread.settings is not self.settings:
-            self._write_thread = DatabaseThread(self.settings)
-        # A write may fetch a review, so that it has a thread of its own.
-        thread = self._write_thread if write else database_thread(self.settings)
         try:
-            return await thread.do(work)
+            return await database_thread(self.settings, slow=write).do(work)
         except _CLIENT_ERRORS as error:
             raise _refusal_of(error) from error
         except (DatabaseError, HistoryError) as error:

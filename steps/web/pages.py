@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -11,20 +12,29 @@ from twisted.internet import defer, threads
 from twisted.web import http, server
 from twisted.web.server import Request
 
+from netbisect.reports.documents import api
+from netbisect.reports.documents.types import RequestDocument
 from netbisect.steps.policy.alert_actions import AlertActionError, act
+from netbisect.steps.policy.request_spec import InvalidRequestError
+from netbisect.steps.requests.api import RequestApi
+from netbisect.steps.requests.api_bodies import BodyError
+from netbisect.steps.requests.service import RequestService
 from netbisect.steps.service.compute import RemoteModule
+from netbisect.steps.service.database_thread import database_thread, open_history
 from netbisect.steps.service.rights import MissingRightError, Right, User
 from netbisect.steps.service.settings import Settings
 from netbisect.steps.site.source import SiteSource
 from netbisect.steps.web.login import user_name, user_rights
 from netbisect.steps.web.responses import ProtectedResource, fail, is_same_origin, send
 from netbisect.store.db.database import StoreError
+from netbisect.store.git.history import HistoryError
 from netbisect.store.ledger import Ledger
 from netbisect.workers.config.lab import load_lab
 
 _live = RemoteModule("netbisect.steps.site.live")
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}[.](html|json|svg)")
-_ALERT = re.compile(r"alert-[1-9][0-9]{0,8}[.]html")
+_DIGITS = 6
+"""Of a number in a form."""
 _LONGEST = 200
 """Characters of a name in a search."""
 _TYPES = {"html": "text/html", "json": "application/json", "svg": "image/svg+xml"}
@@ -39,8 +49,8 @@ def is_page(name: str) -> bool:
 
 def page_resource(application: Application, name: str) -> PageResource:
     """The resource of a page."""
-    kind = AlertResource if _ALERT.fullmatch(name) else PageResource
-    return kind(application, name)
+    kinds = (kind for pattern, kind in _WITH_FORMS if pattern.fullmatch(name))
+    return next(kinds, PageResource)(application, name)
 
 
 def source_of(settings: Settings) -> SiteSource:
@@ -84,8 +94,11 @@ class PageResource(ProtectedResource):
             send(request, _TYPES[self.name.rpartition(".")[2]], text)
 
 
-class AlertResource(PageResource):
-    """The page of an alert, with the form that changes its state."""
+class FormResource(PageResource):
+    """A page with forms."""
+
+    doing: str
+    """What its forms do, for error messages."""
 
     def render_POST(self, request: Request) -> int:
         defer.ensureDeferred(self._change(request)).addErrback(fail, request)
@@ -94,38 +107,126 @@ class AlertResource(PageResource):
     async def _change(self, request: Request) -> None:
         try:
             user = self._user(request)
-            await self.query(lambda ledger: self._act(ledger, user, _fields(request)))
-        except (AlertActionError, MissingRightError, StoreError) as error:
+            page = await database_thread(self.settings, slow=True).do(
+                lambda ledger: self.act(ledger, user, _fields(request))
+            )
+        except _REFUSALS as error:
             status = http.CONFLICT if isinstance(error, StoreError) else http.FORBIDDEN
             await _refuse(request, status, self.settings, "Not changed", str(error))
             return
         request.setResponseCode(http.SEE_OTHER)
-        request.setHeader(b"location", self.name.encode())
+        request.setHeader(b"location", page.encode())
         request.finish()
 
     def _user(self, request: Request) -> User:
         """Who sent the form.
 
         Raises:
-            AlertActionError: The user is not logged in, or the form is from another server.
+            FormError: The user is not logged in, or the form is from another server.
             MissingRightError: The user may not.
         """
         info = self.application.master.www.getUserInfos(request)
         name = user_name(info)
         if not name:
-            raise AlertActionError("changing an alert needs a login")
+            raise FormError(f"{self.doing} needs a login")
         if not is_same_origin(request, self.settings.web.url):
-            raise AlertActionError("cross-origin request")
+            raise FormError("cross-origin request")
         origin = str(request.getClientAddress().host)
         user = User(name, user_rights(self.settings, info), "form", origin)
-        user.require(Right.ASK, "changing an alert")
+        user.require(Right.ASK, self.doing)
         return user
 
-    def _act(self, ledger: Ledger, user: User, given: Mapping[str, str]) -> None:
+    def act(self, ledger: Ledger, user: User, given: Mapping[str, str]) -> str:
+        """Does what the form says; returns the page to show."""
+        raise NotImplementedError
+
+
+class FormError(Exception):
+    """A form that is not accepted."""
+
+
+_REFUSALS = (
+    FormError,
+    AlertActionError,
+    MissingRightError,
+    InvalidRequestError,
+    BodyError,
+    StoreError,
+    HistoryError,
+)
+
+
+class AlertResource(FormResource):
+    """The page of an alert, with the form that changes its state."""
+
+    doing = "changing an alert"
+
+    def act(self, ledger: Ledger, user: User, given: Mapping[str, str]) -> str:
         number = int(self.name.removeprefix("alert-").partition(".")[0])
         verb, why, until = (given.get(one, "") for one in ("verb", "why", "until"))
         with ledger.acting(user.origin):
             act(ledger, number, verb, who=user.name, why=why, until=until)
+        return self.name
+
+
+class RequestResource(FormResource):
+    """The page of a request, with the forms that change it."""
+
+    doing = "changing a request"
+
+    def act(self, ledger: Ledger, user: User, given: Mapping[str, str]) -> str:
+        number = int(self.name.removeprefix("request-").partition(".")[0])
+        calls = _calls(ledger, self.settings)
+        numbers = {one: int(given[one]) for one in ("boots", "hours") if _is_number(given, one)}
+        with ledger.acting(user.origin):
+            match given.get("verb"):
+                case "cancel":
+                    calls.cancel(user, number, json.dumps({"why": given.get("why", "")}).encode())
+                case "resume":
+                    calls.resume(user, number, b"{}")
+                case "extend":
+                    calls.extend(user, number, json.dumps(numbers).encode())
+                case verb:
+                    raise FormError(f"{verb}: expected cancel, extend or resume")
+        return self.name
+
+
+class AskResource(FormResource):
+    """The list of requests; takes the form that asks for the measurement of a fix."""
+
+    doing = "asking"
+
+    def act(self, ledger: Ledger, user: User, given: Mapping[str, str]) -> str:
+        diff = given.get("diff", "").replace("\r\n", "\n")
+        body = api.AskBody(
+            kind="compare",
+            subjects=tuple(given.get("subjects", "").split()),
+            patches=(api.PatchBody(diff=diff),) if diff.strip() else (),
+            testbeds=tuple(given.get("testbeds", "").split()),
+            scenarios=tuple(given.get("scenarios", "").split()),
+            branch=given.get("branch", ""),
+        )
+        with ledger.acting(user.origin):
+            found = _calls(ledger, self.settings).ask_parsed(user, body)
+        assert isinstance(found, RequestDocument)
+        return f"request-{found.number}.html"
+
+
+_WITH_FORMS = (
+    (re.compile(r"alert-[1-9][0-9]{0,8}[.]html"), AlertResource),
+    (re.compile(r"request-[1-9][0-9]{0,8}[.]html"), RequestResource),
+    (re.compile(r"requests[.]html"), AskResource),
+)
+
+
+def _calls(ledger: Ledger, settings: Settings) -> RequestApi:
+    lab = load_lab(settings.lab)
+    return RequestApi(RequestService(ledger, open_history(settings, lab), settings, lab))
+
+
+def _is_number(given: Mapping[str, str], name: str) -> bool:
+    text = given.get(name, "")
+    return text.isascii() and text.isdigit() and len(text) <= _DIGITS
 
 
 def _fields(request: Request) -> dict[str, str]:

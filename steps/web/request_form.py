@@ -35,7 +35,7 @@ from netbisect.steps.requests.api import RequestApi
 from netbisect.steps.requests.api_bodies import BodyError
 from netbisect.steps.requests.service import RequestService, search_cost_lines
 from netbisect.steps.service import web_settings
-from netbisect.steps.service.database_thread import DatabaseThread, open_history
+from netbisect.steps.service.database_thread import database_thread, open_history
 from netbisect.steps.service.rights import MissingRightError, User
 from netbisect.steps.service.settings import MOST_BOOTS, Settings
 from netbisect.steps.web.login import user_rights
@@ -129,7 +129,6 @@ class RequestForm(ForceScheduler):
         self.kind = kind
         self.settings = settings
         self.lab = lab
-        self._thread = DatabaseThread(settings)
         fixed = {
             part: util.FixedParameter(name=part, default="", hide=True)
             for part in ("branch", "revision", "repository", "project")
@@ -161,7 +160,9 @@ class RequestForm(ForceScheduler):
         collector.maybeRaiseCollectedErrors()
         values = {name: value for name, (value, _) in properties.asDict().items()}
         result = yield defer.ensureDeferred(
-            self._thread.do(lambda ledger: self._ask(ledger, owner, values))
+            database_thread(self.settings, slow=True).do(
+                lambda ledger: self._ask(ledger, owner, values)
+            )
         )
         properties.setProperty(REPLY, _text(result), "form")
         number = result.number if isinstance(result, types.RequestDocument) else 0

@@ -14,6 +14,8 @@ from played_lab import PlayedHouse, build, git
 from real_master import RealMaster, case
 
 from netbisect.cli import main
+from netbisect.steps.site.live import LivePages
+from netbisect.steps.site.source import SiteSource
 from netbisect.store.db.records import RequestState
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "netbenches"
@@ -82,10 +84,11 @@ def test_a_patch_is_asked_for_twice(house: PlayedHouse) -> None:
     # As images of the same code differ by about a percent, so little need not be the code.
     assert told["verdict"] == "inconclusive"
     assert "whether their code or only their images did it cannot be told" in told["sentence"]
-    page = (house.settings.reports / "request-1.html").read_text()
+    source = SiteSource(house.settings.database, lab=house.lab, home=house.settings)
+    page = LivePages(source, house.ledger).file("request-1.html") or ""
     for text in (first, second, page):
         assert re.search(r"differ in .*: -3\.\d % \(-\d\.\d to -\d\.\d\)\. Whether the code", text)
-    for name in re.findall(r'href="(request-1/[^"]*)"', page):
+    for name in re.findall(r'href="reports/(request-1/[^"]*)"', page):
         assert (house.settings.reports / unquote(name)).is_file()
 
 

@@ -170,7 +170,7 @@ def test_profile_is_queued_once(written: Path) -> None:
     ledger = open_ledger(settings.database)
     [record] = wishes(ledger)
 
-    assert f"reports/profile-{record.id}.html" in first.output
+    assert f"netbisect/profile-{record.id}.html" in first.output
     assert isinstance(record.job, ProfileJob)
     assert record.job.scenarios == ("inet4-forwarding",)
     assert len(record.job.revisions) == 2

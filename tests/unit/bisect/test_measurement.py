@@ -175,3 +175,17 @@ def test_error_rate_of_equal_kernels() -> None:
         said[measurement.worst_verdict(job, found)] += 1
 
     assert said[DifferenceVerdict.SLOWER] + said[DifferenceVerdict.FASTER] <= 8
+
+
+def test_the_interval_narrows_with_every_boot() -> None:
+    levels = {A: (13.80, 13.81, 13.79, 13.80), B: (13.70, 13.71, 13.69)}
+    observations = tuple(
+        Observation(f"{name} {at}", name, name, {FORWARDING: ln})
+        for name, boots in levels.items()
+        for at, ln in enumerate(boots)
+    )
+    found = measurement.narrowing(TWO, Evidence(observations), B, FORWARDING)
+
+    assert [(one.good_boots, one.bad_boots) for one in found] == [(2, 2), (3, 3)]
+    assert all(one.ln_ratio == pytest.approx(-0.10) for one in found)
+    assert found[1].high - found[1].low < found[0].high - found[0].low

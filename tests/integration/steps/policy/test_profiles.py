@@ -11,6 +11,8 @@ from netbisect.bisect.model.jobs import NightlyJob, ProfileJob
 from netbisect.bisect.model.results import NightlyResult, ProfileResult, Unfinished
 from netbisect.steps.policy import profiles
 from netbisect.steps.scheduler.scheduler import SCHEDULER_NAME
+from netbisect.steps.site.live import LivePages
+from netbisect.steps.site.source import SiteSource
 from netbisect.store.db.records import ActionStage, JobRecord
 
 OTHER = "b" * 40
@@ -22,6 +24,12 @@ class ProfilesTest(RealMaster):
         return self.ledger.jobs.add(
             job, key=profiles.key_of(job), priority=profiles.PRIORITY_REQUEST
         )
+
+    def page(self, record: JobRecord) -> str:
+        source = SiteSource(self.settings.database, lab=self.lab, home=self.settings)
+        text = LivePages(source, self.ledger).file(f"profile-{record.id}.html")
+        assert text is not None
+        return text
 
     async def steps_of(self, builder: str) -> list[list[tuple[str, bool]]]:
         """Steps of each build, and whether they were successful."""
@@ -57,8 +65,7 @@ class ProfilesTest(RealMaster):
         events, _ = self.ledger.events.since(0)
         assert sum(one.kind == "boot" for one in events) == 2
         assert not any(one.kind == "sample" for one in events)
-        page = self.settings.reports / f"profile-{record.id}.html"
-        assert REVISION[:4] in page.read_text()
+        assert f"Flame graph of {REVISION[:4]}" in self.page(record)
         own = [
             [step for step in steps if "profile" in step[0] or step[0] == "trial"]
             for steps in await self.steps_of("bench-c2558")
@@ -96,8 +103,7 @@ class ProfilesTest(RealMaster):
         assert isinstance(record.finding, Unfinished)
         assert "no event" in record.finding.why
         assert [call for call in self.calls() if "profile" in call] == [f"profile {REVISION}"]
-        page = (self.settings.reports / f"profile-{record.id}.html").read_text()
-        assert "no event" in page
+        assert "no event" in self.page(record)
         assert self.ledger.series.rates("c2558", "inet4-forwarding", [REVISION]) == {}
 
     @pytest.mark.long

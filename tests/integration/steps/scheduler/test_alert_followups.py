@@ -384,4 +384,3 @@ def test_an_earlier_profile_of_a_user_is_shown_too(alerts: Alerts) -> None:
     alerts.followups.conclude(alerts.ledger, record, ProfileResult(sides))
 
     assert "Where the time goes" in page_of(alerts, alert)
-    assert (alerts.settings.reports / f"profile-{record.id}.html").is_file()

@@ -90,8 +90,9 @@ class Anonymous(ApiMaster):
             *(f"requests/1/{verb}" for verb in ("cancel", "resume", "extend")),
         ):
             assert (await self.call("POST", f"{API}/{path}", "", {})).code == 401, path
-        form = await self.call("POST", "plugins/netbisect/alert-1.html", "", {}, origin=ORIGIN)
-        assert form.code == 403
+        for page in ("alert-1.html", "request-1.html", "requests.html"):
+            form = await self.call("POST", f"plugins/netbisect/{page}", "", {}, origin=ORIGIN)
+            assert form.code == 403, page
         for hook in ("base", "poller"):
             assert (await self.call("POST", f"change_hook/{hook}", "", {})).code == 400
         assert self.ledger.requests.all() == []
@@ -117,16 +118,16 @@ class Anonymous(ApiMaster):
     async def headers(self) -> None:
         (self.settings.reports / "request-1").mkdir(parents=True)
         (self.settings.reports / "request-1" / "x.svg").write_text("<svg/>")
-        (self.settings.reports / "profile-1.html").write_text("<p>")
         for status, page in (
             (200, "index.html"),
             (200, "overview.json"),
             (200, "feed.atom"),
             (200, "badges/main.svg"),
-            (200, "reports/profile-1.html"),
             (200, "reports/request-1/x.svg"),
             (200, "api/v1/caller"),
-            (404, "reports/profile-2.html"),
+            (404, "profile-2.html"),
+            (404, "request-1.html"),
+            (404, "reports/x"),
             (404, "alert-2.html"),
             (404, "search?q=x"),
             (404, "data/x"),

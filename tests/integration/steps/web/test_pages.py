@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import treq
-from api_master import ORIGIN, ApiMaster
+from api_master import DIFF, ORIGIN, ApiMaster
 from real_master import case
 
 from netbisect.bisect.model.alert_state import AlertState
@@ -53,10 +53,12 @@ class Pages(ApiMaster):
         await self.serve()
         self.master.www.getUserInfos = lambda _: {"username": "ann", "full_name": "Ann"}
 
-    async def send(self, origin: str = ORIGIN, **fields: str) -> tuple[int, str]:
+    async def send(
+        self, page: str = _ADDRESS, origin: str = ORIGIN, **fields: str
+    ) -> tuple[int, str]:
         answer = await self.call(
             "POST",
-            _ADDRESS,
+            page,
             "",
             urlencode(fields).encode(),
             follow=False,
@@ -104,6 +106,53 @@ class Pages(ApiMaster):
         assert code == 403
         assert "needs the right `ask`" in text
         assert self.state() is AlertState.OPEN
+
+    async def show(self, page: str) -> str:
+        return await treq.text_content(await self.call("GET", f"plugins/netbisect/{page}"))
+
+    @case
+    async def test_a_fix_is_asked_for_followed_and_cancelled_on_pages(self) -> None:
+        await self.serve_ann("ask", "patch")
+        wish = {"subjects": "main", "testbeds": "c2558", "branch": "main", "diff": DIFF}
+        wish["scenarios"] = "inet4-forwarding"
+        code, _ = await self.send("plugins/netbisect/requests.html", **wish)
+        [request] = self.ledger.requests.all()
+
+        assert code == 303
+        assert (request.who, request.via) == ("ann", "form")
+        assert "+patch-" in request.wish["subjects"][1]
+        assert 'href="request-1.html"' in await self.show("requests.html")
+        page = await self.show("request-1.html")
+        assert '<meta http-equiv="refresh"' in page
+        assert "measurement on c2558: 0 of" in page
+        address = "plugins/netbisect/request-1.html"
+        assert (await self.send(address, verb="extend", boots="2"))[0] == 303
+        assert (await self.send(address, verb="cancel", why="wrong patch"))[0] == 303
+        page = await self.show("reports/request-1.html")
+        assert "wrong patch" in page
+        assert '<meta http-equiv="refresh"' not in page
+        assert ">Resume</button>" in page
+        assert (await self.send(address, verb="resume"))[0] == 303
+        whats = [one.what for one in self.ledger.requests.audit(request=1)]
+        assert whats == ["ask", "extend", "cancel", "resume"]
+
+    @case
+    async def test_a_wrong_request_is_refused_with_a_reason(self) -> None:
+        await self.serve_ann("ask")
+        await self.record(201, self.token("ask", who="bob"), testbeds=["c2558"])
+        asks, one = "plugins/netbisect/requests.html", "plugins/netbisect/request-1.html"
+        for page, fields, said in (
+            (asks, {"subjects": "main nosuch"}, "nosuch"),
+            (asks, {"subjects": "main"}, "expected"),
+            (asks, {"subjects": "main", "diff": DIFF}, "need the right `patch`"),
+            (one, {"verb": "cancel"}, "bob"),
+            (one, {"verb": "stop"}, "expected cancel, extend or resume"),
+            (one, {"verb": "extend", "boots": "x"}, "bob"),
+        ):
+            code, text = await self.send(page, **fields)
+            assert code in (403, 409), fields
+            assert said in text, text
+        assert [one.what for one in self.ledger.requests.audit(request=1)] == ["ask"]
 
     @case
     async def test_a_search_finds_revisions_of_the_tree(self) -> None:

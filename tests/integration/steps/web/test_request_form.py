@@ -87,7 +87,7 @@ class Form(ApiMaster):
         steps = await self.master.data.get(("builds", build["buildid"], "steps"))
         [step] = (one for one in steps if one["name"] == "receipt")
         assert (build["results"], step["state_string"]) == (0, "request 1")
-        assert step["urls"][0]["url"].endswith("/reports/request-1.html")
+        assert step["urls"][0]["url"].endswith("/netbisect/request-1.html")
         page = await self.call("GET", "plugins/netbisect/reports/request-1.html", "")
         assert "Request 1" in (await treq.text_content(page))
 

@@ -1,0 +1,175 @@
+"""The pages of requests and of profiles."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
+
+from netbisect.bisect.model.results import Effect
+from netbisect.reports.documents.types import RequestDocument, RequestPart
+from netbisect.reports.model.case import Case, ProfilePair
+from netbisect.reports.pages import profiles, requests
+from netbisect.reports.pages.requests import RequestAnswer
+from netbisect.reports.plots import chart, progress
+from netbisect.reports.plots.figure import dots, draw, segments
+from netbisect.reports.plots.progress import ScenarioProgress
+from netbisect.reports.render import words
+from netbisect.reports.render.palette import BAD, BOOT, INK
+from netbisect.reports.render.words import Name
+from netbisect.reports.site.frame import AlternateForm, render
+from netbisect.reports.site.view_models import JOB_KINDS, question_page, revision_page
+
+_MOODS = {"regression": "sure", "no regression": "calm"}
+"""Classes of the verdict's box."""
+_PICTURES_MAX = 12
+"""Of a page."""
+_TRAIL = (("requests.html", "Requests"),)
+
+
+@dataclass(frozen=True, slots=True)
+class Narrowing:
+    """How the interval of a difference has narrowed."""
+
+    title: str
+    """Revisions, scenario and testbed, for people."""
+    effects: Sequence[Effect]
+    """After two boots of each kernel, three boots, and so on; at least one."""
+    margin: float
+    """Smallest drop that matters, as |ln ratio|."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartView:
+    """A job of a request, with what was measured for it."""
+
+    part: RequestPart
+    boots: Sequence[ScenarioProgress] = ()
+    """The leading scenario first; empty for jobs with a page of their own."""
+    narrowing: Sequence[Narrowing] = ()
+    case: Case | None = None
+    """Of a bisection."""
+
+    @property
+    def page(self) -> str:
+        """The file of the job; "" for one without a page."""
+        kind = self.part.kind
+        return question_page(kind, self.part.question) if kind in JOB_KINDS else ""
+
+
+def page(
+    found: RequestDocument,
+    answer: RequestAnswer,
+    parts: Sequence[PartView],
+    files: Sequence[str],
+    document: str,
+) -> str:
+    """The page of a request.
+
+    Args:
+        found: The request.
+        answer: Its answer, as far as there is one.
+        parts: Its jobs.
+        files: Addresses of its values.
+        document: Address of the request as JSON.
+    """
+    pictures = list(_pictures(parts))
+    return render(
+        "request.html",
+        f"Request {found.number}: {found.kind} {words.listing(list(found.labels))}",
+        current="requests.html",
+        trail=_TRAIL,
+        alternates=[AlternateForm("application/json", "For programs", document)],
+        changing=found.state == "open",
+        found=found,
+        mood=_MOODS.get(found.verdict, "open"),
+        revisions=list(_revisions(found)),
+        answer=answer if found.state in {"answered", "failed"} else None,
+        rows=requests.rows(answer) if answer.lines else [],
+        remarks=[*requests.consistency(answer), *answer.remarks],
+        hidden=[one for one in map(requests.hidden, answer.lines) if one],
+        cost=answer.cost,
+        parts=[(one, requests.part_line(one.part)) for one in parts],
+        pictures=pictures[:_PICTURES_MAX],
+        undrawn=max(len(pictures) - _PICTURES_MAX, 0),
+        blocks=[progress.as_text(one.boots).rstrip() for one in parts if one.boots],
+        files=files,
+    )
+
+
+def _revisions(found: RequestDocument) -> Iterator[tuple[str, str]]:
+    """Labels and files; a revision with a patch has no file."""
+    for subject, label in zip(found.subjects, found.labels, strict=True):
+        yield label, "" if "+" in subject else revision_page(subject)
+
+
+def _pictures(parts: Sequence[PartView]) -> Iterator[tuple[Markup, str]]:
+    """Drawings with captions: what narrows first."""
+    for i, one in enumerate(parts):
+        if one.case is not None:
+            yield Markup(chart.path(one.case)), _PATH  # noqa: S704 - our own drawing
+        for j, narrowing in enumerate(one.narrowing):
+            yield _narrowing(narrowing, f"narrowing-{i}-{j}"), _NARROWING
+        for j, scenario in enumerate(one.boots):
+            yield progress.boots(scenario, f"boots-{i}-{j}"), "One mark per boot."
+
+
+_PATH = (
+    "One row per step. The darker a cell, the higher the probability of its commits before the "
+    "step. A ring marks the tested revision, a cross one without a result."
+)
+_NARROWING = (
+    "The difference and its 95 % interval after two boots of each kernel, three boots, and so on. "
+    "The dashed line is the smallest drop that matters."
+)
+
+
+def _narrowing(one: Narrowing, name: str) -> Markup:
+    last = one.effects[-1]
+    drawn = draw(
+        lambda axes: _intervals(axes, one),
+        2.4,
+        name=name,
+        title=f"{words.clean(one.title)}: the interval as it narrows",
+        text=f"After {words.count(last.bad_boots, 'boot')} of each kernel: {words.change(last)}.",
+    )
+    return Markup(drawn)  # noqa: S704 - our own drawing, its texts escaped
+
+
+def _intervals(axes: Axes, one: Narrowing) -> None:
+    boots = [effect.bad_boots for effect in one.effects]
+    percents = [
+        tuple(100 * math.expm1(ln) for ln in (effect.low, effect.ln_ratio, effect.high))
+        for effect in one.effects
+    ]
+    axes.axhline(0.0, color=INK, linewidth=0.8)
+    axes.axhline(100 * math.expm1(-one.margin), color=BAD, linewidth=1.0, linestyle="--")
+    rows = list(zip(boots, percents, strict=True))
+    segments(axes, ((x, low, x, high) for x, (low, _, high) in rows), BOOT, 2.2)
+    dots(axes, [(x, middle) for x, (_, middle, _) in rows], INK, 5.0)
+    axes.set_xlim(min(boots) - 0.6, max(*boots, 5) + 0.6)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_xlabel("boots of each kernel")
+    axes.set_ylabel("% against the first")
+
+
+def profile(number: int, title: str, found: ProfilePair | None, label: Name) -> str:
+    """The page of a profile job.
+
+    Args:
+        number: Of the job.
+        title: Scenario and testbed, for people.
+        found: Profiles; None while they are taken.
+        label: Names revisions.
+    """
+    return render(
+        "profile.html",
+        f"Profile {number}: {title}",
+        trail=_TRAIL,
+        changing=found is None,
+        profiles=profiles.sections((found,), label, profiles.BYTES_ALONE) if found else [],
+    )

@@ -1,0 +1,108 @@
+"""Renders the pages of requests and profiles."""
+
+from __future__ import annotations
+
+import math
+
+from netbisect.bisect.model.evidence import Evidence
+from netbisect.bisect.model.jobs import BisectJob, MeasureJob, ProfileJob
+from netbisect.reports.documents.types import RequestPart
+from netbisect.reports.plots.progress import ScenarioProgress, Side
+from netbisect.reports.site import requests as request_pages
+from netbisect.reports.site.requests import Narrowing, PartView
+from netbisect.steps.policy import profiles
+from netbisect.steps.queries import request_answer
+from netbisect.steps.queries.request_files import addresses
+from netbisect.steps.queries.request_status import follow
+from netbisect.steps.service.database_thread import open_history
+from netbisect.steps.service.numeric import measurement
+from netbisect.steps.site import view_models
+from netbisect.steps.site.build import PageBuilder
+from netbisect.steps.site.source import SiteSource
+from netbisect.store.db.records import JobRecord
+
+
+def request_files(builder: PageBuilder, source: SiteSource, number: int) -> dict[str, str]:
+    """The page of a request, by its file.
+
+    Raises:
+        NotFoundError: There is none.
+    """
+    ledger, settings, lab = builder.ledger, source.home, source.lab
+    if settings is None or lab is None:
+        return {}
+    request = ledger.requests.get(number)
+    records = ledger.requests.jobs(number)
+    found = follow(ledger, settings, lab, open_history(settings, lab), number)
+    page = request_pages.page(
+        found,
+        request_answer.answer(ledger, settings, lab, request, records),
+        [_part(builder, one, part) for one, part in zip(records, found.parts, strict=True)],
+        addresses(settings, number),
+        f"api/v1/requests/{number}",
+    )
+    return {f"request-{number}.html": page}
+
+
+def _part(builder: PageBuilder, record: JobRecord, part: RequestPart) -> PartView:
+    ledger, job = builder.ledger, record.job
+    if isinstance(job, BisectJob):
+        return PartView(part, case=view_models.question_case(ledger, record, builder.lab))
+    if not isinstance(job, MeasureJob):
+        return PartView(part)
+    evidence = builder.lab.evidence(ledger, record)
+    return PartView(
+        part,
+        [
+            ScenarioProgress(
+                builder.lab.title(one), job.testbed, _sides(builder, job, evidence, one)
+            )
+            for one in job.scenarios
+        ],
+        _narrowing(builder, job, evidence),
+    )
+
+
+def _sides(builder: PageBuilder, job: MeasureJob, evidence: Evidence, scenario: str) -> list[Side]:
+    """The boots that count, by revision; a revision may have a patch."""
+    found = []
+    for name in job.revisions:
+        counted = measurement.counted_observations(job, evidence, name)
+        rates = [math.exp(one.ln_pps[scenario]) for one in counted if scenario in one.ln_pps]
+        if rates:
+            found.append(Side(builder.ledger.commits.label(name), tuple(rates)))
+    return found
+
+
+def _narrowing(builder: PageBuilder, job: MeasureJob, evidence: Evidence) -> list[Narrowing]:
+    label = builder.ledger.commits.label
+    return [
+        Narrowing(
+            f"{label(revision)} against {label(job.revisions[0])} in "
+            f"{builder.lab.title(scenario)} on {job.testbed}",
+            effects,
+            job.min_effect,
+        )
+        for scenario in job.scenarios
+        for revision in job.revisions[1:]
+        if (effects := measurement.narrowing(job, evidence, revision, scenario))
+    ]
+
+
+def profile_files(builder: PageBuilder, source: SiteSource, number: int) -> dict[str, str]:
+    """The page of a profile job, by its file; nothing for another job.
+
+    Raises:
+        NotFoundError: There is no such job.
+    """
+    ledger, record = builder.ledger, builder.ledger.jobs.get(number)
+    job = record.job
+    if source.home is None or not isinstance(job, ProfileJob):
+        return {}
+    page = request_pages.profile(
+        number,
+        f"{builder.lab.title(job.scenarios[0])} on {job.testbed}",
+        profiles.compared(ledger, source.home.visits, record) if record.finding else None,
+        ledger.commits.label,
+    )
+    return {f"profile-{number}.html": page}
