@@ -128,8 +128,8 @@ def _to_do(case: Case) -> str:
         case None:
             return "nothing yet; the commit follows as a reply"
         case Culprit() | SeveralCulprits():
-            accept = f", or netbisect alerts ack {case.number} --why REASON"
-            return f"fix or revert it{accept if case.number else ''}"
+            page = "; its page measures a fix" if case.number else ""
+            return f"fix, revert or accept it{page}"
         case Suspects():
             return "look at these commits; the measurements cannot separate them"
         case Drift():

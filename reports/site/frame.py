@@ -40,6 +40,8 @@ class Serving:
 
     builds: str
     """Address of Buildbot's own pages."""
+    login: str = ""
+    """Address that logs a user in; "" if there are no logins."""
 
 
 _MINUTE = 60
@@ -120,9 +122,15 @@ def render(
     )
 
 
-def message(title: str, text: str) -> str:
-    """A page with a sentence."""
-    return render("message.html", title, message=text)
+def message(title: str, text: str, *, login: bool = False) -> str:
+    """A page with a sentence.
+
+    Args:
+        title: Heading.
+        text: The sentence.
+        login: Whether one may help.
+    """
+    return render("message.html", title, message=text, may_log_in=login)
 
 
 def rate(ln_pps: float) -> str:

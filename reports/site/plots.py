@@ -17,7 +17,6 @@ from netbisect.reports.render import summary, words
 from netbisect.reports.render.palette import BAD, BOOT, CULPRIT, GOOD, GRID, INK, WIDTH
 from netbisect.reports.site.view_models import (
     LISTED,
-    RECENT,
     SeriesView,
     alert_page,
     revision_page,
@@ -39,15 +38,20 @@ _NAMED = 12
 """Alerts whose lines have a name; more would stand on one another."""
 
 
-def recent(view: SeriesView) -> str:
-    """Boots of the latest levels, with the baseline and the alerts; SVG."""
-    levels = view.levels[-RECENT:]
+def recent(view: SeriesView, levels: Sequence[Level], name: str) -> str:
+    """Boots of the latest levels, with the baseline and the alerts; SVG.
+
+    Args:
+        view: The series.
+        levels: The latest of the last epoch.
+        name: Prefix of all ids in the element, unique in the page.
+    """
     boots = sum(len(level.ln_pps) for level in levels)
     drawn = draw(
         lambda axes: _recent(axes, view, levels),
         _RECENT_HEIGHT,
         _MARGINS,
-        name="recent",
+        name=name,
         title=f"{words.clean(view.title)} on {words.clean(view.testbed)}: every boot",
         text=(
             f"{words.count(boots, 'boot')} of {words.count(len(levels), 'kernel')}, from "

@@ -16,6 +16,7 @@ from netbisect.reports.site.frame import AlternateForm, distance_text, drop, rat
 from netbisect.reports.site.view_models import (
     LISTED,
     RECENT,
+    TIMES,
     Point,
     SeriesEpoch,
     SeriesSummary,
@@ -25,6 +26,9 @@ from netbisect.reports.site.view_models import (
     when,
 )
 
+_DAY = 86400.0
+_CALM = 120
+"""Levels of a picture that is not crowded."""
 _ENOUGH = 2
 """Boots that have a spread."""
 _IDENTITY = 8
@@ -44,9 +48,8 @@ def page(view: SeriesView, alternates: Sequence[AlternateForm] = ()) -> str:
         open=[one for one in view.alerts if one.state.standing],
         past=[one for one in view.alerts if not one.state.standing],
         facts=list(_facts(view)),
-        shown=words.count(min(len(view.levels), RECENT), "kernel"),
-        recent=Markup(plots.recent(view)),  # noqa: S704 - our own drawing, its texts escaped
-        history=Markup(plots.history(view)),  # noqa: S704 - as above
+        ranges=list(_ranges(view)),
+        history=Markup(plots.history(view)),  # noqa: S704 - our own drawing, its texts escaped
         steps=[_step(view, i, places) for i in range(len(view.steps) - 1, -1, -1)],
         least=drop(view.least),
         epochs=list(_epochs(view.epochs)),
@@ -92,6 +95,21 @@ def summary(view: SeriesView) -> SeriesSummary:
         bimodal=view.health.modes is not None,
         spark=plots.spark([one.mean for one in standings[-plots.SPARK :]]),
     )
+
+
+def _ranges(view: SeriesView) -> Iterator[tuple[str, Markup, bool]]:
+    """Name and picture of each range but "all", and whether it is shown at first."""
+    last = view.levels[-1].at
+    days = {"30 days": 30.0, "a year": 365.0} if last >= TIMES else {"latest": math.inf}
+    found: dict[str, list[Level]] = {}
+    for name, most in days.items():
+        levels = [one for one in view.levels[-RECENT:] if one.at > last - most * _DAY]
+        if levels not in found.values():
+            found[name] = levels
+    shown = [name for name, levels in found.items() if len(levels) <= _CALM] or list(found)[:1]
+    for number, (name, levels) in enumerate(found.items()):
+        drawn = Markup(plots.recent(view, levels, f"recent-{number}"))  # noqa: S704 - as above
+        yield name, drawn, name == shown[-1]
 
 
 def _facts(view: SeriesView) -> Iterator[tuple[str, str, str]]:

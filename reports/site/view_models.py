@@ -21,9 +21,9 @@ JOB_KINDS = ("comparison", "bisection")
 """Kinds of jobs that have a page."""
 LISTED = 60
 """Latest levels in the table of a series, and in tables of many series."""
-RECENT = 120
-"""Levels in the picture that shows every boot."""
-_TIMES = 1e9
+RECENT = 366
+"""Most levels in a picture that shows every boot."""
+TIMES = 1e9
 """Seconds since the epoch from which on they are times: imported levels have numbers there."""
 
 
@@ -38,7 +38,7 @@ def slug(name: str) -> str:
 
 def when(at: float) -> str:
     """The day, or "no date" for imported data without times."""
-    return words.day(at) if at >= _TIMES else "no date"
+    return words.day(at) if at >= TIMES else "no date"
 
 
 def series_page(testbed: str, scenario: str, branch: str) -> str:

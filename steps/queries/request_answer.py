@@ -266,27 +266,29 @@ def _sentence(
         for one in last
         if one.finding is not None and not isinstance(one.finding, MeasureResult)
     ]
-    if verdict == REGRESSION:
-        told = [*_largest(ledger, lab, last), *told]
+    if verdict in {REGRESSION, NO_REGRESSION}:
+        told = [*_largest(ledger, lab, last, drop=verdict == REGRESSION), *told]
     if any(not one.consistent for _, _, one in repeats):
         told.append("The second run does not agree with the first.")
     return " ".join([said, *told])
 
 
-def _largest(ledger: Ledger, lab: Lab, last: Sequence[JobRecord]) -> list[str]:
-    """The largest drop that was measured side by side, in a sentence, if there is one."""
-    drops = [
+def _largest(ledger: Ledger, lab: Lab, last: Sequence[JobRecord], *, drop: bool) -> list[str]:
+    """The largest drop or gain that was measured side by side, in a sentence, if there is one."""
+    verdict = DifferenceVerdict.SLOWER if drop else DifferenceVerdict.FASTER
+    found = [
         (effect.ln_ratio, effect, held.revision, one.job)
         for one in last
         if isinstance(one.job, MeasureJob) and isinstance(one.finding, MeasureResult)
         for held in one.finding.held
         for effect in held.effects
-        if measurement.classify_all(one.job, held)[effect.scenario] is DifferenceVerdict.SLOWER
+        if measurement.classify_all(one.job, held)[effect.scenario] is verdict
     ]
-    if not drops:
+    if not found:
         return []
-    _, effect, revision, job = min(drops, key=lambda drop: drop[0])
-    most = "The largest drop: " if len(drops) > 1 else ""
+    _, effect, revision, job = max(found, key=lambda one: abs(one[0]))
+    what = "drop" if drop else "gain"
+    most = f"The largest {what}: " if len(found) > 1 else "" if drop else "There is a gain: "
     place = f"{title_of(lab, effect.scenario)} on {job.testbed}"
     pair = f"{ledger.commits.label(revision)} against {ledger.commits.label(job.revisions[0])}"
     return [f"{most}{pair}, {words.change(effect)} in {place}."]

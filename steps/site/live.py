@@ -20,6 +20,7 @@ from netbisect.reports.site.view_models import (
 )
 from netbisect.steps.queries.progress import progress_of
 from netbisect.steps.service import stalls
+from netbisect.steps.service.web_settings import NO_LOGIN
 from netbisect.steps.site import view_models
 from netbisect.steps.site.build import AlertIndex, PageBuilder
 from netbisect.steps.site.folder import SiteRevisionError
@@ -213,15 +214,9 @@ _pages: list[LivePages] = []
 """Those of the last request."""
 
 
-def file(source: SiteSource, name: str, builds: str) -> str | None:
-    """A page of the service or another file; None if there is none of this name.
-
-    Args:
-        source: Of the pages.
-        name: Of the file.
-        builds: Address of Buildbot's own pages.
-    """
-    with serving(Serving(builds)):
+def file(source: SiteSource, name: str) -> str | None:
+    """A page of the service or another file; None if there is none of this name."""
+    with serving(_frame(source)):
         return retried_when_lost(lambda: _pages_of(source).file(name))
 
 
@@ -233,10 +228,27 @@ def search(source: SiteSource, names: Sequence[str]) -> tuple[str, str]:
         return "", str(error)
 
 
-def refusal(title: str, text: str, builds: str) -> str:
-    """A page that says why something was not done."""
-    with serving(Serving(builds)):
-        return message(title, text)
+def refusal(source: SiteSource, title: str, text: str, *, login: bool) -> str:
+    """A page that says why something was not done.
+
+    Args:
+        source: Of the pages.
+        title: Heading.
+        text: Why.
+        login: Whether a login may help.
+    """
+    with serving(_frame(source)):
+        return message(title, text, login=login)
+
+
+def _frame(source: SiteSource) -> Serving:
+    """Links to Buildbot's own pages."""
+    web = source.home.web if source.home else None
+    if web is None:
+        return Serving("")
+    logins = web.login.kind != NO_LOGIN
+    login = f"{web.url}auth/login?redirect=/netbisect" if logins else ""
+    return Serving(f"{web.url}#/builders", login)
 
 
 def _pages_of(source: SiteSource) -> LivePages:

@@ -59,20 +59,18 @@ def source_of(settings: Settings) -> SiteSource:
     return SiteSource(settings.database, settings.links.commit, lab, settings.min_effect, settings)
 
 
-def _builds(settings: Settings) -> str:
-    """Address of Buildbot's own pages."""
-    return f"{settings.web.url}#/builders"
-
-
 async def _in_turn(work: Callable[[], Any]) -> Any:
     """Runs a call of the compute process in a thread, after those before it."""
     async with _one_at_a_time:
         return await threads.deferToThread(work)
 
 
-async def _refuse(request: Request, status: int, settings: Settings, title: str, why: str) -> None:
-    """Sends a page that says why something was not done."""
-    text = await _in_turn(lambda: _live.refusal(title, why, _builds(settings)))
+async def _refuse(
+    request: Request, status: int, settings: Settings, why: str, *, login: bool = False
+) -> None:
+    """Sends a page that says why something was not done; `login`: whether a login may help."""
+    title = "Not found" if status == http.NOT_FOUND else "Not changed"
+    text = await _in_turn(lambda: _live.refusal(source_of(settings), title, why, login=login))
     request.setResponseCode(status)
     send(request, "text/html", text)
 
@@ -86,10 +84,10 @@ class PageResource(ProtectedResource):
 
     async def respond(self, request: Request) -> None:
         settings = self.settings
-        text = await _in_turn(lambda: _live.file(source_of(settings), self.name, _builds(settings)))
+        text = await _in_turn(lambda: _live.file(source_of(settings), self.name))
         if text is None:
             why = f"There is no page {self.name}."
-            await _refuse(request, http.NOT_FOUND, settings, "Not found", why)
+            await _refuse(request, http.NOT_FOUND, settings, why)
         else:
             send(request, _TYPES[self.name.rpartition(".")[2]], text)
 
@@ -112,7 +110,8 @@ class FormResource(PageResource):
             )
         except _REFUSALS as error:
             status = http.CONFLICT if isinstance(error, StoreError) else http.FORBIDDEN
-            await _refuse(request, status, self.settings, "Not changed", str(error))
+            login = isinstance(error, FormError)
+            await _refuse(request, status, self.settings, str(error), login=login)
             return
         request.setResponseCode(http.SEE_OTHER)
         request.setHeader(b"location", page.encode())
@@ -250,4 +249,4 @@ class SearchResource(ProtectedResource):
             request.setHeader(b"location", page.encode())
             request.finish()
         else:
-            await _refuse(request, http.NOT_FOUND, settings, "Not found", why)
+            await _refuse(request, http.NOT_FOUND, settings, why)

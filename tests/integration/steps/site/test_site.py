@@ -194,7 +194,7 @@ def test_a_series_tells_steps_alerts_and_what_it_can_show(whole_site: Any) -> No
 
     for words in ("Smallest drop one night shows", "Against baseline", "Noise between boots"):
         assert words in page.text
-    assert {"recent-title", "history-title"} <= set(page.values("id"))
+    assert {"recent-0-title", "history-title"} <= set(page.values("id"))
     assert "alert-1.html" in page.values("href")
     assert re.search(r"-3\.\d % \(-[45]\.\d to -[23]\.\d\)", page.text)
 

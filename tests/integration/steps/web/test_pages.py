@@ -7,6 +7,7 @@ import sys
 from typing import Any
 from urllib.parse import urlencode
 
+import bcrypt
 import treq
 from api_master import DIFF, ORIGIN, ApiMaster
 from real_master import case
@@ -14,7 +15,7 @@ from real_master import case
 from netbisect.bisect.model.alert_state import AlertState
 from netbisect.bisect.model.jobs import CompareJob
 from netbisect.bisect.model.results import Confirmed, Effect
-from netbisect.steps.service.web_settings import PeopleRule
+from netbisect.steps.service.web_settings import LoginSettings, PeopleRule
 
 _ADDRESS = "plugins/netbisect/alert-1.html"
 
@@ -43,7 +44,11 @@ class Pages(ApiMaster):
     """A master with an alert, and a user who is logged in."""
 
     async def serve_ann(self, *rights: str) -> None:
-        self.change(url=f"{ORIGIN}/", people=(PeopleRule(("ann",), rights),))
+        users = self.folder / "users"
+        users.write_bytes(b"ann:" + bcrypt.hashpw(b"secret", bcrypt.gensalt(4)))
+        users.chmod(0o600)
+        people = (PeopleRule(("ann",), rights),)
+        self.change(url=f"{ORIGIN}/", login=LoginSettings("htpasswd", users), people=people)
         job = CompareJob("main", "c2558", "a" * 40, "b" * 40, ("s",), "s", -0.1)
         effect = Effect("s", -0.1, -0.12, -0.08, 1e-9, 5, 5)
         with self.ledger.jobs.closing(
@@ -82,6 +87,16 @@ class Pages(ApiMaster):
         page = await treq.text_content(await self.call("GET", _ADDRESS))
         assert "the price of a fix" in page
         assert '<form class="act" method="post" action="alert-1.html">' in page
+
+    @case
+    async def test_a_form_without_a_login_leads_to_it(self) -> None:
+        await self.serve_ann("ask")
+        self.master.www.getUserInfos = lambda _: {"anonymous": True}
+        code, text = await self.send(verb="ack", why="x")
+
+        assert code == 403
+        assert "changing an alert needs a login" in text
+        assert f'<a href="{ORIGIN}/auth/login?redirect=/netbisect"' in text
 
     @case
     async def test_incomplete_and_foreign_forms_change_nothing(self) -> None:
@@ -132,6 +147,8 @@ class Pages(ApiMaster):
         assert "wrong patch" in page
         assert '<meta http-equiv="refresh"' not in page
         assert ">Resume</button>" in page
+        [job] = self.ledger.requests.jobs(1)
+        await self.until(lambda: not self.ledger.actions.all_open(job.id))
         assert (await self.send(address, verb="resume"))[0] == 303
         whats = [one.what for one in self.ledger.requests.audit(request=1)]
         assert whats == ["ask", "extend", "cancel", "resume"]

@@ -55,7 +55,12 @@ def test_long_commits_and_scenarios_are_cut_in_the_subject() -> None:
     ("name", "certainty", "by", "action"),
     [
         ("alert_case", "by chance: below 1 in a million", "one of 64 commits", "nothing yet"),
-        ("culprit_case", "99.6 %, verified", "A Committer <committer@", "fix or revert it, or net"),
+        (
+            "culprit_case",
+            "99.6 %, verified",
+            "A Committer <committer@",
+            "fix, revert or accept it",
+        ),
         ("suspects_case", "97.0 % that it is one of", "one of 3 commits", "look at these commits"),
         (
             "not_reproduced_case",
