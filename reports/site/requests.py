@@ -57,7 +57,7 @@ class PartView:
     @property
     def page(self) -> str:
         """The file of the job; "" for one without a page."""
-        kind = self.part.kind
+        kind = self.part.kind.lower()
         return question_page(kind, self.part.question) if kind in JOB_KINDS else ""
 
 
