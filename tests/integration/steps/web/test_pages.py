@@ -7,15 +7,11 @@ import sys
 from typing import Any
 from urllib.parse import urlencode
 
-import bcrypt
 import treq
 from api_master import DIFF, ORIGIN, ApiMaster
 from real_master import case
 
 from netbisect.bisect.model.alert_state import AlertState
-from netbisect.bisect.model.jobs import CompareJob
-from netbisect.bisect.model.results import Confirmed, Effect
-from netbisect.steps.service.web_settings import LoginSettings, PeopleRule
 
 _ADDRESS = "plugins/netbisect/alert-1.html"
 
@@ -42,21 +38,6 @@ def test_the_web_server_loads_no_numeric_or_drawing_code() -> None:
 
 class Pages(ApiMaster):
     """A master with an alert, and a user who is logged in."""
-
-    async def serve_ann(self, *rights: str) -> None:
-        users = self.folder / "users"
-        users.write_bytes(b"ann:" + bcrypt.hashpw(b"secret", bcrypt.gensalt(4)))
-        users.chmod(0o600)
-        people = (PeopleRule(("ann",), rights),)
-        self.change(url=f"{ORIGIN}/", login=LoginSettings("htpasswd", users), people=people)
-        job = CompareJob("main", "c2558", "a" * 40, "b" * 40, ("s",), "s", -0.1)
-        effect = Effect("s", -0.1, -0.12, -0.08, 1e-9, 5, 5)
-        with self.ledger.jobs.closing(
-            self.ledger.jobs.add(job, key="x"), Confirmed((effect,))
-        ) as closing:
-            closing.open_alert((effect,), who="netbisect", what="confirmed")
-        await self.serve()
-        self.master.www.getUserInfos = lambda _: {"username": "ann", "full_name": "Ann"}
 
     async def send(
         self, page: str = _ADDRESS, origin: str = ORIGIN, **fields: str

@@ -1,0 +1,44 @@
+"""Pages of a running service, for people who use a keyboard, a screen reader or a dark screen."""
+
+from __future__ import annotations
+
+import pytest
+import treq
+from accessibility import MISSING, SCHEMES, findings
+from api_master import ApiMaster
+from real_master import case
+
+from netbisect.bisect.model.jobs import ProfileJob
+
+PAGES = (
+    "index.html",
+    "alerts.html",
+    "alert-1.html",
+    "searches.html",
+    "comparison-1.html",
+    "requests.html",
+    "request-1.html",
+    "profile-3.html",
+    "compare.html",
+    "health.html",
+    "nothing.html",
+)
+
+
+@pytest.mark.long
+@pytest.mark.skipif(bool(MISSING), reason=f"{MISSING} is not installed")
+class Accessibility(ApiMaster):
+    """Pages with forms, of a user who is logged in."""
+
+    @case
+    async def test_no_page_has_a_serious_finding(self) -> None:
+        await self.serve_ann("ask")
+        await self.record(201, self.token("ask"), testbeds=["c2558"])
+        self.ledger.jobs.add(ProfileJob("main", "c2558", ("a" * 40,), ("s",)), key="profile")
+        found = {}
+        for name in PAGES:
+            page = await treq.text_content(await self.call("GET", f"plugins/netbisect/{name}"))
+            for scheme in SCHEMES:
+                found[name, scheme] = findings(page, scheme, self.folder)
+
+        assert {place: said for place, said in found.items() if said} == {}
