@@ -44,7 +44,8 @@ class Serving:
     """Address that logs a user in; "" if there are no logins."""
 
 
-_MINUTE = 60
+REFRESH = 60
+"""Seconds until a page about work in progress renews itself."""
 _serving: ContextVar[Serving | None] = ContextVar("serving", default=None)
 
 
@@ -110,7 +111,7 @@ def render(
         told: Values of the template.
     """
     live = _serving.get()
-    frame: dict[str, Any] = {"wide": False, "state_of_things": "", "refresh": _MINUTE}
+    frame: dict[str, Any] = {"wide": False, "state_of_things": "", "refresh": REFRESH}
     return environment.get_template(f"site/{template}").render(
         page_title=page_title,
         current=current,

@@ -12,6 +12,7 @@ from netbisect.reports.documents.types import AlertSummary, Difference
 from netbisect.reports.render import words
 from netbisect.reports.site.frame import (
     FEEDS,
+    REFRESH,
     distance_text,
     drop,
     rate,
@@ -37,8 +38,8 @@ _MOST = 10
 """Rows of a list on the first page."""
 _NAMED = 3
 """Scenarios that were not measured for one reason, by name."""
-_SOON, _CALM = 5, 60
-"""Seconds until the first page loads again: while series are read, and otherwise."""
+_SOON = 5
+"""Seconds until the first page renews itself while series are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,7 @@ def index(view: Overview) -> str:
         current="index",
         alternates=FEEDS,
         changing=True,
-        refresh=_SOON if view.unread else _CALM,
+        refresh=_SOON if view.unread else REFRESH,
         wide=True,
         view=view,
         headline=_headline(view.night),

@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from netbisect.bisect.detection.level_difference import LevelDifference, level_difference
 from netbisect.bisect.model.entities import Level
+from netbisect.reports.documents.types import AlertSummary
 from netbisect.reports.render import words
 from netbisect.reports.site import plots
 from netbisect.reports.site.frame import AlternateForm, distance_text, drop, rate, render, spread
@@ -151,7 +152,6 @@ def _facts(view: SeriesView) -> Iterator[tuple[str, str, str]]:
 def _step(view: SeriesView, number: int, places: dict[str, int]) -> dict[str, Any]:
     step = view.steps[number]
     start, stop = places[step.earliest], places[step.latest]
-    near = {view.levels[x].revision for x in range(start, stop + 1)}
     shift = LevelDifference(step.ln_ratio, step.low, step.high)
     return {
         "before": step.before,
@@ -163,8 +163,14 @@ def _step(view: SeriesView, number: int, places: dict[str, int]) -> dict[str, An
         "score": f"{step.score:.1f}",
         "levels_before": step.levels_before,
         "levels_after": step.levels_after,
-        "alerts": [one for one in view.alerts if {one.bad, one.culprit} & near],
+        "alerts": [one for one in view.alerts if _first(view, one) in range(start, stop + 1)],
     }
+
+
+def _first(view: SeriesView, alert: AlertSummary) -> int | None:
+    """Place of the first level with the change of an alert."""
+    culprit = view.commits.get(alert.culprit)
+    return plots.first_changed(alert, view.levels, view.numbers, culprit)
 
 
 def _epochs(epochs: Sequence[SeriesEpoch]) -> Iterator[dict[str, Any]]:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
 from netbisect.bisect.detection import health
-from netbisect.bisect.model.entities import Level, Noise
+from netbisect.bisect.model.alert_change import ChangeBasis
+from netbisect.bisect.model.alert_state import AlertKind, AlertState
+from netbisect.bisect.model.detection_results import LevelStep
+from netbisect.bisect.model.entities import Commit, Level, Noise
+from netbisect.reports.documents.types import AlertSummary
 from netbisect.reports.site import series
 from netbisect.reports.site.view_models import SeriesEpoch, SeriesView
 
 DAY = 86400.0
 
 
-def page(days: list[float]) -> str:
+def page(days: list[float], **more: Any) -> str:
     """Of a series with a level on each of these days."""
     levels = [
         Level(f"{i:040x}", f"image {i}", at, tuple(13.8 + (3 * i + n) % 7 / 1000 for n in range(4)))
@@ -34,10 +39,9 @@ def page(days: list[float]) -> str:
             baseline_from="",
             baselined=0,
             least=0.02,
-            numbers={},
             noise=noise,
             health=health.series_health(levels[-60:], 0.02, noise),
-            steps=(),
+            **{"numbers": {}, "steps": (), **more},
         )
     )
 
@@ -62,3 +66,44 @@ def test_a_trend_has_ranges_that_differ(days: range, ranges: list[str], shown: s
     assert len(text) < 500_000
     ids = re.findall(r' id="([^"]*)"', text)
     assert len(ids) == len(set(ids))
+
+
+def test_a_step_names_the_alert_whose_culprit_has_no_level_of_its_own() -> None:
+    """The culprit lies between two levels that were measured; the bad end came later."""
+    names = [f"{i:040x}" for i in range(8)]
+    step = LevelStep(names[3], names[4], -0.1, -0.11, -0.09, 9.0, 4, 4, 16, 16, names[3], names[4])
+    culprit = Commit("c" * 40, 35, "s", "", "A", "a@lab.invalid", 1e9)
+    alert = AlertSummary(
+        id=7,
+        kind=AlertKind.DROP,
+        branch="main",
+        testbed="c2558",
+        lead="fwd4",
+        ln_ratio=-0.1,
+        percent=None,
+        good=names[0],
+        bad=names[7],
+        culprit=culprit.revision,
+        state=AlertState.CULPRIT_FOUND,
+        standing=True,
+        opened_at=1e9,
+        title="forwarding",
+        since=1e9,
+        difference=None,
+        basis=ChangeBasis.RETEST,
+        changes={},
+        others=0,
+        muted_until=None,
+        merged_into=None,
+        changed_at=1e9,
+    )
+    text = page(
+        [(19675 + day) * DAY for day in range(8)],
+        steps=[step],
+        alerts=[alert],
+        commits={culprit.revision: culprit},
+        numbers={name: 10 * i for i, name in enumerate(names)},
+    )
+    steps = text.partition('id="steps"')[2].partition("<h2")[0]
+
+    assert '<a href="alert-7.html">7</a>' in steps
