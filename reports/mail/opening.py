@@ -120,7 +120,8 @@ def _committer(case: Case) -> str:
     if isinstance(case.finding, NotReproduced | Drift):
         return "not applicable"
     left = case.finding.revisions if isinstance(case.finding, Suspects) else case.commits
-    return f"not known; one of {words.count(len(left), 'commit')}"
+    one_of = f"one of {words.count(len(left), 'commit')}"
+    return f"not known; {one_of if len(left) > 1 else 'the only commit is not verified'}"
 
 
 def _to_do(case: Case) -> str:

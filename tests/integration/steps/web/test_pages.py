@@ -128,8 +128,7 @@ class Pages(ApiMaster):
         assert "wrong patch" in page
         assert '<meta http-equiv="refresh"' not in page
         assert ">Resume</button>" in page
-        [job] = self.ledger.requests.jobs(1)
-        await self.until(lambda: not self.ledger.actions.all_open(job.id))
+        await self.until(lambda: not self.ledger.actions.held())
         assert (await self.send(address, verb="resume"))[0] == 303
         whats = [one.what for one in self.ledger.requests.audit(request=1)]
         assert whats == ["ask", "extend", "cancel", "resume"]

@@ -51,6 +51,13 @@ def test_long_commits_and_scenarios_are_cut_in_the_subject() -> None:
     assert 150 < len(alerts.outcome(case).subject) <= 160
 
 
+def test_the_only_commit_of_a_range_is_not_named_before_it_is_verified() -> None:
+    case = make("alert_case")
+    text = alerts.alert(replace(case, commits=case.commits[-1:])).text
+
+    assert "committed by  not known; the only commit is not verified" in text
+
+
 @pytest.mark.parametrize(
     ("name", "certainty", "by", "action"),
     [
