@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterable
-from dataclasses import replace
 from itertools import product
 
 from netbisect.bisect.alert_lifecycle import after_search
