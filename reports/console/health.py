@@ -94,7 +94,7 @@ def _table(series: Sequence[SeriesReport]) -> str:
                 _drop(its.smallest_drop),
                 _drop(its.smallest_lasting_drop),
                 _q(one.q),
-                words.percent(its.drift.ln_ratio) if its.drift else "",
+                words.percent(its.drift.ln_ratio, one.scenario) if its.drift else "",
                 "" if one.days is None else f"{max(one.days, 0.0):.0f} d ago",
                 _remarks(one),
             )

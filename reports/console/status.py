@@ -42,7 +42,9 @@ def _lines(status: StatusDocument) -> Iterator[str]:
 
 def _alert(one: AlertSummary) -> str:
     culprit = f", commit {one.culprit[:12]}" if one.culprit else ""
-    change = words.percent(one.ln_ratio) if one.ln_ratio is not None else words.kind(one.kind)
+    change = (
+        words.percent(one.ln_ratio, one.lead) if one.ln_ratio is not None else words.kind(one.kind)
+    )
     place = words.clean(f"{one.branch} on {one.testbed}, {one.lead}")
     day = words.day(one.opened_at)
     return f"  alert {one.id}, {day}: {place} {change}, {one.state.value}{culprit}"

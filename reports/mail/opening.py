@@ -27,7 +27,7 @@ _VALUE_MAX = 60
 def subject(case: Case) -> str:
     """Names the commit, if one is verified, or else the two ends."""
     effects = summary.effects(case)
-    change = f" {words.percent(effects[0].ln_ratio)}" if effects else ""
+    change = f" {words.percent(effects[0].ln_ratio, effects[0].scenario)}" if effects else ""
     moved = f"{case.title(case.lead)}{change} on {case.testbed}"
     named = _commits(case)
     if named:

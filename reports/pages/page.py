@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import astuple
 from typing import Any, assert_never
 
@@ -113,7 +112,7 @@ def _attempt(case: Case, attempt: Attempt) -> dict[str, Any]:
         "at": words.moment(attempt.at),
         "what": _what(case, attempt),
         "revision": case.label(attempt.revision),
-        "result": words.pps(math.exp(attempt.ln_pps or 0.0)) if measured else attempt.outcome,
+        "result": words.level(attempt.ln_pps or 0.0, case.lead) if measured else attempt.outcome,
         "leader": summary.leader(case, attempt.belief),
         "why": attempt.why,
         "took": words.duration(attempt.seconds),

@@ -16,6 +16,7 @@ from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 
 from netbisect.bisect.model.entities import Level
+from netbisect.bisect.model.metric import metric_of
 from netbisect.bisect.model.results import Culprit, Posterior
 from netbisect.reports.model.case import Attempt, Case
 from netbisect.reports.plots.figure import (
@@ -58,11 +59,11 @@ def trend(case: Case, scenario: str) -> str:
     boots = sum(len(level.ln_pps) for level in levels)
     text = (
         f"{words.count(boots, 'boot')} of the latest {words.count(len(levels), 'revision')}, from "
-        f"{words.day(first.at)} to {words.day(last.at)}; from {words.pps(math.exp(first.mean))} "
-        f"at first to {words.pps(math.exp(last.mean))} at last."
+        f"{words.day(first.at)} to {words.day(last.at)}; from {words.level(first.mean, scenario)} "
+        f"at first to {words.level(last.mean, scenario)} at last."
     )
     return draw(
-        lambda axes: _trend(axes, case, levels),
+        lambda axes: _trend(axes, case, scenario, levels),
         3.3,
         _TREND_MARGINS,
         name=name,
@@ -71,12 +72,14 @@ def trend(case: Case, scenario: str) -> str:
     )
 
 
-def _trend(axes: Axes, case: Case, levels: Sequence[Level]) -> None:
-    boots = [(x, math.exp(ln)) for x, level in enumerate(levels) for ln in level.ln_pps]
-    means = [math.exp(level.mean) for level in levels]
+def _trend(axes: Axes, case: Case, scenario: str, levels: Sequence[Level]) -> None:
+    number = metric_of(scenario).number
+    boots = [(x, number(ln)) for x, level in enumerate(levels) for ln in level.ln_pps]
+    means = [number(level.mean) for level in levels]
     places = {level.revision: x for x, level in enumerate(levels)}
     reference = means[places.get(case.good.revision, 0)]
-    scale = rate_axis(axes, [rate for _, rate in boots], reference=reference, label=_PERCENT)
+    rates = [rate for _, rate in boots]
+    scale = rate_axis(axes, rates, series=scenario, reference=reference, label=_PERCENT)
     axes.set_xlim(-1, len(levels))
     dots(axes, [(x, rate / scale) for x, rate in boots], BOOT, 2.4)
     bars = ((x - 0.4, mean / scale, x + 0.4, mean / scale) for x, mean in enumerate(means))
@@ -119,11 +122,11 @@ def boxplot(case: Case, scenario: str) -> str:
         return notice("No boots measured yet.")
     text = "; ".join(
         f"{role} {words.clean(case.label(revision))}: {words.count(len(boots), 'boot')} from "
-        f"{words.pps(min(boots))} to {words.pps(max(boots))}"
+        f"{words.number(min(boots), scenario)} to {words.number(max(boots), scenario)}"
         for role, revision, boots in groups
     )
     return draw(
-        lambda axes: _boxes(axes, case, groups),
+        lambda axes: _boxes(axes, case, scenario, groups),
         3.0,
         _BOX_MARGINS,
         name=name,
@@ -142,9 +145,12 @@ def _roles(case: Case) -> dict[str, str]:
     return {revision: ", ".join(names) for revision, names in roles.items()}
 
 
-def _boxes(axes: Axes, case: Case, groups: Sequence[tuple[str, str, list[float]]]) -> None:
+def _boxes(
+    axes: Axes, case: Case, scenario: str, groups: Sequence[tuple[str, str, list[float]]]
+) -> None:
     every = [rate for _, _, boots in groups for rate in boots]
-    scale = rate_axis(axes, every, reference=geometric_mean(groups[0][2]), label=_PERCENT)
+    reference = geometric_mean(groups[0][2])
+    scale = rate_axis(axes, every, series=scenario, reference=reference, label=_PERCENT)
     axes.set_xlim(-0.6, len(groups) - 0.4)
     for x, (role, _, boots) in enumerate(groups):
         slow = "culprit" in role or "bad" in role
@@ -227,7 +233,7 @@ def _rows(axes: Axes, case: Case, steps: Sequence[Attempt], ended: bool) -> None
         side.tick_params(left=False, right=False)
     axes.set_yticks([-y for y in range(len(named))], named)
     axes.set_ylabel("revision tested")
-    results.set_yticks([-y for y in range(len(steps))], [_result(step) for step in steps])
+    results.set_yticks([-y for y in range(len(steps))], [_result(case, step) for step in steps])
 
 
 def _shade(
@@ -263,8 +269,8 @@ def _cells(
             yield shade, xs[0], xs[-1]
 
 
-def _result(step: Attempt) -> str:
-    return words.pps(math.exp(step.ln_pps)) if step.ln_pps is not None else "no answer"
+def _result(case: Case, step: Attempt) -> str:
+    return "no answer" if step.ln_pps is None else words.level(step.ln_pps, case.lead)
 
 
 # ------------------------------------------------------------------------------------- shared

@@ -153,17 +153,23 @@ def _saved(figure: Figure, kind: str, metadata: dict[str, str | None]) -> bytes:
 
 
 def rate_axis(
-    axes: Axes, rates: Sequence[float], *, reference: float | None = None, label: str = ""
+    axes: Axes,
+    rates: Sequence[float],
+    *,
+    series: str = "",
+    reference: float | None = None,
+    label: str = "",
 ) -> float:
     """Sets up the left axis for these rates; returns the scale to divide them by.
 
     Args:
         axes: The axes.
-        rates: Packets per second.
+        rates: Numbers of the series.
+        series: Name of the series, for the unit.
         reference: Rate that is 0 % of an axis on the right; None for no such axis.
         label: Label of the right axis.
     """
-    name, scale = unit(rates)
+    name, scale = unit(rates, series)
     low, high = min(rates) / scale, max(rates) / scale
     room = max(0.06 * (high - low), _MIN_SPAN * high - (high - low) / 2, 1e-9)
     limits = low - room, high + room

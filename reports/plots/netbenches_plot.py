@@ -26,7 +26,9 @@ class Panel:
 
     name: str
     sets: Sequence[tuple[str, Sequence[float]]]
-    """Name and boots of each, packets per second; they are compared with the first."""
+    """Name and boots of each; they are compared with the first."""
+    series: str = ""
+    """Name of the series, for the unit."""
 
 
 def boxes(panels: Sequence[Panel], title: str) -> dict[str, bytes]:
@@ -46,7 +48,7 @@ def boxes(panels: Sequence[Panel], title: str) -> dict[str, bytes]:
 
 def marks(axes: Axes, panel: Panel) -> None:
     """Draws a panel: a row for every set, a mark for every boot."""
-    name, scale = unit([rate for _, rates in panel.sets for rate in rates])
+    name, scale = unit([rate for _, rates in panel.sets for rate in rates], panel.series)
     for y, (_, rates) in enumerate(panel.sets):
         shown = [rate / scale for rate in rates]
         colour = BAD if y else GOOD

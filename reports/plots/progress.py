@@ -34,10 +34,12 @@ class ScenarioProgress:
     testbed: str
     sides: Sequence[Side]
     """The good one first; none without boots."""
+    series: str = ""
+    """Name of the scenario's series."""
 
 
 def as_text(found: Sequence[ScenarioProgress]) -> str:
-    """A ministat block for every scenario, raw pps; or why there is none."""
+    """A ministat block for every scenario, raw numbers; or why there is none."""
     return "\n\n".join(f"{words.clean(one.title)}\n{_block(one)}".rstrip() for one in found) + "\n"
 
 
@@ -51,7 +53,8 @@ def _block(one: ScenarioProgress) -> str:
     ]
     counts = "; ".join(counts_of_sides) or "no boots"
     rates = [
-        f"  {words.clean(side.name)}: {', '.join(words.pps(rate) for rate in side.pps)}"
+        f"  {words.clean(side.name)}: "
+        + ", ".join(words.number(rate, one.series) for rate in side.pps)
         for side in sides
     ]
     wanted = f"ministat compares two kernels with at least {POINTS_MIN} boots each"
@@ -82,7 +85,7 @@ def boots(one: ScenarioProgress, name: str) -> Markup:
     title = f"{words.clean(one.title)} on {words.clean(one.testbed)}: boots so far"
     facts = [
         f"{words.clean(side.name)}: {words.count(len(side.pps), 'boot')} from "
-        f"{words.pps(min(side.pps))} to {words.pps(max(side.pps))}"
+        f"{words.number(min(side.pps), one.series)} to {words.number(max(side.pps), one.series)}"
         for side in one.sides
     ]
     text = f"{'; '.join(facts) or 'No boots measured yet'}."
@@ -93,7 +96,9 @@ def boots(one: ScenarioProgress, name: str) -> Markup:
 
     if not facts:
         return Markup(notice(text))  # noqa: S704 - our own drawing
-    panel = Panel(words.clean(one.title), [(words.clean(s.name), s.pps) for s in one.sides])
+    panel = Panel(
+        words.clean(one.title), [(words.clean(s.name), s.pps) for s in one.sides], one.series
+    )
     height = 1.1 + 0.42 * len(one.sides)
     drawn = draw(lambda axes: marks(axes, panel), height, name=name, title=title, text=text)
     return Markup(drawn)  # noqa: S704 - our own drawing, its texts escaped

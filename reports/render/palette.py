@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from netbisect.bisect.model.metric import metric_of
 from netbisect.reports.render import words
 
 INK, GRID, BOOT, GOOD, BAD, CULPRIT, HEAT = (
@@ -34,7 +35,10 @@ WIDTH = 8.0
 """Inches."""
 
 
-def unit(rates: Sequence[float]) -> tuple[str, float]:
-    """The unit that suits the largest of these rates, and by how much to divide them."""
+def unit(rates: Sequence[float], series: str = "") -> tuple[str, float]:
+    """The unit that suits the largest of these numbers, and by how much to divide them."""
+    own = metric_of(series).unit
+    if own != "pps":
+        return words.scaled(max(rates), own)
     name = words.pps(max(rates)).split()[1]
     return name, {"pps": 1.0, "kpps": 1e3, "Mpps": 1e6}[name]

@@ -82,7 +82,7 @@ def sides(case: Case) -> tuple[str, str]:
 
 
 def latest(case: Case, effect: Effect) -> tuple[list[float], list[float]]:
-    """The boots behind an effect, in pps: the latest of either side, as many as it counts."""
+    """The boots behind an effect: the latest of either side, as many as it counts."""
     good, bad = (case.boots(effect.scenario, revision) for revision in sides(case))
     return (
         list(good[max(len(good) - effect.good_boots, 0) :]),
@@ -99,13 +99,13 @@ def rows(case: Case) -> list[Row]:
     """The table of effects, the worst first."""
     table = []
     for effect in sorted(effects(case), key=lambda effect: effect.ln_ratio):
-        before, after = (_rate(level(side)) for side in latest(case, effect))
+        before, after = (_number(level(side), effect.scenario) for side in latest(case, effect))
         table.append(Row(case.title(effect.scenario), before, after, words.change(effect)))
     return table
 
 
-def _rate(value: float | None) -> str:
-    return "-" if value is None else words.pps(value)
+def _number(value: float | None, series: str) -> str:
+    return "-" if value is None else words.number(value, series)
 
 
 def heading(case: Case) -> str:
@@ -244,7 +244,7 @@ def reviews(case: Case, commit: Commit) -> dict[str, str]:
 
 
 def block(case: Case) -> str:
-    """The leading scenario as `ministat -s` shows it, raw pps; empty with too few boots."""
+    """The leading scenario as `ministat -s` shows it, raw numbers; empty with too few boots."""
     lead = next((effect for effect in effects(case) if effect.scenario == case.lead), None)
     if lead is None:
         boots = [list(case.boots(case.lead, revision)) for revision in sides(case)]
@@ -337,12 +337,16 @@ def _stop(case: Case, last: Attempt, rates: list[float], good: list[float] | Non
         why = case.skipped.get(last.revision, last.outcome)
         return Stop(case.label(last.revision), "", "", words.reason(why))
     mean = math.fsum(rates) / len(rates)
-    against = "" if not good or rates is good else words.percent(mean - math.fsum(good) / len(good))
+    against = (
+        ""
+        if not good or rates is good
+        else words.percent(mean - math.fsum(good) / len(good), case.lead)
+    )
     return Stop(
         case.label(last.revision),
         words.count(len(rates), "boot"),
         against,
-        words.pps(math.exp(mean)),
+        words.level(mean, case.lead),
     )
 
 
@@ -382,13 +386,13 @@ def trend(case: Case) -> list[TrendLine]:
     low, wide = min(means), (max(means) - min(means)) or 1.0
     first = end - len(shown)
     published = effects(case)
-    change = words.percent(published[0].ln_ratio) if published else "change"
+    change = words.percent(published[0].ln_ratio, published[0].scenario) if published else "change"
     culprit = next((case.label(one.revision) for one in culprits(case)), "")
     return [
         TrendLine(
             words.day(level.at),
             case.label(level.revision),
-            words.pps(math.exp(mean)),
+            words.level(mean, case.lead),
             " " * round((mean - low) / wide * (_MARKS - 1)) + "*",
             change if first + i == step else "",
             culprit if first + i == step else "",

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Protocol, assert_never
 
 from netbisect.bisect.model.alert_state import AlertKind, AlertState
+from netbisect.bisect.model.metric import metric_of
 from netbisect.bisect.model.results import (
     Confirmed,
     Culprit,
@@ -93,10 +94,34 @@ def pps(value: float) -> str:
     return text
 
 
-def percent(ln_ratio: float) -> str:
-    """An ln ratio as a signed percentage: `-10.9 %`."""
-    value = _hundredths(ln_ratio)
+def number(value: float, series: str) -> str:
+    """A number of a series with its unit: `1.488 Mpps`, `41.3 %`."""
+    unit = metric_of(series).unit
+    if unit == "pps":
+        return pps(value)
+    name, scale = scaled(value, unit)
+    return f"{value / scale:.4g} {name}"
+
+
+def scaled(value: float, unit: str) -> tuple[str, float]:
+    """The unit with the SI prefix that suits a value, and by how much to divide it."""
+    fits = [one for one in _PREFIXES if abs(value) >= one[1]]
+    prefix, scale = fits[0] if fits and unit[0].isalpha() else ("", 1.0)
+    return f"{prefix}{unit}", scale
+
+
+def level(value: float, series: str) -> str:
+    """As `number`, of a level."""
+    return number(metric_of(series).number(value), series)
+
+
+def percent(ln_ratio: float, series: str = "") -> str:
+    """An ln ratio of levels as a signed percentage of the numbers: `-10.9 %`."""
+    value = _hundredths(-ln_ratio if metric_of(series).lower else ln_ratio)
     return f"{_signed(value, min(_digits(value), 1))} %"
+
+
+_PREFIXES = (("G", 1e9), ("M", 1e6), ("k", 1e3), ("", 1.0), ("m", 1e-3), ("µ", 1e-6), ("n", 1e-9))
 
 
 class Interval(Protocol):
@@ -115,8 +140,10 @@ class Interval(Protocol):
         """Upper end of the interval."""
 
 
-def change(effect: Interval) -> str:
-    """An effect with its interval: `-10.9 % (-12.1 to -9.7)`."""
+def change(effect: Interval, series: str = "") -> str:
+    """An effect with its interval, in the numbers of its series: `-10.9 % (-12.1 to -9.7)`."""
+    if metric_of(series or getattr(effect, "scenario", "")).lower:
+        effect = Effect("", -effect.ln_ratio, -effect.high, -effect.low, 1.0, 0, 0)
     value = _hundredths(effect.ln_ratio)
     if not (abs(effect.low) < _UNKNOWN and abs(effect.high) < _UNKNOWN):
         return f"{_signed(value, _digits(value))} % (no interval)"
@@ -141,8 +168,9 @@ def _signed(value: float, digits: int) -> str:
 
 
 def direction(effect: Effect) -> str:
-    """Direction of a change: `slower` or `faster`."""
-    return "slower" if effect.ln_ratio < 0 else "faster"
+    """Direction of a change: `slower` or `faster`, of other metrics `worse` or `better`."""
+    words = ("worse", "better") if metric_of(effect.scenario).name else ("slower", "faster")
+    return words[effect.ln_ratio >= 0]
 
 
 def duration(seconds: float) -> str:

@@ -134,24 +134,19 @@ def message(title: str, text: str, *, login: bool = False) -> str:
     return render("message.html", title, message=text, may_log_in=login)
 
 
-def rate(ln_pps: float) -> str:
-    """A level, in packets per second."""
-    return words.pps(math.exp(ln_pps))
-
-
-def distance_text(distance: LevelDifference | None) -> str:
-    """A distance with its interval, and ~ where it may be nothing."""
+def distance_text(distance: LevelDifference | None, series: str) -> str:
+    """A distance in a series with its interval, and ~ where it may be nothing."""
     if distance is None:
         return ""
-    effect = Effect("", distance.ln_ratio, distance.low, distance.high, 1.0, 0, 0)
+    effect = Effect(series, distance.ln_ratio, distance.low, distance.high, 1.0, 0, 0)
     return words.change(effect) if distance.clear else f"~ {words.change(effect)}"
 
 
-def short_distance(distance: LevelDifference | None) -> str:
-    """A distance without its interval, and ~ where it may be nothing."""
+def short_distance(distance: LevelDifference | None, series: str) -> str:
+    """A distance in a series without its interval, and ~ where it may be nothing."""
     if distance is None:
         return ""
-    text = words.percent(distance.ln_ratio)
+    text = words.percent(distance.ln_ratio, series)
     return text if distance.clear else f"~ {text}"
 
 

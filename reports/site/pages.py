@@ -15,7 +15,6 @@ from netbisect.reports.site.frame import (
     REFRESH,
     distance_text,
     drop,
-    rate,
     render,
     short_distance,
     spread,
@@ -167,8 +166,10 @@ def _map_cell(
     if alert is not None and effect is not None:
         up = effect.ln_ratio > 0
         looks.append("up" if up else "down")
-        sign = f"{'▲' if up else '▼'} {words.percent(effect.ln_ratio)}, alert {alert.id}"
-    said = sign or short_distance(one.against) or "learning"
+        sign = (
+            f"{'▲' if up else '▼'} {words.percent(effect.ln_ratio, one.scenario)}, alert {alert.id}"
+        )
+    said = sign or short_distance(one.against, one.scenario) or "learning"
     if one.saturated and not sign:
         said = "at the generator's limit"
     elif (one.smallest_drop or 0.0) > _NOISY and not sign:
@@ -176,7 +177,7 @@ def _map_cell(
     return {
         "page": one.page,
         "look": " ".join(looks),
-        "level": rate(one.latest.mean),
+        "level": words.level(one.latest.mean, one.scenario),
         "spark": one.spark,
         "said": f"{said}, {words.day(one.latest.at)}" if old and one.latest.at > _DAY else said,
     }
@@ -262,9 +263,9 @@ def _line(one: SeriesSummary) -> dict[str, Any]:
     return {
         "page": one.page,
         "title": one.title,
-        "level": rate(one.latest.mean),
+        "level": words.level(one.latest.mean, one.scenario),
         "spark": one.spark,
-        "against": distance_text(one.against) or "learning",
+        "against": distance_text(one.against, one.scenario) or "learning",
         "one": drop(one.smallest_drop),
         "five": drop(one.smallest_lasting_drop),
         "boot": spread(one.boot_noise),

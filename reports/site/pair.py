@@ -21,12 +21,13 @@ from netbisect.bisect.model.entities import (
     Level,
     Noise,
 )
+from netbisect.bisect.model.metric import metric_of
 from netbisect.reports.model.case import Links
 from netbisect.reports.plots.figure import draw
 from netbisect.reports.render import words
 from netbisect.reports.render.ministat import POINTS_MIN, ministat
 from netbisect.reports.render.palette import BAD, BOOT, GOOD, INK
-from netbisect.reports.site.frame import distance_text, rate, render, spread
+from netbisect.reports.site.frame import distance_text, render, spread
 from netbisect.reports.site.view_models import series_page, when
 
 _PICTURED = 40
@@ -85,17 +86,20 @@ def _row(one: SeriesPair) -> dict[str, Any]:
         "title": one.title,
         "testbed": one.testbed,
         "branch": one.branch,
-        "before": rate(one.standings[0].mean),
+        "before": words.level(one.standings[0].mean, one.scenario),
         "before_boots": len(one.before.ln_pps),
-        "after": rate(one.standings[1].mean),
+        "after": words.level(one.standings[1].mean, one.scenario),
         "after_boots": len(one.after.ln_pps),
-        "change": distance_text(one.distance),
+        "change": distance_text(one.distance, one.scenario),
         "image": spread(one.noise.image),
     }
 
 
 def _ministat(one: SeriesPair, labels: tuple[str, str]) -> str:
-    sides = [[math.exp(ln) for ln in level.ln_pps] for level in (one.before, one.after)]
+    sides = [
+        [metric_of(one.scenario).number(ln) for ln in level.ln_pps]
+        for level in (one.before, one.after)
+    ]
     if min(map(len, sides)) < POINTS_MIN:
         return ""
     return ministat(list(zip(labels, sides, strict=True)))
@@ -114,9 +118,10 @@ def _paint(axes: Axes, shown: Sequence[SeriesPair]) -> None:
     for y, one in enumerate(shown):
         its = one.distance
         colour = (BAD if its.ln_ratio < 0 else GOOD) if its.clear else BOOT
-        ends = [100 * math.expm1(ln) for ln in (its.low, its.high)]
+        sign = -1 if metric_of(one.scenario).lower else 1
+        ends = [100 * math.expm1(sign * ln) for ln in (its.low, its.high)]
         axes.plot(ends, [y, y], color=colour, linewidth=1.4)
-        axes.plot([100 * math.expm1(its.ln_ratio)], [y], "o", color=colour, markersize=4)
+        axes.plot([100 * math.expm1(sign * its.ln_ratio)], [y], "o", color=colour, markersize=4)
     axes.axvline(0, color=INK, linewidth=0.8)
     axes.set_ylim(len(shown) - 0.4, -0.6)
     axes.yaxis.set_major_locator(FixedLocator(list(range(len(shown)))))

@@ -10,6 +10,7 @@ from html import escape
 from matplotlib.axes import Axes
 
 from netbisect.bisect.model.entities import Commit, Level
+from netbisect.bisect.model.metric import metric_of
 from netbisect.reports.documents.types import AlertSummary
 from netbisect.reports.model.case import Case
 from netbisect.reports.plots.figure import dots, draw, marker_line, rate_axis, segments, x_ticks
@@ -55,8 +56,8 @@ def recent(view: SeriesView, levels: Sequence[Level], name: str) -> str:
         title=f"{words.clean(view.title)} on {words.clean(view.testbed)}: every boot",
         text=(
             f"{words.count(boots, 'boot')} of {words.count(len(levels), 'kernel')}, from "
-            f"{words.pps(math.exp(levels[0].mean))} on {when(levels[0].at)} to "
-            f"{words.pps(math.exp(levels[-1].mean))} on {when(levels[-1].at)}."
+            f"{words.level(levels[0].mean, view.scenario)} on {when(levels[0].at)} to "
+            f"{words.level(levels[-1].mean, view.scenario)} on {when(levels[-1].at)}."
         ),
     )
     return drawn.replace("</svg>", f"{''.join(_tips(view, levels))}</svg>")
@@ -69,7 +70,7 @@ def _tips(view: SeriesView, levels: Sequence[Level]) -> Iterator[str]:
     wide = (_POINTS * WIDTH - left - right) / (max(len(levels), 10) + 1)
     for x, level in enumerate(levels):
         told = (
-            f"{view.label(level.revision)}: {words.pps(math.exp(level.mean))}, "
+            f"{view.label(level.revision)}: {words.level(level.mean, view.scenario)}, "
             f"{words.count(len(level.ln_pps), 'boot')}, {when(level.at)}"
         )
         box = (
@@ -82,10 +83,12 @@ def _tips(view: SeriesView, levels: Sequence[Level]) -> Iterator[str]:
 
 
 def _recent(axes: Axes, view: SeriesView, levels: Sequence[Level]) -> None:
-    rates = [(x, math.exp(ln)) for x, level in enumerate(levels) for ln in level.ln_pps]
-    base = math.exp(view.baseline.mean) if view.baseline else None
+    number = metric_of(view.scenario).number
+    rates = [(x, number(ln)) for x, level in enumerate(levels) for ln in level.ln_pps]
+    base = number(view.baseline.mean) if view.baseline else None
     every = [rate for _, rate in rates] + ([base] if base else [])
-    scale = rate_axis(axes, every, reference=base, label="% against baseline")
+    label = "% against baseline"
+    scale = rate_axis(axes, every, series=view.scenario, reference=base, label=label)
     axes.set_xlim(-1, max(len(levels), 10))
     if base:
         sd = math.sqrt(view.noise.image**2 + view.noise.boot**2 / len(levels[-1].ln_pps))
@@ -93,7 +96,7 @@ def _recent(axes: Axes, view: SeriesView, levels: Sequence[Level]) -> None:
         axes.axhspan(low, high, color=GRID, alpha=0.5, linewidth=0)
         axes.axhline(base / scale, color=GOOD, linewidth=1.0, linestyle="--")
     dots(axes, [(x, rate / scale) for x, rate in rates], BOOT, 2.4)
-    means = ((x, math.exp(level.mean) / scale) for x, level in enumerate(levels))
+    means = ((x, number(level.mean) / scale) for x, level in enumerate(levels))
     segments(axes, ((x - 0.4, y, x + 0.4, y) for x, y in means), INK, 1.3)
     _days(axes, view, levels)
     _alerts(axes, view, levels)
@@ -121,14 +124,15 @@ def history(view: SeriesView) -> str:
 
 
 def _history(axes: Axes, view: SeriesView, levels: Sequence[Level]) -> None:
-    edges = [(math.exp(min(level.ln_pps)), math.exp(max(level.ln_pps))) for level in levels]
-    scale = rate_axis(axes, [edge for pair in edges for edge in pair])
+    number_of = metric_of(view.scenario).number
+    edges = [(number_of(min(level.ln_pps)), number_of(max(level.ln_pps))) for level in levels]
+    scale = rate_axis(axes, [edge for pair in edges for edge in pair], series=view.scenario)
     axes.set_xlim(-1, max(len(levels), 10))
     bars = ((x, low / scale, x, high / scale) for x, (low, high) in enumerate(edges))
     segments(axes, bars, BOOT, max(0.5, min(3.0, 400 / len(levels))))
     earlier = len(levels) - len(view.levels)
     stretches = (
-        (earlier + start - 0.5, math.exp(ln) / scale, earlier + stop - 0.5, math.exp(ln) / scale)
+        (earlier + start - 0.5, number_of(ln) / scale, earlier + stop - 0.5, number_of(ln) / scale)
         for start, stop, ln in _stretches(view)
     )
     segments(axes, stretches, INK, 1.4)
@@ -252,7 +256,7 @@ def commit_line(case: Case) -> str:
 
 def _line(axes: Axes, case: Case, boots: Sequence[tuple[int, float]]) -> None:
     places = _places(case)
-    scale = rate_axis(axes, [rate for _, rate in boots] or [1.0])
+    scale = rate_axis(axes, [rate for _, rate in boots] or [1.0], series=case.lead)
     last = max(places.values())
     axes.set_xlim(-0.8, last + 0.8)
     dots(axes, [(x, rate / scale) for x, rate in boots], BOOT, 4.0)

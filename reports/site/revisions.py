@@ -9,7 +9,8 @@ from netbisect.bisect.detection.level_difference import LevelDifference, level_d
 from netbisect.bisect.model.entities import Commit
 from netbisect.reports.documents.types import AlertSummary
 from netbisect.reports.model.case import Links
-from netbisect.reports.site.frame import distance_text, rate, render, short_distance
+from netbisect.reports.render import words
+from netbisect.reports.site.frame import distance_text, render, short_distance
 from netbisect.reports.site.view_models import (
     LISTED,
     Point,
@@ -65,8 +66,8 @@ def _cell(one: SeriesSummary, at: int | None) -> dict[str, str] | None:
     against, base = _distances(one, point, one.points[at - 1] if at else None)
     clear = base is not None and base.clear
     look = ("down-text" if base.ln_ratio < 0 else "up-text") if base and clear else ""
-    said = " / ".join(short_distance(each) or "-" for each in (against, base))
-    return {"level": rate(point.mean), "said": said, "look": look}
+    said = " / ".join(short_distance(each, one.scenario) or "-" for each in (against, base))
+    return {"level": words.level(point.mean, one.scenario), "said": said, "look": look}
 
 
 def revision(
@@ -106,10 +107,10 @@ def _row(one: SeriesSummary, point: Point, before: Point | None) -> dict[str, An
     return {
         "page": one.page,
         "name": f"{one.title} on {one.testbed}, {one.branch}",
-        "level": rate(point.mean),
+        "level": words.level(point.mean, one.scenario),
         "boots": point.boots,
-        "previous": distance_text(against),
-        "baseline": distance_text(base),
+        "previous": distance_text(against, one.scenario),
+        "baseline": distance_text(base, one.scenario),
     }
 
 

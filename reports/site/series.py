@@ -13,7 +13,7 @@ from netbisect.bisect.model.entities import Level
 from netbisect.reports.documents.types import AlertSummary
 from netbisect.reports.render import words
 from netbisect.reports.site import plots
-from netbisect.reports.site.frame import AlternateForm, distance_text, drop, rate, render, spread
+from netbisect.reports.site.frame import AlternateForm, distance_text, drop, render, spread
 from netbisect.reports.site.view_models import (
     LISTED,
     RECENT,
@@ -119,14 +119,18 @@ def _facts(view: SeriesView) -> Iterator[tuple[str, str, str]]:
     boots = words.count(len(latest.ln_pps), "boot")
     yield (
         "Latest level",
-        rate(level.mean),
+        words.level(level.mean, view.scenario),
         f"{view.label(latest.revision)}, {boots}, {when(latest.at)}",
     )
     if view.baseline:
         images = words.count(view.baselined, "kernel")
-        told = distance_text(level_difference(view.baseline, level, view.noise))
+        told = distance_text(level_difference(view.baseline, level, view.noise), view.scenario)
         since = view.label(view.baseline_from)
-        yield "Against baseline", told, f"{rate(view.baseline.mean)}, {images} since {since}"
+        yield (
+            "Against baseline",
+            told,
+            f"{words.level(view.baseline.mean, view.scenario)}, {images} since {since}",
+        )
     else:
         yield "Against baseline", "learning", "no earlier level since the last change"
     if health.smallest_drop is not None:
@@ -144,7 +148,7 @@ def _facts(view: SeriesView) -> Iterator[tuple[str, str, str]]:
         yield "Modes", "one", "no slow mode is seen"
     if health.drift:
         since = f"since {view.label(health.drift.best)}"
-        yield "Drift", words.percent(health.drift.ln_ratio), since
+        yield "Drift", words.percent(health.drift.ln_ratio, view.scenario), since
     total = sum(len(one.ln_pps) for one in view.levels)
     yield "Measured", words.count(len(view.levels), "kernel"), words.count(total, "boot")
 
@@ -159,7 +163,7 @@ def _step(view: SeriesView, number: int, places: dict[str, int]) -> dict[str, An
         "at": step.at,
         "at_label": view.label(step.at),
         "when": when(view.levels[places[step.at]].at),
-        "change": distance_text(shift),
+        "change": distance_text(shift, view.scenario),
         "score": f"{step.score:.1f}",
         "levels_before": step.levels_before,
         "levels_after": step.levels_after,
@@ -211,13 +215,17 @@ def _rows(view: SeriesView) -> Iterator[dict[str, Any]]:
             "label": view.label(level.revision),
             "at": level.at,
             "boots": len(level.ln_pps),
-            "level": words.pps(math.exp(standing.mean)),
+            "level": words.level(standing.mean, view.scenario),
             "saturated": level.saturated,
             "scatter": spread(_scatter(level)) if many else "",
-            "previous": distance_text(level_difference(before, standing, view.noise, twins=twins))
+            "previous": distance_text(
+                level_difference(before, standing, view.noise, twins=twins), view.scenario
+            )
             if before
             else "",
-            "baseline": distance_text(level_difference(view.baseline, standing, view.noise))
+            "baseline": distance_text(
+                level_difference(view.baseline, standing, view.noise), view.scenario
+            )
             if view.baseline
             else "",
         }

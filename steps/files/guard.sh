@@ -1,7 +1,8 @@
 #!/bin/sh
 # netbisect-guard ROLE [ROOT]: lets a key of netbisect do what netbisect does here, and nothing else.
 #
-# ROLE is dut, traffic (generator and receiver), or server (of a DUT's root file system, below ROOT).
+# ROLE is dut, traffic (generator and receiver), traffic-scripts (the same, with commands of
+# scenarios, which may do anything), or server (of a DUT's root file system, below ROOT).
 # In authorized_keys of the user that netbisect logs in as:
 #
 #   restrict,command="/usr/local/libexec/netbisect-guard traffic" ssh-ed25519 AAAA... netbisect
@@ -24,9 +25,9 @@ refuse() {
 }
 
 case $role in
-dut | traffic | server) ;;
+dut | traffic | traffic-scripts | server) ;;
 *)
-    echo "netbisect-guard: expected dut, traffic or server, found '$role'" >&2
+    echo "netbisect-guard: expected dut, traffic, traffic-scripts or server, found '$role'" >&2
     exit 126
     ;;
 esac
@@ -127,13 +128,18 @@ function sends() {
         || is("pkt-gen -h") || is("sha256 -r /[A-Za-z0-9._/-]+/pkt-gen")
 }
 
+function scripts() {
+    return is("timeout -s INT [0-9]+ sh")
+}
+
 function allowed(said) {
     tried = said
     if (role == "traffic") return looks() || sends()
+    if (role == "traffic-scripts") return looks() || sends() || scripts()
     if (role == "server") return root != "" && (is("true") || kernels(plain_root "/boot"))
     # Programs that came with a kernel.
     sub(/^\/boot\/kernel[.]nb-[0-9a-f]+\/netbisect-tools\//, "", tried)
-    return looks() || kernels("(/tmp/netbisect[.]root)?/boot") || boots() || measures()
+    return looks() || kernels("(/tmp/netbisect[.]root)?/boot") || boots() || measures() || scripts()
 }
 
 # In a string: between slashes, the backslash before one would be taken for a plain letter by some.

@@ -20,6 +20,7 @@ from netbisect.bisect.model.entities import (
     Profile,
     Sample,
 )
+from netbisect.reports.render import words
 from netbisect.steps.policy.kernels import with_patch_of_decision
 from netbisect.steps.service.database_thread import database_thread
 from netbisect.steps.service.settings import Settings
@@ -142,7 +143,7 @@ def _summary(fact: Fact | Profile) -> str:
         case Boot():
             return f"up in {fact.seconds:.0f} s"
         case Sample():
-            return f"{fact.scenario} {fact.pps / 1e6:.3f} Mpps"
+            return f"{fact.scenario} {words.number(fact.pps, fact.scenario)}"
         case Failure():
             return f"{fact.stage}: {fact.why}"
         case Profile():

@@ -82,4 +82,4 @@ def _tries(data: Data) -> str:
 def _rate(data: Data) -> str:
     if data["problems"]:
         return f"no sample: {'; '.join(data['problems'])}"
-    return "; ".join([words.pps(data["pps"]), *data.get("warnings", [])])
+    return "; ".join([words.number(data["pps"], data["scenario"]), *data.get("warnings", [])])

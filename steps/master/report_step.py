@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,6 +21,7 @@ from netbisect.bisect.model.jobs import (
     NightlyJob,
     ProfileJob,
 )
+from netbisect.bisect.model.metric import metric_of
 from netbisect.reports.plots import progress
 from netbisect.reports.plots.progress import ScenarioProgress, Side
 from netbisect.steps.master.lab_step import DECISION_PROPERTY
@@ -34,7 +34,7 @@ from netbisect.steps.service.watchdog import run_in_thread
 from netbisect.store.db.records import JobRecord
 from netbisect.store.ledger import Ledger
 from netbisect.workers.config.lab import Lab
-from netbisect.workers.config.scenario import load_scenario
+from netbisect.workers.config.scenario import title_of_series
 
 QUESTION_PROPERTY = "question"
 """Build property with the number of the job of a trial."""
@@ -159,8 +159,9 @@ def build_report(
     job = replace(record.job, testbed=testbed)
     found = [
         ScenarioProgress(
-            title=load_scenario(name, lab.scenario_directories).title,
+            title=title_of_series(name, lab.scenario_directories),
             testbed=testbed,
+            series=name,
             sides=_measured(ledger, record, job, name)
             if isinstance(job, MeasureJob)
             else _sides(ledger, job, name, revision),
@@ -189,10 +190,11 @@ def _scenarios(job: Job) -> list[str]:
 def _measured(ledger: Ledger, record: JobRecord, job: MeasureJob, scenario: str) -> list[Side]:
     """Boots that count for a measurement; its revisions may have patches."""
     evidence = LabContext().evidence(ledger, record)
+    number = metric_of(scenario).number
     rates: dict[str, list[float]] = {}
     for reading in evidence.observations:
         if scenario in reading.ln_pps:
-            rates.setdefault(reading.revision, []).append(math.exp(reading.ln_pps[scenario]))
+            rates.setdefault(reading.revision, []).append(number(reading.ln_pps[scenario]))
     return [
         Side(ledger.commits.label(name), tuple(rates[name]))
         for name in job.revisions
@@ -216,13 +218,14 @@ def _sides(ledger: Ledger, job: Job, scenario: str, revision: str) -> list[Side]
             wanted = [*job.revisions]
         case MeasureJob():
             wanted = [*job.revisions]
+    number = metric_of(scenario).number
     by_revision: dict[str, list[Level]] = {}
     for level in levels.whole:
         by_revision.setdefault(level.revision, []).append(level)
     return [
         Side(
             ledger.commits.label(name),
-            tuple(math.exp(value) for level in by_revision[name] for value in level.ln_pps),
+            tuple(number(value) for level in by_revision[name] for value in level.ln_pps),
         )
         for name in dict.fromkeys(wanted)
         if name in by_revision

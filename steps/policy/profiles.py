@@ -9,6 +9,7 @@ from pathlib import Path
 from netbisect.bisect.model import profile_stacks, serialization
 from netbisect.bisect.model.entities import Profile
 from netbisect.bisect.model.jobs import ProfileJob
+from netbisect.bisect.model.metric import scenario_of
 from netbisect.bisect.model.results import (
     Culprit,
     Result,
@@ -45,7 +46,7 @@ def _of_culprits(search: JobRecord, finding: Result | None) -> list[ProfileJob]:
         culprits = (finding,)
     where = (search.job.branch, search.job.testbed)
     return [
-        ProfileJob(*where, (one.parent, one.revision), (one.effects[0].scenario,))
+        ProfileJob(*where, (one.parent, one.revision), (scenario_of(one.effects[0].scenario),))
         for one in culprits
     ]
 

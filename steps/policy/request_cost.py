@@ -14,6 +14,7 @@ from netbisect.bisect.model.jobs import (
     NightlyJob,
     ProfileJob,
 )
+from netbisect.bisect.model.metric import scenario_of
 from netbisect.reports.documents.api import SearchEstimate, TestbedCost
 from netbisect.steps.service.numeric import measurement
 from netbisect.workers.config.scenario import SETTINGS_MARK
@@ -24,7 +25,7 @@ _SEARCH_BOOTS = 20
 
 def price_of_trial(job: Job, prices: Prices) -> float:
     """Seconds of a trial, with a boot for each set of tunables."""
-    boots = len({name.partition(SETTINGS_MARK)[2] for name in job.scenarios})
+    boots = len({scenario_of(name).partition(SETTINGS_MARK)[2] for name in job.scenarios})
     return boots * prices.boot + prices.run * len(job.scenarios)
 
 

@@ -19,6 +19,7 @@ from netbisect.bisect.model.entities import (
 )
 from netbisect.bisect.model.evidence import Evidence
 from netbisect.bisect.model.jobs import BisectJob, CompareJob
+from netbisect.bisect.model.metric import metric_of
 from netbisect.bisect.model.results import (
     Confirmed,
     Culprit,
@@ -306,7 +307,7 @@ def _pps(
         twins = {side for side in sides if image.get(side) == reading.identity}
         for name, value in reading.ln_pps.items():
             for revision in {reading.revision, *twins} if name in found else ():
-                found[name].setdefault(revision, []).append(math.exp(value))
+                found[name].setdefault(revision, []).append(metric_of(name).number(value))
     return found
 
 
@@ -325,7 +326,7 @@ def _attempt(decision: Action, facts: Sequence[Fact], lead: str) -> Attempt:
             case Boot():
                 outcome = "booted"
             case Sample(scenario=scenario) if scenario == lead and fact.valid:
-                runs.append(math.log(fact.pps))
+                runs.append(metric_of(lead).level(fact.pps))
             case Failure(why=why):
                 outcome = why
         if not isinstance(fact, Conditions):

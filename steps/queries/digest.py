@@ -23,7 +23,7 @@ from netbisect.steps.service.settings import Settings
 from netbisect.store.db.records import Alert, JobRecord
 from netbisect.store.ledger import Ledger
 from netbisect.workers.config.lab import Lab
-from netbisect.workers.config.scenario import load_scenario
+from netbisect.workers.config.scenario import title_of_series
 
 _KEY = "digest:"
 _DAY = 86400.0
@@ -113,7 +113,8 @@ def gather(
         searches=tuple(_searches(ledger)),
         drifts=tuple(
             f"{names.place(one.testbed, one.scenario, one.branch)}: "
-            f"{words.percent(slide.ln_ratio)} since {ledger.commits.label(slide.best)}"
+            f"{words.percent(slide.ln_ratio, one.scenario)} since "
+            f"{ledger.commits.label(slide.best)}"
             for one in judged.series
             if (slide := one.health.drift) is not None
         ),
@@ -133,7 +134,7 @@ class Names:
         """Of a scenario; one that no testbed runs any more keeps its short name."""
         if scenario not in self._shipped:
             return scenario
-        return load_scenario(scenario, self._directories).title
+        return title_of_series(scenario, self._directories)
 
     def place(self, testbed: str, scenario: str, branch: str) -> str:
         """Of a series."""

@@ -11,6 +11,7 @@ from typing import Literal
 from netbisect.bisect.model import entities, jobs, serialization
 from netbisect.bisect.model.detection_results import SeriesHealth
 from netbisect.bisect.model.entities import Level
+from netbisect.bisect.model.metric import metric_of
 from netbisect.bisect.model.results import (
     Confirmed,
     Culprit,
@@ -54,6 +55,7 @@ def series(
         alerts: Numbers of those that were seen in it.
         commits: By revision, of all levels.
     """
+    number = metric_of(name.scenario).number
     return types.SeriesDocument(
         testbed=name.testbed,
         scenario=name.scenario,
@@ -65,8 +67,8 @@ def series(
                 label=commits[one.revision].label,
                 kernel=one.identity,
                 at=one.at,
-                pps=_rate(one.mean),
-                boots=tuple(map(_rate, one.ln_pps)),
+                pps=_rounded(number(one.mean)),
+                boots=tuple(_rounded(number(level)) for level in one.ln_pps),
                 saturated=one.saturated,
                 baseline=id(one) in baseline,
             )
@@ -89,16 +91,17 @@ def series_line(document: types.SeriesDocument, levels: Iterable[str]) -> str:
     return json_schema.as_line(document).replace('"levels":[]', f'"levels":[{",".join(levels)}]', 1)
 
 
-def level_line(level: Level, label: str, *, baseline: bool) -> str:
+def level_line(level: Level, label: str, series: str, *, baseline: bool) -> str:
     """A level of a series as `schema.as_line` has it, ten times as quickly.
 
     A page has a thousand of them, and a site hundreds of such pages.
     """
-    rates = _rates(len(level.ln_pps)) % tuple(map(math.exp, level.ln_pps))
+    number = metric_of(series).number
+    rates = _rates(len(level.ln_pps)) % tuple(map(number, level.ln_pps))
     return (
         f'{{"revision":{_quoted(level.revision)},"label":{_quoted(label)},'
         f'"kernel":{_quoted(level.identity)},"at":{level.at!r},'
-        f'"pps":{_RATE % math.exp(level.mean)},"boots":[{rates}],'
+        f'"pps":{_RATE % number(level.mean)},"boots":[{rates}],'
         f'"saturated":{_BOOLEAN[level.saturated]},"baseline":{_BOOLEAN[baseline]}}}'
     )
 
@@ -113,9 +116,9 @@ def _quoted(text: str) -> str:
     return json.dumps(text if text.isascii() else text.encode("utf-8", "replace").decode())
 
 
-def _rate(ln_pps: float) -> float:
-    """Packets per second, to seven digits: boots differ in the third."""
-    return float(_RATE % math.exp(ln_pps))
+def _rounded(number: float) -> float:
+    """A number of a series, to seven digits: boots differ in the third."""
+    return float(_RATE % number)
 
 
 def differences(effects: Sequence[Effect]) -> tuple[Difference, ...]:

@@ -22,7 +22,7 @@ from netbisect.store.git.history import History
 from netbisect.store.git.mirror import HistoryError
 from netbisect.store.ledger import Ledger
 from netbisect.workers.config.lab import Lab
-from netbisect.workers.config.scenario import load_scenario
+from netbisect.workers.config.scenario import title_of_series
 from netbisect.workers.config.toml import FileError
 
 _BEFORE, _AFTER = 60, 30
@@ -63,7 +63,7 @@ class LabContext:
         """Display name of a scenario."""
         if scenario not in self._titles:
             try:
-                self._titles[scenario] = load_scenario(scenario, self._folders).title
+                self._titles[scenario] = title_of_series(scenario, self._folders)
             except FileError:
                 self._titles[scenario] = scenario
         return self._titles[scenario]

@@ -34,7 +34,7 @@ from netbisect.steps.service.settings import Settings
 from netbisect.store.db.records import JobRecord, Request, RequestState
 from netbisect.store.ledger import Ledger
 from netbisect.workers.config.lab import Lab
-from netbisect.workers.config.scenario import load_scenario
+from netbisect.workers.config.scenario import title_of_series
 from netbisect.workers.config.toml import FileError
 
 REGRESSION, NO_REGRESSION = "regression", "no regression"
@@ -171,7 +171,7 @@ def _margin(parts: Sequence[JobRecord]) -> float:
 def title_of(lab: Lab, scenario: str) -> str:
     """What people call a scenario; its name where it has no file any more."""
     try:
-        return load_scenario(scenario, lab.scenario_directories).title
+        return title_of_series(scenario, lab.scenario_directories)
     except FileError:
         return scenario
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
 from netbisect.bisect.model.jobs import MeasureJob
+from netbisect.bisect.model.metric import metric_of
 from netbisect.bisect.model.results import MeasureResult
 from netbisect.reports.documents import json_schema
 from netbisect.reports.documents.netbenches_study import ComparedScenario, Set, Study
@@ -89,7 +89,7 @@ def _study(
         sets = []
         for revision in job.revisions:
             rates = [
-                math.exp(one.ln_pps[name])
+                metric_of(name).number(one.ln_pps[name])
                 for one in measurement.counted_observations(job, evidence, revision)
                 if name in one.ln_pps
             ]

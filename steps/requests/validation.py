@@ -8,6 +8,7 @@ import re
 from collections.abc import Collection, Sequence
 
 from netbisect.bisect.model.entities import Commit
+from netbisect.bisect.model.metric import metric_of, scenario_of
 from netbisect.bisect.model.revision_key import commit_of, parts_of, short, with_patch
 from netbisect.steps.policy.request_spec import (
     ALL,
@@ -176,18 +177,24 @@ def _scenarios(spec: RequestSpec, testbed: Testbed, faults: FieldErrors) -> tupl
         except ValueError as error:
             faults.add("tunables", str(error))
         else:
-            found += [f"{base_of(name)}{SETTINGS_MARK}{settings}" for name in plain]
+            found += [
+                metric_of(name).of(f"{base_of(scenario_of(name))}{SETTINGS_MARK}{settings}")
+                for name in plain
+            ]
     return tuple(dict.fromkeys(found))
 
 
 def _named(spec: RequestSpec, testbed: Testbed, faults: FieldErrors) -> tuple[str, ...]:
+    found: list[str] = []
     for name in spec.scenarios:
-        if name not in testbed.scenarios:
+        named = [one for one in testbed.scenarios if name in (one, scenario_of(one))]
+        found += named
+        if not named:
             faults.add(
                 "scenarios",
                 f"{testbed.name} has no scenario {name!r}{suggestion(name, testbed.scenarios)}",
             )
-    return tuple(dict.fromkeys(spec.scenarios)) or testbed.scenarios[:1]
+    return tuple(dict.fromkeys(found)) or testbed.scenarios[:1]
 
 
 class _SubjectResolver:

@@ -146,7 +146,10 @@ class PageBuilder:
         baseline = {id(one) for one in history.baseline}
         levels = [
             document_parts.level_line(
-                one, commits[one.revision].label, baseline=id(one) in baseline
+                one,
+                commits[one.revision].label,
+                view.scenario,
+                baseline=id(one) in baseline,
             )
             for one in view.levels
         ]

@@ -28,6 +28,7 @@ from netbisect.bisect.model.jobs import (
     ProfileJob,
 )
 from netbisect.bisect.model.marks import CommitMark, MarkVerdict
+from netbisect.bisect.model.metric import metric_of
 from netbisect.store.db.records import ActionStage, JobRecord, JobState, Outcome
 from netbisect.store.db.rows import kernel_of
 from netbisect.store.db.sessions import LedgerRepository
@@ -251,7 +252,9 @@ def _readings(session: Session, scope: Scope) -> tuple[Observation, ...]:
         of_boot = (boot, revision, testbed, image, why or "")
         if job == scope.job:
             fresh.add(boot)
-        rates.setdefault(of_boot, defaultdict(list))[scenario].append(math.log(pps))
+        rates.setdefault(of_boot, defaultdict(list))[scenario].append(
+            metric_of(scenario).level(pps)
+        )
     return tuple(
         Observation(
             boot=boot,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -12,6 +11,7 @@ from sqlalchemy.orm import Session
 
 from netbisect.bisect.model import sample_validity
 from netbisect.bisect.model.entities import Level
+from netbisect.bisect.model.metric import metric_of
 from netbisect.store.db.tables import BootRow, KernelRow, SampleRow
 
 ByConditions = Mapping[str, tuple[Level, ...]]
@@ -26,7 +26,7 @@ def measured(
     images = images_of(session, testbed)
     for scenario in scenarios:
         of_scenario = SampleRow.testbed == testbed, SampleRow.scenario == scenario
-        yield scenario, by_conditions(samples(session, *of_scenario), images)
+        yield scenario, by_conditions(samples(session, *of_scenario), images, scenario)
 
 
 def images_of(
@@ -67,14 +67,16 @@ def samples(session: Session, *where: ColumnElement[bool]) -> Sequence[Any]:
 
 
 def by_conditions(
-    rows: Iterable[Any], images: Mapping[str, tuple[str, str]]
+    rows: Iterable[Any], images: Mapping[str, tuple[str, str]], scenario: str
 ) -> dict[str, tuple[Level, ...]]:
     """Groups samples into levels.
 
     Args:
         rows: From `samples`, of one testbed and scenario.
         images: From `images_of`.
+        scenario: Name of the series.
     """
+    level_of_run = metric_of(scenario).level
     found: dict[str, dict[tuple[str, str], tuple[float, dict[str, list[tuple[float, bool]]]]]] = {}
     last, of_epoch = None, {}
     for conditions, boot, at, pps, offered in rows:
@@ -87,7 +89,7 @@ def by_conditions(
         if of_image is None:
             of_epoch[image] = of_image = (at, {})
         of_image[1].setdefault(boot, []).append(
-            (math.log(pps), sample_validity.saturated(pps, offered))
+            (level_of_run(pps), sample_validity.saturated(pps, offered))
         )
     return {
         conditions: tuple(

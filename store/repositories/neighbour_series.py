@@ -12,6 +12,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from netbisect.bisect.model import sample_validity
+from netbisect.bisect.model.metric import metric_of
 from netbisect.store.db.sessions import LedgerRepository
 from netbisect.store.db.tables import BootRow, PlaceRow, SampleRow
 
@@ -93,7 +94,7 @@ class NeighbourSeriesRepository(LedgerRepository):
             if revision in wanted[name]:
                 level = _Level(numbers[revision], conditions, pps, offered)
                 series[name, scenario].append(level)
-        found = {place: _sides(levels, ends) for place, levels in series.items()}
+        found = {place: _sides(levels, ends, place[1]) for place, levels in series.items()}
         return {place: sides for place, sides in sorted(found.items()) if sides is not None}
 
 
@@ -106,18 +107,19 @@ class _Level(NamedTuple):
     offered: float
 
 
-def _sides(levels: list[_Level], ends: tuple[int, int]) -> NeighbourSeries | None:
+def _sides(levels: list[_Level], ends: tuple[int, int], scenario: str) -> NeighbourSeries | None:
     good, bad = ends
+    level = metric_of(scenario).level
     since = min((one for one in levels if one.number >= bad), default=None)
     before = [
-        math.log(one.pps)
+        level(one.pps)
         for one in sorted(levels)
         if since is not None and one.number <= good and one.conditions == since.conditions
     ]
     if since is None or not before:
         return None
     limited = sample_validity.saturated(since.pps, since.offered)
-    return NeighbourSeries(tuple(before), math.log(since.pps), limited)
+    return NeighbourSeries(tuple(before), level(since.pps), limited)
 
 
 def _numbers(session: Session, branch: str, ends: tuple[int, int]) -> dict[str, int]:

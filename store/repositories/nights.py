@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from contextlib import closing
 from typing import Any
@@ -11,6 +10,7 @@ from sqlalchemy import Select, func, select
 
 from netbisect.bisect.model import sample_validity
 from netbisect.bisect.model.entities import Level
+from netbisect.bisect.model.metric import metric_of
 from netbisect.bisect.model.results import NightlyResult
 from netbisect.store.db.records import JobRecord, JobState
 from netbisect.store.db.sessions import LedgerRepository
@@ -84,6 +84,7 @@ class NightRepository(LedgerRepository):
         twice = of_nights(select(image).select_from(BootRow)).group_by(image)
         columns = (image, QuestionRow.id, BootRow.revision, BootRow.id)
         samples = select(*columns, SampleRow.at, SampleRow.pps, SampleRow.offered_pps)
+        level_of_run = metric_of(scenario).level
         nights: defaultdict[str, dict[int, _Night]] = defaultdict(dict)
         with self.reading() as session:
             images = session.scalars(twice.having(func.count(QuestionRow.id.distinct()) > 1)).all()
@@ -96,7 +97,7 @@ class NightRepository(LedgerRepository):
             )
             for name, night, revision, boot, at, pps, offered in session.execute(query):
                 of_night = nights[name].setdefault(night, (revision, at, {}))
-                run = math.log(pps), sample_validity.saturated(pps, offered)
+                run = level_of_run(pps), sample_validity.saturated(pps, offered)
                 of_night[2].setdefault(boot, []).append(run)
         return [
             [level_of(revision, name, at, list(boots.values())) for revision, at, boots in found]

@@ -16,6 +16,7 @@ from sqlalchemy.orm import Session, aliased
 from netbisect.bisect.model import sample_validity
 from netbisect.bisect.model.alert_state import AlertKind, AlertState
 from netbisect.bisect.model.entities import Conditions, Level
+from netbisect.bisect.model.metric import metric_of
 from netbisect.store.db.records import Alert, SeriesName
 from netbisect.store.db.rows import record_of
 from netbisect.store.db.sessions import LedgerRepository
@@ -153,7 +154,7 @@ class SeriesRepository(LedgerRepository):
                 newest = comparable(session, testbed, [scenario])
                 images = images_of(session, testbed, BootRow.revision.in_(revisions))
                 rows = samples(session, newest, SampleRow.boot_id.in_(images))
-                for levels in by_conditions(rows, images).values():
+                for levels in by_conditions(rows, images, scenario).values():
                     for level in levels:
                         found[testbed, scenario].setdefault(level.revision, level)
         return dict(found)
@@ -176,11 +177,12 @@ def _levels(session: Session, testbed: str, scenario: str, branch: str) -> list[
         .where(comparable(session, testbed, [scenario]))
         .order_by(PlaceRow.number, SampleRow.at, SampleRow.id)
     )
+    level_of_run = metric_of(scenario).level
     # All runs of a boot are one value.
     found: dict[tuple[int, str, str], tuple[float, dict[str, list[tuple[float, bool]]]]] = {}
     for number, revision, identity, boot, at, pps, offered in session.execute(query):
         _, boots = found.setdefault((number, revision, identity), (at, {}))
-        run = math.log(pps), sample_validity.saturated(pps, offered)
+        run = level_of_run(pps), sample_validity.saturated(pps, offered)
         boots.setdefault(boot, []).append(run)
     return [
         (number, level_of(revision, identity, first, list(boots.values())))

@@ -9,6 +9,7 @@ from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
 from netbisect.bisect.model.entities import Reaction, Stage
+from netbisect.bisect.model.metric import scenario_of
 from netbisect.store.db.tables import BootRow, DecisionRow, DudRow, KernelRow, SampleRow
 from netbisect.store.repositories.build_variants import BuildVariants
 
@@ -25,7 +26,7 @@ class _Success:
     built_at: float = float("-inf")
     """Start of its newest build."""
     measured_at: dict[str, float] = field(default_factory=dict)
-    """By deciding scenario: its newest valid sample."""
+    """By scenario of a deciding series: its newest valid sample."""
     visits: set[int] = field(default_factory=set)
     """Trials with a valid sample of a deciding scenario."""
 
@@ -79,7 +80,10 @@ def _skipped_on(
         (failure, record)
         for failure, record in failures
         if not _unsaid(failure, successes[failure.revision])
-        and (failure.stage != Stage.BENCH.value or failure.scenario in deciding)
+        and (
+            failure.stage != Stage.BENCH.value
+            or failure.scenario in set(map(scenario_of, deciding))
+        )
     ]
     why = _incapable([failure for failure, _ in standing], deciding)
     tries = _spoilt(session, testbed, job, deciding, successes)
@@ -104,7 +108,7 @@ def _incapable(failures: list[DudRow], deciding: tuple[str, ...]) -> dict[str, s
             continue
         if failure.stage == Stage.BENCH.value:
             unable[failure.revision].add(failure.scenario)
-            if not unable[failure.revision].issuperset(deciding):
+            if not unable[failure.revision].issuperset(map(scenario_of, deciding)):
                 continue
         why[failure.revision] = failure.why
     return why
@@ -159,7 +163,7 @@ def _successes(
         .order_by(SampleRow.at)
     )
     for revision, scenario, at, trial in session.execute(samples):
-        found[revision].measured_at[scenario] = at
+        found[revision].measured_at[scenario_of(scenario)] = at
         if trial is not None:
             found[revision].visits.add(trial)
     return found

@@ -21,7 +21,6 @@ from netbisect.workers.build.checkout import Checkout
 from netbisect.workers.build.make import Make
 from netbisect.workers.build.objects import fingerprint
 from netbisect.workers.config.lab import Lab
-from netbisect.workers.config.scenario import load_scenario
 from netbisect.workers.transport.errors import LabFault
 from netbisect.workers.transport.ssh import Machine
 
@@ -63,9 +62,7 @@ def needs_of(lab: Lab, arch: str, conf: str) -> dict[str, set[str]]:
             continue
         tools = dut.tools
         if tools is None:
-            scenarios = [
-                load_scenario(name, lab.scenario_directories) for name in testbed.scenarios
-            ]
+            scenarios = lab.scenarios_of(testbed)
             tools = tuple(_FIREWALLS[one.firewall] for one in scenarios if one.firewall)
         for name in tools:
             found.setdefault(name, set()).add(dut.userland)

@@ -281,8 +281,8 @@ def bench(lab: Lab, testbed: str, logs: Path | None, names: Sequence[str]) -> in
                     options.say(
                         f"{scenario.name}: without its tunables, which need a boot: `trial`"
                     )
-                _, sample = work.measure(scenario, boot)
-                options.emit(sample)
+                for _, sample in work.measure(scenario, boot):
+                    options.emit(sample)
         finally:
             work.clean_up()
     return 0

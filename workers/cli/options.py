@@ -15,9 +15,10 @@ import click
 
 from netbisect.bisect.model import serialization
 from netbisect.bisect.model.entities import Fact, Kernel
+from netbisect.bisect.model.metric import scenario_of
 from netbisect.workers.build.artifacts import FACT, ArtefactError, ArtefactStore
 from netbisect.workers.config.lab import Lab, load_lab
-from netbisect.workers.config.scenario import Scenario, load_scenario
+from netbisect.workers.config.scenario import Scenario, load_scenario, load_scenario_folder
 
 EXIT_FAILED = 1
 """Temporary failure; a retry may succeed."""
@@ -106,8 +107,9 @@ scenarios_option = click.option(
     "--scenario",
     "names",
     multiple=True,
-    metavar="NAME",
-    help="May be given several times (default: all scenarios of the testbed in the lab file).",
+    metavar="NAME|FOLDER",
+    help="A name, or a folder with scenario.toml, such as ./tcp. "
+    "May be given several times (default: all scenarios of the testbed in the lab file).",
 )
 as_json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print JSON instead of a table."
@@ -147,12 +149,17 @@ def folder_of_logs(logs: Path | None) -> Path:
 
 
 def load_scenarios(lab: Lab, names: Sequence[str]) -> list[Scenario]:
-    """Scenarios by name.
+    """Scenarios by name, by the name of one of their series, or by their folder.
 
     Raises:
         FileError: unknown or invalid scenario.
     """
-    return [load_scenario(name, lab.scenario_directories) for name in names]
+    return [
+        load_scenario_folder(Path(name))
+        if "/" in name
+        else load_scenario(name, lab.scenario_directories)
+        for name in dict.fromkeys(map(scenario_of, names))
+    ]
 
 
 def _fact(path: Path) -> Kernel:

@@ -6,13 +6,15 @@ docs/lab.md documents every key. These classes are the schema: an unknown key is
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from netbisect.bisect.model.metric import scenario_of
 from netbisect.workers.config import toml
 from netbisect.workers.config.builder import Builder, Source
 from netbisect.workers.config.disk_space import parse_size
-from netbisect.workers.config.scenario import load_scenario
+from netbisect.workers.config.scenario import Scenario, load_scenario
 from netbisect.workers.config.testbed import Console, Power, Testbed, check_same_group
 from netbisect.workers.config.toml import FileError
 from netbisect.workers.config.validation import check, check_size, check_unique, find_named
@@ -92,6 +94,15 @@ class Lab:
         beds = [testbed for testbed in self.testbeds if testbed.arch == builder.arch]
         own = [name for bed in beds for name in (*bed.drivers, *bed.modules)]
         return tuple(dict.fromkeys([*FIREWALL_MODULES, *TOOL_MODULES, *own]))
+
+    def scenarios_of(self, testbed: Testbed) -> list[Scenario]:
+        """The scenarios of a testbed.
+
+        Raises:
+            FileError: unknown or invalid scenario.
+        """
+        names = dict.fromkeys(map(scenario_of, testbed.scenarios))
+        return [load_scenario(name, self.scenario_directories) for name in names]
 
     @property
     def hosts_by_worker(self) -> dict[str, list[Builder | Testbed]]:
@@ -176,10 +187,18 @@ def load_lab(path: Path) -> Lab:
             for builder in lab.builders
         ),
     )
+    return replace(lab, testbeds=tuple(_with_series(lab, path)))
+
+
+def _with_series(lab: Lab, path: Path) -> Iterator[Testbed]:
+    """The testbeds with the series of their scenarios.
+
+    Raises:
+        FileError: unknown or invalid scenario.
+    """
     for number, testbed in enumerate(lab.testbeds):
-        for name in testbed.scenarios:
-            try:
-                load_scenario(name, lab.scenario_directories)
-            except FileError as error:
-                raise FileError(f"{path}: testbeds[{number}].scenarios: {error}") from error
-    return lab
+        try:
+            series = [one for scenario in lab.scenarios_of(testbed) for one in scenario.series]
+        except FileError as error:
+            raise FileError(f"{path}: testbeds[{number}].scenarios: {error}") from error
+        yield replace(testbed, scenarios=tuple(series))

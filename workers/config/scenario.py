@@ -9,10 +9,12 @@ from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
 
+from netbisect.bisect.model.metric import SeriesMetric, metric_of, scenario_of
 from netbisect.workers.config import toml
+from netbisect.workers.config.custom_measurement import HostCommand, MetricTable
 from netbisect.workers.config.toml import FileError, Scalar
 from netbisect.workers.config.tunables import check_tunables, parse_tunables
-from netbisect.workers.config.validation import check, check_name
+from netbisect.workers.config.validation import check, check_name, check_unique
 
 _SYSCTL = re.compile(
     r"(?:[\w%-]|\{(?:ingress|egress)\})+(?:\.(?:[\w%-]|\{(?:ingress|egress)\})+)+\Z"
@@ -20,6 +22,9 @@ _SYSCTL = re.compile(
 
 SETTINGS_MARK = "@"
 """Separates the name of a scenario from tunables: `inet4-forwarding@net.isr.maxthreads=4`."""
+
+_OWN_FILE = "scenario.toml"
+"""File of a scenario in a folder of its own."""
 
 _PKT_GEN_PORT = 1234
 """Default port of pkt-gen."""
@@ -102,7 +107,8 @@ class Scenario:
 
     name: str
     title: str
-    traffic: Traffic
+    traffic: Traffic | None = None
+    """None if only the command `measure` sends packets."""
     firewall: str = ""
     """pf, ipfw, or empty."""
     rules: tuple[str, ...] = ()
@@ -115,9 +121,28 @@ class Scenario:
     """Like `sysctls`, but names unknown to the kernel are skipped."""
     tunables: dict[str, Scalar] = field(default_factory=dict)
     """For loader(8), in addition to those of the testbed."""
+    metrics: tuple[MetricTable, ...] = ()
+    """What `measure` prints, the leading one first."""
+    prepare: tuple[HostCommand, ...] = ()
+    """Before the traffic, in this order."""
+    measure: HostCommand | None = None
+    """After the traffic."""
+    clean_up: tuple[HostCommand, ...] = ()
+    """After `measure`, and before `prepare` for what an interrupted run has left."""
+    values: dict[str, Scalar] = field(default_factory=dict)
+    """Variables of the commands."""
 
     def __post_init__(self) -> None:
         check_name(base_of(self.name))
+        check(
+            self.traffic or self.metrics,
+            "expected the table [traffic], or metrics and the table [measure]",
+        )
+        check(
+            self.measure or not self.metrics,
+            "metrics: expected the table [measure] that prints them",
+        )
+        check_unique("metric", [one.name for one in self.metrics])
         check_tunables(self.tunables)
         for key in (*self.sysctls, *self.optional):
             check(
@@ -142,9 +167,34 @@ class Scenario:
         return replace(self, sysctls=named(self.sysctls), optional=named(self.optional))
 
     @property
+    def series(self) -> tuple[str, ...]:
+        """Names of its series, the leading one first."""
+        own = [one.metric.of(self.name) for one in self.metrics]
+        return tuple([*own, self.name] if self.traffic else own)
+
+    def series_title(self, series: str) -> str:
+        """The title of one of its series, for reports.
+
+        Raises:
+            FileError: there is no such metric.
+        """
+        metric = metric_of(series)
+        if not metric.name:
+            return self.title
+        for one in self.metrics:
+            if one.metric == metric:
+                return f"{one.title or one.name}, {self.title}"
+        raise FileError(f"scenario {self.name!r} has no metric {_described(metric)}")
+
+    @property
     def depends_on_ports(self) -> bool:
         """Whether a sysctl name contains a port."""
         return any("{" in key for key in (*self.sysctls, *self.optional))
+
+
+def _described(metric: SeriesMetric) -> str:
+    better = "lower" if metric.lower else "higher"
+    return f"{metric.name!r} in {metric.unit!r}, {better} is better"
 
 
 def base_of(name: str) -> str:
@@ -187,11 +237,41 @@ def load_scenario(name: str, folders: Sequence[Path] = ()) -> Scenario:
         return replace(scenario, name=name, title=title, tunables=tunables)
     places = [*folders, builtin_scenarios()]
     for folder in places:
-        path = folder / f"{name}.toml"
-        if path.is_file():
-            scenario = toml.load(path, Scenario)
-            if scenario.name != name:
-                raise FileError(f"{path}: name: expected {name!r}, the name of the file")
-            return scenario
-    known = sorted({path.stem for folder in places for path in folder.glob("*.toml")})
-    raise FileError(f"there is no scenario {name!r}; there is {', '.join(known)}")
+        for path in (folder / f"{name}.toml", folder / name / _OWN_FILE):
+            if path.is_file():
+                return _load_file(path, name)
+    known = {path.stem for folder in places for path in folder.glob("*.toml")}
+    known |= {path.parent.name for folder in places for path in folder.glob(f"*/{_OWN_FILE}")}
+    raise FileError(f"there is no scenario {name!r}; there is {', '.join(sorted(known))}")
+
+
+def load_scenario_folder(folder: Path) -> Scenario:
+    """The scenario of a folder with the file scenario.toml.
+
+    Raises:
+        FileError: invalid scenario.
+    """
+    return _load_file(folder / _OWN_FILE, folder.resolve().name)
+
+
+def _load_file(path: Path, name: str) -> Scenario:
+    scenario = toml.load(path, Scenario)
+    if scenario.name != name:
+        kind = "folder" if path.name == _OWN_FILE else "file"
+        raise FileError(f"{path}: name: expected {name!r}, the name of the {kind}")
+    folder = path.parent
+    return replace(
+        scenario,
+        prepare=tuple(one.with_text(folder) for one in scenario.prepare),
+        measure=scenario.measure and scenario.measure.with_text(folder),
+        clean_up=tuple(one.with_text(folder) for one in scenario.clean_up),
+    )
+
+
+def title_of_series(series: str, folders: Sequence[Path] = ()) -> str:
+    """The title of a series, for reports.
+
+    Raises:
+        FileError: unknown or invalid scenario, or no such metric.
+    """
+    return load_scenario(scenario_of(series), folders).series_title(series)

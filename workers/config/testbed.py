@@ -100,6 +100,7 @@ class Testbed:
     longer packets.
     """
     scenarios: tuple[str, ...]
+    """In a loaded lab file the series of its scenarios, the leading one of each first."""
     dut: Dut
     generator: TrafficHost
     receiver: TrafficHost
@@ -122,6 +123,8 @@ class Testbed:
     """Standard deviation between runs of one boot; above 0, a boot may have several runs."""
     layouts: int = 0
     """Limit of additional link layouts of a revision that a search may build."""
+    values: dict[str, Scalar] = field(default_factory=dict)
+    """Variables of the scenarios' commands; they take precedence."""
     power: Power | None = None
     console: Console | None = None
     vm: Vm | None = None
@@ -229,6 +232,7 @@ _EQUAL_IN_GROUP: dict[str, Callable[[Testbed], object]] = {
     "kernel_config": lambda one: one.kernel_config,
     "line_rate_pps": lambda one: one.line_rate_pps,
     "scenarios": lambda one: sorted(one.scenarios),
+    "values": lambda one: one.values,
     "drivers": lambda one: sorted(one.drivers),
     "modules": lambda one: sorted(one.modules),
     "tunables": lambda one: one.tunables,

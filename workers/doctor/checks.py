@@ -88,7 +88,7 @@ def settings(
 ) -> Iterator[tuple[str, CheckResult]]:
     """Sysctls of the DUT: forwarding, redirects, reboot after a panic."""
     for family, tree in (("inet4", "net.inet.ip"), ("inet6", "net.inet6.ip6")):
-        used = [one for one in scenarios if one.traffic.family == family]
+        used = [one for one in scenarios if one.traffic and one.traffic.family == family]
         if not used:
             continue
         forwarding = values.get(f"{tree}.forwarding", "unknown")
@@ -158,6 +158,8 @@ def ends(scenarios: Iterable[Scenario]) -> Iterator[tuple[str, str, str]]:
     seen = set()
     for scenario in scenarios:
         traffic = scenario.traffic
+        if traffic is None:
+            continue
         for part, text in (("ingress", traffic.source), ("egress", traffic.destination)):
             for end in text.split("-"):
                 found = (part, traffic.family, _address(end))

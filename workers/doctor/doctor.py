@@ -22,7 +22,6 @@ from netbisect.workers.build.build_host import compiler_of
 from netbisect.workers.config.builder import Builder
 from netbisect.workers.config.dut import PortSelector
 from netbisect.workers.config.lab import Lab
-from netbisect.workers.config.scenario import Scenario, load_scenario
 from netbisect.workers.config.testbed import Testbed
 from netbisect.workers.config.vm import Vm
 from netbisect.workers.doctor import checks
@@ -179,9 +178,7 @@ class _TestbedChecks:
         self._testbed = testbed
         self._rates = rates
         self._found: list[DoctorCheck] = []
-        self._scenarios = [
-            load_scenario(name, lab.scenario_directories) for name in testbed.scenarios
-        ]
+        self._scenarios = lab.scenarios_of(testbed)
         self._interfaces: dict[str, ports.Interface] = {}
 
     def checks(self) -> list[DoctorCheck]:
@@ -353,22 +350,24 @@ class _TestbedChecks:
         return checks.pkt_gen_options(pkt_gen, usage, needed)
 
     def _traffic(self, connections: Connections) -> None:
-        scenario = self._scenarios[0]
+        scenario = next((one for one in self._scenarios if one.traffic), None)
+        traffic = scenario.traffic if scenario else None
+        if scenario is None or traffic is None:
+            return
 
         def look() -> CheckResult:
             with tempfile.TemporaryDirectory() as folder:
                 bench = Bench(self._testbed, connections, lambda _: None, Path(folder))
                 outputs = bench.traffic(scenario, scenario.name, _TRAFFIC_SECONDS)
-            return self._judged(scenario, *outputs)
+            return self._judged(self._testbed.offered_rate(traffic), *outputs)
 
         self._try("rates", look)
 
-    def _judged(self, scenario: Scenario, sender: str, receiver: str) -> CheckResult:
+    def _judged(self, wanted: float, sender: str, receiver: str) -> CheckResult:
         try:
             offered = pktgen.offered_rate(sender)
         except pktgen.PktGenOutputError as error:
             return CheckResult(False, pktgen.complaint(sender) or str(error))
         busy = [rate for rate in pktgen.all_rates(receiver) if rate > 0]
         received = statistics.median(busy) if busy else 0.0
-        wanted = self._testbed.offered_rate(scenario.traffic)
         return checks.rates(self._testbed, wanted, offered, received)

@@ -21,11 +21,12 @@ from netbisect.bisect.model.entities import (
     Stage,
 )
 from netbisect.bisect.model.faults import Fault
+from netbisect.bisect.model.metric import metric_of
 from netbisect.workers.build import userland
-from netbisect.workers.config.scenario import Scenario
+from netbisect.workers.config.scenario import Scenario, Traffic
 from netbisect.workers.config.testbed import Testbed
 from netbisect.workers.dut import drivers, firewall, freebsd_tools, ports
-from netbisect.workers.measure import lab_settings, pktgen
+from netbisect.workers.measure import commands, lab_settings, pktgen
 from netbisect.workers.measure.telemetry import Snapshot, Telemetry, as_data, evaluate_run
 from netbisect.workers.transport.errors import (
     CommandError,
@@ -73,41 +74,105 @@ class Bench:
 
     # ------------------------------------------------------------------------------- the run
 
-    def measure(self, scenario: Scenario, boot: Boot) -> tuple[Conditions, Sample]:
-        """One run.
+    def measure(self, scenario: Scenario, boot: Boot) -> list[tuple[Conditions, Sample]]:
+        """One run: a sample of each series of the scenario, the leading one first.
 
         Raises:
             LabFault: the run did not take place. A bad run is a sample with problems.
         """
         started = time.time()
-        conditions = self._conditions(scenario)
+        values = self._conditions(scenario)
         scenario = self._named(scenario)
         self._set_up(scenario)
-        before = self._look(scenario)
-        name = self._run_name(scenario)
-        sender, receiver = self.traffic(scenario, name, self.testbed.timing.run)
-        after = self._look(scenario, before)
+        found: dict[str, float] = {}
+        failure: list[str] = []
+        with self._prepared(scenario) as work:
+            before = self._look(scenario)
+            name = self._run_name(scenario)
+            outputs = ("", "")
+            if scenario.traffic:
+                outputs = self.traffic(scenario, name, self.testbed.timing.run)
+            try:
+                found = work.measure(round(sum(pktgen.all_rates(outputs[1]))), self.logs / name)
+            except commands.MeasureError as error:
+                failure.append(str(error))
+            after = self._look(scenario, before)
         observed = json.dumps(as_data(before, after), indent=1)
         (self.logs / f"{name}.observed.json").write_text(f"{observed}\n")
-        pps, offered_pps, problems, warnings = evaluate_run(
-            self.testbed, scenario, (sender, receiver), before, after
+        rate, offered, problems, warnings = evaluate_run(
+            self.testbed, scenario, outputs, before, after
         )
         sample = Sample(
             id=uuid.uuid4().hex,
             boot=boot.id,
             testbed=self.testbed.name,
             scenario=scenario.name,
-            pps=pps,
-            offered_pps=offered_pps,
-            received=tuple(pktgen.all_rates(receiver)),
-            offered=tuple(pktgen.all_rates(sender)),
-            problems=tuple(problems),
-            conditions=conditions.digest,
+            pps=rate,
+            offered_pps=offered,
+            received=tuple(pktgen.all_rates(outputs[1])),
+            offered=tuple(pktgen.all_rates(outputs[0])),
+            problems=(*problems, *failure),
+            conditions="",
             at=started,
             seconds=time.time() - started,
             warnings=tuple(warnings),
         )
+        return [
+            self._of_series(one, sample, values, found.get(metric_of(one).name, 0.0))
+            for one in scenario.series
+        ]
+
+    def _of_series(
+        self, series: str, sample: Sample, values: dict[str, str], number: float
+    ) -> tuple[Conditions, Sample]:
+        """The sample of one series of a run.
+
+        Args:
+            series: Name.
+            sample: That of the packets per second.
+            values: Conditions.
+            number: Of another metric; 0 if unknown.
+        """
+        conditions = Conditions.of(self.testbed.name, series, values, self._seen)
+        sample = replace(sample, id=uuid.uuid4().hex, scenario=series, conditions=conditions.digest)
+        if metric_of(series).name:
+            sample = replace(sample, pps=number, offered_pps=0.0, received=(), offered=())
         return conditions, sample
+
+    @contextlib.contextmanager
+    def _prepared(self, scenario: Scenario) -> Iterator[commands.ScenarioCommands]:
+        """Runs the block between `prepare` and `clean_up` of the scenario.
+
+        Raises:
+            LabFault: `prepare` failed.
+        """
+        hosts = {"dut": self.router, "generator": self.generator, "receiver": self.receiver}
+        work = commands.ScenarioCommands(scenario, hosts, self.testbed.timing.run)
+        try:
+            if work.needed:
+                work.prepare(self._variables(scenario))
+            yield work
+            work.clean_up()
+        except UnreachableError as error:
+            generator, receiver = self.generator.address, self.receiver.address
+            raise traffic_fault(error, generator, receiver) from error
+        except (HostKeyError, CommandError, ports.PortNotFoundError) as error:
+            raise lab_fault(Stage.BENCH, error) from error
+
+    def _variables(self, scenario: Scenario) -> dict[str, object]:
+        """Variables of the commands, by name."""
+        found: dict[str, object] = {
+            part: self._interface(part).name
+            for part in ("ingress", "egress", "generator", "receiver")
+        }
+        return {
+            **found,
+            "ingress_mac": self._interface("ingress").mac,
+            "seconds": round(self.testbed.timing.run),
+            "rate": round(self.testbed.offered_rate(scenario.traffic)) if scenario.traffic else 0,
+            **scenario.values,
+            **self.testbed.values,
+        }
 
     @contextlib.contextmanager
     def under_load(
@@ -134,7 +199,7 @@ class Bench:
         )
         limit = self._limit(seconds)
         try:
-            steady = replace(scenario, traffic=replace(scenario.traffic, rate=round(pps)))
+            steady = replace(scenario, traffic=replace(_traffic(scenario), rate=round(pps)))
             sender = self._sender_command(steady, self.testbed.timing.run_timeout + seconds)
             receiver = self._receiver_command()
             with self.receiver.running([*limit, *receiver], received) as receiving:
@@ -258,7 +323,7 @@ class Bench:
         return pktgen.receiver_command(name, testbed.timing.link_wait, testbed.receiver)
 
     def _sender_command(self, scenario: Scenario, seconds: float) -> list[str]:
-        traffic = scenario.traffic
+        traffic = _traffic(scenario)
         return pktgen.sender_command(
             self._interface("generator").name,
             count=int(self.testbed.offered_rate(traffic) * seconds),
@@ -306,7 +371,7 @@ class Bench:
         except (UnreachableError, HostKeyError, CommandError) as error:
             self.say(f"{self.testbed.name}: the firewall could not be switched off: {error}")
 
-    def _conditions(self, scenario: Scenario) -> Conditions:
+    def _conditions(self, scenario: Scenario) -> dict[str, str]:
         """Conditions that comparable samples share.
 
         The driver's name is not included: the culprit may rename it.
@@ -341,15 +406,14 @@ class Bench:
             if self.testbed.vm is not None:
                 self._hosts["virtual machine"] = vm.conditions(self.testbed.vm)
         tunables = {**self.testbed.tunables, **scenario.tunables}
-        values = {
+        return {
             **self._hosts,
             **{name: str(value) for name, value in tunables.items()},
             "kernel_config": " ".join(self.testbed.kernel_configs),
             "line_rate_pps": str(self.testbed.line_rate_pps),
             "run_seconds": f"{self.testbed.timing.run:g}",
-            "scenario": _digest(scenario),
+            "scenario": _digest(scenario, self.testbed),
         }
-        return Conditions.of(self.testbed.name, scenario.name, values, self._seen)
 
     def _features(self) -> dict[str, str]:
         """What the router's ports and their driver can do, for reports."""
@@ -370,12 +434,29 @@ class Bench:
         return found
 
 
-def _digest(scenario: Scenario) -> str:
+def _digest(scenario: Scenario, testbed: Testbed) -> str:
     """Beginning of the SHA-256 of a scenario; its tunables are conditions by themselves."""
     values = asdict(scenario)
     del values["tunables"]
+    for name in ("metrics", "prepare", "measure", "clean_up", "values"):
+        if not values[name]:  # scenarios without commands keep their conditions
+            del values[name]
+    if "measure" in values or "prepare" in values:
+        values["values"] = {**scenario.values, **testbed.values}
     described = json.dumps(values, sort_keys=True)
     return hashlib.sha256(described.encode()).hexdigest()[:16]
+
+
+def _traffic(scenario: Scenario) -> Traffic:
+    """The packets of a scenario.
+
+    Raises:
+        LabFault: it has none.
+    """
+    if scenario.traffic is None:
+        why = f"{scenario.name} has no [traffic]; expected a scenario that pkt-gen sends"
+        raise LabFault.of(Fault.SCENARIO, why)
+    return scenario.traffic
 
 
 def _pkt_gen(machine: Machine) -> str:

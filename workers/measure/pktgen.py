@@ -159,6 +159,8 @@ def evaluate(sender: str, receiver: str) -> tuple[float, float, list[str]]:
 def needed_options(scenario: Scenario, testbed: Testbed | None = None) -> frozenset[str]:
     """Letters of the options of pkt-gen that a run of the scenario uses, at either end."""
     traffic = scenario.traffic
+    if traffic is None:
+        return frozenset()
     sender = sender_command(
         "",
         count=1,

@@ -157,7 +157,7 @@ class ProfileOrder:
 
     def _rate(self, bench: Bench, boot: Boot) -> float:
         """A percentage of the forwarding rate of this boot."""
-        _, sample = bench.measure(self.scenario, boot)
+        _, sample = bench.measure(self.scenario, boot)[-1]
         if not sample.valid:
             raise NoProfileError(
                 "what the kernel forwards is not known, so no load below it can be chosen: "

@@ -220,12 +220,13 @@ def evaluate_run(
         after: Snapshot after the run.
     """
     sender, receiver = said
-    pps, offered_pps, problems = pktgen.evaluate(sender, receiver)
+    traffic = scenario.traffic
+    pps, offered_pps, problems = pktgen.evaluate(sender, receiver) if traffic else (0.0, 0.0, [])
     crashed = pktgen.crashed(sender) or pktgen.crashed(receiver)
     run = sample_validity.RunRecord(
         pps=pps,
         offered_pps=offered_pps,
-        line_rate=testbed.offered_rate(scenario.traffic),
+        line_rate=testbed.offered_rate(traffic) if traffic else 0.0,
         offered=[rate for rate in pktgen.all_rates(sender) if rate > 0],
         received=pktgen.all_rates(receiver),
         before=before.look,
@@ -233,7 +234,7 @@ def evaluate_run(
         wanted={name: str(value) for name, value in scenario.sysctls.items()},
         # A pkt-gen that died explains what is missing, and closes its port.
         link_changes=() if crashed else link_changes(before, after),
-        flows=scenario.traffic.number_of_flows,
+        flows=traffic.number_of_flows if traffic else 0,
     )
     problems += sample_validity.problems(run)
     return pps, offered_pps, problems, sample_validity.warnings(run)

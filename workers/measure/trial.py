@@ -16,6 +16,7 @@ from pathlib import Path
 
 from netbisect.bisect.model.entities import Boot, Fact, Failure, Kernel, Reaction, Sample, Stage
 from netbisect.bisect.model.faults import RULES, Fault, fault_of_run
+from netbisect.bisect.model.metric import metric_of
 from netbisect.bisect.model.revision_key import OVERLAY_MARK
 from netbisect.workers.config.scenario import Scenario, by_tunables
 from netbisect.workers.config.testbed import Testbed
@@ -230,24 +231,22 @@ class _TrialRun:
         """One run; returns its fault, if any."""
         self.clocks.begin()
         try:
-            conditions, sample = bench.measure(scenario, boot)
+            measured = bench.measure(scenario, boot)
             running = self.router.check_still_up(boot)
         except LabFault as fault:
             return fault
         jumps = self.clocks.jumps(running.boottime)
-        sample = replace(sample, problems=(*sample.problems, *jumps))
         assert self.first is not None
-        self.emit(conditions)
-        self.emit(replace(sample, boot=self.first.id))
-        if sample.valid:
-            self.say(
-                f"{self.testbed.name}: {scenario.name}: {sample.pps:,.0f} pps "
-                f"of {sample.offered_pps:,.0f} offered"
-            )
-            for warning in sample.warnings:
-                self.say(f"{self.testbed.name}: {scenario.name}: warning: {warning}")
-            return None
-        return _fault_of(sample)
+        for conditions, sample in measured:
+            told = replace(sample, boot=self.first.id, problems=(*sample.problems, *jumps))
+            self.emit(conditions)
+            self.emit(told)
+            if not told.valid:
+                return _fault_of(told)
+            self.say(f"{self.testbed.name}: {_measured(told)}")
+        for warning in sample.warnings:
+            self.say(f"{self.testbed.name}: {scenario.name}: warning: {warning}")
+        return None
 
     def _failure(
         self, fault: LabFault, started: float, scenario: Scenario | None = None
@@ -258,6 +257,13 @@ class _TrialRun:
             testbed=self.testbed.name,
             scenario=scenario.name if scenario else "",
         )
+
+
+def _measured(sample: Sample) -> str:
+    metric = metric_of(sample.scenario)
+    if metric.name:
+        return f"{sample.scenario}: {sample.pps:.5g} {metric.unit}"
+    return f"{sample.scenario}: {sample.pps:,.0f} pps of {sample.offered_pps:,.0f} offered"
 
 
 def _fault_of(sample: Sample) -> LabFault:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from netbisect.demo.lab import kernel
+from netbisect.demo.lab import kernel, panics
 from netbisect.demo.lab.clock import Clock
 from netbisect.demo.lab.config import PortConfig, RouterConfig, profile
 from netbisect.demo.lab.faults import InjectedFault
@@ -29,25 +29,11 @@ _CLOCK = re.compile(r"@ ([0-9.]+)GHz")
 _LOAD_SECONDS = 5.0
 """Seconds of traffic until a faulty kernel panics."""
 _JUMP_SECONDS = 3600.0
+_STATHZ = 127
+_ASIDE = "aside"
+"""Cost centre of work on other processors, which delays no packet."""
 _FLOW_CONTROL = {"cxl": "pause_settings"}
 """By driver; others have `fc`."""
-
-
-_TRAP = (
-    "\n\nFatal trap 12: page fault while in kernel mode\ncpuid = 0; apic id = 00\n"
-    "fault virtual address\t= 0x18\nfault code\t\t= supervisor read data, page not present\n"
-    "instruction pointer\t= 0x20:0xffffffff80c1f2a4\n"
-    "current process\t\t= 0 (if_io_tqg_0)\ntrap number\t\t= 12\n"
-)
-_FRAMES_UNDER_LOAD = (
-    "#0 0xffffffff80b9009d at kdb_backtrace+0x5d\n#1 0xffffffff80b431a2 at vpanic+0x132\n"
-    "#2 0xffffffff80b43063 at panic+0x43\n#3 0xffffffff8100c85c at trap_fatal+0x40c\n"
-    "#4 0xffffffff80fe3b88 at calltrap+0x8\n#5 0xffffffff80c1f2a4 at ip_tryforward+0x2c4\n"
-)
-_FRAMES_AT_BOOT = (
-    "kdb_backtrace() at kdb_backtrace+0x5d\nvpanic() at vpanic+0x151\n"
-    "panic() at panic+0x43\nmi_startup() at mi_startup+0x1bf\n"
-)
 
 
 def root_on_server(machines: Path, config: RouterConfig) -> Path:
@@ -63,6 +49,8 @@ class Firewalls:
     pf_enabled: bool = False
     pf_rules: list[str] = field(default_factory=list)
     ipfw_rules: list[str] = field(default_factory=list)
+    ipsec: bool = False
+    """Whether a policy encrypts what is forwarded."""
 
 
 class SimulatedRouter(SimulatedMachine):
@@ -87,6 +75,9 @@ class SimulatedRouter(SimulatedMachine):
         self._served: Path | None = None
         self._hot = False
         self.dumps = True
+        self.serves_tcp = False
+        self.busy_seconds = 0.0
+        """Of all processors together since the boot."""
         self.watchdog = 0.0
         """Timeout of the watchdog in seconds; 0 if disabled."""
         self.partitions: list[Partition] = []
@@ -196,7 +187,7 @@ class SimulatedRouter(SimulatedMachine):
     async def _panic_soon(self) -> None:
         await self.clock.sleep(_LOAD_SECONDS)
         await self.stop()
-        if self._panics(_TRAP, "page fault", _FRAMES_UNDER_LOAD):
+        if self._panics(panics.TRAP, "page fault", panics.FRAMES_UNDER_LOAD):
             await self._boot(self.config.panic_seconds + self.config.post_seconds)
 
     async def _hang_soon(self) -> None:
@@ -233,7 +224,7 @@ class SimulatedRouter(SimulatedMachine):
             if not image.panics:
                 break
             await self.clock.sleep(1.0)
-            if not self._panics("", image.panics[0], _FRAMES_AT_BOOT):
+            if not self._panics("", image.panics[0], panics.FRAMES_AT_BOOT):
                 return
             wait = self.config.panic_seconds + self.config.post_seconds
         await self.clock.sleep(self.config.boot_seconds * self._restless.uniform(0.9, 1.1))
@@ -317,6 +308,7 @@ class SimulatedRouter(SimulatedMachine):
         self.faults.discard(InjectedFault.OFF)
         self.dumps, self.watchdog, self.root_writable = True, 0.0, False
         self.programs.clear()
+        self.serves_tcp, self.busy_seconds, self.encrypted = False, 0.0, 0
         if self.booted is not None:
             self.booted.attributes.discard("bootonce")  # as /etc/rc.d/gptboot does
         if self.config.watchdog:
@@ -329,6 +321,7 @@ class SimulatedRouter(SimulatedMachine):
             "kern.ident": image.version.rsplit(" ", 1)[-1],
             "kern.build_id": image.build_id,
             "kern.random.harvest.mask": "511",
+            "kern.clockrate": f"{{ hz = 1000, tick = 1000, profhz = 8126, stathz = {_STATHZ} }}",
             **{
                 f"dev.{port.device}.{_FLOW_CONTROL.get(port.driver, 'fc')}": "3"
                 for port in self.ports
@@ -366,6 +359,9 @@ class SimulatedRouter(SimulatedMachine):
             found[f"{place}.temperature"] = "101.0C" if self._hot else "48.0C"
             found[f"{place}.coretemp.tjmax"] = "100.0C"
             found[f"{place}.coretemp.throttle_log"] = "1" if self._hot else "0"
+        ticks = round((self.clock.now() - self.boottime) * _STATHZ)
+        busy = min(round(self.busy_seconds * _STATHZ / self.processors), ticks)
+        found["kern.cp_times"] = " ".join([f"0 0 {busy} 0 {ticks - busy}"] * self.processors)
         return {**super().sensors(), **found, **self._queue_counters()}
 
     def _queue_counters(self) -> dict[str, str]:
@@ -423,7 +419,7 @@ class SimulatedRouter(SimulatedMachine):
         if "ipfw" in walls.loaded and self.sysctls[_IPFW_SWITCHES[0]] != "0":
             stateful = any("keep-state" in rule for rule in walls.ipfw_rules)
             places += ["ipfw", *(["ipfw_state"] if stateful else [])]
-        return places
+        return [*places, *(["ipsec"] if walls.ipsec else [])]
 
     def _places(self, family: str) -> list[str]:
         return [*self._way(family), *self._filters()]
@@ -438,18 +434,39 @@ class SimulatedRouter(SimulatedMachine):
         """Mean forwarding rate of this boot with the active rules, in packets per second."""
         if not self.up or self.image is None or self._closed(family):
             return 0.0
-        filters = self._filters()
-        images = [self.image, *self.modules.values()]
-        places = self._places(family)
-        nanoseconds = sum(image.costs.get(place, 0) for image in images for place in places)
-        if nanoseconds <= 0:
+        return self._rate(self._places(family), f"{family} {' '.join(self._filters())}")
+
+    def tcp_rate(self, flows: int) -> float:
+        """Segments per second that TCP receives; a flow has one processor."""
+        places = [self.config.driver, "ether", "mbuf", "ip4", "tcp"]
+        rate = self._rate(places, f"tcp {flows}")
+        return rate * min(flows, self.processors) / self.processors
+
+    def forward(self, family: str, packets: int) -> None:
+        """Accounts for the processors' time of forwarded packets."""
+        capacity = self.capacity(family)
+        self.encrypted += packets * self.firewalls.ipsec
+        if capacity:
+            aside = 1 + self._cost([_ASIDE]) / self._cost(self._places(family))
+            self.busy_seconds += aside * packets * self.processors / capacity
+
+    def _cost(self, places: list[str]) -> float:
+        """Nanoseconds per packet."""
+        images = [self.image, *self.modules.values()] if self.image else []
+        return float(sum(image.costs.get(place, 0) for image in images for place in places))
+
+    def _rate(self, places: list[str], scenario: str) -> float:
+        """Packets per second of all processors through these cost centres."""
+        nanoseconds = self._cost(places)
+        if nanoseconds <= 0 or self.image is None:
             return 0.0
+        images = [self.image, *self.modules.values()]
         level = self.config.speed * 1e9 / (nanoseconds * self.profile.nanoseconds)
         text = "+".join(image.text for image in images)
         level *= _THROTTLED if self._hot else 1.0
         level *= self.queues() / self.processors
         level *= _BUSY if InjectedFault.BUSY in self.faults else 1.0
-        return level * self.noise.boot_factor(text, self.boots, f"{family} {' '.join(filters)}")
+        return level * self.noise.boot_factor(text, self.boots, scenario)
 
     def queues(self) -> int:
         """Receive queues of the ingress, each of one processor."""

@@ -25,7 +25,9 @@ from netbisect.demo.lab.commands.pkt_gen import pkt_gen
 from netbisect.demo.lab.commands.pmc import COUNTERS, pmcstat
 from netbisect.demo.lab.commands.programs import PROGRAMS
 from netbisect.demo.lab.commands.routes import ROUTES
+from netbisect.demo.lab.commands.scripts import sh
 from netbisect.demo.lab.commands.system import START, SYSTEM
+from netbisect.demo.lab.commands.tunnels import TUNNELS, iperf3
 from netbisect.demo.lab.config import LabConfig, LabError
 from netbisect.demo.lab.faults import InjectedFault
 from netbisect.demo.lab.machine import Host, SimulatedMachine
@@ -182,6 +184,7 @@ class LabSimulator:
         plans: dict[str, tuple[int, Mapping[str, Command]]] = {}
         for router in self.config.routers:
             tables = {**FILES, **SYSTEM, **PROGRAMS, **START, **FIREWALLS, **ROUTES, **COUNTERS}
+            tables |= {"sh": sh, **TUNNELS}
             if router.root == "partitions":
                 tables |= DISKS
             if router.root == "zfs":
@@ -191,7 +194,8 @@ class LabSimulator:
             plans[router.name] = (router.port, commands)
         for one in self.config.hosts:
             host = self.hosts[one.name]
-            commands = _bound({**FILES, **SYSTEM, **PROGRAMS}, host)
+            commands = _bound({**FILES, **SYSTEM, **PROGRAMS, "sh": sh}, host)
+            commands["iperf3"] = partial(iperf3, host, self.network)
             commands["pkt-gen"] = partial(pkt_gen, host, self.network)
             plans[one.name] = (one.port, commands)
         switch = {"cycle": self._cycle, "break": self._break, "mend": self._mend}

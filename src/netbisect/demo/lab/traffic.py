@@ -139,6 +139,7 @@ class SimulatedLink:
         """Ends a sender and updates the port counters."""
         total = round(flow.packets(0, math.inf))
         forwarded = min(total, round(self.router.capacity(flow.family) * flow.busy(0, math.inf)))
+        self.router.forward(flow.family, forwarded)
         ingress, egress = (self.router.counters[port.name] for port in self.router.ports)
         generator = self.generator.counters[self.wire.generator_port]
         receiver = self.receiver.counters[self.wire.receiver_port]

@@ -173,3 +173,25 @@ def test_states_include_date_and_merged_alert() -> None:
     merged = SimpleNamespace(state=AlertState.MERGED, muted_until=None, merged_into=7)
     assert words.state(muted) == "muted until 1970-01-02"
     assert words.state(merged) == "merged into an earlier alert, alert 7"
+
+
+def test_a_rise_of_a_number_that_should_be_low_is_worse() -> None:
+    cpu = "inet4-cpu~cpu.percent.lower"
+    rise = Effect(cpu, -math.log(1.2), -math.log(1.3), -math.log(1.1), 0.001, 5, 5)
+    assert words.change(rise) == "+20.0 % (+10.0 to +30.0)"
+    assert words.percent(rise.ln_ratio, cpu) == "+20.0 %"
+    assert words.direction(rise) == "worse"
+    assert words.level(-math.log(41.3), cpu) == "41.3 %"
+
+
+@pytest.mark.parametrize(
+    ("number", "series", "text"),
+    [
+        (941_482_000.0, "tcp~throughput.bit-per-s", "941.5 Mbit/s"),
+        (0.0021, "ping~delay.s.lower", "2.1 ms"),
+        (7.25, "cpu~cpu.percent.lower", "7.25 %"),
+        (1_488_095.0, "inet4-forwarding", "1.488 Mpps"),
+    ],
+)
+def test_numbers_have_the_unit_of_their_series(number: float, series: str, text: str) -> None:
+    assert words.number(number, series) == text

@@ -233,8 +233,10 @@ def test_builtin_scenarios_load(path: Path) -> None:
     """Its name says its family, its firewall and whether that keeps states."""
     scenario = load_scenario(path.stem)
     family, _, rest = path.stem.partition("-")
-    assert scenario.traffic.family == family
-    assert scenario.firewall == ("" if rest == "forwarding" else rest.partition("-")[0])
+    if scenario.traffic:
+        assert (scenario.traffic.family, scenario.traffic.flows) == (family, 2000)
+        assert scenario.sysctls == {"net.inet.ip.redirect": 0, "net.inet6.ip6.redirect": 0}
+    assert scenario.firewall == (rest.partition("-")[0] if "state" in rest else "")
     stateful = {"pf": "pass" in scenario.rules, "ipfw": "keep-state" in " ".join(scenario.rules)}
     assert stateful.get(scenario.firewall, False) == rest.endswith("stateful")
 

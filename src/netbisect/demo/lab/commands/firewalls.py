@@ -15,7 +15,7 @@ from netbisect.demo.lab.shell import ANY_PATH, NOT_FOUND, CommandFailedError, Sh
 
 _PF_LINE = re.compile(r"(pass|block|match|scrub|set)\b|#|$")
 _IPFW_RULE = re.compile(r"\d+ (allow|accept|pass|permit|deny|drop|count) ")
-_IN_KERNEL = {"hwpmc"}
+_IN_KERNEL = {"aesni", "hwpmc", "ipsec"}
 _UNAVAILABLE = 69
 """EX_UNAVAILABLE of sysexits(3)."""
 _NOT_EXECUTABLE = 126

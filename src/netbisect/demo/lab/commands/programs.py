@@ -60,7 +60,10 @@ def ifconfig(machine: SimulatedMachine, shell: Shell, arguments: list[str]) -> N
 
 
 def netstat(machine: SimulatedMachine, shell: Shell, arguments: list[str]) -> None:
-    """`netstat -I PORT -bn --libxo json`; only the row of the port."""
+    """`netstat -I PORT -bn --libxo json`, only the row of the port; `netstat -s -p esp`."""
+    if arguments == ["-s", "-p", "esp"]:
+        shell.out(f"esp:\n\t0 packets in\n\t{machine.encrypted} packets out\n")
+        return
     name = arguments[arguments.index("-I") + 1] if "-I" in arguments else ""
     rows = []
     for number, port in enumerate(machine.ports, 1):
@@ -143,9 +146,11 @@ async def timeout(machine: SimulatedMachine, shell: Shell, arguments: list[str])
     if arguments[:2] != ["-s", "INT"]:
         raise CommandFailedError("usage: timeout [-s signal] duration command [arg ...]", _USAGE)
     seconds, words = float(arguments[2]), arguments[3:]
+    # The programs of a script run on this machine, in real time.
+    limit = seconds if words == ["sh"] else machine.clock.wall(seconds)
     command = asyncio.ensure_future(shell.execute(words))
     try:
-        done, _ = await asyncio.wait({command}, timeout=machine.clock.wall(seconds))
+        done, _ = await asyncio.wait({command}, timeout=limit)
         if not done and shell.program:
             shell.program.interrupted.set()
         status = await command

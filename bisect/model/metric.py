@@ -1,0 +1,63 @@
+"""Metrics of scenarios, and names of their series.
+
+`SCENARIO` is the series of a scenario's packets per second, `SCENARIO~NAME.UNIT` that of another
+metric, and `SCENARIO~NAME.UNIT.lower` one of which lower numbers are better. So numbers of
+different units are never in one series.
+
+A level is ln of a number, with a negative sign where lower numbers are better.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+METRIC_MARK = "~"
+"""Separates the name of a scenario from a metric."""
+NAME = re.compile(r"[a-z][a-z0-9-]{0,30}\Z")
+UNIT = re.compile(r"(?:%|[A-Za-z]+(?:/[A-Za-z]+)?)\Z")
+
+_SERIES = re.compile(r".+~([a-z][a-z0-9-]*)\.(percent|[A-Za-z]+(?:-per-[A-Za-z]+)?)(\.lower)?\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesMetric:
+    """What the numbers of a series are."""
+
+    name: str = ""
+    """Empty for packets per second."""
+    unit: str = "pps"
+    lower: bool = False
+    """Whether lower numbers are better."""
+
+    def level(self, number: float) -> float:
+        """The level of a number above 0."""
+        return -math.log(number) if self.lower else math.log(number)
+
+    def number(self, level: float) -> float:
+        """The number of a level."""
+        return math.exp(-level if self.lower else level)
+
+    def of(self, scenario: str) -> str:
+        """The name of the series of this metric."""
+        if not self.name:
+            return scenario
+        unit = self.unit.replace("%", "percent").replace("/", "-per-")
+        return f"{scenario}{METRIC_MARK}{self.name}.{unit}{'.lower' if self.lower else ''}"
+
+
+@lru_cache(maxsize=10_000)
+def metric_of(series: str) -> SeriesMetric:
+    """The metric of a series, by its name."""
+    match = _SERIES.match(series)
+    if match is None:
+        return SeriesMetric()
+    unit = match[2].replace("percent", "%").replace("-per-", "/")
+    return SeriesMetric(match[1], unit, lower=bool(match[3]))
+
+
+def scenario_of(series: str) -> str:
+    """The name of the scenario of a series."""
+    return series.rpartition(METRIC_MARK)[0] if metric_of(series).name else series

@@ -1,0 +1,107 @@
+"""Scenarios with commands, on the simulated lab: shipped ones, and that of docs/lab.md."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from netbisect.bisect.model.entities import Boot, Conditions, Failure, Sample
+from netbisect.bisect.model.metric import scenario_of
+from netbisect.workers.config.scenario import Scenario, load_scenario, load_scenario_folder
+from netbisect.workers.measure.bench import Bench
+from netbisect.workers.transport.errors import LabFault
+from netbisect.workers.transport.ssh import Connections
+
+if TYPE_CHECKING:
+    from tests.lab_fixtures import RunningLab
+
+BY_HAND = Boot("by-hand", "c2558", "", "", 0.0, 0.0)
+DOCS = Path(__file__).parents[4] / "docs" / "lab.md"
+CPU = "inet4-cpu~cpu.percent.lower"
+
+
+def measure(lab: RunningLab, logs: Path, scenario: Scenario) -> dict[str, Sample]:
+    """One run on whatever the router runs now: samples by series."""
+    with Connections(lab.lab.ssh) as connections:
+        bench = Bench(lab.lab.testbed("c2558"), connections, lambda _: None, logs)
+        try:
+            found: list[tuple[Conditions, Sample]] = bench.measure(scenario, BY_HAND)
+        finally:
+            bench.clean_up()
+    assert all(one.digest == sample.conditions for one, sample in found)
+    return {sample.scenario: sample for _, sample in found}
+
+
+def test_cpu_use_at_a_fixed_rate(c2558: RunningLab, tmp_path: Path) -> None:
+    """Both metrics of the run are kept, CPU use leads; it follows from what the router forwards."""
+    found = measure(c2558, tmp_path, load_scenario("inet4-cpu"))
+    full = measure(c2558, tmp_path, load_scenario("inet4-forwarding"))["inet4-forwarding"]
+
+    assert list(found) == [CPU, "inet4-cpu"]
+    assert all(sample.valid for sample in found.values()), found
+    assert found["inet4-cpu"].pps == pytest.approx(100_000, rel=0.01)
+    assert found[CPU].pps == pytest.approx(100 * 100_000 / full.pps, rel=0.05)
+
+
+def test_ipsec_gateway(c2558: RunningLab, tmp_path: Path) -> None:
+    """The policy is gone afterwards."""
+    found = measure(c2558, tmp_path, load_scenario("inet4-ipsec"))["inet4-ipsec"]
+    assert found.valid, found.problems
+    after = measure(c2558, tmp_path, load_scenario("inet4-forwarding"))["inet4-forwarding"]
+    assert after.valid, after.problems
+
+
+def test_a_tunnel_that_does_not_come_up_is_one_sentence(c2558: RunningLab, tmp_path: Path) -> None:
+    scenario = load_scenario("inet4-ipsec")
+    (prepare,) = scenario.prepare
+    count_only = prepare.run.splitlines()[-1]
+    down = replace(scenario, prepare=(replace(prepare, run=count_only),))
+    sample = measure(c2558, tmp_path, down)["inet4-ipsec"]
+    assert not sample.valid
+    (problem,) = sample.problems
+    assert re.fullmatch(
+        r"measure on the dut failed: the tunnel did not come up: 0 of \d+ packets were encrypted",
+        problem,
+    )
+
+
+def test_a_tool_that_is_not_installed_is_one_sentence(c2558: RunningLab, tmp_path: Path) -> None:
+    scenario = load_scenario("tcp-one-flow")
+    missing = replace(scenario, prepare=(replace(scenario.prepare[0], on="receiver", run="wg0"),))
+    with pytest.raises(LabFault) as fault:
+        measure(c2558, tmp_path, missing)
+    assert re.search(r"prepare on the receiver failed: .*wg0: not found", fault.value.why)
+
+
+def example(folder: Path) -> Scenario:
+    """The folder that docs/lab.md shows."""
+    text = DOCS.read_text().partition("### A scenario of your own")[2]
+    toml, script = re.findall(r"```(?:toml|sh)\n(.*?)```", text, re.DOTALL)[:2]
+    place = folder / "system-calls"
+    place.mkdir()
+    (place / "scenario.toml").write_text(toml)
+    (place / "measure.sh").write_text(script)
+    return load_scenario_folder(place)
+
+
+def test_the_example_of_the_documentation_is_a_sample(c2558: RunningLab, tmp_path: Path) -> None:
+    scenario = example(tmp_path)
+    found = measure(c2558, tmp_path, scenario)
+    assert list(found) == list(scenario.series)
+    assert all(sample.valid for sample in found.values()), found
+    assert {scenario_of(series) for series in found} == {scenario.name}
+
+
+def test_a_trial_with_several_metrics_is_stored_by_series(c2558: RunningLab) -> None:
+    sound, facts = c2558.trial(10, ("inet4-cpu", "tcp-many-flows"))
+    assert sound
+    assert not any(isinstance(fact, Failure) for fact in facts)
+    assert [fact.scenario for fact in facts if isinstance(fact, Sample)] == [
+        CPU,
+        "inet4-cpu",
+        "tcp-many-flows~throughput.bit-per-s",
+    ]

@@ -1,0 +1,95 @@
+"""A night with eight kinds of scenarios: one commit raises CPU use, another slows IPsec."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from netbisect.bisect.model.metric import scenario_of
+from netbisect.demo import service
+from netbisect.demo.lab.testbeds import TESTBEDS
+from netbisect.demo.mailbox import read
+from netbisect.demo.play import DemoRun
+from netbisect.demo.service import DemoService
+from netbisect.demo.tree import story
+from netbisect.demo.tree.story import StoryCommit, append, boring
+from netbisect.steps.service import control
+from netbisect.steps.service.database_thread import open_service_ledger
+from netbisect.steps.service.settings import load
+
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("service")]
+
+KINDS = (
+    "inet4-forwarding",
+    "inet6-forwarding",
+    "inet4-pf-stateful",
+    "inet4-ipfw-stateful",
+    "inet4-cpu",
+    "inet4-ipsec",
+    "tcp-one-flow",
+    "tcp-many-flows",
+)
+CPU_AT, IPSEC_AT, LENGTH = 16, 24, 32
+
+
+def cost(path: str, name: str, place: str, nanoseconds: int) -> story.Edit:
+    body = f"\tPATH_COST({place}, {nanoseconds});\n\treturn (0);\n"
+    return append(path, f"\nint\n{name}(void)\n{{\n{body}}}\n")
+
+
+def commits(*, culprit: bool = True) -> list[StoryCommit]:
+    """Kinds of work that each scenario shares with no other, and two commits that add to them."""
+    assert culprit
+    tcp = cost("sys/netinet/tcp_input.c", "tcp_input", "tcp", 5000)
+    ipsec = cost("sys/netipsec/ipsec_output.c", "ipsec_encap", "ipsec", 2500)
+    aside = cost("sys/kern/subr_taskqueue.c", "taskqueue_run", "aside", 100)
+    special = {
+        1: StoryCommit("network", "Import TCP, IPsec and tasks", (tcp, ipsec, aside)),
+        CPU_AT: StoryCommit(
+            "vm",
+            "taskqueue: Run tasks twice",
+            (cost("sys/kern/subr_taskqueue.c", "taskqueue_again", "aside", 250),),
+            role="culprit",
+        ),
+        IPSEC_AT: StoryCommit(
+            "network",
+            "ipsec: Copy every packet",
+            (cost("sys/netipsec/ipsec_output.c", "ipsec_copy", "ipsec", 1500),),
+            role="culprit",
+        ),
+    }
+    return [special.get(number) or boring(number) for number in range(1, LENGTH)]
+
+
+@pytest.fixture
+def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DemoRun]:
+    monkeypatch.setattr(service, "story", commits)
+    house = DemoService(tmp_path / "house")
+    bed = replace(TESTBEDS["c2558"], scenarios=KINDS)
+    tree = house.build(seed=3, testbeds=[bed], compression=300.0)
+    house.start()
+    settings, lab = load(house.place / control.SETTINGS)
+    yield DemoRun(house, tree, settings, lab, open_service_ledger(settings))
+    house.stop()
+
+
+def test_both_commits_are_named_and_nothing_else(play: DemoRun) -> None:
+    play.night()
+    assert play.ledger.alerts.all() == []
+    for length in (CPU_AT + 4, LENGTH):
+        play.tree.land(length)
+        play.night()
+
+    alerts = play.ledger.alerts.all()
+    found = {alert.culprit: alert.lead for alert in alerts}
+    assert found == {
+        play.tree.revisions[CPU_AT]: "inet4-cpu~cpu.percent.lower",
+        play.tree.revisions[IPSEC_AT]: "inet4-ipsec",
+    }
+    measured = {scenario_of(series) for _, series in play.ledger.samples.counts()}
+    assert measured == set(KINDS)
+    told = [str(mail["Subject"]) for mail in read(play.service.mails)]
+    assert any("CPU use" in one and "+" in one for one in told), told

@@ -1,0 +1,78 @@
+"""What the command `measure` prints."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from netbisect.bisect.model.entities import Reaction
+from netbisect.workers.config.custom_measurement import HostCommand, MetricTable
+from netbisect.workers.config.scenario import load_scenario
+from netbisect.workers.measure import commands
+from netbisect.workers.transport.errors import CommandError
+
+CPU = MetricTable("cpu", "%", "lower", most=95.0)
+SPEED = MetricTable("speed", "bit/s", "higher")
+
+
+def test_numbers_by_name_with_or_without_unit() -> None:
+    output = json.dumps({"cpu": {"value": 41.5, "unit": "%"}, "speed": 9e8})
+    assert commands.numbers(output, [CPU, SPEED]) == {"cpu": 41.5, "speed": 9e8}
+
+
+def test_iperf3_is_read_by_its_keys() -> None:
+    metrics = load_scenario("tcp-one-flow").metrics
+    output = json.dumps({"end": {"sum_received": {"bits_per_second": 941e6, "seconds": 30}}})
+    assert commands.numbers(output, metrics) == {"throughput": 941e6}
+
+
+@pytest.mark.parametrize(
+    ("output", "said"),
+    [
+        ("", "measure printed nothing; expected a JSON object"),
+        ("cpu 41", "measure printed 'cpu 41'; expected a JSON object"),
+        ("[1]", "measure printed '[1]'; expected a JSON object"),
+        ("{}", "measure printed None for cpu; expected a number above 0"),
+        ('{"cpu": 0}', "measure printed 0 for cpu; expected a number above 0"),
+        ('{"cpu": true}', "measure printed True for cpu; expected a number above 0"),
+        ('{"cpu": NaN}', "measure printed nan for cpu; expected a number above 0"),
+        ('{"cpu": 99}', "cpu is 99 %, expected 0 to 95"),
+        (
+            '{"cpu": {"value": 1, "unit": "ms"}}',
+            "measure printed cpu in 'ms'; the scenario declares '%'",
+        ),
+        (
+            '{"cpu": 1, "drops": 3}',
+            "measure printed the metric 'drops', which the scenario does not declare; expected cpu",
+        ),
+    ],
+)
+def test_bad_output_is_one_sentence(output: str, said: str) -> None:
+    with pytest.raises(commands.MeasureError) as error:
+        commands.numbers(output, [CPU])
+    assert str(error.value) == said
+
+
+def test_the_error_of_iperf3_is_told() -> None:
+    output = json.dumps({"error": "unable to connect to server: Connection refused"})
+    with pytest.raises(commands.MeasureError, match="measure failed: unable to connect"):
+        commands.numbers(output, load_scenario("tcp-one-flow").metrics)
+
+
+@pytest.mark.parametrize(
+    ("on", "status", "reaction"),
+    [
+        ("dut", 1, Reaction.SKIP),
+        ("dut", 127, Reaction.RETRY),
+        ("dut", None, Reaction.RETRY),
+        ("receiver", 1, Reaction.RETRY),
+    ],
+)
+def test_only_what_fails_on_the_router_may_be_the_kernels_fault(
+    on: str, status: int | None, reaction: Reaction
+) -> None:
+    error = CommandError("pkt1", "sh", status, "a\nsetkey: not found\n")
+    fault = commands.failed_preparation(HostCommand(on, "x"), error, "mine")
+    assert fault.reaction is reaction
+    assert fault.why == f"mine: prepare on the {on} failed: setkey: not found"

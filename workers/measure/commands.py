@@ -1,0 +1,194 @@
+"""Runs the commands of a scenario and reads what `measure` prints."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import shlex
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from netbisect.bisect.model.entities import Stage
+from netbisect.bisect.model.faults import Fault
+from netbisect.workers.config.custom_measurement import HostCommand, MetricTable
+from netbisect.workers.config.scenario import Scenario
+from netbisect.workers.transport.errors import CommandError, LabFault
+from netbisect.workers.transport.ssh import Machine
+
+_NOT_FOUND = 127
+_ALLOWANCE = 10
+"""Seconds for the command to end after its signal."""
+
+
+class MeasureError(ValueError):
+    """`measure` failed, or what it printed is no measurement; one sentence."""
+
+
+class ScenarioCommands:
+    """The commands of one run of a scenario."""
+
+    def __init__(self, scenario: Scenario, hosts: Mapping[str, Machine], seconds: float) -> None:
+        """Nothing is run yet.
+
+        Args:
+            scenario: The scenario.
+            hosts: Machines by their part: dut, generator, receiver.
+            seconds: Duration of a run.
+        """
+        self._scenario = scenario
+        self._hosts = hosts
+        self._seconds = seconds
+        self._variables: dict[str, object] = {}
+
+    @property
+    def needed(self) -> bool:
+        """Whether the scenario has commands."""
+        return bool(self._scenario.measure or self._scenario.prepare)
+
+    def prepare(self, variables: Mapping[str, object]) -> None:
+        """Cleans up what an interrupted run has left, and prepares the machines.
+
+        Raises:
+            UnreachableError, HostKeyError: a host does not answer.
+            LabFault: a command failed.
+        """
+        self._variables = dict(variables)
+        self.clean_up()
+        for command in self._scenario.prepare:
+            try:
+                self._run(command)
+            except CommandError as error:
+                raise failed_preparation(command, error, self._scenario.name) from error
+
+    def clean_up(self) -> None:
+        """Runs `clean_up`; failures are ignored.
+
+        Raises:
+            UnreachableError, HostKeyError: a host does not answer.
+        """
+        for command in self._scenario.clean_up:
+            with contextlib.suppress(CommandError):
+                self._run(command)
+
+    def measure(self, packets: int, log: Path) -> dict[str, float]:
+        """Runs `measure`; returns its numbers by metric.
+
+        Args:
+            packets: Received packets.
+            log: For its output, with the suffix .measure.json.
+
+        Raises:
+            UnreachableError, HostKeyError: a host does not answer.
+            MeasureError: it failed, or printed no measurement.
+        """
+        command = self._scenario.measure
+        if command is None:
+            return {}
+        self._variables["packets"] = packets
+        try:
+            output = self._run(command, self._seconds)
+        except CommandError as error:
+            raise MeasureError(f"measure on the {command.on} failed: {said(error)}") from error
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.with_name(f"{log.name}.measure.json").write_text(output)
+        return numbers(output, self._scenario.metrics) if self._scenario.metrics else {}
+
+    def _run(self, command: HostCommand, seconds: float = 0.0) -> str:
+        """Runs a script on its host; returns its standard output.
+
+        The script is read from standard input, because the login shell of root may be csh(1), and
+        as a whole, because its own commands read /dev/null.
+
+        Args:
+            command: The script.
+            seconds: In addition to its time limit.
+
+        Raises:
+            UnreachableError, HostKeyError: the host does not answer.
+            CommandError: the script failed, or did not end in time.
+        """
+        variables = self._variables.items()
+        given = "".join(f"{name}={shlex.quote(str(value))}\n" for name, value in variables)
+        script = f"{given}main() {{\n{command.run}\n}}\nmain </dev/null\n"
+        limit = math.ceil(command.timeout + seconds)
+        return self._hosts[command.on].run(
+            ["timeout", "-s", "INT", str(limit), "sh"],
+            stdin=script.encode(),
+            timeout=limit + _ALLOWANCE,
+        )
+
+
+def said(error: CommandError) -> str:
+    """Why a script failed: its last line."""
+    lines = error.said.strip().splitlines()
+    how = "it did not end in time" if error.status in (None, 124) else f"status {error.status}"
+    return lines[-1].strip() if lines else how
+
+
+def failed_preparation(command: HostCommand, error: CommandError, scenario: str) -> LabFault:
+    """The fault of a failed `prepare`: the kernel's on the router, else the lab's."""
+    why = f"{scenario}: prepare on the {command.on} failed: {said(error)}"
+    if command.on == "dut" and error.status not in (None, _NOT_FOUND):
+        return LabFault.of(Fault.SCENARIO, why, error.said)
+    return LabFault.of(Fault.COMMAND, why, error.said, stage=Stage.BENCH)
+
+
+def numbers(output: str, metrics: Iterable[MetricTable]) -> dict[str, float]:
+    """The numbers of the metrics, by name.
+
+    Args:
+        output: A JSON object.
+        metrics: As declared.
+
+    Raises:
+        MeasureError: a number is missing, in another unit or out of bounds, or not declared.
+    """
+    try:
+        data = json.loads(output)
+    except (ValueError, RecursionError):
+        data = None
+    if not isinstance(data, dict):
+        raise MeasureError(f"measure printed {_short(output)}; expected a JSON object")
+    declared = list(metrics)
+    if not any(one.path for one in declared):
+        names = [one.name for one in declared]
+        for name in data:
+            if name not in names:
+                raise MeasureError(
+                    f"measure printed the metric {name!r}, which the scenario does not declare; "
+                    f"expected {', '.join(names)}"
+                )
+    elif data.get("error"):  # as iperf3 reports it
+        raise MeasureError(f"measure failed: {data['error']}")
+    return {one.name: _number(one, data) for one in declared}
+
+
+def _number(metric: MetricTable, data: Any) -> float:  # noqa: ANN401 - JSON
+    value = data
+    for key in (metric.path or metric.name).split("."):
+        value = value.get(key) if isinstance(value, dict) else None
+    if isinstance(value, dict):
+        unit = value.get("unit", metric.unit)
+        if unit != metric.unit:
+            raise MeasureError(
+                f"measure printed {metric.name} in {unit!r}; the scenario declares {metric.unit!r}"
+            )
+        value = value.get("value")
+    number = value if isinstance(value, int | float) and not isinstance(value, bool) else 0.0
+    if not 0 < number < math.inf:
+        raise MeasureError(
+            f"measure printed {value!r} for {metric.name}; expected a number above 0"
+        )
+    if not metric.least <= number <= metric.most:
+        raise MeasureError(
+            f"{metric.name} is {number:g} {metric.unit}, expected {metric.least:g} to "
+            f"{metric.most:g}"
+        )
+    return float(number)
+
+
+def _short(text: str) -> str:
+    line = text.strip().partition("\n")[0]
+    return repr(line[:60]) if line else "nothing"
