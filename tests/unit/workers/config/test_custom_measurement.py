@@ -1,0 +1,84 @@
+"""Commands and metrics of a scenario file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from netbisect.workers.config.scenario import (
+    load_scenario,
+    load_scenario_folder,
+    title_of_series,
+)
+from netbisect.workers.config.toml import FileError
+
+GOOD = """
+name = "mine"
+title = "my benchmark"
+[[metrics]]
+name = "cpu"
+title = "CPU use"
+unit = "%"
+better = "lower"
+[[metrics]]
+name = "speed"
+unit = "bit/s"
+better = "higher"
+[measure]
+on = "dut"
+file = "measure.sh"
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    place = tmp_path / "mine"
+    place.mkdir()
+    (place / "scenario.toml").write_text(GOOD)
+    (place / "measure.sh").write_text("echo '{}'\n")
+    return place
+
+
+def test_a_folder_is_a_scenario_by_its_path_and_by_its_name(folder: Path) -> None:
+    scenario = load_scenario_folder(folder)
+    assert scenario.measure is not None
+    assert scenario.measure.run == "echo '{}'\n"
+    assert scenario.series == ("mine~cpu.percent.lower", "mine~speed.bit-per-s")
+    assert load_scenario("mine", [folder.parent]) == scenario
+
+
+def test_titles_name_the_metric(folder: Path) -> None:
+    titles = [title_of_series(one, [folder.parent]) for one in load_scenario_folder(folder).series]
+    assert titles == ["CPU use, my benchmark", "speed, my benchmark"]
+    with pytest.raises(FileError, match="scenario 'mine' has no metric 'cpu' in 'ms', lower"):
+        title_of_series("mine~cpu.ms.lower", [folder.parent])
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "complaint"),
+    [
+        ('unit = "%"\n', "", "metrics[0].unit: this key is missing"),
+        ('unit = "%"', 'unit = "per cent"', "unit 'per cent' of cpu: expected letters"),
+        ('"lower"', '"less"', "better 'less' of cpu: expected 'higher' or 'lower'"),
+        ('name = "speed"', 'name = "cpu"', "two metrics are named 'cpu'"),
+        ('on = "dut"', 'on = "router"', "on 'router': expected dut, generator, receiver"),
+        ('file = "measure.sh"', "", "expected either run or file"),
+        ('"measure.sh"', '"other.sh"', "other.sh: cannot be read"),
+        ('name = "mine"', 'name = "other"', "expected 'mine', the name of the folder"),
+    ],
+)
+def test_bad_files_are_told_in_a_sentence(
+    folder: Path, right: str, wrong: str, complaint: str
+) -> None:
+    (folder / "scenario.toml").write_text(GOOD.replace(right, wrong))
+    with pytest.raises(FileError) as error:
+        load_scenario_folder(folder)
+    assert complaint in str(error.value)
+
+
+def test_metrics_need_the_command_that_prints_them(folder: Path) -> None:
+    text = GOOD.partition("[measure]")[0]
+    (folder / "scenario.toml").write_text(text)
+    with pytest.raises(FileError, match=r"metrics: expected the table \[measure\]"):
+        load_scenario_folder(folder)
