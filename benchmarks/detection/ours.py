@@ -1,4 +1,4 @@
-"""The monitoring of netbisect in the simulated lab: screen, grouping, retest, pairs of images."""
+"""The monitoring of netbisect in the simulated lab: screen, grouping, retest."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from netbisect.bisect.detection import confirmation, grouping, retest, trend
 from netbisect.bisect.detection.histories import estimate_noise
 from netbisect.bisect.detection.nightly_screen import screen
 from netbisect.bisect.model.alert_state import AlertKind
-from netbisect.bisect.model.detection_results import BootModes, RetestVerdict, ScreenResult
+from netbisect.bisect.model.detection_results import BootModes, ScreenResult
 from netbisect.bisect.model.entities import Level, Noise
 from netbisect.bisect.model.evidence import Evidence, Observation, Prices
 from netbisect.bisect.model.jobs import CompareJob
 from netbisect.bisect.model.results import (
     Confirmed,
-    Effect,
     NotConfirmed,
     Trial,
 )
@@ -35,14 +34,6 @@ class _Series:
     """Of the baseline: since the last change that was told."""
     history: list[Level] = field(default_factory=list)
     modes: BootModes | None = None
-    noise: Noise = field(default_factory=Noise)
-    pairs: list[CompareJob] = field(default_factory=list)
-    """Compared so far, while a change is being confirmed."""
-    effects: list[Effect] = field(default_factory=list)
-    since: int = 0
-    """Night of the oldest suspect."""
-    suspected: float = 0.0
-    """Effect in the screen, ln ratio."""
     known: Noise = field(default_factory=lambda: Noise(image_weight=0.0))
     """That all of its history shows."""
     told: set[AlertKind] = field(default_factory=set)
@@ -58,6 +49,7 @@ class Watch:
     """Of retests."""
     retests: int = 0
     suspicious: int = 0
+    ranges: list[tuple[int, int, int, bool]] = field(default_factory=list)
     alerts: list[tuple[int, int, AlertKind]] = field(default_factory=list)
     """Of all kinds: night, series and kind; modes and drift once per series."""
 
@@ -68,7 +60,6 @@ class Watch:
         """Measures one night; the alerts: series, and the night since which it is slower."""
         alerts = []
         suspicions = []
-        confirming = []
         for index, one in enumerate(self.series):
             values = self.lab.boots(index, night, night, 0, BOOTS)
             level = Level(str(night), str(night), _DAY * night, tuple(values))
@@ -89,19 +80,16 @@ class Watch:
                 self._tell_once(night, index, AlertKind.MODES)
             if trend.drift(one.levels, one.known) is not None:
                 self._tell_once(night, index, AlertKind.DRIFT)
-            if one.pairs:
-                confirming.append((index, found))
-            elif found.asks:
+            if found.asks:
                 self.suspicious += 1
+            if found.asks and grouping.retest_decides(found, one.known):
                 suspicions.append(grouping.Suspicion(str(index), _SCENARIO, found))
         groups = [grouping.Group((one,)) for one in suspicions]
-        confirming += [
-            (int(group.lead.testbed), group.lead.found) for group in grouping.choose_retests(groups)
-        ]
-        for index, found in confirming:
+        for group in grouping.choose_retests(groups):
+            index, found = int(group.lead.testbed), group.lead.found
             since = self._retest(index, found, night)
             if since is not None:
-                drop = self.series[index].suspected < 0
+                drop = found.ln_ratio < 0
                 kind = AlertKind.DROP if drop else AlertKind.IMPROVEMENT
                 self.alerts.append((night, index, kind))
                 alerts += [(index, since)] * drop
@@ -113,43 +101,30 @@ class Watch:
             self.alerts.append((night, index, kind))
 
     def _retest(self, index: int, found: ScreenResult, night: int) -> int | None:
-        """Measures pairs of images as long as they leave a doubt and there are any."""
+        """Compares the ends; the night since which the series is changed, if confirmed."""
         one = self.series[index]
-        if one.pairs:
-            pair = grouping.next_pair(one.pairs, one.levels, one.noise)
-        else:
-            one.noise, one.effects = estimate_noise(one.history[:-1]), []
-            one.since = min(int(name) for name in found.suspects)
-            one.suspected = found.ln_ratio
-            pair = CompareJob(
-                "main",
-                str(index),
-                found.good,
-                str(night),
-                (_SCENARIO,),
-                _SCENARIO,
-                found.ln_ratio,
-                noise=one.noise,
-            )
-        while pair is not None:
-            one.pairs.append(pair)
-            ended = self._turns(index, pair, night)
-            one.effects += ended.effects[:1]
-            if len(one.pairs) == 1 and isinstance(ended, NotConfirmed):
-                word = RetestVerdict.NO
-            else:
-                goods = [pair.good for pair in one.pairs]
-                sign = 1 if one.suspected > 0 else -1
-                word = confirmation.judge(one.effects, one.noise, sign=sign, goods=goods).word
-            if word is not RetestVerdict.MORE:
-                one.pairs = []
-            if word is RetestVerdict.NO:
-                return None
-            if word is RetestVerdict.CHANGED:
-                one.levels = [level for level in one.levels if int(level.revision) >= one.since]
-                return one.since
-            pair = grouping.next_pair(one.pairs, one.levels, one.noise)
-        return None  # the next night brings another image
+        noise = estimate_noise(one.history[:-1])
+        name = str(index)
+        job = CompareJob(
+            "main",
+            name,
+            found.good,
+            str(night),
+            (_SCENARIO,),
+            _SCENARIO,
+            found.ln_ratio,
+            noise=noise,
+            agreed=found.agreed,
+        )
+        ended = self._turns(index, job, night)
+        if isinstance(ended, Confirmed):
+            ended = confirmation.judge(job, ended)
+        if isinstance(ended, NotConfirmed):
+            return None
+        since = min(int(name) for name in found.suspects)
+        one.levels = [level for level in one.levels if int(level.revision) >= since]
+        self.ranges.append((index, night, int(found.good), found.agreed is not None))
+        return since
 
     def _turns(self, index: int, job: CompareJob, night: int) -> Confirmed | NotConfirmed:
         self.retests += 1

@@ -9,20 +9,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from netbisect.bisect.detection.confirmation import exceeds_images
 from netbisect.bisect.detection.histories import estimate_noise
-from netbisect.bisect.detection.nightly_screen import MIX_IMAGES, SCREEN_SD, image_levels, screen
+from netbisect.bisect.detection.nightly_screen import MIX_IMAGES, SCREEN_SD, screen
 from netbisect.bisect.model.alert_state import AlertKind
-from netbisect.bisect.model.detection_results import MIN_EFFECT, NightScreening, ScreenResult
+from netbisect.bisect.model.detection_results import (
+    MIN_EFFECT,
+    RETEST_BOOTS,
+    NightScreening,
+    ScreenResult,
+)
 from netbisect.bisect.model.entities import Level, Noise
 from netbisect.bisect.model.jobs import CompareJob, NightlyJob
-from netbisect.bisect.stats.changepoints import boot_matrix, group_by_image, weighted_mean
+from netbisect.bisect.stats.changepoints import group_by_image
 
 RETESTS = 5
 """Maximum retests of a night."""
 _KNOWN = 12.0
 """Degrees of freedom from which an image noise replaces the prior."""
-_NEAR = 8
-"""Latest images of the baseline considered as a further good one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +148,15 @@ def _wanted(
     min_effect: float,
     known: Mapping[str, Noise],
 ) -> CompareJob | None:
+    noises = {
+        scenario: known.get(scenario) or estimate_noise(series[scenario][:-1])
+        for scenario, one in found.items()
+        if one.asks
+    }
     suspicions = [
-        Suspicion(night.testbed, scenario, one) for scenario, one in found.items() if one.asks
+        Suspicion(night.testbed, scenario, found[scenario])
+        for scenario, noise in noises.items()
+        if retest_decides(found[scenario], noise, min_effect)
     ]
     longest = max(series.values(), key=len, default=())
     order = {level.revision: place for place, level in enumerate(longest)}
@@ -160,9 +171,16 @@ def _wanted(
             lead=lead.scenario,
             suspected=lead.found.ln_ratio,
             min_effect=min_effect,
-            noise=known.get(lead.scenario) or estimate_noise(series[lead.scenario][:-1]),
+            noise=noises[lead.scenario],
+            agreed=lead.found.agreed,
         )
     return None
+
+
+def retest_decides(found: ScreenResult, noise: Noise, min_effect: float = MIN_EFFECT) -> bool:
+    """Whether a retest of one pair of images can confirm a suspicion."""
+    boots = RETEST_BOOTS // 2
+    return found.agreed is not None or exceeds_images(found.ln_ratio, boots, noise, min_effect)
 
 
 def screen_latest(levels: Sequence[Level], min_effect: float, noise: Noise | None) -> ScreenResult:
@@ -179,37 +197,3 @@ def screen_latest(levels: Sequence[Level], min_effect: float, noise: Noise | Non
 def expected_image_sd(noise: Noise | None) -> float:
     """Prior of the image noise in the screen: that of the series, if well known."""
     return noise.image if noise is not None and noise.image_weight >= _KNOWN else SCREEN_SD
-
-
-def next_pair(
-    pairs: Sequence[CompareJob], levels: Sequence[Level], noise: Noise
-) -> CompareJob | None:
-    """The next pair of images for an undecided change.
-
-    Args:
-        pairs: Earlier comparisons, oldest first; at least one.
-        levels: Of the leading series, oldest first, including those since the suspicion.
-        noise: Of the series before the suspicion.
-
-    Returns:
-        The comparison of the newest unused image since the suspicion with the unused image of
-        the baseline nearest to its level (if none, the first good one); None without such an
-        image.
-    """
-    first = pairs[0]
-    used = {revision for pair in pairs for revision in (pair.good, pair.bad)}
-    kernels = {level.identity for level in levels if level.revision in used} - {""}
-    used |= {level.revision for level in levels if level.identity in kernels}
-    place = {level.revision: i for i, level in enumerate(levels)}
-    if first.good not in place or first.bad not in place:
-        return None
-    before = [level for level in levels if place[level.revision] <= place[first.good]]
-    after = [level for level in levels if place[level.revision] > place[first.good]]
-    y, variance = image_levels(boot_matrix(before), noise)
-    baseline, _ = weighted_mean(y, variance)
-    near = sorted(
-        range(max(len(before) - _NEAR, 0), len(before)), key=lambda i: abs(y[i] - baseline)
-    )
-    good = next((before[i].revision for i in near if before[i].revision not in used), first.good)
-    bad = next((one.revision for one in reversed(after) if one.revision not in used), None)
-    return None if bad is None else replace(first, good=good, bad=bad)

@@ -14,6 +14,7 @@ from enum import Enum
 import numpy as np
 from scipy import special
 
+from netbisect.bisect.detection.image_shift import CANDIDATES, image_shift
 from netbisect.bisect.model.alert_state import AlertKind
 from netbisect.bisect.model.detection_results import (
     MIN_EFFECT,
@@ -135,6 +136,11 @@ def screen(
     found = replace(found, images=len(y) - start - 1, noise=past.noise)
     if _saturated(merged[start:]):
         return replace(found, suspicious=False, score=min(found.score, 0.0), kind=AlertKind.DROP)
+    agreed = _agreed(y, variance, alpha, min_effect)
+    if agreed is not None:
+        found = _result(agreed, images, y)
+        effect = _effect(agreed, merged)
+        return replace(found, images=len(y) - 1, noise=past.noise, agreed=effect)
     # The slow mode may have ended, or begun, with the latest images.
     mixed = local[-MIX_IMAGES:][0] or known
     if not found.suspicious and mixed is not None:
@@ -159,6 +165,10 @@ class _WindowTest:
     p_gain: float
     suspicious: bool
     gained: bool
+    error: float
+    """Standard error of `ln_ratio`."""
+    doubtful: int = 0
+    """Images before the window that may be changed already."""
 
 
 def image_levels(boots: Floats, noise: Noise) -> tuple[Floats, Floats]:
@@ -225,7 +235,47 @@ def _test_window(
     quantile = float(special.stdtrit(degrees_of_freedom, 1 - share * alpha))
     threshold = max(quantile * error, LEAST_SHARE * min_effect)
     return _WindowTest(
-        window, before, ratio, threshold, p, gain, -ratio >= threshold, ratio >= threshold
+        window, before, ratio, threshold, p, gain, -ratio >= threshold, ratio >= threshold, error
+    )
+
+
+def _agreed(y: Floats, variance: Floats, alpha: float, min_effect: float) -> _WindowTest | None:
+    """The latest images against those before, if they show a change, as tonight's does."""
+    tonight = float(y[-1] - np.median(y[:-1]))
+    if abs(tonight) < _SUSPECT_SHARE * LEAST_SHARE * min_effect:
+        return None
+    sign = math.copysign(1.0, tonight)
+    shift = image_shift(y, sign * min_effect)
+    if shift is None or not shift.shown:
+        return None
+    window = len(y) - shift.at
+    test = _test_window(y, variance, window, alpha, min_effect, 1.0)
+    if sign * test.ln_ratio < LEAST_SHARE * min_effect:
+        return None
+    # The mean ratio of the candidates is an e-value; its inverse is a p-value.
+    p = min(CANDIDATES * math.exp(-shift.log_ratio), 1.0)
+    return replace(
+        test,
+        p=p,
+        p_gain=p,
+        suspicious=sign < 0,
+        gained=sign > 0,
+        doubtful=shift.at - shift.first,
+    )
+
+
+def _effect(test: _WindowTest, images: Sequence[Level]) -> Effect:
+    """The difference of the images, with its 95 % interval; without a scenario."""
+    boots = [len(image.ln_pps) for image in images]
+    reach = Z_95 * test.error
+    return Effect(
+        "",
+        test.ln_ratio,
+        test.ln_ratio - reach,
+        test.ln_ratio + reach,
+        test.p,
+        sum(boots[: -test.window]),
+        sum(boots[-test.window :]),
     )
 
 
@@ -234,7 +284,7 @@ def _result(test: _WindowTest, images: Sequence[Sequence[Level]], y: Floats) -> 
 
     Of several revisions with one image, the last is a good end and the first a bad end.
     """
-    past = y[: -test.window]
+    past = y[: -test.window - test.doubtful]
     distance = np.abs(past - test.before)
     changed = test.suspicious or test.gained
     # An outlier at the end of the baseline would be a poor good end.

@@ -126,6 +126,8 @@ class ScreenResult:
     """Number of images of the baseline, without tonight's."""
     noise: Noise | None = None
     """Noise of the test."""
+    agreed: Effect | None = None
+    """The change that the images show, if they confirm one; without a scenario."""
 
     @property
     def asks(self) -> bool:
@@ -141,24 +143,6 @@ class NightScreening:
     """Retest led by the scenario with the smallest p, drops before gains; may be None."""
     mixes: tuple[tuple[str, Effect], ...]
     """Changes in the frequency of the slow mode: last revision before, and shift of the mean."""
-
-
-class RetestVerdict(StrEnum):
-    """Verdict of the pairs so far."""
-
-    CHANGED = "changed"
-    MORE = "one more pair"
-    NO = "no change"
-
-
-@dataclass(frozen=True, slots=True)
-class RetestJudgement:
-    """Verdict over all pairs of images."""
-
-    word: RetestVerdict
-    effect: Effect
-    """Of the lead, over all pairs; the interval includes image noise."""
-    why: str
 
 
 class DifferenceVerdict(StrEnum):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from netbisect.bisect.model.entities import Noise
+from netbisect.bisect.model.results import Effect
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,8 @@ class CompareJob:
     """Noise in the leading scenario; None if unknown."""
     commits: int = 30
     """Candidates of the search that follows, whose expected price limits the retest."""
+    agreed: Effect | None = None
+    """The change that the images of the series show, if they confirm one."""
 
 
 @dataclass(frozen=True, slots=True)

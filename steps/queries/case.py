@@ -218,10 +218,10 @@ def seen_from(lab: LabContext, ledger: Ledger, alert: Alert, record: JobRecord, 
 
 def _confirmed(ledger: Ledger, pairs: Sequence[JobRecord]) -> Result | None:
     """The confirmed effects of the comparisons before a search."""
-    if len(pairs) < 2:  # noqa: PLR2004 - one pair says it itself
-        return pairs[0].finding if pairs else None
+    if not pairs:
+        return None
     alert = ledger.alerts.of_job(pairs[-1].id)
-    return Confirmed(alert.retest) if alert is not None else None
+    return Confirmed(alert.retest) if alert is not None else pairs[0].finding
 
 
 def _parent(ledger: Ledger, record: JobRecord) -> JobRecord | None:

@@ -13,7 +13,6 @@ from itertools import product
 from netbisect.bisect.alert_lifecycle import after_search
 from netbisect.bisect.model import serialization
 from netbisect.bisect.model.alert_state import AlertKind, AlertState
-from netbisect.bisect.model.detection_results import RetestVerdict
 from netbisect.bisect.model.jobs import (
     BisectJob,
     CompareJob,
@@ -37,12 +36,12 @@ from netbisect.steps.policy.alert_recovery import close_recovered, end_mutes
 from netbisect.steps.policy.kernels import Kernels
 from netbisect.steps.policy.recipients import recipients
 from netbisect.steps.policy.repeats import is_repeat, repeat_night
-from netbisect.steps.policy.retests import RetestResult
 from netbisect.steps.queries import request_files
 from netbisect.steps.queries.case import alert_case, case_in, numbered
 from netbisect.steps.queries.lab_context import LabContext
 from netbisect.steps.scheduler import request_followups
 from netbisect.steps.service.database_thread import open_history
+from netbisect.steps.service.numeric import confirmation
 from netbisect.steps.service.settings import Settings
 from netbisect.store.db.records import Alert, JobRecord, Quarantine
 from netbisect.store.git.history import History
@@ -151,17 +150,15 @@ class Followups:
     ) -> list[JobRecord]:
         end_mutes(ledger)
         close_recovered(ledger, night.testbed, night.branch)
-        doubt, wanted = None, None
+        candidates = retests.candidates(ledger, night.testbed, night.branch)
+        wanted = None
         mixed: tuple[tuple[str, Effect], ...] = ()
         # A repeated kernel cannot be slower than itself.
         if isinstance(finding, NightlyResult) and not is_repeat(record):
             seen = retests.tonight(ledger, night, self.settings.min_effect)
             mixed = seen.mixes
-            doubt = retests.doubtful(ledger, night.testbed, night.branch)
-            if doubt is None:
+            if not any(runs for _, runs in candidates):
                 wanted = seen.wanted
-            elif doubt[1].finding is not None:  # otherwise the comparison runs
-                wanted = retests.next_pair(ledger, doubt[1])
         held = ledger.quarantines.current().get(night.testbed)
         with ledger.jobs.closing(record, finding) as closing:
             if isinstance(finding, Unfinished):
@@ -170,11 +167,10 @@ class Followups:
                 often = "more" if effect.ln_ratio < 0 else "less"
                 what = f"its boots come up in their slow mode {often} often"
                 closing.note_modes(effect, good=good, what=what)
-            if wanted is None:
-                return []
-            if doubt is not None:
-                return [self._compare_more(closing, wanted, *doubt)]
-            return self._compare(closing, wanted)
+            for alert, runs in candidates:
+                if not runs:  # an earlier version waited for another pair of images
+                    _withdraw(closing, alert, "the comparison left a doubt")
+            return [] if wanted is None else self._compare(closing, wanted)
 
     def _compare(self, closing: JobClosing, wanted: CompareJob) -> list[JobRecord]:
         """Opens the first comparison of a suspected change, unless it was compared before."""
@@ -189,15 +185,6 @@ class Followups:
             alert.id, what="interleaved boots compare both ends", state=AlertState.CONFIRMING
         )
         return [record]
-
-    def _compare_more(
-        self, closing: JobClosing, wanted: CompareJob, alert: Alert, last: JobRecord
-    ) -> JobRecord:
-        """Opens the comparison of a further pair of images."""
-        record = closing.ask(wanted, key=_key(wanted), parent=last.id, priority=PRIORITY_BISECTION)
-        what = "interleaved boots compare a further pair of images"
-        closing.change_alert(alert.id, what=what, comparison=record.id)
-        return record
 
     def _mail_trouble(
         self, closing: JobClosing, finding: Unfinished, held: Quarantine | None = None
@@ -224,30 +211,31 @@ class Followups:
                     self._mail_trouble(closing, finding)
                     _withdraw(closing, candidate, finding.why)
             return []
-        answer = retests.combined_result(ledger, record, finding)
-        if answer.word is RetestVerdict.CHANGED:
-            return self._announce(ledger, record, finding, answer)
-        more = retests.next_pair(ledger, record) if answer.word is RetestVerdict.MORE else None
+        answer = finding
+        if isinstance(answer, Confirmed):
+            answer = confirmation.judge(job, answer)
+        if isinstance(answer, Confirmed):
+            return self._announce(ledger, record, job, finding, answer)
         with ledger.jobs.closing(record, finding) as closing:
-            if answer.word is RetestVerdict.NO:
-                _withdraw(closing, candidate, answer.why)
-            elif more is not None and candidate is not None:
-                return [self._compare_more(closing, more, candidate, record)]
-            elif candidate is not None:
-                what = f"{answer.why}; the next nightly job has another image"
-                closing.change_alert(candidate.id, what=what)
+            _withdraw(closing, candidate, answer.why)
         return []
 
     def _announce(
-        self, ledger: Ledger, record: JobRecord, finding: Result, answer: RetestResult
+        self,
+        ledger: Ledger,
+        record: JobRecord,
+        job: CompareJob,
+        finding: Result,
+        confirmed: Confirmed,
     ) -> list[JobRecord]:
         """Opens the alert, mails it, and opens the search; an improvement is only recorded."""
-        job, confirmed = answer.first, Confirmed(answer.effects)
         ends = job.good, job.bad
-        what = f"confirmed by interleaved boots of {answer.why}"
+        what = "confirmed by interleaved boots of both ends"
+        if job.agreed is not None:
+            what = "confirmed by the images of the history and by interleaved boots of both ends"
         if job.suspected > 0:
             with ledger.jobs.closing(record, finding) as closing:
-                closing.open_alert(answer.effects, what=what, ends=ends)
+                closing.open_alert(confirmed.effects, what=what, ends=ends)
             return []
         commits, trouble = bisections.commits_between(ledger, self.history, job)
         testbed = self.lab.testbed(job.testbed)
@@ -258,7 +246,7 @@ class Followups:
         case = case_in(context, ledger, record, confirmed, commits)
         followers = []
         with ledger.jobs.closing(record, finding) as closing:
-            alert = closing.open_alert(answer.effects, what=what, ends=ends)
+            alert = closing.open_alert(confirmed.effects, what=what, ends=ends)
             if shared is not None:
                 closing.change_alert(
                     alert.id,

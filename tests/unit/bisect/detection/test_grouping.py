@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import runpy
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,13 +13,12 @@ from netbisect.bisect.detection.grouping import (
     Suspicion,
     choose_retests,
     group_suspicions,
-    next_pair,
     q_values,
     screen_night,
 )
 from netbisect.bisect.model.alert_state import AlertKind
 from netbisect.bisect.model.detection_results import ScreenResult
-from netbisect.bisect.model.entities import Level, Noise
+from netbisect.bisect.model.entities import Level
 from netbisect.bisect.model.jobs import CompareJob, NightlyJob
 
 made = runpy.run_path(str(Path(__file__).parents[3] / "fixtures" / "histories.py"))
@@ -129,36 +127,3 @@ def test_q_values_agree_with_benjamini_and_hochberg() -> None:
 
 def suspicion(night: NightlyJob, series: dict[str, list[Level]]) -> CompareJob | None:
     return screen_night(night, series).wanted
-
-
-# ------------------------------------------------------------------------------- further pairs
-
-NOISE = Noise(0.009, 0.008)
-FIRST = CompareJob("main", "apu", "r9", "r10", ("inet4",), "inet4", suspected=-0.03)
-
-
-def all_pairs(levels: list[Level]) -> list[CompareJob]:
-    pairs = [FIRST]
-    while found := next_pair(pairs, levels, NOISE):
-        pairs.append(found)
-    return pairs
-
-
-def test_further_pairs_use_new_images() -> None:
-    """The newest ones since the suspicion, against those nearest to the baseline."""
-    pairs = all_pairs(history(65, (10, 0.0), (4, -0.03)))
-
-    assert [pair.bad for pair in pairs] == ["r10", "r13", "r12", "r11"]
-    goods = [pair.good for pair in pairs]
-    assert len(set(goods)) == len(goods)
-    assert all(int(good[1:]) < 10 for good in goods)
-    assert all((pair.lead, pair.suspected) == ("inet4", -0.03) for pair in pairs)
-
-
-def test_no_further_pair_for_unknown_revisions() -> None:
-    """A branch that was renamed, or a revision that was never a night's."""
-    levels = history(67, (10, 0.0), (4, -0.03))
-
-    assert next_pair([replace(FIRST, good="gone")], levels, NOISE) is None
-    assert next_pair([replace(FIRST, bad="gone")], levels, NOISE) is None
-    assert next_pair([FIRST], [], NOISE) is None

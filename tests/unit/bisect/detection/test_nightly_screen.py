@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from netbisect.bisect.detection import nightly_screen
 from netbisect.bisect.detection.nightly_screen import screen
 from netbisect.bisect.model.alert_state import AlertKind
 from netbisect.bisect.model.detection_results import BootModes, ScreenResult
@@ -83,15 +82,21 @@ def test_single_outlier_does_not_shorten_the_baseline() -> None:
     assert tonight(levels).threshold == pytest.approx(tonight(without).threshold, rel=0.2)
 
 
-def test_drop_becomes_the_baseline_after_seven_images() -> None:
-    record = [
-        tonight(history(32, (15, 0.0), (lower, -0.1), image=0.003, stray=0)).suspicious
-        for lower in range(1, 12)
+def test_images_show_a_lasting_drop_until_it_becomes_the_baseline() -> None:
+    """No retest that refutes one pair of images silences it; the range is that of the drop."""
+    found = [
+        tonight(history(32, (15, 0.0), (lower, -0.1), image=0.003, stray=0))
+        for lower in range(1, 31)
     ]
-    settled = record.index(False)
+    shown = [i for i, one in enumerate(found, 1) if one.agreed is not None]
 
-    assert settled == nightly_screen._SETTLED
-    assert record == [True] * settled + [False] * (11 - settled)
+    assert shown[:12] == list(range(shown[0], shown[0] + 12))
+    assert shown[0] <= 3
+    assert shown[-1] < 30
+    for one in (found[i - 1] for i in shown[:12]):
+        assert (one.good, one.suspects[-1], one.asks) == ("r14", "r15", True)
+        assert one.agreed is not None
+        assert one.agreed.low < -0.1 < one.agreed.high
 
 
 # ------------------------------------------------------------------------------------ two modes
@@ -149,15 +154,20 @@ def test_saturated_levels_are_not_suspicious() -> None:
 
 
 @pytest.mark.data
-def test_published_year_has_few_suspicious_nights() -> None:
-    """The drop at r303643 shows at once; at most 8 of 54 nights are suspicious."""
-    levels = measured("Atom_C2558", "ipfw-statefull", "history")
-    record = [
-        levels[i].revision
-        for i in range(1, len(levels))
-        if screen(levels[:i], levels[i]).suspicious
+@pytest.mark.parametrize("config", ["ipfw-statefull", "pf-statefull"])
+def test_images_of_a_published_year_show_its_documented_changes(config: str) -> None:
+    """r303643 and r309257, and no other; every range includes the commit."""
+    levels = measured("Atom_C2558", config, "history")
+    order = [level.revision for level in levels]
+    changes = [order.index(name) for name in ("r303643", "r309257")]
+    found = [screen(levels[:i], levels[i]) for i in range(1, len(levels))]
+    shown = [one for one in found if one.agreed is not None]
+    held = [
+        [change for change in changes if order.index(one.good) < change <= i]
+        for i, one in enumerate(found, 1)
+        if one.agreed is not None
     ]
 
-    assert "r303643" in record
-    assert len(levels) == 55
-    assert len(record) <= 8
+    assert {min(own) for own in held} == set(changes)
+    assert {one.suspects[-1] for one in shown} == {"r303643", "r309257"}
+    assert sum(one.suspicious and one.agreed is None for one in found) <= 4

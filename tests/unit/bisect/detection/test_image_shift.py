@@ -1,0 +1,84 @@
+"""The test for a shift over the images of a history."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from netbisect.bisect.detection.image_shift import ImageShift, image_shift
+from netbisect.bisect.model.detection_results import MIN_EFFECT
+
+
+def images(seed: int, before: int, after: int, drop: float, sd: float) -> NDArray[np.float64]:
+    """Levels with heavy tails: Student's t with 4 degrees of freedom."""
+    rng = np.random.default_rng(seed)
+    y = 14 + sd / math.sqrt(2) * rng.standard_t(4, before + after)
+    y[before:] += math.log1p(-drop)
+    return y
+
+
+def evidence_of(y: NDArray[np.float64], effect: float = -MIN_EFFECT) -> ImageShift:
+    found = image_shift(y, effect)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(("drop", "after", "least"), [(0.1, 3, 19), (0.05, 12, 18)])
+def test_lasting_drop_is_shown_at_its_place(drop: float, after: int, least: int) -> None:
+    """With images that scatter by 2 %."""
+    found = [evidence_of(images(seed, 30, after, drop, 0.02)) for seed in range(20)]
+
+    assert sum(one.shown for one in found) >= least
+    assert sum(one.first <= 30 for one in found) >= 19
+    assert all(abs(one.at - 30) <= 2 for one in found if one.shown)
+
+
+def test_odd_image_is_no_shift() -> None:
+    y = images(1, 30, 1, 0.0, 0.01)
+    y[-1] = 14 - 0.07
+
+    assert not evidence_of(y).shown
+    assert evidence_of(np.append(y, [y[-1], y[-1]])).shown
+
+
+def test_few_images_are_uncertain() -> None:
+    """A drop that thirty images show leaves a doubt after four."""
+    y = images(2, 30, 4, 0.05, 0.008)
+
+    assert evidence_of(y).shown
+    assert not evidence_of(y[-8:]).shown
+    assert image_shift(y[:3], -MIN_EFFECT) is None
+
+
+def test_neighbours_alike_need_more_images() -> None:
+    """A level that wanders is no shift: the same images in random order are one sooner."""
+    rng = np.random.default_rng(3)
+    wander = np.zeros(40)
+    for i in range(1, 40):
+        wander[i] = 0.5 * wander[i - 1] + rng.normal(0, 0.03)
+    wander[-4:] -= 0.08
+    shuffled = np.concatenate([rng.permutation(wander[:-4]), wander[-4:]])
+
+    assert evidence_of(wander).log_ratio < evidence_of(shuffled).log_ratio
+
+
+def test_gains_and_drops_are_symmetric() -> None:
+    y = images(4, 20, 5, 0.06, 0.01)
+    drop, gain = evidence_of(y), evidence_of(28 - y, MIN_EFFECT)
+
+    assert drop.log_ratio == pytest.approx(gain.log_ratio)
+    assert (drop.first, drop.at) == (gain.first, gain.at)
+    assert evidence_of(y, MIN_EFFECT).log_ratio < 0
+
+
+def test_false_calls_are_rare() -> None:
+    """60 histories of 40 nights, 0.8 false calls allowed on average."""
+    called = 0
+    for seed in range(60):
+        y = images(seed, 40, 0, 0.0, 0.03)
+        called += any(evidence_of(y[:length]).shown for length in range(4, 41, 3))
+
+    assert called <= 1
