@@ -49,7 +49,6 @@ class Watch:
     """Of retests."""
     retests: int = 0
     suspicious: int = 0
-    ranges: list[tuple[int, int, int, bool]] = field(default_factory=list)
     alerts: list[tuple[int, int, AlertKind]] = field(default_factory=list)
     """Of all kinds: night, series and kind; modes and drift once per series."""
 
@@ -123,7 +122,6 @@ class Watch:
             return None
         since = min(int(name) for name in found.suspects)
         one.levels = [level for level in one.levels if int(level.revision) >= since]
-        self.ranges.append((index, night, int(found.good), found.agreed is not None))
         return since
 
     def _turns(self, index: int, job: CompareJob, night: int) -> Confirmed | NotConfirmed:
