@@ -132,17 +132,17 @@ def test_a_small_drop_is_confirmed_by_the_images(nights: Nights) -> None:
     """The alert has their mean, and the range of the drop; the retest is of one pair."""
     for number in range(7):
         nights.ledger.facts.record_all(nights.facts(number), "the test")
-    found = [nights.night(number, -0.025) for number in range(7, 12)]
+    found = [nights.night(number, -0.05) for number in range(7, 12)]
     [record] = next(one for one in found if one)
     assert pair(record)[0] == nights.line[6]
     assert not found[0], "one image may be odd"
-    [search] = nights.answer(record, -0.035)
+    [search] = nights.answer(record, -0.06)
 
     alert = nights.alert
     assert (alert.state, alert.bisection) == (AlertState.BISECTING, search.id)
     assert (alert.good, alert.bad) == pair(record)
     [effect] = alert.effects
-    assert effect.ln_ratio == pytest.approx(-0.025, abs=0.003), "not that of two images"
+    assert effect.ln_ratio == pytest.approx(-0.05, abs=0.003), "not that of two images"
     [mail] = nights.ledger.mails.waiting()
     assert f"{100 * math.expm1(effect.ln_ratio):.1f} %" in mail.subject
 
