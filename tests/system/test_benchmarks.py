@@ -121,7 +121,7 @@ def test_the_account_is_kept_in_the_prices_of_the_lab() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if not CASES[name].missing()])
-def test_what_is_planted_is_what_is_described(name: str) -> None:
+def test_planted_culprits_match_the_description(name: str) -> None:
     """Culprits are where the level falls, and can be found."""
     for seed in range(20):
         truth = CASES[name].draw(np.random.default_rng(seed))
@@ -161,12 +161,12 @@ def test_a_verdict_is_held_against_the_truth(
 
 @pytest.mark.parametrize("name", search.PEERS)
 @pytest.mark.parametrize("culprit", [1, 20, 32])
-def test_a_peer_finds_what_is_easy(name: str, culprit: int) -> None:
+def test_peers_solve_noiseless_cases(name: str, culprit: int) -> None:
     """Anywhere, without noise."""
     assert peer(name, world(culprit)).verdict.culprits == (culprit,)
 
 
-def test_our_search_finds_what_is_easy() -> None:
+def test_our_search_solves_noiseless_cases() -> None:
     """Through the same lab."""
     played = ours.play(world(), Lab(world(), (1,)))
 
@@ -185,7 +185,7 @@ def played() -> list[search.Row]:
     return list(search.run([search.OURS, QUICK], ["ideal"], trials, 1, 1))
 
 
-def test_what_is_played_anew_takes_the_place_of_what_was(
+def test_rows_played_again_replace_the_old_rows(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, played: list[search.Row]
 ) -> None:
     """One case or engine can be played again; all other rows stay, in the order of the page."""

@@ -68,7 +68,7 @@ def test_a_kind_is_hit_by_every_fault(begin: Begin) -> None:
     assert [(step[-3], fault) for step, fault in hits(one)] == [("1", MASTER), ("2", VISIT)]
 
 
-def test_what_an_earlier_run_has_hit_is_spared_and_a_run_has_an_end(begin: Begin) -> None:
+def test_steps_hit_by_an_earlier_run_are_left_out(begin: Begin) -> None:
     one = begin(MASTER, spared=(("a", MASTER), ("b", VISIT)), most=2)
     for step in ("a", "b", "c", "d"):
         one.point(step)
@@ -106,7 +106,7 @@ def test_every_fault_has_its_runs() -> None:
     assert {fault for fault, _ in benchmark.SHORT} == {*faults} - {LAB}
 
 
-def test_what_was_hit_in_a_run_that_went_wrong_is_hit_once_more() -> None:
+def test_steps_of_a_failed_run_are_hit_again() -> None:
     """It has not survived until then; only what is possible at a step is still to be hit there."""
     told = Tally()
     told.see("quiet", {"boot 1": {MASTER, VISIT}, "boot 2": {DATABASE}, "end": {MASTER}})
@@ -124,7 +124,7 @@ def test_what_was_hit_in_a_run_that_went_wrong_is_hit_once_more() -> None:
 @pytest.mark.long
 @pytest.mark.xdist_group("service")
 @pytest.mark.skipif(sys.platform != "linux", reason="what runs is looked up in /proc")
-def test_a_night_comes_through_whatever_is_killed(tmp_path: Path) -> None:
+def test_a_night_survives_any_killed_process(tmp_path: Path) -> None:
     """Master, worker, visit, database and disk: the same answer, and nothing is left behind."""
     command = [sys.executable, "-m", "benchmarks.chaos", "--short"]
     done = subprocess.run(

@@ -110,7 +110,7 @@ def test_an_interruption_leaves_no_process(
         DemoService(place).stop()
 
 
-def test_down_ends_what_a_killed_demonstration_left(tmp_path: Path) -> None:
+def test_down_ends_processes_of_a_killed_demonstration(tmp_path: Path) -> None:
     place = tmp_path / "house"
     with subprocess.Popen(
         [*MODULE, "play", "--place", str(place)], env=ENVIRONMENT, stdout=subprocess.DEVNULL
@@ -145,7 +145,7 @@ def test_a_folder_without_the_mark_is_left_alone(tmp_path: Path, command: str) -
 # ---------------------------------------------------------------------------- process numbers
 
 
-def test_a_number_that_another_process_has_got_is_no_master(
+def test_a_reused_process_number_is_not_taken_for_the_master(
     tmp_path: Path, stranger: subprocess.Popen[bytes]
 ) -> None:
     """As after a reboot."""
@@ -156,7 +156,7 @@ def test_a_number_that_another_process_has_got_is_no_master(
     assert stranger.poll() is None
 
 
-def test_a_number_that_another_process_has_got_is_not_ended(
+def test_a_reused_process_number_is_not_killed(
     tmp_path: Path, stranger: subprocess.Popen[bytes]
 ) -> None:
     house = DemoService(tmp_path / "house")
@@ -184,7 +184,7 @@ def test_the_working_directory_that_procstat_prints_is_found() -> None:
 # ------------------------------------------------------------------------------------ waiting
 
 
-def test_what_is_waited_for_is_said_and_given_up() -> None:
+def test_a_wait_is_reported_and_limited() -> None:
     """Whatever the wait is; here a sleep."""
     program = (
         "import time\n"

@@ -132,7 +132,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.long
 @pytest.mark.usefixtures("tiny")
 @pytest.mark.parametrize("kind", ["unimodal", "bimodal"])
-def test_the_watch_finds_what_is_clear_and_asks_for_boots(kind: str) -> None:
+def test_clear_drops_are_found_by_retests(kind: str) -> None:
     found = game.play_ours(kind, 1)
     told = {round(size): (delay, off) for size, delay, off in found.told}
 

@@ -229,7 +229,7 @@ def needed(*extras: str) -> list[Requirement]:
     ("name", "extras"),
     [("requirements.txt", ("demo", "postgres")), ("tests/requirements.txt", ("dev",))],
 )
-def test_the_pins_are_what_the_project_asks_for(name: str, extras: tuple[str, ...]) -> None:
+def test_pins_match_the_requirements_of_the_project(name: str, extras: tuple[str, ...]) -> None:
     """`make requirements` writes them anew."""
     text = (ROOT / name).read_text()
     pins = {canonicalize_name(one[0]): one[1] for one in PIN.findall(text)}

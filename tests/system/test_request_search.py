@@ -88,7 +88,7 @@ def test_a_range_without_a_drop_is_not_searched(house: PlayedHouse) -> None:
 
 
 @pytest.mark.long
-def test_the_good_end_is_found_in_what_was_measured(house: PlayedHouse) -> None:
+def test_the_good_end_is_found_in_earlier_measurements(house: PlayedHouse) -> None:
     """The last night before the last drop up to the bad end."""
     house.followups.history.update()
     for number in (300001, 300002, 300004, 300005):

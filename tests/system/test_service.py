@@ -386,7 +386,7 @@ def test_a_search_on_two_testbeds_of_a_group_goes_on_after_a_kill(house: DemoSer
 
 
 @pytest.mark.long
-def test_where_nothing_changed_nobody_is_named(house: DemoService) -> None:
+def test_no_commit_is_named_without_a_change(house: DemoService) -> None:
     """The same week of commits without the slow one: no alert, and no mail."""
     play = begin(house, culprit=False)
     begin_night(play)

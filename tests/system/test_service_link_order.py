@@ -72,7 +72,7 @@ class Relinking(RealMaster):
 
     @pytest.mark.long
     @case
-    async def test_a_linker_that_fails_is_asked_once_for_a_revision(self) -> None:
+    async def test_a_failing_linker_is_run_once_per_revision(self) -> None:
         """The search goes on with the ordinary kernels, and the revision is not skipped."""
         await self.start()
         record = self.begin(broken=True)

@@ -135,7 +135,7 @@ def service(tmp_path: Path) -> Iterator[Supervised]:
         service.stop()
 
 
-def test_what_stands_still_is_ended_and_the_service_goes_on(service: Supervised) -> None:
+def test_stalled_processes_are_ended_and_the_service_goes_on(service: Supervised) -> None:
     """First a worker, then the compute process, then a call of the ledger."""
     service.start()
     night = service.night()

@@ -59,7 +59,7 @@ def unproven(text: str) -> int:
     return len(re.findall(r"^No difference proven at", text, re.MULTILINE))
 
 
-def test_a_patch_is_asked_for_twice(house: PlayedHouse) -> None:
+def test_a_patch_is_requested_twice(house: PlayedHouse) -> None:
     """D5180 on r295150: forwarding as before, pf and ipfw a little slower, both times."""
     place = "Xeon_L5630_4Cores/Intel_82599EB/firewalls/results/fbsd11-head.r295150.mbuf"
     configs = {FORWARDING: "fastforwarding", PF: "pf-statefull", IPFW: "ipfw-statefull"}
@@ -108,7 +108,7 @@ class Recorded(RealMaster):
     """A study in a real master, whose testbed answers with the boots that were recorded."""
 
     @case
-    async def test_two_revisions_are_asked_for_by_command(self) -> None:
+    async def test_two_revisions_are_requested_by_command(self) -> None:
         """From the command to the README, and the exit status of who waits."""
         place = "Xeon_L5630_4Cores/Intel_82599EB/firewalls/results/fbsd11-stable.r320897"
         work = self.folder / "work"

@@ -110,7 +110,7 @@ def test_unit_tests_mirror_the_modules() -> None:
 
 
 @pytest.mark.parametrize("folder", ["bisect", "reports"])
-def test_what_decides_and_what_tells_is_pure(folder: str) -> None:
+def test_pure_folders_import_no_side_effects(folder: str) -> None:
     """No clock, no files, no processes, no chance of its own."""
     for path in sources(folder):
         if path.name == "simulate.py":

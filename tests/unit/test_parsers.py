@@ -363,7 +363,7 @@ def test_numbers_without_end_are_none() -> None:
         )
 
 
-def test_a_machine_that_says_less_than_it_was_asked_is_told_of() -> None:
+def test_missing_answers_of_a_machine_are_reported() -> None:
     """Instead of an answer being taken for another's."""
     with pytest.raises(CommandError, match="answers are missing"):
         ports.read_inventory(Terse("only this"), [PortSelector(pci="pci0:2:0:0")])

@@ -15,7 +15,7 @@ from netbisect.steps.service.settings import load
 from netbisect.steps.web.login import HtpasswdAuth, make_auth, user_rights
 
 
-def test_down_says_what_it_stopped_and_removed(tmp_path: Path) -> None:
+def test_down_lists_stopped_processes_and_removed_folders(tmp_path: Path) -> None:
     place = tmp_path / "demo"
     place.mkdir()
     (place / "netbisect-demo").touch()

@@ -65,7 +65,7 @@ def test_pkt_gen_output_is_that_of_freebsd(running_lab: RunningLab) -> None:
     assert "198.18.10.1:2001-198.18.10.20 -> 198.19.10.1:2001-198.19.10.100 (00:1b" in sender
 
 
-def test_pkt_gen_refuses_what_that_of_freebsd_refuses(running_lab: RunningLab) -> None:
+def test_pkt_gen_refuses_options_unknown_to_freebsd(running_lab: RunningLab) -> None:
     """By its usage text and with its status, which is that of a ssh(1) that failed."""
     ssh = ["ssh", "-F", str(running_lab.files.ssh_config), "c2558-gen"]
     refused = subprocess.run([*ssh, f"{SEND} -U"], capture_output=True, text=True, check=False)

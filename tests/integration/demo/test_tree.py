@@ -43,7 +43,7 @@ def test_the_line_is_the_first_parent_line(sample_tree: SampleTree) -> None:
     assert len(everything) - len(line) == 3
 
 
-def test_only_the_culprit_changes_what_igb_costs(sample_tree: SampleTree) -> None:
+def test_only_the_culprit_changes_the_cost_of_igb(sample_tree: SampleTree) -> None:
     """286 ns, from the sources."""
     igb = [cost(sample_tree, number, "igb") for number in range(len(sample_tree.revisions))]
     steps = [number for number in range(1, len(igb)) if igb[number] != igb[number - 1]]

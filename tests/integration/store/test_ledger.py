@@ -78,7 +78,7 @@ RATES = st.lists(st.floats(0, 1e11), max_size=4).map(tuple)
     ),
 )
 @settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_whatever_a_fact_says_it_says_afterwards(
+def test_facts_are_read_as_written(
     ledger: Ledger, sample: Sample, failure: Failure
 ) -> None:
     name = f"example {ledger.events.last()}"
@@ -94,7 +94,7 @@ def test_whatever_a_fact_says_it_says_afterwards(
 
 
 @pytest.mark.parametrize("odd", ["nul \0", "lone \ud800"])
-def test_what_no_database_takes_is_kept_once_under_another_letter(ledger: Ledger, odd: str) -> None:
+def test_invalid_characters_are_replaced(ledger: Ledger, odd: str) -> None:
     """Also when it is told again, alone or among others, or twice at once."""
     conditions = Conditions.of("c2558", odd, {odd: odd})
     boot = dataclasses.replace(BOOT, id=odd)
@@ -167,7 +167,7 @@ def test_an_import_names_its_revisions_if_they_are_few(ledger: Ledger) -> None:
     assert told == [sorted({KERNEL.revision, BOOT.revision, DUD.revision}), None, None]
 
 
-def test_what_is_known_of_no_branch_is_told_once_and_again_when_it_is_another(
+def test_a_series_without_branch_is_reported_once_per_change(
     ledger: Ledger,
 ) -> None:
     """By names, if they are few."""
@@ -242,7 +242,7 @@ def test_two_processes_that_close_one_question_agree_on_one_answer(
 # --------------------------------------------------------------------------------------- events
 
 
-def test_events_tell_in_order_what_happened_and_never_twice(ledger: Ledger) -> None:
+def test_events_are_in_order_and_unique(ledger: Ledger) -> None:
     record = ledger.jobs.add(NIGHT, key="night")
     decision = decide(ledger, record.id)
     ledger.actions.submitted(decision.id, 17)

@@ -48,7 +48,7 @@ def test_quoted_text_and_signatures_are_ignored(copy: str) -> None:
     "text",
     ["", "thank you", "acknowledged", "please ack", "invalid", "fixed by HASH", "mute forever"],
 )
-def test_other_text_is_no_command(text: str) -> None:
+def test_other_text_is_not_a_command(text: str) -> None:
     with pytest.raises(MailCommandError, match="there is no command in it"):
         parse(text)
 

@@ -62,7 +62,7 @@ def test_nightly_job_of_a_failed_revision_is_unfinished() -> None:
 PROFILING = ProfileJob("main", "apu", ("r5", "r9"), ("inet4",), 1e6)
 
 
-def test_profiles_are_taken_in_order() -> None:
+def test_profiles_are_planned_in_order() -> None:
     first = next_move(PROFILING, Evidence(), Prices())
     second = next_move(PROFILING, Evidence(profiled={"r5": ""}), Prices())
     last = next_move(PROFILING, Evidence(profiled={"r5": "", "r9": ""}), Prices())

@@ -50,7 +50,7 @@ def read(text: str) -> ET.Element:
     return root
 
 
-def test_an_alert_keeps_its_identity_whatever_becomes_of_it() -> None:
+def test_an_alert_keeps_its_identity() -> None:
     """A reader shows it once more as changed, and not as another one."""
     before = read(feed([ALERT], name="lab")).find(f"{ATOM}entry")
     history = (*ALERT.history, HistoryEntry(1.7e9, "olga", "over", AlertState.FIXED))

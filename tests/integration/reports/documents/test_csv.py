@@ -48,7 +48,7 @@ def test_every_run_is_a_row(filled_ledger: Any) -> None:
         (("--since", "2026-09-19"), 0),
     ],
 )
-def test_only_what_is_asked_for(filled_ledger: Any, arguments: tuple[str], count: int) -> None:
+def test_rows_are_limited_by_options(filled_ledger: Any, arguments: tuple[str], count: int) -> None:
     assert len(rows(run(filled_ledger, *arguments).stdout)) == count
 
 
@@ -60,7 +60,7 @@ def test_only_what_is_asked_for(filled_ledger: Any, arguments: tuple[str], count
         (("--since", "yesterday"), "--since yesterday: expected a day such as 2026-03-01"),
     ],
 )
-def test_what_is_not_there_is_said(filled_ledger: Any, arguments: tuple[str], said: str) -> None:
+def test_unknown_arguments_are_reported(filled_ledger: Any, arguments: tuple[str], said: str) -> None:
     result = run(filled_ledger, *arguments)
 
     assert result.exit_code > 0

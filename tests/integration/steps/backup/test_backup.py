@@ -121,7 +121,7 @@ def test_a_restored_service_has_all_that_it_had(
     assert found.fetchall() == [(42,)]
 
 
-def test_nobody_but_its_owner_may_read_it_and_rights_are_kept(
+def test_only_the_owner_may_read_a_backup_and_permissions_are_kept(
     archive: Path, tmp_path: Path
 ) -> None:
     run("restore", archive, tmp_path / "new")
@@ -144,7 +144,7 @@ def test_no_secret_is_shown(service: Path, archive: Path, tmp_path: Path) -> Non
     assert not [one for one in secrets if one in said]
 
 
-def test_what_lies_elsewhere_is_named_and_left_out(service: Path, tmp_path: Path) -> None:
+def test_files_outside_of_the_service_are_named_and_left_out(service: Path, tmp_path: Path) -> None:
     """Nothing is ever written outside of the folders of the service."""
     shutil.move(service / "lab.toml", tmp_path / "lab.toml")
     shutil.move(service / "scenarios", tmp_path / "scenarios")
@@ -352,7 +352,7 @@ def test_a_full_disk_is_not_taken_for_a_damaged_archive(archive: Path, tmp_path:
     assert not new.exists()
 
 
-def test_something_else_is_no_backup(tmp_path: Path) -> None:
+def test_other_files_are_refused_as_backup(tmp_path: Path) -> None:
     (tmp_path / "letter").write_text("dear")
 
     assert "or no backup of netbisect" in refused(tmp_path / "letter", tmp_path / "new")
@@ -372,7 +372,7 @@ def test_a_damaged_database_is_not_copied(service: Path, tmp_path: Path) -> None
     assert not (tmp_path / "backup.tar.gz").exists()
 
 
-def test_a_ledger_that_is_not_there_is_said(service: Path, tmp_path: Path) -> None:
+def test_a_missing_ledger_is_reported(service: Path, tmp_path: Path) -> None:
     (service / "netbisect.sqlite").unlink()
     done = run("backup", tmp_path / "backup.tar.gz", service)
 

@@ -142,7 +142,7 @@ def test_a_mute_has_an_end(settings: Settings, ledger: Ledger) -> None:
         ("mute 0d", "expected 1 to 366 days"),
     ],
 )
-def test_what_is_not_understood_is_answered_once(
+def test_commands_that_are_not_understood_are_answered_once(
     settings: Settings, ledger: Ledger, text: str, why: str
 ) -> None:
     for _ in range(3):

@@ -30,7 +30,7 @@ SVG = "{http://www.w3.org/2000/svg}"
         (Condition(0, 0, 9, None), "ok"),
     ],
 )
-def test_what_is_said(condition: Condition, said: str) -> None:
+def test_the_text_of_a_badge(condition: Condition, said: str) -> None:
     """Drops before all else; what is old is not called well."""
     assert state(condition)[0] == said
     assert said in badge("main", condition)

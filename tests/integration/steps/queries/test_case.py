@@ -53,7 +53,7 @@ def test_a_culprit_that_was_never_booted_itself_shows_the_boots_of_its_twin() ->
     assert [round(value) for value in pps["parent"]] == [950]
 
 
-def test_what_was_built_ahead_is_told_beside_the_visit_and_not_as_its_outcome() -> None:
+def test_prefetched_builds_are_no_outcome_of_a_trial() -> None:
     """A kernel that fails to build while another one is measured spoils no boot."""
     decision = Action(
         id=1,
@@ -97,7 +97,7 @@ def test_what_was_built_ahead_is_told_beside_the_visit_and_not_as_its_outcome() 
     assert (last.revision, last.outcome, last.seconds) == ("last", "no rule", 5.0)
 
 
-def test_what_kernels_died_of_is_told_once() -> None:
+def test_panics_are_listed_once() -> None:
     """Trouble of the lab, and what has nothing to show, is left out."""
 
     def failure(why: str, stage: Stage, log: str, scenario: str = "") -> Failure:
@@ -114,7 +114,7 @@ def test_what_kernels_died_of_is_told_once() -> None:
     )
 
 
-def test_what_was_built_with_a_fix_is_said() -> None:
+def test_overlays_of_a_build_are_named() -> None:
     """Of a comparison of kernels it is a condition like any other."""
     kernels = {
         "a": kernel("a", "1"),

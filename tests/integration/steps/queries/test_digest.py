@@ -147,7 +147,7 @@ def test_it_comes_once_a_day_and_also_when_all_is_quiet(desk: Desk) -> None:
     assert f"No new commits for main on {TESTBED}" in " ".join(second.body.split())
 
 
-def test_what_was_not_measured_is_told_with_its_reason(desk: Desk) -> None:
+def test_missing_measurements_have_reasons(desk: Desk) -> None:
     """By scenario, or for the whole night; a sample that does not count is none."""
     first, second = desk.scenarios[:2]
     desk.measure(desk.night(0), without=first)

@@ -124,7 +124,7 @@ def test_a_document_keeps_to_its_schema(filled_ledger: Any, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", json_schema.DOCUMENTS)
-def test_a_schema_refuses_what_it_does_not_describe(filled_ledger: Any, name: str) -> None:
+def test_a_schema_refuses_other_documents(filled_ledger: Any, name: str) -> None:
     """A field too few, another version, or another type is seen."""
     good = json_schema.as_data(MAKERS[name](filled_ledger))
     for key in good:
@@ -151,7 +151,7 @@ def test_schemas_are_listed_with_their_versions() -> None:
     assert listed == {name: f"netbisect-{name}/1" for name in [*json_schema.DOCUMENTS, "openapi"]}
 
 
-def test_a_document_says_what_was_found(filled_ledger: Any) -> None:
+def test_a_document_has_the_figures_of_its_alert(filled_ledger: Any) -> None:
     """The numbers are those that were announced."""
     alert = json_schema.as_data(MAKERS["alert"](filled_ledger))
     bisection = json_schema.as_data(MAKERS["bisection"](filled_ledger))
@@ -180,7 +180,7 @@ def test_an_interval_that_is_open_upwards_overflows_nothing() -> None:
     assert (told.percent_low, told.percent_high) == (-100, None)
 
 
-def test_a_status_has_what_stands_and_all_only_if_asked_for(filled_ledger: Any) -> None:
+def test_a_status_lists_open_alerts_by_default(filled_ledger: Any) -> None:
     """What is over is no confirmed drop any more."""
     ledger, number = filled_ledger.ledger, filled_ledger.alert
 
@@ -218,7 +218,7 @@ def test_a_command_prints_each_document(filled_ledger: Any, name: str) -> None:
         (["series", "a", "b", "c"], "nothing was measured of the series a/b/c"),
     ],
 )
-def test_what_is_not_there_is_one_sentence(
+def test_unknown_objects_are_reported_in_one_sentence(
     filled_ledger: Any, arguments: list[str], said: str
 ) -> None:
     result = run("export", *arguments, "--database", filled_ledger.url)

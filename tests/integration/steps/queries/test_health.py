@@ -48,7 +48,7 @@ def ledger(url: str) -> Iterator[Ledger]:
     ledger.engine.dispose()
 
 
-def test_what_changed_at_the_lab_is_told_for_each_epoch(ledger: Ledger) -> None:
+def test_each_epoch_lists_changed_conditions(ledger: Ledger) -> None:
     """With both values; of the last days only."""
     days = (200.0, 150.0, 3.0)
     for number, (ago, queues) in enumerate(zip(days, ("8", "6", "4"), strict=True)):
@@ -187,7 +187,7 @@ def levels(count: int, gap: float = 0.0, sd: float = 0.005, seed: int = 1) -> li
     return found
 
 
-def test_what_a_series_shows_is_what_the_screen_would_see() -> None:
+def test_the_smallest_drop_of_a_series_uses_the_noise_of_the_screen() -> None:
     """The smallest drop is that of the noise with which tonight is judged."""
     found = series_health(levels(30))
 
@@ -210,7 +210,7 @@ def test_what_a_series_shows_is_what_the_screen_would_see() -> None:
 # ------------------------------------------------------------------------------ from the ledger
 
 
-def test_every_series_is_told_with_its_last_night(lab: Measuring) -> None:
+def test_every_series_has_its_last_night(lab: Measuring) -> None:
     """Here one that is up to date, one that is behind, and one on its own testbed."""
     for number in range(30, 40):
         lab.night(number, ago=40 - number)
@@ -249,7 +249,7 @@ def test_two_nights_of_one_kernel_are_held_against_each_other(lab: Measuring) ->
     assert judge(lab.ledger).halves == SplitHalfTest(1, 1, 1)
 
 
-def test_what_came_back_was_confirmed(lab: Measuring) -> None:
+def test_a_drop_that_returns_counts_as_confirmed(lab: Measuring) -> None:
     """The candidate is withdrawn in favour of the alert that it is."""
     lab.suspicion(20, -0.1, AlertState.FIXED)
     lab.suspicion(10, -0.1)

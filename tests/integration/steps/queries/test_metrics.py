@@ -40,7 +40,7 @@ def folder(quiet_house: Path, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_what_happened_is_in_the_figures(folder: Path) -> None:
+def test_metrics_count_jobs_nights_boots_and_mails(folder: Path) -> None:
     """Questions, nights, boots, quarantines and mails, each under its name."""
     settings, lab = load(folder / control.SETTINGS)
     ledger = open_service_ledger(settings)
@@ -78,7 +78,7 @@ def test_what_happened_is_in_the_figures(folder: Path) -> None:
 
 
 @given(key=st.text(st.characters(exclude_categories=["Cs"])), value=st.floats(allow_nan=False))
-def test_prometheus_reads_whatever_things_are_called(key: str, value: float) -> None:
+def test_prometheus_parses_any_label(key: str, value: float) -> None:
     """Quotes, backslashes and ends of lines, and every number."""
     told = text([Metric("netbisect_x", "A \\ and\na line.", {(key,): value}, ("name",))])
     [family] = text_string_to_metric_families(told)

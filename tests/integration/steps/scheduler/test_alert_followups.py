@@ -353,7 +353,7 @@ def test_the_load_of_a_profile_is_a_share_of_the_slower_rate(alerts: Alerts) -> 
     assert record.job.pps == 562_800.0
 
 
-def test_a_page_says_why_there_is_no_profile(alerts: Alerts) -> None:
+def test_a_page_gives_the_reason_for_a_missing_profile(alerts: Alerts) -> None:
     search = alerts.confirm("c2558", 1, 6)
     alert = alerts.end(search, alerts.culprit(search, 4))
     [record] = alerts.ledger.jobs.all_open()

@@ -45,7 +45,7 @@ def lab(folder: Path, config: str) -> Lab:
     return load_lab(folder / "lab.toml")
 
 
-def test_a_configuration_that_a_branch_lacks_is_told(tmp_path: Path) -> None:
+def test_a_configuration_missing_from_a_branch_is_reported(tmp_path: Path) -> None:
     """GENERIC-NODEBUG exists on main only."""
     tree = history(tmp_path)
     found = list(kernel_configs(TREES, lab(tmp_path, '"GENERIC-NODEBUG"'), tree))

@@ -123,7 +123,7 @@ def console(done: subprocess.CompletedProcess[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_a_page_is_drawn_and_printed_and_asks_for_nothing(
+def test_a_page_renders_and_prints_without_requests(
     looked_at: Callable[[str], Look], page: str
 ) -> None:
     """What it may load is nothing; a request for more would be a word on the console."""

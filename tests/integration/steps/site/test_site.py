@@ -189,7 +189,7 @@ def test_a_bisection_shows_every_visit_with_its_reason(whole_site: Any) -> None:
     assert {"line-title", "search-title"} <= set(drawn)
 
 
-def test_a_series_tells_steps_alerts_and_what_it_can_show(whole_site: Any) -> None:
+def test_a_series_has_steps_alerts_and_its_smallest_detectable_drop(whole_site: Any) -> None:
     page = whole_site.page("series-testbed-00.inet4-path-00.main.html")
 
     for words in ("Smallest drop one night shows", "Against baseline", "Noise between boots"):
@@ -209,7 +209,7 @@ def test_new_conditions_begin_an_epoch(changed_site: Any) -> None:
 # --------------------------------------------------------------------------------- bad input
 
 
-def test_what_people_and_machines_say_stays_text(
+def test_input_of_people_and_machines_is_escaped(
     url: str, tmp_path: Path, site_of: Callable[[Path, str], Any]
 ) -> None:
     """Markup, control characters, lone surrogates, and a subject of a megabyte."""
@@ -338,7 +338,7 @@ def test_two_revisions_are_compared_on_a_page_of_their_own(changed_site: Any) ->
     ("name", "said"),
     [("nothing", "no kernel of it was measured"), ("", "of them begin so")],
 )
-def test_a_name_that_is_no_revision_is_refused(own_site: Any, name: str, said: str) -> None:
+def test_an_unknown_revision_is_refused(own_site: Any, name: str, said: str) -> None:
     before = own_site.files()
     result = own_site.run("--compare", name, name)
 

@@ -60,7 +60,7 @@ def night(ledger: Ledger, number: int) -> int:
     return ledger.jobs.add(job, key=f"night:{number}").id
 
 
-def test_a_ledger_without_room_says_so_keeps_what_it_has_and_goes_on(small: Path) -> None:
+def test_a_full_disk_rolls_back_and_the_ledger_goes_on(small: Path) -> None:
     """The transaction that found no room is not there at all."""
     ledger = open_ledger(f"sqlite:///{small}/ledger.sqlite")
     assert night(ledger, 1) == 1
@@ -81,7 +81,7 @@ def test_a_ledger_without_room_says_so_keeps_what_it_has_and_goes_on(small: Path
         assert looked_at.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
 
 
-def test_a_kernel_for_which_there_is_no_room_leaves_nothing(small: Path, tmp_path: Path) -> None:
+def test_a_kernel_on_a_full_disk_leaves_no_file(small: Path, tmp_path: Path) -> None:
     """And is kept as soon as there is some."""
     stage, log = tmp_path / "stage", tmp_path / "log"
     stage.mkdir()
@@ -102,7 +102,7 @@ def test_a_kernel_for_which_there_is_no_room_leaves_nothing(small: Path, tmp_pat
     assert [one.name for one in store.directory.iterdir()] == [kernel.key]
 
 
-def test_logs_end_where_there_is_no_room_and_nothing_else_does(small: Path) -> None:
+def test_a_full_disk_ends_logs_only(small: Path) -> None:
     """What the console says is heard nevertheless; there is room for both in the end."""
     console = Console(("sh", "-c", "echo panic; exec sleep 60"))
     logs = [small / "console.log", small / "receiver"]

@@ -237,7 +237,7 @@ def test_a_server_that_stays_away_is_one_sentence(
         retried_when_lost(ledger.events.last)
 
 
-def test_a_commit_of_which_nobody_can_say_whether_it_was_kept_is_not_made_again(
+def test_a_commit_of_unknown_outcome_is_not_repeated(
     relay: Relay, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is told to whoever asked; the service looks at the ledger again before it goes on."""

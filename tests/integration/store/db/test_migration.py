@@ -186,7 +186,7 @@ def test_a_url_that_cannot_be_used_gets_a_sentence(url: str, why: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_a_directory_is_no_database(tmp_path: Path) -> None:
+def test_a_directory_is_refused_as_database(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="is a directory; a file would be right"):
         open_database(f"sqlite:///{tmp_path}")
 

@@ -83,7 +83,7 @@ def test_git_is_killed_after_its_time_limit(
             history.update()
 
 
-def test_a_commit_says_who_changed_what_and_where_it_stands(
+def test_a_commit_has_author_files_and_position(
     repository: Repository, history: History
 ) -> None:
     repository.commit("first", a="1\n2\n")
@@ -107,7 +107,7 @@ def test_a_commit_says_who_changed_what_and_where_it_stands(
     assert commit.lines == 3
 
 
-def test_between_tells_what_came_after_good_up_to_bad(
+def test_between_lists_commits_after_good_up_to_bad(
     repository: Repository, history: History
 ) -> None:
     revisions = [repository.commit(f"change {i}", **{f"f{i}": "x\n"}) for i in range(6)]
@@ -182,7 +182,7 @@ def test_updates_follow_the_repository_wherever_it_goes(
     assert history.resolve("main~1") == first
 
 
-def test_what_is_not_there_gets_a_sentence(repository: Repository, history: History) -> None:
+def test_unknown_names_are_reported(repository: Repository, history: History) -> None:
     first = repository.commit("first", a="1\n")
     second = repository.commit("second", a="2\n")
     repository.git("branch", "stable/15")

@@ -44,7 +44,7 @@ def commits(hostile: HostileBranch, history: History) -> dict[str, Commit]:
     return {name: found[i] for i, name in enumerate(hostile.revisions)}
 
 
-def test_what_can_be_read_is_shown_and_the_rest_by_its_hash(commits: dict[str, Commit]) -> None:
+def test_unreadable_commits_are_shown_by_hash(commits: dict[str, Commit]) -> None:
     subjects = {name: commit.subject for name, commit in commits.items()}
 
     assert (subjects["utf-16"], commits["utf-16"].body) == ("in UTF-16", "or not")
@@ -107,7 +107,7 @@ def test_a_shallow_repository_is_called_so(shallow: Path, tmp_path: Path) -> Non
             History(tmp_path / "clone", url).update()
 
 
-def test_a_search_in_a_shallow_repository_says_what_is_missing(
+def test_a_search_in_a_shallow_repository_reports_the_missing_commits(
     hostile: HostileBranch, shallow: Path
 ) -> None:
     repository = Repository.containing(shallow)

@@ -61,7 +61,7 @@ def test_every_kind_of_name_means_its_commit(published: Published) -> None:
     assert {name: found(published.history, name) for name in expected} == expected
 
 
-def test_where_a_commit_is_and_what_it_was_is_told(published: Published) -> None:
+def test_a_commit_has_its_branches_and_names(published: Published) -> None:
     """Branches are those on whose first-parent lines it is."""
     both = whereabouts(published.history, published.main[4])
     noted = whereabouts(published.history, published.stable[1])
@@ -75,7 +75,7 @@ def test_where_a_commit_is_and_what_it_was_is_told(published: Published) -> None
 # ------------------------------------------------------------------------- reviews and ranges
 
 
-def test_a_review_is_no_commit_and_may_have_a_base(published: Published) -> None:
+def test_a_review_may_have_a_base(published: Published) -> None:
     """The base may be named in any way."""
     base = published.history.commit(published.main[4])
 
@@ -163,7 +163,7 @@ def test_the_beginning_of_several_hashes_is_refused_with_all_of_them(
         ("../../etc/passwd", "expected two ends of a range"),
     ],
 )
-def test_what_the_tree_does_not_have_gets_a_sentence(
+def test_names_that_a_newer_tree_may_have_are_reported(
     published: Published, name: str, sentence: str
 ) -> None:
     """A newer tree may have it, which is told apart from what can never be right."""
@@ -181,7 +181,7 @@ def test_what_the_tree_does_not_have_gets_a_sentence(
         ("main~32", "main~32: main is commit 32 of its line, which has none 32 before it"),
     ],
 )
-def test_what_can_be_in_no_tree_gets_a_sentence(
+def test_names_that_no_tree_can_have_are_reported(
     published: Published, name: str, sentence: str
 ) -> None:
     """Fetching does not help."""
@@ -222,7 +222,7 @@ def test_before_the_first_update_nothing_can_be_named(history: History) -> None:
         resolve(history, "main", default_branch="main")
 
 
-def test_a_rewritten_commit_is_no_longer_named(tree: Tree, history: History) -> None:
+def test_a_rewritten_commit_is_not_found(tree: Tree, history: History) -> None:
     """Though the clone still has it."""
     one, two = tree.grow("main", "a", "b\n\nsvn path=/head/; revision=2001")
     history.update()

@@ -175,7 +175,7 @@ def test_a_malformed_line_is_named_and_nothing_is_imported(
 
 
 @pytest.mark.data
-def test_all_real_histories_are_taken_in(ledger: Ledger) -> None:
+def test_all_published_histories_are_imported(ledger: Ledger) -> None:
     if not HISTORIES.is_file():
         pytest.skip("the measurements in ../shared/netbenches are not there")
     lines = [json.loads(line) for line in HISTORIES.read_text().splitlines()]
@@ -201,7 +201,7 @@ def test_all_real_histories_are_taken_in(ledger: Ledger) -> None:
     assert counts(import_into(ledger, HISTORIES, parser=PARSER)) == (0, 0, 0, expected)
 
 
-def test_a_folder_is_read_from_what_pkt_gen_printed(ledger: Ledger, tmp_path: Path) -> None:
+def test_a_folder_is_read_from_output_of_pkt_gen(ledger: Ledger, tmp_path: Path) -> None:
     results = Results(tmp_path, "fbsd.2016")
     rates = [500_000 + i for i in range(10)]
     results.raw("311848.fastforwarding", rates)
@@ -219,7 +219,7 @@ def test_a_folder_is_read_from_what_pkt_gen_printed(ledger: Ledger, tmp_path: Pa
     assert rates_of(ledger, testbed, "inet4-pf-stateful") == {"r311849": [400_000.0]}
 
 
-def test_values_that_contradict_what_they_were_taken_from_are_reported(
+def test_values_that_contradict_their_source_are_reported(
     ledger: Ledger, tmp_path: Path
 ) -> None:
     results = Results(tmp_path, "fbsd.2016")
@@ -236,7 +236,7 @@ def test_values_that_contradict_what_they_were_taken_from_are_reported(
     assert found == {"r311848": [5e5, 6e5]}
 
 
-def test_runs_under_hwpmc_are_no_measurements(ledger: Ledger, tmp_path: Path) -> None:
+def test_runs_under_hwpmc_are_excluded(ledger: Ledger, tmp_path: Path) -> None:
     results = Results(tmp_path, "fbsd12-head.iflib")
     results.raw("311848", [3e5, 5e5], folder="PMC")
     results.pps("311849", [5e5, 6e5])
@@ -257,7 +257,7 @@ def test_runs_under_hwpmc_are_no_measurements(ledger: Ledger, tmp_path: Path) ->
     ]
 
 
-def test_a_run_without_a_rate_is_kept_as_what_it_is(ledger: Ledger, tmp_path: Path) -> None:
+def test_a_run_without_a_rate_is_kept_as_invalid(ledger: Ledger, tmp_path: Path) -> None:
     results = Results(tmp_path, "fbsd.2016")
     results.raw("311848", [5e5, 6e5])
     broken = results.directory / "RAW" / "bench.311848.2.receiver"

@@ -49,7 +49,7 @@ def test_every_change_has_a_time_a_reason_an_author_and_a_state(
         st.tuples(st.sampled_from(AlertState), st.integers(0, 1), st.integers(1, 20)), max_size=12
     )
 )
-def test_whatever_is_tried_is_recorded_or_refused(
+def test_any_sequence_of_changes_is_recorded_or_refused(
     ledger: Ledger, clock: Clock, steps: list[tuple[AlertState, int, int]]
 ) -> None:
     """No sequence loses a change, a standing alert or an announced number."""
@@ -182,7 +182,7 @@ def test_one_culprit_is_one_event(ledger: Ledger, clock: Clock) -> None:
         to(ledger, second, AlertState.MUTED, until=9000.0)
 
 
-def test_what_is_not_one_event_is_not_merged(ledger: Ledger) -> None:
+def test_different_events_are_not_merged(ledger: Ledger) -> None:
     """Nor is an alert with itself."""
     one, two = named(ledger, announce(ledger)), announce(ledger, testbed="apu2")
 
@@ -196,7 +196,7 @@ def test_what_is_not_one_event_is_not_merged(ledger: Ledger) -> None:
 
 
 @pytest.mark.both_databases
-def test_what_comes_back_within_thirty_days_opens_its_alert_again(
+def test_a_drop_that_returns_within_thirty_days_reopens_its_alert(
     ledger: Ledger, clock: Clock
 ) -> None:
     """With its new numbers beside the old ones, and its culprit to be found anew."""

@@ -35,7 +35,7 @@ def test_a_night_sees_only_the_boots_that_were_made_for_it(lab: Lab) -> None:
     assert boots_of(lab.evidence(earlier)) == [("r1", True)]
 
 
-def test_a_bisection_inherits_what_was_measured_before_it(lab: Lab) -> None:
+def test_a_bisection_inherits_earlier_measurements(lab: Lab) -> None:
     before = lab.ask(comparison())
     lab.boot(before, "r1", {FORWARDING: 1e5})
     lab.boot(before, "r9", {FORWARDING: 1e5})
@@ -113,7 +113,7 @@ def test_the_order_in_which_facts_arrive_does_not_matter(lab: Lab) -> None:
 
 
 @pytest.mark.both_databases
-def test_a_search_sees_the_layouts_of_its_revisions_and_nobody_else_does(lab: Lab) -> None:
+def test_layouts_of_a_revision_are_visible_to_its_search_only(lab: Lab) -> None:
     """They are images of the revision to the search, and of no revision to all others."""
     searching = lab.ask(dataclasses.replace(bisection(), layouts=3))
     plain, comparing = lab.ask(bisection()), lab.ask(comparison("r1", "r5"))
@@ -147,7 +147,7 @@ def test_a_search_sees_the_layouts_of_its_revisions_and_nobody_else_does(lab: La
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_what_one_testbed_could_not_boot_and_another_one_could_is_not_skipped(
+def test_a_revision_that_boots_on_another_testbed_is_not_skipped(
     lab: Lab, *, first: bool
 ) -> None:
     """Whichever came first; but what the testbed of the question says of itself stands."""

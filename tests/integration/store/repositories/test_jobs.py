@@ -66,7 +66,7 @@ def test_a_decision_goes_from_intended_to_submitted_to_finished(ledger: Ledger) 
     assert ledger.actions.get(decision.id) == done
 
 
-def test_an_attempt_is_followed_by_one_further_attempt_however_often_it_is_asked_for(
+def test_an_attempt_has_one_successor(
     ledger: Ledger,
 ) -> None:
     record = ledger.jobs.add(NIGHT, key="night")
@@ -103,7 +103,7 @@ def test_nothing_is_decided_for_a_closed_question(ledger: Ledger) -> None:
 # -------------------------------------------------------------------------------------- closing
 
 
-def test_an_answer_and_what_follows_from_it_are_there_together(ledger: Ledger) -> None:
+def test_an_answer_and_its_follow_ups_are_one_transaction(ledger: Ledger) -> None:
     night = ledger.jobs.add(NIGHT, key="night")
 
     with ledger.jobs.closing(night, NightlyResult(3)) as closing:

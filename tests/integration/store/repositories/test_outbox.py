@@ -46,7 +46,7 @@ def open_alert(ledger: Ledger, good: str = "r10", bad: str = "r20") -> Alert:
 # --------------------------------------------------------------------------------------- outbox
 
 
-def test_a_mail_is_posted_once_however_often_it_is_said(ledger: Ledger) -> None:
+def test_a_mail_is_posted_once(ledger: Ledger) -> None:
     mail = post(ledger)
     again = ledger.mails.post(
         mail.key, subject="otherwise", recipients=["other@example.org"], body="", alert=None
@@ -99,7 +99,7 @@ def test_a_mail_that_was_given_up_can_be_sent_again(ledger: Ledger) -> None:
         ledger.mails.retry(mail.id)
 
 
-def test_a_mail_to_nobody_is_refused(ledger: Ledger) -> None:
+def test_a_mail_without_recipients_is_refused(ledger: Ledger) -> None:
     with pytest.raises(StoreError, match="mail key has no recipients"):
         ledger.mails.post("key", subject="s", recipients=[], body="b")
     with pytest.raises(StoreError, match="about alert 5, which does not exist"):
@@ -113,7 +113,7 @@ def test_a_mail_to_nobody_is_refused(ledger: Ledger) -> None:
 # --------------------------------------------------------------------------------------- alerts
 
 
-def test_a_search_that_somebody_asked_for_can_open_an_alert_too(ledger: Ledger) -> None:
+def test_a_requested_search_can_open_an_alert(ledger: Ledger) -> None:
     search = ledger.jobs.add(BISECTION, key="on demand", requested_by="me")
     with ledger.jobs.closing(search, Culprit("r15", "r14", Posterior({}, 0.0), EFFECTS)) as closing:
         alert = closing.open_alert(EFFECTS, what="found on demand")

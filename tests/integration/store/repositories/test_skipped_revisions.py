@@ -13,7 +13,7 @@ from netbisect.bisect.model.entities import Boot, Reaction, Stage
 
 
 @pytest.mark.parametrize("stage", [Stage.CHECKOUT, Stage.BUILD])
-def test_what_does_not_build_is_skipped_by_every_testbed_of_its_config(
+def test_a_build_failure_is_skipped_by_all_testbeds_with_its_config(
     lab: Lab, stage: Stage
 ) -> None:
     record = lab.ask(bisection())
@@ -27,7 +27,7 @@ def test_what_does_not_build_is_skipped_by_every_testbed_of_its_config(
 
 
 @pytest.mark.parametrize("stage", [Stage.DEPLOY, Stage.BOOT])
-def test_what_does_not_boot_is_skipped_on_that_testbed(lab: Lab, stage: Stage) -> None:
+def test_a_boot_failure_is_skipped_on_its_testbed(lab: Lab, stage: Stage) -> None:
     record = lab.ask(bisection())
     elsewhere = lab.ask(dataclasses.replace(bisection(), testbed="twin"))
     later = lab.ask(comparison("r5", "r9"))
@@ -53,7 +53,7 @@ def test_a_crash_after_the_leading_scenario_was_measured_does_not_skip(lab: Lab)
     assert lab.skipped(record) == {"r1": "boot trouble"}
 
 
-def test_a_night_skips_only_what_can_do_none_of_its_scenarios(lab: Lab) -> None:
+def test_a_night_skips_revisions_that_fail_all_its_scenarios(lab: Lab) -> None:
     record = lab.ask(night())
     lab.failure(record, "r1", Stage.BENCH, scenario=PF)
     assert lab.skipped(record) == {}

@@ -143,7 +143,7 @@ def test_a_fix_that_does_not_apply_makes_a_dud(
         (1, "sys/netpfil/ipfw/ip_fw_dynamic.c:17:1: error: expected '}'"),
     ],
 )
-def test_what_does_not_compile_is_skipped_with_the_first_error(
+def test_a_compile_error_skips_the_revision_with_the_first_error(
     running_lab: RunningLab, which: int, error: str
 ) -> None:
     tree = running_lab.tree
@@ -156,7 +156,7 @@ def test_what_does_not_compile_is_skipped_with_the_first_error(
     assert failure.revision == revisions[which]
 
 
-def test_an_unknown_revision_is_told(builder: Builder, sample_tree: SampleTree) -> None:
+def test_an_unknown_revision_is_reported(builder: Builder, sample_tree: SampleTree) -> None:
     failure = build(builder, sample_tree, "0123456789abcdef0123456789abcdef01234567")
     assert isinstance(failure, Failure)
     assert (failure.stage, failure.reaction) == (Stage.CHECKOUT, Reaction.RETRY)

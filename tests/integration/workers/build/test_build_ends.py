@@ -99,7 +99,7 @@ def test_a_second_builder_waits_for_the_first_and_both_have_their_kernels(
         assert f"Kernel(revision='{revision}'" in (tmp_path / name).read_text()
 
 
-def test_a_builder_that_is_busy_for_too_long_is_no_fault_of_the_revision(
+def test_a_busy_builder_is_not_a_fault_of_the_revision(
     builder: Builder, sample_tree: SampleTree, tmp_path: Path
 ) -> None:
     first, second = sample_tree.revisions[4:6]
@@ -117,7 +117,7 @@ def test_a_builder_that_is_busy_for_too_long_is_no_fault_of_the_revision(
     assert f"Kernel(revision='{first}'" in (tmp_path / "first").read_text()
 
 
-def test_what_a_killed_build_left_running_is_ended_before_the_next(
+def test_processes_of_a_killed_build_end_before_the_next_build(
     builder: Builder, sample_tree: SampleTree, tmp_path: Path
 ) -> None:
     """Two makes in one object directory would spoil it."""

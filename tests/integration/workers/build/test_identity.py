@@ -100,7 +100,7 @@ FIRST = kernel(b"\x90\x90", b"main-n9-0123456789ab")
     ],
     ids=["another revision", "a longer number", "another build-id", "debugging symbols"],
 )
-def test_what_is_not_run_makes_no_difference(other: bytes) -> None:
+def test_sections_that_are_not_loaded_do_not_change_the_identity(other: bytes) -> None:
     assert identity_of_file(other) == identity_of_file(FIRST)
 
 
@@ -113,12 +113,12 @@ def test_what_is_not_run_makes_no_difference(other: bytes) -> None:
     ],
     ids=["an instruction", "a longer function", "a datum"],
 )
-def test_what_is_run_makes_a_difference(other: bytes) -> None:
+def test_loaded_sections_change_the_identity(other: bytes) -> None:
     assert other != FIRST
     assert identity_of_file(other) != identity_of_file(FIRST)
 
 
-def test_a_relocation_that_leads_nowhere_is_no_reason_to_stop() -> None:
+def test_an_invalid_relocation_hashes_the_whole_file() -> None:
     """The file counts whole, as one that is no ELF file does."""
     one, other = (
         module(name).replace(
@@ -140,7 +140,7 @@ def test_names_and_modules_count_hints_and_symbols_do_not(tmp_path: Path) -> Non
     assert identity_of(tmp_path) != before
 
 
-def test_the_version_is_what_uname_will_show(tmp_path: Path) -> None:
+def test_the_version_is_that_of_uname(tmp_path: Path) -> None:
     path = tmp_path / "kernel"
     path.write_bytes(FIRST)
     assert version_of(path) == "n9-0123456789ab"

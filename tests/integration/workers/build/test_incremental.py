@@ -112,7 +112,7 @@ def shop(tmp_path: Path, sample_tree: SampleTree) -> Shop:
     return Shop(tmp_path, sample_tree)
 
 
-def test_only_what_changed_is_made(shop: Shop) -> None:
+def test_only_changed_objects_are_built(shop: Shop) -> None:
     """The tools are made once, and the configuration step is left out."""
     shop.kernel()
     assert shop.targets == ["kernel-toolchain", "buildkernel", "installkernel"]
@@ -140,7 +140,7 @@ def test_another_compiler_takes_no_objects_of_the_last_one(
     assert len(shop.compiled(shop.next)) > 10
 
 
-def test_what_does_not_compile_is_tried_without_old_objects_and_then_skipped(shop: Shop) -> None:
+def test_a_compile_error_is_retried_without_old_objects(shop: Shop) -> None:
     """The error told is that of the second attempt; the next revision builds on the objects.
 
     From nothing it is tried once. The configuration step is made again: it may be what failed.

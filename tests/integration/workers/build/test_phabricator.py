@@ -145,7 +145,7 @@ def test_a_redirect_to_another_server_is_not_followed(
     assert [one for one in phabricator.record if SECRET in one] == []
 
 
-def test_a_redirect_without_an_end_is_told(phabricator: _Phabricator) -> None:
+def test_an_endless_redirect_is_reported(phabricator: _Phabricator) -> None:
     """And what comes with a redirect is not read."""
     phabricator.says["/D1?download=true"] = _redirect("/D1?download=true", b"x" * 1000)
     with pytest.raises(PatchError, match=r"^D1: 127\.0\.0\.1:\d+ redirects more than 4 times"):
@@ -179,7 +179,7 @@ def test_nothing_of_an_answer_is_repeated(phabricator: _Phabricator, answer: str
 
 
 @pytest.mark.parametrize("name", ["5180", "D0", "D", "D5180/../D1", "d5180", "D5180\n", "D1 2", ""])
-def test_what_is_no_review_is_not_asked_for(phabricator: _Phabricator, name: str) -> None:
+def test_invalid_review_names_are_not_requested(phabricator: _Phabricator, name: str) -> None:
     with pytest.raises(PatchError, match="the name of a review expected, such as D5180"):
         review.fetch(name, phabricator.template)
     assert phabricator.record == []
@@ -203,7 +203,7 @@ def test_a_server_that_sends_too_much_is_not_listened_to(phabricator: _Phabricat
         review.fetch("D5180", phabricator.template)
 
 
-def test_a_server_that_stops_in_the_middle_is_told(phabricator: _Phabricator) -> None:
+def test_a_truncated_answer_is_reported(phabricator: _Phabricator) -> None:
     """Half a diff is another diff."""
 
     def half(handler: BaseHTTPRequestHandler) -> None:

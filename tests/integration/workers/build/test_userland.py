@@ -103,7 +103,7 @@ def test_nothing_travels_where_the_programs_fit(builder: Builder, tree: SampleTr
         assert set(contents(builder, kernel)) == {"kernel", "pf.ko", "ipfw.ko"}
 
 
-def test_what_does_not_fit_travels_with_the_kernel(builder: Builder, tree: SampleTree) -> None:
+def test_programs_that_must_fit_are_sent_with_the_kernel(builder: Builder, tree: SampleTree) -> None:
     """It can be executed, and makes no other kernel of it: a kernel is what boots."""
     plain = build(builder, tree, IPFW)
     kernel = build(builder, tree, IPFW, "pfctl", "ipfw", "ifconfig")
@@ -130,7 +130,7 @@ def test_a_program_that_does_not_build_makes_a_dud(builder: Builder, tree: Sampl
     assert isinstance(build(builder, tree, BROKEN), Kernel)
 
 
-def test_a_userland_that_the_tree_does_not_know_is_told(builder: Builder, tree: SampleTree) -> None:
+def test_an_unknown_userland_revision_is_reported(builder: Builder, tree: SampleTree) -> None:
     """The lab file is wrong, and not the revision."""
     source = Source(str(tree.repository))
     needs = {"pfctl": ["0" * 40]}
@@ -174,7 +174,7 @@ def test_the_programs_of_the_scenarios_may_travel(lab: Lab) -> None:
         ({"tools": ("sh",)}, "tools: 'sh': expected some of pfctl, ipfw, ifconfig, netstat"),
     ],
 )
-def test_what_cannot_be_is_refused(changes: dict[str, str], complaint: str) -> None:
+def test_invalid_combinations_are_refused(changes: dict[str, str], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         Dut("d", PortSelector("a"), PortSelector("b"), **changes)  # type: ignore[arg-type] # on purpose
 
@@ -226,7 +226,7 @@ def problems(facts: list[dict[str, object]]) -> object:
         (IPFW, "inet4-ipfw-stateful", "ipfw: getsockopt(IP_FW_XADD): Invalid argument"),
     ],
 )
-def test_without_programs_that_fit_there_is_no_sample_and_with_them_there_is(
+def test_a_sample_needs_programs_that_fit_the_kernel(
     desk: _Desk, tree: SampleTree, place: int, scenario: str, said: str
 ) -> None:
     """The kernel does not take what the programs on the machine say to it."""

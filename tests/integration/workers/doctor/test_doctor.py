@@ -103,7 +103,7 @@ def changed(change: Callable[[Lab], Lab], lab: Lab, where: str, what: str) -> Do
     ],
     ids=["port", "no switch", "no console", "no ipmi", "no conserver"],
 )
-def test_what_a_testbed_lacks_is_told(
+def test_missing_parts_of_a_testbed_are_reported(
     running_lab: RunningLab, change: Callable[[Testbed], Testbed], what: str, said: str
 ) -> None:
     def of_lab(lab: Lab) -> Lab:
@@ -112,7 +112,7 @@ def test_what_a_testbed_lacks_is_told(
     assert changed(of_lab, running_lab.lab, "c2558", what).found.startswith(said)
 
 
-def test_a_tree_that_is_not_there_is_told(running_lab: RunningLab, tmp_path: Path) -> None:
+def test_a_missing_tree_is_reported(running_lab: RunningLab, tmp_path: Path) -> None:
     def without_tree(lab: Lab) -> Lab:
         return replace(lab, source=Source(str(tmp_path / "none.git")))
 
@@ -138,7 +138,7 @@ def test_a_builder_that_cross_builds_needs_its_compiler(
     assert found["b", "make"].found == f"no {tmp_path}/b/source/tools/build/make.py"
 
 
-def test_rates_are_measured_when_asked_for(c2558: RunningLab) -> None:
+def test_rates_are_measured_on_request(c2558: RunningLab) -> None:
     """Against what the lab file promises; without a firewall and without a reboot."""
     found = checks(c2558.lab, "c2558", rates=True)["c2558", "rates"]
     assert found.good
@@ -149,7 +149,7 @@ def test_rates_are_measured_when_asked_for(c2558: RunningLab) -> None:
     assert found.found.endswith("c2558 must offer 1,488,095")
 
 
-def test_an_option_that_pkt_gen_lacks_is_told(running_lab: RunningLab, tmp_path: Path) -> None:
+def test_an_option_unknown_to_pkt_gen_is_reported(running_lab: RunningLab, tmp_path: Path) -> None:
     """On the hosts of the testbed whose scenario needs it."""
     name = "inet4-checksums"
     text = (builtin_scenarios() / "inet4-forwarding.toml").read_text()
@@ -166,12 +166,12 @@ def test_an_option_that_pkt_gen_lacks_is_told(running_lab: RunningLab, tmp_path:
     }
 
 
-def test_a_pkt_gen_that_does_not_tell_its_options_is_told() -> None:
+def test_a_pkt_gen_without_usage_text_is_reported() -> None:
     found = checkup.pkt_gen_options("/usr/bin/pkt-gen", "Segmentation fault\n", {})
     assert (found.good, found.found) == (False, "/usr/bin/pkt-gen -h prints no usage text")
 
 
-def test_a_port_that_is_too_slow_for_its_line_rate_is_told(running_lab: RunningLab) -> None:
+def test_a_port_slower_than_line_rate_is_reported(running_lab: RunningLab) -> None:
     beds = tuple(replace(bed, line_rate_pps=14_880_952) for bed in running_lab.lab.testbeds)
     found = checks(replace(running_lab.lab, testbeds=beds), "c2558")
     assert found["c2558", "egress c2558-dut"].found.endswith(
@@ -235,7 +235,7 @@ def test_each_driver_has_its_own_flow_control(name: str, values: dict[str, str],
     assert said in found.found
 
 
-def test_what_a_cross_build_needs_on_linux_is_told(
+def test_missing_requirements_of_a_cross_build_are_reported(
     running_lab: RunningLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     builder = Builder("b", "amd64", tmp_path / "b", cross_bindir=tmp_path)
@@ -252,7 +252,7 @@ def test_what_a_cross_build_needs_on_linux_is_told(
     assert checks(lab)["b", "tools of the bootstrap"].good
 
 
-def test_ways_that_lead_elsewhere_are_told() -> None:
+def test_wrong_routes_are_reported() -> None:
     text = "   route to: 198.19.10.1\ndestination: {}\n    gateway: 10.0.0.1\n  interface: {}\n"
     text += "      flags: <UP,GATEWAY,DONE,STATIC>\n"
     for said, found in {
@@ -269,7 +269,7 @@ def test_ways_that_lead_elsewhere_are_told() -> None:
     assert (finding.good, follows) == (True, "198.19.10.1")
 
 
-def test_neighbours_that_are_asked_for_are_told() -> None:
+def test_dynamic_neighbour_entries_are_reported() -> None:
     entry = "? (198.19.0.2) at 00:1b:21:c4:95:7b on igb3 {} [ethernet]\n"
     learned = checkup.neighbour(entry.format("expires in 900 seconds"), "198.19.0.2", "")
     assert learned.found == "198.19.0.2: no static entry; it would be asked for under load"
@@ -286,7 +286,7 @@ def test_neighbours_that_are_asked_for_are_told() -> None:
         ("/usr/bin/pkt-gen", "2", "dev.netmap.admode=2: netmap is emulated, which is slow"),
     ],
 )
-def test_a_host_without_netmap_is_told(pkt_gen: str, admode: str | None, said: str) -> None:
+def test_a_host_without_netmap_is_reported(pkt_gen: str, admode: str | None, said: str) -> None:
     finding = checkup.netmap(pkt_gen, admode)
     assert not finding.good
     assert finding.found.startswith(said)

@@ -41,7 +41,7 @@ def measure(
             bench.clean_up()
 
 
-def test_flows_on_one_queue_are_told_on_the_sample(c2558: RunningLab, tmp_path: Path) -> None:
+def test_flows_on_one_queue_are_a_warning_of_the_sample(c2558: RunningLab, tmp_path: Path) -> None:
     """With the packets of each queue beside the run; the sample is valid."""
     c2558.control("break", "c2558-dut", "one-queue")
     (sample,) = measure(c2558, tmp_path, FORWARDING)

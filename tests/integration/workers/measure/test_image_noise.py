@@ -71,12 +71,12 @@ def test_nine_intervals_of_ten_hold_the_truth(image: float) -> None:
         ([[1.0, 1.0], [1.0]], "alike to the last digit"),
     ],
 )
-def test_too_little_to_say_anything_is_told(groups: list[list[float]], said: str) -> None:
+def test_too_few_boots_are_reported(groups: list[list[float]], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         components(groups)
 
 
-def test_what_a_drop_needs_follows_from_both_scatters() -> None:
+def test_required_boots_follow_from_both_scatters() -> None:
     """Checked by hand: z = 2.326 + 1.282 = 3.608; 5 % needs a variance of 0.000096 a side."""
     assert need(0.05, 0.0, 0.01).boots == 2
     assert need(0.05, 0.008, 0.01).boots == 4
@@ -154,7 +154,7 @@ def test_the_command_prints_a_table(run: Run, c2558: RunningLab) -> None:
     assert err.index("boot 2 of 2, layout 2") < err.index("boot 2 of 2, layout 1")
 
 
-def test_a_linker_that_knows_no_layouts_is_told(run: Run, c2558: RunningLab) -> None:
+def test_a_linker_without_layouts_is_reported(run: Run, c2558: RunningLab) -> None:
     """Here a make that forgets what it was asked for; every build is the same image."""
     builder = c2558.lab.builders[0]
     text = c2558.files.lab.read_text()
@@ -170,7 +170,7 @@ def test_a_linker_that_knows_no_layouts_is_told(run: Run, c2558: RunningLab) -> 
     assert "two layouts gave the same image: the linker of this tree has no" in err
 
 
-def test_a_revision_that_does_not_build_is_told(run: Run, c2558: RunningLab) -> None:
+def test_a_build_failure_is_reported(run: Run, c2558: RunningLab) -> None:
     revision = c2558.tree.revisions[c2558.place_of("unbuildable")]
     status, out, err = run("--revision", revision, "--builds", "2")
     assert status == 3

@@ -46,7 +46,7 @@ def take(c2558: Any, tmp_path: Path) -> Take:
     return order
 
 
-def test_the_difference_points_at_what_the_culprit_made_dearer(
+def test_the_difference_shows_the_functions_that_became_slower(
     c2558: Any, take: Take, tmp_path: Path
 ) -> None:
     """The conversion of the driver costs 286 ns a packet in two functions."""
@@ -74,7 +74,7 @@ def test_the_difference_points_at_what_the_culprit_made_dearer(
     assert c2558.ssh("c2558-dut", "ls /var/tmp") == ""
 
 
-def test_a_load_that_is_not_known_follows_from_what_the_boot_forwards(
+def test_an_unknown_load_follows_from_a_run_before(
     take: Take, tmp_path: Path
 ) -> None:
     """By hand nobody knows the rate: a run before tells it, and is no sample of anything."""
@@ -97,7 +97,7 @@ def test_at_a_load_beyond_saturation_nothing_is_kept(take: Take, tmp_path: Path)
     assert serialization.loads_as((tmp_path / META).read_text(), Profile).problem == profile.problem
 
 
-def test_too_few_samples_are_no_profile(take: Take, tmp_path: Path) -> None:
+def test_too_few_samples_make_no_profile(take: Take, tmp_path: Path) -> None:
     profile, _ = take(0, pps=100.0, seconds=0.5)
 
     assert profile is not None
@@ -106,7 +106,7 @@ def test_too_few_samples_are_no_profile(take: Take, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("by_lab_file", [False, True])
-def test_an_event_that_cannot_be_counted_is_said(c2558: Any, take: Take, by_lab_file: bool) -> None:
+def test_an_event_that_cannot_be_counted_is_reported(c2558: Any, take: Take, by_lab_file: bool) -> None:
     """Whoever named it: the lab file or the command line."""
     testbed = c2558.lab.testbed("c2558")
     dut = replace(testbed.dut, pmc_event="no.such.event")
@@ -135,7 +135,7 @@ def test_rules_that_the_kernel_refuses_are_a_reason(c2558: Any, take: Take) -> N
         ("K8\n\tls_not_halted_cyc\n\tcpu_cycles\n", "ls_not_halted_cyc"),
     ],
 )
-def test_the_event_is_one_that_the_processor_knows(listed: str, event: str) -> None:
+def test_the_event_is_one_of_the_processor(listed: str, event: str) -> None:
     """Cycles of work before all, the clock of a virtual machine at last."""
     assert choose(listed) == event
 
@@ -152,7 +152,7 @@ def test_the_event_is_one_that_the_processor_knows(listed: str, event: str) -> N
     ],
     ids=["virtual", "real", "old"],
 )
-def test_the_clock_is_the_event_where_there_are_no_counters(log: str, event: str) -> None:
+def test_the_clock_is_the_event_without_counters(log: str, event: str) -> None:
     """Where libpmc knows the processor, pmccontrol lists no soft event: the log has to tell."""
     machine = cast("Machine", SimpleNamespace(ask=lambda *_: [log]))
     assert choose("\tINST_RETIRED.ANY\n", profile._counters(machine)) == event

@@ -120,7 +120,7 @@ def total(said: str) -> float:
 
 
 @pytest.mark.long
-def test_what_a_router_passes_on_is_counted_at_both_ends(wired: Wired) -> None:
+def test_forwarded_packets_are_counted_at_both_ends(wired: Wired) -> None:
     """A bench sends and receives as on physical ports; rates are read as pkt-gen's are."""
     router = Router(wired.folder, share=2)
     with router.running():
@@ -177,7 +177,7 @@ def test_a_wire_can_go_by_the_instructions_of_the_guest(wired: Wired) -> None:
     assert pktgen.all_rates(said.stderr)[:2] == [RATE, RATE]
 
 
-def test_a_clock_that_is_not_there_is_told(wired: Wired) -> None:
+def test_a_missing_clock_is_reported(wired: Wired) -> None:
     """Without it nothing is sent."""
     machine = wired.lab.testbed("vm1").vm
     assert machine is not None
@@ -227,7 +227,7 @@ def test_a_wrong_order_is_refused(
 
 
 @pytest.mark.slow
-def test_a_receiver_ends_when_it_is_told_and_its_port_is_its_own(wired: Wired) -> None:
+def test_a_receiver_ends_by_signal_and_locks_its_port(wired: Wired) -> None:
     """`pkill` ends those of this machine; a second receiver is turned away meanwhile."""
     receive = [wired.folder / "bin" / "pkt-gen", "-f", "rx", "-i", "egress", "-w", "0", "-W"]
     with subprocess.Popen(receive, stderr=subprocess.PIPE, text=True) as first:

@@ -179,7 +179,7 @@ def test_instructions_are_counted_where_they_are_the_clock(machine: Vm) -> None:
 # ---------------------------------------------------------------------------------- complaints
 
 
-def test_what_is_missing_is_said(machine: Vm, folder: Path) -> None:
+def test_missing_requirements_are_reported(machine: Vm, folder: Path) -> None:
     """Each with what would be right; nothing is started."""
     absent = replace(machine, directory=folder / "absent")
     with pytest.raises(VmError, match=r"there is no .*absent: `netbisect-lab vm prepare` makes it"):
@@ -279,7 +279,7 @@ def test_the_doctor_looks_at_a_machine_that_is_off(lab_file: Path) -> None:
 
 @needs_qemu
 @pytest.mark.slow
-def test_an_image_that_lets_nobody_in_leaves_nothing_behind(
+def test_an_image_without_login_leaves_nothing_behind(
     lab_file: Path, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It is told what the console said last; the machine is off and unprepared."""

@@ -75,7 +75,7 @@ def test_revisions_with_one_kernel_are_one_image() -> None:
 # ----------------------------------------------------------------------------------- two modes
 
 
-def test_modes_are_no_steps() -> None:
+def test_modes_are_not_steps() -> None:
     """At most two in 20 histories."""
     false = [
         one

@@ -102,7 +102,7 @@ def test_images_show_a_lasting_drop_until_it_becomes_the_baseline() -> None:
 # ------------------------------------------------------------------------------------ two modes
 
 
-def test_slow_boots_of_a_known_mode_are_no_drop() -> None:
+def test_slow_boots_of_a_known_mode_are_not_a_drop() -> None:
     """Three of five came up slow, in a series that is known for it."""
     for seed in range(20):
         levels = history(seed, (30, 0.0), share=0.3, boot=0.005, image=0.004, stray=0)

@@ -128,7 +128,7 @@ def test_noise_larger_than_known_is_undecided_at_worst() -> None:
         assert all(isinstance(one.result, Confirmed) or is_undecided(one) for one in played)
 
 
-def test_undecided_retest_says_what_more_would_cost() -> None:
+def test_undecided_retest_gives_the_price_of_a_decision() -> None:
     played = retest(1, 0.01, Noise(0.08))
 
     assert is_undecided(played)
@@ -262,7 +262,7 @@ def test_testbed_waits_for_the_end_of_a_running_block() -> None:
 # ------------------------------------------------------------------------------------- two modes
 
 
-def test_slow_boots_of_one_side_are_no_change() -> None:
+def test_slow_boots_of_one_side_are_not_a_change() -> None:
     """Four of four, where three of ten are expected; eight of eight are."""
     job = replace(DROP, noise=MODES)
 
@@ -298,7 +298,7 @@ def test_drop_unlike_the_gap_is_confirmed_at_once() -> None:
         assert isinstance(ask(job, blocks(side(4), side(4, by=drop))), Confirmed)
 
 
-def test_modes_are_no_drop() -> None:
+def test_modes_are_not_a_drop() -> None:
     played = [retest(seed, 0.0, MODES, replace(DROP, noise=MODES)) for seed in range(60)]
 
     assert not any(isinstance(one.result, Confirmed) for one in played)

@@ -38,7 +38,7 @@ def test_gradual_drop_is_a_drift() -> None:
 
 
 @pytest.mark.parametrize("total", [0.0, 0.06, -0.01])
-def test_small_drop_is_no_drift(total: float) -> None:
+def test_small_drop_is_not_a_drift(total: float) -> None:
     for seed in range(20):
         assert drift(sliding(total, seed=seed), NOISE) is None
 
@@ -58,7 +58,7 @@ def test_no_drift_after_a_gap_of_half_a_year() -> None:
     assert drift(late, NOISE) is None
 
 
-def test_slow_mode_is_no_drift() -> None:
+def test_slow_mode_is_not_a_drift() -> None:
     """Most boots of the latest week came up slow."""
     rng = np.random.default_rng(2)
     share = np.where(np.arange(90) < 80, 0.2, 0.6)[:, None]

@@ -44,7 +44,7 @@ def test_a_good_run_has_no_problem() -> None:
     assert sample_validity.problems(GOOD) == []
 
 
-def test_unknown_values_are_no_problem() -> None:
+def test_unknown_values_are_accepted() -> None:
     """An older system has no counters, no sensors and no names for its clocks."""
     assert (
         sample_validity.problems(replace(GOOD, before=MachineState(), after=MachineState())) == []
@@ -159,7 +159,7 @@ def test_flows_that_meet_on_one_queue_are_a_warning(packets: tuple[int, ...], sh
 @pytest.mark.parametrize(
     "packets", [(620_000, 150_000, 150_000, 80_000), (700_000, 300_000), (9, 0)]
 )
-def test_queues_that_share_packets_are_no_warning(packets: tuple[int, ...]) -> None:
+def test_evenly_used_queues_cause_no_warning(packets: tuple[int, ...]) -> None:
     after = {f"rx {number}": count for number, count in enumerate(packets)}
     before = dict.fromkeys(after, 0)
     run = replace(

@@ -106,7 +106,7 @@ def test_culprit_is_found_with_large_testbed_offsets(others: int, seed: int) -> 
     assert used == {f"dut{i}" for i in range(1, others + 2)}
 
 
-def test_testbed_offset_is_no_drop() -> None:
+def test_testbed_offset_is_not_a_drop() -> None:
     """The good end was measured on the fast testbed only."""
     simulated = lab(99, 4, {"dut2": EFFECT})
     found = simulate_shared_job(bisection(), simulated, ends(simulated)).result

@@ -116,7 +116,7 @@ def test_one_outlier_is_not_conclusive() -> None:
     assert settled < doubt / 10
 
 
-def test_commit_with_its_parents_kernel_is_no_candidate() -> None:
+def test_commit_with_its_parents_kernel_is_not_a_candidate() -> None:
     evidence = Evidence(kernels=built(r1="a", r2="a", r3="b"))
     posterior = posterior_of(bisection(), evidence)
 

@@ -172,6 +172,6 @@ def test_any_rates_can_be_drawn_and_read_again(rates: Sequence[float]) -> None:
         (study(Set("a", (1, 2, float("inf")))), "inf is no rate"),
     ],
 )
-def test_what_cannot_be_told_is_refused_in_a_sentence(wrong: Study, words: str) -> None:
+def test_incomplete_studies_are_refused(wrong: Study, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         files(wrong)

@@ -78,7 +78,7 @@ def test_the_only_commit_of_a_range_is_not_named_before_it_is_verified() -> None
         ("unfinished_case", "by chance", "one of 64 commits", "look at the lab"),
     ],
 )
-def test_the_first_five_lines_tell_what_matters(
+def test_the_first_five_lines_summarize_the_alert(
     name: str, certainty: str, by: str, action: str
 ) -> None:
     """What, how much, how sure, by whom, and what to do."""
@@ -94,7 +94,7 @@ def test_the_first_five_lines_tell_what_matters(
         assert said in line
 
 
-def test_a_result_without_an_alert_is_no_reply() -> None:
+def test_a_result_without_an_alert_is_not_a_reply() -> None:
     mail = alerts.outcome(make("culprit_case", confirmed=None))
 
     assert mail.subject == (

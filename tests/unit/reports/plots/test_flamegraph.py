@@ -79,7 +79,7 @@ def test_a_box_is_as_wide_as_its_share_and_above_its_caller() -> None:
     assert "ether_input: 60.0 %, itself 20.0 %, 60 samples" in boxes(svg)
 
 
-def test_what_grew_is_hot_and_what_did_not_is_no_hotter_for_more_samples() -> None:
+def test_growth_is_relative_to_the_number_of_samples() -> None:
     """Profiles are brought to equal totals: 150 samples against 100."""
     svg = difference(BEFORE, AFTER)
 
@@ -95,7 +95,7 @@ def test_what_grew_is_hot_and_what_did_not_is_no_hotter_for_more_samples() -> No
 
 @given(before=PROFILES, after=PROFILES)
 @settings(max_examples=60)
-def test_whatever_functions_are_called_it_is_sound_xml(before: Stacks, after: Stacks) -> None:
+def test_any_function_name_gives_valid_xml(before: Stacks, after: Stacks) -> None:
     """Control characters, markup, lone surrogates, huge counts."""
     for svg in (flame(before), difference(before, after)):
         assert any(title.startswith("all") for title in boxes(flamegraph.document(svg)))
@@ -158,6 +158,6 @@ def test_a_file_without_stacks_is_refused_in_a_sentence(
     assert not (tmp_path / "out.svg").exists()
 
 
-def test_where_nothing_can_be_written_it_is_said(tmp_path: Path) -> None:
+def test_an_unwritable_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / "one").write_text("a 1\n")
     assert "cannot be written" in run(tmp_path / "one", "-o", tmp_path / "no" / "x", status=1)

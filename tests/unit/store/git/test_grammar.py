@@ -152,6 +152,6 @@ def test_any_text_is_a_name_or_gets_a_sentence(text: str) -> None:
     | st.builds(CountedName, NUMBERS, st.just("") | BRANCHES, st.just("") | DIGITS)
     | st.builds(Reference, BRANCHES)
 )
-def test_every_reading_is_read_back_from_what_it_prints(reading: Reading) -> None:
+def test_every_reading_is_parsed_from_its_text(reading: Reading) -> None:
     """So a candidate that is listed can be typed."""
     assert reading in readings(str(reading))

@@ -108,7 +108,7 @@ def left(store: ArtefactStore) -> set[str]:
     return {path.name for path in store.directory.iterdir()}
 
 
-def test_what_is_needed_stays(full: tuple[ArtefactStore, list[str]]) -> None:
+def test_needed_artefacts_are_kept(full: tuple[ArtefactStore, list[str]]) -> None:
     """Even if it needs more than there is to be."""
     store, keys = full
     pruned = store.prune(0, keys[1:3])
@@ -173,7 +173,7 @@ def test_a_kill_in_the_middle_of_putting_leaves_no_half_kernel(
     assert store.archive(store.put(stage, fact, log).key).is_file()
 
 
-def test_what_is_being_put_is_not_taken_for_given_up(
+def test_uploads_in_progress_are_kept(
     full: tuple[ArtefactStore, list[str]], stage: Path, log: Path
 ) -> None:
     """However long it takes."""
@@ -206,6 +206,6 @@ def test_half_an_upload_goes_after_a_day(full: tuple[ArtefactStore, list[str]]) 
 
 
 @given(st.integers(min_value=1, max_value=10**15))
-def test_an_amount_is_told_as_it_is_read(amount: int) -> None:
+def test_an_amount_is_printed_as_it_is_parsed(amount: int) -> None:
     """To a tenth of its unit."""
     assert parse_size(format_size(amount)) == pytest.approx(amount, rel=0.05)

@@ -56,7 +56,7 @@ def test_a_patch_from_windows_is_the_patch() -> None:
         ("NEWS", "NEWS", 0),
     ],
 )
-def test_what_leads_to_the_tree_is_taken_off(old: str, new: str, level: int) -> None:
+def test_prefixes_of_paths_are_removed(old: str, new: str, level: int) -> None:
     """As git and Subversion write it, at the top of the tree or on a branch."""
     assert level_of(read("D1", diff(old, new).encode()), TOPS) == level
 
@@ -99,7 +99,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_what_is_no_patch_for_a_tree_is_refused(name: str, tmp_path: Path) -> None:
+def test_an_invalid_patch_is_refused(name: str, tmp_path: Path) -> None:
     """With a sentence that says what was expected; from a file as from a review."""
     text, why = HOSTILE[name]
     with pytest.raises(PatchError) as caught:
@@ -138,7 +138,7 @@ def patch() -> Patch:
     return read("D5180", diff().encode())
 
 
-def test_what_was_put_is_got(tmp_path: Path, patch: Patch) -> None:
+def test_a_stored_patch_is_read_back(tmp_path: Path, patch: Patch) -> None:
     """As often as one likes."""
     store = PatchStore(tmp_path / "patches")
     assert store.put(patch) == store.put(patch) == patch.mark
@@ -146,7 +146,7 @@ def test_what_was_put_is_got(tmp_path: Path, patch: Patch) -> None:
     assert [path.name for path in store.directory.iterdir()] == [f"{patch.mark}.patch"]
 
 
-def test_a_patch_that_is_not_there_or_not_whole_is_told(tmp_path: Path, patch: Patch) -> None:
+def test_a_missing_or_damaged_patch_is_reported(tmp_path: Path, patch: Patch) -> None:
     """Putting it again mends it."""
     store = PatchStore(tmp_path)
     with pytest.raises(PatchError, match=f"there is no patch {patch.mark} in "):

@@ -33,7 +33,7 @@ def grouped(text: str) -> str:
     return before + mark + first + mark + first.replace('"c2558"', '"c2558-2"')
 
 
-def test_what_is_no_kernel_config_is_refused(tmp_path: Path, text: str) -> None:
+def test_an_invalid_kernel_config_is_refused(tmp_path: Path, text: str) -> None:
     for wrong, said in {
         "5": "expected a string or a table of strings, found a whole number",
         "{ main = 5 }": "expected a string or a table of strings",

@@ -48,5 +48,5 @@ def test_options_of_other_versions_are_refused() -> None:
 @pytest.mark.parametrize(
     "path", sorted(builtin_scenarios().glob("*.toml")), ids=lambda path: path.stem
 )
-def test_shipped_scenarios_need_only_what_the_base_system_has(path: Path) -> None:
+def test_shipped_scenarios_need_only_the_base_system(path: Path) -> None:
     assert pktgen.needed_options(load_scenario(path.stem)) <= LETTERS

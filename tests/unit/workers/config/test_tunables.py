@@ -21,7 +21,7 @@ def test_a_scenario_takes_tunables_after_its_name() -> None:
 
 
 @pytest.mark.parametrize("name", [f"{FORWARDING}@", f"{FORWARDING}@x=1", f"{FORWARDING}@a.b=c d"])
-def test_a_wrong_tunable_is_told_with_the_scenario(name: str) -> None:
+def test_an_invalid_tunable_is_reported_with_the_scenario(name: str) -> None:
     with pytest.raises(FileError, match=r"scenario 'inet4-forwarding@.*expected"):
         load_scenario(name)
 

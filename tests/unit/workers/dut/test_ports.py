@@ -53,7 +53,7 @@ def found_at(pci: str, *names: str, parents: dict[str, str] | None = None) -> st
     )
 
 
-def test_a_pci_address_finds_a_port_whatever_its_driver() -> None:
+def test_a_pci_address_finds_a_port_with_any_driver() -> None:
     assert found_at("pci0:2:0:0", "igb0", "igb1") == "igb0"
     renamed = PCICONF.replace("igb0", "em0")
     present = tuple(Interface(name, "", "active", "") for name in ("em0", "igb0"))
@@ -79,7 +79,7 @@ def test_a_port_of_mellanox_has_no_parent_and_the_number_of_its_device() -> None
         ("pci0:4:0:4", "pci0:4:0:4 has several interfaces: cxl0, cxl1; expected a MAC address"),
     ],
 )
-def test_a_pci_address_without_one_port_is_told(pci: str, said: str) -> None:
+def test_a_pci_address_without_exactly_one_port_is_reported(pci: str, said: str) -> None:
     with pytest.raises(PortNotFoundError) as caught:
         found_at(pci, "cxl0", "cxl1", parents={"cxl0": "t5nex0", "cxl1": "t5nex0"})
     assert str(caught.value).startswith(said)
@@ -119,7 +119,7 @@ def test_every_interface_is_read() -> None:
         (PortSelector(interface="ix0"), "called ix0"),
     ],
 )
-def test_a_port_that_is_not_there_is_told_with_those_that_are(
+def test_a_missing_port_is_reported_with_the_present_ones(
     port: PortSelector, wanted: str
 ) -> None:
     with pytest.raises(PortNotFoundError) as caught:

@@ -26,7 +26,7 @@ dev.ix.0.fc=0  # no pauses
 """
 
 
-def test_what_the_owner_set_is_taken() -> None:
+def test_settings_of_the_owner_are_conditions() -> None:
     """By prefix; what the loader, netbisect and other parts of the system note is not."""
     found = lab_settings.of_router(KENV, SYSCTL_CONF)
     hints = found.pop("hints")
@@ -41,7 +41,7 @@ def test_what_the_owner_set_is_taken() -> None:
     }
 
 
-def test_another_kernel_and_another_address_of_a_table_are_no_other_setting() -> None:
+def test_kernel_names_and_table_addresses_are_not_conditions() -> None:
     """Else every boot of a test kernel would begin an epoch."""
     other = KENV.replace("0123456789ab", "ba9876543210").replace("0xf0490", "0xf1000")
     other = other.replace('order="0123"', 'order="4567"')

@@ -87,7 +87,7 @@ def test_every_version_that_netbenches_has_seen_is_read(
         (HEAD + TAIL, ""),
     ],
 )
-def test_why_it_did_not_begin_is_told_in_its_own_words(said: str, why: str) -> None:
+def test_the_error_message_of_pkt_gen_is_quoted(said: str, why: str) -> None:
     assert pktgen.complaint(said) == why
 
 
@@ -137,7 +137,7 @@ def test_the_commands_are_those_of_netbenches() -> None:
 
 
 @given(st.text())
-def test_whatever_is_printed_gives_a_number_or_no_rate(text: str) -> None:
+def test_any_output_gives_a_rate_or_none(text: str) -> None:
     """No other exception gets out, and no rate is negative or infinite."""
     for take in (pktgen.median_rate, pktgen.offered_rate):
         with contextlib.suppress(pktgen.PktGenOutputError):

@@ -23,7 +23,7 @@ def shell(script: str) -> Console:
     return Console(("sh", "-c", script))
 
 
-def test_what_is_said_is_in_the_log_and_can_be_looked_at(tmp_path: Path) -> None:
+def test_output_is_logged_and_readable(tmp_path: Path) -> None:
     log = tmp_path / "visit" / "console.log"
     with ConsoleTap(shell(r"printf 'one\r\n'; sleep 60"), log) as tap:
         wait_for(tap, "one\n")
@@ -34,7 +34,7 @@ def test_what_is_said_is_in_the_log_and_can_be_looked_at(tmp_path: Path) -> None
     assert tap.failures == 0
 
 
-def test_a_command_that_dies_is_started_again_and_it_is_told(
+def test_a_command_that_ends_is_restarted_and_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(console, "_SHORTEST", 0.02)
@@ -47,7 +47,7 @@ def test_a_command_that_dies_is_started_again_and_it_is_told(
     assert log.read_text().count("the console's command ended with status 3") == 2
 
 
-def test_a_command_that_is_not_there_keeps_nobody_from_anything(tmp_path: Path) -> None:
+def test_a_missing_command_disturbs_nothing(tmp_path: Path) -> None:
     log = tmp_path / "console.log"
     with ConsoleTap(Console((str(tmp_path / "none"),)), log) as tap:
         assert tap.said() == ""

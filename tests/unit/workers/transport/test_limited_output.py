@@ -32,7 +32,7 @@ def test_the_beginning_and_the_end_are_kept(blocks: list[bytes], most: int) -> N
     assert told == whole[:half] + between.encode() + whole[len(whole) - half :]
 
 
-def test_what_cannot_be_written_at_first_is_kept_for_the_end() -> None:
+def test_unwritten_output_is_kept_for_the_end() -> None:
     """As where a disk was full for a moment."""
     kept: list[bytes] = []
     full = True

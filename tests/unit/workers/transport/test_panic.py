@@ -97,7 +97,7 @@ def test_a_panic_is_its_message_with_backtrace_and_debugger() -> None:
         "echo never say panic: it is only spoken of\n# ls\n",
     ],
 )
-def test_what_only_speaks_of_panics_is_none(said: str) -> None:
+def test_text_about_panics_is_not_a_panic(said: str) -> None:
     """A lock order reversal has a backtrace, and a machine says where it comes from."""
     assert find_panic(said) is None
 
@@ -146,5 +146,5 @@ def test_no_noise_hides_a_panic_or_makes_one(before: bytes, after: bytes) -> Non
         ("", ""),
     ],
 )
-def test_a_machine_that_waits_for_somebody_says_where(said: str, where: str) -> None:
+def test_a_prompt_is_found(said: str, where: str) -> None:
     assert prompt_in(said).partition(":")[0] == where

@@ -46,7 +46,7 @@ by_any_awk = pytest.mark.parametrize("awk", AWKS or [""], ids=lambda path: Path(
 
 
 @by_any_awk
-def test_what_netbisect_says_is_run(tmp_path: Path, awk: str) -> None:
+def test_commands_of_netbisect_are_run(tmp_path: Path, awk: str) -> None:
     """A visit's lines are, by any awk that is here."""
     for role, root, commands in (
         ("dut", "", [["sysctl", "-ie", "kern.bootfile"], ["uname", "-v"], ["kenv"]]),
@@ -109,7 +109,7 @@ def test_what_netbisect_says_is_run(tmp_path: Path, awk: str) -> None:
         ("dut", ""),
     ],
 )
-def test_what_it_does_not_say_is_not_run(tmp_path: Path, role: str, line: str, awk: str) -> None:
+def test_other_commands_are_not_run(tmp_path: Path, role: str, line: str, awk: str) -> None:
     """Shell of any kind, other programs, other files."""
     assert RAN not in verdict(tmp_path, line, role, "/root" if role == "server" else "", awk)
 
