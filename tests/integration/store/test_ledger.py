@@ -78,9 +78,7 @@ RATES = st.lists(st.floats(0, 1e11), max_size=4).map(tuple)
     ),
 )
 @settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_facts_are_read_as_written(
-    ledger: Ledger, sample: Sample, failure: Failure
-) -> None:
+def test_facts_are_read_as_written(ledger: Ledger, sample: Sample, failure: Failure) -> None:
     name = f"example {ledger.events.last()}"
     sample, failure = dataclasses.replace(sample, id=name), dataclasses.replace(failure, id=name)
     decision = decide(ledger, ledger.jobs.add(NIGHT, key=name).id)

@@ -60,7 +60,9 @@ def test_rows_are_limited_by_options(filled_ledger: Any, arguments: tuple[str], 
         (("--since", "yesterday"), "--since yesterday: expected a day such as 2026-03-01"),
     ],
 )
-def test_unknown_arguments_are_reported(filled_ledger: Any, arguments: tuple[str], said: str) -> None:
+def test_unknown_arguments_are_reported(
+    filled_ledger: Any, arguments: tuple[str], said: str
+) -> None:
     result = run(filled_ledger, *arguments)
 
     assert result.exit_code > 0

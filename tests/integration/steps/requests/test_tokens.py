@@ -112,7 +112,9 @@ def test_invalid_arguments_create_no_token(
 
 
 @given(text=st.text() | st.from_regex(r"netbisect-[0-9]{1,3}-[A-Za-z0-9_-]{43}", fullmatch=True))
-def test_arbitrary_text_is_refused_as_token(text: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_arbitrary_text_is_refused_as_token(
+    text: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     place = tmp_path_factory.getbasetemp() / "strange.sqlite"
     assert tokens.authenticate(open_ledger(f"sqlite:///{place}"), text) is None
 

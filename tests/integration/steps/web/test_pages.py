@@ -132,6 +132,9 @@ class Pages(ApiMaster):
         assert (await self.send(address, verb="resume"))[0] == 303
         whats = [one.what for one in self.ledger.requests.audit(request=1)]
         assert whats == ["ask", "extend", "cancel", "resume"]
+        # A build that starts while its master stops would keep the master from stopping.
+        assert (await self.send(address, verb="cancel", why="the test ends"))[0] == 303
+        await self.until(lambda: not self.ledger.actions.held())
 
     @case
     async def test_a_wrong_request_is_refused_with_a_reason(self) -> None:

@@ -83,9 +83,7 @@ def test_git_is_killed_after_its_time_limit(
             history.update()
 
 
-def test_a_commit_has_author_files_and_position(
-    repository: Repository, history: History
-) -> None:
+def test_a_commit_has_author_files_and_position(repository: Repository, history: History) -> None:
     repository.commit("first", a="1\n2\n")
     revision = repository.commit(
         "net: forward faster\n\nLonger text\nin two lines.\n\nReviewed by: b\n",

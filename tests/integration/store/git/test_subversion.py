@@ -12,9 +12,7 @@ from netbisect.store.git.history import History, HistoryError
 from netbisect.store.git.resolve import resolve, whereabouts
 
 
-def test_subversion_numbers_are_read_from_messages(
-    tree: Tree, history: History
-) -> None:
+def test_subversion_numbers_are_read_from_messages(tree: Tree, history: History) -> None:
     """As different conversions have written them."""
     revisions = tree.grow(
         "main",
@@ -103,9 +101,7 @@ def test_a_faulty_table_gets_a_sentence(
         resolve(history, "r2001", default_branch="main")
 
 
-def test_a_table_may_name_missing_commits(
-    tree: Tree, history: History, tmp_path: Path
-) -> None:
+def test_a_table_may_name_missing_commits(tree: Tree, history: History, tmp_path: Path) -> None:
     """Which is said when the number is asked for."""
     tree.grow("main", "a")
     history.update()

@@ -219,9 +219,7 @@ def test_a_folder_is_read_from_output_of_pkt_gen(ledger: Ledger, tmp_path: Path)
     assert rates_of(ledger, testbed, "inet4-pf-stateful") == {"r311849": [400_000.0]}
 
 
-def test_values_that_contradict_their_source_are_reported(
-    ledger: Ledger, tmp_path: Path
-) -> None:
+def test_values_that_contradict_their_source_are_reported(ledger: Ledger, tmp_path: Path) -> None:
     results = Results(tmp_path, "fbsd.2016")
     results.pps("311848", [5e5, 7e5])
     results.raw("311848", [5e5, 6e5])

@@ -13,9 +13,7 @@ from netbisect.bisect.model.entities import Boot, Reaction, Stage
 
 
 @pytest.mark.parametrize("stage", [Stage.CHECKOUT, Stage.BUILD])
-def test_a_build_failure_is_skipped_by_all_testbeds_with_its_config(
-    lab: Lab, stage: Stage
-) -> None:
+def test_a_build_failure_is_skipped_by_all_testbeds_with_its_config(lab: Lab, stage: Stage) -> None:
     record = lab.ask(bisection())
     elsewhere = lab.ask(dataclasses.replace(bisection(), testbed="twin"))
     lab.failure(record, "r5", stage)

@@ -103,7 +103,9 @@ def test_nothing_travels_where_the_programs_fit(builder: Builder, tree: SampleTr
         assert set(contents(builder, kernel)) == {"kernel", "pf.ko", "ipfw.ko"}
 
 
-def test_programs_that_must_fit_are_sent_with_the_kernel(builder: Builder, tree: SampleTree) -> None:
+def test_programs_that_must_fit_are_sent_with_the_kernel(
+    builder: Builder, tree: SampleTree
+) -> None:
     """It can be executed, and makes no other kernel of it: a kernel is what boots."""
     plain = build(builder, tree, IPFW)
     kernel = build(builder, tree, IPFW, "pfctl", "ipfw", "ifconfig")

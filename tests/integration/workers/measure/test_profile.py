@@ -74,9 +74,7 @@ def test_the_difference_shows_the_functions_that_became_slower(
     assert c2558.ssh("c2558-dut", "ls /var/tmp") == ""
 
 
-def test_an_unknown_load_follows_from_a_run_before(
-    take: Take, tmp_path: Path
-) -> None:
+def test_an_unknown_load_follows_from_a_run_before(take: Take, tmp_path: Path) -> None:
     """By hand nobody knows the rate: a run before tells it, and is no sample of anything."""
     profile, facts = take(0, pps=0.0, rate_percent=50.0)
 
@@ -106,7 +104,9 @@ def test_too_few_samples_make_no_profile(take: Take, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("by_lab_file", [False, True])
-def test_an_event_that_cannot_be_counted_is_reported(c2558: Any, take: Take, by_lab_file: bool) -> None:
+def test_an_event_that_cannot_be_counted_is_reported(
+    c2558: Any, take: Take, by_lab_file: bool
+) -> None:
     """Whoever named it: the lab file or the command line."""
     testbed = c2558.lab.testbed("c2558")
     dut = replace(testbed.dut, pmc_event="no.such.event")

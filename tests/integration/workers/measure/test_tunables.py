@@ -40,9 +40,7 @@ def samples(facts: list[Fact]) -> dict[str, Sample]:
     return {fact.scenario: fact for fact in facts if isinstance(fact, Sample)}
 
 
-def test_tunable_of_the_testbed_begins_an_epoch(
-    c2558: RunningLab, ledger: Ledger
-) -> None:
+def test_tunable_of_the_testbed_begins_an_epoch(c2558: RunningLab, ledger: Ledger) -> None:
     """Between two nights the owner gives the port one queue of four."""
     bed = c2558.lab.testbed("c2558")
     first, second = (c2558.tree.revisions[number] for number in (10, 11))

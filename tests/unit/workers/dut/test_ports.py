@@ -119,9 +119,7 @@ def test_every_interface_is_read() -> None:
         (PortSelector(interface="ix0"), "called ix0"),
     ],
 )
-def test_a_missing_port_is_reported_with_the_present_ones(
-    port: PortSelector, wanted: str
-) -> None:
+def test_a_missing_port_is_reported_with_the_present_ones(port: PortSelector, wanted: str) -> None:
     with pytest.raises(PortNotFoundError) as caught:
         find(port, IFCONFIG)
     assert str(caught.value) == (
