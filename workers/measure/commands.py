@@ -176,17 +176,20 @@ def _number(metric: MetricTable, data: Any) -> float:  # noqa: ANN401 - JSON
                 f"measure printed {metric.name} in {unit!r}; the scenario declares {metric.unit!r}"
             )
         value = value.get("value")
-    number = value if isinstance(value, int | float) and not isinstance(value, bool) else 0.0
+    number = 0.0
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        with contextlib.suppress(OverflowError):  # an integer of more than 308 digits
+            number = float(value)
     if not 0 < number < math.inf:
         raise MeasureError(
-            f"measure printed {value!r} for {metric.name}; expected a number above 0"
+            f"measure printed {value!r:.40} for {metric.name}; expected a number above 0"
         )
     if not metric.least <= number <= metric.most:
         raise MeasureError(
             f"{metric.name} is {number:g} {metric.unit}, expected {metric.least:g} to "
             f"{metric.most:g}"
         )
-    return float(number)
+    return number
 
 
 def _short(text: str) -> str:

@@ -37,6 +37,10 @@ def test_iperf3_is_read_by_its_keys() -> None:
         ('{"cpu": 0}', "measure printed 0 for cpu; expected a number above 0"),
         ('{"cpu": true}', "measure printed True for cpu; expected a number above 0"),
         ('{"cpu": NaN}', "measure printed nan for cpu; expected a number above 0"),
+        (
+            f'{{"cpu": 1{400 * "0"}}}',
+            f"measure printed 1{39 * '0'} for cpu; expected a number above 0",
+        ),
         ('{"cpu": 99}', "cpu is 99 %, expected 0 to 95"),
         (
             '{"cpu": {"value": 1, "unit": "ms"}}',
