@@ -16,7 +16,7 @@
       if (answer && answer.ok) {
         next = new DOMParser().parseFromString(await answer.text(), "text/html");
         const [shown, found] = [document, next].map((one) => one.querySelector("main"));
-        if (found.innerHTML !== shown.innerHTML) { shown.replaceWith(found); }
+        if (found && found.innerHTML !== shown.innerHTML) { shown.replaceWith(found); }
         document.title = next.title;
       }
     }
