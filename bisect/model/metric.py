@@ -1,8 +1,8 @@
 """Metrics of scenarios, and names of their series.
 
-`SCENARIO` is the series of a scenario's packets per second, `SCENARIO~NAME.UNIT` that of another
-metric, and `SCENARIO~NAME.UNIT.lower` one of which lower numbers are better. So numbers of
-different units are never in one series.
+The series of a scenario's packets per second is named `SCENARIO`. The series of another metric is
+named `SCENARIO~NAME.UNIT` if higher numbers are better, and `SCENARIO~NAME.UNIT.lower` if lower
+numbers are better. A series therefore has one unit and one direction.
 
 A level is ln of a number, with a negative sign where lower numbers are better.
 """

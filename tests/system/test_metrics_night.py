@@ -41,7 +41,7 @@ def cost(path: str, name: str, place: str, nanoseconds: int) -> story.Edit:
 
 
 def commits(*, culprit: bool = True) -> list[StoryCommit]:
-    """Kinds of work that each scenario shares with no other, and two commits that add to them."""
+    """Costs of single scenarios, and two commits that raise them."""
     assert culprit
     tcp = cost("sys/netinet/tcp_input.c", "tcp_input", "tcp", 5000)
     ipsec = cost("sys/netipsec/ipsec_output.c", "ipsec_encap", "ipsec", 2500)
@@ -91,5 +91,5 @@ def test_both_commits_are_named_and_nothing_else(play: DemoRun) -> None:
     }
     measured = {scenario_of(series) for _, series in play.ledger.samples.counts()}
     assert measured == set(KINDS)
-    told = [str(mail["Subject"]) for mail in read(play.service.mails)]
-    assert any("CPU use" in one and "+" in one for one in told), told
+    subjects = [str(mail["Subject"]) for mail in read(play.service.mails)]
+    assert any("CPU use" in one and "+" in one for one in subjects), subjects

@@ -128,7 +128,7 @@ class Scenario:
     measure: HostCommand | None = None
     """After the traffic."""
     clean_up: tuple[HostCommand, ...] = ()
-    """After `measure`, and before `prepare` for what an interrupted run has left."""
+    """After `measure`, and before `prepare` in case a run was interrupted."""
     values: dict[str, Scalar] = field(default_factory=dict)
     """Variables of the commands."""
 

@@ -146,13 +146,28 @@ class Bench:
         Raises:
             LabFault: `prepare` failed.
         """
-        hosts = {"dut": self.router, "generator": self.generator, "receiver": self.receiver}
-        work = commands.ScenarioCommands(scenario, hosts, self.testbed.timing.run)
-        try:
-            if work.needed:
-                work.prepare(self._variables(scenario))
-            yield work
+        with self._faults():
+            hosts = {"dut": self.router, "generator": self.generator, "receiver": self.receiver}
+            variables = self._variables(scenario) if scenario.prepare or scenario.measure else {}
+            work = commands.ScenarioCommands(scenario, hosts, variables, self.testbed.timing.run)
+            try:
+                work.prepare()
+                yield work
+            except LabFault:
+                with contextlib.suppress(UnreachableError, HostKeyError):
+                    work.clean_up()
+                raise
             work.clean_up()
+
+    @contextlib.contextmanager
+    def _faults(self) -> Iterator[None]:
+        """Runs the block; errors of machines and ports are faults of this stage.
+
+        Raises:
+            LabFault: a machine does not answer, a command failed, or a port was not found.
+        """
+        try:
+            yield
         except UnreachableError as error:
             generator, receiver = self.generator.address, self.receiver.address
             raise traffic_fault(error, generator, receiver) from error
@@ -198,7 +213,7 @@ class Bench:
             self.logs / f"{scenario.name}.load.{end}" for end in ("sender", "receiver")
         )
         limit = self._limit(seconds)
-        try:
+        with self._faults():
             steady = replace(scenario, traffic=replace(_traffic(scenario), rate=round(pps)))
             sender = self._sender_command(steady, self.testbed.timing.run_timeout + seconds)
             receiver = self._receiver_command()
@@ -211,8 +226,6 @@ class Bench:
                     self.generator.try_run(["pkill", "-INT", "-x", "pkt-gen"])
                     self._wait(sending, _END_SECONDS)
                 self._wait(receiving, _END_SECONDS)
-        except (UnreachableError, HostKeyError, CommandError, ports.PortNotFoundError) as error:
-            raise lab_fault(Stage.BENCH, error) from error
 
     def _wait_for_packets(self, sending: Process, received: Path) -> None:
         """Waits for some seconds of packets at the receiver.
@@ -229,30 +242,27 @@ class Bench:
         raise LabFault.of(Fault.NO_TRAFFIC, "the receiver sees no packets", stage=Stage.BENCH)
 
     def _set_up(self, scenario: Scenario) -> None:
-        try:
-            if not self._knows_programs:
-                userland.use_shipped_tools(self.router)
-                self._knows_programs = True
-            firewall.switch_off(self.router)
-            firewall.set_up(self.router, scenario)
-        except CommandError as error:
-            # The kernel's own firewall does not load or refuses the rules: this revision
-            # cannot do the scenario, others can.
-            raise lab_fault(Stage.BENCH, error, Fault.SCENARIO) from error
-        except (UnreachableError, HostKeyError) as error:
-            raise lab_fault(Stage.BENCH, error) from error
+        with self._faults():
+            try:
+                if not self._knows_programs:
+                    userland.use_shipped_tools(self.router)
+                    self._knows_programs = True
+                firewall.switch_off(self.router)
+                firewall.set_up(self.router, scenario)
+            except CommandError as error:
+                # The kernel's own firewall does not load or refuses the rules: this revision
+                # cannot do the scenario, others can.
+                raise lab_fault(Stage.BENCH, error, Fault.SCENARIO) from error
 
     def _limit(self, seconds: float = 0.0) -> list[str]:
         """Command prefix that ends every pkt-gen, even if this process dies."""
         return ["timeout", "-s", "INT", f"{math.ceil(self.testbed.timing.run_timeout + seconds)}"]
 
     def _look(self, scenario: Scenario, before: Snapshot | None = None) -> Snapshot:
-        try:
+        with self._faults():
             if before is None:
                 return self._watch.look(scenario)
             return self._watch.look_again(scenario, before)
-        except HostKeyError as error:
-            raise lab_fault(Stage.BENCH, error) from error
 
     def _run_name(self, scenario: Scenario) -> str:
         """Base name of a run's files; numbered from the second run on."""
@@ -275,7 +285,7 @@ class Bench:
         receiver_log = self.logs / f"{name}.receiver"
         sender_log = self.logs / f"{name}.sender"
         self.logs.mkdir(parents=True, exist_ok=True)
-        try:
+        with self._faults():
             sender_command = self._sender_command(scenario, seconds)
             receiver_command = self._receiver_command()
             limit = self._limit()
@@ -291,11 +301,6 @@ class Bench:
                     self._wait(receiving, 5)
                 _must_have_stayed(self.generator, sent, sender_log)
                 _must_have_stayed(self.receiver, receiving.poll(), receiver_log)
-        except UnreachableError as error:
-            generator, receiver = self.generator.address, self.receiver.address
-            raise traffic_fault(error, generator, receiver) from error
-        except (HostKeyError, CommandError, ports.PortNotFoundError) as error:
-            raise lab_fault(Stage.BENCH, error) from error
         return (
             sender_log.read_text(errors="replace"),
             receiver_log.read_text(errors="replace"),
@@ -343,10 +348,8 @@ class Bench:
         """The scenario with this boot's port names in its sysctls."""
         if not scenario.depends_on_ports:
             return scenario
-        try:
+        with self._faults():
             names = {part: self._interface(part).name for part in ("ingress", "egress")}
-        except (UnreachableError, HostKeyError, CommandError, ports.PortNotFoundError) as error:
-            raise lab_fault(Stage.BENCH, error) from error
         return scenario.at({part: freebsd_tools.device(name) for part, name in names.items()})
 
     def _interface(self, which: str) -> ports.Interface:
@@ -378,7 +381,7 @@ class Bench:
         """
         testbed = self.testbed
         if not self._hosts:
-            try:
+            with self._faults():
                 for machine in (self.generator, self.receiver):
                     machine.open()  # while the router is inspected
                 said = self.router.run(["sysctl", "-n", "hw.ncpu"], ["sysctl", "-n", "hw.model"])
@@ -392,11 +395,6 @@ class Bench:
                 settings["pkt-gen of the generator"] = _pkt_gen(self.generator)
                 settings["pkt-gen of the receiver"] = _pkt_gen(self.receiver)
                 self._seen = self._features()
-            except UnreachableError as error:
-                generator, receiver = self.generator.address, self.receiver.address
-                raise traffic_fault(error, generator, receiver) from error
-            except (HostKeyError, CommandError) as error:
-                raise lab_fault(Stage.BENCH, error) from error
             self._hosts = {
                 "cpu": cpu,
                 "processors": processors,

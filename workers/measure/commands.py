@@ -29,32 +29,33 @@ class MeasureError(ValueError):
 class ScenarioCommands:
     """The commands of one run of a scenario."""
 
-    def __init__(self, scenario: Scenario, hosts: Mapping[str, Machine], seconds: float) -> None:
-        """Nothing is run yet.
+    def __init__(
+        self,
+        scenario: Scenario,
+        hosts: Mapping[str, Machine],
+        variables: Mapping[str, object],
+        seconds: float,
+    ) -> None:
+        """Runs nothing yet.
 
         Args:
             scenario: The scenario.
             hosts: Machines by their part: dut, generator, receiver.
+            variables: Of the scripts, by name.
             seconds: Duration of a run.
         """
         self._scenario = scenario
         self._hosts = hosts
+        self._variables = dict(variables)
         self._seconds = seconds
-        self._variables: dict[str, object] = {}
 
-    @property
-    def needed(self) -> bool:
-        """Whether the scenario has commands."""
-        return bool(self._scenario.measure or self._scenario.prepare)
-
-    def prepare(self, variables: Mapping[str, object]) -> None:
-        """Cleans up what an interrupted run has left, and prepares the machines.
+    def prepare(self) -> None:
+        """Cleans up after an interrupted run, and prepares the machines.
 
         Raises:
             UnreachableError, HostKeyError: a host does not answer.
             LabFault: a command failed.
         """
-        self._variables = dict(variables)
         self.clean_up()
         for command in self._scenario.prepare:
             try:
@@ -90,7 +91,7 @@ class ScenarioCommands:
         try:
             output = self._run(command, self._seconds)
         except CommandError as error:
-            raise MeasureError(f"measure on the {command.on} failed: {said(error)}") from error
+            raise MeasureError(f"measure on the {command.on} failed: {_reason(error)}") from error
         log.parent.mkdir(parents=True, exist_ok=True)
         log.with_name(f"{log.name}.measure.json").write_text(output)
         return numbers(output, self._scenario.metrics) if self._scenario.metrics else {}
@@ -110,8 +111,8 @@ class ScenarioCommands:
             CommandError: the script failed, or did not end in time.
         """
         variables = self._variables.items()
-        given = "".join(f"{name}={shlex.quote(str(value))}\n" for name, value in variables)
-        script = f"{given}main() {{\n{command.run}\n}}\nmain </dev/null\n"
+        assignments = "".join(f"{name}={shlex.quote(str(value))}\n" for name, value in variables)
+        script = f"{assignments}main() {{\n{command.run}\n}}\nmain </dev/null\n"
         limit = math.ceil(command.timeout + seconds)
         return self._hosts[command.on].run(
             ["timeout", "-s", "INT", str(limit), "sh"],
@@ -120,16 +121,16 @@ class ScenarioCommands:
         )
 
 
-def said(error: CommandError) -> str:
-    """Why a script failed: its last line."""
+def _reason(error: CommandError) -> str:
+    """The last line of a failed script, or how it ended."""
     lines = error.said.strip().splitlines()
     how = "it did not end in time" if error.status in (None, 124) else f"status {error.status}"
     return lines[-1].strip() if lines else how
 
 
 def failed_preparation(command: HostCommand, error: CommandError, scenario: str) -> LabFault:
-    """The fault of a failed `prepare`: the kernel's on the router, else the lab's."""
-    why = f"{scenario}: prepare on the {command.on} failed: {said(error)}"
+    """The fault of a failed `prepare`: the kernel's if the DUT refused it, else the lab's."""
+    why = f"{scenario}: prepare on the {command.on} failed: {_reason(error)}"
     if command.on == "dut" and error.status not in (None, _NOT_FOUND):
         return LabFault.of(Fault.SCENARIO, why, error.said)
     return LabFault.of(Fault.COMMAND, why, error.said, stage=Stage.BENCH)

@@ -237,13 +237,13 @@ class _TrialRun:
             return fault
         jumps = self.clocks.jumps(running.boottime)
         assert self.first is not None
-        for conditions, sample in measured:
-            told = replace(sample, boot=self.first.id, problems=(*sample.problems, *jumps))
+        for conditions, one in measured:
+            sample = replace(one, boot=self.first.id, problems=(*one.problems, *jumps))
             self.emit(conditions)
-            self.emit(told)
-            if not told.valid:
-                return _fault_of(told)
-            self.say(f"{self.testbed.name}: {_measured(told)}")
+            self.emit(sample)
+            if not sample.valid:
+                return _fault_of(sample)
+            self.say(f"{self.testbed.name}: {_measured(sample)}")
         for warning in sample.warnings:
             self.say(f"{self.testbed.name}: {scenario.name}: warning: {warning}")
         return None

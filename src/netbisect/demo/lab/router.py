@@ -424,10 +424,14 @@ class SimulatedRouter(SimulatedMachine):
     def _places(self, family: str) -> list[str]:
         return [*self._way(family), *self._filters()]
 
+    @property
+    def _images(self) -> list[kernel.LoadedImage]:
+        """The running kernel and its loaded modules."""
+        return [self.image, *self.modules.values()] if self.image else []
+
     def functions(self, family: str) -> list[kernel.Function]:
         """The functions of a packet with the active rules, in call order."""
-        images = [self.image, *self.modules.values()] if self.image else []
-        found = [one for image in images for one in image.functions]
+        found = [one for image in self._images for one in image.functions]
         return [one for place in self._places(family) for one in found if one.place == place]
 
     def capacity(self, family: str) -> float:
@@ -452,17 +456,15 @@ class SimulatedRouter(SimulatedMachine):
 
     def _cost(self, places: list[str]) -> float:
         """Nanoseconds per packet."""
-        images = [self.image, *self.modules.values()] if self.image else []
-        return float(sum(image.costs.get(place, 0) for image in images for place in places))
+        return float(sum(image.costs.get(place, 0) for image in self._images for place in places))
 
     def _rate(self, places: list[str], scenario: str) -> float:
         """Packets per second of all processors through these cost centres."""
         nanoseconds = self._cost(places)
-        if nanoseconds <= 0 or self.image is None:
+        if nanoseconds <= 0:
             return 0.0
-        images = [self.image, *self.modules.values()]
         level = self.config.speed * 1e9 / (nanoseconds * self.profile.nanoseconds)
-        text = "+".join(image.text for image in images)
+        text = "+".join(image.text for image in self._images)
         level *= _THROTTLED if self._hot else 1.0
         level *= self.queues() / self.processors
         level *= _BUSY if InjectedFault.BUSY in self.faults else 1.0

@@ -24,7 +24,7 @@ class Stdin(Protocol):
 class Stdout(Protocol):
     """Output of a command."""
 
-    def write(self, data: bytes, /) -> None:
+    def write(self, data: bytes, /) -> object:
         """Flushes the output."""
         ...
 

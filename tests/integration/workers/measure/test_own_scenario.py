@@ -11,6 +11,7 @@ import pytest
 
 from netbisect.bisect.model.entities import Boot, Conditions, Failure, Sample
 from netbisect.bisect.model.metric import scenario_of
+from netbisect.workers.config.custom_measurement import HostCommand
 from netbisect.workers.config.scenario import Scenario, load_scenario, load_scenario_folder
 from netbisect.workers.measure.bench import Bench
 from netbisect.workers.transport.errors import LabFault
@@ -77,11 +78,21 @@ def test_a_tool_that_is_not_installed_is_one_sentence(c2558: RunningLab, tmp_pat
     assert re.search(r"prepare on the receiver failed: .*wg0: not found", fault.value.why)
 
 
+def test_a_failed_prepare_is_cleaned_up(c2558: RunningLab, tmp_path: Path) -> None:
+    scenario = load_scenario("inet4-ipsec")
+    failing = replace(scenario, prepare=(*scenario.prepare, HostCommand("dut", "false")))
+    with pytest.raises(LabFault, match="prepare on the dut failed: status 1"):
+        measure(c2558, tmp_path, failing)
+    before = c2558.ssh("c2558-dut", "netstat -s -p esp")
+    assert measure(c2558, tmp_path, load_scenario("inet4-forwarding"))["inet4-forwarding"].valid
+    assert c2558.ssh("c2558-dut", "netstat -s -p esp") == before
+
+
 def example(folder: Path) -> Scenario:
     """The folder that docs/lab.md shows."""
     text = DOCS.read_text().partition("### A scenario of your own")[2]
     toml, script = re.findall(r"```(?:toml|sh)\n(.*?)```", text, re.DOTALL)[:2]
-    place = folder / "system-calls"
+    place = folder / "processes"
     place.mkdir()
     (place / "scenario.toml").write_text(toml)
     (place / "measure.sh").write_text(script)

@@ -75,7 +75,7 @@ def test_the_difference_shows_the_functions_that_became_slower(
 
 
 def test_an_unknown_load_follows_from_a_run_before(take: Take, tmp_path: Path) -> None:
-    """By hand nobody knows the rate: a run before tells it, and is no sample of anything."""
+    """A run by hand gives the rate and is not stored as a sample."""
     profile, facts = take(0, pps=0.0, rate_percent=50.0)
 
     assert profile is not None

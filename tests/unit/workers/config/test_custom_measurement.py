@@ -68,7 +68,7 @@ def test_titles_name_the_metric(folder: Path) -> None:
         ('name = "mine"', 'name = "other"', "expected 'mine', the name of the folder"),
     ],
 )
-def test_bad_files_are_told_in_a_sentence(
+def test_an_invalid_file_is_reported_in_one_sentence(
     folder: Path, right: str, wrong: str, complaint: str
 ) -> None:
     (folder / "scenario.toml").write_text(GOOD.replace(right, wrong))

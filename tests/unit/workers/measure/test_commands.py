@@ -58,7 +58,7 @@ def test_bad_output_is_one_sentence(output: str, said: str) -> None:
     assert str(error.value) == said
 
 
-def test_the_error_of_iperf3_is_told() -> None:
+def test_the_error_of_iperf3_is_quoted() -> None:
     output = json.dumps({"error": "unable to connect to server: Connection refused"})
     with pytest.raises(commands.MeasureError, match="measure failed: unable to connect"):
         commands.numbers(output, load_scenario("tcp-one-flow").metrics)
@@ -73,7 +73,7 @@ def test_the_error_of_iperf3_is_told() -> None:
         ("receiver", 1, Reaction.RETRY),
     ],
 )
-def test_only_what_fails_on_the_router_may_be_the_kernels_fault(
+def test_only_a_failure_on_the_router_can_be_the_kernels_fault(
     on: str, status: int | None, reaction: Reaction
 ) -> None:
     error = CommandError("pkt1", "sh", status, "a\nsetkey: not found\n")

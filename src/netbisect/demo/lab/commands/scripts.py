@@ -1,7 +1,7 @@
-"""sh(1) for scripts from standard input: a real shell, whose programs are those of the machine.
+"""sh(1) for scripts from standard input: a real shell with the commands of the machine.
 
-Each simulated command is a small program in a folder at the start of PATH, which hands its
-arguments and input to the machine over a socket and prints the answer.
+Each simulated command is a small program in a folder at the start of PATH. It sends its arguments
+and input to the machine over a socket and prints the answer.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 
 from netbisect.demo.lab.machine import SimulatedMachine
@@ -21,11 +22,11 @@ from netbisect.demo.lab.shell import Command, Shell
 
 _PROGRAM = """#!{python} -SE
 import json, os, select, socket, sys
-fed = os.read(0, 1 << 20).decode() if select.select([0], [], [], 0)[0] else ""
+text = os.read(0, 1 << 20).decode() if select.select([0], [], [], 0)[0] else ""
 with socket.socket(socket.AF_UNIX) as one:
     one.connect({socket!r})
     words = [os.path.basename(sys.argv[0]), *sys.argv[1:]]
-    one.sendall(json.dumps([words, fed]).encode() + b"\\n")
+    one.sendall(json.dumps([words, text]).encode() + b"\\n")
     out, err, status = json.load(one.makefile())
 sys.stdout.write(out)
 sys.stderr.write(err)
@@ -33,26 +34,6 @@ sys.exit(status)
 """
 _REAL = ("cat", "echo", "sh", "test", "timeout", "kill", "rm", "mkdir")
 """Commands of the real system, or of the shell itself."""
-
-
-class _Text:
-    """Input of a command."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-
-    async def read(self) -> bytes:
-        return self._text.encode()
-
-
-class _Printed:
-    """Collected output."""
-
-    def __init__(self) -> None:
-        self.data = b""
-
-    def write(self, data: bytes, /) -> None:
-        self.data += data
 
 
 async def _sleep(machine: SimulatedMachine, _: Shell, arguments: list[str]) -> None:
@@ -96,8 +77,10 @@ async def _run(shell: Shell, script: bytes, environment: Mapping[str, str]) -> i
 async def _answer(
     commands: Mapping[str, Command], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> None:
-    words, fed = json.loads(await reader.readline())
-    out, err = _Printed(), _Printed()
-    status = await Shell(commands, _Text(fed), out, err).execute(words)
-    writer.write(json.dumps([out.data.decode(), err.data.decode(), status]).encode())
+    words, text = json.loads(await reader.readline())
+    stdin, out, err = asyncio.StreamReader(), BytesIO(), BytesIO()
+    stdin.feed_data(text.encode())
+    stdin.feed_eof()
+    status = await Shell(commands, stdin, out, err).execute(words)
+    writer.write(json.dumps([out.getvalue().decode(), err.getvalue().decode(), status]).encode())
     writer.close()
