@@ -15,6 +15,7 @@ from netbisect.bisect.model.detection_results import DifferenceVerdict, Repeated
 from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.model.evidence import Evidence, Observation
 from netbisect.bisect.model.jobs import MeasureJob
+from netbisect.bisect.model.metric import metric_of
 from netbisect.bisect.model.results import (
     Effect,
     MeasureResult,
@@ -77,6 +78,20 @@ def counted_observations(job: MeasureJob, evidence: Evidence, revision: str) -> 
     if len(counted) < job.boots:
         counted += [one for one in found if one not in complete and one.ln_pps]
     return counted
+
+
+def counted_numbers(job: MeasureJob, evidence: Evidence, series: str) -> dict[str, list[float]]:
+    """Numbers of the boots that count, by revision with at least one."""
+    number = metric_of(series).number
+    found = {
+        revision: [
+            number(one.ln_pps[series])
+            for one in counted_observations(job, evidence, revision)
+            if series in one.ln_pps
+        ]
+        for revision in job.revisions
+    }
+    return {revision: numbers for revision, numbers in found.items() if numbers}
 
 
 def _counts(job: MeasureJob, evidence: Evidence, revision: str) -> int:

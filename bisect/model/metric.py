@@ -40,6 +40,10 @@ class SeriesMetric:
         """The number of a level."""
         return math.exp(-level if self.lower else level)
 
+    def percent(self, ln_ratio: float) -> float:
+        """The change of the number, in percent, by the ln ratio of the levels."""
+        return 100 * math.expm1(-ln_ratio if self.lower else ln_ratio)
+
     def of(self, scenario: str) -> str:
         """The name of the series of this metric."""
         if not self.name:

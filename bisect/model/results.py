@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TypeAlias
+
+from netbisect.bisect.model.metric import metric_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +62,8 @@ class Effect:
 
     @property
     def percent(self) -> float:
-        """In percent of the good side."""
-        return 100 * math.expm1(self.ln_ratio)
+        """Change of the number, in percent of the good side."""
+        return metric_of(self.scenario).percent(self.ln_ratio)
 
 
 @dataclass(frozen=True, slots=True)

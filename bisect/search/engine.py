@@ -22,6 +22,7 @@ from netbisect.bisect.model.evidence import (
 )
 from netbisect.bisect.model.in_flight import NOTHING_IN_FLIGHT, InFlight, Wait
 from netbisect.bisect.model.jobs import BisectJob
+from netbisect.bisect.model.metric import metric_of
 from netbisect.bisect.model.results import (
     Culprit,
     Drift,
@@ -254,7 +255,7 @@ def _without_change(
     if tested is not None and tested.shown:
         return None
     if tested is not None and 2 * tested.pairs >= max_boots(space.job):
-        low, high = (100 * math.expm1(x) for x in (tested.low, tested.high))
+        low, high = sorted(map(metric_of(space.job.lead).percent, (tested.low, tested.high)))
         further = tested.boots_to_decide(math.copysign(test.least, space.job.effect))
         return Unfinished(
             f"{tested.pairs} boots of each end leave a change of {low:.1f} to {high:.1f} % open; "

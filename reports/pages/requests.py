@@ -187,10 +187,11 @@ def hidden(line: DifferenceLine) -> str:
     """Remark on the code if only the kernels differ; "" if none."""
     if line.effect is None or line.word is not DifferenceVerdict.SAME:
         return ""
+    series = line.effect.scenario
     return (
         f"{line.scenario} on {line.testbed}: the two kernels of {line.subject} do not differ so "
         f"much. As images of the same code differ too, a change of the code between "
-        f"{words.percent(line.low)} and {words.percent(line.high)} is not excluded."
+        f"{words.percent(line.low, series)} and {words.percent(line.high, series)} is not excluded."
     )
 
 

@@ -118,10 +118,10 @@ def _paint(axes: Axes, shown: Sequence[SeriesPair]) -> None:
     for y, one in enumerate(shown):
         its = one.distance
         colour = (BAD if its.ln_ratio < 0 else GOOD) if its.clear else BOOT
-        sign = -1 if metric_of(one.scenario).lower else 1
-        ends = [100 * math.expm1(sign * ln) for ln in (its.low, its.high)]
+        percent = metric_of(one.scenario).percent
+        ends = [percent(ln) for ln in (its.low, its.high)]
         axes.plot(ends, [y, y], color=colour, linewidth=1.4)
-        axes.plot([100 * math.expm1(sign * its.ln_ratio)], [y], "o", color=colour, markersize=4)
+        axes.plot([percent(its.ln_ratio)], [y], "o", color=colour, markersize=4)
     axes.axvline(0, color=INK, linewidth=0.8)
     axes.set_ylim(len(shown) - 0.4, -0.6)
     axes.yaxis.set_major_locator(FixedLocator(list(range(len(shown)))))

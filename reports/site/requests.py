@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -10,6 +9,7 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
+from netbisect.bisect.model.metric import metric_of
 from netbisect.bisect.model.results import Effect
 from netbisect.reports.documents.types import RequestDocument, RequestPart
 from netbisect.reports.model.case import Case, ProfilePair
@@ -124,7 +124,7 @@ _PATH = (
 )
 _NARROWING = (
     "The difference and its 95 % interval after two boots of each kernel, three boots, and so on. "
-    "The dashed line is the smallest drop that matters."
+    "The dashed line is the smallest change for the worse that matters."
 )
 
 
@@ -141,13 +141,14 @@ def _narrowing(one: Narrowing, name: str) -> Markup:
 
 
 def _intervals(axes: Axes, one: Narrowing) -> None:
+    metric = metric_of(one.effects[0].scenario)
     boots = [effect.bad_boots for effect in one.effects]
     percents = [
-        tuple(100 * math.expm1(ln) for ln in (effect.low, effect.ln_ratio, effect.high))
+        [metric.percent(ln) for ln in (effect.low, effect.ln_ratio, effect.high)]
         for effect in one.effects
     ]
     axes.axhline(0.0, color=INK, linewidth=0.8)
-    axes.axhline(100 * math.expm1(-one.margin), color=BAD, linewidth=1.0, linestyle="--")
+    axes.axhline(metric.percent(-one.margin), color=BAD, linewidth=1.0, linestyle="--")
     rows = list(zip(boots, percents, strict=True))
     segments(axes, ((x, low, x, high) for x, (low, _, high) in rows), BOOT, 2.2)
     dots(axes, [(x, middle) for x, (_, middle, _) in rows], INK, 5.0)

@@ -26,12 +26,12 @@ from netbisect.reports.plots import progress
 from netbisect.reports.plots.progress import ScenarioProgress, Side
 from netbisect.steps.master.lab_step import DECISION_PROPERTY
 from netbisect.steps.queries.lab_context import LabContext
+from netbisect.steps.queries.progress import measured_sides
 from netbisect.steps.service import numeric
 from netbisect.steps.service.compute import StoppingError
 from netbisect.steps.service.database_thread import database_thread
 from netbisect.steps.service.settings import Settings
 from netbisect.steps.service.watchdog import run_in_thread
-from netbisect.store.db.records import JobRecord
 from netbisect.store.ledger import Ledger
 from netbisect.workers.config.lab import Lab
 from netbisect.workers.config.scenario import title_of_series
@@ -162,7 +162,7 @@ def build_report(
             title=title_of_series(name, lab.scenario_directories),
             testbed=testbed,
             series=name,
-            sides=_measured(ledger, record, job, name)
+            sides=measured_sides(ledger, job, LabContext().evidence(ledger, record), name)
             if isinstance(job, MeasureJob)
             else _sides(ledger, job, name, revision),
         )
@@ -185,21 +185,6 @@ def _scenarios(job: Job) -> list[str]:
     """Scenarios of a job, the leading one first."""
     lead = job.lead if isinstance(job, CompareJob | BisectJob) else ""
     return sorted(job.scenarios, key=lambda name: name != lead)
-
-
-def _measured(ledger: Ledger, record: JobRecord, job: MeasureJob, scenario: str) -> list[Side]:
-    """Boots that count for a measurement; its revisions may have patches."""
-    evidence = LabContext().evidence(ledger, record)
-    number = metric_of(scenario).number
-    rates: dict[str, list[float]] = {}
-    for reading in evidence.observations:
-        if scenario in reading.ln_pps:
-            rates.setdefault(reading.revision, []).append(number(reading.ln_pps[scenario]))
-    return [
-        Side(ledger.commits.label(name), tuple(rates[name]))
-        for name in job.revisions
-        if name in rates
-    ]
 
 
 def _sides(ledger: Ledger, job: Job, scenario: str, revision: str) -> list[Side]:

@@ -11,7 +11,7 @@ from typing import Literal
 from netbisect.bisect.model import entities, jobs, serialization
 from netbisect.bisect.model.detection_results import SeriesHealth
 from netbisect.bisect.model.entities import Level
-from netbisect.bisect.model.metric import metric_of
+from netbisect.bisect.model.metric import SeriesMetric, metric_of
 from netbisect.bisect.model.results import (
     Confirmed,
     Culprit,
@@ -128,11 +128,14 @@ def differences(effects: Sequence[Effect]) -> tuple[Difference, ...]:
 
 def difference(effect: Effect) -> Difference:
     """With ends that are open as null."""
+    metric = metric_of(effect.scenario)
+    ends = _percent(metric, effect.low), _percent(metric, effect.high)
+    low, high = reversed(ends) if metric.lower else ends
     return Difference(
         scenario=effect.scenario,
-        percent=_percent(effect.ln_ratio) or 0.0,
-        percent_low=_percent(effect.low),
-        percent_high=_percent(effect.high),
+        percent=_percent(metric, effect.ln_ratio) or 0.0,
+        percent_low=low,
+        percent_high=high,
         ln_ratio=effect.ln_ratio,
         ln_low=effect.low if math.isfinite(effect.low) else None,
         ln_high=effect.high if math.isfinite(effect.high) else None,
@@ -142,10 +145,10 @@ def difference(effect: Effect) -> Difference:
     )
 
 
-def _percent(ln_ratio: float) -> float | None:
+def _percent(metric: SeriesMetric, ln_ratio: float) -> float | None:
     """As a percentage of the good side; None for an end that is open, or as good as that."""
     try:
-        return 100 * math.expm1(ln_ratio) if math.isfinite(ln_ratio) else None
+        return metric.percent(ln_ratio) if math.isfinite(ln_ratio) else None
     except OverflowError:
         return None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from netbisect.bisect.model import serialization
 from netbisect.bisect.model.detection_results import RETEST_BOOTS
 from netbisect.bisect.model.entities import Boot
-from netbisect.bisect.model.evidence import Prices
+from netbisect.bisect.model.evidence import Evidence, Prices
 from netbisect.bisect.model.jobs import (
     BisectJob,
     CompareJob,
@@ -13,6 +13,7 @@ from netbisect.bisect.model.jobs import (
     NightlyJob,
     ProfileJob,
 )
+from netbisect.reports.plots.progress import Side
 from netbisect.reports.render import words
 from netbisect.reports.site.view_models import NightProgress, RunningJob
 from netbisect.steps.queries import digest
@@ -126,3 +127,9 @@ def _of_boots(
     left = max(most - done, 0) * (prices.boot + prices.run * len(scenarios))
     said = f"{done} of {about}{words.count(most, 'boot')}"
     return min(done / most, 1.0), left, said
+
+
+def measured_sides(ledger: Ledger, job: MeasureJob, evidence: Evidence, series: str) -> list[Side]:
+    """The boots that count for a measurement, by revision; a revision may have a patch."""
+    numbers = measurement.counted_numbers(job, evidence, series)
+    return [Side(ledger.commits.label(name), tuple(own)) for name, own in numbers.items()]

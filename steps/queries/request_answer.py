@@ -320,7 +320,8 @@ def _why_open(job: MeasureJob, effect: Effect, kernels: str, where: str) -> str:
     margin = _percent(job.min_effect)
     noise = job.noise.get(effect.scenario)
     if measurement.classify(effect, None, job.min_effect) is DifferenceVerdict.SLOWER:
-        low, high = map(words.percent, measurement.code_interval(effect, noise))
+        ends = measurement.code_interval(effect, noise)
+        low, high = (words.percent(end, effect.scenario) for end in ends)
         return (
             f"{kernels} differ in {where}: {words.change(effect)}. Whether the code or the image "
             "did it cannot be told with one image of each, for images of the same code differ "

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from netbisect.bisect.model.jobs import MeasureJob
-from netbisect.bisect.model.metric import metric_of
 from netbisect.bisect.model.results import MeasureResult
 from netbisect.reports.documents import json_schema
 from netbisect.reports.documents.netbenches_study import ComparedScenario, Set, Study
@@ -86,15 +85,12 @@ def _study(
     evidence = kernels.evidence(ledger, record)
     scenarios = []
     for name in job.scenarios:
-        sets = []
-        for revision in job.revisions:
-            rates = [
-                metric_of(name).number(one.ln_pps[name])
-                for one in measurement.counted_observations(job, evidence, revision)
-                if name in one.ln_pps
-            ]
-            if len(rates) >= POINTS_MIN:
-                sets.append(Set(ledger.commits.label(revision), rates))
+        numbers = measurement.counted_numbers(job, evidence, name)
+        sets = [
+            Set(ledger.commits.label(revision), own)
+            for revision, own in numbers.items()
+            if len(own) >= POINTS_MIN
+        ]
         if len(sets) > 1:
             scenarios.append(ComparedScenario(request_answer.title_of(lab, name), sets))
     if not scenarios:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
-
 from netbisect.bisect.model.evidence import Evidence
 from netbisect.bisect.model.jobs import BisectJob, MeasureJob, ProfileJob
 from netbisect.reports.documents.types import RequestPart
-from netbisect.reports.plots.progress import ScenarioProgress, Side
+from netbisect.reports.plots.progress import ScenarioProgress
 from netbisect.reports.site import requests as request_pages
 from netbisect.reports.site.requests import Narrowing, PartView
 from netbisect.steps.policy import profiles
 from netbisect.steps.queries import request_answer
+from netbisect.steps.queries.progress import measured_sides
 from netbisect.steps.queries.request_files import addresses
 from netbisect.steps.queries.request_status import follow
 from netbisect.steps.service.database_thread import open_history
@@ -55,23 +54,12 @@ def _part(builder: PageBuilder, record: JobRecord, part: RequestPart) -> PartVie
         part,
         [
             ScenarioProgress(
-                builder.lab.title(one), job.testbed, _sides(builder, job, evidence, one)
+                builder.lab.title(one), job.testbed, measured_sides(ledger, job, evidence, one), one
             )
             for one in job.scenarios
         ],
         _narrowing(builder, job, evidence),
     )
-
-
-def _sides(builder: PageBuilder, job: MeasureJob, evidence: Evidence, scenario: str) -> list[Side]:
-    """The boots that count, by revision; a revision may have a patch."""
-    found = []
-    for name in job.revisions:
-        counted = measurement.counted_observations(job, evidence, name)
-        rates = [math.exp(one.ln_pps[scenario]) for one in counted if scenario in one.ln_pps]
-        if rates:
-            found.append(Side(builder.ledger.commits.label(name), tuple(rates)))
-    return found
 
 
 def _narrowing(builder: PageBuilder, job: MeasureJob, evidence: Evidence) -> list[Narrowing]:

@@ -189,3 +189,15 @@ def test_the_interval_narrows_with_every_boot() -> None:
     assert [(one.good_boots, one.bad_boots) for one in found] == [(2, 2), (3, 3)]
     assert all(one.ln_ratio == pytest.approx(-0.10) for one in found)
     assert found[1].high - found[1].low < found[0].high - found[0].low
+
+
+def test_counted_numbers_are_those_of_the_series() -> None:
+    cpu = "inet4~cpu.percent.lower"
+    job = replace(TWO, scenarios=(cpu,), boots=2)
+    observations = tuple(
+        Observation(f"{name} {number}", name, name, {cpu: -math.log(number)})
+        for name, number in ((A, 20.0), (A, 21.0), (A, 22.0), (B, 30.0))
+    )
+    found = measurement.counted_numbers(job, Evidence(observations), cpu)
+
+    assert found == {A: pytest.approx([20.0, 21.0]), B: pytest.approx([30.0])}

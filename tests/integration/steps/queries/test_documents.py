@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from netbisect.reports.console import health, status
 from netbisect.reports.documents import json_schema
 from netbisect.reports.documents import types as told
 from netbisect.reports.documents.digest_types import DigestDocument, DigestItem, MissingScenarios
+from netbisect.reports.render import words
 from netbisect.steps.queries.document_parts import difference
 from netbisect.steps.queries.documents import DocumentQueries
 from netbisect.steps.queries.health import judge
@@ -178,6 +180,17 @@ def test_an_interval_that_is_open_upwards_overflows_nothing() -> None:
     told = difference(Effect("a", 1.0, -1e9, 1e9, 1.0, 1, 1))
 
     assert (told.percent_low, told.percent_high) == (-100, None)
+
+
+def test_a_percentage_is_that_of_the_numbers_whatever_is_better() -> None:
+    """A fall of the level by ln 1.25 is a rise of the CPU time by 25 %."""
+    cpu = "inet4~cpu.percent.lower"
+    ends = [-math.log(number) for number in (1.25, 1.5, 1.1)]
+    found = difference(Effect(cpu, *ends, 0.001, 5, 5))
+
+    assert (found.percent, found.percent_low, found.percent_high) == pytest.approx((25, 10, 50))
+    assert words.change(found, cpu) == "+25.0 % (+10.0 to +50.0)"
+    assert found.ln_ratio < 0
 
 
 def test_a_status_lists_open_alerts_by_default(filled_ledger: Any) -> None:
