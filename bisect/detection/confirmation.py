@@ -10,7 +10,6 @@ with the image noise as scatter.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.model.jobs import CompareJob
@@ -41,8 +40,7 @@ def judge(job: CompareJob, finding: Confirmed) -> Confirmed | NotConfirmed:
     """
     lead = finding.effects[0]
     if job.agreed is not None:
-        agreed = replace(job.agreed, scenario=lead.scenario)
-        return Confirmed((agreed, *finding.effects[1:]))
+        return Confirmed((job.agreed, *finding.effects[1:]))
     boots = min(lead.good_boots, lead.bad_boots)
     if exceeds_images(lead.ln_ratio, boots, job.noise or Noise(), job.min_effect):
         return finding

@@ -161,7 +161,7 @@ def _wanted(
     longest = max(series.values(), key=len, default=())
     order = {level.revision: place for place, level in enumerate(longest)}
     for group in choose_retests(group_suspicions(suspicions, order), 1):
-        lead = group.lead
+        lead, agreed = group.lead, group.lead.found.agreed
         return CompareJob(
             branch=night.branch,
             testbed=night.testbed,
@@ -172,7 +172,7 @@ def _wanted(
             suspected=lead.found.ln_ratio,
             min_effect=min_effect,
             noise=noises[lead.scenario],
-            agreed=lead.found.agreed,
+            agreed=agreed and replace(agreed, scenario=lead.scenario),
         )
     return None
 

@@ -29,22 +29,21 @@ from netbisect.bisect.stats.effect import effects, yields_no_sample
 from netbisect.bisect.stats.information import boots_of_search
 from netbisect.bisect.stats.sequential import (
     BLOCK,
+    COMPARES_ENDS,
     PRIOR_WEIGHT,
     BlockBoot,
     Blocks,
     SequentialTest,
     blocks_of,
-    differences_of,
     log_uniform_effects,
     next_side,
-    sequential_test,
+    test_of_blocks,
 )
 
 _PRICE = 2.0
 """Maximum price of a retest, relative to the expected price of the search."""
 _LEAST_BLOCKS, _MOST_BLOCKS = 4, 100
 """Blocks that a retest may always take, and its most."""
-_WHY = "compares the two ends, interleaved"
 
 
 def next_move(
@@ -83,7 +82,7 @@ def next_move(
     if fast is None:
         return Wait.WAIT
     side = job.good if fast else job.bad
-    return Trial(side, _WHY, testbed=in_flight.testbed)
+    return Trial(side, COMPARES_ENDS, testbed=in_flight.testbed)
 
 
 def _not_comparable(
@@ -129,14 +128,14 @@ def _in_fast_mode(
 def _tested(
     job: CompareJob, blocks: dict[str, Blocks], modes: BootModes | None
 ) -> SequentialTest | None:
-    differences, runs = differences_of(blocks)
-    if not differences:
-        return None
     sign = math.copysign(1.0, job.suspected)
     noise = job.noise or Noise()
-    boot_sd = modes.boot if modes else math.sqrt(noise.variance_of_boot(runs))
+
+    def boot_sd(runs: int) -> float:
+        return modes.boot if modes else math.sqrt(noise.variance_of_boot(runs))
+
     mixture = sign * log_uniform_effects(job.min_effect)
-    return sequential_test(differences, boot_sd, PRIOR_WEIGHT, mixture)
+    return test_of_blocks(blocks, boot_sd, PRIOR_WEIGHT, mixture)
 
 
 def _reason_to_end(

@@ -36,7 +36,7 @@ from netbisect.bisect.model.results import (
 )
 from netbisect.bisect.search import link_order
 from netbisect.bisect.search.information_gain import information_gain
-from netbisect.bisect.search.kernel_comparison import max_boots
+from netbisect.bisect.search.kernel_comparison import RUNS, max_boots
 from netbisect.bisect.search.posterior import JointPosterior, as_posterior, infer
 from netbisect.bisect.search.search_space import SearchSpace, Target, build_search_space
 from netbisect.bisect.search.verification import (
@@ -50,8 +50,6 @@ from netbisect.bisect.search.verification import (
     verify,
 )
 
-RUNS = (1, 2, 4, 8, 12)
-"""Possible numbers of runs per boot."""
 _CLEAR = 5.5
 """Ratio of the effect to the standard deviation of the mean of the runs, at the first boot of an
 end."""
@@ -262,8 +260,7 @@ def _without_change(
             f"about {further} further boots would decide it",
             posterior,
         )
-    ordered = test.next_trial(space, posterior, prices, in_flight)
-    return ordered if isinstance(ordered, Wait) else ordered[1]
+    return test.next_trial(space, posterior, prices, in_flight)
 
 
 def _spent(space: SearchSpace, prices: Prices) -> float:

@@ -23,23 +23,23 @@ from netbisect.bisect.stats.robust import LEAST_BOOT_SD
 from netbisect.bisect.stats.sequential import (
     ALPHA,
     BLOCK,
+    COMPARES_ENDS,
     PRIOR_WEIGHT,
     BlockBoot,
     Blocks,
     SequentialTest,
     blocks_of,
-    differences_of,
     effects_between,
     next_side,
-    sequential_test,
+    test_of_blocks,
 )
 
 VERIFIES = "verifies "
 """Begins the reason of the trials of a verification."""
-COMPARES_ENDS = "compares the two ends, interleaved"
-"""Reason of the trials that compare the ends of the range."""
-_RUNS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24)
-"""Possible numbers of runs per boot."""
+RUNS = (1, 2, 4, 8, 12)
+"""Possible numbers of runs of a boot that the search chooses."""
+_MOST_RUNS = 24
+"""Maximum runs of a boot of a test."""
 LEAST_SHARE, LEAST_PART = 0.5, 0.2
 """Minimum difference, as a share of the expected effect; the second value for two steps."""
 _MOST_SHARE = 1.5
@@ -50,8 +50,6 @@ _MOST_WEIGHT = 16.0
 """Maximum degrees of freedom of the noise of a boot: it may change with time."""
 _FAR = 3.0
 """Standard deviations at which a boot counts as an outlier, and no farther off."""
-_MANY_RUNS = 12
-"""Runs of a boot for which the number of boots is limited."""
 _MARGIN = 1.5
 """Nats that a test is expected to exceed its bound by: luck, and the width of the mixture."""
 
@@ -71,21 +69,20 @@ class KernelComparison:
 
     def result(self, space: SearchSpace) -> SequentialTest | None:
         """The test of all whole blocks; None if there is none."""
-        differences, runs = differences_of(self._blocks(space))
-        if not differences:
-            return None
         effect = space.job.effect
         most = _MOST_SHARE * effect
         mixture = effects_between(math.copysign(self.least, effect), most)
         if self.both_signs:
             mixture = np.concatenate([mixture, -mixture])
         scale, weight = self._noise(space)
-        return sequential_test(differences, scale * _boot_sd(space.job, runs), weight, mixture)
+        return test_of_blocks(
+            self._blocks(space), lambda runs: scale * _boot_sd(space.job, runs), weight, mixture
+        )
 
     def next_trial(
         self, space: SearchSpace, posterior: Posterior, prices: Prices, in_flight: InFlight
-    ) -> tuple[Target, Trial] | Wait:
-        """The next boot, and its kernel."""
+    ) -> Trial | Wait:
+        """The next boot."""
         blocks, job = self._blocks(space), space.job
         testbed = in_flight.testbed or job.testbed
         running = [v.testbed or job.testbed for v in in_flight.under_way if v.why == self.why]
@@ -94,8 +91,7 @@ class KernelComparison:
             return Wait.WAIT
         target = self.good if fast else self.bad
         runs = self._runs(space, prices)
-        trial = Trial(target.revision, self.why, posterior, runs, in_flight.testbed, target.layout)
-        return target, trial
+        return Trial(target.revision, self.why, posterior, runs, in_flight.testbed, target.layout)
 
     def _blocks(self, space: SearchSpace) -> dict[str, Blocks]:
         """The blocks by testbed, from the order of the boots.
@@ -151,12 +147,12 @@ class KernelComparison:
             boot_sd = scale * _boot_sd(space.job, runs)
             return _expected_pairs(boot_sd, weight, 2 * self.least) * (boot + run * runs)
 
-        return min(_RUNS, key=price)
+        return min(range(1, _MOST_RUNS + 1), key=price)
 
 
 def max_boots(job: BisectJob) -> int:
     """Maximum boots of a search, and of a test that belongs to it."""
-    boots = boots_of_search(len(job.candidates), job.noise, job.effect, _MANY_RUNS)
+    boots = boots_of_search(len(job.candidates), job.noise, job.effect, RUNS[-1])
     return int(min(_TIMES * boots, _MOST_BOOTS))
 
 

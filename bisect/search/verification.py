@@ -24,7 +24,6 @@ from netbisect.bisect.model.results import (
 )
 from netbisect.bisect.search import link_order
 from netbisect.bisect.search.kernel_comparison import (
-    COMPARES_ENDS,
     LEAST_PART,
     LEAST_SHARE,
     VERIFIES,
@@ -34,7 +33,13 @@ from netbisect.bisect.search.kernel_comparison import (
 from netbisect.bisect.search.search_space import SearchSpace, Target
 from netbisect.bisect.stats.effect import SpreadPrior, difference, effects, sides
 from netbisect.bisect.stats.robust import LEAST_BOOT_SD
-from netbisect.bisect.stats.sequential import ALPHA, BLOCK, SequentialTest
+from netbisect.bisect.stats.sequential import (
+    ALPHA,
+    BLOCK,
+    COMPARES_ENDS,
+    PRIOR_WEIGHT,
+    SequentialTest,
+)
 
 NAMING_THRESHOLD = 0.99
 """Probability at which a verified candidate, or group of candidates, is named."""
@@ -42,8 +47,6 @@ RANGE_MASS = 0.95
 """Probability of a range of suspects within which image noise hides the culprit."""
 PROOF_THRESHOLD = 0.8
 """Probability at which verification begins: its boots are as informative as others."""
-_KNOWN_WEIGHT = 4.0
-"""Degrees of freedom of the noise of the job, on each side."""
 _CLEAR_OF_IMAGES = 6.0
 """Minimum ratio of the effect to the image noise at which boots of the two ends alone can tell
 whether anything changed."""
@@ -120,15 +123,15 @@ def verify(
         return Unfinished(
             f"the {end} end cannot be measured: {_skip_reason(space, revision)}", posterior
         )
-    job, least = space.job, _smallest_effect(space.job, posterior)
-    two = posterior.two > 0.5  # noqa: PLR2004 - one of two may have the other sign
+    job = space.job
+    two = posterior.two > 0.5  # noqa: PLR2004 - likelier than not; either may have the other sign
+    least = (LEAST_PART if two else LEAST_SHARE) * abs(job.effect)
     test = KernelComparison(group.good, group.bad, _why(space, group), least, two)
     tested = test.result(space)
     if tested is not None:
         images = link_order.difference(space, group.good, group.bad)
         if link_order.can_average(job) and images is not None:
-            shown = _significant(job, images, posterior)
-            refuted = _refuted(job, images, posterior)
+            shown, refuted = _judge(job, images, least, both_signs=two)
         else:
             shown = tested.shown and sides_differ(space, group, other)
             refuted = tested.refuted or (tested.shown and not shown)
@@ -138,10 +141,11 @@ def verify(
             return None
     ordered = test.next_trial(space, posterior, prices, in_flight)
     if isinstance(ordered, Wait) or not link_order.can_average(job):
-        return ordered if isinstance(ordered, Wait) else ordered[1]
+        return ordered
     boots = tested.pairs if tested is not None else 0
-    target = _layout(space, ordered[0], boots, 2 * least, in_flight)
-    return replace(ordered[1], revision=target.revision, layout=target.layout)
+    side = group.good if ordered.revision == group.good.revision else group.bad
+    target = _layout(space, side, boots, 2 * least, in_flight)
+    return replace(ordered, revision=target.revision, layout=target.layout)
 
 
 def comparison_of_ends(space: SearchSpace) -> KernelComparison | None:
@@ -191,30 +195,18 @@ def _layout(
     return link_order.next_layout(space, target, wanted, in_flight)
 
 
-def _smallest_effect(job: BisectJob, posterior: Posterior) -> float:
-    share = LEAST_PART if posterior.two > 0.5 else LEAST_SHARE  # noqa: PLR2004 - more likely than not
-    return share * abs(job.effect)
-
-
-def _significant(job: BisectJob, effect: Effect, posterior: Posterior) -> bool:
-    sign = 1 if job.effect > 0 else -1
-    shift = sign * effect.ln_ratio
-    if posterior.two > 0.5:  # noqa: PLR2004 - one of two may have the other sign
-        shift = abs(shift)
-    return effect.p < ALPHA and shift >= _smallest_effect(job, posterior)
-
-
-def _refuted(job: BisectJob, effect: Effect, posterior: Posterior) -> bool:
-    sign = 1 if job.effect > 0 else -1
-    most = max(sign * effect.low, sign * effect.high)
-    if posterior.two > 0.5:  # noqa: PLR2004 - as above
-        most = max(abs(effect.low), abs(effect.high))
-    return most < _smallest_effect(job, posterior)
+def _judge(job: BisectJob, found: Effect, least: float, *, both_signs: bool) -> tuple[bool, bool]:
+    """Whether the means over layouts show an effect, and whether they refute it."""
+    sign = math.copysign(1.0, job.effect)
+    shift, most = sign * found.ln_ratio, max(sign * found.low, sign * found.high)
+    if both_signs:
+        shift, most = abs(shift), max(abs(found.low), abs(found.high))
+    return found.p < ALPHA and shift >= least, most < least
 
 
 def _known(noise: Noise, boots: Sequence[Observation]) -> SpreadPrior:
     runs = min((observation.runs for observation in boots), default=1)
-    return SpreadPrior(max(math.sqrt(noise.variance_of_boot(runs)), LEAST_BOOT_SD), _KNOWN_WEIGHT)
+    return SpreadPrior(max(math.sqrt(noise.variance_of_boot(runs)), LEAST_BOOT_SD), PRIOR_WEIGHT)
 
 
 def good_end_shift(space: SearchSpace) -> Effect | None:

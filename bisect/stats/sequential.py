@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -32,6 +32,8 @@ ALPHA = 0.01
 """Type I error, and probability to refute a true effect, over all looks."""
 PRIOR_WEIGHT = 4.0
 """Degrees of freedom of the noise of a job."""
+COMPARES_ENDS = "compares the two ends, interleaved"
+"""Reason of the trials that compare the ends of a range."""
 _POINTS = 41
 """Effects of a mixture."""
 _MOST_EFFECT = 32.0
@@ -152,14 +154,6 @@ def blocks_of(boots: Iterable[BlockBoot]) -> dict[str, Blocks]:
     return found
 
 
-def differences_of(blocks: Mapping[str, Blocks]) -> tuple[list[float], int]:
-    """The differences of all testbeds, and the fewest runs of a boot."""
-    whole = [own for own in blocks.values() if own.differences]
-    return [x for own in whole for x in own.differences], min(
-        (own.runs for own in whole), default=1
-    )
-
-
 def next_side(
     blocks: Mapping[str, Blocks], seed: str, testbed: str, running: Iterable[str]
 ) -> bool | None:
@@ -176,6 +170,27 @@ def next_side(
     if last and not own.begun:
         return None
     return own.good_is_next if own.begun else good_begins(f"{seed} {testbed}", own.number)
+
+
+def test_of_blocks(
+    blocks: Mapping[str, Blocks],
+    boot_sd: Callable[[int], float],
+    weight: float,
+    effects: NDArray[np.float64],
+) -> SequentialTest | None:
+    """Tests the whole blocks of all testbeds; None if there is none.
+
+    Args:
+        blocks: By testbed.
+        boot_sd: Expected standard deviation of a boot, ln pps, by its number of runs.
+        weight: Its degrees of freedom.
+        effects: Equally likely effects, ln ratios.
+    """
+    whole = [own for own in blocks.values() if own.differences]
+    if not whole:
+        return None
+    differences = [x for own in whole for x in own.differences]
+    return sequential_test(differences, boot_sd(min(own.runs for own in whole)), weight, effects)
 
 
 def sequential_test(

@@ -71,7 +71,7 @@ def test_small_difference_needs_the_images_of_the_history() -> None:
     """Their effect is reported, because two images add their offsets."""
     finding = Confirmed((effect(-0.05), effect(-0.04, "inet6")))
     alone = judge(replace(JOB, noise=Noise(BOOT_SD, 0.03)), finding)
-    agreed = judge(replace(JOB, agreed=effect(-0.03, "")), finding)
+    agreed = judge(replace(JOB, agreed=effect(-0.03)), finding)
 
     assert isinstance(alone, NotConfirmed)
     assert "offset of an image" in alone.why

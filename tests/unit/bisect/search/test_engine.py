@@ -35,11 +35,11 @@ from netbisect.bisect.model.results import (
     Unfinished,
 )
 from netbisect.bisect.search.engine import next_move
-from netbisect.bisect.search.kernel_comparison import COMPARES_ENDS
 from netbisect.bisect.search.posterior import posterior_of
 from netbisect.bisect.search.search_space import build_search_space
 from netbisect.bisect.search.verification import credible_range
 from netbisect.bisect.simulate import JobSimulation, LabSimulation, simulate_job
+from netbisect.bisect.stats.sequential import COMPARES_ENDS
 
 
 def fresh_boots(played: JobSimulation, revision: str) -> int:

@@ -31,7 +31,7 @@ def runs(noise: Noise, prices: Prices) -> int:
     space, compared = comparison(bisection(6, 0.01, noise), Evidence(kernels=kernels))
     ordered = compared.next_trial(space, Posterior({}, 0.0), prices, NOTHING_IN_FLIGHT)
     assert not isinstance(ordered, Wait)
-    return ordered[1].runs
+    return ordered.runs
 
 
 def test_boots_have_as_many_runs_as_are_cheapest() -> None:
