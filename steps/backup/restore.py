@@ -122,7 +122,8 @@ def _about(data: object) -> About:
         case {"format": int(number), "schema": str(schema), "netbisect": str(version)}:
             if number > FORMAT or not snapshots.is_known(schema):
                 raise control.ServiceError(
-                    f"the backup is of netbisect {version}, which is newer than this version"
+                    f"this version cannot read the backup: it is of netbisect {version}, schema "
+                    f"{schema}"
                 )
             return structure(data, About, source=ABOUT)
     raise ValueError(f"{ABOUT} has no format")

@@ -8,6 +8,13 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection
 
 from netbisect.store.db.schema import MIGRATIONS
+from netbisect.store.db.tables import Base
+
+
+def create(connection: Connection) -> None:
+    """Creates the tables of the current schema within the transaction of the connection."""
+    Base.metadata.create_all(connection, checkfirst=False)
+    command.stamp(alembic_config(connection), "head")
 
 
 def upgrade(connection: Connection) -> None:

@@ -33,28 +33,37 @@ def schema_of(engine: Engine) -> str:
     with engine.connect() as connection:
         if not inspect(connection).has_table(VERSION_TABLE):
             return ""
-        # Without a row after a downgrade to the beginning.
         query = text(f"SELECT version_num FROM {VERSION_TABLE}")  # noqa: S608 - a constant
         return connection.scalar(query) or ""
 
 
 def migrate(engine: Engine) -> None:
-    """Upgrades a database to the current schema, in one transaction.
+    """Creates the tables of an empty database, or upgrades them, in one transaction.
 
     Raises:
-        StoreError: a newer netbisect made the database, or it cannot be changed.
+        StoreError: a newer netbisect made the database, one before the oldest schema that is
+            migrated, or it cannot be changed.
     """
     with translated_errors(engine):
         schema = schema_of(engine)
         if schema == known_schemas()[-1]:
             return
         if schema and schema not in known_schemas():
-            raise StoreError(
-                f"the database {redacted(engine.url)} was made by a newer netbisect: its schema "
-                f"is {schema}, this one knows up to {known_schemas()[-1]}; update "
-                "netbisect, or go back to a copy of the database from before"
-            )
-        from netbisect.store.db.migration import upgrade  # noqa: PLC0415 - see above
+            raise StoreError(f"the database {redacted(engine.url)} {_unknown(schema)}")
+        from netbisect.store.db.migration import create, upgrade  # noqa: PLC0415 - see above
 
         with writer(engine).begin() as connection:
-            upgrade(connection)
+            (upgrade if schema else create)(connection)
+
+
+def _unknown(schema: str) -> str:
+    oldest, newest = known_schemas()[0], known_schemas()[-1]
+    if schema < oldest:
+        return (
+            f"has schema {schema}, older than {oldest}, the oldest that this netbisect can "
+            "migrate; migrate it with commit b418c32 of netbisect first"
+        )
+    return (
+        f"was made by a newer netbisect: its schema is {schema}, this one knows up to {newest}; "
+        "update netbisect, or go back to a copy of the database from before"
+    )

@@ -328,7 +328,9 @@ def test_a_backup_of_a_newer_netbisect_is_refused(
 
     changed(archive, newer)
 
-    assert "which is newer than this version" in refused(archive, tmp_path / "new")
+    assert "this version cannot read the backup: it is of netbisect" in refused(
+        archive, tmp_path / "new"
+    )
 
 
 def test_a_full_disk_is_not_taken_for_a_damaged_archive(archive: Path, tmp_path: Path) -> None:
