@@ -14,7 +14,7 @@ from netbisect.reports.render import words
 from netbisect.reports.render.plaintext import table, wrap
 
 _WIDE = 200
-"""Columns of a table on a terminal: names of testbeds are not cut."""
+"""Columns of a table on a terminal; names of testbeds are not cut."""
 _HASH = re.compile(r"[0-9a-f]{40}")
 _SHORT = 12
 """Digits of a hash that people are shown."""
@@ -58,7 +58,7 @@ def full(events: Iterable[ShiftEvent]) -> str:
 
 
 def as_data(events: Iterable[ShiftEvent]) -> list[dict[str, Any]]:
-    """As JSON takes it; docs/detection.md lists the keys."""
+    """The events as JSON values; docs/detection.md lists the keys."""
     return [
         {
             "branch": event.branch,

@@ -28,15 +28,15 @@ _NAMED = 5
 """Series named in a warning."""
 _ONE_SIDED = 0.05
 _TAKEN_BACK = 0.1
-"""Share of alerts, from which on they are not believed any more."""
+"""Share of false alerts above which a warning is shown."""
 _BLIND = 0.1
-"""A drop that has to be seen, as a share."""
+"""Drop, as a share: a warning is shown for a series in which one night shows only larger ones."""
 _GIVEN_UP = 91
-"""Days after which a series is taken for one that is not measured any more."""
+"""Days without a level after which a series counts as ended."""
 _SMALL = 0.01
 """Smaller values of q are printed as less than this."""
 _TOO_MANY = 0.01
-"""Chance of so many false calls, if no more are made than was promised."""
+"""Probability of as many false alerts at the promised rate."""
 
 
 def as_text(health: LabHealth, stalls: Sequence[str] = ()) -> str:
@@ -44,7 +44,7 @@ def as_text(health: LabHealth, stalls: Sequence[str] = ()) -> str:
 
     Args:
         health: The document.
-        stalls: Sentences about what the master waited for in vain; they are warnings too.
+        stalls: Sentences about stalls of the master; shown as warnings.
     """
     sections = [_series(health.series) if health.series else "No measurements."]
     sections += ["\n".join(wrap(line, width=_TEXT) for line in _record(health))]
@@ -54,7 +54,7 @@ def as_text(health: LabHealth, stalls: Sequence[str] = ()) -> str:
 
 
 def document(health: LabHealth, stalls: Sequence[str] = ()) -> types.HealthDocument:
-    """As programs are told it, with arguments as `as_text`; docs/operations.md lists the keys."""
+    """The health as a document; arguments as for `as_text`. docs/operations.md lists the keys."""
     return types.HealthDocument(
         at=health.at,
         series=health.series,

@@ -10,7 +10,7 @@ from netbisect.reports.render import words
 
 
 def as_text(status: StatusDocument) -> str:
-    """Open questions, and the alerts by what is to be done about them."""
+    """Open jobs, and the alerts by the action that they need."""
     return "\n".join(_lines(status))
 
 

@@ -1,4 +1,4 @@
-"""What the API takes and gives besides the documents that it shares with others."""
+"""Requests and responses of the API that are no published documents."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Names: TypeAlias = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class PatchBody:
-    """A diff, as `diff` or `base64`: one more subject, the revision that it is for with it."""
+    """A diff, as `diff` or `base64`: one more subject, its base revision with the diff applied."""
 
     diff: Annotated[str, "As text."] = ""
     base64: Annotated[str, "As bytes, where it is not UTF-8."] = ""
@@ -32,14 +32,14 @@ class AskBody:
         "search A..B, or B alone.",
     ] = ()
     patches: tuple[PatchBody, ...] = ()
-    testbeds: Annotated[Names, "May be left out where the lab has one."] = ()
+    testbeds: Annotated[Names, "Optional if the lab has one."] = ()
     scenarios: Annotated[Names, "The leading one first; `all` for all of the testbed."] = ()
     tunables: Annotated[
         Names, "NAME=VALUE,...; each measures the scenarios once more, with these loader tunables."
     ] = ()
     branch: Annotated[str, "The first that is watched when left out."] = ""
     boots: Annotated[int | None, "Of each revision."] = None
-    repeat: Annotated[bool, "Whether a second run with boots of its own follows."] = False
+    repeat: Annotated[bool, "Whether a second run with separate boots follows."] = False
     fresh: Annotated[bool, "Whether boots that were made for others do not count."] = False
     margin_percent: Annotated[float | None, "A drop that matters."] = None
     hours: Annotated[float | None, "Of the lab, for a search."] = None
@@ -57,12 +57,12 @@ class CancelBody:
 
 @dataclass(frozen=True, slots=True)
 class ResumeBody:
-    """Nothing is to be said."""
+    """No content."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExtendBody:
-    """What more is wanted: boots of each revision, or hours of a search."""
+    """More boots of each revision, or more hours of a search."""
 
     boots: int = 0
     hours: float = 0.0
@@ -80,7 +80,7 @@ class PriorityBody:
 
 @dataclass(frozen=True, slots=True)
 class SearchEstimate:
-    """What a search takes after the comparison of its ends, about; with the verification."""
+    """Approximate cost of a search after the comparison of its ends, with the verification."""
 
     commits: Annotated[int, "Among which one is searched for."]
     builds: int
@@ -90,7 +90,7 @@ class SearchEstimate:
 
 @dataclass(frozen=True, slots=True)
 class TestbedCost:
-    """What a wish costs on a testbed, at most."""
+    """Maximum cost of a request on a testbed."""
 
     testbed: str
     builds: Annotated[Names, "Revisions whose kernels are not built yet."]
@@ -102,7 +102,7 @@ class TestbedCost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostEstimate:
-    """What a wish would cost; nothing was written."""
+    """Cost of a request that is not queued."""
 
     format: Literal["netbisect-cost/1"] = "netbisect-cost/1"
     testbeds: tuple[TestbedCost, ...]
@@ -171,7 +171,7 @@ class AuditLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audit:
-    """What people have done, oldest first."""
+    """Actions of users, oldest first."""
 
     format: Literal["netbisect-audit/1"] = "netbisect-audit/1"
     deeds: tuple[AuditLine, ...]
@@ -193,7 +193,7 @@ class NamedCommit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RevisionMatches:
-    """What a name of a revision means: a commit, a review with or without its base, or a range."""
+    """Meaning of a revision name: a commit, a review with or without its base, or a range."""
 
     format: Literal["netbisect-name/1"] = "netbisect-name/1"
     name: str
@@ -207,7 +207,7 @@ class RevisionMatches:
 
 @dataclass(frozen=True, slots=True)
 class RevisionMatch:
-    """What a name may mean, with a name that means it alone."""
+    """A possible meaning of an ambiguous name, with its unambiguous name."""
 
     name: str
     revision: Hash
@@ -218,7 +218,7 @@ class RevisionMatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Who asks, and what that one may do."""
+    """The caller and its rights."""
 
     format: Literal["netbisect-caller/1"] = "netbisect-caller/1"
     who: Annotated[str, "Empty for an anonymous user."]
@@ -227,7 +227,7 @@ class Caller:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """Why something is not done."""
+    """A refusal with its reason."""
 
     format: Literal["netbisect-refusal/1"] = "netbisect-refusal/1"
     error: Annotated[str, "A sentence for people."]

@@ -13,14 +13,14 @@ from netbisect.reports.render import words
 MEDIA_TYPE = "application/atom+xml"
 _ATOM = "http://www.w3.org/2005/Atom"
 ENTRIES_MAX = 100
-"""In a feed; the newest ones."""
+"""Maximum number of entries, newest first."""
 _SPACE = uuid.uuid5(uuid.NAMESPACE_URL, "urn:netbisect")
 
 ET.register_namespace("", _ATOM)
 
 
 def alert_id(number: int, testbed: str, opened_at: float) -> str:
-    """What an alert is known by everywhere, whatever becomes of it or of its pages."""
+    """Permanent identifier of an alert."""
     name = f"alert/{number}/{testbed}/{opened_at!r}".encode("utf-8", "replace").decode()
     return uuid.uuid5(_SPACE, name).urn
 
@@ -32,8 +32,8 @@ def feed(alerts: Iterable[AlertDocument], *, name: str, address: str = "", page:
         alerts: In any order.
         name: By which this feed differs from those of other labs, such as the address of its
             service; it becomes the feed's id.
-        address: Of the feed itself; "" where it is a file.
-        page: Of the pages that it tells of; "" where there are none.
+        address: Address of the feed; "" for a file.
+        page: Address of the overview page; "" if none.
     """
     shown = sorted(alerts, key=lambda one: (-one.changed_at, -one.number))[:ENTRIES_MAX]
     root = ET.Element(_tag("feed"))

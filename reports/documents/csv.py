@@ -28,7 +28,7 @@ COLUMNS = (
     "sample",
 )
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""How a cell begins that a spreadsheet would compute."""
+"""First characters of a cell that a spreadsheet evaluates as a formula."""
 
 
 def as_csv(runs: Iterable[tuple[Sample, Boot, str, Sequence[str]]]) -> Iterator[str]:

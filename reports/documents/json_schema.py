@@ -37,16 +37,16 @@ def schema_name(noun: type) -> str:
 
 
 DOCUMENTS: Mapping[str, type] = {schema_name(one).lower(): one for one in get_args(Document)}
-"""By the names under which people ask for a schema."""
+"""Documents by the name of their schema."""
 
 
 def as_text(document: Document) -> str:
-    """A document as JSON, in letters that any terminal and any reader takes."""
+    """A document as ASCII JSON."""
     return json.dumps(as_data(document), indent=2, allow_nan=False)
 
 
 def as_line(document: Document) -> str:
-    """As `as_text`, in one line: quicker and shorter, for documents that are long."""
+    """As `as_text`, on one line: faster and shorter for long documents."""
     try:
         text = json.dumps(document, default=_fields, allow_nan=False, separators=(",", ":"))
     except ValueError:
@@ -71,7 +71,7 @@ def as_data(document: Document) -> dict[str, Any]:
 
 
 def as_plain(noun: Any) -> dict[str, Any]:  # noqa: ANN401 - of dataclasses there is no common type
-    """A dataclass as JSON takes it; as `as_data` for what is no document of its own."""
+    """A dataclass as JSON values, for parts of documents."""
     found = _tidy(asdict(noun))
     assert isinstance(found, dict)
     return found
@@ -118,7 +118,7 @@ def described(noun: type, found: dict[str, Any]) -> dict[str, Any]:
 
     Args:
         noun: A dataclass.
-        found: Gets the schemas of the classes that it is made of, by name.
+        found: Receives the schemas of nested classes, by name.
     """
     hints = get_type_hints(noun, include_extras=True)
     names = [one.name for one in fields(noun)]

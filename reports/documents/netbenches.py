@@ -35,11 +35,11 @@ _PROGRAM = {
 _NARROWEST, _WIDEST = 2, 1000
 """Columns of a plot."""
 _LARGE = 100
-"""Percent, from which on fractions do not matter."""
+"""Percentage from which fractions are not shown."""
 
 
 def check(study: Study) -> None:
-    """Sees whether a study can be told.
+    """Checks whether a study can be written.
 
     Raises:
         ValueError: one sentence with what cannot.
@@ -79,7 +79,7 @@ def _check_scenario(scenario: ComparedScenario) -> None:
 
 
 def files(study: Study) -> dict[str, bytes]:
-    """Everything that belongs into the directory, by file name.
+    """All files of the directory, by name.
 
     Raises:
         ValueError: as `check`, or from ministat.
@@ -161,7 +161,7 @@ def _block(study: Study, scenario: ComparedScenario) -> str:
 
 
 def _synthesis(study: Study, scenario: ComparedScenario) -> list[str]:
-    """How the sets differ from the first, in a line, or a line each below the scenario's."""
+    """Differences of the sets from the first: one line, or one for each set below it."""
     reference, *others = [vitals(one.name, one.pps, study.variant) for one in scenario.sets]
     found = [
         (one.name, _change(difference(one, reference, study.confidence, study.variant)))
@@ -171,7 +171,7 @@ def _synthesis(study: Study, scenario: ComparedScenario) -> list[str]:
 
 
 def _effects(study: Study, scenario: ComparedScenario) -> list[str]:
-    """The same by a test that assumes less than ministat's."""
+    """The same by a test with fewer assumptions than that of ministat."""
     reference, *others = scenario.sets
     return _items(
         scenario,
@@ -195,7 +195,7 @@ def _items(scenario: ComparedScenario, found: Sequence[tuple[str, str]]) -> list
 
 
 def _full(study: Study, scenario: ComparedScenario, one: Set) -> str:
-    """A set's name where it may be the same in several scenarios."""
+    """Name of a set, unique over all scenarios."""
     same = [each.name for other in study.scenarios for each in other.sets]
     return one.name if same.count(one.name) == 1 else f"{one.name} in {scenario.name}"
 
@@ -257,7 +257,7 @@ def _number(value: float) -> str:
 
 
 def _text(line: str) -> str:
-    """A line that Markdown shows as it is, and no tags."""
+    """A line with Markdown and HTML escaped."""
     return escape(words.clean(line), quote=False)
 
 

@@ -1,4 +1,4 @@
-"""What is to be said beside ministat's tables: effects that one boot cannot make, odd boots."""
+"""Remarks beside the tables of ministat: effects between boots, and outliers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ONE_IMAGE = (
 
 
 def effect(reference: Sequence[float], other: Sequence[float], confidence: float) -> str:
-    """How far a set lies from the reference, with its interval: `-10.9 % (-11.7 to -10.1)`.
+    """Difference of a set from the reference, with its interval: `-10.9 % (-11.7 to -10.1)`.
 
     Args:
         reference: packets per second, one value per boot, two or more.
@@ -31,7 +31,7 @@ def effect(reference: Sequence[float], other: Sequence[float], confidence: float
 
 
 def oddities(name: str, pps: Sequence[float]) -> list[str]:
-    """What is odd about the boots of a set, a sentence each.
+    """Remarks on unusual boots of a set, one sentence each.
 
     Args:
         name: Of the set.

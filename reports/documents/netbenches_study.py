@@ -10,7 +10,7 @@ from netbisect.reports.render.ministat import Variant
 
 @dataclass(frozen=True, slots=True)
 class Set:
-    """What was measured of one image in one scenario."""
+    """Measurements of one image in one scenario."""
 
     name: str
     pps: Sequence[float]
@@ -32,7 +32,7 @@ class ComparedScenario:
 
 @dataclass(frozen=True, slots=True)
 class FlameGraph:
-    """A picture of where the processors' time went."""
+    """A flame graph."""
 
     name: str
     file: str
@@ -41,7 +41,7 @@ class FlameGraph:
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """A comparison, ready to be told."""
+    """A comparison with its texts."""
 
     title: str
     scenarios: Sequence[ComparedScenario]
@@ -49,7 +49,7 @@ class Study:
     """Hardware, FreeBSD and traffic, a line each."""
     flame_graphs: Sequence[FlameGraph] = ()
     remarks: Sequence[str] = ()
-    """Sentences on what may be concluded, and what not."""
+    """Remarks on the conclusions, one sentence each."""
     variant: Variant = Variant.CURRENT
     width: int = 74
     """Of ministat's plots."""

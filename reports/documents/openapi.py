@@ -1,4 +1,4 @@
-"""The description of the API, OpenAPI 3.1, made from the classes of what it takes and gives."""
+"""OpenAPI 3.1 description of the API, generated from the classes of its requests and responses."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _STATE = {"409": "The request is in no state for it."}
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """One thing that can be done."""
+    """One operation of the API."""
 
     method: str
     path: str
@@ -236,7 +236,7 @@ def _answer(description: str, noun: type, found: dict[str, Any]) -> dict[str, An
 
 
 def _body(noun: type, found: dict[str, Any]) -> dict[str, Any]:
-    """Of what is sent, what has a default may be left out, and what is unknown is refused."""
+    """Request body: fields with a default are optional, unknown fields are refused."""
     inner: dict[str, Any] = {}
     definitions = {noun.__name__: json_schema.described(noun, inner), **inner}
     known = {one.__name__: one for one in (noun, api.PatchBody)}

@@ -19,7 +19,7 @@ class Metric:
     """By the values of the labels."""
     labels: Sequence[str] = ()
     kind: str = "gauge"
-    """Or counter, of what only grows."""
+    """`counter` for values that only grow."""
 
 
 def text(metrics: Iterable[Metric]) -> str:

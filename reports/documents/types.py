@@ -1,6 +1,6 @@
 """Documents: their fields are the published JSON schema.
 
-A document says in `format` what it is and which version of that; fields may be added within a
+The field `format` has the name and version of a document; fields may be added within a
 version, and none goes or changes its meaning. Times are seconds since the epoch, UTC.
 """
 
@@ -26,7 +26,7 @@ Seconds: TypeAlias = Annotated[float, "Seconds."]
 Pps: TypeAlias = Annotated[float, "Packets per second."]
 Chance: TypeAlias = Annotated[float, "A probability, 0 to 1."]
 Hash: TypeAlias = Annotated[str, "Full hash of a commit, or its name in an imported history."]
-Address: TypeAlias = Annotated[str, "Address of a page for people; empty where there is none."]
+Address: TypeAlias = Annotated[str, "Address of a page for people; empty if none."]
 Percent: TypeAlias = Annotated[float, "Percent of the good side; negative is slower."]
 LnRatio: TypeAlias = Annotated[float, "ln of bad over good; negative is slower."]
 
@@ -43,7 +43,7 @@ class RevisionDocument:
 
     revision: Hash
     label: Annotated[str, "What people call it, such as n302145-0a1b2c3d4e5f."]
-    subject: Annotated[str, "First line of its message; empty where the tree is not known."]
+    subject: Annotated[str, "First line of its message; empty without the tree."]
     author: str
     at: Annotated[float | None, "When it was committed; null where that is not known."]
     address: Address
@@ -77,7 +77,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class SeenIn:
-    """A series in which an alert was looked for, as it was announced then."""
+    """A series of the testbeds of an alert, at the time of its announcement."""
 
     testbed: str
     scenario: str
@@ -145,7 +145,7 @@ class RunDocument:
 
 @dataclass(frozen=True, slots=True)
 class BootDocument:
-    """A boot that was made for a question; one boot is one sample."""
+    """A boot for a job; one boot is one sample."""
 
     boot: str
     revision: Hash
@@ -196,7 +196,7 @@ class CandidateDocument:
 
 @dataclass(frozen=True, slots=True)
 class Chances:
-    """What a search holds to be true; with those of the candidates they sum to 1."""
+    """Posterior of a search; with the probabilities of the candidates the values sum to 1."""
 
     none: Annotated[float, "That nothing changed."]
     two: Annotated[float, "That two commits made a change each."]
@@ -205,7 +205,7 @@ class Chances:
 
 @dataclass(frozen=True, slots=True)
 class StepDocument:
-    """One thing that was done for a search."""
+    """One step of a search."""
 
     number: int
     stage: Literal["kernel", "trial"]
@@ -220,7 +220,7 @@ class StepDocument:
 
 @dataclass(frozen=True, slots=True)
 class CostSpent:
-    """What a question has cost the lab, failures included."""
+    """Cost of a job, failures included."""
 
     builds: int
     boots: int
@@ -230,7 +230,7 @@ class CostSpent:
 
 @dataclass(frozen=True, slots=True)
 class MarkDocument:
-    """What a user says about a commit."""
+    """A mark on a commit by a user."""
 
     revision: Hash
     verdict: MarkVerdict
@@ -302,7 +302,7 @@ class SeriesDocument:
 
 @dataclass(frozen=True, slots=True)
 class BeliefDocument:
-    """As a search held it when it decided last."""
+    """Posterior of a search at its last decision."""
 
     chances: Annotated[dict[str, float], "By revision: that this commit made the change."]
     none: Annotated[float, "That nothing changed."]
@@ -357,7 +357,7 @@ class AlertSummary:
 
 @dataclass(frozen=True, slots=True)
 class QuarantineDocument:
-    """A testbed that gets no orders until its owner has looked at it."""
+    """A testbed without jobs until its owner releases it."""
 
     id: int
     testbed: str
@@ -373,7 +373,7 @@ class QuarantineDocument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusDocument:
-    """What is going on."""
+    """Current status of the lab."""
 
     format: Literal["netbisect-status/1"] = "netbisect-status/1"
     at: Time
@@ -384,7 +384,7 @@ class StatusDocument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthDocument:
-    """All that the watch knows of itself; docs/operations.md explains the fields."""
+    """Health of the monitoring; docs/operations.md explains the fields."""
 
     format: Literal["netbisect-health/1"] = "netbisect-health/1"
     at: Time
@@ -403,16 +403,16 @@ class ComparedRevision:
     run: Annotated[int, "2 for what repeats the first."]
     scenario: str
     subject: str
-    difference: Annotated[Difference | None, "Of the two kernels; null where there is none."]
+    difference: Annotated[Difference | None, "Of the two kernels; null if none."]
     code_low: Annotated[LnRatio | None, "95 % interval of the code: offsets of images count."]
     code_high: LnRatio | None
     word: Literal["slower", "faster", "no regression", "inconclusive"]
-    why: Annotated[str, "Why there is no difference; empty where there is one."]
+    why: Annotated[str, "Why there is no difference; empty if there is one."]
 
 
 @dataclass(frozen=True, slots=True)
 class SecondRun:
-    """How the second run of a difference lies to the first."""
+    """The second run of a difference compared with the first."""
 
     testbed: str
     scenario: str
@@ -425,7 +425,7 @@ class SecondRun:
 
 @dataclass(frozen=True, slots=True)
 class RequestPart:
-    """A question of a request: one for each testbed and run, and those that follow."""
+    """A job of a request: one for each testbed and run, and their follow-ups."""
 
     question: int
     kind: Kind

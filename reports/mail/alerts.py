@@ -21,14 +21,14 @@ from netbisect.reports.render import summary, words
 from netbisect.reports.render.templating import environment
 
 _LINES_MAX = 12
-"""Of a list in a mail; the page has all of it."""
+"""Maximum lines of a list in a mail; the page has all."""
 _ROWS_MAX = 10
 """Of the table of effects."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mail:
-    """A plain-text mail of at most 76 columns; addresses stand on lines of their own."""
+    """A plain-text mail of at most 76 columns; addresses stand on separate lines."""
 
     subject: str
     text: str
@@ -79,8 +79,8 @@ def change(number: int, now: str, place: str, effect: Effect, *, who: str, why: 
         now: Its state, as `words.state` says it.
         place: Its leading scenario, testbed and branch.
         effect: Announced.
-        who: Has changed it.
-        why: In their words.
+        who: Author of the change.
+        why: Reason given by the author.
     """
     facts = [
         ("where", words.clean(place)),
@@ -100,7 +100,7 @@ def _view(case: Case) -> dict[str, Any]:
     return {
         "case": case,
         "opening": opening.five_lines(case),
-        # The five lines say all of it where the search runs or has found one commit.
+        # The five lines are complete if the search is running or has found one commit.
         "headline": ""
         if isinstance(case.finding, Culprit | None)
         else words.clean(summary.headline(case)),
@@ -157,7 +157,7 @@ def _next(case: Case) -> str:
 
 
 def _trend(case: Case) -> list[tuple[str, ...]]:
-    """Columns of the trend, with a rule where the level changed."""
+    """Columns of the trend, with a rule at the change of the level."""
     lines: list[tuple[str, ...]] = []
     for night in summary.trend(case):
         if night.step:

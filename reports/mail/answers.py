@@ -1,4 +1,4 @@
-"""What a reply to a mail about an alert can do, and the answer to one."""
+"""Instructions for replies to alert mails, and the answers to replies."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ COMMANDS = """\
   invalid REASON   the measurement was wrong
 """
 INVITATION = f"\nTo change this alert, reply with one of these lines\n\n{COMMANDS}"
-"""Follows the text of a mail."""
+"""Follows the text of an alert mail."""
 
 
 def done(number: int, now: str) -> Mail:

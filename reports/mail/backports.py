@@ -11,7 +11,7 @@ from netbisect.reports.render.words import Name, clean, day, listing
 def stable_sentences(
     fate: MergeStatus, branches: Sequence[str], label: Name, now: float
 ) -> list[str]:
-    """Sentences for a report about a culprit; none where nothing is known.
+    """Sentences for a report about a culprit; none without data.
 
     Args:
         fate: Facts from commit messages.
@@ -39,7 +39,7 @@ def stable_sentences(
 
 
 def _due(fate: MergeStatus, branches: Sequence[str], now: float) -> list[str]:
-    """Where it is still to go, and when."""
+    """Branches that still lack the commit, and the due date."""
     wanted = fate.to or tuple(branches)
     left = [branch for branch in wanted if branch not in fate.landed]
     if fate.due is None or (wanted and not left):

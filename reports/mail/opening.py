@@ -21,7 +21,7 @@ _HASH_LENGTH = 10
 _COMMIT_MAX, _SUBJECT_MAX = 60, 160
 """Longest subject of a commit in the subject of a mail, and longest subject of a mail."""
 _VALUE_MAX = 60
-"""What stands beside the longest name in a line of a mail."""
+"""Columns of a line beside the longest name."""
 
 
 def subject(case: Case) -> str:
@@ -51,7 +51,7 @@ def _commits(case: Case) -> str:
 
 
 def five_lines(case: Case) -> list[tuple[str, str]]:
-    """What, how much, how sure, by whom it was committed, and what to do; a line each."""
+    """Five lines: change, size, confidence, committer, and action."""
     effects = summary.effects(case)
     much = f"{words.change(effects[0])}, " if effects else ""
     lines = [
@@ -107,7 +107,7 @@ def _certainty(case: Case) -> str:
 
 
 def _committer(case: Case) -> str:
-    """Of the verified commit; otherwise how many commits it may be."""
+    """Committer of the verified commit; otherwise the number of candidates."""
     found = summary.culprits(case)
     commit = case.commit(found[0].revision) if found else None
     if commit is not None:
@@ -144,5 +144,5 @@ def _to_do(case: Case) -> str:
 
 
 def _cut(text: str, length: int) -> str:
-    """At most that long; what is cut off is marked in ASCII, so that headers stay readable."""
+    """Shortens a text; the mark is ASCII, so that headers stay readable."""
     return text if len(text) <= length else f"{text[: length - 3].rstrip()}..."

@@ -59,7 +59,7 @@ def worker_away(worker: str, hosts: Sequence[str], seconds: float) -> Mail:
     Args:
         worker: Its name.
         hosts: Names of the testbeds and builders that it serves.
-        seconds: Since when it is missed.
+        seconds: Time offline.
     """
     name = words.clean(worker)
     return _about_worker(

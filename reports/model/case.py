@@ -38,7 +38,7 @@ HASH_LENGTH = 12
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One thing that was done for a case: a kernel built, or a boot with its runs."""
+    """One step of a case: a build, or a boot with its runs."""
 
     seq: int
     stage: Literal["kernel", "trial"]
@@ -64,7 +64,7 @@ class KernelFailure:
 
     revision: str
     scenario: str
-    """Under whose load it went down; empty when it did not get so far."""
+    """Scenario under which it went down; empty before the first one."""
     why: str
     log: str
     """The panic with its backtrace, or the end of the console or build log."""
@@ -82,11 +82,11 @@ class Links:
     """Address of a review, with `{review}` where its number, such as D12345, belongs."""
 
     def to_commit(self, revision: str) -> str:
-        """Address of that commit; empty when there is none."""
+        """Address of that commit; empty if none."""
         return self.commit.replace("{revision}", revision)
 
     def to_review(self, review: str) -> str:
-        """Address of that review; empty when there is none."""
+        """Address of that review; empty if none."""
         return self.review.replace("{review}", review)
 
 
@@ -141,7 +141,7 @@ class Case:
     skipped: Mapping[str, str] = field(default_factory=dict)
     """By revision: why it could not be measured."""
     marks: Mapping[str, str] = field(default_factory=dict)
-    """By revision: what a user has said about it, such as "marked good by ann: ..."."""
+    """By revision: mark by a user, such as "marked good by ann: ..."."""
     failures: tuple[KernelFailure, ...] = ()
     """Each of them once, oldest first."""
     cost: Cost = field(default_factory=Cost)
@@ -162,7 +162,7 @@ class Case:
     profiles: tuple[ProfilePair, ...] = ()
     """Of every culprit and its parent, if available."""
     testbeds: tuple[str, ...] = ()
-    """All that measured for the search; none where its own one did alone."""
+    """Testbeds of the search; none if it used its own alone."""
     stand_ins: Mapping[str, str] = field(default_factory=dict)
     """By culprit or parent that the search did not boot: the one with the same kernel image that it
     booted instead."""

@@ -17,14 +17,14 @@ from netbisect.reports.model.case import Attempt, Case, KernelFailure
 from netbisect.reports.render import summary, words
 
 _FAILURES_MAX = 50
-"""Kernels whose last words are on a page."""
+"""Maximum number of kernels with console logs on a page."""
 _LOGS_BYTES = 40_000
-"""Of all last words together."""
+"""Total characters of these logs."""
 _LOG_LEAST = 400
 _ATTEMPTS_MAX = 100
 _COMMITS_MAX = 256
 PICTURED = 3
-"""Scenarios whose nights and boots are drawn, the leading one first."""
+"""Maximum number of scenarios with plots, the leading one first."""
 
 
 def template_values(case: Case) -> dict[str, Any]:
@@ -98,7 +98,7 @@ def scenarios(case: Case) -> list[str]:
 
 
 def pictured(case: Case, most: int) -> list[str]:
-    """The scenarios that are drawn: the leading one, and those that lost most."""
+    """The scenarios with plots: the leading one, and those with the largest drops."""
     change = {effect.scenario: effect.ln_ratio for effect in summary.effects(case)}
     names = sorted(scenarios(case)[1:], key=lambda name: change.get(name, 0.0))
     return [case.lead, *names][:most]

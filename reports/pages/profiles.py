@@ -1,4 +1,4 @@
-"""Where kernels spend their time: flame graphs, and the table of the functions that grew."""
+"""Profiles of kernels: flame graphs, and the table of functions that grew."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _SHOWN = 10
 _LEAST = 0.0005
 """Least change of a share that a table shows."""
 BYTES = 120_000
-"""Of all drawings of a page that has other things to show as well."""
+"""Maximum bytes of all drawings of a page with other content."""
 BYTES_ALONE = 250_000
-"""Of all drawings of a page of their own."""
+"""Maximum bytes of all drawings of a profile page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +64,12 @@ def sections(
 
 
 def files(found: tuple[ProfilePair, ...], label: Name, stem: str) -> dict[str, str]:
-    """The same drawings as files of their own, each as large as it needs to be.
+    """The same drawings as separate files in full size.
 
     Args:
         found: Profiles.
         label: Names revisions.
-        stem: With which their names begin.
+        stem: Prefix of their names.
     """
     return {
         _file(stem, i, name): flamegraph.document(draw(flamegraph.MOST_BYTES)).decode()
@@ -83,7 +83,7 @@ def _file(stem: str, place: int, name: str) -> str:
 
 
 def grown(before: StoredProfile, after: StoredProfile) -> list[StackShift]:
-    """The functions whose own share grew most, as many as are worth a table."""
+    """The functions whose own share grew most, for the table."""
     found = share_shifts(before.stacks, after.stacks)
     return [one for one in found if one.change >= _LEAST][:_SHOWN]
 

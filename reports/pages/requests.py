@@ -42,13 +42,13 @@ class DifferenceLine:
     subject: str
     """For people."""
     effect: Effect | None
-    """None where nothing was measured."""
+    """None without a measurement."""
     low: float
     high: float
     """95 % interval when the offsets of the two images count, ln ratio."""
     word: DifferenceVerdict
     why: str = ""
-    """Why nothing was measured, or is to be measured."""
+    """Why there is no measurement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class RequestAnswer:
 
 
 def subject_line(head: Head) -> str:
-    """Of all mails of a request."""
+    """Subject of all mails of a request."""
     names = " and ".join(head.subjects) if len(head.subjects) < 3 else _several(head)  # noqa: PLR2004 - two fit
     return words.clean(f"[netbisect] request {head.number}: {head.kind} {names}")
 
@@ -88,9 +88,9 @@ def confirmation(head: Head, boots: int, seconds: float, address: str) -> tuple[
 
     Args:
         head: The request.
-        boots: That are to be made, at most.
-        seconds: Of the lab, at most.
-        address: Where it is followed.
+        boots: Maximum number.
+        seconds: Maximum time of the lab.
+        address: Address of its page.
     """
     places = [
         ("asked", head.kind),
@@ -119,7 +119,7 @@ def news(head: Head, said: str, address: str) -> tuple[str, str]:
     Args:
         head: The request.
         said: A sentence.
-        address: Where the request is followed.
+        address: Address of its page.
     """
     text = [
         wrap(words.clean(said)),
@@ -161,7 +161,7 @@ def rows(answer: RequestAnswer) -> list[tuple[str, ...]]:
 
 
 def consistency(answer: RequestAnswer) -> list[str]:
-    """Sentences on how a second run lies to the first."""
+    """Sentences that compare the second run with the first."""
     said = []
     for testbed, subject, one in answer.repeats:
         apart = words.change(_as_effect(one))
@@ -199,7 +199,7 @@ def hidden(line: DifferenceLine) -> str:
 
 
 def part_line(part: RequestPart) -> str:
-    """How far a question is, in a line."""
+    """Progress of a job, on one line."""
     run = f", run {part.run}" if part.run > 1 else ""
     boots = f"{part.boots} of {words.count(part.boots_wanted, 'boot')}"
     said = f"{part.kind.lower()} on {part.testbed}{run}: {boots}"
@@ -213,7 +213,7 @@ def part_line(part: RequestPart) -> str:
 
 
 def as_text(found: RequestDocument) -> str:
-    """A request on a terminal: how far it is, or its answer."""
+    """A request on a terminal: progress, or the answer."""
     names = ", ".join(found.labels)
     lines = [
         wrap(

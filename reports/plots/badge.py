@@ -29,14 +29,14 @@ class BadgeColour(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """How a branch is, on one testbed or on all."""
+    """Condition of a branch, on one testbed or on all."""
 
     drops: int
     """Open ones, neither acknowledged nor muted."""
     suspected: int
-    """Changes that are being measured again."""
+    """Changes under retest."""
     levels: int
-    """Of the series with the most; two stand for two and more."""
+    """Number of levels of the longest series; 2 means two or more."""
     days: float | None
     """Since the last measurement; None if unknown."""
 
@@ -44,7 +44,7 @@ class Condition:
 def state(condition: Condition) -> tuple[str, BadgeColour]:
     """Text and colour: drops first, then stale data, then running measurements.
 
-    A branch with fewer than two kernels has nothing to be compared with, and is being measured.
+    A branch with fewer than two kernels counts as being measured.
     """
     if condition.drops:
         return words.count(condition.drops, "drop"), BadgeColour.BAD
@@ -94,6 +94,6 @@ def _cut(text: str) -> str:
 
 
 def _width(text: str) -> int:
-    """Of a text in Verdana and the space round it, in pixels; the picture fits it to this."""
+    """Width of a text in Verdana with its margins, pixels."""
     letters = sum(4 if one in _NARROW else 10 if one in _WIDE else 7 for one in text)
     return letters + 2 * _PADDING

@@ -28,7 +28,7 @@ _TOP = 26
 _CHARACTER = 6.65
 """Width of one in 11 px of a fixed-width font."""
 _LEAST = 0.7
-"""Narrower boxes cannot be seen."""
+"""Narrower boxes are not drawn."""
 _LEVELS_MAX = 100
 _NAME_MAX = 160
 """Characters of a name that are shown, in a title too."""
@@ -72,7 +72,7 @@ class _Box:
     own: tuple[float, ...]
     """Of each profile, without those that it calls."""
     change: float = 0.0
-    """By how much the own share of this function grew, in all its places together."""
+    """Growth of the own share of this function over all its places."""
 
 
 # ----------------------------------------------------------------------------- what is offered
@@ -111,7 +111,7 @@ def difference(
 
 
 def document(drawing: str) -> bytes:
-    """An element of these as a file of its own, on light or dark paper as the reader has it."""
+    """The element as a separate file, in light or dark colours as the reader prefers."""
     start, style, rest = drawing.partition("<style>\n")
     return f'<?xml version="1.0" encoding="utf-8"?>\n{start}{style}{_ALONE}{rest}\n'.encode(
         "utf-8", "replace"
@@ -122,7 +122,7 @@ def document(drawing: str) -> bytes:
 
 
 def _boxes(profiles: Sequence[Stacks]) -> Iterator[_Box]:
-    """All boxes that can be seen, the widest first; one is never before those below it."""
+    """All visible boxes, the widest first; a box follows those below it."""
     stacks = sorted({stack for profile in profiles for stack in profile})
     totals = [total(profile) for profile in profiles]
     changes = {one.function: one.change for one in share_shifts(profiles[0], profiles[-1])}

@@ -60,7 +60,7 @@ class Vitals:
 
 @dataclass(frozen=True, slots=True)
 class MinistatDifference:
-    """How far apart ministat holds two sets to be; errors are half widths of its intervals."""
+    """Difference of two sets as ministat reports it; errors are half widths of its intervals."""
 
     proven: bool
     difference: float
@@ -157,7 +157,7 @@ def difference(
     confidence: float = 95.0,
     variant: Variant = Variant.CURRENT,
 ) -> MinistatDifference:
-    """How far a set's mean lies from the reference's, by Student's t with pooled variance.
+    """Difference of a set's mean from that of the reference, by Student's t with pooled variance.
 
     Args:
         one: The compared set.
@@ -202,7 +202,7 @@ def _verdict(found: MinistatDifference, confidence: float) -> list[str]:
 
 
 def _divide(a: float, b: float) -> float:
-    """As C divides: by zero too."""
+    """Division as in C, also by zero."""
     if b != 0:
         return a / b
     return math.nan if a == 0 or math.isnan(a) else math.copysign(math.inf, a) * math.copysign(1, b)

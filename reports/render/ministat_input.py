@@ -1,4 +1,4 @@
-"""How ministat(1) reads its files: a number from a column of every line.
+"""Input of ministat(1): a number from a column of every line.
 
 Lines are bytes, as in C: nothing depends on an encoding or a locale.
 """

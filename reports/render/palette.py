@@ -16,7 +16,7 @@ INK, GRID, BOOT, GOOD, BAD, CULPRIT, HEAT = (
     "#a0307d",
     "#006d5b",
 )
-"""What a colour means; the page gives each another value in the dark. Told apart by everyone, and
+"""Meanings of colours; the page has other values for dark mode. Told apart by everyone, and
 no meaning rests on colour alone: shapes, dashes and words say the same."""
 
 VARIABLES = {
@@ -30,7 +30,7 @@ VARIABLES = {
 }
 """CSS variable of each colour."""
 BOX_MIN = 5
-"""Fewer boots have no quartiles worth a box; their dots say all."""
+"""Boots from which a box of quartiles is drawn."""
 WIDTH = 8.0
 """Inches."""
 

@@ -11,12 +11,12 @@ from itertools import zip_longest
 WIDTH = 76
 _GAP = "  "
 _TIED = re.compile(r"(?<=\d) (?=%|[kM]?pps\b|h\b|min\b|s\b|boots?\b)")
-"""Between a number and its unit no line ends."""
+"""Spaces between numbers and units, where no line ends."""
 _TIE = "\N{NO-BREAK SPACE}"
 
 
 def wrap(text: str, indent: int = 0, width: int = WIDTH) -> str:
-    """A paragraph, every line indented; words longer than a line are cut."""
+    """A paragraph, each line indented; words longer than a line are cut."""
     return "\n".join(" " * indent + line for line in _lines(text, width - indent))
 
 
@@ -26,7 +26,7 @@ def _lines(text: str, width: int) -> list[str]:
 
 
 def table(rows: Iterable[Sequence[str]], indent: int = 2, width: int = WIDTH) -> str:
-    """Columns, as wide as their cells; the widest ones are wrapped where a line is too short."""
+    """A table with columns as wide as their cells; the widest are wrapped to fit the line."""
     lines = list(rows)
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     room = width - indent - len(_GAP) * (len(widths) - 1)
@@ -42,13 +42,13 @@ def table(rows: Iterable[Sequence[str]], indent: int = 2, width: int = WIDTH) ->
 
 
 def shell(command: str, indent: int = 2) -> str:
-    """A command over several lines, fit for pasting: only between words, never within one."""
+    """A command over several lines for pasting, broken between words only."""
     lexer = shlex.shlex(command, posix=False)
     lexer.whitespace_split = True
     lexer.commenters = ""
     try:
         words = list(lexer)
-    except ValueError:  # a quotation mark that is not closed: no place to break it is safe
+    except ValueError:  # an unclosed quotation mark: no safe place to break
         return " " * indent + command
     lines = [" " * indent]
     for word in words:

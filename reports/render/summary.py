@@ -59,7 +59,7 @@ class Stop:
     change: str
     """Against the good end."""
     result: str
-    """Its mean rate, or why there is none."""
+    """Its mean, or the reason that there is none."""
 
 
 def effects(case: Case) -> tuple[Effect, ...]:
@@ -257,7 +257,7 @@ def block(case: Case) -> str:
 
 
 def remark(case: Case) -> str:
-    """Where ministat and the verdict seem to disagree, why; else empty."""
+    """Explanation if ministat and the verdict seem to disagree; else empty."""
     text = block(case)
     if not text:
         return ""
@@ -277,7 +277,7 @@ def remark(case: Case) -> str:
 
 
 def steps(case: Case) -> list[Attempt]:
-    """The attempts that told something: boots, and kernels that could not be had."""
+    """The informative attempts: boots, and kernels without a boot."""
     return [
         attempt
         for attempt in case.attempts
@@ -286,7 +286,7 @@ def steps(case: Case) -> list[Attempt]:
 
 
 def measured_on(case: Case) -> str:
-    """On which testbeds the search was made, unless on its own one alone."""
+    """Testbeds of the search, unless it used its own alone."""
     names = words.listing(list(case.testbeds))
     several = len(case.testbeds) > 1
     return f"{names}; rates and ministat are of {case.shown}" if several else names
@@ -351,7 +351,7 @@ def _stop(case: Case, last: Attempt, rates: list[float], good: list[float] | Non
 
 
 def crashes(case: Case) -> list[tuple[str, str, str]]:
-    """Kernels that panicked under load, whatever their speed: label, scenario, how."""
+    """Kernels that panicked under load: label, scenario, message."""
     return [
         (case.label(one.revision), case.title(one.scenario), words.reason(one.why))
         for one in case.failures
@@ -371,7 +371,7 @@ class TrendLine:
     step: str
     """The change, at the first revision of the slower side; otherwise empty."""
     culprit: str
-    """There: the verified commit, if there is one; otherwise empty."""
+    """At the change: the verified commit, if any; otherwise empty."""
 
 
 def trend(case: Case) -> list[TrendLine]:

@@ -1,4 +1,4 @@
-"""The templates of this folder, ready to be filled."""
+"""Environment of the templates."""
 
 from __future__ import annotations
 

@@ -15,12 +15,12 @@ _NAMED = 3
 _MENTIONED = 0.01
 """Smallest probability of another explanation that is mentioned."""
 _LIKELIER = 0.5
-"""Probability from which an explanation is more likely than not."""
+"""Probability above which an explanation is more likely than not."""
 _INDENT = " " * 10
 
 
 def posterior(belief: Posterior, label: words.Name) -> list[str]:
-    """A belief as a picture, oldest commit left, and the likeliest commits by name.
+    """A posterior as a text plot, oldest commit left, with the most likely commits by name.
 
     Args:
         belief: The posterior.
@@ -37,7 +37,7 @@ def posterior(belief: Posterior, label: words.Name) -> list[str]:
 
 
 def _single_commit(belief: Posterior, label: words.Name) -> str:
-    """What is known of one commit alone."""
+    """The most likely single commits."""
     alone = math.fsum(belief.chances.values())
     if alone < _LIKELIER and belief.none < _LIKELIER:
         return f"one commit alone: {words.certainty(alone)}"

@@ -33,21 +33,21 @@ _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 _TENTHS = 10
 """Seconds below which tenths are shown."""
 _ALMOST_SURE = 0.999
-"""No measurement is certain, so nothing is called more certain than this."""
+"""Maximum probability shown: no measurement is certain."""
 _RARE = 1e-6
 _UNKNOWN = math.log(100)
 """Intervals beyond a factor of 100 are not shown."""
 
 
 def clean(text: str) -> str:
-    """One line that can be shown anywhere: no control characters, no text direction tricks."""
+    """One line without control characters and without changes of text direction."""
     if not (text.isascii() and text.isprintable()):
         text = "".join(map(_plain, text))
     return " ".join(text.split())
 
 
 def block(text: str) -> str:
-    """The same for text of several lines, whose tabs stay."""
+    """As `clean`, for several lines; tabs stay."""
     lines = text.replace("\r\n", "\n").split("\n")
     return "\n".join(
         "\t".join("".join(map(_plain, part)) for part in line.split("\t")) for line in lines
@@ -55,7 +55,7 @@ def block(text: str) -> str:
 
 
 def in_xml(text: str) -> str:
-    """One line that XML can hold, which markup in it is still to be escaped for."""
+    """One line of valid XML characters; markup is not escaped."""
     return clean(text).translate(
         {0xFFFE: "\N{REPLACEMENT CHARACTER}", 0xFFFF: "\N{REPLACEMENT CHARACTER}"}
     )
@@ -84,7 +84,7 @@ def listing(items: list[str]) -> str:
 
 
 def pps(value: float) -> str:
-    """Packets per second with about as many digits as a boot is worth: `1.488 Mpps`."""
+    """Packets per second with about as many digits as a boot is precise: `1.488 Mpps`."""
     text = f"{value:.0f} pps"
     for unit, scale, digits in (("kpps", 1e3, 3), ("Mpps", 1e6, 4)):
         if float(text.split(maxsplit=1)[0]) < 1000:  # noqa: PLR2004 - a step of the prefixes
@@ -256,7 +256,7 @@ _STATES = {
 
 
 def changed_conditions(before: Mapping[str, str], after: Mapping[str, str]) -> str:
-    """What differs between the conditions of two epochs, as `NAME: OLD → NEW; ...`."""
+    """Differences between the conditions of two epochs, as `NAME: OLD → NEW; ...`."""
     names = [*before, *(name for name in after if name not in before)]
     changes = [
         f"{name}: {before.get(name, 'not recorded')} → {after.get(name, 'not recorded')}"

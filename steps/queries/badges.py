@@ -1,4 +1,4 @@
-"""How branches are, on one testbed or on all: what badges say."""
+"""Conditions of branches, on one testbed or on all, for badges."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from netbisect.store.repositories.samples import Coverage
 _DAY = 86400.0
 _SUSPECTED = {AlertState.CANDIDATE, AlertState.CONFIRMING}
 _TIMES = 1e9
-"""Seconds since the epoch from which on they are times: imported levels have numbers there."""
+"""Least value that is a time in seconds since the epoch: imported levels have numbers instead."""
 
 Place = tuple[str, str]
 """A branch and a testbed; "" for all testbeds."""
 
 
 def conditions(ledger: Ledger, branches: Iterable[str] = ()) -> dict[Place, Condition]:
-    """How each branch is, on all testbeds and on each that has measured it.
+    """Condition of each branch, on all testbeds and on each that has measured it.
 
     Args:
         ledger: The ledger.
-        branches: Such as have perhaps never been measured.
+        branches: Names; they may have no measurements.
     """
     covered = {
         (branch, testbed): one for (testbed, branch), one in ledger.samples.coverage().items()
@@ -53,14 +53,14 @@ def _condition(covered: Mapping[str, Coverage], about: Sequence[Alert], now: flo
 
 
 def _seen(alert: Alert, branch: str, testbed: str = "") -> bool:
-    """Whether it moved this branch, on this testbed or on any."""
+    """Whether the alert concerns this branch, on this testbed or on any."""
     places = {(one.testbed, one.branch) for one in alert.series if one.moved}
     places.add((alert.testbed, alert.branch))
     return any(place[1] == branch and testbed in ("", place[0]) for place in places)
 
 
 def named(name: str, found: Mapping[Place, Condition]) -> Place | None:
-    """The place that a badge's name means, `main` or `main/c2558`; None where there is none.
+    """The place of a badge, by its name `main` or `main/c2558`; None if unknown.
 
     Names of branches have slashes too: a branch goes before a testbed of another one.
     """
@@ -71,6 +71,6 @@ def named(name: str, found: Mapping[Place, Condition]) -> Place | None:
 
 
 def title(place: Place) -> str:
-    """What a badge is called."""
+    """Name of a badge."""
     branch, testbed = place
     return f"{branch} on {testbed}" if testbed else branch

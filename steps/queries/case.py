@@ -37,9 +37,9 @@ from netbisect.store.db.records import Action, ActionStage, Alert, JobRecord
 from netbisect.store.ledger import Ledger
 
 _OF_THE_KERNEL = (Stage.BUILD, Stage.BOOT)
-"""Where a failure has something to say about the revision."""
+"""Stages at which a failure concerns the revision."""
 _FOLLOWED = 90 * 86400.0
-"""Seconds after its end that an alert is followed."""
+"""Seconds after the end of an alert in which its culprit is followed."""
 _UNKNOWN_SUBJECT = "(not in the tree that is watched)"
 
 
@@ -240,7 +240,7 @@ def _commits(ledger: Ledger, job: CompareJob | BisectJob) -> tuple[Commit, ...]:
 
 
 def _compared(job: CompareJob | BisectJob, finding: Result | None) -> tuple[tuple[str, str], ...]:
-    """The compared revisions: each culprit with its parent, the earlier one first, or the ends."""
+    """The compared revisions: each culprit with its parent, the earlier first, or the ends."""
     if isinstance(finding, Culprit):
         return ((finding.parent, finding.revision),)
     if isinstance(finding, SeveralCulprits):
@@ -290,7 +290,7 @@ def _places(
 
 
 def _of(evidence: Evidence, testbed: str) -> Evidence:
-    """The fresh readings of one of several testbeds; all where there is only one."""
+    """The fresh readings of one of several testbeds; all if there is only one."""
     if not testbed:
         return evidence
     own = tuple(one for one in evidence.observations if one.fresh and one.testbed == testbed)
@@ -312,7 +312,7 @@ def _pps(
 
 
 def _attempt(decision: Action, facts: Sequence[Fact], lead: str) -> Attempt:
-    """What came of a decision; kernels of other revisions were built ahead beside it."""
+    """Result of a decision, without kernels that were built ahead."""
     outcome, seconds = decision.note or str(decision.outcome or "under way"), 0.0
     runs: list[float] = []
     for fact in facts:
@@ -346,7 +346,7 @@ def _attempt(decision: Action, facts: Sequence[Fact], lead: str) -> Attempt:
 
 
 def _built_ahead(decision: Action, facts: Sequence[Fact]) -> Iterator[Attempt]:
-    """The kernels that were built, or failed to, while the search waited for something else."""
+    """The kernels built ahead, successfully or not."""
     for fact in facts:
         if isinstance(fact, Kernel | Failure) and fact.revision != decision.revision:
             yield Attempt(
@@ -363,7 +363,7 @@ def _built_ahead(decision: Action, facts: Sequence[Fact]) -> Iterator[Attempt]:
 
 
 def _failures(facts: Sequence[Fact]) -> tuple[KernelFailure, ...]:
-    """What kernels died of, or were not built for; a second try that failed alike is left out."""
+    """Failures of kernels; a second attempt with the same failure is left out."""
     found: dict[tuple[str, str, str], KernelFailure] = {}
     for fact in facts:
         if isinstance(fact, Failure) and fact.log.strip() and fact.stage in _OF_THE_KERNEL:

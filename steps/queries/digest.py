@@ -75,7 +75,7 @@ def gather(
     Args:
         ledger: Where it is.
         settings: For branches and links.
-        lab: For testbeds, and what scenarios are called.
+        lab: For names of testbeds and scenarios.
         nights: Asked since then.
         since: Seconds since the epoch.
     """

@@ -31,7 +31,7 @@ from netbisect.store.db.records import Alert, JobRecord, Quarantine, RequestStat
 _RATE = "%.7g"
 _BOOLEAN = ("false", "true")
 _NAMES = 1 << 14
-"""Of revisions and kernels that are kept as documents have them: series share them."""
+"""Number of cached texts of revisions and kernels, which series share."""
 
 
 def series(
@@ -127,7 +127,7 @@ def differences(effects: Sequence[Effect]) -> tuple[Difference, ...]:
 
 
 def difference(effect: Effect) -> Difference:
-    """With ends that are open as null."""
+    """A difference, open ends as None."""
     metric = metric_of(effect.scenario)
     ends = _percent(metric, effect.low), _percent(metric, effect.high)
     low, high = reversed(ends) if metric.lower else ends
@@ -146,7 +146,7 @@ def difference(effect: Effect) -> Difference:
 
 
 def _percent(metric: SeriesMetric, ln_ratio: float) -> float | None:
-    """As a percentage of the good side; None for an end that is open, or as good as that."""
+    """As a percentage of the good side; None for an open end, or one too large."""
     try:
         return metric.percent(ln_ratio) if math.isfinite(ln_ratio) else None
     except OverflowError:

@@ -44,7 +44,7 @@ class DocumentQueries:
     min_effect: float = MIN_EFFECT
     """Smallest drop worth an alert, as |ln ratio|."""
     url: str = ""
-    """Where the service has its documents, with a slash at the end; "" where there is none."""
+    """Address of the documents of the service, with a slash at the end; "" without one."""
 
     @classmethod
     def of(cls, ledger: Ledger, settings: Settings) -> Self:
@@ -278,7 +278,7 @@ class DocumentQueries:
     # ------------------------------------------------------------------------- what is going on
 
     def status(self, *, everything: bool = False) -> types.StatusDocument:
-        """Open questions with their last order, and alerts: those that stand, or all of them."""
+        """Open jobs with their last action, and alerts: those in effect, or all."""
         alerts = self.ledger.alerts.all() if everything else self.ledger.alerts.all_open()
         alerts = alerts[: -_SHOWN - 1 : -1]
         changed = self.ledger.alerts.change_counts([one.id for one in alerts])

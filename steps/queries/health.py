@@ -24,7 +24,7 @@ from netbisect.store.ledger import Ledger
 
 _DAY = 86400.0
 _TIMES = 1e9
-"""Seconds since the epoch from which on they are times: imported levels have numbers there."""
+"""Least value that is a time in seconds since the epoch: imported levels have numbers instead."""
 _TAKEN_BACK = {AlertState.WITHDRAWN, AlertState.INVALID}
 _IN_DOUBT = {AlertState.CANDIDATE, AlertState.CONFIRMING}
 
@@ -77,7 +77,7 @@ def judge(ledger: Ledger, min_effect: float = MIN_EFFECT) -> LabHealth:
 
 
 def new_epochs(ledger: Ledger) -> list[str]:
-    """What changed at the lab in the last `DAYS` days: a sentence for each change of conditions."""
+    """Changes of conditions in the last `DAYS` days, one sentence each."""
     after = max(ledger.clock() - DAYS * _DAY, _TIMES)
     found: dict[tuple[str, str, str], list[str]] = {}
     for testbed, scenario in dict.fromkeys(
@@ -147,5 +147,5 @@ def _record(alerts: list[Alert], now: float) -> DetectionRecord:
 
 
 def _returned(candidate: Alert) -> bool:
-    """Its retest has opened an earlier alert again, and was given to that one."""
+    """Whether its retest has reopened an earlier alert."""
     return candidate.state is AlertState.WITHDRAWN and candidate.comparison is None

@@ -26,7 +26,7 @@ from netbisect.workers.config.scenario import title_of_series
 from netbisect.workers.config.toml import FileError
 
 _BEFORE, _AFTER = 60, 30
-"""Levels that the picture of a case has round its change."""
+"""Levels before and after a change in the plot of a case."""
 
 
 class LabContext:
@@ -43,8 +43,8 @@ class LabContext:
 
         Args:
             commit_link: As `Links.commit`.
-            lab: What its files say.
-            home: Of the service whose ledger it is, where its folders are there too.
+            lab: Lab files; None if missing.
+            home: Settings of the service of this ledger, if its folders exist.
         """
         self.commit_link = commit_link
         self._home = home

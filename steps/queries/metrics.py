@@ -15,7 +15,7 @@ from netbisect.workers.config.lab import Lab
 
 
 def gather(ledger: Ledger, lab: Lab, stalled: StallHistory) -> str:
-    """All figures as they are now, as Prometheus reads them."""
+    """All current figures in the format of Prometheus."""
     found = [*_of_testbeds(ledger, lab), *_of_ledger(ledger.metrics.census()), *_of_stalls(stalled)]
     return text(found)
 
@@ -112,5 +112,5 @@ def _of_ledger(census: LedgerCounts) -> Iterator[Metric]:
 
 
 def _all(found: Mapping[str, int], names: list[str]) -> dict[tuple[str, ...], float]:
-    """Also those with the value 0: a missing figure cannot be monitored."""
+    """All kinds, also those with the value 0: a missing figure cannot be monitored."""
     return {(name,): found.get(name, 0) for name in names}

@@ -1,4 +1,4 @@
-"""What a request has found: its questions and their answers put together."""
+"""Answers of requests, combined from the results of their jobs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ INCONCLUSIVE, FAILED = "inconclusive", "failed"
 EXIT = {NO_REGRESSION: 0, REGRESSION: 1, INCONCLUSIVE: 2, FAILED: 3}
 """Status of `netbisect request … --wait`, by verdict."""
 _ANY = 1e-9
-"""ln ratio: of a verified commit every difference matters."""
+"""ln ratio; any difference of a verified commit matters."""
 _VERDICTS = {
     DifferenceVerdict.SLOWER: REGRESSION,
     DifferenceVerdict.FASTER: NO_REGRESSION,
@@ -52,7 +52,7 @@ _VERDICTS = {
 
 
 def exit_status(request: Request) -> int:
-    """Of a command that has waited for it; 3 also when it was cancelled."""
+    """Exit status of a waiting command; 3 also for a cancelled request."""
     if request.state is not RequestState.ANSWERED:
         return EXIT[FAILED]
     return EXIT.get(request.verdict, EXIT[FAILED])
@@ -64,11 +64,11 @@ def answer(
     """The answer to a request.
 
     Args:
-        ledger: Where its boots are.
-        settings: For the address of its page.
-        lab: For the names of scenarios.
-        request: Which.
-        parts: Its questions, with their answers as far as they have one.
+        ledger: Database.
+        settings: For its address.
+        lab: For titles of scenarios.
+        request: The request.
+        parts: Its jobs, with or without results.
     """
     last = last_of(parts)
     lines = [line for one in parts for line in _lines(ledger, lab, one)]
@@ -106,7 +106,7 @@ def folder_name(record: JobRecord) -> str:
 
 
 def _readmes(settings: Settings, request: Request, parts: Sequence[JobRecord]) -> list[str]:
-    """Addresses of what netbenches would show, where there are boots enough for it."""
+    """Addresses of the netbenches folders, if there are enough boots."""
     return [
         settings.request_file_address(request.id, f"{folder_name(one)}/README.md")
         for one in parts
@@ -138,7 +138,7 @@ def last_of(parts: Sequence[JobRecord]) -> list[JobRecord]:
 
 
 def verdict_of(last: Sequence[JobRecord]) -> str:
-    """The worst of what they say."""
+    """The worst of several verdicts."""
     found = {_verdict(one) for one in last}
     if found == {FAILED}:
         return FAILED
@@ -169,7 +169,7 @@ def _margin(parts: Sequence[JobRecord]) -> float:
 
 
 def title_of(lab: Lab, scenario: str) -> str:
-    """What people call a scenario; its name where it has no file any more."""
+    """Title of a scenario; its name if its file is gone."""
     try:
         return title_of_series(scenario, lab.scenario_directories)
     except FileError:
@@ -299,7 +299,7 @@ def _percent(margin: float) -> str:
 
 
 def remarks_of(ledger: Ledger, lab: Lab, record: JobRecord) -> list[str]:
-    """What a reader of a measurement must know to believe it."""
+    """Remarks that a reader of a measurement needs."""
     job, finding = record.job, record.finding
     if not isinstance(job, MeasureJob) or not isinstance(finding, MeasureResult):
         return []
@@ -316,7 +316,7 @@ def remarks_of(ledger: Ledger, lab: Lab, record: JobRecord) -> list[str]:
 
 
 def _why_open(job: MeasureJob, effect: Effect, kernels: str, where: str) -> str:
-    """Why a difference is not settled, and what would settle it."""
+    """Why a difference is undecided, and what would decide it."""
     margin = _percent(job.min_effect)
     noise = job.noise.get(effect.scenario)
     if measurement.classify(effect, None, job.min_effect) is DifferenceVerdict.SLOWER:
@@ -337,7 +337,7 @@ def _why_open(job: MeasureJob, effect: Effect, kernels: str, where: str) -> str:
 
 
 def _unsettled(last: Sequence[JobRecord]) -> str:
-    """What an inconclusive answer says in a sentence."""
+    """Summary of an inconclusive answer."""
     reasons = {
         measurement.classify(effect, None, one.job.min_effect)
         for one in last

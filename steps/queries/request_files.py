@@ -1,4 +1,4 @@
-"""What is kept of an answer as files: a document, and folders as netbenches has them."""
+"""Files of an answer: a document, and folders in the form of netbenches."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ DOCUMENT = "request.json"
 
 
 def folder_of(settings: Settings, request: int) -> Path:
-    """Where the files of a request are."""
+    """Folder of the files of a request."""
     return settings.reports / f"request-{request}"
 
 
 def addresses(settings: Settings, request: int) -> list[str]:
-    """Of all its files, relative to the pages."""
+    """Addresses of all its files, relative to the pages."""
     folder = folder_of(settings, request)
     found = sorted(folder.glob(DOCUMENT)) + sorted(folder.glob("*/[!.]*"))
     return [f"reports/{one.relative_to(settings.reports).as_posix()}" for one in found]
 
 
 def write(ledger: Ledger, settings: Settings, lab: Lab, history: History, request: Request) -> None:
-    """Writes all files of a request that is over, each as a whole or not at all.
+    """Writes all files of an ended request, each atomically.
 
     Raises:
         OSError: there is no room, or the folder cannot be written.
@@ -64,7 +64,7 @@ def _put(path: Path, content: bytes) -> None:
 
 
 def write_missing(ledger: Ledger, settings: Settings, lab: Lab, history: History) -> None:
-    """After a restart: the files that a kill has prevented, and those older than the answer."""
+    """Writes files that are missing or older than the answer, after a restart."""
     for request in ledger.requests.all():
         if request.state is RequestState.OPEN or request.closed_at is None:
             continue
@@ -81,7 +81,7 @@ def _study(
     record: JobRecord,
     job: MeasureJob,
 ) -> Study | None:
-    """A measurement as netbenches tells it; None where there are too few values for ministat."""
+    """A measurement in the form of netbenches; None with too few values for ministat."""
     evidence = kernels.evidence(ledger, record)
     scenarios = []
     for name in job.scenarios:

@@ -1,4 +1,4 @@
-"""Following a request: how far it is, what stands before it, what happened; all in one document."""
+"""Status of a request: progress, queue and history, in one document."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from netbisect.workers.config.lab import Lab
 def follow(
     ledger: Ledger, settings: Settings, lab: Lab, history: History, number: int
 ) -> types.RequestDocument:
-    """All that is known of a request.
+    """The document of a request.
 
     Raises:
         StoreError: there is none.
@@ -122,7 +122,7 @@ class _View:
         self._left: dict[int, float] = {}
 
     def part(self, record: JobRecord) -> types.RequestPart:
-        """A question of a request."""
+        """A job of a request."""
         job = record.job
         still = record.state is JobState.OPEN
         evidence = self._kernels.evidence(self._ledger, record)
@@ -191,17 +191,17 @@ class _View:
         return found
 
     def _place(self, ahead: list[JobRecord]) -> int:
-        """1 is whose turn it is, or who takes turns with others from the beginning."""
+        """Place in the queue; 1 for the running job, and for those that alternate with it."""
         return 1 + len({one.request or -one.id for one in ahead})
 
     def _before(self, record: JobRecord, other: JobRecord) -> float:
-        """Seconds for which another question keeps this one waiting."""
+        """Seconds for which another job delays this one."""
         seconds = self._seconds(other)
         turns_with = other.priority == record.priority and other.requested_by != record.requested_by
         return min(seconds, self._seconds(record)) if turns_with else seconds
 
     def _seconds(self, record: JobRecord) -> float:
-        """Of the testbed and of one builder, that a question takes from now on, at most."""
+        """Maximum seconds of the testbed and of one builder that a job still takes."""
         if record.id not in self._left:
             self._left[record.id] = self._seconds_of(record)
         return self._left[record.id]

@@ -1,4 +1,4 @@
-"""What the name of a revision means, told to programs."""
+"""Meaning of a revision name, as JSON values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from netbisect.store.git.resolve import Range, Review, whereabouts
 
 
 def answer(history: History, name: str, found: Commit | Review | Range) -> dict[str, Any]:
-    """What a name means.
+    """Meaning of a name.
 
     Raises:
         HistoryError: the clone cannot be read.
@@ -45,7 +45,7 @@ def _commit(history: History, commit: Commit) -> dict[str, Any]:
 
 
 def refusal(name: str, error: RevisionError) -> dict[str, Any]:
-    """Why it means nothing, or what it may mean."""
+    """The error, with possible meanings."""
     candidates = [
         {
             "name": one.name,

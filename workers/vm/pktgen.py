@@ -38,13 +38,13 @@ from netbisect.workers.config import pktgen_options
 from netbisect.workers.config.vm import SECOND
 
 MACS = {"ingress": "52:54:00:00:00:21", "egress": "52:54:00:00:00:22"}
-"""Of this host's ends of the wires."""
+"""Addresses of this host's ends of the wires."""
 _RANGE = re.compile(
     r"(?:\[(?P<a6>[^\]]+)\]|(?P<a4>[0-9.]+))(?::(?P<p>\d+))?"
     r"(?:-(?:\[(?P<b6>[^\]]+)\]|(?P<b4>[0-9.]+))(?::(?P<q>\d+))?)?\Z"
 )
 _PORT = 1234
-"""What pkt-gen takes where a range names none."""
+"""Default port of pkt-gen."""
 _TICK = 0.0005
 """Seconds between two looks at what is due."""
 _CATCH_UP = 0.1
@@ -64,7 +64,7 @@ _TTL = 64
 
 
 class VmTrafficError(Exception):
-    """What cannot be sent or received; the message is pkt-gen's."""
+    """Invalid traffic; the message is that of pkt-gen."""
 
 
 # ----------------------------------------------------------------------------------------- frames
@@ -155,10 +155,10 @@ def _mac(text: str) -> bytes:
 
 
 class _Clock(Protocol):
-    """What tells seconds, from anywhere on."""
+    """A clock with an arbitrary origin."""
 
     def now(self) -> float:
-        """Seconds, or what stands for them."""
+        """Current time in seconds of this clock."""
         ...
 
 
@@ -202,7 +202,7 @@ class Instructions:
         self._open.close()
 
     def now(self) -> float:
-        """What has been executed since the machine was switched on, in seconds of that kind."""
+        """Instructions executed since power-on, in seconds of that kind."""
         count: int = self._ask("query-replay")["icount"]
         return count / SECOND
 
@@ -253,13 +253,13 @@ def _taken(folder: Path, port: str) -> Iterator[None]:
 
 @dataclass
 class _Run:
-    """What was counted, and the lines about it."""
+    """Counters and their output lines."""
 
     out: TextIO
     options: dict[str, str]
     clock: _Clock = field(default_factory=_Seconds)
     began: float = 0.0
-    """Of the second that is being counted."""
+    """Counters of the current second."""
     counted: int = 0
     total: int = 0
 
@@ -272,7 +272,7 @@ class _Run:
         self.out.flush()
 
     def open(self, rate: str) -> None:
-        """Everything before the first packet."""
+        """Output before the first packet."""
         self.say("main", 3036, f"interface is {self.options.get('-i', '')}")
         for name in ("-s", "-d"):
             if name in self.options:
@@ -285,7 +285,7 @@ class _Run:
         self.began = self.clock.now()
 
     def second(self, now: float) -> int:
-        """The line of a second that has passed; how many packets it had."""
+        """Writes the line of the last second; returns its packets."""
         length = max(now - self.began, 1e-6)
         pps, bits = self.counted / length, self.counted * self.size * 8 / length
         self.say(
@@ -343,7 +343,7 @@ def _send(run: _Run, folder: Path, line_rate: float, stop: _StopSignal) -> None:
 
 
 def _drain(run: _Run, end: socket.socket, buffer: bytearray) -> bool:
-    """Counts what has come, after a short sleep if that was nothing; whether there was any."""
+    """Counts received frames, after a short sleep if there are none; returns whether any came."""
     if not select.select([end], [], [], _LONGEST_WAIT)[0]:
         return False
     with contextlib.suppress(BlockingIOError):
@@ -381,7 +381,7 @@ def _receive(run: _Run, folder: Path, stop: _StopSignal) -> None:
 def pkt_gen(
     folder: Path, line_rate: float, clock: str, arguments: Sequence[str], out: TextIO
 ) -> int:
-    """Sends or receives until it is done, or told to stop; the exit status."""
+    """Sends or receives until the end or a signal; returns the exit status."""
     stop = _StopSignal()
     run = _Run(out, {})
     try:
@@ -425,7 +425,7 @@ def interfaces(folder: Path) -> str:
 
 
 def interrupt(folder: Path) -> int:
-    """Ends what sends and receives here, and nothing elsewhere; 1 when there was nothing."""
+    """Ends senders and receivers on these ports; returns 1 if there were none."""
     found = 0
     for port in MACS:
         with contextlib.suppress(OSError, ValueError):

@@ -32,7 +32,7 @@ _DOWN_SECONDS = 300.0
 _POLL = 0.2
 _BLOCK = 4096
 _SAID = 400
-"""Characters of the console that a complaint ends with."""
+"""Characters of the console in an error message."""
 _PROMPT, _MORE, _DONE = "nb# ", "nb> ", "netbisect-status="
 _PLACE = "/root/netbisect.sh"
 _HOST_KEY = re.compile(r"^netbisect-key=(ssh-\S+ \S+)", re.MULTILINE)
@@ -167,7 +167,7 @@ class GuestConsole:
             self._heard += block.decode(errors="replace").replace("\r", "")
 
     def listen_until(self, over: Callable[[], bool], seconds: float) -> None:
-        """Reads on, so that the guest is never held up by its console, until that is so."""
+        """Reads the console, so that the guest never blocks on it, until the condition holds."""
         deadline = time.monotonic() + seconds
         while not over():
             if time.monotonic() > deadline:
@@ -208,7 +208,7 @@ class GuestConsole:
         self.wait(_PROMPT, seconds=_LINE_SECONDS)
 
     def run(self, text: str) -> str:
-        """Has a script run; what it said.
+        """Runs a script; returns its output.
 
         Raises:
             VmError: also where its status is not 0.

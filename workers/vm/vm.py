@@ -35,7 +35,7 @@ _PIDFILE, _LOCK = "qemu.pid", "lock"
 _SOCKET_PATH = 100
 """Bytes that the path of a socket may have: 108 on Linux, 104 on FreeBSD, with the zero."""
 _SECONDS = 60.0
-"""For QEMU to be up, or to end."""
+"""Seconds for QEMU to start, or to end."""
 _POLL = 0.05
 _LONGEST_LOG = 16 << 20
 _LEAST_VERSION = (7, 2)
@@ -51,7 +51,7 @@ few of them: with 2 ns a boot takes minutes, with 64 ns a quarter of one."""
 
 
 class VmError(Exception):
-    """A virtual machine that cannot be had; the message is for its owner."""
+    """A failure of a virtual machine; the message is for its owner."""
 
 
 def socket_of(vm: Vm, name: str) -> Path:
@@ -78,14 +78,14 @@ def wire_ends(vm: Vm, port: str) -> tuple[Path, Path]:
 
 
 def _pinned(cpus: str) -> list[str]:
-    """What a command begins with that shall run on these processors of the host."""
+    """Prefix of a command that binds it to these processors of the host."""
     if not cpus:
         return []
     return ["cpuset", "-l", cpus] if platform.system() == "FreeBSD" else ["taskset", "-c", cpus]
 
 
 def traffic_prefix(vm: Vm) -> list[str]:
-    """What the commands of generator and receiver begin with."""
+    """Prefix of the commands of generator and receiver."""
     return _pinned(vm.traffic_cpus)
 
 
@@ -120,7 +120,7 @@ def command(vm: Vm, disk: Path) -> list[str]:
 
 
 def _escaped(path: Path) -> str:
-    """As QEMU reads a value in a list with commas."""
+    """Escapes a value for a comma-separated list of QEMU."""
     return str(path).replace(",", ",,")
 
 
@@ -129,7 +129,7 @@ def _escaped(path: Path) -> str:
 
 @contextlib.contextmanager
 def _alone(vm: Vm) -> Iterator[None]:
-    """One at a time switches it on or off."""
+    """Lock: one process at a time switches it on or off."""
     if not vm.directory.is_dir():
         raise VmError(f"there is no {vm.directory}: `netbisect-lab vm prepare` makes it")
     with (vm.directory / _LOCK).open("w") as stream:
@@ -272,7 +272,7 @@ def version(vm: Vm) -> str:
 
 
 def conditions(vm: Vm) -> str:
-    """What must be the same for two samples to be comparable, in words."""
+    """Conditions of the virtual machine that comparable samples share."""
     parts = [f"QEMU {version(vm)}", vm.accelerator]
     parts += [f"{vm.processors} processors", f"{vm.memory} MiB"]
     if queue := _queue():
@@ -304,7 +304,7 @@ def concerns_of(load: float, queue: int) -> list[str]:
 
 
 def _queue() -> int:
-    """Frames that may wait on a wire; 0 where that is not known."""
+    """Frames that may wait on a wire; 0 if unknown."""
     try:
         return int(_QUEUE.read_text())
     except (OSError, ValueError):

@@ -60,7 +60,7 @@ def compile_file(top, path, errors):
 
 
 def compiled(top, path, objdir, errors):
-    """What compiling gives, or gave when neither source nor headers have changed since."""
+    """Result of compiling, or the earlier one if neither source nor headers have changed."""
     kept = objdir / (path.relative_to(top).as_posix().replace("/", "-") + ".o")
     if kept.is_file() and kept.stat().st_mtime_ns > path.stat().st_mtime_ns:
         found = json.loads(kept.read_text())
