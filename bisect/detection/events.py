@@ -9,7 +9,7 @@ from __future__ import annotations
 import bisect
 import itertools
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -20,6 +20,7 @@ from netbisect.bisect.detection.histories import analyze_jointly
 from netbisect.bisect.detection.nightly_screen import image_levels
 from netbisect.bisect.model.detection_results import MIN_EFFECT, DriftEstimate, LevelStep
 from netbisect.bisect.model.entities import Level, Noise
+from netbisect.bisect.model.metric import metric_of
 from netbisect.bisect.stats.changepoints import boot_matrix, weighted_mean
 
 _BACK = 0.25
@@ -106,23 +107,14 @@ _INVERTED = {
 }
 
 
-def in_units(event: ShiftEvent, lower: Collection[str]) -> ShiftEvent:
-    """An event in the numbers that were measured, if some series were inverted for detection.
-
-    Args:
-        event: The event.
-        lower: Scenarios in which lower numbers are better.
-    """
-    if not any(one.scenario in lower for one in event.shifts):
-        return event
+def in_units(event: ShiftEvent) -> ShiftEvent:
+    """An event of levels as a change of the numbers that were measured."""
+    inverted = [metric_of(one.scenario).lower for one in event.shifts]
     shifts = tuple(
-        replace(one, ln_ratio=-one.ln_ratio, low=-one.high, high=-one.low)
-        if one.scenario in lower
-        else one
-        for one in event.shifts
+        replace(one, ln_ratio=-one.ln_ratio, low=-one.high, high=-one.low) if lower else one
+        for one, lower in zip(event.shifts, inverted, strict=True)
     )
-    inverted = shifts[0].scenario in lower
-    kind = _INVERTED.get(event.kind, event.kind) if inverted else event.kind
+    kind = _INVERTED.get(event.kind, event.kind) if inverted[0] else event.kind
     return replace(event, kind=kind, shifts=shifts)
 
 

@@ -150,7 +150,7 @@ def _range(event: ShiftEvent) -> str:
 
 
 def _effect(shift: SeriesShift) -> str:
-    return words.change(Effect(shift.scenario, shift.ln_ratio, shift.low, shift.high, 0.0, 0, 0))
+    return words.change(Effect("", shift.ln_ratio, shift.low, shift.high, 0.0, 0, 0))
 
 
 def _images(shift: SeriesShift) -> str:

@@ -67,6 +67,8 @@ class NetbenchesRun:
     pps: float
     received: tuple[float, ...] = ()
     problems: tuple[str, ...] = ()
+    at: float = 0.0
+    """Seconds since the epoch; 0 if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,7 @@ class Imported:
     testbed: str
     scenario: str
     revision: NetbenchesRevision
+    branch: str
     version: str
     """`uname -v` of the image, or the name of its release."""
     arch: str
@@ -85,12 +88,16 @@ class Imported:
     """Known conditions."""
     runs: tuple[NetbenchesRun, ...]
 
+    @property
+    def at(self) -> float:
+        """Time of its first run with a time, or else the number of its revision."""
+        return next((run.at for run in self.runs if run.at), float(self.revision.number))
+
 
 def read(
     path: Path,
     *,
     parser: Parser,
-    testbed: str = "",
     skip: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Imported]:
     """Reads images.
@@ -98,7 +105,6 @@ def read(
     Args:
         path: A file of histories, or a folder.
         parser: Reads receivers' files.
-        testbed: Name; derived from the folders by default.
         skip: Gets messages about skipped and doubtful data.
 
     Raises:
@@ -106,9 +112,9 @@ def read(
     """
     try:
         if path.is_dir():
-            yield from _read_tree(path, parser, testbed, skip)
+            yield from _read_tree(path, parser, skip)
         else:
-            yield from _read_histories(path, testbed, skip)
+            yield from _read_histories(path, skip)
     except OSError as error:
         raise NetbenchesError(f"{error.filename or path}: {error.strerror}") from error
 
@@ -132,12 +138,12 @@ class _History:
     pktgen: str = ""
 
 
-def _read_histories(path: Path, testbed: str, skip: Callable[[str], None]) -> Iterator[Imported]:
+def _read_histories(path: Path, skip: Callable[[str], None]) -> Iterator[Imported]:
     with path.open(encoding="utf-8", errors="replace") as stream:
         for count, line in enumerate(stream, 1):
             if line.strip():
                 where = f"{path}:{count}"
-                yield from images_of(parsed(line, where), where, testbed=testbed, skip=skip)
+                yield from images_of(parsed(line, where), where, skip=skip)
 
 
 def parsed(line: str, where: str) -> object:
@@ -152,15 +158,12 @@ def parsed(line: str, where: str) -> object:
         raise NetbenchesError(f"{where}: not a line of JSON: {error}") from error
 
 
-def images_of(
-    line: object, where: str, *, testbed: str = "", skip: Callable[[str], None]
-) -> Iterator[Imported]:
+def images_of(line: object, where: str, *, skip: Callable[[str], None]) -> Iterator[Imported]:
     """The images of a history, in the order of its points.
 
     Args:
         line: Parsed line.
         where: File and number of the line.
-        testbed: Name; derived from the line by default.
         skip: Gets messages about images without the number of a revision.
 
     Raises:
@@ -177,7 +180,7 @@ def images_of(
         why = "; ".join(cattrs.transform_error(error, "line", _explain))
         raise NetbenchesError(f"{where}: not a netbenches history: {why}") from error
     for point in history.points:
-        image = _image_of_point(history, point, where, testbed)
+        image = _image_of_point(history, point, where)
         if image is None:
             skip(f"{where}: image {point.image or point.rev} names no revision by number")
         else:
@@ -201,7 +204,7 @@ def _name(value: object) -> int | str:
     return value
 
 
-def _image_of_point(history: _History, point: _Point, where: str, testbed: str) -> Imported | None:
+def _image_of_point(history: _History, point: _Point, where: str) -> Imported | None:
     parts = history.dir.split("/results/", 1)
     topic = parts[0].rpartition("/")[2] if len(parts) > 1 else ""
     place = Place(history.hw, history.nic, topic, parts[-1])
@@ -219,9 +222,10 @@ def _image_of_point(history: _History, point: _Point, where: str, testbed: str) 
     label = Label(image, history.cfg, history.pktgen)
     return Imported(
         origin=where,
-        testbed=testbed or place.testbed,
+        testbed=place.testbed,
         scenario=scenario_of(label, place.topic),
         revision=revision,
+        branch=revision.branch,
         version=point.release,
         arch=_ARCH,
         values=_values(place, label),
@@ -276,9 +280,7 @@ class _Folder:
             self.pps.setdefault(found["label"], path)
 
 
-def _read_tree(
-    top: Path, parser: Parser, testbed: str, skip: Callable[[str], None]
-) -> Iterator[Imported]:
+def _read_tree(top: Path, parser: Parser, skip: Callable[[str], None]) -> Iterator[Imported]:
     folders: defaultdict[Path, _Folder] = defaultdict(_Folder)
     for parent, names, files in os.walk(top.resolve()):
         directory = Path(parent)
@@ -290,11 +292,11 @@ def _read_tree(
         for name in sorted(files):
             folders[result].add(directory / name)
     for directory, folder in folders.items():
-        yield from _read_folder(directory, folder, parser, testbed, skip)
+        yield from _read_folder(directory, folder, parser, skip)
 
 
 def _read_folder(
-    directory: Path, folder: _Folder, parser: Parser, testbed: str, skip: Callable[[str], None]
+    directory: Path, folder: _Folder, parser: Parser, skip: Callable[[str], None]
 ) -> Iterator[Imported]:
     place = place_of(directory)
     for text in sorted(folder.receivers.keys() | folder.pps.keys()):
@@ -309,9 +311,10 @@ def _read_folder(
             continue
         yield Imported(
             origin=f"{directory}: {text}",
-            testbed=testbed or place.testbed,
+            testbed=place.testbed,
             scenario=scenario_of(label, place.topic),
             revision=revision,
+            branch=revision.branch,
             version=info_fields.get("UNAME", ""),
             arch=(info_fields.get("UNAME", "").split() or [_ARCH])[-1],
             values=_values(place, label),

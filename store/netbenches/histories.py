@@ -24,18 +24,11 @@ _SHOWN = 3
 class Histories:
     """Reads files of histories into series of levels."""
 
-    def __init__(self, branch: str = "head", git_branch: str = "main") -> None:
-        """Starts without data.
-
-        Args:
-            branch: Branch of revisions with Subversion numbers.
-            git_branch: Branch of revisions with git's count of commits.
-        """
+    def __init__(self) -> None:
         self.excluded: list[str] = []
         """Sentences about excluded and doubtful data."""
         self.refused: list[str] = []
         """Sentences about lines that are no histories."""
-        self._branches = (branch, git_branch)
         self._points: defaultdict[SeriesName, dict[str, tuple[int, Level]]] = defaultdict(dict)
         self._origins: dict[tuple[SeriesName, str], str] = {}
         self._patched: list[str] = []
@@ -69,9 +62,7 @@ class Histories:
         again: defaultdict[tuple[SeriesName, str], int] = defaultdict(int)
         for image in found:
             revision = image.revision
-            line = self._branches[revision.counted_by_git]
-            branch = f"{line}+{revision.variant}" if revision.variant else line
-            series = SeriesName(image.testbed, image.scenario, branch)
+            series = SeriesName(image.testbed, image.scenario, image.branch)
             level = _level(image, self.excluded.append)
             if level is None:
                 continue

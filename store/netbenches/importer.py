@@ -1,7 +1,7 @@
 """Imports measurements of netbenches: a file of histories, or folders of results.
 
-netbenches reboots before each run, so each value has its own boot. Its files have no times: the
-numbers of revisions are used as times, which orders the imported facts before all measured ones.
+netbenches reboots before each run, so each value has its own boot. Without times, the numbers of
+revisions are used as times, which orders the imported facts before all measured ones.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import hashlib
 import itertools
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -47,51 +47,44 @@ class ImportSummary:
     """Sentences about skipped and doubtful data."""
 
 
-def import_into(
-    ledger: Ledger,
-    path: Path,
-    *,
-    parser: Parser,
-    branch: str = "head",
-    git_branch: str = "main",
-    testbed: str = "",
-    on_progress: Callable[[int, int], None] | None = None,
-) -> ImportSummary:
+def import_into(ledger: Ledger, path: Path, *, parser: Parser) -> ImportSummary:
     """Imports a file of histories, or all folders of results below a folder.
 
-    All files are read before the ledger is changed; known data are not added again. Variants of a
-    revision are imported to a branch such as `head+mbuf`.
+    All files are read before the ledger is changed. Variants of a revision are imported to a
+    branch such as `head+mbuf`.
 
     Args:
         ledger: Ledger.
         path: The file or folder.
         parser: Reads receivers' files.
-        branch: Branch of revisions with Subversion numbers.
-        git_branch: Branch of revisions with git's count of commits.
-        testbed: Name; derived from the folders by default.
-        on_progress: Gets the numbers of imported images and of all images.
 
     Raises:
         NetbenchesError: there is nothing to import, or a line is invalid.
         StoreError: the database failed.
     """
-    summary = ImportSummary()
-    found = list(
-        _distinct(read(path, parser=parser, testbed=testbed, skip=summary.skipped.append), summary)
-    )
+    skipped: list[str] = []
+    found = list(_distinct(read(path, parser=parser, skip=skipped.append), skipped))
     if not found:
-        reasons = f": {summary.skipped[0]}" if summary.skipped else ""
+        reasons = f": {skipped[0]}" if skipped else ""
         raise NetbenchesError(
             f"{path} holds nothing to import{reasons}; a histories.jsonl, or a folder with "
             "*.pps or bench.*.receiver files would be right"
         )
-    found.sort(key=_series)
-    done = 0
-    for _, images in itertools.groupby(found, key=_series):
+    summary = record(ledger, found)
+    summary.skipped = skipped
+    return summary
+
+
+def record(ledger: Ledger, images: Iterable[Imported]) -> ImportSummary:
+    """Stores images; known data are not added again.
+
+    Raises:
+        StoreError: the database failed.
+    """
+    summary = ImportSummary()
+    for _, series in itertools.groupby(sorted(images, key=_series), key=_series):
         summary.series += 1
-        done += _import_series(ledger, list(images), branch, git_branch, summary)
-        if on_progress is not None:
-            on_progress(done, len(found))
+        _import_series(ledger, list(series), summary)
     return summary
 
 
@@ -99,13 +92,13 @@ def _series(image: Imported) -> tuple[str, str]:
     return image.testbed, image.scenario
 
 
-def _distinct(found: Iterable[Imported], summary: ImportSummary) -> Iterator[Imported]:
+def _distinct(found: Iterable[Imported], skipped: list[str]) -> Iterator[Imported]:
     """Skips further images with the same name in a series."""
     origins: dict[tuple[str, str, str], str] = {}
     for image in found:
         key = (*_series(image), image.revision.name)
         if key in origins:
-            summary.skipped.append(
+            skipped.append(
                 f"{image.origin}: {image.revision.name} was already measured in {image.scenario} "
                 f"on {image.testbed} by {origins[key]}"
             )
@@ -114,24 +107,20 @@ def _distinct(found: Iterable[Imported], summary: ImportSummary) -> Iterator[Imp
         yield image
 
 
-def _import_series(
-    ledger: Ledger, images: list[Imported], branch: str, git_branch: str, summary: ImportSummary
-) -> int:
-    """Stores the images of a series; returns their number."""
+def _import_series(ledger: Ledger, images: list[Imported], summary: ImportSummary) -> None:
     commits: defaultdict[str, list[Commit]] = defaultdict(list)
     facts: list[Fact] = []
     for image in images:
         revision = image.revision
-        line = git_branch if revision.counted_by_git else branch
-        commits[f"{line}+{revision.variant}" if revision.variant else line].append(
+        commits[image.branch].append(
             Commit(
                 revision=revision.name,
                 number=revision.number,
-                subject=f"{revision.name}, imported from netbenches",
+                subject=f"{revision.name}, imported",
                 body="",
                 author="",
                 email="",
-                at=float(revision.number),
+                at=image.at,
             )
         )
         facts += _facts(image)
@@ -143,12 +132,10 @@ def _import_series(
     new = sum(isinstance(fact, Sample) for fact in added)
     summary.samples += new
     summary.known += sum(isinstance(fact, Sample) for fact in facts) - new
-    return len(images)
 
 
 def _facts(image: Imported) -> Iterator[Fact]:
     """Facts of an image, with reproducible ids."""
-    number = float(image.revision.number)
     conditions = Conditions.of(image.testbed, image.scenario, image.values)
     kernel = f"{image.testbed} {image.revision.name}"
     key = hashlib.sha256(f"netbenches {kernel}".encode()).hexdigest()
@@ -160,12 +147,12 @@ def _facts(image: Imported) -> Iterator[Fact]:
         key=key,
         version=image.version,
         size=0,
-        at=number,
+        at=image.at,
         seconds=0.0,
     )
     yield conditions
     for run in image.runs:
-        at = number + run.iteration / 1000
+        at = run.at or image.at + run.iteration / 1000
         name = f"netbenches:{kernel} {image.scenario} {run.iteration}"
         boot = uuid.uuid5(_NAMESPACE, f"{name} boot").hex
         yield Boot(boot, image.testbed, key, image.revision.name, at, 0.0)

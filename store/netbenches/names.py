@@ -67,6 +67,12 @@ class NetbenchesRevision:
     """Patch, option or other branch; "" for none."""
     counted_by_git: bool
 
+    @property
+    def branch(self) -> str:
+        """Such as head, main, or head+mbuf with a variant."""
+        line = "main" if self.counted_by_git else "head"
+        return f"{line}+{self.variant}" if self.variant else line
+
 
 def slug(text: str) -> str:
     """A text as lower-case letters and digits with single hyphens."""

@@ -25,7 +25,7 @@ from netbisect.store.db.records import SeriesName
 _FIRST_TIME = 1e9
 """Smaller times are revision numbers of imported levels."""
 _NUMBERED = re.compile(r"([a-z]?)(\d+)")
-_File = click.Path(exists=True, dir_okay=False, allow_dash=True)
+_File = click.Path(exists=True, allow_dash=True)
 
 
 @click.command(epilog="Example: netbisect detect --series 'apu2/inet4-*' --since r303643 --json")
@@ -75,7 +75,7 @@ def detect(  # noqa: PLR0917 - click hands over every option
     Lists drops, improvements and drift; series that changed together form one event.
 
     FILE contains histories as JSON lines, or measurements of any metric as CSV or JSON lines; `-`
-    is standard input. The default is the database.
+    is standard input, a folder one with results of asv. The default is the database.
     Series left out are reported on standard error. The exit status is 1 if a line could not be
     read.
 
@@ -93,7 +93,7 @@ def detect(  # noqa: PLR0917 - click hands over every option
     found = _events(data, chosen, -math.log1p(-min_effect / 100))
     if since is not None:
         found = _since(found, since, data)
-    found = [events.in_units(event, data.lower) for event in found]
+    found = [events.in_units(event) for event in found]
     if as_json:
         click.echo(json.dumps(console.as_data(found), indent=2))
     elif found:

@@ -63,7 +63,7 @@ _COMMANDS = {
         "Report the sensitivity of each series and the accuracy of past alerts.",
     ),
     "import": _Subcommand(
-        f"{_CLI}.import_netbenches", "import_group", "Import measurements made elsewhere."
+        f"{_CLI}.import_measurements", "import_group", "Import measurements made elsewhere."
     ),
     "init": _Subcommand(
         f"{_CLI}.init",

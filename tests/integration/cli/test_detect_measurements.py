@@ -30,6 +30,7 @@ def rows(metric: str, factor: float, unit: str, direction: str) -> Iterator[str]
 
 
 CPU = list(rows("cpu", 1.2, "%", "lower"))
+CPU_OF_BOOT = "boot~cpu.percent.lower"
 RATE = list(rows("rate", 0.9, "Mbit/s", "higher"))
 
 
@@ -60,8 +61,8 @@ def test_a_change_of_two_metrics_is_one_event() -> None:
     result = run("-", "--verbose", text=csv(*CPU, *RATE))
 
     assert result.stdout.count("main c14..c15: rise") == 1
-    assert "ci/cpu   +" in result.stdout
-    assert "ci/rate  -" in result.stdout
+    assert "ci/default~cpu.percent.lower  +" in result.stdout
+    assert "ci/default~rate.Mbit-per-s    -" in result.stdout
 
 
 def test_times_allow_a_day() -> None:
@@ -78,6 +79,8 @@ def test_times_allow_a_day() -> None:
         ("ci,cpu,c30,fast,%,lower", "-:92: value 'fast': expected a number above 0; skipped"),
         ("ci,cpu,c30,-1,%,lower", "value '-1': expected a number above 0"),
         ("ci,cpu,c30,50,,lower", "no unit"),
+        ("ci,cpu,c30,50,1/s,lower", "unit '1/s': expected letters such as ns or bit/s, or %"),
+        ("ci,CPU use,c30,50,%,lower", "metric 'CPU use': expected lower-case letters"),
         ("ci,cpu,c30,50,%,down", "direction 'down': expected 'higher' or 'lower'"),
         ("ci,cpu,c30,50,s,lower", "metric 'cpu' is in 's', lower is better; expected '%', lower"),
         ("ci,cpu,,50,%,lower", "no revision"),
@@ -89,6 +92,24 @@ def test_invalid_rows_are_reported_and_skipped(line: str, message: str) -> None:
     assert result.exit_code == 1
     assert message.replace("-:92", "standard input:92") in result.stderr
     assert "c14..c15" in result.stdout
+
+
+def test_a_metric_may_begin_later() -> None:
+    late = list(rows("late", 1.2, "s", "lower"))[30:]
+    result = run("-", "--verbose", text=csv(*CPU, *late))
+
+    assert result.stdout.count("main c14..c15: rise") == 1
+    assert "ci/default~late.s.lower       +" in result.stdout
+
+
+def test_a_row_names_its_scenario() -> None:
+    text = "\n".join([f"{HEADER},scenario", *(f"{line},boot" for line in CPU), ""])
+    assert "ci/boot~cpu.percent.lower" in run("-", text=text).stdout
+    (event,) = json.loads(run("-", "--json", "--scenario", CPU_OF_BOOT, text=text).stdout)
+    assert event["series"][0]["scenario"] == CPU_OF_BOOT
+
+    wrong = run("-", text=text + "ci,cpu,c30,50,%,lower,a/b\n")
+    assert "scenario 'a/b': expected letters, digits" in wrong.stderr
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from netbisect.bisect.model.metric import metric_of
 from netbisect.cli.input import MAX_SUGGESTIONS, suggestion
 from netbisect.cli.input.detection import of_database
 from netbisect.reports.documents.netbenches_study import ComparedScenario, FlameGraph, Set
@@ -169,7 +169,8 @@ def of_ledger(address: str) -> list[ImageResults]:
             if key != "scenario"
         )
         for level in levels:
-            pps = tuple(float(f"{math.exp(one):.{_DIGITS}g}") for one in level.ln_pps)
+            number = metric_of(name.scenario).number
+            pps = tuple(float(f"{number(one):.{_DIGITS}g}") for one in level.ln_pps)
             label = ledger.commits.label(level.revision)
             found.append(
                 ImageResults(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import click
 
 from netbisect.bisect.model.entities import Level
+from netbisect.cli.input import asv
 from netbisect.cli.input.measurements import Measurements, is_measurements
 from netbisect.steps.service.database_thread import open_ledger
 from netbisect.store.db.database import StoreError, database_exists
@@ -29,8 +31,6 @@ class DetectionInput:
     """Series left out, with reasons."""
     errors: Sequence[str]
     """Lines that could not be read."""
-    lower: Collection[str] = ()
-    """Scenarios in which lower numbers are better; their levels are inverted."""
 
 
 def of_files(files: Sequence[str]) -> DetectionInput:
@@ -43,17 +43,7 @@ def of_files(files: Sequence[str]) -> DetectionInput:
     histories, measurements = Histories(), Measurements()
     kinds = set()
     for name in files:
-        shown = "standard input" if name == "-" else name
-        try:
-            with click.open_file(name, encoding="utf-8-sig", errors="replace") as stream:
-                first = stream.readline()
-                kinds.add(is_measurements(first))
-                reader = measurements.read if is_measurements(first) else histories.take
-                reader(itertools.chain([first], stream), shown)
-        except OSError as error:
-            raise click.ClickException(f"{name}: {error.strerror}") from error
-        except ValueError as error:
-            raise click.ClickException(str(error)) from error
+        kinds.add(_read(name, measurements, histories))
     if len(kinds) > 1:
         raise click.ClickException("histories of netbenches and measurements cannot be mixed")
     found = _of_measurements(measurements) if kinds == {True} else _of_histories(histories)
@@ -67,6 +57,38 @@ def of_files(files: Sequence[str]) -> DetectionInput:
     return found
 
 
+def read_measurements(name: str) -> Measurements:
+    """The measurements of a file or folder.
+
+    Raises:
+        click.ClickException: It cannot be read, or contains no measurements.
+    """
+    measurements = Measurements()
+    _read(name, measurements)
+    return measurements
+
+
+def _read(name: str, measurements: Measurements, histories: Histories | None = None) -> bool:
+    """Reads a file or folder; whether it contains measurements."""
+    shown = "standard input" if name == "-" else name
+    try:
+        if Path(name).is_dir():
+            measurements.take(asv.records(Path(name)))
+            return True
+        with click.open_file(name, encoding="utf-8-sig", errors="replace") as stream:
+            first = stream.readline()
+            lines = itertools.chain([first], stream)
+            if histories is not None and not is_measurements(first):
+                histories.take(lines, shown)
+                return False
+            measurements.read(lines, shown)
+            return True
+    except OSError as error:
+        raise click.ClickException(f"{name}: {error.strerror}") from error
+    except ValueError as error:
+        raise click.ClickException(str(error)) from error
+
+
 def _of_histories(histories: Histories) -> DetectionInput:
     series = histories.series()
     notes = [*histories.remarks(), *few_boots(series), _NO_TIMES]
@@ -76,8 +98,7 @@ def _of_histories(histories: Histories) -> DetectionInput:
 def _of_measurements(measurements: Measurements) -> DetectionInput:
     series = measurements.series()
     notes = [*few_boots(series), *(() if measurements.timed() else (_NO_TIMES,))]
-    lower = {name for name, one in measurements.metrics.items() if one.direction == "lower"}
-    return DetectionInput(series, measurements.numbers(), notes, measurements.refused, lower)
+    return DetectionInput(series, measurements.numbers(), notes, measurements.refused)
 
 
 def of_database(address: str) -> DetectionInput:

@@ -1,7 +1,6 @@
 """Measurements of any metric: CSV with a header, or one JSON object per line.
 
-A row is one run of one revision. Numbers that should be low are inverted, so that a fall of the
-level is a change for the worse in every series.
+A row is one run of one revision.
 """
 
 from __future__ import annotations
@@ -10,33 +9,31 @@ import csv
 import itertools
 import json
 import math
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 from netbisect.bisect.model.entities import Level
+from netbisect.bisect.model.metric import NAME, UNIT, SeriesMetric, metric_of, scenario_of
 from netbisect.store.db.records import SeriesName
+from netbisect.store.netbenches.files import Imported, NetbenchesRun
+from netbisect.store.netbenches.names import NetbenchesRevision
 
 REQUIRED = ("metric", "revision", "value", "unit", "direction")
 _DIRECTIONS = ("higher", "lower")
+_SCENARIO = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@=-]*\Z")
 
-
-@dataclass(frozen=True, slots=True)
-class MetricUnit:
-    """Unit of a metric, and the direction of better numbers."""
-
-    unit: str
-    direction: str
-    """`higher` or `lower`."""
+Record: TypeAlias = tuple[str, Mapping[str, Any] | ValueError]
+"""File and line, and the row by column or why there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Row:
     series: SeriesName
     revision: str
-    metric: MetricUnit
     value: float
     at: float | None
     """Seconds since the epoch; None if not recorded."""
@@ -48,7 +45,7 @@ class Measurements:
     def __init__(self) -> None:
         self.refused: list[str] = []
         """Messages about rows that were skipped."""
-        self.metrics: dict[str, MetricUnit] = {}
+        self._metrics: dict[tuple[str, str], SeriesMetric] = {}
         self._rows: defaultdict[SeriesName, dict[str, list[_Row]]] = defaultdict(dict)
         self._order: defaultdict[str, dict[str, int]] = defaultdict(dict)
 
@@ -62,24 +59,28 @@ class Measurements:
         Raises:
             ValueError: The header lacks a column, or is the only line.
         """
+        if not self.take(_records(lines, name)):
+            raise ValueError(f"{name}: no measurements; expected rows below the header")
+
+    def take(self, records: Iterable[Record]) -> int:
+        """Adds rows; invalid ones are refused. Returns the number of both."""
         count = 0
-        for where, record in _records(lines, name):
-            count += 1
+        for count, (where, record) in enumerate(records, 1):  # noqa: B007 - the last one counts
             try:
                 if isinstance(record, ValueError):
                     raise record
                 self._add(_row(record))
             except ValueError as error:
                 self.refused.append(f"{where}: {error}; skipped")
-        if not count:
-            raise ValueError(f"{name}: no measurements; expected rows below the header")
+        return count
 
     def _add(self, row: _Row) -> None:
-        known = self.metrics.setdefault(row.series.scenario, row.metric)
-        if known != row.metric:
+        scenario, metric = scenario_of(row.series.scenario), metric_of(row.series.scenario)
+        known = self._metrics.setdefault((scenario, metric.name), metric)
+        if known != metric:
             raise ValueError(
-                f"metric {row.series.scenario!r} is in {row.metric.unit!r}, {row.metric.direction} "
-                f"is better; expected {known.unit!r}, {known.direction}, as in the rows before"
+                f"metric {metric.name!r} is in {metric.unit!r}, {_direction(metric)} is better; "
+                f"expected {known.unit!r}, {_direction(known)}, as in the rows before"
             )
         order = self._order[row.series.branch]
         order.setdefault(row.revision, len(order) + 1)
@@ -108,9 +109,32 @@ class Measurements:
     def _level(self, name: SeriesName, revision: str, rows: list[_Row]) -> Level:
         times = [row.at for row in rows if row.at is not None]
         at = min(times) if self.timed() else float(self._order[name.branch][revision])
-        sign = -1 if self.metrics[name.scenario].direction == "lower" else 1
-        values = tuple(sign * math.log(row.value) for row in rows)
+        values = tuple(metric_of(name.scenario).level(row.value) for row in rows)
         return Level(revision, f"{name.testbed} {revision}", at, values)
+
+    def images(self, numbers: Mapping[str, Mapping[str, int]]) -> Iterator[Imported]:
+        """The measurements for an import.
+
+        Args:
+            numbers: Positions of all revisions by branch.
+        """
+        for name, revisions in self._rows.items():
+            for revision, rows in revisions.items():
+                number = numbers[name.branch][revision]
+                yield Imported(
+                    origin=str(name),
+                    testbed=name.testbed,
+                    scenario=name.scenario,
+                    revision=NetbenchesRevision(revision, number, "", counted_by_git=True),
+                    branch=name.branch,
+                    version="",
+                    arch="",
+                    values={"source": "measurements"},
+                    runs=tuple(
+                        NetbenchesRun(count, row.value, at=row.at or 0.0)
+                        for count, row in enumerate(rows, 1)
+                    ),
+                )
 
 
 def is_measurements(first: str) -> bool:
@@ -124,9 +148,7 @@ def is_measurements(first: str) -> bool:
     return "metric" in record and "points" not in record
 
 
-def _records(
-    lines: Iterable[str], name: str
-) -> Iterator[tuple[str, Mapping[str, Any] | ValueError]]:
+def _records(lines: Iterable[str], name: str) -> Iterator[Record]:
     rest = iter(lines)
     first = next(rest, "")
     every = itertools.chain([first], rest)
@@ -141,7 +163,7 @@ def _records(
         yield f"{name}:{reader.line_num}", record
 
 
-def _json(lines: Iterable[str], name: str) -> Iterator[tuple[str, Mapping[str, Any] | ValueError]]:
+def _json(lines: Iterable[str], name: str) -> Iterator[Record]:
     for count, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -158,25 +180,40 @@ def _row(record: Mapping[str, Any]) -> _Row:
     empty = [name for name in REQUIRED if record.get(name) in (None, "")]
     if empty:
         raise ValueError(f"no {' and no '.join(empty)}")
-    metric = MetricUnit(str(record["unit"]), str(record["direction"]))
-    if metric.direction not in _DIRECTIONS:
-        raise ValueError(f"direction {metric.direction!r}: expected 'higher' or 'lower'")
+    direction, unit = str(record["direction"]), str(record["unit"])
+    if direction not in _DIRECTIONS:
+        raise ValueError(f"direction {direction!r}: expected 'higher' or 'lower'")
+    if not UNIT.match(unit):
+        raise ValueError(f"unit {unit!r}: expected letters such as ns or bit/s, or %")
+    metric = SeriesMetric(str(record["metric"]), unit, lower=direction == "lower")
+    scenario = str(record.get("scenario") or "default")
+    if not NAME.match(metric.name):
+        raise ValueError(
+            f"metric {metric.name!r}: expected lower-case letters, digits and '-', such as cpu; "
+            "name a benchmark in the column scenario"
+        )
+    if not _SCENARIO.match(scenario):
+        raise ValueError(f"scenario {scenario!r}: expected letters, digits, '.', '_', '-' or '@'")
     series = SeriesName(
         str(record.get("testbed") or "default"),
-        str(record["metric"]),
+        metric.of(scenario),
         str(record.get("branch") or "main"),
     )
     value, at = _value(record["value"]), _time(record.get("time"))
-    return _Row(series, str(record["revision"]), metric, value, at)
+    return _Row(series, str(record["revision"]), value, at)
 
 
-def _value(told: object) -> float:
+def _direction(metric: SeriesMetric) -> str:
+    return "lower" if metric.lower else "higher"
+
+
+def _value(text: object) -> float:
     try:
-        value = float(str(told))
+        value = float(str(text))
     except ValueError:
         value = math.nan
     if not 0 < value < math.inf:
-        raise ValueError(f"value {told!r}: expected a number above 0")
+        raise ValueError(f"value {text!r}: expected a number above 0")
     return value
 
 

@@ -109,14 +109,10 @@ def test_a_history_becomes_a_series_in_the_order_of_its_revisions(
 ) -> None:
     path = tmp_path / "histories.jsonl"
     path.write_text(history())
-    steps: list[tuple[int, int]] = []
 
-    summary = import_into(
-        ledger, path, parser=PARSER, on_progress=lambda done, of: steps.append((done, of))
-    )
+    summary = import_into(ledger, path, parser=PARSER)
 
     assert (summary.series, counts(summary), summary.skipped) == (1, (2, 3, 3, 0), [])
-    assert steps == [(2, 2)]
     assert rates_of(ledger, "amd-gx-412tc-i210at-2016", "inet4-forwarding") == {
         "r293069": [553160.0],
         "r293643": [581881.0, 565413.5],

@@ -1,0 +1,95 @@
+"""`netbisect import`."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import click
+
+from netbisect.cli.input.detection import read_measurements
+from netbisect.reports.render import words
+from netbisect.steps.service.database_thread import open_ledger
+from netbisect.steps.service.options import database_option
+from netbisect.store.ledger import Ledger
+from netbisect.store.netbenches import importer
+from netbisect.store.netbenches.files import Parser
+from netbisect.store.netbenches.importer import ImportSummary
+from netbisect.workers.measure import pktgen
+
+
+@click.group("import", epilog="Example: netbisect import measurements ci.csv")
+def import_group() -> None:
+    """Import measurements made elsewhere."""
+
+
+@import_group.command(
+    "netbenches", epilog="Example: netbisect import netbenches results/fbsd12-head.iflib"
+)
+@click.argument("path", type=click.Path(exists=True, path_type=Path))
+@database_option
+def import_netbenches(path: Path, database: str) -> None:
+    """Import a history file or a folder of netbenches results.
+
+    Of a folder, `.pps` files and raw `bench.*.receiver` files are read. The rate of a raw file is
+    the median of the receiver's seconds, by the netbenches rule.
+    """
+    parser = Parser(pktgen.median_rate, pktgen.all_rates)
+    _report(importer.import_into(open_ledger(database), path, parser=parser))
+
+
+@import_group.command("measurements", epilog="Example: netbisect import measurements ci.csv")
+@click.argument("path", type=click.Path(exists=True, allow_dash=True))
+@database_option
+def import_measurements(path: str, database: str) -> None:
+    """Import measurements of any metric: CSV, JSON lines, or a results folder of asv.
+
+    The columns are those of `netbisect detect`; `-` is standard input. Nothing is imported if a
+    row is invalid. Rows that were imported before are not added again.
+    """
+    measurements = read_measurements(path)
+    if measurements.refused:
+        raise click.ClickException("\n".join([*measurements.refused, "nothing was imported"]))
+    ledger = open_ledger(database)
+    known = ledger.commits.numbers()
+    numbers = {
+        branch: _numbers(ledger, branch, order, known.get(branch, {}))
+        for branch, order in measurements.numbers().items()
+    }
+    _report(importer.record(ledger, measurements.images(numbers)))
+
+
+def _numbers(
+    ledger: Ledger, branch: str, revisions: Iterable[str], known: Mapping[str, int]
+) -> dict[str, int]:
+    """Positions of revisions: new ones follow the known ones.
+
+    Raises:
+        click.ClickException: the branch is watched, or the order contradicts an earlier import.
+    """
+    newest = ledger.commits.newest(branch)
+    commit = ledger.commits.get(newest) if newest else None
+    if commit and commit.author:
+        raise click.ClickException(
+            f"branch {branch!r} is watched in this database; expected another name in the column "
+            "branch"
+        )
+    following = itertools.count(max(known.values(), default=0) + 1)
+    numbers = {one: known.get(one) or next(following) for one in revisions}
+    for before, after in itertools.pairwise(numbers):
+        if numbers[before] > numbers[after]:
+            raise click.ClickException(
+                f"{before} is before {after}, but after it in an earlier import; expected new "
+                "revisions at the end, or a new database"
+            )
+    return numbers
+
+
+def _report(summary: ImportSummary) -> None:
+    click.echo(
+        f"{summary.series:,} series; {words.count(summary.boots, 'boot')} and "
+        f"{words.count(summary.samples, 'sample')} are new, {summary.known:,} were known"
+    )
+    for reason in summary.skipped:
+        click.echo(f"left out: {reason}", err=True)

@@ -1,0 +1,78 @@
+"""Results of asv, as rows of measurements.
+
+A folder of asv has `benchmarks.json`, and `MACHINE/COMMIT-ENVIRONMENT.json` with the results of a
+commit: https://asv.readthedocs.io/en/stable/dev.html#file-format
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from netbisect.cli.input.measurements import Record
+
+_OTHER_FILES = {"machine.json"}
+
+
+def records(folder: Path) -> Iterator[Record]:
+    """One row per number, in the order of the commits' times.
+
+    Raises:
+        OSError: a file cannot be read.
+        ValueError: the folder is not one of asv, or a file is not JSON.
+    """
+    described = folder / "benchmarks.json"
+    if not described.is_file():
+        raise ValueError(f"{folder}: no benchmarks.json; expected a results folder of asv")
+    benchmarks = _object(described)
+    files = (path for path in folder.glob("*/*.json") if path.name not in _OTHER_FILES)
+    results = [(path, _object(path)) for path in sorted(files)]
+    for path, result in sorted(results, key=lambda one: one[1].get("date") or 0):
+        yield from _rows(path, result, benchmarks)
+
+
+def _object(path: Path) -> dict[str, Any]:
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path}: not JSON: {error}") from error
+    if not isinstance(data, dict):
+        raise ValueError(f"{path}: expected a JSON object")  # noqa: TRY004 - bad input
+    return data
+
+
+def _rows(path: Path, result: dict[str, Any], benchmarks: dict[str, Any]) -> Iterator[Record]:
+    columns = result.get("result_columns") or ["result", "params"]
+    for name, values in (result.get("results") or {}).items():
+        about = benchmarks.get(name)
+        where = f"{path}: {name}"
+        if not isinstance(about, dict):
+            yield where, ValueError("not in benchmarks.json")
+            continue
+        found = dict(zip(columns, values if isinstance(values, list) else [values], strict=False))
+        numbers = found.get("result")
+        cases = itertools.product(*(found.get("params") or []))
+        for number, case in zip(numbers if isinstance(numbers, list) else [], cases, strict=False):
+            if number is None or number != number:  # noqa: PLR0124 - failed, or NaN: skipped
+                continue
+            yield (
+                where,
+                {
+                    "testbed": path.parent.name,
+                    "scenario": _clean("-".join([name, *map(str, case)])),
+                    "metric": about.get("type"),
+                    "revision": result.get("commit_hash"),
+                    "time": (result.get("date") or 0) / 1000 or None,
+                    "value": number,
+                    "unit": about.get("unit"),
+                    "direction": "lower",
+                },
+            )
+
+
+def _clean(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._@=-]+", "-", name).strip("-")
