@@ -1,4 +1,4 @@
-"""Plays histories whose modes begin, end or change their gap: are they segmented rightly?
+"""Plays histories whose modes begin, end or change their gap, and counts false events.
 
     python -m benchmarks.modes --trials 100 --seed 1 --jobs 2
 
@@ -46,7 +46,7 @@ def gaps(case: str) -> np.ndarray:
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """What became of a history."""
+    """The events of a history."""
 
     steps: int
     found: int

@@ -1,4 +1,4 @@
-"""Plays nights resampled from quiet stretches of published histories: who is alerted for nothing?
+"""Plays nights resampled from quiet stretches of published histories, and counts false alerts.
 
     python -m benchmarks.nights --labs 6 --seed 1 --jobs 2
 
@@ -97,14 +97,14 @@ class Lab:
 
 @dataclass
 class Played:
-    """What became of a lab."""
+    """The alerts of a lab."""
 
     early: Counter[AlertKind] = field(default_factory=Counter)
     """False alerts of the first thirty nights."""
     late: Counter[AlertKind] = field(default_factory=Counter)
     """Of the later ones."""
-    told: list[tuple[int, bool]] = field(default_factory=list)
-    """Drops in percent, and whether they were told within 14 nights."""
+    drops: list[tuple[int, bool]] = field(default_factory=list)
+    """Drops in percent, and whether they were found within 14 nights."""
     boots: int = 0
     """Of retests."""
 
@@ -126,7 +126,7 @@ def play(seed: int) -> Played:
             (found.early if night < LEARNING else found.late)[kind] += 1
     for series, change in lab.changes.items():
         soon = series in hits and hits[series] < change.night + WITHIN
-        found.told.append((round(-100 * math.expm1(change.ln_ratio)), soon))
+        found.drops.append((round(-100 * math.expm1(change.ln_ratio)), soon))
     found.boots = watch.boots
     return found
 
@@ -145,8 +145,8 @@ def table(played: Iterable[Played]) -> list[str]:
         lines.append(f"| {name} | {nights} | {' | '.join(rates)} | {total} |")
     lines.append("")
     for size in DROPS:
-        hit = [soon for lab in labs for drop, soon in lab.told if drop == size]
-        lines.append(f"{size} %: {sum(hit)} of {len(hit)} told within {WITHIN} nights")
+        hit = [soon for lab in labs for drop, soon in lab.drops if drop == size]
+        lines.append(f"{size} %: {sum(hit)} of {len(hit)} found within {WITHIN} nights")
     boots = 300 * sum(lab.boots for lab in labs) / (len(labs) * SERIES * NIGHTS)
     lines.append(f"{boots:.0f} boots of retests per 300 series-nights")
     return lines

@@ -31,7 +31,7 @@ _RELEARN = 5
 @dataclass
 class _Series:
     levels: list[Level] = field(default_factory=list)
-    """Of the baseline: since the last change that was told."""
+    """Of the baseline: since the last alert."""
     history: list[Level] = field(default_factory=list)
     modes: BootModes | None = None
     known: Noise = field(default_factory=lambda: Noise(image_weight=0.0))

@@ -1,4 +1,4 @@
-"""The table of docs/benchmarks.md that tells how good the watch is."""
+"""The table of nightly detection in docs/benchmarks.md."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def judge(job: CompareJob, finding: Confirmed) -> Confirmed | NotConfirmed:
     """Judges a retest that confirmed a difference of two images.
 
     Returns:
-        The confirmed effects, the lead first, as the images of its history show it if they do.
+        The confirmed effects, the lead first; its effect is that of the images, if they agree.
     """
     lead = finding.effects[0]
     if job.agreed is not None:

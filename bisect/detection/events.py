@@ -141,12 +141,12 @@ def find_shifts(
         stairs = _within(steps, levels) if slide else []
         if stairs and not _slides(levels, stairs, noise):
             slide, stairs = None, []
-        told = [
+        shifts = [
             _shift(key, steps, i, noise)
             for i, step in enumerate(steps)
             if step not in stairs and not {step.before, step.at} <= limited
         ]
-        found[key] = [*told, _drift(key, slide, noise)] if slide else told
+        found[key] = [*shifts, _drift(key, slide, noise)] if slide else shifts
     return found
 
 
@@ -268,11 +268,11 @@ def group_shifts(
     every = list(found)
     slides = [shift for shift in every if shift.images_before is None]
     steps = [shift for shift in every if shift.images_before is not None]
-    told = [
+    events = [
         *_with_dips([_event(branch, group, order) for group in _grouped(steps, order)]),
         *(_event(branch, group, order) for group in _grouped(slides, order)),
     ]
-    return sorted(told, key=lambda event: (order[event.at], order[event.before]))
+    return sorted(events, key=lambda event: (order[event.at], order[event.before]))
 
 
 def _grouped(found: Iterable[SeriesShift], order: Mapping[str, int]) -> list[list[SeriesShift]]:
@@ -303,17 +303,17 @@ def _meets(group: Sequence[SeriesShift], shift: SeriesShift, order: Mapping[str,
 
 
 def _with_dips(found: Sequence[ShiftEvent]) -> list[ShiftEvent]:
-    told = []
+    kept = []
     ends = []
     for event in found:
         end = next((other for other in found if _undoes(other, event)), None)
         if end is None:
-            told.append(event)
+            kept.append(event)
         else:
             kind = EventKind.DIP if event.kind is EventKind.DROP else EventKind.PEAK
-            told.append(replace(event, kind=kind, back=end.at))
+            kept.append(replace(event, kind=kind, back=end.at))
             ends.append(end)
-    return [event for event in told if event not in ends]
+    return [event for event in kept if event not in ends]
 
 
 def _undoes(later: ShiftEvent, event: ShiftEvent) -> bool:

@@ -64,7 +64,7 @@ class AlertState(StrEnum):
         return self in _STANDING
 
     @property
-    def wanting(self) -> bool:
+    def active(self) -> bool:
         """Whether the change is in effect, and neither acknowledged nor muted."""
         return self in _UNSETTLED
 

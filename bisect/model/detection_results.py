@@ -127,7 +127,7 @@ class ScreenResult:
     noise: Noise | None = None
     """Noise of the test."""
     agreed: Effect | None = None
-    """The change that the images show, if they confirm one; without a scenario."""
+    """Effect over all images, if they confirm one; without a scenario."""
 
     @property
     def asks(self) -> bool:

@@ -50,7 +50,7 @@ class CompareJob:
     commits: int = 30
     """Candidates of the search that follows, whose expected price limits the retest."""
     agreed: Effect | None = None
-    """The change that the images of the series show, if they confirm one."""
+    """Effect of the leading scenario over all images of the series, if they confirm one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,12 +24,12 @@ def _lines(status: StatusDocument) -> Iterator[str]:
     for held in status.quarantines:
         yield f"  {held.testbed}, since {words.day(held.since)}: {words.clean(held.why)}"
     standing = [one for one in status.alerts if one.standing]
-    wanting = [one for one in standing if one.state.wanting]
-    drops = [one for one in wanting if one.kind is AlertKind.DROP]
+    active = [one for one in standing if one.state.active]
+    drops = [one for one in active if one.kind is AlertKind.DROP]
     groups = (
         ("Confirmed drops:", drops),
-        ("Other open changes:", [one for one in wanting if one not in drops]),
-        ("Known or muted:", [one for one in standing if not one.state.wanting]),
+        ("Other open changes:", [one for one in active if one not in drops]),
+        ("Known or muted:", [one for one in standing if not one.state.active]),
         ("Over:", [one for one in status.alerts if not one.standing]),
     )
     if not drops:

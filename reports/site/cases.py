@@ -133,7 +133,7 @@ def _stem(alert: int) -> str:
 
 
 def _mood(state: AlertState) -> str:
-    if state.wanting:
+    if state.active:
         return "sure" if state is AlertState.CULPRIT_FOUND else "range"
     return "open" if state.standing else "calm"
 

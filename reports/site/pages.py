@@ -60,8 +60,8 @@ class FinishedLine:
 
 def index(view: Overview) -> str:
     """The first page: last night, open alerts, queue, and every series against its baseline."""
-    wanting = sorted((one for one in view.alerts if one.state.wanting), key=_severity)
-    known = [one for one in view.alerts if one.state.standing and not one.state.wanting]
+    active = sorted((one for one in view.alerts if one.state.active), key=_severity)
+    known = [one for one in view.alerts if one.state.standing and not one.state.active]
     over = [
         one for one in view.alerts if not one.state.standing and one.changed_at > view.at - _RECENT
     ]
@@ -76,7 +76,7 @@ def index(view: Overview) -> str:
         view=view,
         headline=_headline(view.night),
         missing=_missing(view.night),
-        wanting=wanting,
+        active=active,
         known=known,
         over=over,
         most=_MOST,
@@ -134,7 +134,7 @@ def grid(view: Overview, branch: str) -> dict[str, Any]:
     moved = {
         (one.testbed, scenario): (one, effect)
         for one in reversed(view.alerts)
-        if one.state.wanting and one.branch == branch
+        if one.state.active and one.branch == branch
         for scenario, effect in one.changes.items()
     }
     return {
@@ -190,8 +190,8 @@ def alerts(view: Overview) -> str:
         "Alerts",
         current="alerts.html",
         alternates=FEEDS,
-        open=[one for one in view.alerts if one.state.wanting],
-        settled=[one for one in view.alerts if one.state.standing and not one.state.wanting],
+        open=[one for one in view.alerts if one.state.active],
+        settled=[one for one in view.alerts if one.state.standing and not one.state.active],
         over=[one for one in view.alerts if not one.state.standing],
     )
 
@@ -222,7 +222,7 @@ def testbeds(view: Overview) -> str:
                 "kernels": f"{max(one.levels for one in mine):,}",
                 "boots": f"{max(one.boots for one in mine):,}",
                 "at": max(one.latest.at for one in mine),
-                "alerts": [one for one in view.alerts if one.state.wanting and one.testbed == name],
+                "alerts": [one for one in view.alerts if one.state.active and one.testbed == name],
             }
         )
     return render("testbeds.html", "Testbeds", current="testbeds.html", testbeds=rows)
@@ -246,7 +246,7 @@ def testbed(series: Sequence[SeriesSummary], alerts: Sequence[AlertSummary]) -> 
         current="testbeds.html",
         trail=[("testbeds.html", "Testbeds")],
         hardware=first.hardware,
-        open=[one for one in alerts if one.state.wanting],
+        open=[one for one in alerts if one.state.active],
         branches=[
             {
                 "name": branch,

@@ -169,7 +169,7 @@ def _alerts(axes: Axes, view: SeriesView, levels: Sequence[Level], start: int = 
         found += [] if x is None else [(start + x, one)]
     for x, alert in found:
         name = f"alert {alert.id}" if len(found) <= _NAMED else ""
-        style = "-." if alert.state.wanting else ":"
+        style = "-." if alert.state.active else ":"
         marker_line(axes, x - 0.5, name, BAD, style=style, url=alert_page(alert.id))
 
 

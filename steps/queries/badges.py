@@ -45,7 +45,7 @@ def conditions(ledger: Ledger, branches: Iterable[str] = ()) -> dict[Place, Cond
 def _condition(covered: Mapping[str, Coverage], about: Sequence[Alert], now: float) -> Condition:
     latest = max((one.latest for one in covered.values()), default=0.0)
     return Condition(
-        drops=sum(one.kind is AlertKind.DROP and one.state.wanting for one in about),
+        drops=sum(one.kind is AlertKind.DROP and one.state.active for one in about),
         suspected=sum(one.state in _SUSPECTED for one in about),
         levels=max((one.revisions for one in covered.values()), default=0),
         days=(now - latest) / _DAY if latest >= _TIMES else None,

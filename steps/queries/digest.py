@@ -90,7 +90,7 @@ def gather(
     standing = [
         one
         for one in ledger.alerts.all_open()
-        if one.id not in known and one.kind is AlertKind.DROP and one.state.wanting
+        if one.id not in known and one.kind is AlertKind.DROP and one.state.active
     ]
     judged = judge(ledger, settings.min_effect)
     return DigestDocument(

@@ -93,9 +93,9 @@ def by_conditions(
         )
     return {
         conditions: tuple(
-            [level_of(*image, at, list(runs.values())) for image, (at, runs) in told.items()]
+            [level_of(*image, at, list(runs.values())) for image, (at, runs) in of_epoch.items()]
         )
-        for conditions, told in found.items()
+        for conditions, of_epoch in found.items()
     }
 
 

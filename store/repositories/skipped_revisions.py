@@ -49,10 +49,10 @@ def skipped(
         _skipped_on(session, job, testbed, revisions, deciding, builds) for testbed in testbeds
     ]
     why = dict(found[0][0])
-    for place, (said, _) in enumerate(found[1:], 1):
+    for place, (reasons, _) in enumerate(found[1:], 1):
         elsewhere = set().union(*(measured for _, measured in found[:place] + found[place + 1 :]))
-        for revision in said.keys() - elsewhere - why.keys():
-            why[revision] = said[revision]
+        for revision in reasons.keys() - elsewhere - why.keys():
+            why[revision] = reasons[revision]
     return why
 
 
@@ -74,18 +74,16 @@ def _skipped_on(
     - `TRIES` trials or builds of the job without a sample, and none with one since, count:
       temporary failures, or invalid samples. Infrastructure failures do not count.
     """
+    scenarios = set(map(scenario_of, deciding))
     failures = _failures(session, testbed, revisions, builds)
     successes = _successes(session, testbed, revisions, deciding, builds)
     standing = [
         (failure, record)
         for failure, record in failures
-        if not _unsaid(failure, successes[failure.revision])
-        and (
-            failure.stage != Stage.BENCH.value
-            or failure.scenario in set(map(scenario_of, deciding))
-        )
+        if not _contradicted(failure, successes[failure.revision])
+        and (failure.stage != Stage.BENCH.value or failure.scenario in scenarios)
     ]
-    why = _incapable([failure for failure, _ in standing], deciding)
+    why = _incapable([failure for failure, _ in standing], scenarios)
     tries = _spoilt(session, testbed, job, deciding, successes)
     for failure, record in standing:
         retried = failure.reaction == Reaction.RETRY.value and record == job
@@ -99,8 +97,8 @@ def _skipped_on(
     return why, {revision for revision, success in successes.items() if success.measured_at}
 
 
-def _incapable(failures: list[DudRow], deciding: tuple[str, ...]) -> dict[str, str]:
-    """By revision with a permanent failure: the reason."""
+def _incapable(failures: list[DudRow], scenarios: set[str]) -> dict[str, str]:
+    """By revision with a permanent failure, or one in all deciding scenarios: the reason."""
     why: dict[str, str] = {}
     unable: defaultdict[str, set[str]] = defaultdict(set)
     for failure in failures:
@@ -108,7 +106,7 @@ def _incapable(failures: list[DudRow], deciding: tuple[str, ...]) -> dict[str, s
             continue
         if failure.stage == Stage.BENCH.value:
             unable[failure.revision].add(failure.scenario)
-            if not unable[failure.revision].issuperset(map(scenario_of, deciding)):
+            if not unable[failure.revision] >= scenarios:
                 continue
         why[failure.revision] = failure.why
     return why
@@ -169,7 +167,7 @@ def _successes(
     return found
 
 
-def _unsaid(failure: DudRow, success: _Success) -> bool:
+def _contradicted(failure: DudRow, success: _Success) -> bool:
     """Whether a success contradicts a failure."""
     if failure.stage in _BUILDING:
         return success.built_at > failure.at

@@ -18,11 +18,10 @@ from netbisect.bisect.detection.grouping import (
 )
 from netbisect.bisect.model.alert_state import AlertKind
 from netbisect.bisect.model.detection_results import ScreenResult
-from netbisect.bisect.model.entities import Level
-from netbisect.bisect.model.jobs import CompareJob, NightlyJob
+from netbisect.bisect.model.jobs import NightlyJob
 
 made = runpy.run_path(str(Path(__file__).parents[3] / "fixtures" / "histories.py"))
-history, nights = made["history"], made["nights"]
+history = made["history"]
 
 ORDER = {f"r{i}": i for i in range(20)}
 
@@ -122,8 +121,18 @@ def test_q_values_agree_with_benjamini_and_hochberg() -> None:
     assert q_values(p[::-1]) == pytest.approx(q_values(p)[::-1])
 
 
-# ----------------------------------------------------------------------------------- suspicion
+# --------------------------------------------------------------------------------- screen_night
 
 
-def suspicion(night: NightlyJob, series: dict[str, list[Level]]) -> CompareJob | None:
-    return screen_night(night, series).wanted
+def test_images_of_the_lead_confirm_its_effect() -> None:
+    scenarios = ("inet4", "inet6")
+    series = {
+        "inet4": history(1, (20, 0.0), image=0.003, stray=0),
+        "inet6": history(2, (16, 0.0), (4, -0.1), image=0.003, stray=0),
+    }
+    job = screen_night(NightlyJob("main", "apu", "r19", scenarios, 5), series).wanted
+
+    assert job is not None
+    assert (job.lead, job.good, job.bad) == ("inet6", "r15", "r19")
+    assert job.agreed is not None
+    assert job.agreed.scenario == "inet6"
