@@ -45,7 +45,7 @@ class AskBody:
     hours: Annotated[float | None, "Of the lab, for a search."] = None
     priority: Literal["low", "normal", "high"] = "normal"
     address: Annotated[str, "Where the answer is mailed to; empty for nowhere."] = ""
-    dry_run: Annotated[bool, "Whether only the cost is to be told."] = False
+    dry_run: Annotated[bool, "Whether only the cost is estimated."] = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ class _Call:
 
     method: str
     path: str
-    said: str
+    summary: str
     right: str
     answers: Mapping[str, type]
     refusals: Mapping[str, str]
@@ -117,13 +117,13 @@ _CALLS = (
         _Call(
             "post",
             f"/requests/{{number}}/{verb}",
-            f"{said} What others have asked for needs the right `admin`.",
+            f"{summary} What others have asked for needs the right `admin`.",
             "ask",
             {"200": types.RequestDocument},
             {**_WRITES, **_NONE, **_STATE},
             body,
         )
-        for verb, said, body in (
+        for verb, summary, body in (
             ("cancel", "Stop it; the testbed is left on its known-good kernel.", api.CancelBody),
             ("resume", "Go on with what was cancelled.", api.ResumeBody),
             ("extend", "Ask for more boots of each revision, or hours.", api.ExtendBody),
@@ -204,7 +204,7 @@ def _operation(call: _Call, found: dict[str, Any]) -> dict[str, Any]:
     one = "-one" if call.path.endswith("{number}") else ""
     operation: dict[str, Any] = {
         "operationId": f"{call.method}-{name}{one}",
-        "summary": call.said,
+        "summary": call.summary,
         "responses": dict(sorted({**answers, **refusals}.items())),
     }
     if call.parameters:

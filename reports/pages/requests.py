@@ -113,16 +113,16 @@ def confirmation(head: Head, boots: int, seconds: float, address: str) -> tuple[
     return subject_line(head), "\n\n".join(text) + "\n"
 
 
-def news(head: Head, said: str, address: str) -> tuple[str, str]:
+def news(head: Head, headline: str, address: str) -> tuple[str, str]:
     """Subject and text of the mail about an action of another user.
 
     Args:
         head: The request.
-        said: A sentence.
+        headline: A sentence.
         address: Address of its page.
     """
     text = [
-        wrap(words.clean(said)),
+        wrap(words.clean(headline)),
         wrap("What was measured for it is kept. How far it is, and how it is changed again:"),
         "\n".join(
             [address, f"  netbisect request show {head.number}", "  netbisect request --help"]
@@ -154,29 +154,29 @@ def rows(answer: RequestAnswer) -> list[tuple[str, ...]]:
         effect = line.effect
         change = words.change(effect) if effect else "none"
         boots = f"{effect.good_boots}+{effect.bad_boots}" if effect else ""
-        said = _WORDS[line.word] if effect else line.why
-        row = (place, line.scenario, line.subject, change, boots, said)
+        remark = _WORDS[line.word] if effect else line.why
+        row = (place, line.scenario, line.subject, change, boots, remark)
         found.append(tuple(map(words.clean, row)))
     return found
 
 
 def consistency(answer: RequestAnswer) -> list[str]:
     """Sentences that compare the second run with the first."""
-    said = []
+    sentences = []
     for testbed, subject, one in answer.repeats:
         apart = words.change(_as_effect(one))
         if one.consistent:
-            said.append(
+            sentences.append(
                 f"The two runs agree on {subject} in {one.scenario} on {testbed}: the second lies "
                 f"{apart} from the first. Both have booted the same images, so this says how well "
                 "these kernels are known, and nothing of whether it is the code."
             )
         else:
-            said.append(
+            sentences.append(
                 f"The two runs differ on {subject} in {one.scenario} on {testbed}: the second lies "
                 f"{apart} from the first, more than the scatter of boots explains."
             )
-    return said
+    return sentences
 
 
 def _as_effect(one: RepeatedDifference) -> Effect:
@@ -202,14 +202,14 @@ def part_line(part: RequestPart) -> str:
     """Progress of a job, on one line."""
     run = f", run {part.run}" if part.run > 1 else ""
     boots = f"{part.boots} of {words.count(part.boots_wanted, 'boot')}"
-    said = f"{part.kind.lower()} on {part.testbed}{run}: {boots}"
+    line = f"{part.kind.lower()} on {part.testbed}{run}: {boots}"
     if part.place is not None and part.place > 1:
-        said += f", place {part.place} in the queue"
+        line += f", place {part.place} in the queue"
     if part.now:
-        said += f", {words.clean(part.now)}"
+        line += f", {words.clean(part.now)}"
     if part.seconds_left:
-        said += f", about {words.duration(part.seconds_left)} left"
-    return said
+        line += f", about {words.duration(part.seconds_left)} left"
+    return line
 
 
 def as_text(found: RequestDocument) -> str:
@@ -237,8 +237,8 @@ def as_text(found: RequestDocument) -> str:
         lines.append(table(rows))
     for again in found.repeats:
         agrees = "agrees with" if again.consistent else "differs from"
-        said = f"The second run on {again.testbed} {agrees} the first: {again.subject} in"
-        lines.append(wrap(words.clean(f"{said} {again.scenario}.")))
+        sentence = f"The second run on {again.testbed} {agrees} the first: {again.subject} in"
+        lines.append(wrap(words.clean(f"{sentence} {again.scenario}.")))
     history = [
         (words.moment(one.at), words.clean(f"{one.what} by {one.who}")) for one in found.history
     ]

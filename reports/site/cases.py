@@ -18,7 +18,7 @@ from netbisect.reports.pages import profiles
 from netbisect.reports.plots import chart
 from netbisect.reports.render import words
 from netbisect.reports.site import plots
-from netbisect.reports.site.frame import FEEDS, as_document, render
+from netbisect.reports.site.frame import FEEDS, Page, as_document, make_page
 from netbisect.reports.site.view_models import alert_page, question_page
 
 _PICTURED = 4
@@ -54,7 +54,7 @@ def alert(
     title: Callable[[str], str],
     jobs: Sequence[JobLink],
     verbs: Sequence[tuple[str, str]] = (),
-) -> str:
+) -> Page:
     """The page of an alert.
 
     Args:
@@ -64,8 +64,8 @@ def alert(
         jobs: Its comparison and its search.
         verbs: Names and texts of what people can do with it.
     """
-    told = _drawn(case) if case else {"case": None}
-    told |= {
+    values = _drawn(case) if case else {"case": None}
+    values |= {
         "alert": document,
         "mood": _mood(document.state),
         "state_words": words.state(document),
@@ -76,19 +76,20 @@ def alert(
         "verbs": verbs,
     }
     page = partial(
-        render,
+        make_page,
         "alert.html",
         f"Alert {document.number}: {words.kind(document.kind)}, {title(document.lead)} on "
         f"{document.testbed}",
         alternates=[as_document(alert_page(document.number)), *FEEDS],
         trail=[("alerts.html", "Alerts")],
     )
-    text = page(**told)
+    plain = page(**values)
     if case is None or not case.profiles:
-        return text
-    room = min(max(_BYTES - len(text.encode("utf-8", "replace")), _FLAMES_LEAST), profiles.BYTES)
+        return plain
+    rest = _BYTES - len(plain.html().encode("utf-8", "replace"))
+    room = min(max(rest, _FLAMES_LEAST), profiles.BYTES)
     flames = profiles.sections(case.profiles, case.label, room, stem=_stem(document.number))
-    return page(**told | {"profiles": flames})
+    return page(**values | {"profiles": flames})
 
 
 def _drawn(case: Case) -> dict[str, Any]:
@@ -145,7 +146,7 @@ def comparison(
     *,
     alert: AlertSummary | None = None,
     following: JobLink | None = None,
-) -> str:
+) -> Page:
     """The page of a comparison.
 
     Args:
@@ -160,17 +161,17 @@ def comparison(
         headline = words.sentence(finding, case.label, case.title)
         confirmed = isinstance(finding, Confirmed)
         state = ("range", "confirmed") if confirmed else ("calm", "not confirmed")
-    told = case_page.template_values(case) | {"state": state, "headline": headline}
+    values = case_page.template_values(case) | {"state": state, "headline": headline}
     if not isinstance(finding, Confirmed):
-        told["remark"] = ""
-    return render(
+        values["remark"] = ""
+    return make_page(
         "comparison.html",
         f"Comparison {number}: {case.title(case.lead)} on {case.testbed}",
         current="searches.html",
         trail=_trail(alert),
         changing=finding is None,
         alternates=[as_document(question_page("comparison", number))],
-        **told,
+        **values,
         alert=alert,
         next=following,
         pictures=[
@@ -180,7 +181,7 @@ def comparison(
     )
 
 
-def bisection(number: int, case: Case, alert: AlertSummary | None) -> str:
+def bisection(number: int, case: Case, alert: AlertSummary | None) -> Page:
     """The page of a bisection.
 
     Args:
@@ -188,7 +189,7 @@ def bisection(number: int, case: Case, alert: AlertSummary | None) -> str:
         case: Its measurements.
         alert: That it is for.
     """
-    return render(
+    return make_page(
         "bisection.html",
         f"Bisection {number}: {case.title(case.lead)} on {case.testbed}",
         current="searches.html",

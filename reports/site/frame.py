@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from netbisect.bisect.detection.level_difference import LevelDifference
 from netbisect.bisect.model.results import Effect
@@ -46,19 +44,23 @@ class Serving:
 
 REFRESH = 60
 """Seconds until a page about work in progress renews itself."""
-_serving: ContextVar[Serving | None] = ContextVar("serving", default=None)
 
 
-@contextmanager
-def serving(frame: Serving) -> Iterator[None]:
-    """Pages rendered in this block are served by the service."""
-    token = _serving.set(frame)
-    try:
-        yield
-    finally:
-        _serving.reset(token)
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page of the static site and of the service."""
+
+    template: str
+    """Of the folder `site`."""
+    values: Mapping[str, object]
+
+    def html(self, live: Serving | None = None) -> str:
+        """The page as the service serves it; without `live` that of the static site."""
+        return environment.get_template(f"site/{self.template}").render(self.values, live=live)
 
 
+File: TypeAlias = Page | str
+"""A page, or the text of another file."""
 FEED = "feed.atom"
 """The file of the feed of alerts."""
 FEEDS = (AlternateForm("application/atom+xml", "Alerts", FEED),)
@@ -89,7 +91,7 @@ environment.filters.update(
 environment.globals["series_page"] = series_page
 
 
-def render(
+def make_page(
     template: str,
     page_title: str,
     *,
@@ -97,8 +99,8 @@ def render(
     alternates: Sequence[AlternateForm] = (),
     trail: Sequence[tuple[str, str]] = (),
     changing: bool = False,
-    **told: object,
-) -> str:
+    **values: object,
+) -> Page:
     """A page.
 
     Args:
@@ -108,22 +110,22 @@ def render(
         alternates: Other forms of the same.
         trail: Files and names of the pages above it, for the breadcrumbs.
         changing: Whether what it shows is under way, so that a browser loads it again.
-        told: Values of the template.
+        values: Values of the template.
     """
-    live = _serving.get()
-    frame: dict[str, Any] = {"wide": False, "state_of_things": "", "refresh": REFRESH}
-    return environment.get_template(f"site/{template}").render(
-        page_title=page_title,
-        current=current,
-        alternates=alternates,
-        trail=trail,
-        changing=changing,
-        live=live,
-        **{**frame, **told},
-    )
+    frame: dict[str, Any] = {
+        "page_title": page_title,
+        "current": current,
+        "alternates": alternates,
+        "trail": trail,
+        "changing": changing,
+        "wide": False,
+        "state_of_things": "",
+        "refresh": REFRESH,
+    }
+    return Page(template, frame | values)
 
 
-def message(title: str, text: str, *, login: bool = False) -> str:
+def message(title: str, text: str, *, login: bool) -> Page:
     """A page with a sentence.
 
     Args:
@@ -131,7 +133,7 @@ def message(title: str, text: str, *, login: bool = False) -> str:
         text: The sentence.
         login: Whether one may help.
     """
-    return render("message.html", title, message=text, may_log_in=login)
+    return make_page("message.html", title, message=text, may_log_in=login)
 
 
 def distance_text(distance: LevelDifference | None, series: str) -> str:

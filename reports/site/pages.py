@@ -13,9 +13,10 @@ from netbisect.reports.render import words
 from netbisect.reports.site.frame import (
     FEEDS,
     REFRESH,
+    Page,
     distance_text,
     drop,
-    render,
+    make_page,
     short_distance,
     spread,
 )
@@ -58,14 +59,14 @@ class FinishedLine:
         return question_page(self.kind, self.number)
 
 
-def index(view: Overview) -> str:
+def index(view: Overview) -> Page:
     """The first page: last night, open alerts, queue, and every series against its baseline."""
     active = sorted((one for one in view.alerts if one.state.active), key=_severity)
     known = [one for one in view.alerts if one.state.standing and not one.state.active]
     over = [
         one for one in view.alerts if not one.state.standing and one.changed_at > view.at - _RECENT
     ]
-    return render(
+    return make_page(
         "index.html",
         "Packet forwarding of FreeBSD",
         current="index",
@@ -104,12 +105,12 @@ def _headline(night: NightProgress) -> str:
 
 def _missing(night: NightProgress) -> list[str]:
     """Sentences about series without measurements."""
-    told = [
+    sentences = [
         words.clean(f"{one.place}: {_several(one.scenarios)}: {words.reason(one.why)}")
         for one in night.missing[:_MOST]
     ]
     more = len(night.missing) - _MOST
-    return [*told, f"and {more} more"] if more > 0 else told
+    return [*sentences, f"and {more} more"] if more > 0 else sentences
 
 
 def _several(scenarios: Sequence[str]) -> str:
@@ -169,23 +170,25 @@ def _map_cell(
         sign = (
             f"{'▲' if up else '▼'} {words.percent(effect.ln_ratio, one.scenario)}, alert {alert.id}"
         )
-    said = sign or short_distance(one.against, one.scenario) or "learning"
+    remark = sign or short_distance(one.against, one.scenario) or "learning"
     if one.saturated and not sign:
-        said = "at the generator's limit"
+        remark = "at the generator's limit"
     elif (one.smallest_drop or 0.0) > _NOISY and not sign:
-        said = f"± {said}"
+        remark = f"± {remark}"
     return {
         "page": one.page,
         "look": " ".join(looks),
         "level": words.level(one.latest.mean, one.scenario),
         "spark": one.spark,
-        "said": f"{said}, {words.day(one.latest.at)}" if old and one.latest.at > _DAY else said,
+        "remark": f"{remark}, {words.day(one.latest.at)}"
+        if old and one.latest.at > _DAY
+        else remark,
     }
 
 
-def alerts(view: Overview) -> str:
+def alerts(view: Overview) -> Page:
     """All alerts that were ever announced."""
-    return render(
+    return make_page(
         "alerts.html",
         "Alerts",
         current="alerts.html",
@@ -196,9 +199,9 @@ def alerts(view: Overview) -> str:
     )
 
 
-def searches(running: Sequence[RunningJob], ended: Sequence[FinishedLine]) -> str:
+def searches(running: Sequence[RunningJob], ended: Sequence[FinishedLine]) -> Page:
     """All comparisons and bisections, the newest first."""
-    return render(
+    return make_page(
         "searches.html",
         "Searches",
         current="searches.html",
@@ -208,7 +211,7 @@ def searches(running: Sequence[RunningJob], ended: Sequence[FinishedLine]) -> st
     )
 
 
-def testbeds(view: Overview) -> str:
+def testbeds(view: Overview) -> Page:
     """All testbeds."""
     rows = []
     for name, group in groupby(sorted(view.series, key=lambda one: one.testbed), _testbed):
@@ -225,14 +228,14 @@ def testbeds(view: Overview) -> str:
                 "alerts": [one for one in view.alerts if one.state.active and one.testbed == name],
             }
         )
-    return render("testbeds.html", "Testbeds", current="testbeds.html", testbeds=rows)
+    return make_page("testbeds.html", "Testbeds", current="testbeds.html", testbeds=rows)
 
 
 def _testbed(one: SeriesSummary) -> str:
     return one.testbed
 
 
-def testbed(series: Sequence[SeriesSummary], alerts: Sequence[AlertSummary]) -> str:
+def testbed(series: Sequence[SeriesSummary], alerts: Sequence[AlertSummary]) -> Page:
     """A testbed and its series.
 
     Args:
@@ -240,7 +243,7 @@ def testbed(series: Sequence[SeriesSummary], alerts: Sequence[AlertSummary]) -> 
         alerts: Its own.
     """
     first = series[0]
-    return render(
+    return make_page(
         "testbed.html",
         first.testbed,
         current="testbeds.html",
@@ -259,7 +262,7 @@ def testbed(series: Sequence[SeriesSummary], alerts: Sequence[AlertSummary]) -> 
 
 
 def _line(one: SeriesSummary) -> dict[str, Any]:
-    told = ["at the generator's limit"] if one.saturated else []
+    remarks = ["at the generator's limit"] if one.saturated else []
     return {
         "page": one.page,
         "title": one.title,
@@ -271,14 +274,14 @@ def _line(one: SeriesSummary) -> dict[str, Any]:
         "boot": spread(one.boot_noise),
         "image": spread(one.image_noise),
         "at": one.latest.at,
-        "remarks": ", ".join([*told, "slow mode"] if one.bimodal else told),
+        "remarks": ", ".join([*remarks, "slow mode"] if one.bimodal else remarks),
     }
 
 
-def compare(view: Overview) -> str:
+def compare(view: Overview) -> Page:
     """Where two revisions are compared."""
     tables = sorted({(one.testbed, one.branch) for one in view.series})
-    return render(
+    return make_page(
         "compare.html",
         "Compare two revisions",
         current="compare.html",
@@ -303,17 +306,17 @@ class RequestListing:
     sentence: str
 
 
-def requests(found: Sequence[RequestListing]) -> str:
+def requests(found: Sequence[RequestListing]) -> Page:
     """The latest requests."""
-    return render(
+    return make_page(
         "requests.html", "Requests", current="requests.html", changing=True, requests=found
     )
 
 
-def health(view: Overview) -> str:
+def health(view: Overview) -> Page:
     """What keeps the service from seeing a change."""
     since = view.at - STALE_DAYS * _DAY
-    return render(
+    return make_page(
         "health.html",
         "Health",
         current="health.html",

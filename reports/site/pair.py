@@ -27,7 +27,7 @@ from netbisect.reports.plots.figure import draw
 from netbisect.reports.render import words
 from netbisect.reports.render.ministat import POINTS_MIN, ministat
 from netbisect.reports.render.palette import BAD, BOOT, GOOD, INK
-from netbisect.reports.site.frame import distance_text, render, spread
+from netbisect.reports.site.frame import Page, distance_text, make_page, spread
 from netbisect.reports.site.view_models import series_page, when
 
 _PICTURED = 40
@@ -54,7 +54,7 @@ class SeriesPair:
         return level_difference(*self.standings, self.noise, twins=twins)
 
 
-def pair(before: Commit, after: Commit, series: Sequence[SeriesPair], links: Links) -> str:
+def pair(before: Commit, after: Commit, series: Sequence[SeriesPair], links: Links) -> Page:
     """Two revisions in every series that has both."""
     found = sorted(series, key=lambda one: -abs(one.distance.ln_ratio))
     labels = words.clean(before.label), words.clean(after.label)
@@ -66,7 +66,7 @@ def pair(before: Commit, after: Commit, series: Sequence[SeriesPair], links: Lin
         if found
         else "No series has valid boots of both revisions under the same conditions."
     ).replace("seriess", "series")
-    return render(
+    return make_page(
         "pair.html",
         f"{labels[1]} against {labels[0]}",
         sides=[

@@ -69,12 +69,12 @@ def _tips(view: SeriesView, levels: Sequence[Level]) -> Iterator[str]:
     height = _POINTS * _RECENT_HEIGHT - bottom - top
     wide = (_POINTS * WIDTH - left - right) / (max(len(levels), 10) + 1)
     for x, level in enumerate(levels):
-        told = (
+        tooltip = (
             f"{view.label(level.revision)}: {words.level(level.mean, view.scenario)}, "
             f"{words.count(len(level.ln_pps), 'boot')}, {when(level.at)}"
         )
         box = (
-            f'<title>{escape(words.clean(told))}</title><rect x="{left + (x + 0.5) * wide:.1f}" '
+            f'<title>{escape(words.clean(tooltip))}</title><rect x="{left + (x + 0.5) * wide:.1f}" '
             f'y="{top:.1f}" width="{wide:.1f}" height="{height:.1f}" fill-opacity="0"/>'
         )
         listed = x >= len(levels) - LISTED
@@ -265,8 +265,8 @@ def _line(axes: Axes, case: Case, boots: Sequence[tuple[int, float]]) -> None:
     axes.plot(skipped, [low + 0.04 * (high - low)] * len(skipped), "x", color=INK, markersize=5.4)
     for found in summary.culprits(case):
         if found.revision in places:
-            told = f"culprit {_short(case, found.revision)}"
-            marker_line(axes, places[found.revision] - 0.5, told, CULPRIT)
+            label = f"culprit {_short(case, found.revision)}"
+            marker_line(axes, places[found.revision] - 0.5, label, CULPRIT)
     ends = {0: ("good", case.good.revision), last: ("bad", case.bad.revision)}
     x_ticks(axes, [(x, (role, _short(case, end))) for x, (role, end) in ends.items()])
     axes.set_xlabel("commits, oldest left")

@@ -21,7 +21,7 @@ from netbisect.reports.plots.progress import ScenarioProgress
 from netbisect.reports.render import words
 from netbisect.reports.render.palette import BAD, BOOT, INK
 from netbisect.reports.render.words import Name
-from netbisect.reports.site.frame import AlternateForm, render
+from netbisect.reports.site.frame import AlternateForm, Page, make_page
 from netbisect.reports.site.view_models import JOB_KINDS, question_page, revision_page
 
 _MOODS = {"regression": "sure", "no regression": "calm"}
@@ -67,7 +67,7 @@ def page(
     parts: Sequence[PartView],
     files: Sequence[str],
     document: str,
-) -> str:
+) -> Page:
     """The page of a request.
 
     Args:
@@ -78,7 +78,7 @@ def page(
         document: Address of the request as JSON.
     """
     pictures = list(_pictures(parts))
-    return render(
+    return make_page(
         "request.html",
         f"Request {found.number}: {found.kind} {words.listing(list(found.labels))}",
         current="requests.html",
@@ -158,7 +158,7 @@ def _intervals(axes: Axes, one: Narrowing) -> None:
     axes.set_ylabel("% against the first")
 
 
-def profile(number: int, title: str, found: ProfilePair | None, label: Name) -> str:
+def profile(number: int, title: str, found: ProfilePair | None, label: Name) -> Page:
     """The page of a profile job.
 
     Args:
@@ -167,7 +167,7 @@ def profile(number: int, title: str, found: ProfilePair | None, label: Name) -> 
         found: Profiles; None while they are taken.
         label: Names revisions.
     """
-    return render(
+    return make_page(
         "profile.html",
         f"Profile {number}: {title}",
         trail=_TRAIL,

@@ -10,7 +10,7 @@ from netbisect.bisect.model.entities import Commit
 from netbisect.reports.documents.types import AlertSummary
 from netbisect.reports.model.case import Links
 from netbisect.reports.render import words
-from netbisect.reports.site.frame import distance_text, render, short_distance
+from netbisect.reports.site.frame import Page, distance_text, make_page, short_distance
 from netbisect.reports.site.view_models import (
     LISTED,
     Point,
@@ -25,7 +25,7 @@ _CELLS = 1200
 _ROWS = 60
 
 
-def page(summaries: Sequence[SeriesSummary]) -> str:
+def page(summaries: Sequence[SeriesSummary]) -> Page:
     """The levels of one testbed and branch, a row for every revision.
 
     Args:
@@ -38,7 +38,7 @@ def page(summaries: Sequence[SeriesSummary]) -> str:
     newest = sorted(found.values(), key=lambda point: -point.number)
     rows = newest[: max(min(_ROWS, _CELLS // len(summaries)), 2)]
     places = [{point.revision: at for at, point in enumerate(one.points)} for one in summaries]
-    return render(
+    return make_page(
         "revisions.html",
         f"Revisions of {first.branch} on {first.testbed}",
         wide=True,
@@ -66,13 +66,13 @@ def _cell(one: SeriesSummary, at: int | None) -> dict[str, str] | None:
     against, base = _distances(one, point, one.points[at - 1] if at else None)
     clear = base is not None and base.clear
     look = ("down-text" if base.ln_ratio < 0 else "up-text") if base and clear else ""
-    said = " / ".join(short_distance(each, one.scenario) or "-" for each in (against, base))
-    return {"level": words.level(point.mean, one.scenario), "said": said, "look": look}
+    distances = " / ".join(short_distance(each, one.scenario) or "-" for each in (against, base))
+    return {"level": words.level(point.mean, one.scenario), "distances": distances, "look": look}
 
 
 def revision(
     commit: Commit, series: Sequence[SeriesSummary], alerts: Sequence[AlertSummary], links: Links
-) -> str:
+) -> Page:
     """A revision in all series that have it among their latest levels.
 
     Args:
@@ -89,7 +89,7 @@ def revision(
         before = one.points[at - 1] if at else None
         previous = previous or (before.revision if before else "")
         rows.append(_row(one, one.points[at], before))
-    return render(
+    return make_page(
         "revision.html",
         commit.label,
         trail=[("index.html", "Overview")],

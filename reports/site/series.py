@@ -13,7 +13,7 @@ from netbisect.bisect.model.entities import Level
 from netbisect.reports.documents.types import AlertSummary
 from netbisect.reports.render import words
 from netbisect.reports.site import plots
-from netbisect.reports.site.frame import AlternateForm, distance_text, drop, render, spread
+from netbisect.reports.site.frame import AlternateForm, Page, distance_text, drop, make_page, spread
 from netbisect.reports.site.view_models import (
     LISTED,
     RECENT,
@@ -36,10 +36,10 @@ _IDENTITY = 8
 """Letters that tell images of one series apart."""
 
 
-def page(view: SeriesView, alternates: Sequence[AlternateForm] = ()) -> str:
+def page(view: SeriesView, alternates: Sequence[AlternateForm] = ()) -> Page:
     """The page of a series."""
     places = {level.revision: x for x, level in enumerate(view.levels)}
-    return render(
+    return make_page(
         "series.html",
         f"{view.title} on {view.testbed}, {view.branch}",
         alternates=alternates,
@@ -124,11 +124,11 @@ def _facts(view: SeriesView) -> Iterator[tuple[str, str, str]]:
     )
     if view.baseline:
         images = words.count(view.baselined, "kernel")
-        told = distance_text(level_difference(view.baseline, level, view.noise), view.scenario)
+        distance = distance_text(level_difference(view.baseline, level, view.noise), view.scenario)
         since = view.label(view.baseline_from)
         yield (
             "Against baseline",
-            told,
+            distance,
             f"{words.level(view.baseline.mean, view.scenario)}, {images} since {since}",
         )
     else:

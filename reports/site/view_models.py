@@ -241,7 +241,7 @@ class RunningJob:
     """Share of the whole, 0 to 1; None if unknown."""
     left: float | None
     """Remaining lab time in seconds; None if unknown."""
-    said: str
+    progress: str
     """Progress in words."""
     now: str
 

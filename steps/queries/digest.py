@@ -61,10 +61,10 @@ def post_digest(ledger: Ledger, settings: Settings, lab: Lab) -> None:
     nights = ledger.nights.since(0.0 if last is None else since)
     if last is None and not any(one.opened_at < due for one in nights):
         return
-    told = digest.mail(
+    letter = digest.mail(
         gather(ledger, settings, lab, [one for one in nights if one.opened_at >= since], since)
     )
-    ledger.mails.post(key, subject=told.subject, recipients=settings.mail.to, body=told.text)
+    ledger.mails.post(key, subject=letter.subject, recipients=settings.mail.to, body=letter.text)
 
 
 def gather(

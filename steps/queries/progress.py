@@ -51,22 +51,24 @@ def progress_of(ledger: Ledger, lab: LabContext, record: JobRecord) -> RunningJo
     match job:
         case NightlyJob():
             done = _boots(ledger, record)
-            share, left, said = _of_boots(done, job.boots, prices, job.scenarios)
+            share, left, progress = _of_boots(done, job.boots, prices, job.scenarios)
         case CompareJob():
             done = _boots(ledger, record)
-            share, left, said = _of_boots(done, RETEST_BOOTS, prices, job.scenarios, about="about ")
+            share, left, progress = _of_boots(
+                done, RETEST_BOOTS, prices, job.scenarios, about="about "
+            )
         case BisectJob():
-            share, left, said = _search(ledger, lab, record, job, prices)
+            share, left, progress = _search(ledger, lab, record, job, prices)
         case ProfileJob():
             # Without a packet rate, a first boot per revision measures it.
             boots = len(job.revisions) * (1 if job.pps else 2)
             done = _boots(ledger, record)
-            share, left, said = _of_boots(done, boots, prices, job.scenarios)
+            share, left, progress = _of_boots(done, boots, prices, job.scenarios)
         case MeasureJob():
             boots = len(job.revisions) * job.boots
             evidence = lab.evidence(ledger, record)
             done = boots - measurement.remaining_boots(job, evidence)
-            share, left, said = _of_boots(done, boots, prices, job.scenarios)
+            share, left, progress = _of_boots(done, boots, prices, job.scenarios)
     working = [one for one in decisions if one.outcome is None]
     if left is not None:
         left = max(left, _least_left(working, prices, job.scenarios)) or None
@@ -80,7 +82,7 @@ def progress_of(ledger: Ledger, lab: LabContext, record: JobRecord) -> RunningJo
         since=record.opened_at,
         done=share,
         left=left,
-        said=said,
+        progress=progress,
         now=order,
     )
 
@@ -92,12 +94,12 @@ def _search(
     ahead = plan.forecast(job, evidence, prices)
     left, spent = 3600 * ahead.hours_left, ledger.costs.of_jobs([record.id]).seconds
     best, probability = max(ahead.belief.chances.items(), key=lambda one: one[1])
-    said = f"{words.count(len(job.candidates), 'commit')}; likeliest "
+    progress = f"{words.count(len(job.candidates), 'commit')}; likeliest "
     if ahead.belief.none > probability:
-        said += f"no change, {words.certainty(ahead.belief.none)}"
+        progress += f"no change, {words.certainty(ahead.belief.none)}"
     else:
-        said += f"{ledger.commits.label(best)}, {words.certainty(probability)}"
-    return spent / (spent + left) if spent + left else None, left, said
+        progress += f"{ledger.commits.label(best)}, {words.certainty(probability)}"
+    return spent / (spent + left) if spent + left else None, left, progress
 
 
 def _order(ledger: Ledger, decision: Action, own: str) -> str:
@@ -125,8 +127,8 @@ def _of_boots(
 ) -> tuple[float, float, str]:
     """Returns the completed share, the time left in seconds, and a text."""
     left = max(most - done, 0) * (prices.boot + prices.run * len(scenarios))
-    said = f"{done} of {about}{words.count(most, 'boot')}"
-    return min(done / most, 1.0), left, said
+    progress = f"{done} of {about}{words.count(most, 'boot')}"
+    return min(done / most, 1.0), left, progress
 
 
 def measured_sides(ledger: Ledger, job: MeasureJob, evidence: Evidence, series: str) -> list[Side]:

@@ -82,7 +82,7 @@ def answer(
         margin=_margin(parts),
         lines=tuple(lines),
         repeats=tuple(repeats),
-        remarks=tuple(said for one in last for said in remarks_of(ledger, lab, one)),
+        remarks=tuple(remark for one in last for remark in remarks_of(ledger, lab, one)),
         folders=tuple(_readmes(settings, request, parts)),
         cost=f"{words.count(cost.builds, 'build')}, {words.count(cost.boots, 'boot')}, "
         f"{words.duration(cost.seconds)} of the lab",
@@ -119,14 +119,14 @@ def _readmes(settings: Settings, request: Request, parts: Sequence[JobRecord]) -
     ]
 
 
-def news(ledger: Ledger, settings: Settings, request: int, said: str) -> tuple[str, str]:
+def news(ledger: Ledger, settings: Settings, request: int, headline: str) -> tuple[str, str]:
     """Subject and text of the mail about a change of a request.
 
     Raises:
         StoreError: there is no such request.
     """
     head = head_of(ledger, ledger.requests.get(request))
-    return requests.news(head, said, settings.request_address(request))
+    return requests.news(head, headline, settings.request_address(request))
 
 
 def last_of(parts: Sequence[JobRecord]) -> list[JobRecord]:
@@ -255,22 +255,22 @@ def _sentence(
     last: Sequence[JobRecord],
     repeats: Sequence[tuple[str, str, RepeatedDifference]],
 ) -> str:
-    said = {
+    first = {
         REGRESSION: "There is a regression.",
         NO_REGRESSION: f"There is no regression of {_percent(_margin(last))} or more.",
         INCONCLUSIVE: _unsettled(last),
         FAILED: "Nothing could be measured.",
     }[verdict]
-    told = [
+    more = [
         words.sentence(one.finding, ledger.commits.label, lambda name: title_of(lab, name))
         for one in last
         if one.finding is not None and not isinstance(one.finding, MeasureResult)
     ]
     if verdict in {REGRESSION, NO_REGRESSION}:
-        told = [*_largest(ledger, lab, last, drop=verdict == REGRESSION), *told]
+        more = [*_largest(ledger, lab, last, drop=verdict == REGRESSION), *more]
     if any(not one.consistent for _, _, one in repeats):
-        told.append("The second run does not agree with the first.")
-    return " ".join([said, *told])
+        more.append("The second run does not agree with the first.")
+    return " ".join([first, *more])
 
 
 def _largest(ledger: Ledger, lab: Lab, last: Sequence[JobRecord], *, drop: bool) -> list[str]:
@@ -304,15 +304,15 @@ def remarks_of(ledger: Ledger, lab: Lab, record: JobRecord) -> list[str]:
     if not isinstance(job, MeasureJob) or not isinstance(finding, MeasureResult):
         return []
     first = ledger.commits.label(job.revisions[0])
-    said = []
+    remarks = []
     for held in finding.held:
         found = measurement.classify_all(job, held)
         for effect in held.effects:
             if found[effect.scenario] is DifferenceVerdict.OPEN:
                 where = f"{title_of(lab, effect.scenario)} on {job.testbed}"
                 name = f"{ledger.commits.label(held.revision)} and {first}"
-                said.append(_why_open(job, effect, f"The kernels of {name}", where))
-    return said
+                remarks.append(_why_open(job, effect, f"The kernels of {name}", where))
+    return remarks
 
 
 def _why_open(job: MeasureJob, effect: Effect, kernels: str, where: str) -> str:
@@ -324,7 +324,7 @@ def _why_open(job: MeasureJob, effect: Effect, kernels: str, where: str) -> str:
         low, high = (words.percent(end, effect.scenario) for end in ends)
         return (
             f"{kernels} differ in {where}: {words.change(effect)}. Whether the code or the image "
-            "did it cannot be told with one image of each, for images of the same code differ "
+            "did it cannot be decided with one image of each, for images of the same code differ "
             f"too: the code alone may have changed by anything between {low} and {high}. More "
             "boots of these two do not help; two other revisions with the same change between "
             "them do."
@@ -332,7 +332,7 @@ def _why_open(job: MeasureJob, effect: Effect, kernels: str, where: str) -> str:
     differ = "differ" if effect.high < 0 or effect.low > 0 else "may or may not differ"
     return (
         f"{kernels} {differ} in {where}: {words.change(effect)}. Whether the drop is as large as "
-        f"{margin} these boots do not tell; more of them may (`netbisect request extend`)."
+        f"{margin} these boots do not show; more of them may (`netbisect request extend`)."
     )
 
 
@@ -349,6 +349,6 @@ def _unsettled(last: Sequence[JobRecord]) -> str:
     if DifferenceVerdict.SLOWER in reasons:
         return (
             "The kernels differ, but whether their code or only their images did it cannot be "
-            "told from what was measured."
+            "decided from what was measured."
         )
     return "What was measured does not settle it."

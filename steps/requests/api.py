@@ -8,15 +8,21 @@ from typing import Any
 
 from netbisect.reports.documents import api, types
 from netbisect.reports.documents.openapi import MOST_LETTERS, MOST_LISTED
+from netbisect.steps.policy.request_spec import InvalidRequestError
 from netbisect.steps.queries.request_status import follow
 from netbisect.steps.queries.revision import answer, refusal
 from netbisect.steps.requests import api_bodies
+from netbisect.steps.requests.api_bodies import BodyError
 from netbisect.steps.requests.service import RequestService
-from netbisect.steps.service.rights import Right, User
+from netbisect.steps.service.rights import MissingRightError, Right, User
+from netbisect.store.db.database import StoreError
 from netbisect.store.db.records import AuditEntry, Request, RequestState
 from netbisect.store.git.grammar import RevisionError
+from netbisect.store.git.mirror import HistoryError
 from netbisect.store.git.resolve import resolve
 
+REFUSALS = (InvalidRequestError, MissingRightError, BodyError, StoreError, HistoryError)
+"""Errors of an operation to show to its user."""
 _DEFAULT_LIMIT = 100
 """Length of a list without `limit`."""
 _HIGH = "high"

@@ -16,7 +16,7 @@ from netbisect.reports.documents.types import AlertSummary
 from netbisect.reports.site import cases
 from netbisect.reports.site import series as series_pages
 from netbisect.reports.site.cases import JobLink
-from netbisect.reports.site.frame import as_document
+from netbisect.reports.site.frame import File, Page, as_document
 from netbisect.reports.site.view_models import (
     JOB_KINDS,
     SeriesSummary,
@@ -131,9 +131,9 @@ class PageBuilder:
         alerts = self._moved.get(history.name, ())
         return view_models.view_of(self.ledger, history, self.lab, alerts, self.min_effect)
 
-    def series(self, history: SeriesHistory, view: SeriesView) -> dict[str, str]:
+    def series(self, history: SeriesHistory, view: SeriesView) -> dict[str, File]:
         """The page of a series and its document, which has every boot in one line."""
-        told = document_parts.series(
+        document = document_parts.series(
             history.name,
             (),
             (),
@@ -155,10 +155,10 @@ class PageBuilder:
         ]
         return {
             view.page: series_pages.page(view, [as_document(view.page)]),
-            document_file(view.page): f"{document_parts.series_line(told, levels)}\n",
+            document_file(view.page): f"{document_parts.series_line(document, levels)}\n",
         }
 
-    def alert(self, number: int) -> dict[str, str]:
+    def alert(self, number: int) -> dict[str, File]:
         """The page of an alert, its document, and its flame graphs.
 
         Raises:
@@ -178,7 +178,7 @@ class PageBuilder:
         drawings = cases.drawings(case) if case else {}
         return _files(alert_page(number), page, document) | drawings
 
-    def job(self, number: int) -> dict[str, str]:
+    def job(self, number: int) -> dict[str, File]:
         """The page of a comparison or bisection, and its document.
 
         Raises:
@@ -208,5 +208,5 @@ class PageBuilder:
         return _files(file, page, document)
 
 
-def _files(file: str, page: str, document: Document) -> dict[str, str]:
+def _files(file: str, page: Page, document: Document) -> dict[str, File]:
     return {file: page, document_file(file): f"{json_schema.as_text(document)}\n"}

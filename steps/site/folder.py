@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from netbisect.errors import UserError
+from netbisect.reports.site.frame import File, Page
 
 Pair = tuple[str, str]
 """Two revisions that are compared on a page of their own."""
@@ -35,9 +36,10 @@ class Manifest:
     pairs: tuple[Pair, ...] = ()
 
 
-def put(folder: Path, files: Mapping[str, str]) -> None:
+def put(folder: Path, files: Mapping[str, File]) -> None:
     """Writes files, given by name."""
-    for name, text in files.items():
+    for name, file in files.items():
+        text = file.html() if isinstance(file, Page) else file
         (folder / name).write_bytes(text.encode("utf-8", "replace"))
 
 
@@ -103,9 +105,9 @@ def _read(place: Path) -> Manifest:
     if not names:
         return Manifest()
     try:
-        told = json.loads((place / _MANIFEST).read_text())
-        pairs = tuple((before, after) for before, after in told["pairs"])
-        return Manifest(frozenset(told["files"]), pairs)
+        content = json.loads((place / _MANIFEST).read_text())
+        pairs = tuple((before, after) for before, after in content["pairs"])
+        return Manifest(frozenset(content["files"]), pairs)
     except FileNotFoundError:
         raise SiteError(
             f"{place} has files and is no site ({names[0]}): a new or empty folder would be right"

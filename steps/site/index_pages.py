@@ -12,7 +12,7 @@ from netbisect.reports.model.case import Links
 from netbisect.reports.plots import badge
 from netbisect.reports.render import words
 from netbisect.reports.site import pages, revisions
-from netbisect.reports.site.frame import FEED
+from netbisect.reports.site.frame import FEED, File, Page
 from netbisect.reports.site.pages import FinishedLine
 from netbisect.reports.site.view_models import (
     JOB_KINDS,
@@ -42,7 +42,7 @@ class IndexPages:
     builder: PageBuilder
     overview: Overview
 
-    def files(self, pairs: Sequence[Pair]) -> Iterator[tuple[str, str]]:
+    def files(self, pairs: Sequence[Pair]) -> Iterator[tuple[str, File]]:
         """All of them by name, for a static site.
 
         Args:
@@ -65,7 +65,7 @@ class IndexPages:
             yield f"{name}.html", self.page(name)
         yield FEED, self.builder.documents.atom()
 
-    def page(self, name: str) -> str:
+    def page(self, name: str) -> Page:
         """One of NAMES."""
         if name == "searches":
             running = [one for one in self.overview.running if one.kind in JOB_KINDS]
@@ -88,7 +88,7 @@ class IndexPages:
             (revisions_page(one.testbed, one.branch), one) for one in self.overview.series
         )
 
-    def testbed(self, series: Sequence[SeriesSummary]) -> str:
+    def testbed(self, series: Sequence[SeriesSummary]) -> Page:
         """The page of a testbed, from its series."""
         name = series[0].testbed
         return pages.testbed(series, [one for one in self.overview.alerts if one.testbed == name])
@@ -100,7 +100,7 @@ class IndexPages:
             found |= {alert.good, alert.bad, alert.culprit} - {""}
         return {revision_page(name): name for name in sorted(found)}
 
-    def revision(self, commit: Commit) -> str:
+    def revision(self, commit: Commit) -> Page:
         """The page of a revision."""
         name = commit.revision
         alerts = self.overview.alerts
@@ -108,7 +108,7 @@ class IndexPages:
         links = Links(commit=self.builder.lab.commit_link)
         return revisions.revision(commit, self.overview.series, named, links)
 
-    def pair(self, before: str, after: str) -> str:
+    def pair(self, before: str, after: str) -> Page:
         """The page of two revisions.
 
         Raises:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from netbisect.bisect.model.entities import Commit
 from netbisect.reports.site import pages, revisions, series
-from netbisect.reports.site.frame import Serving, message, serving
+from netbisect.reports.site.frame import File, Page, Serving, message
 from netbisect.reports.site.pages import RequestListing
 from netbisect.reports.site.view_models import (
     Overview,
@@ -42,6 +42,7 @@ _PROFILE = re.compile(r"profile-([0-9]{1,9})[.]")
 _REVISION = re.compile(r"revision-([0-9A-Za-z]{1,40})[.]html")
 _PAIR = re.compile(r"compare-([0-9A-Za-z]{1,40})[.]([0-9A-Za-z]{1,40})[.]html")
 _Place = tuple[str, str]
+_Maker = Callable[[int], dict[str, File]]
 
 
 class LivePages:
@@ -59,6 +60,10 @@ class LivePages:
 
     def file(self, name: str) -> str | None:
         """A page or another file; None if there is none of this name."""
+        found = self._file(name)
+        return found.html(_serving(self.source)) if isinstance(found, Page) else found
+
+    def _file(self, name: str) -> File | None:
         self._refresh()
         for pattern, page in self._by_number():
             if found := pattern.match(name):
@@ -76,13 +81,13 @@ class LivePages:
             return self._one_series(name)
         return self._of_many(name)
 
-    def _numbered(self, files: Callable[[int], dict[str, str]], number: int) -> Mapping[str, str]:
+    def _numbered(self, files: _Maker, number: int) -> Mapping[str, File]:
         try:
             return files(number)
         except (NotFoundError, KeyError):
             return {}
 
-    def _by_number(self) -> tuple[tuple[re.Pattern[str], Callable[[int], dict[str, str]]], ...]:
+    def _by_number(self) -> tuple[tuple[re.Pattern[str], _Maker], ...]:
         """The names of files with a number, and what makes the files of a number."""
         return (
             (_ALERT, self.builder.alert),
@@ -91,7 +96,7 @@ class LivePages:
             (_PROFILE, lambda number: profile_files(self.builder, self.source, number)),
         )
 
-    def _one_series(self, name: str) -> str | None:
+    def _one_series(self, name: str) -> File | None:
         page = f"{name.rpartition('.')[0]}.html"
         for one in self.ledger.series.names():
             if series_page(one.testbed, one.scenario, one.branch) == page:
@@ -100,7 +105,7 @@ class LivePages:
                         return self.builder.series(history, self.builder.view(history)).get(name)
         return None
 
-    def _of_many(self, name: str) -> str | None:
+    def _of_many(self, name: str) -> Page | None:
         many = IndexPages(self.builder, self.overview())
         stem = name.removesuffix(".html")
         if stem in NAMES:
@@ -216,8 +221,7 @@ _pages: list[LivePages] = []
 
 def file(source: SiteSource, name: str) -> str | None:
     """A page of the service or another file; None if there is none of this name."""
-    with serving(_frame(source)):
-        return retried_when_lost(lambda: _pages_of(source).file(name))
+    return retried_when_lost(lambda: _pages_of(source).file(name))
 
 
 def search(source: SiteSource, names: Sequence[str]) -> tuple[str, str]:
@@ -237,11 +241,10 @@ def refusal(source: SiteSource, title: str, text: str, *, login: bool) -> str:
         text: Why.
         login: Whether a login may help.
     """
-    with serving(_frame(source)):
-        return message(title, text, login=login)
+    return message(title, text, login=login).html(_serving(source))
 
 
-def _frame(source: SiteSource) -> Serving:
+def _serving(source: SiteSource) -> Serving:
     """Links to Buildbot's own pages."""
     web = source.home.web if source.home else None
     if web is None:

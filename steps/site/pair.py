@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from netbisect.bisect.detection.health import level_estimates
 from netbisect.bisect.model.entities import Commit, Level
 from netbisect.reports.model.case import Links
+from netbisect.reports.site.frame import Page
 from netbisect.reports.site.pair import SeriesPair, pair
 from netbisect.reports.site.view_models import SeriesSummary
 from netbisect.store.ledger import Ledger
@@ -18,7 +19,7 @@ def page(
     ends: tuple[Commit, Commit],
     series: Sequence[SeriesSummary],
     links: Links,
-) -> str:
+) -> Page:
     """Two revisions in all series that have both."""
     before, after = ends
     return pair(before, after, _both_in(ledger, (before.revision, after.revision), series), links)

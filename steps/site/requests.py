@@ -7,6 +7,7 @@ from netbisect.bisect.model.jobs import BisectJob, MeasureJob, ProfileJob
 from netbisect.reports.documents.types import RequestPart
 from netbisect.reports.plots.progress import ScenarioProgress
 from netbisect.reports.site import requests as request_pages
+from netbisect.reports.site.frame import File
 from netbisect.reports.site.requests import Narrowing, PartView
 from netbisect.steps.policy import profiles
 from netbisect.steps.queries import request_answer
@@ -21,7 +22,7 @@ from netbisect.steps.site.source import SiteSource
 from netbisect.store.db.records import JobRecord
 
 
-def request_files(builder: PageBuilder, source: SiteSource, number: int) -> dict[str, str]:
+def request_files(builder: PageBuilder, source: SiteSource, number: int) -> dict[str, File]:
     """The page of a request, by its file.
 
     Raises:
@@ -77,7 +78,7 @@ def _narrowing(builder: PageBuilder, job: MeasureJob, evidence: Evidence) -> lis
     ]
 
 
-def profile_files(builder: PageBuilder, source: SiteSource, number: int) -> dict[str, str]:
+def profile_files(builder: PageBuilder, source: SiteSource, number: int) -> dict[str, File]:
     """The page of a profile job, by its file; nothing for another job.
 
     Raises:

@@ -78,13 +78,13 @@ class HtpasswdAuth(CustomAuth):
             run_in_thread("a login", self.check_credentials, cred.username, cred.password)
         )
 
-        def told(good: bool) -> Any:
+        def finish(good: bool) -> Any:
             if not good:
                 raise UnauthorizedLogin
             self._backoff.succeeded(caller)
             return cred.username
 
-        return checked.addCallback(told)
+        return checked.addCallback(finish)
 
     def check_credentials(self, username: bytes, password: bytes) -> bool:
         """Checks a password; unknown names take as long as known ones."""

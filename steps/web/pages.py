@@ -15,19 +15,16 @@ from twisted.web.server import Request
 from netbisect.reports.documents import api
 from netbisect.reports.documents.types import RequestDocument
 from netbisect.steps.policy.alert_actions import AlertActionError, act
-from netbisect.steps.policy.request_spec import InvalidRequestError
-from netbisect.steps.requests.api import RequestApi
-from netbisect.steps.requests.api_bodies import BodyError
+from netbisect.steps.requests.api import REFUSALS, RequestApi
 from netbisect.steps.requests.service import RequestService
 from netbisect.steps.service.compute import RemoteModule
 from netbisect.steps.service.database_thread import database_thread, open_history
-from netbisect.steps.service.rights import MissingRightError, Right, User
+from netbisect.steps.service.rights import Right, User
 from netbisect.steps.service.settings import Settings
 from netbisect.steps.site.source import SiteSource
 from netbisect.steps.web.login import user_name, user_rights
 from netbisect.steps.web.responses import ProtectedResource, fail, is_same_origin, send
 from netbisect.store.db.database import StoreError
-from netbisect.store.git.history import HistoryError
 from netbisect.store.ledger import Ledger
 from netbisect.workers.config.lab import load_lab
 
@@ -108,7 +105,7 @@ class FormResource(PageResource):
             page = await database_thread(self.settings, slow=True).do(
                 lambda ledger: self.act(ledger, user, _fields(request))
             )
-        except _REFUSALS as error:
+        except (FormError, AlertActionError, *REFUSALS) as error:
             status = http.CONFLICT if isinstance(error, StoreError) else http.FORBIDDEN
             login = isinstance(error, FormError)
             await _refuse(request, status, self.settings, str(error), login=login)
@@ -142,17 +139,6 @@ class FormResource(PageResource):
 
 class FormError(Exception):
     """A form that is not accepted."""
-
-
-_REFUSALS = (
-    FormError,
-    AlertActionError,
-    MissingRightError,
-    InvalidRequestError,
-    BodyError,
-    StoreError,
-    HistoryError,
-)
 
 
 class AlertResource(FormResource):

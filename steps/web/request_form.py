@@ -31,21 +31,18 @@ from netbisect.steps.policy.request_spec import (
     PRIORITIES,
     InvalidRequestError,
 )
-from netbisect.steps.requests.api import RequestApi
-from netbisect.steps.requests.api_bodies import BodyError
+from netbisect.steps.requests.api import REFUSALS, RequestApi
 from netbisect.steps.requests.service import RequestService, search_cost_lines
 from netbisect.steps.service import web_settings
 from netbisect.steps.service.database_thread import database_thread, open_history
-from netbisect.steps.service.rights import MissingRightError, User
+from netbisect.steps.service.rights import User
 from netbisect.steps.service.settings import MOST_BOOTS, Settings
 from netbisect.steps.web.login import user_rights
-from netbisect.store.db.database import StoreError
-from netbisect.store.git.history import HistoryError
 from netbisect.store.ledger import Ledger
 from netbisect.workers.config.lab import Lab
 
 BUILDER, WORKER = "ask", "desk"
-REPLY, NUMBER = "told", "request"
+REPLY, NUMBER = "reply", "request"
 """Properties of the build: text of the reply, and number of the request."""
 _SUBJECTS = "subjects"
 _BRANCH = "branch_name"
@@ -185,13 +182,7 @@ class RequestForm(ForceScheduler):
         with ledger.acting(user.origin):
             try:
                 return calls.ask_parsed(user, _body(self.kind, values))
-            except (
-                InvalidRequestError,
-                MissingRightError,
-                BodyError,
-                StoreError,
-                HistoryError,
-            ) as error:
+            except REFUSALS as error:
                 calls.log_refusal(user, user.origin, "ask", str(error), None)
                 faults = getattr(error, "faults", {_SUBJECTS: str(error)})
                 raise CollectedValidationError(_on_form(faults, values)) from error

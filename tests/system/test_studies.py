@@ -83,7 +83,7 @@ def test_a_patch_is_requested_twice(house: PlayedHouse) -> None:
     assert [one["consistent"] for one in told["repeats"]] == [True, True, True]
     # As images of the same code differ by about a percent, so little need not be the code.
     assert told["verdict"] == "inconclusive"
-    assert "whether their code or only their images did it cannot be told" in told["sentence"]
+    assert "whether their code or only their images did it cannot be decided" in told["sentence"]
     source = SiteSource(house.settings.database, lab=house.lab, home=house.settings)
     page = LivePages(source, house.ledger).file("request-1.html") or ""
     for text in (first, second, page):

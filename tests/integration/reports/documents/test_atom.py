@@ -73,10 +73,10 @@ def test_any_text_makes_a_feed_that_can_be_read(text: str) -> None:
     hostile = f"{text}]]><b>&amp;"
     commit = replace(ALERT.good, label=hostile, subject=hostile)
     alert = replace(ALERT, lead=hostile, good=commit, culprit=commit, address=hostile)
-    told = feed([alert], name=hostile, address=hostile, page=hostile)
+    document = feed([alert], name=hostile, address=hostile, page=hostile)
 
-    assert "]]>" in (read(told).findtext(f"{ATOM}entry/{ATOM}summary") or "")
-    assert "<b>" not in told
+    assert "]]>" in (read(document).findtext(f"{ATOM}entry/{ATOM}summary") or "")
+    assert "<b>" not in document
 
 
 def test_the_alerts_of_a_ledger(filled_ledger: Any) -> None:

@@ -53,7 +53,7 @@ def test_rows_are_limited_by_options(filled_ledger: Any, arguments: tuple[str], 
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("--testbed", "x"), "there is no testbed 'x' with samples; there is c2558"),
         (("--branch", "x"), "there is no branch 'x' with samples; there is stable/15"),
@@ -61,12 +61,12 @@ def test_rows_are_limited_by_options(filled_ledger: Any, arguments: tuple[str], 
     ],
 )
 def test_unknown_arguments_are_reported(
-    filled_ledger: Any, arguments: tuple[str], said: str
+    filled_ledger: Any, arguments: tuple[str], message: str
 ) -> None:
     result = run(filled_ledger, *arguments)
 
     assert result.exit_code > 0
-    assert said in result.output
+    assert message in result.output
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=[]), max_size=12), st.integers(0, 6))
@@ -78,9 +78,9 @@ def test_no_cell_is_a_formula_and_no_row_falls_apart(text: str, place: int) -> N
         texts[0], texts[1], texts[2], texts[3], 1.0, 2.0, (), (), (texts[4],), texts[5], 0.0, 1.0
     )
     boot = Boot(texts[1], texts[2], "k", texts[6], 0.0, 1.0)
-    told = "".join(as_csv([(sample, boot, texts[6], [texts[0]])]))
-    told.encode()
-    read = list(csv.reader(io.StringIO(told, newline="")))
+    text = "".join(as_csv([(sample, boot, texts[6], [texts[0]])]))
+    text.encode()
+    read = list(csv.reader(io.StringIO(text, newline="")))
 
     assert [len(row) for row in read] == [len(COLUMNS)] * 2
     assert not any(cell.startswith(("=", "+", "-", "@", "\t", "\r")) for cell in read[1])

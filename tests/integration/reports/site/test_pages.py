@@ -84,10 +84,10 @@ def test_each_cell_of_the_map_shows_the_change_of_its_own_series() -> None:
         series=[summary("fwd4"), summary("fwd6"), summary("pf4")],
     )
 
-    said = [row["cells"][0]["said"] for row in pages.grid(view, "main")["rows"]]
+    remarks = [row["cells"][0]["remark"] for row in pages.grid(view, "main")["rows"]]
 
-    assert said == ["▼ -10.4 %, alert 7", "▼ -4.9 %, alert 7", "learning"]
-    assert re.findall("▼ (.*?), alert 7", pages.index(view)) == ["-10.4 %", "-4.9 %"]
+    assert remarks == ["▼ -10.4 %, alert 7", "▼ -4.9 %, alert 7", "learning"]
+    assert re.findall("▼ (.*?), alert 7", pages.index(view).html()) == ["-10.4 %", "-4.9 %"]
 
 
 def level(number: int) -> Level:

@@ -17,7 +17,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 @pytest.mark.parametrize(
-    ("condition", "said"),
+    ("condition", "text"),
     [
         (Condition(0, 0, 9, 0.5), "ok"),
         (Condition(1, 0, 9, 0.5), "1 drop"),
@@ -30,17 +30,17 @@ SVG = "{http://www.w3.org/2000/svg}"
         (Condition(0, 0, 9, None), "ok"),
     ],
 )
-def test_the_text_of_a_badge(condition: Condition, said: str) -> None:
+def test_the_text_of_a_badge(condition: Condition, text: str) -> None:
     """Drops before all else; what is old is not called well."""
-    assert state(condition)[0] == said
-    assert said in badge("main", condition)
+    assert state(condition)[0] == text
+    assert text in badge("main", condition)
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=[]), max_size=90))
 def test_any_name_makes_a_picture(name: str) -> None:
     """That an XML reader takes, that says all in words, and that runs nothing."""
-    told = badge(f"<script>]]>&'\"{name}", Condition(0, 0, 9, 0.5))
-    root = ET.fromstring(told.encode())  # noqa: S314 - our own text
+    drawing = badge(f"<script>]]>&'\"{name}", Condition(0, 0, 9, 0.5))
+    root = ET.fromstring(drawing.encode())  # noqa: S314 - our own text
 
     assert {one.tag for one in root.iter()} <= {
         f"{SVG}{name}" for name in ("svg", "title", "clipPath", "rect", "g", "text")

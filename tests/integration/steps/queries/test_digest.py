@@ -134,7 +134,7 @@ def test_it_comes_once_a_day_and_also_when_all_is_quiet(desk: Desk) -> None:
 
     desk.at(MORNING + 60)
     [first] = desk.digests()
-    assert desk.digests() == [first], "told twice, it is one mail"
+    assert desk.digests() == [first], "a second call sends no second mail"
     count = len(desk.scenarios)
     assert first.subject == f"[netbisect] 2026-11-21: {count} of {count} series, nothing new"
     assert f"measured {count} of {count} series" in first.body

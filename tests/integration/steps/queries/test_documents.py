@@ -1,4 +1,4 @@
-"""What programs are told: documents that keep to their published schemas, whatever is in them."""
+"""Documents for programs, which keep to their published schemas, whatever is in them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from netbisect.bisect.model.alert_state import AlertState
 from netbisect.bisect.model.results import Effect
 from netbisect.cli import main
 from netbisect.reports.console import health, status
-from netbisect.reports.documents import json_schema
-from netbisect.reports.documents import types as told
+from netbisect.reports.documents import json_schema, types
 from netbisect.reports.documents.digest_types import DigestDocument, DigestItem, MissingScenarios
 from netbisect.reports.render import words
 from netbisect.steps.queries.document_parts import difference
@@ -48,8 +47,8 @@ def digest(_: Any) -> Any:
 
 def request(_: Any) -> Any:
     """With all that can be null as null and not."""
-    no_end = told.Difference(HOSTILE, -10.0, None, None, -0.1, None, None, None, 5, 5)
-    return told.RequestDocument(
+    no_end = types.Difference(HOSTILE, -10.0, None, None, -0.1, None, None, None, 5, 5)
+    return types.RequestDocument(
         number=7,
         kind="compare",
         state="answered",
@@ -66,20 +65,20 @@ def request(_: Any) -> Any:
         runs=1,
         margin_percent=2.0,
         parts=(
-            told.RequestPart(
+            types.RequestPart(
                 1, "Measurement", HOSTILE, 1, (HOSTILE,), "open", 1, 10, 2, 60.0, HOSTILE, HOSTILE
             ),
-            told.RequestPart(2, "Bisection", "c2558", 1, (), "closed", 1, 10, None, None, "", ""),
+            types.RequestPart(2, "Bisection", "c2558", 1, (), "closed", 1, 10, None, None, "", ""),
         ),
         differences=(
-            told.ComparedRevision("c2558", 1, HOSTILE, HOSTILE, no_end, -0.2, 0.1, "slower", ""),
-            told.ComparedRevision("c2558", 1, "", "", None, None, None, "inconclusive", HOSTILE),
+            types.ComparedRevision("c2558", 1, HOSTILE, HOSTILE, no_end, -0.2, 0.1, "slower", ""),
+            types.ComparedRevision("c2558", 1, "", "", None, None, None, "inconclusive", HOSTILE),
         ),
-        repeats=(told.SecondRun("c2558", "", HOSTILE, 0.0, -0.1, 0.1, True),),
-        spent=told.CostSpent(1, 2, 3, 4.0),
+        repeats=(types.SecondRun("c2558", "", HOSTILE, 0.0, -0.1, 0.1, True),),
+        spent=types.CostSpent(1, 2, 3, 4.0),
         opened_at=1.0,
         closed_at=None,
-        history=(told.RequestEntry(1.0, HOSTILE, HOSTILE, "ask"),),
+        history=(types.RequestEntry(1.0, HOSTILE, HOSTILE, "ask"),),
         address="",
     )
 
@@ -104,8 +103,8 @@ def closed(node: Any) -> Any:
         return [closed(one) for one in node]
     if not isinstance(node, dict):
         return node
-    told = {key: closed(one) for key, one in node.items()}
-    return told | {"additionalProperties": False} if "properties" in told else told
+    schema = {key: closed(one) for key, one in node.items()}
+    return schema | {"additionalProperties": False} if "properties" in schema else schema
 
 
 def validate(document: Any, name: str) -> None:
@@ -120,9 +119,9 @@ def test_a_document_keeps_to_its_schema(filled_ledger: Any, name: str) -> None:
     for text in (json_schema.as_text(made), json_schema.as_line(made)):
         assert text.isascii()
         assert "\\ud8" not in text
-        told = json.loads(text, parse_constant=pytest.fail)
-        validate(told, name)
-        assert told == json_schema.as_data(made)
+        document = json.loads(text, parse_constant=pytest.fail)
+        validate(document, name)
+        assert document == json_schema.as_data(made)
 
 
 @pytest.mark.parametrize("name", json_schema.DOCUMENTS)
@@ -177,9 +176,9 @@ def test_a_document_has_the_figures_of_its_alert(filled_ledger: Any) -> None:
 
 
 def test_an_interval_that_is_open_upwards_overflows_nothing() -> None:
-    told = difference(Effect("a", 1.0, -1e9, 1e9, 1.0, 1, 1))
+    found = difference(Effect("a", 1.0, -1e9, 1e9, 1.0, 1, 1))
 
-    assert (told.percent_low, told.percent_high) == (-100, None)
+    assert (found.percent_low, found.percent_high) == (-100, None)
 
 
 def test_a_percentage_is_that_of_the_numbers_whatever_is_better() -> None:
@@ -197,18 +196,18 @@ def test_a_status_lists_open_alerts_by_default(filled_ledger: Any) -> None:
     """What is over is no confirmed drop any more."""
     ledger, number = filled_ledger.ledger, filled_ledger.alert
 
-    def told(*, everything: bool = False) -> str:
+    def shown(*, everything: bool = False) -> str:
         return status.as_text(DocumentQueries(ledger).status(everything=everything))
 
     def change(state: AlertState) -> None:
         ledger.alerts.change(number, who="someone", what="because", state=state)
 
-    assert "Confirmed drops:\n  alert 1, 2026" in told()
+    assert "Confirmed drops:\n  alert 1, 2026" in shown()
     change(AlertState.ACKNOWLEDGED)
-    assert "No open drops.\nKnown or muted:\n  alert 1" in told()
+    assert "No open drops.\nKnown or muted:\n  alert 1" in shown()
     change(AlertState.FIXED)
-    assert "alert 1" not in told()
-    assert "Over:\n  alert 1" in told(everything=True)
+    assert "alert 1" not in shown()
+    assert "Over:\n  alert 1" in shown(everything=True)
 
 
 @pytest.mark.parametrize("name", ["alert", "bisection", "comparison", "status", "health"])
@@ -222,7 +221,7 @@ def test_a_command_prints_each_document(filled_ledger: Any, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["alert", "9"], "there is no alert 9"),
         (["comparison", "9"], "there is no question 9"),
@@ -232,11 +231,11 @@ def test_a_command_prints_each_document(filled_ledger: Any, name: str) -> None:
     ],
 )
 def test_unknown_objects_are_reported_in_one_sentence(
-    filled_ledger: Any, arguments: list[str], said: str
+    filled_ledger: Any, arguments: list[str], message: str
 ) -> None:
     result = run("export", *arguments, "--database", filled_ledger.url)
 
-    assert (result.exit_code, result.output) == (1, f"Error: {said}\n")
+    assert (result.exit_code, result.output) == (1, f"Error: {message}\n")
 
 
 def test_a_database_that_is_not_there_is_not_made(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`netbisect health`: what the watch can show, and whether what it said was true."""
+"""`netbisect health`: what the lab can detect, and whether earlier alerts were right."""
 
 from __future__ import annotations
 

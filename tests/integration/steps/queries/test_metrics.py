@@ -24,10 +24,10 @@ from netbisect.steps.service.settings import load
 GOOD = "a" * 40
 
 
-def parsed(told: str) -> dict[tuple[str, tuple[str, ...]], float]:
+def parsed(exposed: str) -> dict[tuple[str, tuple[str, ...]], float]:
     return {
         (sample.name, tuple(sample.labels.values())): sample.value
-        for family in text_string_to_metric_families(told)
+        for family in text_string_to_metric_families(exposed)
         for sample in family.samples
     }
 
@@ -53,8 +53,8 @@ def test_metrics_count_jobs_nights_boots_and_mails(folder: Path) -> None:
     ledger.facts.record(Boot("d" * 32, "c2558", "e" * 64, GOOD, 1.7e9, 40.0))
     ledger.quarantines.start("c2558", why="it burns", by="ann")
     ledger.mails.post("x", subject="s", recipients=["a@lab.invalid"], body="b")
-    told = gather(ledger, lab, stalls.read(settings.state))
-    found = parsed(told)
+    exposed = gather(ledger, lab, stalls.read(settings.state))
+    found = parsed(exposed)
 
     assert found["netbisect_questions_open", ("night", "c2558")] == 1
     assert found["netbisect_nights_completed_total", ("c2558", "main")] == 1
@@ -80,8 +80,8 @@ def test_metrics_count_jobs_nights_boots_and_mails(folder: Path) -> None:
 @given(key=st.text(st.characters(exclude_categories=["Cs"])), value=st.floats(allow_nan=False))
 def test_prometheus_parses_any_label(key: str, value: float) -> None:
     """Quotes, backslashes and ends of lines, and every number."""
-    told = text([Metric("netbisect_x", "A \\ and\na line.", {(key,): value}, ("name",))])
-    [family] = text_string_to_metric_families(told)
+    exposed = text([Metric("netbisect_x", "A \\ and\na line.", {(key,): value}, ("name",))])
+    [family] = text_string_to_metric_families(exposed)
     [sample] = family.samples
 
     assert (sample.labels, sample.value) == ({"name": key}, value)

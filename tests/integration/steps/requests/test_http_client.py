@@ -47,8 +47,8 @@ class Commands(ApiMaster):
             done = await self.run_command("compare", "main~1", "main", "--wait", token=token)
         assert done.exit_code == 3, done.output
         assert "as the script says" in done.output
-        told = await self.run_command("show", "1", "--json", token=token)
-        assert json.loads(told.output)["verdict"] == "failed"
+        shown = await self.run_command("show", "1", "--json", token=token)
+        assert json.loads(shown.output)["verdict"] == "failed"
         listed = await self.run_command("list", "--all", "--mine", "--json", token=token)
         assert [one["number"] for one in json.loads(listed.output)] == [1]
 
@@ -58,7 +58,7 @@ class Commands(ApiMaster):
         diff = self.folder / "fix.diff"
         diff.write_text(DIFF)
         token = self.token("ask")
-        for said, arguments in (
+        for message, arguments in (
             ("nosuch", ("compare", "nosuch", "main")),
             ("the right `patch`", ("compare", "main", "--patch", str(diff))),
             ("the right `priority`", ("compare", "main~1", "main", "--priority", "high")),
@@ -67,7 +67,7 @@ class Commands(ApiMaster):
         ):
             done = await self.run_command(*arguments, token=token)
             assert done.exit_code == 3, done.output
-            assert said in done.output
+            assert message in done.output
         done = await self.run_command("list", token="netbisect-1-x")
         assert (done.exit_code, "expected Authorization" in done.output) == (3, True)
         audit = await self.run_command("audit", token=self.token("admin", who="root"))
@@ -143,7 +143,7 @@ def test_connection_failures_are_temporary() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (("--server", "https://lab.invalid/"), "--token-file"),
         (("--server", "https://lab.invalid/", "--folder", "."), "exclude each other"),
@@ -151,7 +151,7 @@ def test_connection_failures_are_temporary() -> None:
     ],
 )
 def test_invalid_server_options_are_rejected(
-    options: tuple[str, ...], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    options: tuple[str, ...], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("token").write_text("t\n")
@@ -159,4 +159,4 @@ def test_invalid_server_options_are_rejected(
     done = CliRunner().invoke(main.main, ["request", "list", *options])
 
     assert done.exit_code == 3
-    assert said in done.output
+    assert message in done.output

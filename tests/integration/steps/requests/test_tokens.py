@@ -70,9 +70,9 @@ def test_a_token_is_printed_once_and_stored_as_a_digest(house: Path, ledger: Led
     assert found.digest not in repr(found)
     listed = run(house, "list", "--json")
     assert json.loads(listed.output)[0]["rights"] == ["ask", "patch"]
-    for told in (listed.output, run(house, "list").output):
-        assert text not in told
-        assert found.digest not in told
+    for output in (listed.output, run(house, "list").output):
+        assert text not in output
+        assert found.digest not in output
     assert text.split("-", 2)[2].encode() not in (house / "netbisect.sqlite").read_bytes()
 
 
@@ -92,7 +92,7 @@ def test_revoked_and_expired_tokens_are_rejected(house: Path, ledger: Ledger) ->
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("ann", "--rights", "everything"), "unknown right 'everything'"),
         (("ann", "--rights", ""), "unknown right ''"),
@@ -102,12 +102,12 @@ def test_revoked_and_expired_tokens_are_rejected(house: Path, ledger: Ledger) ->
     ],
 )
 def test_invalid_arguments_create_no_token(
-    house: Path, arguments: tuple[str, ...], said: str
+    house: Path, arguments: tuple[str, ...], message: str
 ) -> None:
     done = run(house, "create", *arguments)
 
     assert done.exit_code != 0
-    assert said in done.output
+    assert message in done.output
     assert "No tokens." in run(house, "list").output
 
 
@@ -202,7 +202,7 @@ def test_ipv6_clients_count_by_network() -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (b"ann:secret\n", "line 1"),
         (b"ann:{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\n", "htpasswd -B"),
@@ -212,18 +212,18 @@ def test_ipv6_clients_count_by_network() -> None:
     ],
 )
 def test_invalid_htpasswd_files_are_rejected_without_revealing_passwords(
-    tmp_path: Path, content: bytes | None, said: str
+    tmp_path: Path, content: bytes | None, message: str
 ) -> None:
     path = tmp_path / "users"
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(FileError, match=said) as error:
+    with pytest.raises(FileError, match=message) as error:
         read_htpasswd(path)
     assert "secret" not in str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ('[web.login]\nkind = "password"', "expected one of"),
         ('[web.login]\nkind = "htpasswd"', "users_file"),
@@ -242,13 +242,13 @@ def test_invalid_htpasswd_files_are_rejected_without_revealing_passwords(
         ("[web]\ncalls_per_minute = 0", "calls_per_minute"),
     ],
 )
-def test_invalid_web_settings_are_rejected(house: Path, text: str, said: str) -> None:
-    with pytest.raises(FileError, match=re.escape(said)):
+def test_invalid_web_settings_are_rejected(house: Path, text: str, message: str) -> None:
+    with pytest.raises(FileError, match=re.escape(message)):
         settings_with(house, text)
 
 
 @pytest.mark.parametrize(
-    ("kind", "told", "known"),
+    ("kind", "claims", "known"),
     [
         ("github", {"username": "ann", "email": "root@lab.invalid"}, "ann"),
         ("gitlab", {"username": "ann", "email": "root@lab.invalid"}, "ann"),
@@ -260,7 +260,7 @@ def test_invalid_web_settings_are_rejected(house: Path, text: str, said: str) ->
     ],
 )
 def test_oauth_users_are_known_by_an_unforgeable_name(
-    house: Path, kind: str, told: dict[str, str], known: str, monkeypatch: pytest.MonkeyPatch
+    house: Path, kind: str, claims: dict[str, str], known: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     secret = house / "secret"
     secret.write_text("hush\n")
@@ -270,7 +270,7 @@ def test_oauth_users_are_known_by_an_unforgeable_name(
     settings = load_settings(house / "netbisect.toml")
     settings = replace(settings, web=replace(settings.web, login=login))
     auth = make_auth(settings)
-    monkeypatch.setattr(type(auth).__mro__[1], "getUserInfoFromOAuthClient", lambda *_: told)
+    monkeypatch.setattr(type(auth).__mro__[1], "getUserInfoFromOAuthClient", lambda *_: claims)
 
     user = auth.getUserInfoFromOAuthClient(None)
     assert user_name(user) == user["email"] == known

@@ -104,7 +104,7 @@ def test_tunables_are_further_scenarios(service: RequestService) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("queues", "tunable 'queues': expected NAME=VALUE"),
         ("queues=4", "tunable 'queues': expected a name such as net.isr.maxthreads"),
@@ -113,8 +113,8 @@ def test_tunables_are_further_scenarios(service: RequestService) -> None:
         ("hw.a=1,hw.a=2", "tunable 'hw.a': expected once"),
     ],
 )
-def test_wrong_tunables_are_refused(service: RequestService, text: str, said: str) -> None:
-    assert said in refused(service, spec("main~3", "main", tunables=(text,)))["tunables"]
+def test_wrong_tunables_are_refused(service: RequestService, text: str, message: str) -> None:
+    assert message in refused(service, spec("main~3", "main", tunables=(text,)))["tunables"]
 
 
 def test_a_dry_run_writes_nothing(service: RequestService) -> None:
@@ -144,7 +144,7 @@ def test_open_requests_are_limited_per_user(service: RequestService) -> None:
 
 
 @pytest.mark.parametrize(
-    ("record", "field", "said"),
+    ("record", "field", "message"),
     [
         (spec("main~3", "main", boots=0), "boots", "0 boots; expected 1 to 100"),
         (spec("main~3", "main", boots=101), "boots", "expected 1 to 100"),
@@ -182,11 +182,11 @@ def test_open_requests_are_limited_per_user(service: RequestService) -> None:
     ids=lambda value: value if isinstance(value, str) and value.isidentifier() else "",
 )
 def test_invalid_fields_are_rejected(
-    untouched: RequestService, record: RequestSpec, field: str, said: str
+    untouched: RequestService, record: RequestSpec, field: str, message: str
 ) -> None:
     faults = refused(untouched, record)
 
-    assert said in faults[field]
+    assert message in faults[field]
 
 
 @settings(max_examples=20)
@@ -280,7 +280,7 @@ def test_errors_exit_with_status_3(house: Path, arguments: tuple[str, ...]) -> N
 def test_dry_run_prints_the_cost(house: Path) -> None:
     record = ("series", "main~3", "main~2", "main", "--testbed", "c2558", "--dry-run")
     assert "15" in run(house, *record).output
-    told = json.loads(run(house, *record, "--json").stdout)
+    estimate = json.loads(run(house, *record, "--json").stdout)
 
-    assert told["testbeds"][0]["boots"] == 15
+    assert estimate["testbeds"][0]["boots"] == 15
     assert run(house, "list", "--all").output == "No requests.\n"

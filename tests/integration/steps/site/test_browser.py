@@ -172,12 +172,12 @@ def test_many_scenarios_fit_on_paper(whole_site: Any, tmp_path: Path) -> None:
     ledger = open_ledger(whole_site.database)
     trail = ledger.series_histories.of("testbed-00", "inet4-path-00")[0]
     one = series.summary(view_models.view_of(ledger, trail, LabContext(), [], MIN_EFFECT))
-    text = revisions.page([replace(one, title=f"inet4-path-{i:02}") for i in range(25)])
+    text = revisions.page([replace(one, title=f"inet4-path-{i:02}") for i in range(25)]).html()
     measure = "<script>document.title = document.documentElement.scrollWidth</script></body>"
     text = re.sub(r"<meta http-equiv=.Content-Security-Policy.[^>]*>", "", text)
     text = text.replace("@media print", "@media all").replace("</body>", measure)
     (tmp_path / "paper.html").write_text(text)
     site = replace(whole_site, folder=tmp_path)
-    told = browse(site, "paper.html", tmp_path, "--window-size=950,700", "--dump-dom").stdout
+    printed = browse(site, "paper.html", tmp_path, "--window-size=950,700", "--dump-dom").stdout
 
-    assert re.search(r"<title>950</title>", told)
+    assert re.search(r"<title>950</title>", printed)

@@ -30,7 +30,7 @@ from netbisect.store.ledger import Ledger
 from netbisect.workers.measure.profile import file_of
 
 
-class Told:
+class FilledCase:
     """The last alert of a filled ledger, in the home of a service."""
 
     def __init__(self, house: Path, database: Path, folder: Path) -> None:
@@ -49,7 +49,7 @@ class Told:
 
     def page(self, case: Any) -> str:
         document = DocumentQueries(self.ledger).alert(self.alert.id)
-        return cases.alert(document, case, title=self.names.title, jobs=[])
+        return cases.alert(document, case, title=self.names.title, jobs=[]).html()
 
     def take_profiles(self) -> None:
         """What `pmcstat` would leave of the culprit and of its parent."""
@@ -77,43 +77,58 @@ class Told:
 
 
 @pytest.fixture
-def told(quiet_house: Path, filled: Path, tmp_path: Path) -> Told:
-    return Told(quiet_house, Path(shutil.copy(filled, tmp_path)), tmp_path)
+def case_of_alert(quiet_house: Path, filled: Path, tmp_path: Path) -> FilledCase:
+    return FilledCase(quiet_house, Path(shutil.copy(filled, tmp_path)), tmp_path)
 
 
-def test_page_and_mail_agree(told: Told, read_page: Any) -> None:
+def test_page_and_mail_agree(case_of_alert: FilledCase, read_page: Any) -> None:
     """How much, what did not move, what becomes of it elsewhere, what to type."""
-    case = replace(told.case(), stable=("It is due on stable/15 on 2026-03-16.",), command="run it")
+    case = replace(
+        case_of_alert.case(), stable=("It is due on stable/15 on 2026-03-16.",), command="run it"
+    )
     letter = alerts.outcome(case).text
-    page = read_page(told.page(case))
+    page = read_page(case_of_alert.page(case))
 
     assert case.unmoved == ("testbed-01 (inet4-path-00 and inet4-path-02)",)
-    for sentence in (*case.unmoved, *case.stable, case.command, f"alerts ack {told.alert.id}"):
+    for sentence in (
+        *case.unmoved,
+        *case.stable,
+        case.command,
+        f"alerts ack {case_of_alert.alert.id}",
+    ):
         assert sentence in " ".join(letter.split())
         assert sentence in page.text
     assert "Changes by this commit" in page.text
 
 
-def test_flame_graphs_are_written_with_the_site(told: Told, tmp_path: Path) -> None:
-    told.take_profiles()
-    source = SiteSource(str(told.ledger.engine.url), lab=told.lab, home=told.settings)
+def test_flame_graphs_are_written_with_the_site(case_of_alert: FilledCase, tmp_path: Path) -> None:
+    case_of_alert.take_profiles()
+    source = SiteSource(
+        str(case_of_alert.ledger.engine.url), lab=case_of_alert.lab, home=case_of_alert.settings
+    )
     folder = tmp_path / "out"
     folder.mkdir()
-    builder = PageBuilder(source, told.ledger, AlertIndex.of(told.ledger))
-    builder.make(PagesOfTestbed(told.alert.testbed, (), (told.alert.id,), ()), folder)
+    builder = PageBuilder(source, case_of_alert.ledger, AlertIndex.of(case_of_alert.ledger))
+    builder.make(
+        PagesOfTestbed(case_of_alert.alert.testbed, (), (case_of_alert.alert.id,), ()), folder
+    )
 
     assert len(list(folder.glob("*.svg"))) == 3
     assert {path.suffix for path in folder.iterdir()} == {".html", ".json", ".svg"}
 
 
-def test_alerts_are_followed_for_90_days_after_their_end(told: Told) -> None:
+def test_alerts_are_followed_for_90_days_after_their_end(case_of_alert: FilledCase) -> None:
     """Then other testbeds are not looked at any more, and the tree is not either."""
-    back = told.ledger.commits.newest("main") or ""
-    told.ledger.alerts.change(
-        told.alert.id, who="a", what="b", state=told.alert.state.FIXED, recovery=back
+    back = case_of_alert.ledger.commits.newest("main") or ""
+    case_of_alert.ledger.alerts.change(
+        case_of_alert.alert.id,
+        who="a",
+        what="b",
+        state=case_of_alert.alert.state.FIXED,
+        recovery=back,
     )
-    closed = told.alert.closed_at
+    closed = case_of_alert.alert.closed_at
     assert closed is not None
 
-    assert told.case(closed + 86400.0).unmoved
-    assert told.case(closed + 100 * 86400.0).unmoved == ()
+    assert case_of_alert.case(closed + 86400.0).unmoved
+    assert case_of_alert.case(closed + 100 * 86400.0).unmoved == ()

@@ -198,7 +198,7 @@ def test_a_read_only_folder_is_reported(whole_site: Any, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--database", "sqlite:////nowhere/at/all"], "there is no database"),
         (["--database", "oracle://x"], "neither SQLite nor PostgreSQL"),
@@ -211,13 +211,13 @@ def test_a_read_only_folder_is_reported(whole_site: Any, tmp_path: Path) -> None
     ],
 )
 def test_invalid_arguments_are_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], said: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(main.main, ["site", "out", *arguments])
 
     assert result.exit_code in {1, 2}
-    assert said in result.output
+    assert message in result.output
     assert "Traceback" not in result.output
     assert not (tmp_path / "out").exists()
 

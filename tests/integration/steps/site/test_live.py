@@ -16,7 +16,6 @@ import pytest
 from netbisect.bisect.model.entities import Boot, Noise, Sample
 from netbisect.bisect.model.jobs import BisectJob, Candidate, CompareJob, NightlyJob
 from netbisect.bisect.model.results import Unfinished
-from netbisect.reports.site.frame import Serving, serving
 from netbisect.steps.queries import progress
 from netbisect.steps.service import control
 from netbisect.steps.service.database_thread import open_ledger
@@ -47,8 +46,7 @@ class Watch:
         return self.page("index.html")
 
     def page(self, name: str) -> str:
-        with serving(Serving("../../#/builders")):
-            text = self.pages.file(name)
+        text = self.pages.file(name)
         assert text is not None, name
         return text
 
@@ -116,12 +114,12 @@ def test_running_jobs_have_progress_and_time_left(watch: Watch, read_page: Any) 
         key="bisect",
     )  # fmt: skip
     view = watch.pages.overview()
-    told = {one.kind: one for one in view.running}
+    jobs = {one.kind: one for one in view.running}
 
-    assert set(told) == {"night", "comparison", "bisection"}
-    assert (told["night"].done, told["night"].said) == (0.0, "0 of 4 boots")
-    assert (told["comparison"].done, told["comparison"].said) == (0.0, "0 of about 16 boots")
-    assert "6 commits; likeliest" in told["bisection"].said
+    assert set(jobs) == {"night", "comparison", "bisection"}
+    assert (jobs["night"].done, jobs["night"].progress) == (0.0, "0 of 4 boots")
+    assert (jobs["comparison"].done, jobs["comparison"].progress) == (0.0, "0 of about 16 boots")
+    assert "6 commits; likeliest" in jobs["bisection"].progress
     assert all(one.left is not None and one.left > 60 for one in view.running)
     page = read_page(watch.index())
     assert len(page.all("progress")) == 3
@@ -239,7 +237,7 @@ def test_all_links_of_live_pages_lead_to_pages(watch: Watch, read_page: Any) -> 
             continue
         page = read_page(watch.page(name))
         assert next(one.get("action") for one in page.all("form")) == "search"
-        assert "../../#/builders" in page.values("href")
+        assert f"{watch.settings.web.url}#/builders" in page.values("href")
         links = {link.partition("#")[0] for link in page.values("href")}
         links = {one for one in links if re.fullmatch(r"[a-z]+(-[\w.-]+)?[.](html|json)", one)}
         left += sorted(links - seen - set(left))

@@ -118,11 +118,11 @@ def test_pages_have_no_dead_links_and_load_nothing(whole_site: Any) -> None:
 
 def test_every_page_of_data_has_a_document(whole_site: Any) -> None:
     """Each alert, question and series has a document; badges and a feed lie beside them."""
-    told = {"alert", "comparison", "bisection", "series"}
+    documented = {"alert", "comparison", "bisection", "series"}
     for name in pages(whole_site):
         kind = name.partition("-")[0]
         forms = [one for one in whole_site.page(name).all("link") if one.get("rel") == "alternate"]
-        if kind in told:
+        if kind in documented:
             document = json.loads((whole_site.folder / str(forms[0]["href"])).read_text())
             assert document["format"] == f"netbisect-{kind}/1"
             assert kind == "series" or name == f"{kind}-{document['number']}.html"
@@ -142,11 +142,11 @@ def test_a_series_is_the_same_in_the_site_and_from_the_command_line(whole_site: 
     """In one line, and as its schema says."""
     name = SeriesName("testbed-01", "inet6-path-01", "main")
     text = (whole_site.folder / "series-testbed-01.inet6-path-01.main.json").read_text()
-    told = DocumentQueries(open_ledger(whole_site.database)).series(name)
+    document = DocumentQueries(open_ledger(whole_site.database)).series(name)
 
-    assert json.loads(text) == as_data(told)
+    assert json.loads(text) == as_data(document)
     assert text.count("\n") == 1
-    assert told.alerts
+    assert document.alerts
     jsonschema.validate(json.loads(text), schema("series"))
 
 
@@ -335,15 +335,15 @@ def test_two_revisions_are_compared_on_a_page_of_their_own(changed_site: Any) ->
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [("nothing", "no kernel of it was measured"), ("", "of them begin so")],
 )
-def test_an_unknown_revision_is_refused(own_site: Any, name: str, said: str) -> None:
+def test_an_unknown_revision_is_refused(own_site: Any, name: str, message: str) -> None:
     before = own_site.files()
     result = own_site.run("--compare", name, name)
 
     assert result.exit_code == 1
-    assert said in result.output
+    assert message in result.output
     assert own_site.files() == before
 
 

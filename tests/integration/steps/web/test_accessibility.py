@@ -41,4 +41,4 @@ class Accessibility(ApiMaster):
             for scheme in SCHEMES:
                 found[name, scheme] = findings(page, scheme, self.folder)
 
-        assert {place: said for place, said in found.items() if said} == {}
+        assert {place: findings for place, findings in found.items() if findings} == {}

@@ -37,7 +37,7 @@ class Api(ApiMaster):
         assert (await self.get(200, "requests?who=bob&state=open"))["requests"] == []
 
         answer = await self.call("POST", f"{API}/requests/1/cancel", token, {"why": "wrong"})
-        assert ((await self.told(answer))["state"], answer.code) == ("cancelled", 200)
+        assert ((await self.read_json(answer))["state"], answer.code) == ("cancelled", 200)
         again = await self.call("POST", f"{API}/requests/1/cancel", token, {})
         assert again.code == 409
         log = (await self.get(200, "requests/1/log"))["deeds"]
@@ -50,8 +50,8 @@ class Api(ApiMaster):
     async def check_revisions(self) -> None:
         assert (await self.get(200, "revisions?name=main~1"))["commit"]["subject"] == "Change 2"
         assert (await self.get(200, "revisions?name=main~2..main"))["commits"] == 2
-        told = await self.get(422, "revisions?name=nosuch")
-        assert "nosuch" in told["faults"]["name"]
+        answered = await self.get(422, "revisions?name=nosuch")
+        assert "nosuch" in answered["faults"]["name"]
         await self.get(400, "revisions")
 
     # ------------------------------------------------------------------------------ who may ask
@@ -85,7 +85,7 @@ class Api(ApiMaster):
         ).code == 403
         admin = self.token("admin", who="root")
         done = await self.call("POST", f"{API}/requests/1/priority", admin, {"priority": "high"})
-        assert (await self.told(done))["priority"] == "high"
+        assert (await self.read_json(done))["priority"] == "high"
 
         await self.get(401, "audit")
         await self.get(403, "audit", good)
@@ -102,8 +102,8 @@ class Api(ApiMaster):
         plain, trusted = self.token("ask"), self.token("ask", "patch", who="bob")
         patch = {"subjects": ["main"], "patches": [{"diff": DIFF}]}
         for body in (patch, {"subjects": ["main", "D5180"]}, {"subjects": ["main+D5180", "main"]}):
-            told = await self.record(403, plain, **body)
-            assert "the right `patch`" in told["error"]
+            answered = await self.record(403, plain, **body)
+            assert "the right `patch`" in answered["error"]
         assert self.ledger.requests.all() == []
         made = await self.record(201, trusted, **patch)
         assert made["subjects"][1].startswith(made["subjects"][0] + "+patch-")
@@ -214,9 +214,9 @@ class Api(ApiMaster):
             (422, b'{"kind": "compare", "subjects": ["main", "a\\u0000b"]}'),
         ):
             answer = await self.call("POST", path, token, content)
-            told = await self.told(answer)
-            assert answer.code == status, (content[:60], told)
-            assert len(told["error"]) < 3000
+            answered = await self.read_json(answer)
+            assert answer.code == status, (content[:60], answered)
+            assert len(answered["error"]) < 3000
         large = "x" * (1 << 20) + DIFF
         await self.record(413, token, subjects=["main"], patches=[{"diff": large}])
         plain = await self.call("POST", path, token, b"{}", content_type="text/plain")
@@ -247,17 +247,17 @@ class Api(ApiMaster):
             ("Transfer-Encoding: chunked", chunk * 4 + b"1\r\nx"),
             ("Transfer-Encoding: chunked", chunk * 20),
         ):
-            said = await threads.deferToThread(
+            reply = await threads.deferToThread(
                 self.send, f"{head}{header}\r\n\r\n".encode() + content
             )
-            assert said.startswith(b"HTTP/1.1 413 "), header
-            assert said.count(b"HTTP/1.1") == 1
-            assert json.loads(said.partition(b"\r\n\r\n")[2])["error"] == (
+            assert reply.startswith(b"HTTP/1.1 413 "), header
+            assert reply.count(b"HTTP/1.1") == 1
+            assert json.loads(reply.partition(b"\r\n\r\n")[2])["error"] == (
                 "expected at most 4,194,304 bytes"
             )
         right = f"{head}Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n".encode()
-        said = await threads.deferToThread(self.send, right + chunk * 4 + b"0\r\n\r\n")
-        assert said.startswith(b"HTTP/1.1 401 ")
+        reply = await threads.deferToThread(self.send, right + chunk * 4 + b"0\r\n\r\n")
+        assert reply.startswith(b"HTTP/1.1 401 ")
 
     def send(self, content: bytes) -> bytes:
         """Sends without closing the connection; returns the response."""

@@ -79,10 +79,10 @@ class InvalidText(ApiMaster):
             ("127.0.0.1", port), timeout=30, source_address=(source, 0)
         ) as connection:
             connection.sendall(request)
-            said = b""
-            while b"\r\n\r\n" not in said and (block := connection.recv(1 << 16)):
-                said += block
-            return said
+            reply = b""
+            while b"\r\n\r\n" not in reply and (block := connection.recv(1 << 16)):
+                reply += block
+            return reply
 
     @pytest.mark.slow
     @case
@@ -112,12 +112,12 @@ class InvalidText(ApiMaster):
         await self.serve()
         head = f"GET /{API}/caller HTTP/1.1\r\nconnection: close\r\nauthorization: ".encode()
         for shown in (b"Bearer \xff", b"Basic \xff", b"\xff", b"Bearer"):
-            said = await threads.deferToThread(self.send, head + shown + b"\r\n\r\n")
-            assert said.startswith(b"HTTP/1.1 401 "), shown
+            reply = await threads.deferToThread(self.send, head + shown + b"\r\n\r\n")
+            assert reply.startswith(b"HTTP/1.1 401 "), shown
         path = f"GET /{API}/revisions?name=%ff HTTP/1.1\r\nconnection: close\r\n\r\n".encode()
-        said = await threads.deferToThread(self.send, path)
-        assert said.startswith(b"HTTP/1.1 400 ")
-        assert "UTF-8" in json.loads(said.partition(b"\r\n\r\n")[2])["error"]
+        reply = await threads.deferToThread(self.send, path)
+        assert reply.startswith(b"HTTP/1.1 400 ")
+        assert "UTF-8" in json.loads(reply.partition(b"\r\n\r\n")[2])["error"]
 
     @case
     async def test_failed_logins_delay_only_their_own_address(self) -> None:

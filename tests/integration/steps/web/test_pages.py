@@ -82,7 +82,7 @@ class Pages(ApiMaster):
     @case
     async def test_incomplete_and_foreign_forms_change_nothing(self) -> None:
         await self.serve_ann("ask")
-        for fields, said in (
+        for fields, message in (
             ({"verb": "ack", "why": " "}, "needs a reason, and none was given"),
             ({"verb": "drop", "why": "x"}, "expected one of ack, mute"),
             ({"verb": "mute", "why": "x", "until": "2001-01-01"}, "is not after today"),
@@ -91,7 +91,7 @@ class Pages(ApiMaster):
         ):
             code, text = await self.send(**fields)
             assert code in (403, 409), fields
-            assert said in text
+            assert message in text
         assert self.state() is AlertState.OPEN
 
     @case
@@ -141,7 +141,7 @@ class Pages(ApiMaster):
         await self.serve_ann("ask")
         await self.record(201, self.token("ask", who="bob"), testbeds=["c2558"])
         asks, one = "plugins/netbisect/requests.html", "plugins/netbisect/request-1.html"
-        for page, fields, said in (
+        for page, fields, message in (
             (asks, {"subjects": "main nosuch"}, "nosuch"),
             (asks, {"subjects": "main"}, "expected"),
             (asks, {"subjects": "main", "diff": DIFF}, "need the right `patch`"),
@@ -151,7 +151,7 @@ class Pages(ApiMaster):
         ):
             code, text = await self.send(page, **fields)
             assert code in (403, 409), fields
-            assert said in text, text
+            assert message in text, text
         assert [one.what for one in self.ledger.requests.audit(request=1)] == ["ask"]
 
     @case

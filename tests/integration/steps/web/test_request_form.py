@@ -63,19 +63,19 @@ class Form(ApiMaster):
         answer = await self.call(
             "POST", f"api/v2/forceschedulers/ask-{kind}", "", body, cookie=cookie, origin=ORIGIN
         )
-        told = await self.told(answer)
-        return answer.code, told.get("result", told.get("error", {}).get("message"))
+        answered = await self.read_json(answer)
+        return answer.code, answered.get("result", answered.get("error", {}).get("message"))
 
     @case
     async def test_a_form_submits_a_request(self) -> None:
         cookie = await self.open("ask", "patch")
         bench = await self.master.data.updates.findBuilderId("bench-c2558")
         assert (await self.send("compare", cookie, builderid=str(bench)))[0] == 403
-        status, told = await self.send("compare", cookie, owner="root")
-        assert status == 200, told
+        status, answered = await self.send("compare", cookie, owner="root")
+        assert status == 200, answered
         [request] = self.ledger.requests.all()
         assert (request.who, request.via, request.wish["boots"]) == ("ann", "form", 2)
-        [brid] = told[1].values()
+        [brid] = answered[1].values()
 
         async def over() -> bool:
             return bool((await self.master.data.get(("buildrequests", brid)))["complete"])
@@ -91,10 +91,10 @@ class Form(ApiMaster):
         page = await self.call("GET", "plugins/netbisect/reports/request-1.html", "")
         assert "Request 1" in (await treq.text_content(page))
 
-        status, told = await self.send("compare", cookie, subjects="main", diff=DIFF)
-        assert status == 200, told
+        status, answered = await self.send("compare", cookie, subjects="main", diff=DIFF)
+        assert status == 200, answered
         assert "+patch-" in self.ledger.requests.all()[0].wish["subjects"][1]
-        status, told = await self.send("compare", cookie, dry_run=True)
+        status, answered = await self.send("compare", cookie, dry_run=True)
         assert (status, len(self.ledger.requests.all())) == (200, 2)
 
     @case
@@ -120,8 +120,8 @@ class Form(ApiMaster):
             ("bisect", {"subjects": "main~2..main", "hours": "-1"}, "hours"),
             ("series", {"subjects": "main"}, "subjects"),
         ):
-            status, told = await self.send(kind, cookie, **fields)
-            assert (status, list(told)) == (400, [wrong]), (fields, told)
+            status, answered = await self.send(kind, cookie, **fields)
+            assert (status, list(answered)) == (400, [wrong]), (fields, answered)
         assert self.ledger.requests.all() == []
         assert {one.what for one in self.ledger.requests.audit()} == {"refuse"}
 
@@ -140,8 +140,8 @@ class Form(ApiMaster):
         assert wrong.code == 403
         there = await self.call("POST", path, "", body, cookie=cookie, origin="https://x.invalid")
         assert there.code == 403
-        told = await self.told(await self.call("GET", f"{API}/caller", "", cookie=cookie))
-        assert told["who"] == "ann"
+        answered = await self.read_json(await self.call("GET", f"{API}/caller", "", cookie=cookie))
+        assert answered["who"] == "ann"
 
     @pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
     @case
@@ -169,10 +169,10 @@ class Form(ApiMaster):
             subprocess.run, command, capture_output=True, text=True, timeout=300, check=True
         )
         if not PICTURES:
-            for said in (
+            for message in (
                 "Compare two revisions",
                 "Diff, applied",
                 "Testbeds",
                 "Only estimate the cost",
             ):
-                assert said in done.stdout
+                assert message in done.stdout

@@ -42,8 +42,8 @@ def against(*rates: float) -> str:
 
 
 def test_a_readme_is_as_netbenches_writes_it() -> None:
-    told = replace(TWO, title="Impact of D5180", conditions=["Xeon L5630", "2000 flows"])
-    text = readme(told)
+    compared = replace(TWO, title="Impact of D5180", conditions=["Xeon L5630", "2000 flows"])
+    text = readme(compared)
 
     assert text.startswith(
         "Impact of D5180\n"
@@ -79,13 +79,13 @@ def test_a_change_has_the_digits_that_its_error_bears(rates: Sequence[float], li
 
 def test_foreign_words_do_nothing_in_the_page() -> None:
     evil = "</code>\x1b[31m`<script>\u202e\n# x"
-    told = Study(
+    compared = Study(
         evil,
         [ComparedScenario(evil, [Set(evil, OLD), Set(f"{evil}2", NEW)], evil)],
         conditions=[evil],
         flame_graphs=[FlameGraph("a](b", "x.svg", b"<svg")],
     )
-    text = readme(told)
+    text = readme(compared)
     prose = re.sub(r"```\n.*?```\n", "", text, flags=re.DOTALL)
 
     assert "<script>" not in prose
@@ -128,16 +128,16 @@ def test_files_keep_their_names_and_never_take_anothers() -> None:
 
 
 def test_names_are_fit_for_any_file_system() -> None:
-    told = study(Set("../up", OLD), Set("Ä / \x00?", NEW), Set("..", OLD), Set("AUX ü", NEW))
-    names = [name for name in files(told) if name.endswith(".pps")]
+    compared = study(Set("../up", OLD), Set("Ä / \x00?", NEW), Set("..", OLD), Set("AUX ü", NEW))
+    names = [name for name in files(compared) if name.endswith(".pps")]
 
     assert all(re.fullmatch(r"[A-Za-z0-9_+][A-Za-z0-9_.+-]*\.pps", name) for name in names)
     assert len(set(names)) == 4
 
 
 def test_flame_graphs_are_linked_and_lie_beside() -> None:
-    told = replace(TWO, flame_graphs=[FlameGraph("r311848", "bench.311848.svg", b"<svg/>")])
-    found = files(told)
+    compared = replace(TWO, flame_graphs=[FlameGraph("r311848", "bench.311848.svg", b"<svg/>")])
+    found = files(compared)
 
     assert found["bench.311848.svg"] == b"<svg/>"
     assert b"\nflame graph:\n  - [r311848](bench.311848.svg)\n" in found["README.md"]

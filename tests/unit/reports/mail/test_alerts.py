@@ -86,9 +86,9 @@ def test_a_panic_under_load_has_its_own_section() -> None:
     )
     text = alerts.outcome(replace(case, failures=failures)).text
 
-    told = section(text, "Kernels that panicked under load (a separate problem)")
-    assert "".join(told.split()).startswith("".join(case.label(name).split()))
-    assert "panic: page" in told
+    crashes = section(text, "Kernels that panicked under load (a separate problem)")
+    assert "".join(crashes.split()).startswith("".join(case.label(name).split()))
+    assert "panic: page" in crashes
     assert "panic: x" not in text
     assert too_wide(text) == []
 
@@ -149,8 +149,8 @@ def test_a_commit_that_stands_in_for_the_culprit_is_named() -> None:
 
     assert rows[place + 1].startswith(f"{case.label(culprit)} same kernel as")
     assert case.label(twin) in " ".join(rows[place + 1 : place + 3])
-    told = f"{case.label(culprit)} has the same kernel image as {case.label(twin)}"
-    assert told in cases.bisection(1, case, None)
+    twins = f"{case.label(culprit)} has the same kernel image as {case.label(twin)}"
+    assert twins in cases.bisection(1, case, None).html()
 
 
 def test_the_ten_worst_series_are_listed() -> None:
@@ -220,7 +220,7 @@ def test_quoted_arguments_are_not_split() -> None:
 
 
 @pytest.mark.parametrize(
-    ("job", "said"),
+    ("job", "reason"),
     [
         (
             NightlyJob("main", "c2558", "a" * 40, ("inet4-forwarding",), 5),
@@ -232,11 +232,11 @@ def test_quoted_arguments_are_not_split() -> None:
         ),
     ],
 )
-def test_a_failure_mail_has_its_reason(job: NightlyJob | CompareJob, said: str) -> None:
-    """People learn that a night is missing, and what the lab said."""
+def test_a_failure_mail_has_its_reason(job: NightlyJob | CompareJob, reason: str) -> None:
+    """People learn that a night is missing, and why."""
     mail = alerts.trouble(job, Unfinished("c2558 does not come back after a power cycle."))
 
     assert mail.subject.startswith("[netbisect] main c2558: the ")
-    assert said in mail.text
+    assert reason in mail.text
     assert "c2558 does not come back after a power cycle." in " ".join(mail.text.split())
     assert not too_wide(mail.text)

@@ -21,7 +21,7 @@ def body(html: str) -> str:
     return html.split("<body>")[1].split("</body>", maxsplit=1)[0]
 
 
-def said(html: str) -> list[str]:
+def words_of(html: str) -> list[str]:
     """Its words, without tags."""
     return unescape(re.sub(r"<[^>]*>", " ", body(html))).split()
 
@@ -31,7 +31,7 @@ def test_html_has_the_words_of_the_text(name: str) -> None:
     case = made[name]()
     mail = alerts.alert(case) if name == "alert_case" else alerts.outcome(case)
 
-    assert said(as_html(mail.subject, mail.text)) == mail.text.split()
+    assert words_of(as_html(mail.subject, mail.text)) == mail.text.split()
 
 
 @given(st.text(), st.text(max_size=2000))

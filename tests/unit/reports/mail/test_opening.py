@@ -90,8 +90,8 @@ def test_the_first_five_lines_summarize_the_alert(
         "what", "how much", "how sure", "committed by", "to do", "",
     ]  # fmt: skip
     assert "-10.9 % (-12.1 to -9.7), forwarding, inet4 on c2558" in lines[1]
-    for line, said in zip(lines[2:], (certainty, by, action), strict=False):
-        assert said in line
+    for line, text in zip(lines[2:], (certainty, by, action), strict=False):
+        assert text in line
 
 
 def test_a_result_without_an_alert_is_not_a_reply() -> None:

@@ -43,12 +43,12 @@ def test_flame_graphs_of_several_culprits_share_the_page_size() -> None:
 
     assert len(drawings) == 6
     assert sum(map(len, drawings)) < 130_000
-    assert len(profile(1, "One", compared(many, many), label)) < 300_000
+    assert len(profile(1, "One", compared(many, many), label).html()) < 300_000
 
 
 def test_one_kernel_alone_has_its_flame_graph() -> None:
     """And nothing to be compared with."""
-    text = profile(1, "Alone", ProfilePair(("r1",), (taken({("a",): 1234}, lost=5),)), label)
+    text = profile(1, "Alone", ProfilePair(("r1",), (taken({("a",): 1234}, lost=5),)), label).html()
 
     assert text.count('class="fg"') == 1
     assert "1,234 samples (5 lost) by cycles in 30 s at 600 kpps" in text
@@ -56,14 +56,14 @@ def test_one_kernel_alone_has_its_flame_graph() -> None:
 
 
 def test_a_missing_profile_has_a_reason() -> None:
-    text = profile(1, "None", ProfilePair(("r1", "r2"), (), "pmcstat <failed>"), label)
+    text = profile(1, "None", ProfilePair(("r1", "r2"), (), "pmcstat <failed>"), label).html()
 
     assert "No profile of n-r1 and n-r2: pmcstat &lt;failed&gt;." in text
     assert "<svg" not in text
 
 
 def test_profiles_that_are_being_taken_are_announced() -> None:
-    text = profile(1, "Soon", None, label)
+    text = profile(1, "Soon", None, label).html()
 
     assert "The profiles are being taken." in text
     assert "No profile" not in text

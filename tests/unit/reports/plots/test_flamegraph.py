@@ -137,7 +137,7 @@ def test_the_command_draws_one_profile_or_the_difference_of_two(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (b"", "there is no sample in it"),
         (b"a;b 0\n", "there is no sample in it"),
@@ -147,13 +147,13 @@ def test_the_command_draws_one_profile_or_the_difference_of_two(tmp_path: Path) 
     ],
 )
 def test_a_file_without_stacks_is_refused_in_a_sentence(
-    tmp_path: Path, content: bytes, said: str
+    tmp_path: Path, content: bytes, message: str
 ) -> None:
     """And nothing is written."""
     (tmp_path / "one").write_bytes(content)
     output = run(tmp_path / "one", "-o", tmp_path / "out.svg", status=1)
 
-    assert said in output
+    assert message in output
     assert str(tmp_path / "one") in output
     assert not (tmp_path / "out.svg").exists()
 

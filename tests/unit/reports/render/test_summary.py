@@ -1,4 +1,4 @@
-"""What is told of a search that several testbeds of one make have measured for."""
+"""A search on several testbeds of the same hardware."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ def shared_case() -> Case:
 
 def test_mails_and_pages_list_the_measuring_testbeds() -> None:
     """And whose rates are shown; of one testbed there is nothing to say."""
-    told = "c2558 and c2558-2; rates and ministat are of c2558"
+    testbeds = "c2558 and c2558-2; rates and ministat are of c2558"
     text = outcome(shared_case()).text
-    assert told in " ".join(text.split())
+    assert testbeds in " ".join(text.split())
     assert max(len(line) for line in text.splitlines() if "://" not in line) <= 76
-    written = cases.bisection(1, shared_case(), None)
-    assert f'<tr><th scope="row">measured on</th><td>{told}</td></tr>' in written
+    written = cases.bisection(1, shared_case(), None).html()
+    assert f'<tr><th scope="row">measured on</th><td>{testbeds}</td></tr>' in written
     assert ">boot and runs on c2558-2</td>" in written
     alone: Case = made["culprit_case"]()
-    assert "measured on" not in outcome(alone).text + cases.bisection(1, alone, None)
-    assert "boot and runs on" not in cases.bisection(1, alone, None)
+    assert "measured on" not in outcome(alone).text + cases.bisection(1, alone, None).html()
+    assert "boot and runs on" not in cases.bisection(1, alone, None).html()
 
 
 def test_a_testbed_without_the_good_end_has_no_rates() -> None:

@@ -1,4 +1,4 @@
-"""A posterior in words: what is told adds up."""
+"""A posterior in words: its shares add up."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from netbisect.bisect.model.results import Posterior
 from netbisect.reports.render import text_plot
 
 
-def told(belief: Posterior) -> str:
+def text_of(belief: Posterior) -> str:
     return " ".join(" ".join(text_plot.posterior(belief, str)[1:]).split())
 
 
 def test_the_likely_commits_have_their_own_probability() -> None:
     chances = {"a": 0.5, "b": 0.42, **{f"c{i}": 0.002 for i in range(30)}}
 
-    assert told(Posterior(chances, 0.02)) == (
+    assert text_of(Posterior(chances, 0.02)) == (
         "a 50.0 %, b 42.0 %, c0 0.2 %; 92.0 % in 2 commits; no change: 2.0 %"
     )
 
@@ -22,7 +22,7 @@ def test_all_commits_together_are_not_called_90_percent() -> None:
     """Where two commits or a drift may be the reason."""
     chances = {f"c{i}": 0.01 for i in range(64)}
 
-    assert told(Posterior(chances, 0.0, two=0.3, drift=0.06)) == (
+    assert text_of(Posterior(chances, 0.0, two=0.3, drift=0.06)) == (
         "c0 1.0 %, c1 1.0 %, c2 1.0 %; 64.0 % in 64 commits; no change: less than 0.1 % "
         "two commits or more: 30.0 %; a drift: 6.0 %"
     )

@@ -31,7 +31,7 @@ def make(name: str, **changes: object) -> Case:
 
 def page(case: Case) -> str:
     document = replace(made["alert_document"](), history=case.history)
-    return cases.alert(document, case, title=case.title, jobs=[])
+    return cases.alert(document, case, title=case.title, jobs=[]).html()
 
 
 @cache
@@ -304,11 +304,11 @@ NAMES = ("alert_case", "culprit_case", "suspects_case")
 @pytest.mark.slow
 @given(st.sampled_from(NAMES), st.tuples(*[SHORT] * 8), st.sampled_from((1, 1, 300)))
 @settings(max_examples=3, phases=[Phase.generate])
-def test_pages_are_valid_for_any_texts(name: str, said: tuple[str, ...], times: int) -> None:
+def test_pages_are_valid_for_any_texts(name: str, texts: tuple[str, ...], times: int) -> None:
     """A case with any texts in any place; the site's pages of it, and the pictures in them."""
-    case, label, title, branch, testbed = make(name), *said[:4]
-    subject, why, value, log = (one * times for one in said[4:])
-    told = replace(
+    case, label, title, branch, testbed = make(name), *texts[:4]
+    subject, why, value, log = (one * times for one in texts[4:])
+    hostile = replace(
         case,
         commits=tuple(
             replace(one, subject=subject, author=value, body=f"MFC after:\t{why}\n{log}")
@@ -333,15 +333,19 @@ def test_pages_are_valid_for_any_texts(name: str, said: tuple[str, ...], times: 
         made["alert_summary"](), testbed=testbed, title=title, branch=branch, good=label, bad=value
     )
     document = replace(
-        made["alert_document"](), history=told.history, testbed=testbed, branch=branch, lead=title
+        made["alert_document"](),
+        history=hostile.history,
+        testbed=testbed,
+        branch=branch,
+        lead=title,
     )
     pages = [
-        cases.alert(document, told, title=str, jobs=[]),
-        cases.comparison(1, told, None, alert=line),
-        cases.bisection(2, told, line),
+        cases.alert(document, hostile, title=str, jobs=[]),
+        cases.comparison(1, hostile, None, alert=line),
+        cases.bisection(2, hostile, line),
     ]
 
-    for text in pages:
+    for text in (one.html() for one in pages):
         outline = Outline(text)
         assert not {"script", "img"} & set(outline.tags)
         assert not [name for _, name, _ in outline.attributes if name.startswith("on")]

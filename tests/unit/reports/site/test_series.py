@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import re
+import runpy
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from netbisect.bisect.detection import health
-from netbisect.bisect.model.alert_change import ChangeBasis
-from netbisect.bisect.model.alert_state import AlertKind, AlertState
+from netbisect.bisect.model.alert_state import AlertState
 from netbisect.bisect.model.detection_results import LevelStep
 from netbisect.bisect.model.entities import Commit, Level, Noise
-from netbisect.reports.documents.types import AlertSummary
 from netbisect.reports.site import series
 from netbisect.reports.site.view_models import SeriesEpoch, SeriesView
 
+made = runpy.run_path(str(Path(__file__).parents[3] / "fixtures" / "report_cases.py"))
 DAY = 86400.0
 
 
@@ -43,7 +45,7 @@ def page(days: list[float], **more: Any) -> str:
             health=health.series_health(levels[-60:], 0.02, noise),
             **{"numbers": {}, "steps": (), **more},
         )
-    )
+    ).html()
 
 
 @pytest.mark.parametrize(
@@ -73,29 +75,13 @@ def test_a_step_names_the_alert_whose_culprit_has_no_level_of_its_own() -> None:
     names = [f"{i:040x}" for i in range(8)]
     step = LevelStep(names[3], names[4], -0.1, -0.11, -0.09, 9.0, 4, 4, 16, 16, names[3], names[4])
     culprit = Commit("c" * 40, 35, "s", "", "A", "a@lab.invalid", 1e9)
-    alert = AlertSummary(
+    alert = replace(
+        made["alert_summary"](),
         id=7,
-        kind=AlertKind.DROP,
-        branch="main",
-        testbed="c2558",
-        lead="fwd4",
-        ln_ratio=-0.1,
-        percent=None,
         good=names[0],
         bad=names[7],
         culprit=culprit.revision,
         state=AlertState.CULPRIT_FOUND,
-        standing=True,
-        opened_at=1e9,
-        title="forwarding",
-        since=1e9,
-        difference=None,
-        basis=ChangeBasis.RETEST,
-        changes={},
-        others=0,
-        muted_until=None,
-        merged_into=None,
-        changed_at=1e9,
     )
     text = page(
         [(19675 + day) * DAY for day in range(8)],
