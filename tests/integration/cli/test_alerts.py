@@ -139,7 +139,7 @@ def test_show_json(address: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("verb", "number", "state", "said"),
+    ("verb", "number", "state", "message"),
     [
         ("ack", 1, "acknowledged", "is acknowledged; the new level"),
         ("invalid", 1, "invalid", "is invalid; no such change"),
@@ -150,12 +150,12 @@ def test_show_json(address: str) -> None:
     ],
 )
 def test_subcommands_change_the_state(
-    address: str, ledger: Ledger, verb: str, number: int, state: str, said: str
+    address: str, ledger: Ledger, verb: str, number: int, state: str, message: str
 ) -> None:
     result = run(address, verb, str(number), "--why", "because", "--who", "olga")
 
     assert result.exit_code == 0, result.output
-    assert f"Alert {number} {said}" in result.output
+    assert f"Alert {number} {message}" in result.output
     last = ledger.alerts.changes(number)[-1]
     assert (last.who, last.what, last.state) == ("olga", "because", AlertState(state))
     assert ledger.alerts.get(number).state.value == state
@@ -194,7 +194,7 @@ def test_closed_alert_is_not_withdrawn(address: str, ledger: Ledger) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["show", "9"], "there is no alert 9; `netbisect alerts --all` lists those there are"),
         (["ack", "9", "--why", "x"], "there is no alert 9; `netbisect alerts --all` lists"),
@@ -212,5 +212,5 @@ def test_closed_alert_is_not_withdrawn(address: str, ledger: Ledger) -> None:
         (["forget", "1"], "No such command 'forget'"),
     ],
 )
-def test_invalid_arguments_are_refused(address: str, arguments: list[str], said: str) -> None:
-    assert said in refused(address, *arguments)
+def test_invalid_arguments_are_refused(address: str, arguments: list[str], message: str) -> None:
+    assert message in refused(address, *arguments)

@@ -109,11 +109,11 @@ def test_doctor_reports_the_example_machines(
 ) -> None:
     """`netbisect-lab doctor` says which machines do not answer, in words."""
     assert lab_main(["--lab", str(folder / "lab.toml"), "doctor", "--testbed", "router1"]) == 4
-    said = capsys.readouterr()
+    output = capsys.readouterr()
 
-    assert "FAIL router1  dut router1" in said.out
-    assert "Could not resolve hostname router1" in said.out
-    assert "Traceback" not in said.out + said.err
+    assert "FAIL router1  dut router1" in output.out
+    assert "Could not resolve hostname router1" in output.out
+    assert "Traceback" not in output.out + output.err
 
 
 @pytest.mark.slow

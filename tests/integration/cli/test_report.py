@@ -112,9 +112,9 @@ def test_documented_study_file_is_valid() -> None:
     page = (Path(__file__).parents[3] / "docs" / "reports.md").read_text()
     example = page.split("```toml\n", 1)[1].split("```", 1)[0]
     Path("study.toml").write_text(example)
-    told = study_file(Path("study.toml"))
+    study = study_file(Path("study.toml"))
 
-    assert len(told.scenario) == 2
+    assert len(study.scenario) == 2
     keys = {field.name for kind in (StudyFile, StudyScenario) for field in fields(kind)}
     table = page.split("\n### A study file\n", 1)[1].split("|---", 1)[1].split("\n\n", 1)[0]
     assert set(re.findall(r"^\| `(\w+)`", table, re.MULTILINE)) == keys
@@ -210,12 +210,12 @@ def found(
 
 
 def test_kernel_with_most_boots_is_used() -> None:
-    said: list[str] = []
+    warnings: list[str] = []
     images = [found("r1"), found("r1", (4, 5, 6, 7)), found("r1", (8, 9, 10)), found("r2")]
-    (scenario,) = chosen(images, Choice(), said.append).scenarios
+    (scenario,) = chosen(images, Choice(), warnings.append).scenarios
 
     assert scenario.sets[0].pps == (4, 5, 6, 7)
-    assert said == ["pf: r1 has several kernels; using the one with the most boots"] * 2
+    assert warnings == ["pf: r1 has several kernels; using the one with the most boots"] * 2
 
 
 @pytest.mark.parametrize(

@@ -25,14 +25,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path.write_text(path.read_text().replace("[source]\n", '[source]\nrevisions = "svn.tsv"\n'))
     table = house.place / "lab" / "svn.tsv"
     table.write_text("")
-    history = told(house.place)
+    history = history_of(house.place)
     history.update()
     first, second = history.read("rev-list", "--first-parent", "--reverse", "main").split()[:2]
     table.write_text(f"2001\tmain\t{first}\n2001\tstable/9\t{second}\n")
     return house.place
 
 
-def told(folder: Path) -> History:
+def history_of(folder: Path) -> History:
     return open_history(*load(folder / control.SETTINGS))
 
 
@@ -41,8 +41,10 @@ def run(folder: Path, *arguments: str) -> Result:
 
 
 def test_commit_is_shown(folder: Path) -> None:
-    commit = told(folder).commit("main~0")
-    first = told(folder).commit(told(folder).read("rev-list", "--max-parents=0", "main").strip())
+    commit = history_of(folder).commit("main~0")
+    first = history_of(folder).commit(
+        history_of(folder).read("rev-list", "--max-parents=0", "main").strip()
+    )
 
     result = run(folder, "main", f"n{first.number}")
 
@@ -75,10 +77,10 @@ def test_reviews_and_ranges_are_shown(folder: Path) -> None:
 
     assert result.exit_code == 2
     assert review == {"name": "D5180", "review": "D5180", "base": None}
-    assert upon["base"]["revision"] == told(folder).head("main")
+    assert upon["base"]["revision"] == history_of(folder).head("main")
     assert (stretch["good"]["number"], stretch["bad"]["label"]) == (1, upon["base"]["label"])
     assert stretch["commits"] == stretch["bad"]["number"] - 1
-    assert commit["revision"] == told(folder).resolve("main~1")
+    assert commit["revision"] == history_of(folder).resolve("main~1")
     assert commit["branches"] == ["main"]
     assert len(several["candidates"]) == 2
     assert wrong["candidates"] == []

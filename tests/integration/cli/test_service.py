@@ -111,10 +111,10 @@ def test_empty_repository_is_refused(folder: Path, tmp_path: Path) -> None:
     path.write_text(lab.replace(repository, str(tmp_path / "empty.git")))
     change(folder, "lab/lab.toml", "lab/empty.toml")
     change(folder, "poll = 60", f'poll = 60\nstate = "{tmp_path}"')
-    said = refused(folder)
+    message = refused(folder)
 
-    assert "empty.git" in said
-    assert "no commits" in said
+    assert "empty.git" in message
+    assert "no commits" in message
 
 
 def test_port_in_use_is_refused(folder: Path) -> None:
@@ -122,9 +122,11 @@ def test_port_in_use_is_refused(folder: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", settings.web.port))
         taken.listen()
-        said = refused(folder)
+        message = refused(folder)
 
-    assert said == f"web.port: 127.0.0.1:{settings.web.port} is unavailable: Address already in use"
+    assert (
+        message == f"web.port: 127.0.0.1:{settings.web.port} is unavailable: Address already in use"
+    )
 
 
 def test_unknown_key_is_refused(folder: Path) -> None:
@@ -132,10 +134,10 @@ def test_unknown_key_is_refused(folder: Path) -> None:
     wrong = folder / "lab" / "wrong.toml"
     wrong.write_text(lab.read_text().replace("kernel_config", "kernel_confg"))
     change(folder, "lab/lab.toml", "lab/wrong.toml")
-    said = refused(folder)
+    message = refused(folder)
 
-    assert f"{wrong}: testbeds[0]: unknown key 'kernel_confg'" in said
-    assert "did you mean 'kernel_config'?" in said
+    assert f"{wrong}: testbeds[0]: unknown key 'kernel_confg'" in message
+    assert "did you mean 'kernel_config'?" in message
 
 
 def test_invalid_database_address_is_refused(folder: Path) -> None:
@@ -198,7 +200,7 @@ def test_failed_profile_is_queued_again(written: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (
             ["main", "--scenario", "inet5"],
@@ -208,11 +210,11 @@ def test_failed_profile_is_queued_again(written: Path) -> None:
         (["main", "main~1", "main~2"], "expected one or two revisions"),
     ],
 )
-def test_invalid_profile_is_refused(written: Path, words: list[str], said: str) -> None:
+def test_invalid_profile_is_refused(written: Path, words: list[str], message: str) -> None:
     result = run("profile", "--testbed", "c2558", *words, "--folder", written)
 
     assert result.exit_code != 0
-    assert said in result.output
+    assert message in result.output
 
 
 def test_stop_without_a_master(written: Path) -> None:

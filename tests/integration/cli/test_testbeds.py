@@ -84,8 +84,8 @@ def test_invalid_commands_are_rejected_with_one_sentence(
     folder: Path, arguments: tuple[str, ...], sentence: str
 ) -> None:
     name = next(iter(listed(folder)))
-    said = [name if word == "NAME" else word for word in arguments]
-    result = run(*said, "--folder", folder)
+    words = [name if word == "NAME" else word for word in arguments]
+    result = run(*words, "--folder", folder)
 
     assert result.exit_code in (1, 2)
     assert sentence in result.output

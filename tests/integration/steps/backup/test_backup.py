@@ -136,12 +136,12 @@ def test_only_the_owner_may_read_a_backup_and_permissions_are_kept(
 
 def test_no_secret_is_shown(service: Path, archive: Path, tmp_path: Path) -> None:
     secrets = [path.read_text().strip() for path in (service / "workers").iterdir()]
-    said = run("backup", tmp_path / "again.tar.gz", service).output
-    said += run("restore", archive, tmp_path / "new").output
-    said += refused(archive, service)
+    output = run("backup", tmp_path / "again.tar.gz", service).output
+    output += run("restore", archive, tmp_path / "new").output
+    output += refused(archive, service)
 
     assert secrets
-    assert not [one for one in secrets if one in said]
+    assert not [one for one in secrets if one in output]
 
 
 def test_files_outside_of_the_service_are_named_and_left_out(service: Path, tmp_path: Path) -> None:
@@ -218,12 +218,14 @@ def test_both_databases_are_of_one_instant_while_others_write(
     for one in range(5):
         new = tmp_path / f"new{one}"
         assert run("restore", tmp_path / f"{one}.tar.gz", new).exit_code == 0
-        told = [name for name in boots(load(new / control.SETTINGS)[0].database) if name != "b1"]
+        restored = [
+            name for name in boots(load(new / control.SETTINGS)[0].database) if name != "b1"
+        ]
         rows = sqlite3.connect(new / "state.sqlite").execute("SELECT id FROM builds").fetchall()
         ordered = [f"n{number:06}" for (number,) in rows if number != 42]
 
-        assert told[: len(ordered)] == ordered
-        assert len(told) - len(ordered) in (0, 1)
+        assert restored[: len(ordered)] == ordered
+        assert len(restored) - len(ordered) in (0, 1)
 
 
 def test_a_killed_backup_leaves_no_file_that_looks_whole(service: Path, tmp_path: Path) -> None:
@@ -384,9 +386,9 @@ def test_a_missing_ledger_is_reported(service: Path, tmp_path: Path) -> None:
 
 def test_a_ledger_on_postgresql_is_left_to_pg_dump(service: Path, tmp_path: Path) -> None:
     settings = service / control.SETTINGS
-    told = settings.read_text()
-    line = told[told.index("# database = ") :].partition("\n")[0]
-    settings.write_text(told.replace(line, 'database = "postgresql+psycopg://u@localhost/ledger"'))
+    text = settings.read_text()
+    line = text[text.index("# database = ") :].partition("\n")[0]
+    settings.write_text(text.replace(line, 'database = "postgresql+psycopg://u@localhost/ledger"'))
     done = run("backup", tmp_path / "backup.tar.gz", service)
 
     assert done.exit_code == 1

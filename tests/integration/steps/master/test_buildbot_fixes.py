@@ -200,8 +200,8 @@ class LostWorkerTest(RealMaster):
         await self.assert_job_ends(self.lose_at("setStepStateString", answered), retried=1)
 
     def saying(self, state: str) -> Callable[..., Awaitable[bool]]:
-        async def said(build: int, now: str) -> bool:
+        async def has_status(build: int, now: str) -> bool:
             its = await self.master.data.get(("builds", build))
             return now == state and await self.is_trial(its["builderid"])
 
-        return said
+        return has_status

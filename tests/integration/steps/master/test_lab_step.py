@@ -54,8 +54,8 @@ class LabStepTest(TestBuildStepMixin, TestReactorMixin, unittest.TestCase):
 
     def test_facts_are_recorded(self) -> defer.Deferred[None]:
         """Other output is ignored."""
-        said = f"warming up\n{serialization.dumps(BOOT)}\n{serialization.dumps(SAMPLE)}\n"
-        self.expect_commands(self.step().stdout(said).stderr("prose {\n").exit(0))
+        output = f"warming up\n{serialization.dumps(BOOT)}\n{serialization.dumps(SAMPLE)}\n"
+        self.expect_commands(self.step().stdout(output).stderr("prose {\n").exit(0))
         self.expect_outcome(SUCCESS, "up in 60 s; inet4-forwarding 950 kpps")
         self.expect_property("lab_exit", 0, "netbisect-lab")
         done = self.run_step()

@@ -70,9 +70,9 @@ def test_another_kernel_is_refused(built: tuple[ArtefactStore, Kernel], tmp_path
     store, kernel = built
     incoming = uploaded(store, kernel, tmp_path)
     (tmp_path / "master").mkdir()
-    said = accept(incoming, tmp_path / "master", "0" * 64)
+    error = accept(incoming, tmp_path / "master", "0" * 64)
 
-    assert said == (
+    assert error == (
         "the kernel cannot be stored: what was uploaded has the key "
         f"{kernel.key[:12]}, expected 000000000000"
     )
@@ -129,11 +129,11 @@ def search(tmp_path: Path, url: str) -> _Search:
 
 
 def test_kernels_of_open_jobs_are_not_removed(search: _Search) -> None:
-    said = search.prune("1 B")
+    line = search.prune("1 B")
 
     assert search.left() == set(search.keys[:5])
-    assert said.startswith("the kernels of open jobs take ")
-    assert said.endswith(" kB, kernel_space is 1 B")
+    assert line.startswith("the kernels of open jobs take ")
+    assert line.endswith(" kB, kernel_space is 1 B")
     with search.ledger.jobs.closing(search.record, Unfinished("it is enough")):
         pass
     assert search.prune("1 B") == "5 kernels removed"

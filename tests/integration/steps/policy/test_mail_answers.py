@@ -112,9 +112,9 @@ def test_a_reply_from_an_alias_changes_the_alert(settings: Settings, ledger: Led
 
     assert b"fixed by 0123456789ab" in done.stderr
     assert ledger.alerts.get(1).state is AlertState.FIXED
-    told, answer = ledger.mails.waiting()[1:]
-    assert (told.recipients, answer.recipients) == (("p@lab.invalid",), (ANN,))
-    assert f"who     {ANN}" in told.body
+    notice, answer = ledger.mails.waiting()[1:]
+    assert (notice.recipients, answer.recipients) == (("p@lab.invalid",), (ANN,))
+    assert f"who     {ANN}" in notice.body
 
 
 def test_the_mail_server_tries_again_if_the_service_cannot_be_reached(tmp_path: Path) -> None:
@@ -180,9 +180,9 @@ def test_a_change_that_the_state_does_not_allow_is_answered(
 def test_programs_and_strangers_are_ignored(
     settings: Settings, ledger: Ledger, headers: dict[str, str]
 ) -> None:
-    said = execute(ledger, settings, bytes(reply(settings, ledger, "ack", **headers)))
+    result = execute(ledger, settings, bytes(reply(settings, ledger, "ack", **headers)))
 
-    assert "was ignored" in said
+    assert "was ignored" in result
     assert ledger.alerts.get(1).state is AlertState.OPEN
     assert len(ledger.mails.waiting()) == 1
 

@@ -95,16 +95,16 @@ def test_many_testbeds_take_no_more_statements_than_one(bench: Bench) -> None:
                 for i in range(6)
             ]
     bench.ledger.facts.record_all(facts, "the test")
-    said: list[str] = []
+    statements: list[str] = []
 
     def listen(_connection: object, _cursor: object, statement: str, *_: object) -> None:
-        said.append(statement)
+        statements.append(statement)
 
     event.listen(bench.ledger.engine, "before_cursor_execute", listen)
     found = bench.unaffected(10, 14)
 
     assert found == tuple(f"{name} (all 6 scenarios)" for name in names)
-    assert len([one for one in said if one.startswith("SELECT")]) == 4
+    assert len([one for one in statements if one.startswith("SELECT")]) == 4
 
 
 def test_unchanged_levels_are_recognized_and_changed_ones_are_not() -> None:

@@ -197,9 +197,9 @@ def test_testbeds_of_a_group_share_a_search(alerts: Alerts) -> None:
     assert (second.state, second.merged_into) == (AlertState.MERGED, first.id)
     outcomes = {mail.alert: mail for mail in alerts.ledger.mails.waiting() if "outcome" in mail.key}
     assert "measured on" not in outcomes[first.id].body
-    told = outcomes[second.id].body
-    assert re.search(r"testbed +c2558-2", told)
-    assert re.search(r"measured on +c2558\n", told)
+    body = outcomes[second.id].body
+    assert re.search(r"testbed +c2558-2", body)
+    assert re.search(r"measured on +c2558\n", body)
     assert f"Alert {second.id}" in page_of(alerts, second)
 
 

@@ -119,16 +119,16 @@ class Tls(RealMaster):
             self.addCleanup(process.kill)
             return self.folder / f"worker-{name}" / "twistd.log"
 
-        def said(log: Path, words: str) -> bool:
+        def logged(log: Path, words: str) -> bool:
             return log.is_file() and words in log.read_text()
 
         stranger = join("other", f"tls:127.0.0.1:{port}:trustRoots={other.folder}")
         plain = join("plain", f"tcp:127.0.0.1:{port}")
         good = join("known", f"tls:127.0.0.1:{port}:trustRoots={known.folder}")
         await self.until(lambda: far.conn is not None)
-        await self.until(lambda: said(good, "Connected to"))
-        await self.until(lambda: said(stranger, "Scheduling retry"))
-        await self.until(lambda: said(plain, "Starting factory"))
+        await self.until(lambda: logged(good, "Connected to"))
+        await self.until(lambda: logged(stranger, "Scheduling retry"))
+        await self.until(lambda: logged(plain, "Starting factory"))
         for log in (stranger, plain):
             assert "Connected to" not in log.read_text()
             assert PASSWORD not in log.read_text()
@@ -155,15 +155,15 @@ def test_certificates_are_checked_before_the_start(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ('[workers]\ncertificate = "a.pem"', "expected both, or neither"),
         ('[mail]\nuser = "ann"\nserver = "mail.invalid"', "starttls = true"),
     ],
 )
-def test_settings_without_encryption_are_rejected(tmp_path: Path, text: str, said: str) -> None:
+def test_settings_without_encryption_are_rejected(tmp_path: Path, text: str, message: str) -> None:
     mail = '[mail]\nto = ["a@lab.invalid"]\nsender = "b@lab.invalid"\n'
     path = tmp_path / "netbisect.toml"
     path.write_text('branches = ["main"]\n' + mail + text.replace("[mail]\n", ""))
-    with pytest.raises(FileError, match=said):
+    with pytest.raises(FileError, match=message):
         load_settings(path)
