@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from netbisect.bisect.detection.events import SeriesShift, ShiftEvent
-from netbisect.bisect.model.metric import metric_of
 from netbisect.bisect.model.results import Effect
 from netbisect.reports.render import words
 from netbisect.reports.render.plaintext import table, wrap
@@ -81,7 +80,7 @@ def _series(shift: SeriesShift) -> dict[str, Any]:
         "before": shift.before,
         "at": shift.at,
         "back": shift.back or None,
-        "percent": round(metric_of(shift.scenario).percent(shift.ln_ratio), 2),
+        "percent": round(100 * math.expm1(shift.ln_ratio), 2),
         "ln_ratio": shift.ln_ratio,
         "low": shift.low,
         "high": shift.high,
