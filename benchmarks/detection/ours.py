@@ -114,6 +114,7 @@ class Watch:
             found.ln_ratio,
             noise=noise,
             agreed=found.agreed,
+            commits=30,
         )
         ended = self._turns(index, job, night)
         if isinstance(ended, Confirmed):

@@ -209,7 +209,9 @@ def _case(ledger: Ledger, plan: Plan, drop: int, now: list[float]) -> None:
     moved = list(map(scenario, paths[:_MOVED]))
     effects = tuple(Effect(one, -0.04, -0.05, -0.03, 1e-8, 12, 12) for one in moved)
     lead = moved[0]
-    job = CompareJob(BRANCH, name, revision(good), revision(bad), tuple(moved), lead, -0.04)
+    job = CompareJob(
+        BRANCH, name, revision(good), revision(bad), tuple(moved), lead, -0.04, commits=30
+    )
     record = ledger.jobs.add(job, key=f"compare:{drop}")
     with ledger.jobs.closing(record, Confirmed(effects)) as closing:
         alert = closing.open_alert(effects, what="confirmed by boots in turns of one pair")

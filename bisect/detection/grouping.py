@@ -109,6 +109,7 @@ def q_values(p: Sequence[float]) -> list[float]:
 def screen_night(
     night: NightlyJob,
     series: Mapping[str, Sequence[Level]],
+    numbers: Mapping[str, int],
     min_effect: float = MIN_EFFECT,
     noises: Mapping[str, Noise] | None = None,
 ) -> NightScreening:
@@ -118,6 +119,7 @@ def screen_night(
         night: The nightly job.
         series: By scenario, the levels of the baseline, oldest first, tonight's last. Scenarios
             without a level of tonight's revision, or without an earlier one, are skipped.
+        numbers: By revision of the levels, its number on the branch.
         min_effect: Smallest change worth an alert, as a positive ln ratio.
         noises: By scenario, the noise, if known better than from the baseline.
     """
@@ -132,7 +134,8 @@ def screen_night(
         for scenario, one in found.items()
         if one.mix is not None
     ]
-    return NightScreening(_wanted(night, series, found, min_effect, known), tuple(mixes))
+    wanted = _wanted(night, series, numbers, found, min_effect, known)
+    return NightScreening(wanted, tuple(mixes))
 
 
 def _before_mix(levels: Sequence[Level]) -> str:
@@ -144,6 +147,7 @@ def _before_mix(levels: Sequence[Level]) -> str:
 def _wanted(
     night: NightlyJob,
     series: Mapping[str, Sequence[Level]],
+    numbers: Mapping[str, int],
     found: Mapping[str, ScreenResult],
     min_effect: float,
     known: Mapping[str, Noise],
@@ -170,6 +174,7 @@ def _wanted(
             scenarios=night.scenarios,
             lead=lead.scenario,
             suspected=lead.found.ln_ratio,
+            commits=numbers[night.revision] - numbers[lead.found.good],
             min_effect=min_effect,
             noise=noises[lead.scenario],
             agreed=agreed and replace(agreed, scenario=lead.scenario),

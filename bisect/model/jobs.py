@@ -43,12 +43,12 @@ class CompareJob:
     """The deciding scenario."""
     suspected: float
     """Effect in the screen, ln ratio; not reported."""
+    commits: int
+    """Candidates of the search that follows, whose expected price limits the retest."""
     min_effect: float = math.log(1 / 0.98)
     """Smallest |ln ratio| worth an alert."""
     noise: Noise | None = None
     """Noise in the leading scenario; None if unknown."""
-    commits: int = 30
-    """Candidates of the search that follows, whose expected price limits the retest."""
     agreed: Effect | None = None
     """Effect of the leading scenario over all images of the series, if they confirm one."""
 

@@ -43,6 +43,8 @@ CLASSES: dict[str, type] = {
     "unfinished": results.Unfinished,
 }
 """By tag. Tags are stored in databases and logs: they stay when a class is renamed."""
+_FORMERLY = {"comparison": {"commits": 30}}
+"""By tag: fields that stored objects of earlier versions lack."""
 _TAGS = {kind: tag for tag, kind in CLASSES.items()}
 
 _converter = make_converter(forbid_extra_keys=True, detailed_validation=True)
@@ -76,7 +78,8 @@ def loads(text: str) -> Any:  # noqa: ANN401 - one of many classes; `loads_as` f
         raise WireError(f"not a line of JSON: {error}") from error
     if not isinstance(data, dict) or str(data.get("is")) not in CLASSES:
         raise WireError(f"a JSON object whose `is` is one of {', '.join(sorted(CLASSES))} expected")
-    kind = CLASSES[data.pop("is")]
+    tag = data.pop("is")
+    kind, data = CLASSES[tag], _FORMERLY.get(tag, {}) | data
     try:
         return _converter.structure(data, kind)
     except (cattrs.BaseValidationError, ValueError, TypeError) as error:

@@ -19,7 +19,8 @@ def tonight(ledger: Ledger, night: NightlyJob, min_effect: float) -> NightScreen
             series[scenario] = levels.baseline
             # The machine has this noise, whatever the level.
             noises[scenario] = histories.estimate_noise(levels.whole[:-1])
-    return grouping.screen_night(night, series, min_effect, noises)
+    numbers = ledger.commits.numbers().get(night.branch, {})
+    return grouping.screen_night(night, series, numbers, min_effect, noises)
 
 
 def candidates(ledger: Ledger, testbed: str, branch: str) -> list[tuple[Alert, bool]]:

@@ -17,7 +17,7 @@ from netbisect.bisect.model.jobs import (
     Job,
     MeasureJob,
 )
-from netbisect.reports.documents.api import CostEstimate, SearchEstimate
+from netbisect.reports.documents.api import CostEstimate
 from netbisect.reports.pages import requests
 from netbisect.reports.render import words
 from netbisect.steps.policy import bisections
@@ -167,15 +167,17 @@ class RequestService:
     ) -> CompareJob:
         """A search begins with a comparison of its ends."""
         lead, bad = scenarios[0], resolved.subjects[-1]
-        good = resolved.subjects[0] if len(resolved.subjects) > 1 else ""
+        named = len(resolved.subjects) > 1
+        good = resolved.subjects[0] if named else self._last_good(resolved, testbed, lead)
         return CompareJob(
             branch=resolved.branch,
             testbed=testbed.name,
-            good=good or self._last_good(resolved, testbed, lead),
+            good=good,
             bad=bad,
             scenarios=scenarios,
             lead=lead,
             suspected=-resolved.margin,
+            commits=len(resolved.range) or len(self.history.stretch(good, bad)) - 1,
             min_effect=resolved.margin,
             noise=self._noise(testbed, lead, resolved.branch),
         )
@@ -216,7 +218,9 @@ class RequestService:
             runs = 2 if resolved.spec.repeat else 1
             boots = one.boots + (runs - 1) * (one.boots + one.shared)
             trial = price_of_trial(part.job, prices)
-            search = self._search_cost(resolved, part.job, trial)
+            search = None
+            if isinstance(part.job, CompareJob):
+                search = search_cost(part.job.commits, trial)
             found.append(replace(one, boots=boots, seconds=boots * trial, search=search))
             builds.update(
                 {
@@ -229,15 +233,6 @@ class RequestService:
                 }
             )
         return CostEstimate(testbeds=tuple(found), build_seconds=sum(builds.values()))
-
-    def _search_cost(
-        self, resolved: ResolvedRequest, job: Job, trial: float
-    ) -> SearchEstimate | None:
-        """Cost of the search after a comparison of its ends."""
-        if not isinstance(job, CompareJob):
-            return None
-        between = resolved.range or self.history.stretch(job.good, job.bad)
-        return search_cost(len(between), trial)
 
     def _evidence(self, job: Job, testbed: Testbed, kernels: Kernels) -> Evidence:
         revisions, branch = ends_of(job), job.branch

@@ -56,6 +56,8 @@ def test_a_range_is_searched(house: PlayedHouse) -> None:
     for job in house.ledger.requests.jobs(1):
         kind = "bisection" if isinstance(job.job, BisectJob) else "comparison"
         assert f'<a href="{kind}-{job.id}.html">{kind} {job.id}</a>' in page
+        if isinstance(job.job, CompareJob):
+            assert job.job.commits == 4
     assert "The search among 4 commits, step by step" in page
 
 

@@ -63,7 +63,13 @@ class Relinking(RealMaster):
         assert len(built) == len(set(built))
         ends = (LINE[CULPRIT - 1], LINE[CULPRIT])
         comparison = CompareJob(
-            "main", "c2558", *ends, ("inet4-forwarding",), "inet4-forwarding", -0.05
+            "main",
+            "c2558",
+            *ends,
+            ("inet4-forwarding",),
+            "inet4-forwarding",
+            -0.05,
+            commits=30,
         )
         other = self.ledger.jobs.add(comparison, key="compare")
         seen = self.ledger.evidence.gather(other, config="GENERIC", arch="amd64")

@@ -30,7 +30,9 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("alerts") / "netbisect.sqlite"
     ledger = open_ledger(f"sqlite:///{path}")
     for testbed in ("c2558", "apu2", "e5-2650"):
-        job = CompareJob("main", testbed, "a" * 40, "b" * 40, (FORWARDING,), FORWARDING, -0.3)
+        job = CompareJob(
+            "main", testbed, "a" * 40, "b" * 40, (FORWARDING,), FORWARDING, -0.3, commits=30
+        )
         with ledger.jobs.closing(
             ledger.jobs.add(job, key=testbed), Confirmed((DROP, STILL))
         ) as closing:
@@ -41,7 +43,9 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ledger.alerts.change(3, who="olga", what="back", state=AlertState.FIXED, recovery="d" * 40)
     night = ledger.jobs.add(NightlyJob("main", "x", "b" * 40, (PF,), 3), key="night")
     with ledger.jobs.closing(night, NightlyResult(3)) as closing:
-        record = closing.ask(CompareJob("main", "x", "r1", "r2", (PF,), PF, -0.3), key="x")
+        record = closing.ask(
+            CompareJob("main", "x", "r1", "r2", (PF,), PF, -0.3, commits=30), key="x"
+        )
         closing.open_candidate(record, kind=AlertKind.DROP, what="seen")
         place = {"scenario": PF, "branch": "main", "good": "a" * 40, "bad": "b" * 40}
         closing.add_series(1, testbed="apu2", **place)

@@ -26,7 +26,7 @@ from netbisect.bisect.model.results import (
 from netbisect.bisect.plan import next_move
 
 NIGHT = NightlyJob("main", "apu", "r9", ("inet4",), boots=3)
-COMPARISON = CompareJob("main", "apu", "r1", "r9", ("inet4",), "inet4", -0.1)
+COMPARISON = CompareJob("main", "apu", "r1", "r9", ("inet4",), "inet4", -0.1, commits=30)
 BISECTION = BisectJob(
     "main", "apu", "r1", (Candidate("r5"), Candidate("r9")), ("inet4",), "inet4", -0.1, Noise()
 )

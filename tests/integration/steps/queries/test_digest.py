@@ -172,7 +172,14 @@ def test_drops_and_gains_are_new_once_and_then_open(desk: Desk) -> None:
     for number, ln_ratio in enumerate((-0.1, 0.2), 1):
         scenario = desk.scenarios[number]
         job = CompareJob(
-            "main", TESTBED, desk.line[0], desk.line[2], (scenario,), scenario, ln_ratio
+            "main",
+            TESTBED,
+            desk.line[0],
+            desk.line[2],
+            (scenario,),
+            scenario,
+            ln_ratio,
+            commits=30,
         )
         record = desk.ledger.jobs.add(job, key=f"compare {number}")
         effect = Effect(scenario, ln_ratio, ln_ratio - 0.01, ln_ratio + 0.01, 1e-6, 5, 6)

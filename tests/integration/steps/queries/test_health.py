@@ -151,7 +151,7 @@ class Measuring:
             NightlyJob("main", "c2558", LINE[9], (lead,), 5), key=f"night {key}"
         )
         sign = effect or -0.1
-        job = CompareJob("main", "c2558", LINE[8], LINE[9], (lead,), lead, sign)
+        job = CompareJob("main", "c2558", LINE[8], LINE[9], (lead,), lead, sign, commits=30)
         kind = AlertKind.DROP if sign < 0 else AlertKind.IMPROVEMENT
         with self.ledger.jobs.closing(night, NotConfirmed((), "")) as closing:
             record = closing.ask(job, key=key)

@@ -54,7 +54,7 @@ class Alerts:
         """The search after a confirmed comparison of two commits."""
         scenario = self.lab.testbed(testbed).scenarios[0]
         ends = self.line[good], self.line[bad]
-        job = CompareJob("main", testbed, *ends, (scenario,), scenario, ln_ratio)
+        job = CompareJob("main", testbed, *ends, (scenario,), scenario, ln_ratio, commits=30)
         record = self.ledger.jobs.add(job, key=f"compare {testbed} {good} {bad}")
         followers = self.followups.conclude(
             self.ledger, record, Confirmed((self.effect(scenario, ln_ratio),))

@@ -39,6 +39,7 @@ class QuarantinePolicyTest(RealMaster):
             ("inet4-forwarding",),
             "inet4-forwarding",
             math.log(0.9),
+            commits=30,
         )
         return self.ledger.jobs.add(job, key=f"compare:{testbed}", priority=200)
 

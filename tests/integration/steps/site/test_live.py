@@ -103,7 +103,16 @@ def test_running_jobs_have_progress_and_time_left(watch: Watch, read_page: Any) 
     watch.night(alert.testbed)
     revisions = watch.ledger.commits.booted()[-6:]
     watch.ledger.jobs.add(
-        CompareJob("main", alert.testbed, alert.good, alert.bad, (alert.lead,), alert.lead, -0.1),
+        CompareJob(
+            "main",
+            alert.testbed,
+            alert.good,
+            alert.bad,
+            (alert.lead,),
+            alert.lead,
+            -0.1,
+            commits=30,
+        ),
         key="compare",
     )
     watch.ledger.jobs.add(

@@ -247,7 +247,7 @@ def test_input_of_people_and_machines_is_escaped(
         ]
         ledger.facts.record_all([*boots, *([] if i else [conditions]), *samples], EVIL)
     effect = Effect(EVIL, -0.1, -0.2, -0.05, 1e-6, 5, 5)
-    job = CompareJob(EVIL, EVIL, revisions[3], revisions[4], (EVIL,), EVIL, -0.1)
+    job = CompareJob(EVIL, EVIL, revisions[3], revisions[4], (EVIL,), EVIL, -0.1, commits=30)
     with ledger.jobs.closing(ledger.jobs.add(job, key="x"), Confirmed((effect,))) as closing:
         closing.open_alert((effect,), who=EVIL, what=EVIL)
     site = site_of(tmp_path / "out", url)

@@ -149,7 +149,7 @@ def night(ledger: Ledger, name: str, step: Step) -> None:
 
     def close() -> None:
         with ledger.jobs.closing(record, NightlyResult(1)) as closing:
-            job = CompareJob("main", "c2558", "a", "b", (SCENARIO,), SCENARIO, -0.1)
+            job = CompareJob("main", "c2558", "a", "b", (SCENARIO,), SCENARIO, -0.1, commits=30)
             comparison = closing.ask(job, key=f"compare {name}")
             closing.open_candidate(comparison, kind=AlertKind.DROP, what="off")
 

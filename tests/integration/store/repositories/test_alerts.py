@@ -147,7 +147,9 @@ def test_only_a_comparison_confirms_a_candidate(ledger: Ledger) -> None:
 
 def test_nothing_measured_is_nothing_to_announce(ledger: Ledger) -> None:
     """An alert has numbers."""
-    record = ledger.jobs.add(CompareJob("main", "t", "r1", "r2", (PF,), PF, -0.1), key="c")
+    record = ledger.jobs.add(
+        CompareJob("main", "t", "r1", "r2", (PF,), PF, -0.1, commits=30), key="c"
+    )
     with (
         pytest.raises(StoreError, match="measured no effect to announce"),
         ledger.jobs.closing(record, Confirmed(())) as closing,

@@ -37,7 +37,7 @@ def post(ledger: Ledger, key: str = "alert:1:opened", alert: int | None = None) 
 
 
 def open_alert(ledger: Ledger, good: str = "r10", bad: str = "r20") -> Alert:
-    job = CompareJob("main", "c2558", good, bad, ("s",), "s", -0.1)
+    job = CompareJob("main", "c2558", good, bad, ("s",), "s", -0.1, commits=30)
     record = ledger.jobs.add(job, key=f"comparison {good} {bad}")
     with ledger.jobs.closing(record, Confirmed(EFFECTS)) as closing:
         return closing.open_alert(EFFECTS, what="confirmed by 11 boots")

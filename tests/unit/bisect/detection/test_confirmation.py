@@ -16,7 +16,9 @@ from netbisect.bisect.model.jobs import CompareJob
 from netbisect.bisect.model.results import Confirmed, Effect, NotConfirmed
 
 BOOT_SD = 0.002
-JOB = CompareJob("main", "apu", "r9", "r10", ("inet4", "inet6"), "inet4", suspected=-0.03)
+JOB = CompareJob(
+    "main", "apu", "r9", "r10", ("inet4", "inet6"), "inet4", suspected=-0.03, commits=30
+)
 
 
 def effect(ln_ratio: float, scenario: str = "inet4") -> Effect:

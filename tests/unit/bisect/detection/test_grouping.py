@@ -130,9 +130,11 @@ def test_images_of_the_lead_confirm_its_effect() -> None:
         "inet4": history(1, (20, 0.0), image=0.003, stray=0),
         "inet6": history(2, (16, 0.0), (4, -0.1), image=0.003, stray=0),
     }
-    job = screen_night(NightlyJob("main", "apu", "r19", scenarios, 5), series).wanted
+    numbers = {f"r{place}": 300_000 + 5 * place for place in range(20)}
+    job = screen_night(NightlyJob("main", "apu", "r19", scenarios, 5), series, numbers).wanted
 
     assert job is not None
     assert (job.lead, job.good, job.bad) == ("inet6", "r15", "r19")
+    assert job.commits == 20
     assert job.agreed is not None
     assert job.agreed.scenario == "inet6"

@@ -29,7 +29,7 @@ from netbisect.bisect.simulate import JobSimulation, LabSimulation, simulate_job
 from netbisect.bisect.stats.sequential import BLOCK, good_begins
 
 LEAD = "inet4"
-DROP = CompareJob("main", "apu", "good", "bad", (LEAD, "pf"), LEAD, suspected=-0.08)
+DROP = CompareJob("main", "apu", "good", "bad", (LEAD, "pf"), LEAD, suspected=-0.08, commits=30)
 GAIN = replace(DROP, suspected=0.08)
 LEAST = DROP.min_effect
 GAP = 0.12

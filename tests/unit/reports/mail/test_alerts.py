@@ -227,7 +227,9 @@ def test_quoted_arguments_are_not_split() -> None:
             "The night ended without",
         ),
         (
-            CompareJob("main", "c2558", "a" * 40, "b" * 40, (), "inet4-forwarding", -0.1),
+            CompareJob(
+                "main", "c2558", "a" * 40, "b" * 40, (), "inet4-forwarding", -0.1, commits=30
+            ),
             "The confirmation ended without",
         ),
     ],
