@@ -87,6 +87,7 @@ def test_equal_ends_are_not_searched(make_repository: MakeRepository) -> None:
     assert repository.untouched()
 
 
+@pytest.mark.long
 def test_large_noise_is_inconclusive(make_repository: MakeRepository) -> None:
     repository = make_repository(numbered(50, {20: {"level": "990\n"}}))
     done = repository.search(SPREAD="0.08")
