@@ -184,9 +184,9 @@ class LoggedCommands:
     def last_line(self) -> str:
         """Last line of the log."""
         lines = [line for line in self._lines() if line.strip()]
-        return lines[-1] if lines else "it said nothing"
+        return lines[-1] if lines else "no output"
 
-    def said(self) -> str:
+    def last_output(self) -> str:
         """Output of the last command."""
         with self.log.open("rb") as stream:
             stream.seek(self._last)
@@ -194,7 +194,7 @@ class LoggedCommands:
 
     def first_error(self) -> str:
         """First error of the last command: the compiler's, else make's."""
-        lines = self.said().splitlines()
+        lines = self.last_output().splitlines()
         for pattern in (_ERROR, _STOP):
             for line in lines:
                 if pattern.search(line):

@@ -261,7 +261,7 @@ class Make:
 
     def _failed(self, why: str) -> LabFault:
         """The fault of a failed build: the revision's, or the host's if the log shows that."""
-        return build_fault(self.commands.said(), why)
+        return build_fault(self.commands.last_output(), why)
 
     def _flags(self) -> dict[str, str]:
         """Compiler and linker flags in the environment, where makefiles add to them.

@@ -111,11 +111,11 @@ class Userland:
         """
         paths = _PLACES[name][1]
         headers = self._there(paths) if not revision else self._at(revision, paths)
-        said = [
+        described = [
             f"{path} {b' '.join(_COMMENT.sub(b' ', data).split())!r}"
             for path, data in sorted(headers.items())
         ]
-        return fingerprint(*said)
+        return fingerprint(*described)
 
     def _there(self, paths: Collection[str]) -> dict[str, bytes]:
         tree = self.checkout.tree

@@ -293,7 +293,7 @@ def bench(lab: Lab, testbed: str, logs: Path | None, names: Sequence[str]) -> in
 @click.option(
     "--look",
     is_flag=True,
-    help="MachineState at its machines and links then; exit status 4 if something is wrong.",
+    help="Then check its machines and links; exit status 4 if a check fails.",
 )
 @options.with_lab
 def recover(lab: Lab, testbed: str, look: bool) -> int:
@@ -309,7 +309,7 @@ def recover(lab: Lab, testbed: str, look: bool) -> int:
 
 
 @netbisect_lab.command(epilog=options.example("doctor"))
-@click.option("--testbed", default="", help="MachineState at this one alone.")
+@click.option("--testbed", default="", help="Only this one.")
 @click.option(
     "--rates",
     is_flag=True,

@@ -132,8 +132,8 @@ def structure(data: object, kind: type[T], *, source: str) -> T:
             message, _, place = line.rpartition(" @ ")
             faults.setdefault(place.removeprefix("."), message)
         lines = (
-            f"{source}: {place}: {said}" if place else f"{source}: {said}"
-            for place, said in faults.items()
+            f"{source}: {place}: {message}" if place else f"{source}: {message}"
+            for place, message in faults.items()
         )
         raised = FileError("\n".join(lines))
         raised.faults = faults

@@ -64,7 +64,7 @@ def room(
     words = df.splitlines()[-1].split() if len(df.splitlines()) > 1 else []
     free = freebsd_tools.parse_count(words[4]) if len(words) > 4 else None  # noqa: PLR2004 - device, type, blocks, used, free
     if free is None:
-        yield "room in /boot", CheckResult(False, "df does not tell")
+        yield "room in /boot", CheckResult(False, "unknown output of df")
         return
     kind = words[1]
     needed = _ROOM * (size or 0)
@@ -220,7 +220,7 @@ def clock(output: str, before: float, after: float) -> CheckResult:
     """Difference of a machine's clock (`date -u +%s`) from this host's."""
     seconds = freebsd_tools.parse_count(output)
     if seconds is None:
-        return CheckResult(False, "date does not tell")
+        return CheckResult(False, "unknown output of date")
     apart = seconds + 0.5 - (before + after) / 2
     good = abs(apart) <= CLOCK_SECONDS + (after - before) / 2
     return CheckResult(good, f"{apart:+.0f} s apart" if not good else "within 10 s of this host's")

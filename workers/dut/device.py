@@ -156,11 +156,11 @@ class DeviceUnderTest:
         except (UnreachableError, CommandError):
             answer = self._wait(Stage.BOOT)
             hangs = answer is None
-            output = self._tap.said()
+            output = self._tap.output()
             running = answer or self.power_cycle(Stage.BOOT)
         if running.environment.get(_PROVEN) == boot.id:
             return running
-        output = output or self._tap.said()
+        output = output or self._tap.output()
         panic = find_panic(output)
         if panic is not None:
             fault, why = Fault.PANIC_UNDER_LOAD, f"{panic.message}, under the load of this scenario"
@@ -250,7 +250,7 @@ class DeviceUnderTest:
         self.machine.forget_connection()
 
     def _release_when_it_starts(self, stage: Stage) -> None:
-        if self._to_release and _STARTS.search(self._tap.said()):
+        if self._to_release and _STARTS.search(self._tap.output()):
             self._release(stage)
 
     def _release(self, stage: Stage) -> None:
@@ -282,7 +282,7 @@ class DeviceUnderTest:
             self.say(f"{self.testbed.name}: it does not go down; power cycle")
             return self.power_cycle(Stage.BOOT)
         self._say_silent(" after the order to reboot")
-        output = self._tap.said()  # before the next boot adds to it
+        output = self._tap.output()  # before the next boot adds to it
         self.power_cycle(Stage.BOOT)
         why = f"the kernel hangs: no answer until the power was cycled{prompt_suffix(output)}"
         raise boot_fault(Fault.DOES_NOT_BOOT, why, output)
@@ -297,7 +297,7 @@ class DeviceUnderTest:
     ) -> None:
         if running.environment.get(_ORDER) != order:
             why = f"the machine came back on {running.directory}, not on {folder}"
-            raise boot_fault(Fault.WRONG_KERNEL, why, self._tap.said())
+            raise boot_fault(Fault.WRONG_KERNEL, why, self._tap.output())
         why = self.boot_method.prove(running, folder) or mismatch(running, kernel, contents)
         if why:
             raise LabFault.of(Fault.WRONG_KERNEL, why)

@@ -109,7 +109,7 @@ class NanoBsdBoot(BootMethod):
             run(["fsck_ffs", "-p", device], timeout=_FSCK_TIMEOUT)
             run(["mkdir", "-p", _MOUNT], ["mount", device, _MOUNT])
         except CommandError as error:
-            raise self.unfit(f"cannot mount {device}: {error.said.strip()}") from error
+            raise self.unfit(f"cannot mount {device}: {error.output.strip()}") from error
         try:
             yield f"{_MOUNT}/boot"
         finally:

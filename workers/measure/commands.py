@@ -123,7 +123,7 @@ class ScenarioCommands:
 
 def _reason(error: CommandError) -> str:
     """The last line of a failed script, or how it ended."""
-    lines = error.said.strip().splitlines()
+    lines = error.output.strip().splitlines()
     how = "it did not end in time" if error.status in (None, 124) else f"status {error.status}"
     return lines[-1].strip() if lines else how
 
@@ -132,8 +132,8 @@ def failed_preparation(command: HostCommand, error: CommandError, scenario: str)
     """The fault of a failed `prepare`: the kernel's if the DUT refused it, else the lab's."""
     why = f"{scenario}: prepare on the {command.on} failed: {_reason(error)}"
     if command.on == "dut" and error.status not in (None, _NOT_FOUND):
-        return LabFault.of(Fault.SCENARIO, why, error.said)
-    return LabFault.of(Fault.COMMAND, why, error.said, stage=Stage.BENCH)
+        return LabFault.of(Fault.SCENARIO, why, error.output)
+    return LabFault.of(Fault.COMMAND, why, error.output, stage=Stage.BENCH)
 
 
 def numbers(output: str, metrics: Iterable[MetricTable]) -> dict[str, float]:

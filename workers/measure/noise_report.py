@@ -204,14 +204,14 @@ def _percents(spread: variance_components.Spread | None) -> dict[str, float] | N
 
 def _told(spread: variance_components.Spread | None, needed: str) -> str:
     if spread is None:
-        return f"not told: several {needed} are needed"
+        return f"unknown: several {needed} are needed"
     low, high = 100 * spread.low, 100 * spread.high
     return f"sd {100 * spread.sd:.2f} %  (90 % interval {low:.2f} to {high:.2f})"
 
 
 def _modes(one: ScenarioNoise) -> str:
     if one.boots < _FEWEST_FOR_MODES:
-        return f"not told: {_FEWEST_FOR_MODES} boots are needed, better 20"
+        return f"unknown: {_FEWEST_FOR_MODES} boots are needed, better 20"
     if one.gap is None:
         return f"none seen in {one.boots} boots"
     slow, share = one.gap.slow, one.gap.slow / one.boots

@@ -83,7 +83,7 @@ class ConsoleTap:
         with self._lock:
             self._heard.clear()
 
-    def said(self) -> str:
+    def output(self) -> str:
         """Output since the last mark, at most 1 MiB; see `plain`."""
         with self._lock:
             heard = bytes(self._heard)

@@ -92,8 +92,8 @@ class LabFault(Exception):  # noqa: N818 - a fault of the lab, in the lab's own 
 class UnreachableError(Exception):
     """A machine did not answer."""
 
-    def __init__(self, machine: str, said: str = "") -> None:
-        super().__init__(f"{machine}: {said.strip() or 'no answer'}")
+    def __init__(self, machine: str, output: str = "") -> None:
+        super().__init__(f"{machine}: {output.strip() or 'no answer'}")
         self.machine = machine
 
 
@@ -104,11 +104,11 @@ class HostKeyError(Exception):
 class CommandError(Exception):
     """A command on a machine failed or timed out."""
 
-    def __init__(self, machine: str, command: str, status: int | None, said: str) -> None:
+    def __init__(self, machine: str, command: str, status: int | None, output: str) -> None:
         how = "did not end in time" if status is None else f"exited with status {status}"
-        super().__init__(f"{machine}: `{command}` {how}: {said.strip() or 'it said nothing'}")
+        super().__init__(f"{machine}: `{command}` {how}: {output.strip() or 'no output'}")
         self.status = status
-        self.said = said
+        self.output = output
 
 
 def lab_fault(stage: Stage, error: Exception, fault: Fault = Fault.COMMAND) -> LabFault:
@@ -116,7 +116,7 @@ def lab_fault(stage: Stage, error: Exception, fault: Fault = Fault.COMMAND) -> L
 
     An unknown host key and a full disk take precedence over `fault`.
     """
-    log = error.said if isinstance(error, CommandError) else ""
+    log = error.output if isinstance(error, CommandError) else ""
     if isinstance(error, HostKeyError):
         fault = Fault.HOST_KEY
     elif stage is Stage.DEPLOY and _NO_ROOM in log:
@@ -130,11 +130,11 @@ def traffic_fault(error: UnreachableError, generator: str, receiver: str) -> Lab
     return LabFault.of(names.get(error.machine, Fault.COMMAND), str(error), stage=Stage.BENCH)
 
 
-def build_fault(said: str, why: str) -> LabFault:
+def build_fault(output: str, why: str) -> LabFault:
     """The fault of a failed build: the host's if its log shows that, else the revision's."""
-    found = _BAD_BUILDER.search(said)
+    found = _BAD_BUILDER.search(output)
     if found is None:
         return LabFault.of(Fault.DOES_NOT_BUILD, why)
-    start = said.rfind("\n", 0, found.start()) + 1
-    line = said[start:].partition("\n")[0].strip()
+    start = output.rfind("\n", 0, found.start()) + 1
+    line = output[start:].partition("\n")[0].strip()
     return LabFault.of(Fault.BUILDER, f"the build host cannot build it: {line}")

@@ -73,7 +73,7 @@ class HeadAndTail:
         """Writes the number of omitted bytes, and the end."""
         self._shorten()
         if self._left_out:
-            notice = f"\n[netbisect: it said {self._left_out} bytes more; they are left out]\n"
+            notice = f"\n[netbisect: {self._left_out} more bytes left out]\n"
             self._write(notice.encode())
         self._write(bytes(self._end))
 
@@ -156,5 +156,5 @@ def _fill(reading: int, log: int, over: threading.Event) -> None:
         os.write(log, block[:left])
         left -= len(block)
         if left < 0:
-            os.write(log, b"\n[netbisect: it said more; that is left out]\n")
+            os.write(log, b"\n[netbisect: further output left out]\n")
             return

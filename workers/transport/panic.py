@@ -1,4 +1,4 @@
-"""Finds the panic in what a machine said on its console: the message and the backtrace.
+"""Finds the panic in the console output of a machine: the message and the backtrace.
 
 The forms are those of FreeBSD's kernels: `panic: ...` with the lines of kdb_backtrace() in their
 old and new form, `Fatal trap ...` with the block of registers before it, and what ddb(4) prints

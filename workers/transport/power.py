@@ -10,7 +10,7 @@ import subprocess
 from netbisect.workers.config.testbed import Power
 from netbisect.workers.transport.limited_output import HeadAndTail, OutputReader
 
-_SAID = 500
+_SHOWN = 500
 """Kept bytes of the command's output."""
 
 
@@ -30,7 +30,7 @@ def cycle(power: Power) -> str:
     except OSError as error:
         return f"{power.cycle[0]} cannot be run: {error.strerror}"
     kept: list[bytes] = []
-    listener = OutputReader(process, HeadAndTail(kept.append, _SAID))
+    listener = OutputReader(process, HeadAndTail(kept.append, _SHOWN))
     try:
         process.wait(power.timeout)
     except subprocess.TimeoutExpired:
@@ -43,5 +43,5 @@ def cycle(power: Power) -> str:
         listener.finish()
     if process.returncode == 0:
         return ""
-    text = b"".join(kept).decode(errors="replace").strip() or "it said nothing"
+    text = b"".join(kept).decode(errors="replace").strip() or "no output"
     return f"exit status {process.returncode}: {text}"

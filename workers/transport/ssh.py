@@ -41,7 +41,7 @@ _PATIENCE = 5.0
 """Seconds for a command on this host to end."""
 _POLL = 0.01
 _END = "netbisect: the end of this answer"
-_KEY_SAID = ("REMOTE HOST IDENTIFICATION HAS CHANGED", "Host key verification failed")
+_KEY_ERRORS = ("REMOTE HOST IDENTIFICATION HAS CHANGED", "Host key verification failed")
 _LONGEST_FOLDER = 60
 """Bytes: a socket's path has 104; ssh(1) and our names need some forty."""
 
@@ -180,7 +180,7 @@ class Machine:
 
     def _failure(self, output: str) -> UnreachableError | HostKeyError:
         """The error for a failure of ssh(1) itself."""
-        if any(text in output for text in _KEY_SAID):
+        if any(text in output for text in _KEY_ERRORS):
             return HostKeyError(f"{self.address}: the host key is not the known one")
         return UnreachableError(self.address, output)
 
@@ -226,8 +226,8 @@ class Machine:
     def _run_line(
         self, line: str, stdin: bytes | IO[bytes] | None = None, timeout: float | None = None
     ) -> str:
-        with self._running_line(line, stdin, timeout) as output:
-            return output()
+        with self._running_line(line, stdin, timeout) as read:
+            return read()
 
     @contextlib.contextmanager
     def _running_line(
@@ -243,7 +243,7 @@ class Machine:
                 process = stack.enter_context(self._begin(line, deadline, feed, pipe, pipe))
                 stack.callback(process.kill)
 
-            def said() -> str:
+            def read() -> str:
                 with self._limited(line, limit):
                     out, complaint = _read_both(process, deadline)
                     status = process.wait(_left(deadline))
@@ -254,7 +254,7 @@ class Machine:
                     raise CommandError(self.address, line, status, complaint or out)
                 return out
 
-            yield said
+            yield read
 
     @contextlib.contextmanager
     def _limited(self, line: str, limit: float) -> Iterator[None]:
@@ -296,10 +296,10 @@ class Machine:
         """
         end = shlex.join(["echo", _END])
         line = "; ".join(f"{self._line(command)}; {end}" for command in commands)
-        with self._running_line(line) as output:
+        with self._running_line(line) as read:
 
             def answer() -> list[str]:
-                answers = output().split(f"{_END}\n")
+                answers = read().split(f"{_END}\n")
                 if len(answers) <= len(commands):
                     why = "answers are missing"
                     raise CommandError(self.address, line, 0, why)

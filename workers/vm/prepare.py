@@ -31,7 +31,7 @@ _SCRIPT_SECONDS = 300.0
 _DOWN_SECONDS = 300.0
 _POLL = 0.2
 _BLOCK = 4096
-_SAID = 400
+_SHOWN = 400
 """Characters of the console in an error message."""
 _PROMPT, _MORE, _DONE = "nb# ", "nb> ", "netbisect-status="
 _PLACE = "/root/netbisect.sh"
@@ -152,8 +152,8 @@ class GuestConsole:
             left = deadline - time.monotonic()
             if left <= 0:
                 raise VmError(
-                    f"the guest has not said {' or '.join(map(repr, texts))} after "
-                    f"{seconds:g} s; last came {self._heard[-_SAID:].strip()!r}"
+                    f"the guest has not printed {' or '.join(map(repr, texts))} after "
+                    f"{seconds:g} s; last came {self._heard[-_SHOWN:].strip()!r}"
                 )
             self._socket.settimeout(min(left, _ASK_AGAIN))
             try:
@@ -163,7 +163,9 @@ class GuestConsole:
                     self.send("")
                 continue
             if not block:
-                raise VmError(f"the guest is gone; last it said {self._heard[-_SAID:].strip()!r}")
+                raise VmError(
+                    f"the guest is gone; its last output is {self._heard[-_SHOWN:].strip()!r}"
+                )
             self._heard += block.decode(errors="replace").replace("\r", "")
 
     def listen_until(self, over: Callable[[], bool], seconds: float) -> None:
@@ -173,7 +175,7 @@ class GuestConsole:
             if time.monotonic() > deadline:
                 raise VmError(
                     f"the guest has not switched itself off after {seconds:g} s; last came "
-                    f"{self._heard[-_SAID:].strip()!r}"
+                    f"{self._heard[-_SHOWN:].strip()!r}"
                 )
             self._socket.settimeout(_POLL)
             with contextlib.suppress(TimeoutError):
@@ -211,7 +213,7 @@ class GuestConsole:
         """Runs a script; returns its output.
 
         Raises:
-            VmError: also where its status is not 0.
+            VmError: it fails.
         """
         self.send(f"cat > {_PLACE} <<'END-OF-SCRIPT'")
         for line in text.splitlines():
@@ -226,7 +228,7 @@ class GuestConsole:
         if status.strip() != "0":
             wrong = _WRONG.search(output)
             raise VmError(
-                wrong[1] if wrong else f"the image cannot be prepared: {output[-_SAID:].strip()!r}"
+                wrong[1] if wrong else f"the image cannot be prepared: {output[-_SHOWN:].strip()!r}"
             )
         return output
 
@@ -238,7 +240,7 @@ def prepare(machine: Vm, image: Path, boot_seconds: float, say: Callable[[str], 
         machine: as the lab file has it.
         image: raw or qcow2; it must stay where it is.
         boot_seconds: for the image to come up the first time.
-        say: told what is done.
+        say: Called with each step.
 
     Raises:
         VmError: it cannot be prepared; what was there before is as it was.
@@ -263,7 +265,7 @@ def prepare(machine: Vm, image: Path, boot_seconds: float, say: Callable[[str], 
             output = console.run(script(public))
             found = _HOST_KEY.search(output)
             if found is None:
-                raise VmError("the guest has told no host key of the kind ssh-ed25519")
+                raise VmError("the guest has no ssh-ed25519 host key")
             console.send("shutdown -r now")
             console.listen_until(lambda: not vm.process_of(machine), _DOWN_SECONDS)
         (machine.directory / KNOWN_HOSTS).write_text(f"{GUEST_ALIAS} {found[1]}\n")

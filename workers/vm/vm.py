@@ -252,7 +252,7 @@ def _run(words: Sequence[str], what: str) -> str:
     except subprocess.TimeoutExpired:
         raise VmError(f"{what}: {words[0]} had not ended after {_SECONDS:g} s") from None
     if done.returncode:
-        raise VmError(f"{what}: {done.stderr.strip() or 'it said nothing'}")
+        raise VmError(f"{what}: {done.stderr.strip() or 'no output'}")
     return done.stdout
 
 

@@ -110,12 +110,12 @@ def test_a_full_disk_ends_logs_only(small: Path) -> None:
         one.touch()
     with without_room(small):
         with ConsoleTap(console, logs[0]) as tap:
-            until(lambda: "panic" in tap.said())
+            until(lambda: "panic" in tap.output())
         with limited_output.limited_log(logs[1]) as stream:
             os.write(stream, b"x" * 100)
     assert [one.read_bytes() for one in logs] == [b"", b""]
     with ConsoleTap(console, logs[0]) as tap, limited_output.limited_log(logs[1]) as stream:
-        until(lambda: "panic" in tap.said())
+        until(lambda: "panic" in tap.output())
         os.write(stream, b"x" * 100)
     assert b"panic" in logs[0].read_bytes()
     assert logs[1].read_bytes() == b"x" * 100

@@ -92,13 +92,13 @@ def test_a_broken_revision_is_built_with_the_fix_that_its_configuration_names(
     revision = unbuildable(sample_tree)
     fix = git(sample_tree, "diff", revision, f"{revision}^")
     source = with_overlay(sample_tree, tmp_path / "mend.patch", fix)
-    said: list[str] = []
+    messages: list[str] = []
     config = f"{KERNEL_CONFIG}+mend"
-    kernel = KernelBuild(builder, source, revision, config, said.append).run()
+    kernel = KernelBuild(builder, source, revision, config, messages.append).run()
 
     assert isinstance(kernel, Kernel), kernel
     assert (kernel.revision, kernel.config) == (revision, config)
-    assert f"applying mend to {revision[:12]}" in said
+    assert f"applying mend to {revision[:12]}" in messages
     assert isinstance(build(builder, sample_tree, revision), Failure)
 
 
@@ -218,13 +218,13 @@ def test_a_build_that_says_without_end_fills_no_disk(
     assert failure.why.endswith("a.c:1: error: no such thing")
     assert failure.log.endswith("y\na.c:1: error: no such thing")
     [log] = (builder.directory / "logs").iterdir()
-    said = log.read_text()
-    assert "\nthe beginning\ny\n" in said
-    commands = said.count("\n$ ") + 1
-    floods = re.findall(r"\n\[netbisect: it said ([0-9]+) bytes more; they are left out\]\n", said)
+    output = log.read_text()
+    assert "\nthe beginning\ny\n" in output
+    commands = output.count("\n$ ") + 1
+    floods = re.findall(r"\n\[netbisect: ([0-9]+) more bytes left out\]\n", output)
     assert floods
     assert all(4_899_000 < int(left_out) < 5_000_000 for left_out in floods)
-    assert len(said) < commands * 1000 + len(floods) * 100_100
+    assert len(output) < commands * 1000 + len(floods) * 100_100
 
 
 def test_the_oldest_logs_go_where_all_of_them_have_no_room(

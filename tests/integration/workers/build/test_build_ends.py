@@ -35,7 +35,7 @@ def builder(tmp_path: Path) -> Builder:
 
 @contextlib.contextmanager
 def by_hand(
-    builder: Builder, tree: SampleTree, revision: str, said: Path
+    builder: Builder, tree: SampleTree, revision: str, output: Path
 ) -> Iterator[subprocess.Popen[bytes]]:
     """A build in a process of its own, as somebody else would start it."""
     program = (
@@ -49,7 +49,7 @@ def by_hand(
         f"print(KernelBuild(builder, source, {revision!r}, {KERNEL_CONFIG!r}, say).run())\n"
     )
     with (
-        said.open("wb") as stream,
+        output.open("wb") as stream,
         subprocess.Popen([sys.executable, "-c", program], stdout=stream) as process,
     ):
         try:
@@ -123,7 +123,7 @@ def test_processes_of_a_killed_build_end_before_the_next_build(
     """Two makes in one object directory would spoil it."""
     pid = tmp_path / "pid"
     slow = replace(builder, make=make_that(tmp_path, f"{sys.executable} {job(tmp_path)} & wait"))
-    with by_hand(slow, sample_tree, sample_tree.revisions[4], tmp_path / "said") as process:
+    with by_hand(slow, sample_tree, sample_tree.revisions[4], tmp_path / "output") as process:
         try:
             wait_for(pid, "", process)
             while not pid.read_text().strip():

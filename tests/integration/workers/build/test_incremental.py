@@ -44,7 +44,7 @@ class Shop:
         self.instead("")
         self.builder = Builder("amd64", "amd64", folder / "builder", make=(str(self.script),))
         self.source = Source(str(self.repository))
-        self.said: list[str] = []
+        self.messages: list[str] = []
 
     def instead(self, script: str) -> None:
         """What make does before it does what it should."""
@@ -74,10 +74,10 @@ class Shop:
         return made
 
     def build(self, revision: str = "", config: str = KERNEL_CONFIG) -> Kernel | Failure:
-        self.said.clear()
+        self.messages.clear()
         (self.folder / "calls").write_text("")
         revision = revision or self.first
-        return KernelBuild(self.builder, self.source, revision, config, self.said.append).run()
+        return KernelBuild(self.builder, self.source, revision, config, self.messages.append).run()
 
     def kernel(self, revision: str = "", config: str = KERNEL_CONFIG) -> Kernel:
         made = self.build(revision, config)
@@ -141,7 +141,7 @@ def test_another_compiler_takes_no_objects_of_the_last_one(
 
 
 def test_a_compile_error_is_retried_without_old_objects(shop: Shop) -> None:
-    """The error told is that of the second attempt; the next revision builds on the objects.
+    """The reported error is that of the second attempt; the next revision builds on the objects.
 
     From nothing it is tried once. The configuration step is made again: it may be what failed.
     """

@@ -162,11 +162,11 @@ def with_dut(lab: Lab, **changes: object) -> Lab:
 
 def test_the_programs_of_the_scenarios_may_travel(lab: Lab) -> None:
     """Of testbeds that say what they have, and boot such kernels."""
-    said = with_dut(lab, userland="a" * 40)
+    shipped = with_dut(lab, userland="a" * 40)
     assert needs_of(lab, "amd64", KERNEL_CONFIG) == {}
-    assert needs_of(said, "amd64", KERNEL_CONFIG) == {"pfctl": {"a" * 40}, "ipfw": {"a" * 40}}
-    assert needs_of(said, "arm64", KERNEL_CONFIG) == {}
-    assert needs_of(said, "amd64", "GENERIC") == {}
+    assert needs_of(shipped, "amd64", KERNEL_CONFIG) == {"pfctl": {"a" * 40}, "ipfw": {"a" * 40}}
+    assert needs_of(shipped, "arm64", KERNEL_CONFIG) == {}
+    assert needs_of(shipped, "amd64", "GENERIC") == {}
 
 
 @pytest.mark.parametrize(
@@ -222,14 +222,14 @@ def problems(facts: list[dict[str, object]]) -> object:
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("place", "scenario", "said"),
+    ("place", "scenario", "message"),
     [
         (PF, "inet4-pf-stateful", "pfctl: DIOCADDRULE: Inappropriate ioctl for device"),
         (IPFW, "inet4-ipfw-stateful", "ipfw: getsockopt(IP_FW_XADD): Invalid argument"),
     ],
 )
 def test_a_sample_needs_programs_that_fit_the_kernel(
-    desk: _Desk, tree: SampleTree, place: int, scenario: str, said: str
+    desk: _Desk, tree: SampleTree, place: int, scenario: str, message: str
 ) -> None:
     """The kernel does not take what the programs on the machine say to it."""
     revision = tree.revisions[place]
@@ -242,7 +242,7 @@ def test_a_sample_needs_programs_that_fit_the_kernel(
         "skip",
         scenario,
     )
-    assert said in str(failure["why"])
+    assert message in str(failure["why"])
     assert "sample" not in {fact["is"] for fact in facts}
 
     text = desk.lab.read_text().replace(

@@ -43,8 +43,12 @@ def run(
 ) -> Iterator[Run]:
     def run(*arguments: str) -> tuple[int, list[Any], str]:
         status = main.main(["--lab", str(running_lab.files.lab), *arguments])
-        said = capfd.readouterr()
-        return status, [serialization.loads(line) for line in said.out.splitlines()], said.err
+        captured = capfd.readouterr()
+        return (
+            status,
+            [serialization.loads(line) for line in captured.out.splitlines()],
+            captured.err,
+        )
 
     before = signal.getsignal(signal.SIGTERM)
     monkeypatch.chdir(tmp_path)
@@ -81,7 +85,7 @@ def test_build_failure_has_status_3(run: Run, running_lab: RunningLab) -> None:
 
 
 def test_trial_prints_every_fact(run: Run, running_lab: RunningLab, tmp_path: Path) -> None:
-    """And leaves what console and pkt-gen said in the folder of logs."""
+    """And leaves the output of console and pkt-gen in the folder of logs."""
     kernel, _ = running_lab.kernel(10)
     status, facts, prose = run(
         *("trial", "--testbed", "c2558", "--kernel", kernel.key, "--kernels", kernels(running_lab)),
@@ -209,9 +213,9 @@ def test_revision_must_be_a_full_hash(
     }
     words = ["--lab", "none.toml", command, f"--revision={revision}", *more[command]]
     assert main.main(words) == options.EXIT_USAGE
-    said = capfd.readouterr().err
-    assert "Invalid value for '--revision': " in said
-    assert "expected the " in said
+    errors = capfd.readouterr().err
+    assert "Invalid value for '--revision': " in errors
+    assert "expected the " in errors
 
 
 def test_kernel_without_fact_has_status_2(
@@ -232,8 +236,8 @@ def test_help_gives_an_example_for_every_command(capfd: pytest.CaptureFixture[st
     commands = [[name] for name in main.netbisect_lab.commands]
     for command in [*commands, *(["vm", name] for name in vm.vm_commands.commands)]:
         assert main.main([*command, "--help"]) == 0
-        said = " ".join(capfd.readouterr().out.split())
-        assert f"Example: netbisect-lab --lab lab.toml {' '.join(command)}" in said
+        helptext = " ".join(capfd.readouterr().out.split())
+        assert f"Example: netbisect-lab --lab lab.toml {' '.join(command)}" in helptext
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -81,7 +81,7 @@ def changed(change: Callable[[Lab], Lab], lab: Lab, where: str, what: str) -> Do
 
 
 @pytest.mark.parametrize(
-    ("change", "what", "said"),
+    ("change", "what", "message"),
     [
         (
             lambda bed: replace(bed, dut=replace(bed.dut, ingress=PortSelector(interface="ix7"))),
@@ -104,12 +104,12 @@ def changed(change: Callable[[Lab], Lab], lab: Lab, where: str, what: str) -> Do
     ids=["port", "no switch", "no console", "no ipmi", "no conserver"],
 )
 def test_missing_parts_of_a_testbed_are_reported(
-    running_lab: RunningLab, change: Callable[[Testbed], Testbed], what: str, said: str
+    running_lab: RunningLab, change: Callable[[Testbed], Testbed], what: str, message: str
 ) -> None:
     def of_lab(lab: Lab) -> Lab:
         return replace(lab, testbeds=tuple(change(bed) for bed in lab.testbeds))
 
-    assert changed(of_lab, running_lab.lab, "c2558", what).found.startswith(said)
+    assert changed(of_lab, running_lab.lab, "c2558", what).found.startswith(message)
 
 
 def test_a_missing_tree_is_reported(running_lab: RunningLab, tmp_path: Path) -> None:
@@ -213,7 +213,7 @@ def test_two_test_kernels_must_fit_and_the_good_one_must_be_there() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "values", "said"),
+    ("name", "values", "message"),
     [
         ("ice0", {"dev.ice.0.fc": "Full"}, "flow control is on (dev.ice.0.fc=Full); expected off"),
         ("ice0", {"dev.ice.0.fc": "None"}, ""),
@@ -229,10 +229,12 @@ def test_two_test_kernels_must_fit_and_the_good_one_must_be_there() -> None:
         ("re0", {}, "its driver is unknown, so neither flow control nor CRC errors are looked at"),
     ],
 )
-def test_each_driver_has_its_own_flow_control(name: str, values: dict[str, str], said: str) -> None:
+def test_each_driver_has_its_own_flow_control(
+    name: str, values: dict[str, str], message: str
+) -> None:
     found = checkup.link(Interface(name, "", "active", ""), values, 1)
-    assert found.good is (said == "")
-    assert said in found.found
+    assert found.good is (message == "")
+    assert message in found.found
 
 
 def test_missing_requirements_of_a_cross_build_are_reported(
@@ -255,12 +257,12 @@ def test_missing_requirements_of_a_cross_build_are_reported(
 def test_wrong_routes_are_reported() -> None:
     text = "   route to: 198.19.10.1\ndestination: {}\n    gateway: 10.0.0.1\n  interface: {}\n"
     text += "      flags: <UP,GATEWAY,DONE,STATIC>\n"
-    for said, found in {
+    for output, found in {
         "": "198.19.10.1: no route",
         text.format("default", "igb1"): "198.19.10.1 on igb1 by 10.0.0.1, but by the default route",
         text.format("198.19.0.0", "igb0"): "198.19.10.1 on igb0 by 10.0.0.1; expected on igb1",
     }.items():
-        finding, follows = checkup.route(said, "198.19.10.1", "igb1")
+        finding, follows = checkup.route(output, "198.19.10.1", "igb1")
         assert not finding.good
         assert finding.found.startswith(found)
         assert follows == ""
@@ -279,14 +281,14 @@ def test_dynamic_neighbour_entries_are_reported() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pkt_gen", "admode", "said"),
+    ("pkt_gen", "admode", "message"),
     [
         ("", "0", "there is no pkt-gen; it is in FreeBSD's port net/pkt-gen"),
         ("/usr/bin/pkt-gen", None, "/usr/bin/pkt-gen, but the kernel has no netmap"),
         ("/usr/bin/pkt-gen", "2", "dev.netmap.admode=2: netmap is emulated, which is slow"),
     ],
 )
-def test_a_host_without_netmap_is_reported(pkt_gen: str, admode: str | None, said: str) -> None:
+def test_a_host_without_netmap_is_reported(pkt_gen: str, admode: str | None, message: str) -> None:
     finding = checkup.netmap(pkt_gen, admode)
     assert not finding.good
-    assert finding.found.startswith(said)
+    assert finding.found.startswith(message)

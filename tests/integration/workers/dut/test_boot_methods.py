@@ -46,7 +46,7 @@ class MethodLab:
     tree: SampleTree
     connections: Connections
     logs: Path
-    said: list[str]
+    messages: list[str]
     built: dict[int, tuple[Kernel, Path]] = field(default_factory=dict)
 
     def kernel(self, number: int) -> tuple[Kernel, Path]:
@@ -68,7 +68,7 @@ class MethodLab:
         return replace(bed, timing=replace(bed.timing, boot_timeout=boot_timeout))
 
     def device(self, testbed: Testbed) -> DeviceUnderTest:
-        return DeviceUnderTest(testbed, self.connections, self.said.append)
+        return DeviceUnderTest(testbed, self.connections, self.messages.append)
 
     def trial(
         self, number: int, testbed: Testbed, *, measure: bool = False
@@ -77,7 +77,7 @@ class MethodLab:
         kernel, archive = self.kernel(number)
         scenarios = [FORWARDING] if measure else []
         trial = TrialRunner(testbed, kernel, archive, scenarios, self.logs)
-        return trial.run(self.connections, facts.append, self.said.append), facts
+        return trial.run(self.connections, facts.append, self.messages.append), facts
 
     def ssh(self, machine: str, *words: str) -> str:
         return self.connections.machine(machine).run(words)
@@ -112,7 +112,7 @@ def started(
 
 @pytest.fixture
 def lab(started: MethodLab) -> Iterator[MethodLab]:
-    started.said.clear()
+    started.messages.clear()
     yield started
     for machine in (*(f"{name}-dut" for name in TESTBEDS), "boot-server"):
         started.ssh("power", "mend", machine)
@@ -284,7 +284,7 @@ def test_documented_steps_add_a_boot_method(
     testbed = replace(testbed, dut=replace(testbed.dut, deploy="tee"))
 
     with Connections(c2558.lab.ssh) as connections:
-        device = DeviceUnderTest(testbed, connections, c2558.said.append)
+        device = DeviceUnderTest(testbed, connections, c2558.messages.append)
         boot = device.boot(*c2558.kernel(10))
         assert boot.kernel == c2558.kernel(10)[0].key
         device.boot_method.boot_once("kernel", {})

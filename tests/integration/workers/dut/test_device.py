@@ -28,20 +28,20 @@ DUT = "c2558-dut"
 
 @pytest.fixture
 def one(c2558: RunningLab) -> Iterator[DeviceUnderTest]:
-    c2558.said.clear()
+    c2558.messages.clear()
     with Connections(c2558.lab.ssh) as connections:
-        yield DeviceUnderTest(c2558.lab.testbed("c2558"), connections, c2558.said.append)
+        yield DeviceUnderTest(c2558.lab.testbed("c2558"), connections, c2558.messages.append)
 
 
 def change_what_runs(patch: pytest.MonkeyPatch, **changes: object) -> None:
-    """As a kernel of another make would say of itself; no kernel of the sample tree does."""
+    """As of a foreign kernel, which the sample tree does not have."""
 
-    def told(machine: object) -> RunningKernel:
+    def changed(machine: object) -> RunningKernel:
         running = read_running_kernel(machine)  # type: ignore[arg-type]  # a Machine, which the router has
         ours = "netbisect.order" in running.environment
         return replace(running, **changes) if ours else running  # type: ignore[arg-type]
 
-    patch.setattr(device, "read_running_kernel", told)
+    patch.setattr(device, "read_running_kernel", changed)
 
 
 # ------------------------------------------------------------------------------------- the proof
@@ -77,8 +77,8 @@ def test_clock_jumps_do_not_affect_boot_detection(
     change_what_runs(monkeypatch, boottime=start + seconds)
     boot = one.boot(*c2558.kernel(10))
     assert began <= boot.at <= time.time()
-    told = [line for line in c2558.said if "that clock was set" in line]
-    assert bool(told) == (seconds < 0)
+    logged = [line for line in c2558.messages if "that clock was set" in line]
+    assert bool(logged) == (seconds < 0)
     monkeypatch.undo()
     one.recover()
     change_what_runs(monkeypatch, boottime=start + seconds)
@@ -95,17 +95,17 @@ def test_machine_that_does_not_go_down_is_power_cycled(
     monkeypatch.setattr(DeviceUnderTest, "_reboot", lambda _: None)
     kernel, archive = c2558.kernel(10)
     assert one.boot(kernel, archive).kernel == kernel.key
-    assert "c2558: it does not go down; power cycle" in c2558.said
+    assert "c2558: it does not go down; power cycle" in c2558.messages
 
 
 # -------------------------------------------------------------------------------- guards
 
 
 def test_missing_watchdog_is_logged(c2558: RunningLab, one: DeviceUnderTest) -> None:
-    """Here there is none, which is told."""
+    """No machine of the simulated lab has one."""
     one.testbed = replace(one.testbed, dut=replace(one.testbed.dut, watchdog=60))
     one.boot(*c2558.kernel(10))
-    assert "c2558: no /dev/fido, so no watchdog guards this boot" in c2558.said
+    assert "c2558: no /dev/fido, so no watchdog guards this boot" in c2558.messages
 
 
 def test_loader_prompt_is_reported(c2558: RunningLab, one: DeviceUnderTest, tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def _runs(process: int) -> bool:
     [
         (("true",), ""),
         (("sh", "-c", "echo no such outlet; exit 2"), "exit status 2: no such outlet"),
-        (("false",), "exit status 1: it said nothing"),
+        (("false",), "exit status 1: no output"),
         (("/none/ipmitool",), "/none/ipmitool cannot be run: No such file or directory"),
     ],
 )

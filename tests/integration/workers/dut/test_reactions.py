@@ -237,7 +237,7 @@ def mend(lab: RunningLab) -> None:
         lab.control("mend", machine)
     with Connections(lab.lab.ssh) as connections:
         for name in ("c2558", "e5-2650"):
-            DeviceUnderTest(lab.lab.testbed(name), connections, lab.said.append).recover()
+            DeviceUnderTest(lab.lab.testbed(name), connections, lab.messages.append).recover()
 
 
 def trial(lab: RunningLab, how: Broke) -> tuple[bool, list[Fact], Testbed]:
@@ -343,7 +343,7 @@ def test_build_fault_gets_its_reaction(
 
 
 @pytest.mark.parametrize(
-    "said",
+    "output",
     [
         "/tmp/x.s: fatal error: error writing to file: No space left on device",
         "sh: ctfconvert: not found",
@@ -352,10 +352,10 @@ def test_build_fault_gets_its_reaction(
     ],
 )
 def test_missing_resources_are_the_build_hosts_fault(
-    said: str, sample_tree: SampleTree, tmp_path: Path
+    output: str, sample_tree: SampleTree, tmp_path: Path
 ) -> None:
     make = tmp_path / "make.sh"
-    make.write_text(f"#!/bin/sh\n{TOOLS}\necho '{said}'\necho '*** Error code 1'\nexit 1\n")
+    make.write_text(f"#!/bin/sh\n{TOOLS}\necho '{output}'\necho '*** Error code 1'\nexit 1\n")
     make.chmod(0o755)
     builder = Builder("amd64", "amd64", tmp_path / "builder", make=(str(make),))
     source = Source(str(sample_tree.repository))
@@ -364,7 +364,7 @@ def test_missing_resources_are_the_build_hosts_fault(
 
     assert isinstance(failure, Failure)
     assert failure.reaction is Reaction.INFRA
-    assert failure.why == f"the build host cannot build it: {said}"
+    assert failure.why == f"the build host cannot build it: {output}"
 
 
 # ------------------------------------------------------------------------- what needs more care
@@ -400,7 +400,7 @@ class _Jumping:
 def test_interrupted_trial_is_followed_by_recovery(lab: RunningLab) -> None:
     kernel, archive = lab.kernel(10)
     with Connections(lab.lab.ssh) as connections:
-        router = DeviceUnderTest(lab.lab.testbed("c2558"), connections, lab.said.append)
+        router = DeviceUnderTest(lab.lab.testbed("c2558"), connections, lab.messages.append)
         with router.recording_console(lab.logs / "console.log"):
             router.boot(kernel, archive)
     before = lab.boots(DUT)

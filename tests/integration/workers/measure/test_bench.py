@@ -82,7 +82,7 @@ def renamed(c2558: RunningLab) -> Iterator[RunningLab]:
     c2558.control("break", "c2558-dut", "renamed-ports")
     yield c2558
     with Connections(c2558.lab.ssh) as connections:
-        DeviceUnderTest(c2558.lab.testbed("c2558"), connections, c2558.said.append).recover()
+        DeviceUnderTest(c2558.lab.testbed("c2558"), connections, c2558.messages.append).recover()
 
 
 @pytest.mark.parametrize("kind", ["mac", "pci"])
@@ -160,20 +160,20 @@ def test_an_option_that_pkt_gen_lacks_is_a_bad_run_and_no_lost_connection(
 
 
 class Recorder:
-    """A machine that keeps what it is told; built to have pf in its kernel."""
+    """A machine that records its commands; built to have pf in its kernel."""
 
     address = "dut"
 
     def __init__(self, answers: list[str]) -> None:
         self.answers = answers
-        self.told: list[list[str]] = []
+        self.commands: list[list[str]] = []
 
     def ask(self, *commands: list[str]) -> list[str]:
-        self.told += commands
+        self.commands += commands
         return self.answers[: len(commands)]
 
     def run(self, *commands: list[str], stdin: bytes | None = None) -> str:
-        self.told += commands
+        self.commands += commands
         return ""
 
 
@@ -182,4 +182,4 @@ def test_a_firewall_built_into_the_kernel_is_switched_off_and_flushed() -> None:
     kldstat = "Id Refs Address Size Name\n 1 4 0xffffffff80200000 1f000 kernel\n"
     machine = Recorder([kldstat, "Id Refs Name\n 9 1 pf\n", ""])
     firewall.switch_off(machine)  # type: ignore[arg-type]
-    assert machine.told[3:] == [["pfctl", "-q", "-d"], ["pfctl", "-q", "-F", "all"]]
+    assert machine.commands[3:] == [["pfctl", "-q", "-d"], ["pfctl", "-q", "-F", "all"]]

@@ -108,7 +108,7 @@ def test_boot_modes_need_eight_boots() -> None:
     text = noise_report.as_text(plan(), drawn(12, 3, 0.003, 0.001, slow=(1, 4, 5, 9)))
     assert "perhaps: 4 of 12 boots (33 %) are 7." in text
     assert "stray or a mode" in noise_report.as_text(plan(), drawn(12, 3, 0.003, 0.001, slow=(3,)))
-    assert "not told: 8 boots" in noise_report.as_text(
+    assert "unknown: 8 boots" in noise_report.as_text(
         plan(), drawn(6, 3, 0.003, 0.001, slow=(1, 4))
     )
     assert "none seen in 8 boots" in noise_report.as_text(plan(), drawn(8, 3, 0.003, 0.001))
@@ -169,21 +169,21 @@ def test_calibration_resumes(
     file = tmp_path / "c2558.jsonl"
     before = running_lab.boots("c2558-dut")
     assert run("--boots", "2", "-o", str(file)) == 0
-    said = capfd.readouterr()
-    assert "boot 2 of 2" in said.err
-    assert f"{NAME}: 2 boots, 4 runs, " in said.out
+    captured = capfd.readouterr()
+    assert "boot 2 of 2" in captured.err
+    assert f"{NAME}: 2 boots, 4 runs, " in captured.out
     whole = file.read_text()
     file.write_text(whole + whole[:50])
 
     assert run("--boots", "3", "-o", str(file), "--json", "--image-noise", "1.5") == 0
-    said = capfd.readouterr()
-    assert "boot 3 of 3" in said.err
-    assert "boot 2 of" not in said.err
+    captured = capfd.readouterr()
+    assert "boot 3 of 3" in captured.err
+    assert "boot 2 of" not in captured.err
     assert running_lab.boots("c2558-dut") == before + 3
-    told = json.loads(said.out)
-    assert [len(boot) for boot in told["scenarios"][NAME]["samples"]] == [2, 2, 2]
-    assert told["image_noise_percent"] == 1.5
-    assert told["scenarios"][NAME]["smallest_drop_percent"]["10"] > 4
+    report = json.loads(captured.out)
+    assert [len(boot) for boot in report["scenarios"][NAME]["samples"]] == [2, 2, 2]
+    assert report["image_noise_percent"] == 1.5
+    assert report["scenarios"][NAME]["smallest_drop_percent"]["10"] > 4
     assert file.read_text().startswith(whole)
     assert all(serialization.loads(line) for line in file.read_text().splitlines())
 
@@ -194,8 +194,8 @@ def test_facts_of_another_kernel_are_refused(
     file = tmp_path / "other.jsonl"
     file.write_text(serialization.dumps(Boot("b", "c2558", "f" * 64, "r" * 40, 0.0, 1.0)) + "\n")
     assert run("-o", str(file)) == options.EXIT_LAB
-    said = capfd.readouterr().err
-    assert f"{file}, line 1: a boot of ffffffffffff on c2558; expected " in said
+    errors = capfd.readouterr().err
+    assert f"{file}, line 1: a boot of ffffffffffff on c2558; expected " in errors
     file.write_text("{}\n")
     assert run("-o", str(file)) == options.EXIT_LAB
     assert f"{file}, line 1: a JSON object whose `is`" in capfd.readouterr().err

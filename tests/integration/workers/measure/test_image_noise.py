@@ -63,7 +63,7 @@ def test_nine_intervals_of_ten_hold_the_truth(image: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("groups", "said"),
+    ("groups", "message"),
     [
         ([[1.0, 2.0]], "two images or more are needed"),
         ([[1.0], [2.0]], "one of them with two: there is 1, 1"),
@@ -71,8 +71,8 @@ def test_nine_intervals_of_ten_hold_the_truth(image: float) -> None:
         ([[1.0, 1.0], [1.0]], "alike to the last digit"),
     ],
 )
-def test_too_few_boots_are_reported(groups: list[list[float]], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_too_few_boots_are_reported(groups: list[list[float]], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         components(groups)
 
 
@@ -112,8 +112,8 @@ def run(
     def run(*arguments: str) -> tuple[int, str, str]:
         lab = str(c2558.files.lab)
         status = main.main(["--lab", lab, "image-noise", "--testbed", "c2558", *arguments])
-        said = capfd.readouterr()
-        return status, said.out, said.err
+        captured = capfd.readouterr()
+        return status, captured.out, captured.err
 
     before = signal.getsignal(signal.SIGTERM)
     monkeypatch.chdir(tmp_path)
@@ -130,9 +130,9 @@ def test_the_command_finds_the_noise_of_the_testbed(run: Run, c2558: RunningLab)
         *("--scenario", "inet4-forwarding", "--json"),
     )
     assert status == 0
-    told = json.loads(out)
-    assert (told["testbed"], told["revision"]) == ("c2558", revision)
-    found = told["scenarios"]["inet4-forwarding"]
+    report = json.loads(out)
+    assert (report["testbed"], report["revision"]) == ("c2558", revision)
+    found = report["scenarios"]["inet4-forwarding"]
     assert (found["images"], found["boots"]) == (5, 10)
     assert [len(image) for image in found["samples"]] == [2] * 5
     assert 0.3 < found["image_percent"]["high"] < 6

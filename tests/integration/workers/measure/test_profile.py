@@ -39,9 +39,9 @@ def take(c2558: Any, tmp_path: Path) -> Take:
         work = ProfileOrder(
             kernel=kernel, archive=archive, scenario=scenario, logs=tmp_path, **more
         )
-        c2558.said.clear()
+        c2558.messages.clear()
         with Connections(c2558.lab.ssh) as connections:
-            return work.run(connections, facts.append, c2558.said.append), facts
+            return work.run(connections, facts.append, c2558.messages.append), facts
 
     return order
 
@@ -85,7 +85,7 @@ def test_an_unknown_load_follows_from_a_run_before(take: Take, tmp_path: Path) -
 
 
 def test_at_a_load_beyond_saturation_nothing_is_kept(take: Take, tmp_path: Path) -> None:
-    """What the router loses is said; a profile of an earlier visit does not stay for it."""
+    """Packet loss is reported; a profile of an earlier visit does not stay for it."""
     (tmp_path / FOLDED).write_text("a;b 1\n")
     profile, _ = take(0, pps=1_480_000.0)
 

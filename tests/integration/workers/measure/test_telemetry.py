@@ -1,4 +1,4 @@
-"""The gate over real SSH: what goes wrong around a run is seen, said, and no sample comes of it."""
+"""The gate over real SSH: faults around a run are reported, and the run is no sample."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_second_run_is_valid_after_a_passing_fault(c2558: RunningLab) -> None:
         if "no sample" in text and not mended:
             mended.append(c2558.control("mend", GENERATOR))
 
-    c2558.said.clear()
+    c2558.messages.clear()
     kernel, archive = c2558.kernel(10)
     facts: list[Fact] = []
     trial = TrialRunner(
@@ -53,9 +53,11 @@ def forwarding() -> Scenario:
     return load_scenario(*FORWARDING).at({"ingress": "igb.2", "egress": "igb.3"})
 
 
-@pytest.mark.parametrize("said", ["", "{}", "[]", '{"statistics": {"interface": [{}]}}', "garbage"])
-def test_unknown_counter_formats_are_ignored(said: str) -> None:
-    assert freebsd_tools.parse_netstat(said) == {}
+@pytest.mark.parametrize(
+    "output", ["", "{}", "[]", '{"statistics": {"interface": [{}]}}', "garbage"]
+)
+def test_unknown_counter_formats_are_ignored(output: str) -> None:
+    assert freebsd_tools.parse_netstat(output) == {}
 
 
 def test_new_lines_of_a_rotating_log() -> None:

@@ -59,8 +59,8 @@ def test_tunable_of_the_testbed_begins_an_epoch(c2558: RunningLab, ledger: Ledge
     assert [level.revision for level in ledger.series.levels("c2558", FORWARDING, "main")] == [
         second
     ]
-    (told,) = new_epochs(ledger)
-    assert told.endswith(f"{QUEUES}: not recorded → 1")
+    (change,) = new_epochs(ledger)
+    assert change.endswith(f"{QUEUES}: not recorded → 1")
 
 
 def test_scenarios_share_a_boot_where_their_tunables_agree(c2558: RunningLab) -> None:

@@ -78,9 +78,9 @@ def test_commands_share_one_connection(server: Server, dut: Machine) -> None:
         "two\n",
     ]
     assert dut.run(["cat"], stdin=b"\x00 in") == "\x00 in"
-    with dut.running(["echo", "long"], server.folder / "said") as process:
+    with dut.running(["echo", "long"], server.folder / "output") as process:
         process.wait(300)
-    assert (server.folder / "said").read_text() == "long\n"
+    assert (server.folder / "output").read_text() == "long\n"
     assert dut.try_run(["false"]) is None
     assert server.authentications == 1
 
@@ -155,7 +155,7 @@ def test_log_of_a_running_command_is_limited(
 ) -> None:
     """Its log has the beginning and says so; it waits for its end, and others are heard."""
     monkeypatch.setattr(limited_output, "MOST_BYTES", 100_000)
-    log, more = server.folder / "said", b"\n[netbisect: it said more; that is left out]\n"
+    log, more = server.folder / "output", b"\n[netbisect: further output left out]\n"
     with dut.running(["yes"], log) as process:
         while not log.exists() or not log.read_bytes().endswith(more):
             time.sleep(0.02)
@@ -182,7 +182,7 @@ def test_sessions_beyond_the_limit_use_new_connections(server: Server, dut: Mach
     """MaxSessions of sshd(8) may be as low as 1."""
     with contextlib.ExitStack() as many:
         for number in range(5):
-            many.enter_context(dut.running(["sleep", "60"], server.folder / f"said{number}"))
+            many.enter_context(dut.running(["sleep", "60"], server.folder / f"output{number}"))
         wait_until(lambda: server.authentications == 2)
         assert dut.run(["echo", "in"]) == "in\n"
     assert server.authentications == 3
@@ -210,7 +210,7 @@ folder = Path(sys.argv[1])
 with Connections(Ssh(config=folder / "ssh_config")) as connections, ExitStack() as many:
     machine = connections.machine("dut")
     for number in range(5):
-        many.enter_context(machine.running(["sleep", "60"], folder / f"said{number}"))
+        many.enter_context(machine.running(["sleep", "60"], folder / f"output{number}"))
     print(machine._socket.parent, flush=True)
     time.sleep(60)
 """

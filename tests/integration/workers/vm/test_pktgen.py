@@ -42,7 +42,7 @@ MACS = bytes.fromhex("525400000021"), bytes.fromhex("525400000011")
 
 @dataclass
 class Router:
-    """Passes frames from one wire to the other, each second one where it is told to."""
+    """Passes frames from one wire to the other, or only each second one."""
 
     folder: Path
     share: int = 1
@@ -95,7 +95,7 @@ class Wired:
         )
 
     def traffic(self, scenario: str, seconds: float) -> tuple[str, str]:
-        """What sender and receiver said."""
+        """Output of sender and receiver."""
         bench = Bench(self.lab.testbed("vm1"), self.connections, lambda _: None, self.folder)
         return bench.traffic(load_scenario(scenario), scenario, seconds)
 
@@ -114,9 +114,9 @@ def wired() -> Iterator[Wired]:
             yield Wired(lab, machine.directory, connections)
 
 
-def total(said: str) -> float:
+def total(output: str) -> float:
     """Packets, by the last line."""
-    return float(said.splitlines()[-1].split()[1])
+    return float(output.splitlines()[-1].split()[1])
 
 
 @pytest.mark.long
@@ -148,8 +148,8 @@ def monitor(place: Path, step: int) -> Iterator[None]:
             count = 0
             for line in stream:
                 count += step
-                said = {"icount": count} if "query-replay" in line else {}
-                print(json.dumps({"return": said}), file=stream, flush=True)
+                answer = {"icount": count} if "query-replay" in line else {}
+                print(json.dumps({"return": answer}), file=stream, flush=True)
 
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(os.fspath(place))
@@ -169,12 +169,12 @@ def test_a_wire_can_go_by_the_instructions_of_the_guest(wired: Wired) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as stuck:
         stuck.bind(os.fspath(wired.folder / "ingress.guest"))
         with monitor(wired.folder / "ingress.clock", SECOND // 50):
-            said = wired.send("-n", f"{3 * RATE}")
+            sent = wired.send("-n", f"{3 * RATE}")
 
-    assert said.returncode == 0, said.stderr
-    assert total(said.stderr) == 3 * RATE
+    assert sent.returncode == 0, sent.stderr
+    assert total(sent.stderr) == 3 * RATE
     # Each answer but the greeting's is a fiftieth of a second, and a second's line follows fifty.
-    assert pktgen.all_rates(said.stderr)[:2] == [RATE, RATE]
+    assert pktgen.all_rates(sent.stderr)[:2] == [RATE, RATE]
 
 
 def test_a_missing_clock_is_reported(wired: Wired) -> None:
@@ -182,19 +182,19 @@ def test_a_missing_clock_is_reported(wired: Wired) -> None:
     machine = wired.lab.testbed("vm1").vm
     assert machine is not None
     vm_host.furnish(replace(machine, accelerator="tcg", clock="instructions"), RATE)
-    said = wired.send("-n", "1")
+    sent = wired.send("-n", "1")
 
-    assert said.returncode == 1
+    assert sent.returncode == 1
     complaint = "Unable to open ingress.clock: No such file or directory"
-    assert pktgen.complaint(said.stderr) == complaint
+    assert pktgen.complaint(sent.stderr) == complaint
 
 
 def test_a_generator_without_a_guest_says_so(wired: Wired) -> None:
     """In the words by which a run is judged."""
-    said = wired.send("-n", "1")
+    sent = wired.send("-n", "1")
 
-    assert said.returncode == 1
-    assert pktgen.complaint(said.stderr) == "Unable to open ingress: No such file or directory"
+    assert sent.returncode == 1
+    assert pktgen.complaint(sent.stderr) == "Unable to open ingress: No such file or directory"
 
 
 @pytest.mark.parametrize(

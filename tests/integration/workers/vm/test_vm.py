@@ -99,7 +99,7 @@ def lab_file(folder: Path) -> Path:
 
 
 def wait_for(machine: Vm, text: str, times: int = 1) -> None:
-    """Until the console has said it that often."""
+    """Waits until the console has that text that often."""
     log = machine.directory / vm.CONSOLE
     deadline = time.monotonic() + 300
     while not log.exists() or log.read_text(errors="replace").count(text) < times:
@@ -282,7 +282,7 @@ def test_the_doctor_looks_at_a_machine_that_is_off(lab_file: Path) -> None:
 def test_an_image_without_login_leaves_nothing_behind(
     lab_file: Path, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is told what the console said last; the machine is off and unprepared."""
+    """The error ends with the end of the console; the machine is off and unprepared."""
     port = free_port()
     lab_file.write_text(LAB.replace("memory = 128", f"memory = 128, ssh_port = {port}"))
     disk = image(folder / "disk.raw")
@@ -290,9 +290,9 @@ def test_an_image_without_login_leaves_nothing_behind(
     words = ["--lab", str(lab_file), "vm", "prepare", "--testbed", "vm1", str(disk)]
 
     assert main(words) == 4
-    said = capsys.readouterr().err
-    assert "has not said 'login: ' after 5 s; last came" in said
-    assert "boot 0" in said
+    errors = capsys.readouterr().err
+    assert "has not printed 'login: ' after 5 s; last came" in errors
+    assert "boot 0" in errors
     assert digest(disk) == before
     names = {path.name for path in (folder / "vm1").iterdir()}
     assert not names & {vm.PREPARED, "new.qcow2"}
@@ -345,9 +345,9 @@ def test_this_host_is_the_other_end_of_the_wires(folder: Path, lab_file: Path) -
 
     with Connections(load_lab(lab_file).ssh) as connections:
         host = connections.machine(testbed.generator.address)
-        said = host.run(["ifconfig", "-a"])
-        assert "egress: flags=8843<UP" in said
-        assert said.count("status: no carrier") == 2
+        ports = host.run(["ifconfig", "-a"])
+        assert "egress: flags=8843<UP" in ports
+        assert ports.count("status: no carrier") == 2
         (folder / "vm1" / "ingress.guest").touch()
         assert host.run(["ifconfig", "-a"]).count("status: active") == 1
         assert host.run(["which", "pkt-gen"]).strip() == str(folder / "vm1" / "bin" / "pkt-gen")

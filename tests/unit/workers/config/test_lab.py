@@ -1,4 +1,4 @@
-"""lab.toml and scenario files: what is read, and what is said of mistakes."""
+"""lab.toml and scenario files: what is read, and the messages about mistakes."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def grouped(text: str) -> str:
 
 
 def test_an_invalid_kernel_config_is_refused(tmp_path: Path, text: str) -> None:
-    for wrong, said in {
+    for wrong, message in {
         "5": "expected a string or a table of strings, found a whole number",
         "{ main = 5 }": "expected a string or a table of strings",
         "{}": "kernel_config: expected a string, or at least one branch",
         '{ main = "../x" }': "'../x': expected the name of a file in sys/ARCH/conf",
     }.items():
-        with pytest.raises(FileError, match=said):
+        with pytest.raises(FileError, match=message):
             load(tmp_path, text.replace('"GENERIC-NODEBUG"', wrong, 1))
 
 

@@ -1,4 +1,4 @@
-"""Reading TOML into dataclasses: what fits, and what is said of what does not."""
+"""Reading TOML into dataclasses: what fits, and the messages about the rest."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def test_packets_by_queue(interface: str, values: dict[str, str], packets: dict[
 
 
 @pytest.mark.parametrize(
-    ("interface", "values", "said"),
+    ("interface", "values", "counts"),
     [
         (
             "ix0",
@@ -56,5 +56,5 @@ def test_packets_by_queue(interface: str, values: dict[str, str], packets: dict[
         ("vtnet0", {}, ""),
     ],
 )
-def test_numbers_of_queues(interface: str, values: dict[str, str], said: str) -> None:
-    assert drivers.queue_counts(interface, values) == said
+def test_numbers_of_queues(interface: str, values: dict[str, str], counts: str) -> None:
+    assert drivers.queue_counts(interface, values) == counts

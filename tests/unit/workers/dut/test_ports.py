@@ -68,7 +68,7 @@ def test_a_port_of_mellanox_has_no_parent_and_the_number_of_its_device() -> None
 
 
 @pytest.mark.parametrize(
-    ("pci", "said"),
+    ("pci", "message"),
     [
         (
             "pci0:9:0:0",
@@ -79,10 +79,10 @@ def test_a_port_of_mellanox_has_no_parent_and_the_number_of_its_device() -> None
         ("pci0:4:0:4", "pci0:4:0:4 has several interfaces: cxl0, cxl1; expected a MAC address"),
     ],
 )
-def test_a_pci_address_without_exactly_one_port_is_reported(pci: str, said: str) -> None:
+def test_a_pci_address_without_exactly_one_port_is_reported(pci: str, message: str) -> None:
     with pytest.raises(PortNotFoundError) as caught:
         found_at(pci, "cxl0", "cxl1", parents={"cxl0": "t5nex0", "cxl1": "t5nex0"})
-    assert str(caught.value).startswith(said)
+    assert str(caught.value).startswith(message)
 
 
 def test_options_that_are_on_and_off() -> None:

@@ -28,7 +28,7 @@ def test_iperf3_is_read_by_its_keys() -> None:
 
 
 @pytest.mark.parametrize(
-    ("output", "said"),
+    ("output", "message"),
     [
         ("", "measure printed nothing; expected a JSON object"),
         ("cpu 41", "measure printed 'cpu 41'; expected a JSON object"),
@@ -52,10 +52,10 @@ def test_iperf3_is_read_by_its_keys() -> None:
         ),
     ],
 )
-def test_bad_output_is_one_sentence(output: str, said: str) -> None:
+def test_bad_output_is_one_sentence(output: str, message: str) -> None:
     with pytest.raises(commands.MeasureError) as error:
         commands.numbers(output, [CPU])
-    assert str(error.value) == said
+    assert str(error.value) == message
 
 
 def test_the_error_of_iperf3_is_quoted() -> None:

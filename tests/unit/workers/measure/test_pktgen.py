@@ -68,16 +68,16 @@ def test_every_version_that_netbenches_has_seen_is_read(
             )
         lines.append(f"{text}\n")
     head = f"{command} -i igb2 -w 2 -W\n{HEAD}"
-    said = head + "".join(lines) + end
-    assert pktgen.all_rates(said) == [600_000 + number for number in range(40)]
+    output = head + "".join(lines) + end
+    assert pktgen.all_rates(output) == [600_000 + number for number in range(40)]
     dropped = 9 + len(end.splitlines())  # of the last lines, and of the first: 15 - header
-    kept = pktgen.kept_rates(said)
+    kept = pktgen.kept_rates(output)
     assert kept == [600_000 + number for number in range(15 - 9, 40 - 10 + dropped - 9)]
-    assert pktgen.offered_rate(said) == statistics.median(range(600_001, 600_038))
+    assert pktgen.offered_rate(output) == statistics.median(range(600_001, 600_038))
 
 
 @pytest.mark.parametrize(
-    ("said", "why"),
+    ("output", "why"),
     [
         (
             "667.5 main [3247] Unable to open netmap:igb2: Device not configured\n",
@@ -87,8 +87,8 @@ def test_every_version_that_netbenches_has_seen_is_read(
         (HEAD + TAIL, ""),
     ],
 )
-def test_the_error_message_of_pkt_gen_is_quoted(said: str, why: str) -> None:
-    assert pktgen.complaint(said) == why
+def test_the_error_message_of_pkt_gen_is_quoted(output: str, why: str) -> None:
+    assert pktgen.complaint(output) == why
 
 
 def test_threads_share_the_rate() -> None:

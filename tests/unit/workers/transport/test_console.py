@@ -14,8 +14,8 @@ from netbisect.workers.transport.console import ConsoleTap
 
 def wait_for(tap: ConsoleTap, text: str) -> None:
     end = time.monotonic() + 300
-    while text not in tap.said():
-        assert time.monotonic() < end, tap.said()
+    while text not in tap.output():
+        assert time.monotonic() < end, tap.output()
         time.sleep(0.01)
 
 
@@ -28,7 +28,7 @@ def test_output_is_logged_and_readable(tmp_path: Path) -> None:
     with ConsoleTap(shell(r"printf 'one\r\n'; sleep 60"), log) as tap:
         wait_for(tap, "one\n")
         tap.mark()
-        assert tap.said() == ""
+        assert tap.output() == ""
         tap.note("power cycle")
     assert log.read_bytes() == b"one\r\n\n[netbisect: power cycle]\n"
     assert tap.failures == 0
@@ -50,7 +50,7 @@ def test_a_command_that_ends_is_restarted_and_reported(
 def test_a_missing_command_disturbs_nothing(tmp_path: Path) -> None:
     log = tmp_path / "console.log"
     with ConsoleTap(Console((str(tmp_path / "none"),)), log) as tap:
-        assert tap.said() == ""
+        assert tap.output() == ""
     assert tap.failures == 1
     assert "cannot be run: No such file or directory" in log.read_text()
 
@@ -76,7 +76,7 @@ def test_a_console_that_never_rests_fills_no_disk(
     flood = "yes 'ix0: Watchdog timeout' | head -n 100000; echo the end; sleep 60"
     with ConsoleTap(shell(flood), log) as tap:
         wait_for(tap, "the end")
-        assert len(tap.said()) <= 50_000
+        assert len(tap.output()) <= 50_000
     text = log.read_text()
     assert len(text) <= 300_000
     assert text.startswith("[netbisect: what was before this is left out]\n")

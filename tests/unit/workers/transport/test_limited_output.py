@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from netbisect.workers.transport.limited_output import HeadAndTail, OutputReader
 
-_LEFT_OUT = re.compile(rb"\n\[netbisect: it said ([0-9]+) bytes more; they are left out\]\n")
+_LEFT_OUT = re.compile(rb"\n\[netbisect: ([0-9]+) more bytes left out\]\n")
 
 
 @given(st.lists(st.binary(max_size=40)), st.integers(0, 20).map(lambda half: 2 * half))
@@ -22,14 +22,14 @@ def test_the_beginning_and_the_end_are_kept(blocks: list[bytes], most: int) -> N
     for block in blocks:
         ends.take(block)
     ends.finish()
-    whole, told = b"".join(blocks), b"".join(kept)
+    whole, written = b"".join(blocks), b"".join(kept)
 
     if len(whole) <= most:
-        assert told == whole
+        assert written == whole
         return
     half = most // 2
-    between = f"\n[netbisect: it said {len(whole) - most} bytes more; they are left out]\n"
-    assert told == whole[:half] + between.encode() + whole[len(whole) - half :]
+    between = f"\n[netbisect: {len(whole) - most} more bytes left out]\n"
+    assert written == whole[:half] + between.encode() + whole[len(whole) - half :]
 
 
 def test_unwritten_output_is_kept_for_the_end() -> None:
@@ -37,10 +37,10 @@ def test_unwritten_output_is_kept_for_the_end() -> None:
     kept: list[bytes] = []
     full = True
 
-    def write(said: bytes) -> None:
+    def write(block: bytes) -> None:
         if full:
             raise OSError(28, "No space left on device")
-        kept.append(said)
+        kept.append(block)
 
     ends = HeadAndTail(write, 1000)
     with pytest.raises(OSError, match="No space"):

@@ -87,7 +87,7 @@ def test_a_panic_is_its_message_with_backtrace_and_debugger() -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "output",
     [
         "",
         REVERSAL,
@@ -97,9 +97,9 @@ def test_a_panic_is_its_message_with_backtrace_and_debugger() -> None:
         "echo never say panic: it is only spoken of\n# ls\n",
     ],
 )
-def test_text_about_panics_is_not_a_panic(said: str) -> None:
+def test_text_about_panics_is_not_a_panic(output: str) -> None:
     """A lock order reversal has a backtrace, and a machine says where it comes from."""
-    assert find_panic(said) is None
+    assert find_panic(output) is None
 
 
 def test_a_console_s_own_signs_are_taken_off() -> None:
@@ -136,7 +136,7 @@ def test_no_noise_hides_a_panic_or_makes_one(before: bytes, after: bytes) -> Non
 
 
 @pytest.mark.parametrize(
-    ("said", "where"),
+    ("output", "where"),
     [
         ("Mounting from ufs:/dev/ada0p2 failed with error 19.\n\nmountroot> ", "mountroot>"),
         ("can't load 'kernel'\n\nType '?' for a list of commands.\nOK ", "OK"),
@@ -146,5 +146,5 @@ def test_no_noise_hides_a_panic_or_makes_one(before: bytes, after: bytes) -> Non
         ("", ""),
     ],
 )
-def test_a_prompt_is_found(said: str, where: str) -> None:
-    assert prompt_in(said).partition(":")[0] == where
+def test_a_prompt_is_found(output: str, where: str) -> None:
+    assert prompt_in(output).partition(":")[0] == where

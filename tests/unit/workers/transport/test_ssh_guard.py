@@ -164,8 +164,8 @@ def test_no_path_leads_out(tmp_path: Path, shell: list[str], awk: str) -> None:
         f"{_BOOT}/netbisect-tools/../pfctl -q -d",
     ):
         assert RAN not in verdict(tmp_path, line, "dut", "", awk, shell), line
-    said = verdict(tmp_path, "timeout -s INT 9 pkt-gen -P../../x", "traffic", "", awk, shell)
-    assert RAN not in said
+    answer = verdict(tmp_path, "timeout -s INT 9 pkt-gen -P../../x", "traffic", "", awk, shell)
+    assert RAN not in answer
 
 
 _WORDS = st.lists(st.text("ab./-'\"$`;&|<>(){}*?~# \\\t=!", min_size=1, max_size=6), max_size=4)
@@ -254,9 +254,9 @@ def test_guard_accepts_nanobsd_and_pxe_commands(tmp_path: Path, *, on_test: bool
     running = RunningKernel("/boot/kernel/kernel", 0.0, "FreeBSD", root)
     layout, pxe = NanoBsd("BSDRP1", "BSDRP2"), Pxe("server", Path("/roots/d1518").as_posix())
     ports = PortSelector(interface="a"), PortSelector(interface="b")
-    said = f"{hashlib.sha256(b'x').hexdigest()} kernel\n"
+    output = f"{hashlib.sha256(b'x').hexdigest()} kernel\n"
     for role, place, method in (("dut", "", NanoBsdBoot), ("server", "/roots/d1518", PxeBoot)):
-        machine = Obliging(said)
+        machine = Obliging(output)
         name, table = ("nanobsd", layout) if role == "dut" else ("pxe", pxe)
         dut = Dut("d", *ports, kept_kernels=1, deploy=name, **{name: table})  # type: ignore[arg-type]
         connections = SimpleNamespace(machine=lambda _, found=machine: found)
