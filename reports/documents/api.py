@@ -35,7 +35,9 @@ class AskBody:
     testbeds: Annotated[Names, "Optional if the lab has one."] = ()
     scenarios: Annotated[Names, "The leading one first; `all` for all of the testbed."] = ()
     tunables: Annotated[
-        Names, "NAME=VALUE,...; each measures the scenarios once more, with these loader tunables."
+        Names,
+        "NAME=VALUE,sysctl:NAME=VALUE,...; each measures the scenarios once more, with these "
+        "tunables and sysctls.",
     ] = ()
     branch: Annotated[str, "The first that is watched when left out."] = ""
     boots: Annotated[int | None, "Of each revision."] = None

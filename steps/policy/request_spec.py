@@ -59,7 +59,9 @@ class RequestSpec:
     scenarios: tuple[str, ...] = ()
     """Defaults to the first of the testbed; `all` for all."""
     tunables: tuple[str, ...] = ()
-    """`NAME=VALUE,...`; each measures the scenarios once more, with these loader tunables."""
+    """`NAME=VALUE,sysctl:NAME=VALUE,...`; each measures the scenarios once more, with these
+    loader tunables and sysctls.
+    """
     branch: str = ""
     """Defaults to the first watched branch."""
     boots: int | None = None

@@ -36,7 +36,7 @@ from netbisect.workers.build.patches import BY_HAND, Patch, PatchError, read
 from netbisect.workers.config.lab import Lab
 from netbisect.workers.config.scenario import SETTINGS_MARK, base_of
 from netbisect.workers.config.testbed import Testbed
-from netbisect.workers.config.tunables import parse_tunables
+from netbisect.workers.config.tunables import parse_settings
 
 _ALONE = re.compile(r"(D[1-9]\d{0,8})(?:@(.*))?\Z")
 """A review, optionally with its base."""
@@ -173,7 +173,7 @@ def _scenarios(spec: RequestSpec, testbed: Testbed, faults: FieldErrors) -> tupl
     found = list(plain)
     for text in spec.tunables:
         try:
-            settings = ",".join(f"{name}={value}" for name, value in parse_tunables(text).items())
+            settings = parse_settings(text).text
         except ValueError as error:
             faults.add("tunables", str(error))
         else:

@@ -13,15 +13,19 @@ from netbisect.bisect.model.metric import SeriesMetric, metric_of, scenario_of
 from netbisect.workers.config import toml
 from netbisect.workers.config.custom_measurement import HostCommand, MetricTable
 from netbisect.workers.config.toml import FileError, Scalar
-from netbisect.workers.config.tunables import check_tunables, parse_tunables
+from netbisect.workers.config.tunables import (
+    SYSCTL,
+    SYSCTL_MARK,
+    NamedSettings,
+    check_tunables,
+    parse_settings,
+)
 from netbisect.workers.config.validation import check, check_name, check_unique
 
-_SYSCTL = re.compile(
-    r"(?:[\w%-]|\{(?:ingress|egress)\})+(?:\.(?:[\w%-]|\{(?:ingress|egress)\})+)+\Z"
-)
-
 SETTINGS_MARK = "@"
-"""Separates the name of a scenario from tunables: `inet4-forwarding@net.isr.maxthreads=4`."""
+"""Separates the name of a scenario from settings: `inet4-forwarding@net.isr.maxthreads=4`, or
+`inet6-forwarding@sysctl:net.inet6.ip6.redirect=1`.
+"""
 
 _OWN_FILE = "scenario.toml"
 """File of a scenario in a folder of its own."""
@@ -146,7 +150,7 @@ class Scenario:
         check_tunables(self.tunables)
         for key in (*self.sysctls, *self.optional):
             check(
-                _SYSCTL.match(key),
+                SYSCTL.match(key),
                 f"sysctl {key!r}: expected a name such as net.inet.ip.redirect or "
                 "dev.{ingress}.fc",
             )
@@ -165,6 +169,23 @@ class Scenario:
             return {key.format_map(ports): value for key, value in values.items()}
 
         return replace(self, sysctls=named(self.sysctls), optional=named(self.optional))
+
+    def with_settings(self, name: str) -> Scenario:
+        """The scenario with the settings of this name.
+
+        Raises:
+            ValueError: as `parse_settings`.
+        """
+        own = settings_of(name)
+        title = f"{self.title}, {own.text.replace(',', ', ').replace(SYSCTL_MARK, '')}"
+        return replace(
+            self,
+            name=name,
+            title=title,
+            tunables=self.tunables | own.tunables,
+            sysctls=self.sysctls | own.sysctls,
+            optional={key: self.optional[key] for key in self.optional.keys() - own.sysctls.keys()},
+        )
 
     @property
     def series(self) -> tuple[str, ...]:
@@ -198,8 +219,18 @@ def _described(metric: SeriesMetric) -> str:
 
 
 def base_of(name: str) -> str:
-    """The name of the scenario file, without the tunables that follow it."""
+    """The name of the scenario file, without the settings that follow it."""
     return name.partition(SETTINGS_MARK)[0]
+
+
+def settings_of(name: str) -> NamedSettings:
+    """The settings in the name of a scenario.
+
+    Raises:
+        ValueError: as `parse_settings`.
+    """
+    _, mark, text = name.partition(SETTINGS_MARK)
+    return parse_settings(text) if mark else NamedSettings()
 
 
 def by_tunables(scenarios: Iterable[Scenario]) -> list[list[Scenario]]:
@@ -220,21 +251,17 @@ def load_scenario(name: str, folders: Sequence[Path] = ()) -> Scenario:
     """The scenario of that name, from `folders` or the built-in ones.
 
     Args:
-        name: Its name; `NAME@TUNABLE=VALUE,...` is the scenario NAME with further tunables.
+        name: Its name; `NAME@TUNABLE=VALUE,sysctl:SYSCTL=VALUE,...` is NAME with further settings.
         folders: Folders of scenario files.
 
     Raises:
         FileError: unknown or invalid scenario.
     """
-    base, mark, settings = name.partition(SETTINGS_MARK)
-    if mark:
-        scenario = load_scenario(base, folders)
+    if SETTINGS_MARK in name:
         try:
-            tunables = scenario.tunables | parse_tunables(settings)
+            return load_scenario(base_of(name), folders).with_settings(name)
         except ValueError as error:
             raise FileError(f"scenario {name!r}: {error}") from error
-        title = f"{scenario.title}, {settings.replace(',', ', ')}"
-        return replace(scenario, name=name, title=title, tunables=tunables)
     places = [*folders, builtin_scenarios()]
     for folder in places:
         for path in (folder / f"{name}.toml", folder / name / _OWN_FILE):

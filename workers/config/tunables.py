@@ -1,9 +1,10 @@
-"""Loader tunables, `[tunables]` of a testbed and of a scenario."""
+"""Loader tunables, and the settings in the name of a scenario."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from netbisect.workers.config.toml import Scalar
 from netbisect.workers.config.validation import check
@@ -18,6 +19,35 @@ PANIC_TUNABLES = {
 }
 """After a panic: print the stack and reboot without debugger."""
 _RESERVED = ("netbisect.", "vfs.root.", *PANIC_TUNABLES)
+
+SYSCTL_MARK = "sysctl:"
+"""Before a sysctl in the name of a scenario; other settings are tunables."""
+SYSCTL = re.compile(
+    r"(?:[\w%-]|\{(?:ingress|egress)\})+(?:\.(?:[\w%-]|\{(?:ingress|egress)\})+)+\Z", re.ASCII
+)
+"""Names of sysctls; `{ingress}` and `{egress}` stand for ports of the router."""
+_SYSCTL_VALUE = re.compile(r"[A-Za-z0-9._:-]{1,127}\Z")
+PREFIXES = ("hw.", "net.", "dev.", "kern.hz", "kern.sched.", "kern.ipc.", "machdep.", "vm.pmap.")
+"""Of tunables and sysctls that can change a rate; docs/lab.md lists them."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedSettings:
+    """The settings in the name of a scenario."""
+
+    tunables: dict[str, Scalar] = field(default_factory=dict)
+    """For loader(8), at the boot."""
+    sysctls: dict[str, Scalar] = field(default_factory=dict)
+    """For sysctl(8), after the boot."""
+
+    @property
+    def text(self) -> str:
+        """`NAME=VALUE,sysctl:NAME=VALUE`, the same for the same settings."""
+        return ",".join(
+            f"{mark}{name}={value}"
+            for mark, values in (("", self.tunables), (SYSCTL_MARK, self.sysctls))
+            for name, value in sorted(values.items())
+        )
 
 
 def check_tunables(tunables: Mapping[str, Scalar]) -> None:
@@ -38,17 +68,32 @@ def check_tunables(tunables: Mapping[str, Scalar]) -> None:
         )
 
 
-def parse_tunables(text: str) -> dict[str, Scalar]:
-    """The tunables of `NAME=VALUE,NAME=VALUE`, sorted by name.
+def _check_sysctls(sysctls: Mapping[str, Scalar]) -> None:
+    for name, value in sysctls.items():
+        check(
+            SYSCTL.match(name) and name.startswith(PREFIXES),
+            f"sysctl {name!r}: expected a name that begins with {', '.join(PREFIXES)}",
+        )
+        check(
+            _SYSCTL_VALUE.match(str(value)),
+            f"sysctl {name}: {value!r}: expected a number, or letters without spaces and quotes",
+        )
+
+
+def parse_settings(text: str) -> NamedSettings:
+    """The settings of `NAME=VALUE,sysctl:NAME=VALUE`.
 
     Raises:
-        ValueError: as `check_tunables`.
+        ValueError: a name or value that cannot be set, or that belongs to netbisect.
     """
-    found: dict[str, Scalar] = {}
+    found = NamedSettings()
     for part in text.split(","):
-        name, equals, value = part.partition("=")
-        check(equals, f"tunable {part!r}: expected NAME=VALUE")
-        check(name not in found, f"tunable {name!r}: expected once")
-        found[name] = value
-    check_tunables(found)
-    return dict(sorted(found.items()))
+        kind = "sysctl" if part.startswith(SYSCTL_MARK) else "tunable"
+        values = found.sysctls if kind == "sysctl" else found.tunables
+        name, equals, value = part.removeprefix(SYSCTL_MARK).partition("=")
+        check(equals, f"{kind} {name!r}: expected NAME=VALUE")
+        check(name not in values, f"{kind} {name!r}: expected once")
+        values[name] = value
+    check_tunables(found.tunables)
+    _check_sysctls(found.sysctls)
+    return found

@@ -23,9 +23,10 @@ from netbisect.bisect.model.entities import (
 from netbisect.bisect.model.faults import Fault
 from netbisect.bisect.model.metric import metric_of
 from netbisect.workers.build import userland
-from netbisect.workers.config.scenario import Scenario, Traffic
+from netbisect.workers.config.scenario import Scenario, Traffic, settings_of
 from netbisect.workers.config.testbed import Testbed
 from netbisect.workers.dut import drivers, firewall, freebsd_tools, ports
+from netbisect.workers.dut.changed_sysctls import ChangedSysctls
 from netbisect.workers.measure import commands, lab_settings, pktgen
 from netbisect.workers.measure.telemetry import Snapshot, Telemetry, as_data, evaluate_run
 from netbisect.workers.transport.errors import (
@@ -69,6 +70,7 @@ class Bench:
         self._seen: dict[str, str] = {}
         self._watch = Telemetry(testbed, self.router, self.generator, self.receiver, self._finder)
         self._runs: Counter[str] = Counter()
+        self._changed = ChangedSysctls(self.router)
         self._knows_programs = False
         """Programs stay until the next boot."""
 
@@ -82,8 +84,7 @@ class Bench:
         """
         started = time.time()
         values = self._conditions(scenario)
-        scenario = self._named(scenario)
-        self._set_up(scenario)
+        scenario = self._set_up(self._named(scenario))
         found: dict[str, float] = {}
         failure: list[str] = []
         with self._prepared(scenario) as work:
@@ -241,18 +242,25 @@ class Bench:
             time.sleep(_READY_POLL)
         raise LabFault.of(Fault.NO_TRAFFIC, "the receiver sees no packets", stage=Stage.BENCH)
 
-    def _set_up(self, scenario: Scenario) -> None:
+    def _set_up(self, scenario: Scenario) -> Scenario:
+        """Sets the router up; returns the scenario with the sysctls that had to be restored.
+
+        Raises:
+            LabFault: it cannot be set up.
+        """
         with self._faults():
             try:
                 if not self._knows_programs:
                     userland.use_shipped_tools(self.router)
                     self._knows_programs = True
                 firewall.switch_off(self.router)
+                scenario = self._changed.restoring(scenario)
                 firewall.set_up(self.router, scenario)
             except CommandError as error:
                 # The kernel's own firewall does not load or refuses the rules: this revision
                 # cannot do the scenario, others can.
                 raise lab_fault(Stage.BENCH, error, Fault.SCENARIO) from error
+        return scenario
 
     def _limit(self, seconds: float = 0.0) -> list[str]:
         """Command prefix that ends every pkt-gen, even if this process dies."""
@@ -368,11 +376,12 @@ class Bench:
     # ----------------------------------------------------------------------------- the router
 
     def clean_up(self) -> None:
-        """Switches the firewall off, if the router answers."""
+        """Switches the firewall off and restores sysctls, if the router answers."""
         try:
             firewall.switch_off(self.router)
+            self._changed.restore()
         except (UnreachableError, HostKeyError, CommandError) as error:
-            self.say(f"{self.testbed.name}: the firewall could not be switched off: {error}")
+            self.say(f"{self.testbed.name}: the router could not be cleaned up: {error}")
 
     def _conditions(self, scenario: Scenario) -> dict[str, str]:
         """Conditions that comparable samples share.
@@ -404,9 +413,11 @@ class Bench:
             if self.testbed.vm is not None:
                 self._hosts["virtual machine"] = vm.conditions(self.testbed.vm)
         tunables = {**self.testbed.tunables, **scenario.tunables}
+        sysctls = settings_of(scenario.name).sysctls
         return {
             **self._hosts,
             **{name: str(value) for name, value in tunables.items()},
+            **{f"{name} (sysctl)": str(value) for name, value in sysctls.items()},
             "kernel_config": " ".join(self.testbed.kernel_configs),
             "line_rate_pps": str(self.testbed.line_rate_pps),
             "run_seconds": f"{self.testbed.timing.run:g}",

@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 import re
 
-PREFIXES = ("hw.", "net.", "dev.", "kern.hz", "kern.sched.", "kern.ipc.", "machdep.", "vm.pmap.")
-"""Of tunables and sysctls that can change a rate; docs/lab.md lists them."""
+from netbisect.workers.config.tunables import PREFIXES
+
 _OWN = {"net.inet.ip.fw.default_to_accept"}
 """Set by netbisect itself."""
 _HINT = re.compile(r"hint\.(?!acpi\.|smbios\.)")

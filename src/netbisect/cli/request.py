@@ -32,6 +32,7 @@ from netbisect.steps.requests.http_client import ServerError
 from netbisect.steps.requests.service import search_cost_lines
 from netbisect.steps.service.options import folder_option
 from netbisect.workers.build.patches import MOST_BYTES
+from netbisect.workers.config.tunables import SYSCTL_MARK
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -106,6 +107,14 @@ def _request_options(command: Command) -> Command:
                 metavar="NAME=VALUE[,...]",
                 multiple=True,
                 help="Also measure the scenarios with these loader tunables. May be repeated.",
+            ),
+            click.option(
+                "--sysctl",
+                "sysctls",
+                metavar="NAME=VALUE[,...]",
+                multiple=True,
+                help="Also measure the scenarios with these sysctls, in the same boot; "
+                "`--tunable NAME=VALUE,sysctl:NAME=VALUE` combines both. May be repeated.",
             ),
             click.option(
                 "--branch", default="", help="Branch (default: the first of the settings)."
@@ -236,9 +245,17 @@ def _submit(
     wait: bool,
     as_json: bool,
     patches: tuple[str, ...] = (),
+    tunables: tuple[str, ...] = (),
+    sysctls: tuple[str, ...] = (),
     **options: Any,
 ) -> None:
-    spec = RequestSpec(kind=kind, subjects=subjects, patches=_read(patches), **options)
+    spec = RequestSpec(
+        kind=kind,
+        subjects=subjects,
+        patches=_read(patches),
+        tunables=(*tunables, *map(_as_sysctls, sysctls)),
+        **options,
+    )
     if dry_run:
         _print_cost(client.cost(spec), as_json=as_json)
         return
@@ -247,6 +264,10 @@ def _submit(
         _wait(client, found.number, as_json=as_json)
     else:
         _print(found, as_json=as_json)
+
+
+def _as_sysctls(text: str) -> str:
+    return ",".join(f"{SYSCTL_MARK}{part}" for part in text.split(","))
 
 
 def _print_cost(found: api.CostEstimate, *, as_json: bool) -> None:

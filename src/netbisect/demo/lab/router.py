@@ -320,6 +320,7 @@ class SimulatedRouter(SimulatedMachine):
             "hw.ncpu": str(self.processors),
             "kern.ident": image.version.rsplit(" ", 1)[-1],
             "kern.build_id": image.build_id,
+            "kern.hz": "1000",
             "kern.random.harvest.mask": "511",
             "kern.clockrate": f"{{ hz = 1000, tick = 1000, profhz = 8126, stathz = {_STATHZ} }}",
             **{
@@ -400,14 +401,15 @@ class SimulatedRouter(SimulatedMachine):
         return self.modules.pop(name, None) is not None
 
     def _way(self, family: str) -> list[str]:
-        """Cost centres of a packet."""
-        return [
-            self.config.driver,
-            "ether",
-            "mbuf",
-            "route",
-            "ip4" if family == "inet4" else "ip6",
-        ]
+        """Cost centres of a packet.
+
+        IPv6 has a fast path only without redirects: ip6_input() of sys/netinet6/ip6_input.c.
+        """
+        way = [self.config.driver, "ether", "mbuf", "route"]
+        if family == "inet4":
+            return [*way, "ip4"]
+        slow = self.sysctls["net.inet6.ip6.redirect"] != "0"
+        return [*way, "ip6", *(["route", "ip6"] if slow else [])]
 
     def _filters(self) -> list[str]:
         """Additional cost centres of the active rules."""

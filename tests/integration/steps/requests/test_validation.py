@@ -106,6 +106,7 @@ def test_tunables_are_further_scenarios(service: RequestService) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ("sysctl:kern.securelevel=3", "expected a name that begins with hw., net., dev."),
         ("queues", "tunable 'queues': expected NAME=VALUE"),
         ("queues=4", "tunable 'queues': expected a name such as net.isr.maxthreads"),
         ("net.isr.maxthreads='4'", "expected a number, or letters without spaces and quotes"),

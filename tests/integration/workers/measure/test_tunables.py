@@ -1,4 +1,4 @@
-"""Loader tunables over real SSH: what the router makes of them, and what is made of the samples."""
+"""Loader tunables and sysctls over real SSH: their effect, and the conditions of the samples."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from netbisect.bisect.model.entities import (
 from netbisect.steps.queries.health import new_epochs
 from netbisect.steps.service.database_thread import open_ledger
 from netbisect.store.ledger import Ledger
+from netbisect.workers.transport.ssh import Connections
 
 if TYPE_CHECKING:
     from tests.lab_fixtures import RunningLab
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 QUEUES = "dev.igb.2.iflib.override_nrxqs"
 FORWARDING = "inet4-forwarding"
 NARROW = f"{FORWARDING}@{QUEUES}=1"
+REDIRECT = "net.inet6.ip6.redirect"
+SLOW = f"inet6-forwarding@sysctl:{REDIRECT}=1"
 
 
 @pytest.fixture
@@ -89,3 +92,45 @@ def test_tunable_that_the_loader_does_not_pass_on_needs_the_owner(c2558: Running
     assert isinstance(failure, Failure)
     assert failure.reaction is Reaction.QUARANTINE
     assert "net.odd-name, ordered as '1', is missing" in failure.why
+
+
+def test_sysctls_are_set_for_their_scenario_alone(c2558: RunningLab) -> None:
+    """One boot for all; redirects end the fast path of IPv6 for one scenario."""
+    before = c2558.boots("c2558-dut")
+    isr = f"{FORWARDING}@sysctl:net.inet.ip.redirect=1"
+    sound, facts = c2558.trial(
+        10, ("inet6-forwarding", SLOW, isr, "inet6-pf-stateless", FORWARDING)
+    )
+    measured = samples(facts)
+
+    assert sound
+    assert c2558.boots("c2558-dut") == before + 1
+    assert all(sample.valid for sample in measured.values())
+    assert len({sample.boot for sample in measured.values()}) == 1
+    assert measured[SLOW].pps < 0.9 * measured["inet6-forwarding"].pps
+    assert measured[isr].pps == pytest.approx(measured[FORWARDING].pps, rel=0.05)
+    conditions = {one.scenario: one.values for one in facts if isinstance(one, Conditions)}
+    assert conditions[SLOW][f"{REDIRECT} (sysctl)"] == "1"
+    assert f"{REDIRECT} (sysctl)" not in conditions["inet6-forwarding"]
+    with Connections(c2558.lab.ssh) as connections:
+        dut = connections.machine(c2558.lab.testbed("c2558").dut.address)
+        assert dut.run(["sysctl", "-n", REDIRECT, "net.inet.ip.redirect"]) == "1\n1\n"
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("hw.ncpu=2", "oid 'hw.ncpu' is read only"),
+        ("kern.hz=100", "oid 'kern.hz' is a read only tunable"),
+        ("net.nothing=1", "unknown oid 'net.nothing'"),
+    ],
+)
+def test_sysctl_that_cannot_be_set_leaves_out_its_scenario(
+    c2558: RunningLab, setting: str, message: str
+) -> None:
+    sound, facts = c2558.trial(10, (f"{FORWARDING}@sysctl:{setting}", FORWARDING))
+    [failure] = [fact for fact in facts if isinstance(fact, Failure)]
+    assert sound
+    assert failure.scenario == f"{FORWARDING}@sysctl:{setting}"
+    assert message in failure.why
+    assert samples(facts)[FORWARDING].valid

@@ -1,4 +1,4 @@
-"""Loader tunables: what is taken, and which scenarios share a boot."""
+"""Tunables and sysctls: which are valid, and which scenarios share a boot."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from netbisect.workers.config.scenario import by_tunables, load_scenario
 from netbisect.workers.config.toml import FileError
-from netbisect.workers.config.tunables import check_tunables, parse_tunables
+from netbisect.workers.config.tunables import check_tunables, parse_settings
 
 FORWARDING = "inet4-forwarding"
 
@@ -45,4 +45,43 @@ def test_names_of_netbisect_and_of_no_tunable_are_refused(name: str) -> None:
 
 
 def test_order_does_not_matter() -> None:
-    assert list(parse_tunables("hw.b=1,hw.a=2")) == ["hw.a", "hw.b"]
+    text = "hw.b=1,sysctl:net.d=3,hw.a=2,sysctl:net.c=4"
+    assert parse_settings(text).text == "hw.a=2,hw.b=1,sysctl:net.c=4,sysctl:net.d=3"
+
+
+def test_sysctls_of_the_name_replace_those_of_the_file() -> None:
+    """They are set after the boot, so scenarios that differ in them share it."""
+    plain = load_scenario("inet6-forwarding")
+    found = load_scenario(
+        "inet6-forwarding@sysctl:net.inet6.ip6.redirect=1,sysctl:dev.{ingress}.fc=3"
+    )
+    assert plain.sysctls["net.inet6.ip6.redirect"] == 0
+    assert plain.optional["dev.{ingress}.fc"] == 0
+    assert (found.sysctls["net.inet6.ip6.redirect"], found.sysctls["dev.{ingress}.fc"]) == (
+        "1",
+        "3",
+    )
+    assert "dev.{ingress}.fc" not in found.optional
+    assert found.optional.keys() < plain.optional.keys()
+    assert found.title == f"{plain.title}, dev.{{ingress}}.fc=3, net.inet6.ip6.redirect=1"
+    assert found.tunables == {}
+    assert by_tunables([plain, found]) == [[plain, found]]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("sysctl:net.a", "sysctl 'net.a': expected NAME=VALUE"),
+        ("sysctl:net.a=1,sysctl:net.a=2", "sysctl 'net.a': expected once"),
+        (
+            "sysctl:kern.securelevel=3",
+            "sysctl 'kern.securelevel': expected a name that begins with",
+        ),
+        ("sysctl:net.a b=1", "sysctl 'net.a b': expected a name"),
+        ("sysctl:net.a=1 2", "sysctl net.a: '1 2': expected a number"),
+    ],
+)
+def test_wrong_sysctls_are_refused(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match="sysctl") as error:
+        parse_settings(text)
+    assert str(error.value).startswith(message)

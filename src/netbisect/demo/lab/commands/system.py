@@ -44,6 +44,9 @@ def sysctl(machine: SimulatedMachine, shell: Shell, arguments: list[str]) -> int
             shell.err(f"sysctl: unknown oid '{name}'\n")
             status = 1
             continue
+        if equals and name == "kern.hz":
+            shell.err(f"sysctl: oid '{name}' is a read only tunable\n")
+            raise CommandFailedError("sysctl: Tunable values are set in /boot/loader.conf")
         if equals and name.startswith(("kern.", "hw.")) and not name.startswith("kern.random."):
             shell.err(f"sysctl: oid '{name}' is read only\n")
             status = 1
